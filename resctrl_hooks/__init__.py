@@ -1,3 +1,67 @@
-"""Per-pod resctrl monitoring groups from OCI hooks, and the library that they are made of."""
+"""Per-pod resctrl monitoring groups: the library that the OCI hooks are made of.
+
+    >>> from resctrl_hooks import Monitor, NoRMIDsError, pod_uid_validator, canonical_pod_uid
+    >>> monitor = Monitor(key_validator=pod_uid_validator, key_canonicalizer=canonical_pod_uid)
+
+Use this package to create, fill, read and release monitoring groups from a program of your own. Use goresctrl's
+``pkg/rdt`` or ``resctrl-hook rdt`` where you want to manage RDT *classes*: a group here lives in a class that exists.
+"""
+
+from .node.errors import (
+    DeadlineError,
+    HookError,
+    InputError,
+    LedgerError,
+    LockTimeoutError,
+    ResctrlError,
+    SettingsError,
+)
+from .node.held import Group
+from .node.keys import canonical_pod_uid, default_key_validator, pod_uid_validator, workload_key_validator
+from .node.monitor import Monitor
+from .node.refusals import (
+    BadClassError,
+    BadKeyError,
+    ClassMismatchError,
+    GroupExistsError,
+    NoRMIDsError,
+    NotArrivedError,
+    NotMountedError,
+    NotPermittedError,
+    NotTrackedError,
+    ReadOnlyError,
+    RMIDsBusyError,
+    TaskGoneError,
+)
+from .node.resctrl import Filesystem
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "BadClassError",
+    "BadKeyError",
+    "ClassMismatchError",
+    "DeadlineError",
+    "Filesystem",
+    "Group",
+    "GroupExistsError",
+    "HookError",
+    "InputError",
+    "LedgerError",
+    "LockTimeoutError",
+    "Monitor",
+    "NoRMIDsError",
+    "NotArrivedError",
+    "NotMountedError",
+    "NotPermittedError",
+    "NotTrackedError",
+    "RMIDsBusyError",
+    "ReadOnlyError",
+    "ResctrlError",
+    "SettingsError",
+    "TaskGoneError",
+    "canonical_pod_uid",
+    "default_key_validator",
+    "pod_uid_validator",
+    "workload_key_validator",
+]

@@ -1,0 +1,24 @@
+"""What to say and do when this project itself has a fault."""
+
+from .errors import HookError
+from .log import ERROR, Log
+from .settings import Settings, load
+
+
+def report(config: str, stage: str, error: Exception) -> bool:
+    """Logs where an unexpected error arose, and says whether the policy refuses the container."""
+    try:
+        settings, _ = load(config)
+    except HookError:
+        settings = Settings()
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = ""
+    if trace is not None:
+        code = trace.tb_frame.f_code
+        where = f" in {code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} ({code.co_name})"
+    refuses = settings.failure_policy == "fail"
+    what = f"a fault of resctrl-hook itself: {type(error).__name__}: {error}{where}; please report it"
+    Log(settings.log)(ERROR, what, stage=stage, reason="fault")
+    return refuses

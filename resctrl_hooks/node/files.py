@@ -1,0 +1,167 @@
+"""Files as a root process may use them: bounded and unfollowed when read, whole or not at all when written; and JSON.
+
+JSON goes through the C scanner and encoder of ``_json`` directly: the ``json`` package imports ``re``, which alone
+would double a hook's start-up.
+"""
+
+import errno
+import posix
+from _json import encode_basestring_ascii, make_encoder, make_scanner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_KIND = 0o170000  # S_IFMT, S_IFREG and S_IFDIR of inode(7); the stat module is an import
+_REGULAR = 0o100000
+_FOLDER = 0o040000
+_WRITABLE_BY_OTHERS = 0o022
+_PAGE = 4096
+_LARGEST_KERNEL_FILE = 1 << 26
+_LONGEST_INTEGER = 32  # more digits than any number in an OCI file; int() of a million digits takes seconds
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _LONGEST_INTEGER:
+        raise ValueError("a number of that many digits is no number here")
+    return int(digits)
+
+
+def _constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+class _Decoder:
+    """What `_json.make_scanner` reads its options from; the attributes are json.JSONDecoder's."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = staticmethod(_integer)
+    parse_constant = staticmethod(_constant)
+
+
+_scan = make_scanner(_Decoder)  # type: ignore[arg-type]  # it reads attributes, from whatever has them
+
+
+def parse_json(data: bytes) -> "Any":
+    """Returns the JSON value in UTF-8 ``data``.
+
+    Raises:
+        ValueError: not UTF-8, not JSON, nested too deeply, or followed by something else.
+    """
+    text = data.decode().strip(" \t\r\n")
+    try:
+        value, end = _scan(text, 0)
+    except StopIteration as stop:
+        raise ValueError(f"no JSON value at character {stop.value}") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if end != len(text):
+        raise ValueError(f"something follows the JSON value at character {end}")
+    return value
+
+
+def _no_json(value: "Any") -> "Any":
+    raise TypeError(f"{type(value).__name__} does not go into a record")
+
+
+_encode = make_encoder(None, _no_json, encode_basestring_ascii, None, ": ", ", ", False, False, False)  # noqa: FBT003  # the C function takes no names
+
+
+def format_json(value: "Any") -> bytes:
+    """Returns ``value`` as one line of ASCII JSON, which lone surrogates of hostile input survive as escapes."""
+    return ("".join(_encode(value, 0)) + "\n").encode()
+
+
+def read_file(path: str, limit: int, *, trusted: bool = False, follow: bool = False) -> bytes:
+    """Reads a regular file of at most ``limit`` bytes without following a link in its last part.
+
+    With ``trusted``, only one that root (or whoever runs this) owns and nobody else can write is read: what it says
+    will be obeyed. A FIFO or device in the file's place is refused rather than waited for.
+
+    Raises:
+        OSError: from the kernel, or EFBIG (too large), ELOOP (a link), EPERM (not to be trusted), EINVAL (no file).
+    """
+    flags = posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | (0 if follow else posix.O_NOFOLLOW)
+    fd = posix.open(path, flags)
+    try:
+        found = posix.fstat(fd)
+        if found.st_mode & _KIND != _REGULAR:
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        if trusted and (found.st_mode & _WRITABLE_BY_OTHERS or found.st_uid not in (0, posix.geteuid())):
+            raise OSError(errno.EPERM, "others than root own it or can write it", path)
+        return read_all(fd, limit, path)
+    finally:
+        posix.close(fd)
+
+
+def read_all(fd: int, limit: int, what: str) -> bytes:
+    """Reads ``fd`` to its end; more than ``limit`` bytes are OSError EFBIG that names ``what``.
+
+    It begins with a page, since the kernel clears a buffer as large as what one asks /proc/sys for.
+    """
+    data = chunk = posix.read(fd, _PAGE)
+    while chunk:
+        if len(data) > limit:
+            raise OSError(errno.EFBIG, f"larger than {limit} bytes", what)
+        chunk = posix.read(fd, max(_PAGE, len(data)))
+        data += chunk
+    return data
+
+
+def read_kernel_file(path: str) -> bytes:
+    """Reads a small file of procfs, sysfs, cgroupfs or resctrl, whose size is only known by reading."""
+    fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+    try:
+        return read_all(fd, _LARGEST_KERNEL_FILE, path)
+    finally:
+        posix.close(fd)
+
+
+def write_file(path: str, data: bytes, mode: int = 0o600) -> None:
+    """Replaces ``path`` by ``data``, atomically against a kill at any moment: the old content or the new, never half.
+
+    There is no fsync: everything that is written this way describes one boot and is void after the next.
+
+    Raises:
+        OSError: from the kernel; what was there before is still there.
+    """
+    temporary = f"{path}.{posix.getpid()}.new"
+    flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_CLOEXEC | posix.O_NOFOLLOW
+    fd = posix.open(temporary, flags, mode)
+    try:
+        while data:
+            data = data[posix.write(fd, data) :]
+    except OSError:
+        remove_file(temporary)
+        raise
+    finally:
+        posix.close(fd)
+    posix.rename(temporary, path)
+
+
+def remove_file(path: str) -> bool:
+    """Removes ``path`` if it is there, and says whether it was."""
+    try:
+        posix.unlink(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def list_folder(path: str) -> "list[str]":
+    """The names in a folder, or none if it isn't there."""
+    try:
+        return posix.listdir(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def is_folder(path: str) -> bool:
+    """Whether ``path`` is a folder, and no link to one."""
+    try:
+        return posix.lstat(path).st_mode & _KIND == _FOLDER
+    except (FileNotFoundError, NotADirectoryError):
+        return False

@@ -1,0 +1,255 @@
+"""The hook stages: createRuntime does a workload's steps before it runs, poststop takes them back.
+
+Whatever goes wrong, the answer is one of two exit codes: 0 lets the container go on, 79 refuses it.
+"""
+
+import time
+from _signal import ITIMER_REAL, SIGALRM, setitimer, signal
+
+from .errors import DeadlineError, HookError, InputError, LockTimeoutError, SettingsError
+from .files import read_all
+from .log import ERROR, INFO, WARNING, Log
+from .oci import STATE_LIMIT, parse_state, read_bundle
+from .process import cgroups_of, in_initial_user_namespace
+from .settings import load
+from .steps import SKIP, Node, features_in_use
+from .workload import derive
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .held import HeldKey
+    from .oci import State
+    from .steps import Feature, Step
+    from .workload import Workload
+
+CREATE_RUNTIME = "createRuntime"
+POSTSTOP = "poststop"
+HOOK = "hook"
+DONE = 0
+REFUSED = 79  # the only other exit code; whatever else a broken hook answers, the guard in the hook's JSON makes it 0
+
+_ALARM_AGAIN = 0.25  # a deadline that somebody swallowed comes back
+
+
+class RefusedError(HookError):
+    """A step failed whose feature's policy is ``fail``: the container must not start."""
+
+    reason = "refused"
+
+
+def run(config: str, stage: str) -> int:
+    """Serves one call by a runtime: reads the state from stdin, does its stage, logs, and returns the exit code.
+
+    ``stage`` is ``createRuntime``, ``poststop``, or ``hook`` for what the state's status says.
+    """
+    started = time.monotonic()
+    if not in_initial_user_namespace():
+        return DONE  # rootless Podman runs our hook too, and must not notice
+    try:
+        settings, problem = load(config)
+    except SettingsError as error:
+        Log()(ERROR, f"{error}; this container is left alone", stage=stage, reason=error.reason)
+        return DONE
+    node = Node(settings)
+    if problem:
+        node.log(WARNING, problem, stage=stage, reason=SettingsError.reason)
+    call = _Call(stage)
+    try:
+        _deadline(settings.deadline)
+        try:
+            summary = call.serve(node)
+        except OSError as error:
+            what = f"{error.filename or 'stdin'}: {error.strerror or 'can not be read'}"
+            raise InputError(what, errno=error.errno or 0) from error
+        finally:
+            _deadline(0)
+    except HookError as error:
+        refused = call.stage != POSTSTOP and (isinstance(error, RefusedError) or settings.failure_policy == "fail")
+        outcome = "the container is refused" if refused else "the container goes on without"
+        node.log(ERROR, f"{call.stage} of {call.subject}: {error}; {outcome}", **call.fields(error))
+        return REFUSED if refused else DONE
+    if summary:
+        took = int((time.monotonic() - started) * 1e6)
+        node.log(INFO, f"{call.stage} of {call.subject}: {summary}", duration_usec=took, **call.fields())
+    return DONE
+
+
+class _Call:
+    """One call by a runtime, and as much as is known of it by now, for the log."""
+
+    def __init__(self, stage: str) -> None:
+        self.stage = stage
+        self.state: "State | None" = None
+        self.workload: "Workload | None" = None
+
+    @property
+    def subject(self) -> str:
+        return str(self.workload or (f"container {self.state.id}" if self.state else "an unknown container"))
+
+    def fields(self, error: "HookError | None" = None) -> "dict[str, str | int]":
+        """The structured part of a log line."""
+        fields: "dict[str, str | int]" = {"stage": self.stage}
+        if self.state is not None:
+            fields["container"] = self.state.id
+        if self.workload is not None:
+            fields["key"] = self.workload.key
+        if error is not None:
+            fields.update(reason=error.reason, errno=error.errno, kernel=error.kernel)
+        return fields
+
+    def serve(self, node: Node) -> str:
+        """Does the stage and says what was done in a few words."""
+        state = self.state = parse_state(read_all(0, STATE_LIMIT, "the container state"))
+        if self.stage == HOOK:
+            self.stage = state.stage
+        if self.stage == POSTSTOP:
+            summary = poststop(state, node)
+        else:
+            bundle = read_bundle(state.bundle)
+            cgroups = cgroups_of(node.proc, state.pid)
+            workload = self.workload = derive(state, bundle, cgroups, node.settings.cgroup_path)
+            try:
+                summary = create_runtime(workload, node)
+            except (DeadlineError, LockTimeoutError):
+                _deadline(0)
+                node.ledger.mark("waiting", workload.key)  # needs no lock; reconcile finds the container itself
+                node.ledger.wake()
+                raise
+        idle = node.ledger.marked("idle")
+        if idle:
+            from .lifetimes import reap  # an import that most calls don't need
+
+            reap(node, idle)
+        return summary
+
+
+def create_runtime(workload: "Workload", node: Node) -> str:
+    """Does the steps of every feature for a workload whose process waits to be started.
+
+    Raises:
+        RefusedError: a step failed whose feature's policy is ``fail``; everything done here is undone.
+        HookError: the ledger can't be used, or the deadline passed.
+    """
+    steps = planned(workload, node)
+    todo = [(feature, step) for feature, step in steps if step.action != SKIP]
+    if not todo:
+        return "; ".join(step.why for _, step in steps)
+    earlier = node.ledger.key_of(workload.id)
+    if earlier and earlier != workload.key:
+        _bury_earlier(workload.id, earlier, node)
+    with node.monitor.hold(workload.key) as held:
+        new = not held.tracked
+        if earlier == workload.key:
+            _bury_in(held, workload.id, node)  # a restart under the same id whose poststop has not come
+        held.add_member(workload.id, _details(workload, [step for _, step in todo]), workload.pid)
+        problems = [_do(feature, step, workload, held, node) for feature, step in todo]
+        refusal = next((problem for problem, refuses in problems if refuses), None)
+        if refusal is not None:
+            _bury_in(held, workload.id, node)
+            if new and not held.members():
+                held.release()
+            raise refusal
+    return "; ".join(str(problem or step.why) for (problem, _), (_, step) in zip(problems, todo))
+
+
+def planned(workload: "Workload", node: Node) -> "list[tuple[Feature, Step]]":
+    """The steps of every feature in use, in order; a feature that can't plan has none, or refuses the workload.
+
+    Raises:
+        RefusedError: a feature whose policy is ``fail`` can't plan.
+    """
+    found = []
+    for name, feature in features_in_use(node.settings):
+        try:
+            found += [(feature, step) for step in feature.plan(workload, node)]
+        except DeadlineError:
+            raise
+        except HookError as error:
+            if feature.failure_policy(node.settings) == "fail":
+                raise _refusal(name, error) from error
+            node.log(WARNING, f"{name} of {workload}: {error}", key=workload.key, reason=error.reason)
+    return found
+
+
+def _do(
+    feature: "Feature", step: "Step", workload: "Workload", held: "HeldKey", node: Node
+) -> "tuple[HookError | None, bool]":
+    """Does a step; returns what went wrong, and whether that refuses the container."""
+    try:
+        try:
+            feature.do(step, workload, held, node)
+        except OSError as error:
+            raise HookError(f"{error.filename or 'a file'}: {error.strerror}", errno=error.errno or 0) from error
+    except DeadlineError:
+        raise
+    except HookError as error:
+        if feature.failure_policy(node.settings) == "fail":
+            return _refusal(step.feature, error), True
+        node.log(
+            WARNING,
+            f"{step.feature} of {workload}: {error}",
+            key=workload.key,
+            container=workload.id,
+            reason=error.reason,
+            errno=error.errno,
+            kernel=error.kernel,
+        )
+        return error, False
+    return None, False
+
+
+def _refusal(name: str, error: HookError) -> RefusedError:
+    return RefusedError(f"{name}: {error.message}", hint=error.hint, errno=error.errno, kernel=error.kernel)
+
+
+def poststop(state: "State", node: Node) -> str:
+    """Takes back what createRuntime did for a container, as the ledger recorded it: the state may be poorer."""
+    from .lifetimes import settle  # createRuntime, which starts containers, doesn't need it
+
+    key = node.ledger.key_of(state.id)
+    if not key:
+        return ""
+    with node.monitor.hold(key) as held:
+        record = held.member(state.id)
+        if record is not None and record.get("pid") and not held.member_is_dead(state.id):
+            return "its process lives, so this poststop is an earlier run's; nothing is done"
+        _bury_in(held, state.id, node)
+        return f"released {key}" if settle(held, node) else f"left {key}"
+
+
+def _bury_earlier(container: str, key: str, node: Node) -> None:
+    from .lifetimes import settle  # only for a container id that has changed pods
+
+    with node.monitor.hold(key) as held:
+        _bury_in(held, container, node)
+        settle(held, node)
+
+
+def _bury_in(held: "HeldKey", container: str, node: Node) -> None:
+    from .lifetimes import bury  # only where something ends
+
+    bury(held, container, node)
+
+
+def _details(workload: "Workload", steps: "list[Step]") -> "dict[str, object]":
+    return {
+        "runtime": workload.runtime,
+        "namespace": workload.namespace,
+        "pod": workload.pod,
+        "container": workload.container,
+        "bundle": workload.bundle_path,
+        "cgroup": workload.cgroup,
+        "podCgroup": workload.pod_cgroup,
+        "time": int(time.time()),
+        "steps": [step.as_record() for step in steps],
+    }
+
+
+def _deadline(seconds: float) -> None:
+    """Makes DeadlineError rise here after so many seconds, again and again; 0 takes that back."""
+    signal(SIGALRM, _rise)
+    setitimer(ITIMER_REAL, seconds, _ALARM_AGAIN if seconds else 0)
+
+
+def _rise(*_: object) -> None:
+    raise DeadlineError("the hook's deadline passed")

@@ -1,0 +1,83 @@
+"""Names that may become files: keys of groups, RDT classes, container ids, and the one spelling of a pod UID."""
+
+_HEX = frozenset("0123456789abcdef")
+_ID = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.-")
+_UUID_DASHES = (8, 13, 18, 23)
+_UUID_LENGTH = 36
+_ID_LENGTH = 64
+_LONGEST_NAME = 255  # NAME_MAX, resctrl's limit too
+_LONGEST_ID = 200  # leaves room for what the ledger adds to a name
+# The names that the kernel keeps for itself in a ctrl_group's folder: mkdir answers EPERM or EEXIST.
+_KERNEL_NAMES = frozenset(("info", "mon_data", "mon_groups"))
+
+
+def is_hex(text: str, length: int) -> bool:
+    """Whether ``text`` is exactly ``length`` lower-case hexadecimal digits."""
+    return len(text) == length and _HEX.issuperset(text)
+
+
+def canonical_pod_uid(uid: str) -> str:
+    """A pod UID as it names a group: lower case and dashed, also from the 32 digits of a static pod's.
+
+    Anything that is neither form comes back as it was, for a validator to refuse. Kepler looks for just this form.
+    """
+    text = uid.lower()
+    if is_hex(text, 32):
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    return text if pod_uid_validator(text) else uid
+
+
+def pod_uid_validator(key: str) -> bool:
+    """Accepts a pod UID: a UUID with its dashes or 32 hexadecimal digits, in either case."""
+    text = key.lower()
+    if is_hex(text, 32):
+        return True
+    return (
+        len(text) == _UUID_LENGTH
+        and all(text[place] == "-" for place in _UUID_DASHES)
+        and is_hex(text.replace("-", ""), 32)
+    )
+
+
+def default_key_validator(key: str) -> bool:
+    """Accepts any name that is one safe part of a path: letters, digits and ``_+.-``, no leading dot, 200 at most."""
+    return 0 < len(key) <= _LONGEST_ID and key[0] != "." and _ID.issuperset(key)
+
+
+def workload_key_validator(key: str) -> bool:
+    """Accepts what the hooks use as keys: a canonical pod UID, or the 64 digits of a Podman pod's or container's id."""
+    return is_hex(key, _ID_LENGTH) or (len(key) == _UUID_LENGTH and key == canonical_pod_uid(key))
+
+
+def valid_container_id(text: str) -> bool:
+    """Whether ``text`` is a container id as runc and crun take it, and safe as a file name."""
+    return default_key_validator(text)
+
+
+def valid_class(name: str) -> bool:
+    """Whether ``name`` can be a ctrl_group's: one part of a path, none of the kernel's own names, at most 255 bytes.
+
+    The kernel takes spaces and leading dots; control characters, which no tool prints safely, are refused here.
+    """
+    if not name or name in (".", "..") or name in _KERNEL_NAMES or "/" in name or not name.isprintable():
+        return False
+    return len(name.encode("utf-8", "surrogatepass")) <= _LONGEST_NAME
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether ``name`` fits a shell-like ``pattern`` of literals, ``*`` and ``?`` (fnmatch imports ``re``)."""
+    here = there = 0
+    star = mark = -1
+    while there < len(name):
+        if here < len(pattern) and pattern[here] == "*":
+            star, mark = here, there
+            here += 1
+        elif here < len(pattern) and pattern[here] in ("?", name[there]):
+            here += 1
+            there += 1
+        elif star >= 0:
+            mark += 1
+            here, there = star + 1, mark
+        else:
+            return False
+    return pattern[here:].strip("*") == ""

@@ -1,0 +1,260 @@
+"""What we did to the node, on disk: files only, so that any process can undo what another did, and none must agree.
+
+Layout of the state directory::
+
+    locks/00 … 1f       what keys hash to; flock'ed, never unlinked
+    pods/KEY/pod        the record of a key: its groups, its pod's cgroup
+    pods/KEY/c-ID       the record of one member (container) of the key
+    containers/ID       a symbolic link that says "KEY": where poststop, which knows little, finds its way back
+    idle/KEY            keys that had no live member when somebody last looked: what a passing hook reaps
+    waiting/KEY         keys that want a group and got no RMID
+    wake                touched when somebody starts to wait; a systemd path unit looks at it
+
+A record is written before what it describes is done, and each is replaced whole. Records name the boot they belong to;
+another boot's are void.
+"""
+
+import errno
+import fcntl
+import posix
+import time
+
+from .errors import LedgerError, LockTimeoutError
+from .files import format_json, is_folder, list_folder, parse_json, read_file, remove_file, write_file
+from .keys import default_key_validator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Record = dict[str, Any]
+
+_LOCKS = 32
+_FORMAT = 1
+_LIMIT = 1 << 20
+_FOLDERS = ("locks", "pods", "containers", "idle", "waiting")
+_MEMBER = "c-"
+_LONGEST_NAP = 0.01
+_PRIVATE = 0o700
+
+
+class Ledger:
+    """The records below one state directory.
+
+    Raises:
+        LedgerError: from every method, where the kernel refuses a read or write.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def lock(self, key: str, patience: float) -> "Lock":
+        """Takes the lock that ``key`` hashes to, waiting at most ``patience`` seconds.
+
+        Raises:
+            LockTimeoutError: somebody held it all that time.
+        """
+        number = 0
+        for letter in key.encode("utf-8", "surrogatepass"):
+            number = (number * 31 + letter) & 0xFFFFFFFF
+        return self.lock_named(f"{number % _LOCKS:02x}", patience)
+
+    def lock_named(self, name: str, patience: float) -> "Lock":
+        """Takes the lock of this name: one of the keys', or one that a feature keeps for the whole node."""
+        path = f"{self.folder}/locks/{name}"
+        try:
+            return Lock(self._open_lock(path), path, patience)
+        except OSError as error:
+            raise self._error(error, path) from error
+
+    def _open_lock(self, path: str) -> int:
+        flags = posix.O_RDWR | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW
+        try:
+            return posix.open(path, flags, 0o600)
+        except FileNotFoundError:
+            self.prepare()
+            return posix.open(path, flags, 0o600)
+
+    def prepare(self) -> None:
+        """Makes the state directory and its folders, for root alone."""
+        parents = self.folder.split("/")[1:]
+        for depth in range(1, len(parents)):
+            _make_folder("/" + "/".join(parents[:depth]), 0o755)
+        _make_folder(self.folder, _PRIVATE)
+        for name in _FOLDERS:
+            _make_folder(f"{self.folder}/{name}", _PRIVATE)
+
+    # Records of keys
+
+    def keys(self) -> "list[str]":
+        """Every key that has a record."""
+        return [name for name in list_folder(f"{self.folder}/pods") if default_key_validator(name)]
+
+    def read_pod(self, key: str) -> "Record | None":
+        """The record of a key, or None if there is none or it is damaged."""
+        return self._read(f"{self.folder}/pods/{key}/pod")
+
+    def write_pod(self, key: str, record: "Record") -> None:
+        """Replaces the record of a key."""
+        self._write(key, "pod", record)
+
+    def remove_pod(self, key: str) -> None:
+        """Removes all that is known of a key: its markers, its members, its record, in that order."""
+        for folder in ("idle", "waiting"):
+            self.unmark(folder, key)
+        for member in self.members(key):
+            self.remove_member(key, member)
+        folder = f"{self.folder}/pods/{key}"
+        try:
+            for name in list_folder(folder):
+                remove_file(f"{folder}/{name}")
+            posix.rmdir(folder)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise self._error(error, folder) from error
+
+    # Records of members
+
+    def members(self, key: str) -> "list[str]":
+        """The members of a key."""
+        names = list_folder(f"{self.folder}/pods/{key}")
+        return [name[len(_MEMBER) :] for name in names if name.startswith(_MEMBER) and not name.endswith(".new")]
+
+    def read_member(self, key: str, member: str) -> "Record | None":
+        """The record of a member, or None if there is none or it is damaged."""
+        return self._read(f"{self.folder}/pods/{key}/{_MEMBER}{member}")
+
+    def write_member(self, key: str, member: str, record: "Record") -> None:
+        """Replaces the record of a member."""
+        self._write(key, _MEMBER + member, record)
+
+    def remove_member(self, key: str, member: str) -> bool:
+        """Forgets a member and, if it is still this key's, where it was found. Says whether there was one."""
+        path = f"{self.folder}/pods/{key}/{_MEMBER}{member}"
+        try:
+            if self.key_of(member) == key:
+                remove_file(f"{self.folder}/containers/{member}")
+            return remove_file(path)
+        except OSError as error:
+            raise self._error(error, path) from error
+
+    # Where a container's records are
+
+    def key_of(self, container: str) -> str:
+        """The key that a container belongs to, or an empty string."""
+        try:
+            key = posix.readlink(f"{self.folder}/containers/{container}")
+        except OSError:
+            return ""
+        return key if default_key_validator(key) else ""
+
+    def point(self, container: str, key: str) -> None:
+        """Says where a container's record will be. Written before the record itself."""
+        path = f"{self.folder}/containers/{container}"
+        try:
+            try:
+                posix.symlink(key, path)
+            except FileExistsError:
+                if self.key_of(container) != key:
+                    posix.unlink(path)
+                    posix.symlink(key, path)
+        except OSError as error:
+            raise self._error(error, path) from error
+
+    def containers(self) -> "list[str]":
+        """Every container that is pointed at."""
+        return list_folder(f"{self.folder}/containers")
+
+    def forget(self, container: str) -> None:
+        """Removes the pointer of a container whose record is gone."""
+        remove_file(f"{self.folder}/containers/{container}")
+
+    # Markers
+
+    def mark(self, folder: str, key: str) -> None:
+        """Marks a key as ``idle`` or ``waiting``."""
+        path = f"{self.folder}/{folder}/{key}"
+        try:
+            posix.close(posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW, 0o600))
+        except OSError as error:
+            raise self._error(error, path) from error
+
+    def unmark(self, folder: str, key: str) -> bool:
+        """Takes a mark away, and says whether there was one."""
+        path = f"{self.folder}/{folder}/{key}"
+        try:
+            return remove_file(path)
+        except OSError as error:
+            raise self._error(error, path) from error
+
+    def marked(self, folder: str) -> "list[str]":
+        """The keys that carry a mark."""
+        return [key for key in list_folder(f"{self.folder}/{folder}") if default_key_validator(key)]
+
+    def wake(self) -> None:
+        """Touches the file that a systemd path unit watches, which starts reconcile at once."""
+        try:
+            write_file(f"{self.folder}/wake", b"")
+        except OSError:
+            pass  # the timer comes round anyway
+
+    def _read(self, path: str) -> "Record | None":
+        try:
+            record = parse_json(read_file(path, _LIMIT))
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return None
+        except OSError as error:
+            raise self._error(error, path) from error
+        # A newer version may add to a record, but keeps what this one reads; a format of its own is not ours to read.
+        return record if isinstance(record, dict) and record.get("format") == _FORMAT else None
+
+    def _write(self, key: str, name: str, record: "Record") -> None:
+        record["format"] = _FORMAT
+        folder = f"{self.folder}/pods/{key}"
+        try:
+            try:
+                write_file(f"{folder}/{name}", format_json(record))
+            except FileNotFoundError:
+                _make_folder(folder, _PRIVATE)
+                write_file(f"{folder}/{name}", format_json(record))
+        except OSError as error:
+            raise self._error(error, f"{folder}/{name}") from error
+
+    def _error(self, error: OSError, path: str) -> LedgerError:
+        return LedgerError(f"{path} can't be used", errno=error.errno or 0)
+
+
+class Lock:
+    """An flock on one open file: it ends with ``with``, and with the process however that ends."""
+
+    def __init__(self, fd: int, path: str, patience: float) -> None:
+        self._fd = fd
+        end = time.monotonic() + patience
+        nap = 0.0005
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    posix.close(fd)
+                    raise LockTimeoutError(f"{path} was held for {patience:g} s", errno=errno.EAGAIN) from None
+            time.sleep(nap)
+            nap = min(nap * 2, _LONGEST_NAP)
+
+    def __enter__(self) -> "Lock":  # noqa: PYI034  # typing.Self is of Python 3.11
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        posix.close(self._fd)
+
+
+def _make_folder(path: str, mode: int) -> None:
+    try:
+        posix.mkdir(path, mode)
+    except FileExistsError:
+        if not is_folder(path) and mode == _PRIVATE:
+            raise
+        return
+    posix.chmod(path, mode)  # crun runs hooks with umask 0

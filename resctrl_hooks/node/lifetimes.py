@@ -1,0 +1,86 @@
+"""Who is dead, and what ends with it: members with their init process, groups with their pod.
+
+A member is dead when its poststop came or its init is gone. A key is dead when its pod's cgroup is gone, whatever
+members are recorded; without a recognisable pod cgroup, or where the settings say ``release: last-container``, when its
+last member is.
+"""
+
+from .errors import HookError, LockTimeoutError
+from .files import is_folder
+from .log import INFO, WARNING
+from .steps import Step, feature_named
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .held import HeldKey
+    from .steps import Node
+
+POD = "pod"
+LAST_CONTAINER = "last-container"
+_SHORT_PATIENCE = 0.05
+
+
+def bury(held: "HeldKey", member: str, node: "Node") -> None:
+    """Takes back all steps of a member that has died, the last first, and forgets it."""
+    record = held.member(member)
+    for kept in reversed((record or {}).get("steps", [])):
+        step = Step.of_record(kept)
+        feature = feature_named(step.feature)
+        try:
+            if feature is not None and record is not None:
+                feature.undo(step, record, held, node)
+        except HookError as error:
+            node.log(WARNING, f"{step.feature} of container {member[:12]}: {error}", key=held.key, container=member)
+    held.remove_member(member)
+
+
+def settle(held: "HeldKey", node: "Node") -> bool:
+    """Ends the key if it is dead, else marks it idle if no member lives; says whether it ended."""
+    cgroup: str = held.record.get("cgroup", "")
+    has_cgroup = bool(cgroup) and is_folder(cgroup)
+    living = [member for member in held.members() if not held.member_is_dead(member)]
+    if cgroup and not has_cgroup:
+        living = []
+    if living:
+        return False
+    if has_cgroup and node.settings.monitoring.get("release", POD) == POD:
+        node.ledger.mark("idle", held.key)
+        return False
+    for member in held.members():
+        bury(held, member, node)
+    for group in held.release():
+        node.log(INFO, f"group {group.path} is removed", key=held.key, rdt_class=group.rdt_class)
+    return True
+
+
+def reap(node: "Node", keys: "Iterable[str]", but: str = "") -> int:
+    """Ends those of the keys that are dead, without waiting for anyone's lock, and returns how many it ended.
+
+    A key whose lock is held is in use by another hook, so it is passed over; so is ``but``, which the caller holds.
+    """
+    ended = 0
+    patience, node.monitor.patience = node.monitor.patience, 0.0
+    try:
+        for key in keys:
+            if key != but and looks_dead(node, key):
+                try:
+                    with node.monitor.hold(key) as held:
+                        ended += settle(held, node)
+                except LockTimeoutError:
+                    continue
+                except HookError as error:
+                    node.log(WARNING, f"{key} can't be released: {error}", key=key)
+    finally:
+        node.monitor.patience = patience
+    return ended
+
+
+def looks_dead(node: "Node", key: str) -> bool:
+    """Whether a key may be dead, told by one look without its lock."""
+    record = node.ledger.read_pod(key)
+    if record is None:
+        return True
+    cgroup: str = record.get("cgroup", "")
+    return not (cgroup and is_folder(cgroup)) or node.settings.monitoring.get("release", POD) != POD

@@ -1,0 +1,112 @@
+"""The node half's log: structured lines to journald, else to syslog or a file, and problems on stderr in one line.
+
+Everything is sent without waiting: a stuck journald must never hold up a container. Sources: systemd, "Native Journal
+Protocol"; RFC 3164 for /dev/log.
+"""
+
+import posix
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+IDENTIFIER = "resctrl-hook"
+ERROR, WARNING, NOTICE, INFO, DEBUG = 3, 4, 5, 6, 7  # syslog(3)
+_LEVELS = {"error": ERROR, "warning": WARNING, "notice": NOTICE, "info": INFO, "debug": DEBUG}
+_DAEMON = 3 << 3
+_LARGEST_FILE = 8 << 20
+_LONGEST_FIELD = 2000
+
+
+class Log:
+    """Where lines go, as the ``log`` section says: ``target`` (auto, journal, syslog, file, none), ``level``, paths.
+
+    With ``auto``, the default, the first that exists of the journal's socket, the syslog socket, and ``file`` if one
+    is named.
+    """
+
+    def __init__(self, section: "dict[str, Any] | None" = None, *, stderr: bool = True) -> None:
+        section = section or {}
+        self._target: str = section.get("target", "auto")
+        self._level = _LEVELS.get(section.get("level", "info"), INFO)
+        self._file: str = section.get("file", "")
+        self._sockets = {
+            "journal": section.get("journalSocket", "/run/systemd/journal/socket"),
+            "syslog": section.get("syslogSocket", "/dev/log"),
+        }
+        self._stderr = stderr
+
+    def __call__(self, priority: int, message: str, **fields: "str | int") -> None:
+        """Logs one event. Fields become journald's, with RESCTRL_ before their upper-case names."""
+        if priority <= WARNING and self._stderr:
+            try:
+                posix.write(2, f"{IDENTIFIER}: {_clean(message)}\n".encode("utf-8", "backslashreplace"))
+            except OSError:
+                pass  # nobody reads our stderr; crun gives none
+        if priority > self._level or self._target == "none":
+            return
+        if self._target in ("auto", "journal") and self._send("journal", _native(priority, message, fields)):
+            return
+        if self._target in ("auto", "syslog") and self._send("syslog", _syslog(priority, message, fields)):
+            return
+        if self._target in ("auto", "file") and self._file:
+            self._append(_syslog(priority, message, fields) + b"\n")
+
+    def _send(self, name: str, datagram: bytes) -> bool:
+        import _socket  # only a hook that has something to say pays for it
+
+        try:
+            sender = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM | _socket.SOCK_CLOEXEC)
+            try:
+                sender.setblocking(False)  # noqa: FBT003  # the C function takes no names
+                sender.connect(self._sockets[name])
+                sender.send(datagram)
+            finally:
+                sender.close()
+        except BlockingIOError:
+            return True  # it is there but does not keep up: this line is lost rather than the container's time
+        except OSError:
+            return False
+        return True
+
+    def _append(self, line: bytes) -> None:
+        flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW | posix.O_NONBLOCK
+        try:
+            fd = posix.open(self._file, flags, 0o600)
+            try:
+                if posix.fstat(fd).st_size > _LARGEST_FILE:
+                    posix.ftruncate(fd, 0)
+                posix.write(fd, line)
+            finally:
+                posix.close(fd)
+        except OSError:
+            pass  # a log that can't be written is no reason to fail a container
+
+
+def _clean(value: "str | int") -> str:
+    text = str(value)[:_LONGEST_FIELD]
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+
+
+def _native(priority: int, message: str, fields: "dict[str, str | int]") -> bytes:
+    lines = [f"MESSAGE={_clean(message)}", f"PRIORITY={priority}", f"SYSLOG_IDENTIFIER={IDENTIFIER}"]
+    lines += [f"RESCTRL_{name.upper()}={_clean(value)}" for name, value in fields.items()]
+    return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
+
+
+def _syslog(priority: int, message: str, fields: "dict[str, str | int]") -> bytes:
+    details = "".join(f" {name}={_clean(value)}" for name, value in fields.items())
+    text = f"<{_DAEMON | priority}>{IDENTIFIER}[{posix.getpid()}]: {_clean(message)}{details}"
+    return text.encode("utf-8", "backslashreplace")
+
+
+def silent(priority: int, message: str, **fields: "str | int") -> None:
+    """A log for programs that want none."""
+
+
+def to_stderr(priority: int, message: str, **fields: "str | int") -> None:
+    """A log for people at a terminal: everything of importance, on stderr."""
+    if priority <= NOTICE:
+        details = "".join(f" {name}={_clean(value)}" for name, value in fields.items())
+        print(f"{IDENTIFIER}: {_clean(message)}{details}", file=sys.stderr)  # noqa: T201  # what it is for

@@ -1,0 +1,45 @@
+"""The node half's command line: ``[--config FILE] createRuntime|poststop|hook|reconcile …``.
+
+Started by a runtime's hook or a systemd unit, from any folder, with an empty environment.
+"""
+
+import posix
+import sys
+
+from .hook import CREATE_RUNTIME, DONE, HOOK, POSTSTOP, REFUSED, run
+from .settings import DEFAULT_CONFIG
+
+WRONG_USE = 2
+_USAGE = "usage: resctrl-hook-node [--config FILE] createRuntime|poststop|hook|reconcile [OPTION...]\n"
+
+
+def main(arguments: "list[str]") -> int:
+    """Runs one command and returns its exit code."""
+    config = DEFAULT_CONFIG
+    if len(arguments) > 1 and arguments[0] == "--config":
+        config = arguments[1]
+        arguments = arguments[2:]
+    command = arguments[0] if arguments else ""
+    if command in (CREATE_RUNTIME, POSTSTOP, HOOK) and len(arguments) == 1:
+        return serve(config, command)
+    posix.write(2, _USAGE.encode())
+    return WRONG_USE
+
+
+def serve(config: str, stage: str) -> int:
+    """A hook stage; a fault of our own is one line in the log, answered as the policy says, and never a traceback."""
+    try:
+        return run(config, stage)
+    except Exception as error:  # noqa: BLE001  # a container's start must not depend on our having no bugs
+        from .faults import report  # only when something is broken
+
+        return REFUSED if report(config, stage, error) and stage != POSTSTOP else DONE
+
+
+def start() -> None:
+    """Runs and ends the process at once: taking the interpreter down in good order would cost a fifth of the hook."""
+    code = main(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    finally:
+        posix._exit(code)  # noqa: SLF001  # it is public in os, which costs too much to import

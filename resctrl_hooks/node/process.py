@@ -1,0 +1,108 @@
+"""What /proc says of a process: where it lives, which resctrl groups it is in, whether it is still the same one."""
+
+import errno
+import posix
+
+from .files import read_kernel_file
+
+_GONE = (errno.ENOENT, errno.ESRCH)
+_ALL_UIDS = 4294967295
+_START_TIME = 19  # field 22 of /proc/pid/stat, counted after the first two
+
+
+class Cgroup:
+    """Where a process is in one cgroup hierarchy: the hierarchy's folder below the mount, and the path in it.
+
+    ``hierarchy`` is empty for a unified host, ``unified`` for version 2 beside version 1, else the v1 controllers.
+    """
+
+    __slots__ = ("hierarchy", "path")
+
+    def __init__(self, hierarchy: str, path: str) -> None:
+        self.hierarchy = hierarchy
+        self.path = path
+
+    def folder(self, cgroup_root: str, path: str = "") -> str:
+        """The folder of this cgroup, or of ``path`` in the same hierarchy, below the mount at ``cgroup_root``."""
+        root = f"{cgroup_root}/{self.hierarchy}" if self.hierarchy else cgroup_root
+        return root + (path or self.path).rstrip("/")
+
+
+def cgroups_of(proc: str, pid: int) -> "list[Cgroup]":
+    """The cgroups of a process, version 2's first; empty if the process is gone (cgroups(7), /proc/pid/cgroup)."""
+    text = _read(f"{proc}/{pid}/cgroup")
+    lines = [line.split(":", 2) for line in text.splitlines() if line.count(":") > 1]
+    found: "list[Cgroup]" = []
+    for number, controllers, path in lines:
+        if number == "0":
+            found.insert(0, Cgroup("unified" if len(lines) > 1 else "", path))
+        else:
+            found.append(Cgroup(controllers.replace("name=", ""), path))
+    return found
+
+
+def resctrl_groups_of(proc: str, pid: int, tid: int = 0) -> "tuple[str, str] | None":
+    """The RDT class ("" for the root) and the mon_group of a task, or None where the kernel doesn't say.
+
+    It doesn't where resctrl is not mounted or is a simulation, and before Linux 5.9. Source: fs/resctrl/rdtgroup.c,
+    proc_resctrl_show.
+
+    Raises:
+        ProcessLookupError: the task is gone.
+    """
+    folder = f"{proc}/{pid}/task/{tid}" if tid else f"{proc}/{pid}"
+    text = _read(f"{folder}/cpu_resctrl_groups")
+    if not text:
+        try:
+            posix.stat(folder)
+        except OSError as error:
+            raise ProcessLookupError(errno.ESRCH, "the task is gone", folder) from error
+        return None
+    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    rdt_class = fields.get("res", "")
+    if not rdt_class:
+        return None
+    return ("" if rdt_class == "/" else rdt_class), fields.get("mon", "")
+
+
+def threads_of(proc: str, pid: int) -> "list[int]":
+    """The thread ids of a process, its own pid among them; empty if it is gone."""
+    try:
+        return sorted(int(name) for name in posix.listdir(f"{proc}/{pid}/task"))
+    except OSError as error:
+        if error.errno in _GONE:
+            return []
+        raise
+
+
+def start_time(proc: str, pid: int) -> int:
+    """When a process started, in clock ticks after boot, or 0 if it is gone or a zombie (proc(5), stat, field 22).
+
+    With the pid and the boot id this names a process for good, although pids come round again.
+    """
+    text = _read(f"{proc}/{pid}/stat") if pid > 0 else ""
+    # The second field is the command's name in parentheses and may itself hold spaces and parentheses.
+    fields = text[text.rfind(")") + 2 :].split()
+    return int(fields[_START_TIME]) if len(fields) > _START_TIME and fields[0] not in "ZXx" else 0
+
+
+def boot_id(proc: str) -> str:
+    """This boot's random id, or an empty string where /proc is not the host's own."""
+    return _read(f"{proc}/sys/kernel/random/boot_id").strip()
+
+
+def in_initial_user_namespace() -> bool:
+    """Whether we are in the host's own user namespace; a rootless runtime runs hooks as root of another one.
+
+    Sources: user_namespaces(7): the initial namespace maps all ids to themselves.
+    """
+    return _read("/proc/self/uid_map").split() in (["0", "0", str(_ALL_UIDS)], [])
+
+
+def _read(path: str) -> str:
+    try:
+        return read_kernel_file(path).decode("utf-8", "surrogateescape")
+    except OSError as error:
+        if error.errno in (*_GONE, errno.ENOTDIR):
+            return ""
+        raise

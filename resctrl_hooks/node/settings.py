@@ -1,0 +1,177 @@
+"""The settings in force, as `resctrl-hook config apply` compiled them: JSON beside the YAML that people write.
+
+The people half validates thoroughly and names lines; here only what a hook relies on is checked again, since the file
+may come from an older or newer version, an image build or a MachineConfig.
+"""
+
+import posix
+
+from .errors import SettingsError
+from .files import parse_json, read_file
+from .keys import matches
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .workload import Workload
+
+DEFAULT_CONFIG = "/etc/resctrl-hooks/config.yaml"
+COMPILED_NAME = "config.json"
+LAST_VALID_NAME = "config.last.json"
+FORMAT = 1
+_LIMIT = 1 << 20
+
+# Every top-level setting that the node half knows, with its default; each feature has a section, a dictionary.
+DEFAULTS: "dict[str, Any]" = {
+    "resctrlPath": "/sys/fs/resctrl",
+    "cgroupPath": "/sys/fs/cgroup",
+    "procPath": "/proc",
+    "sysPath": "/sys",
+    "runtimeRoots": {},
+    "stateDir": "/run/resctrl-hooks",
+    "groupPrefix": "",
+    "failurePolicy": "ignore",
+    "deadlineSeconds": 3.0,
+    "namespaces": [],
+    "labelSelector": {},
+    "monitoring": {},
+    "classes": [],
+    "memory": {},
+    "memtierd": {},
+    "rdt": {},
+    "placement": {},
+    "blockio": {},
+    "scheduling": {},
+    "log": {},
+}
+
+
+class Settings:
+    """What a hook obeys. ``path`` is the compiled file it came from, or empty for the built-in defaults."""
+
+    __slots__ = (
+        "blockio",
+        "cgroup_path",
+        "classes",
+        "deadline",
+        "failure_policy",
+        "group_prefix",
+        "label_selector",
+        "log",
+        "memory",
+        "memtierd",
+        "monitoring",
+        "namespaces",
+        "path",
+        "placement",
+        "proc_path",
+        "rdt",
+        "resctrl_path",
+        "runtime_roots",
+        "scheduling",
+        "state_dir",
+        "sys_path",
+    )
+
+    def __init__(self, values: "dict[str, Any] | None" = None, path: str = "") -> None:
+        given = values or {}
+        checked: "dict[str, Any]" = {}
+        for name, default in DEFAULTS.items():
+            value = given.get(name, default)
+            if value is None:
+                value = default
+            if not isinstance(value, (int, float) if isinstance(default, float) else type(default)):
+                raise SettingsError(f"{path}: {name} should be {type(default).__name__}, not {type(value).__name__}")
+            checked[name] = value
+        self.path = path
+        self.resctrl_path: str = checked["resctrlPath"].rstrip("/")
+        self.cgroup_path: str = checked["cgroupPath"].rstrip("/")
+        self.proc_path: str = checked["procPath"].rstrip("/")
+        self.sys_path: str = checked["sysPath"].rstrip("/")
+        self.runtime_roots: "dict[str, Any]" = checked["runtimeRoots"]
+        self.state_dir: str = checked["stateDir"].rstrip("/")
+        self.group_prefix: str = checked["groupPrefix"]
+        self.failure_policy: str = checked["failurePolicy"]
+        self.deadline: float = checked["deadlineSeconds"]
+        self.namespaces: "list[str]" = checked["namespaces"]
+        self.label_selector: "dict[str, str]" = checked["labelSelector"]
+        self.monitoring: "dict[str, Any]" = checked["monitoring"]
+        self.classes: "list[dict[str, Any]]" = checked["classes"]
+        self.memory: "dict[str, Any]" = checked["memory"]
+        self.memtierd: "dict[str, Any]" = checked["memtierd"]
+        self.rdt: "dict[str, Any]" = checked["rdt"]
+        self.placement: "dict[str, Any]" = checked["placement"]
+        self.blockio: "dict[str, Any]" = checked["blockio"]
+        self.scheduling: "dict[str, Any]" = checked["scheduling"]
+        self.log: "dict[str, Any]" = checked["log"]
+
+    def selects(self, workload: "Workload") -> str:
+        """Why the namespace filter leaves this workload out, or an empty string if it doesn't.
+
+        As the resctrl-mon plugin has it: no namespaces means all of them. Patterns (``team-*``) are ours.
+        """
+        if self.namespaces and not any(matches(pattern, workload.namespace) for pattern in self.namespaces):
+            return f"namespace {workload.namespace or '(none)'} is not among the configured namespaces"
+        return ""
+
+    def selects_labels(self, labels: "dict[str, str]") -> str:
+        """Why the label selector leaves a pod with these labels out, or an empty string if it doesn't."""
+        for name, value in self.label_selector.items():
+            if labels.get(name) != value:
+                return f"label {name}={value} of the label selector is not the pod's"
+        return ""
+
+
+def allows(allow: "dict[str, list[str]] | None", namespace: str, class_name: str) -> bool:
+    """Whether an ``allow`` table, of namespace patterns to class patterns, lets a namespace have a class."""
+    return any(
+        matches(pattern, namespace) and any(matches(wanted, class_name) for wanted in classes)
+        for pattern, classes in (allow or {}).items()
+    )
+
+
+def compiled_path(config: str) -> str:
+    """The compiled file for a ``--config FILE``: config.json beside the YAML, or FILE itself if it is JSON."""
+    return config if config.endswith(".json") else f"{config.rpartition('/')[0] or '.'}/{COMPILED_NAME}"
+
+
+def load(config: str = DEFAULT_CONFIG) -> "tuple[Settings, str]":
+    """Returns the settings in force and what is wrong with them, an empty string for nothing.
+
+    A file that is missing at the default place means the defaults. One that is damaged or not to be trusted is replaced
+    by the last valid one that was applied.
+
+    Raises:
+        SettingsError: neither can be used.
+    """
+    path = compiled_path(config)
+    try:
+        settings = _read(path)
+    except FileNotFoundError as error:
+        if config == DEFAULT_CONFIG:
+            return Settings(), ""
+        raise SettingsError(f"there are no compiled settings at {path}", errno=error.errno or 0) from error
+    except (OSError, ValueError, SettingsError) as problem:
+        try:
+            settings = _read(f"{path.rpartition('/')[0]}/{LAST_VALID_NAME}")
+        except (OSError, ValueError, SettingsError):
+            raise SettingsError(f"the settings in {path} can't be used: {problem}") from problem
+        return settings, f"the settings in {path} can't be used ({problem}); the last valid ones are in force"
+    return settings, _newer_yaml(config, path)
+
+
+def _read(path: str) -> Settings:
+    value = parse_json(read_file(path, _LIMIT, trusted=True, follow=True))
+    if not isinstance(value, dict) or value.get("format", FORMAT) != FORMAT:
+        raise SettingsError(f"{path} is not a compiled configuration of format {FORMAT}")
+    return Settings(value, path)
+
+
+def _newer_yaml(config: str, compiled: str) -> str:
+    """Hooks never compile; they say that somebody edited the YAML and has not applied it."""
+    try:
+        newer = config != compiled and posix.stat(config).st_mtime > posix.stat(compiled).st_mtime + 1
+    except OSError:
+        return ""
+    return f"{config} is newer than what is in force; run `resctrl-hook config apply`" if newer else ""

@@ -1,0 +1,107 @@
+"""Features and their steps: what is to be done to the node for a workload, each step said before it is done.
+
+A feature is one module with a few functions (the protocol below): ``plan`` says its steps and changes nothing, ``do``
+does one, ``undo`` takes one back from what the ledger recorded of it. `explain` prints what ``plan`` says, the hook
+does it, tests compare the two.
+"""
+
+from .log import Log
+from .monitor import Monitor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    from .held import HeldKey
+    from .ledger import Record
+    from .settings import Settings
+    from .workload import Workload
+
+    class Feature(Protocol):
+        """One thing that can be done for a workload."""
+
+        def plan(self, workload: "Workload", node: "Node") -> "list[Step]":
+            """The steps for this workload, and why; changes nothing. Raises HookError where a step is impossible."""
+
+        def do(self, step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+            """Does one step. Raises HookError."""
+
+        def undo(self, step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+            """Takes one step back when its container has died, or when a later step failed; it may not be done yet.
+
+            ``member`` is the record of the container. Idempotent. Raises HookError.
+            """
+
+        def failure_policy(self, settings: "Settings") -> str:
+            """``ignore`` or ``fail``."""
+
+
+SKIP = "skip"
+
+
+class Step:
+    """One thing to do: the feature whose it is, the action, what it needs (plain JSON values), and why.
+
+    A step with the action ``skip`` is nothing to do; it is there to say why.
+    """
+
+    __slots__ = ("action", "feature", "needs", "why")
+
+    def __init__(self, feature: str, action: str, needs: "dict[str, Any]", why: str) -> None:
+        self.feature = feature
+        self.action = action
+        self.needs = needs
+        self.why = why
+
+    def as_record(self) -> "Record":
+        """The step as the ledger keeps it."""
+        return {"feature": self.feature, "action": self.action, "needs": self.needs}
+
+    @classmethod
+    def of_record(cls, record: "Record") -> "Step":
+        """The step that the ledger kept."""
+        return cls(record["feature"], record["action"], record["needs"], "")
+
+
+class Node:
+    """What every step works on: the settings in force, the monitor with its ledger, and the log."""
+
+    def __init__(self, settings: "Settings", log: "Log | None" = None) -> None:
+        self.settings = settings
+        self.log = log or Log(settings.log)
+        self.proc = settings.proc_path
+        self.monitor = Monitor(
+            settings.resctrl_path,
+            state_dir=settings.state_dir,
+            group_prefix=settings.group_prefix,
+            log=self.log,
+            proc=settings.proc_path,
+        )
+        self.ledger = self.monitor.ledger
+
+
+# A feature's module is imported only where the settings use it: an import is the largest cost of a hook.
+def _monitoring() -> "Feature":
+    from . import monitoring
+
+    return monitoring
+
+
+# In the order in which steps are done: the RDT class comes before the group, which lives in the class.
+FEATURES: "tuple[tuple[str, Callable[[Settings], object], Callable[[], Feature]], ...]" = (
+    ("monitoring", lambda settings: settings.monitoring.get("enabled", True), _monitoring),
+)
+
+
+def feature_named(name: str) -> "Feature | None":
+    """The feature of a recorded step; None for one that this version doesn't know."""
+    for known, _, load in FEATURES:
+        if known == name:
+            return load()
+    return None
+
+
+def features_in_use(settings: "Settings") -> "list[tuple[str, Feature]]":
+    """The features that the settings turn on, in the order in which they are done."""
+    return [(name, load()) for name, wanted, load in FEATURES if wanted(settings)]

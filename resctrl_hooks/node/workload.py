@@ -1,0 +1,213 @@
+"""What a container is, whoever runs it: its key, its pod, its place on the node. One dialect per runtime family.
+
+The dialects are data: which annotation a runtime sets itself (so that no pod author can forge it) says whose dialect a
+state is in, and where that dialect keeps each fact. What an annotation claims is checked against the cgroup that the
+process really is in.
+"""
+
+from .errors import HookError, InputError
+from .files import parse_json, read_file
+from .keys import canonical_pod_uid, is_hex, pod_uid_validator
+from .oci import BUNDLE_LIMIT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .oci import Bundle, State
+    from .process import Cgroup
+
+
+class Dialect:
+    """Where a runtime family keeps its facts about a container's pod: names of annotations, empty for none."""
+
+    __slots__ = ("container", "kind", "name", "namespace", "pod", "sandbox_file", "uid")
+
+    def __init__(
+        self, name: str, uid: str, namespace: str, pod: str, container: str, kind: str, sandbox_file: str
+    ) -> None:
+        self.name = name
+        self.uid = uid
+        self.namespace = namespace
+        self.pod = pod
+        self.container = container
+        self.kind = kind
+        self.sandbox_file = sandbox_file
+
+
+_CRIO = Dialect(
+    "cri-o",
+    uid="io.kubernetes.pod.uid",
+    namespace="io.kubernetes.pod.namespace",
+    pod="io.kubernetes.pod.name",
+    container="io.kubernetes.container.name",
+    kind="io.kubernetes.cri-o.ContainerType",
+    sandbox_file="io.kubernetes.cri-o.ResolvPath",
+)
+_CONTAINERD = Dialect(
+    "containerd",
+    uid="io.kubernetes.cri.sandbox-uid",
+    namespace="io.kubernetes.cri.sandbox-namespace",
+    pod="io.kubernetes.cri.sandbox-name",
+    container="io.kubernetes.cri.container-name",
+    kind="io.kubernetes.cri.container-type",
+    sandbox_file="",
+)
+_PODMAN = Dialect("podman", uid="", namespace="", pod="", container="", kind="", sandbox_file="")
+_PLAIN = Dialect("oci", uid="", namespace="", pod="", container="", kind="", sandbox_file="")
+
+# The annotation by which a dialect is known, in the order in which to look; an empty value means "any".
+_MARKS = (
+    ("io.container.manager", "libpod", _PODMAN),
+    ("io.container.manager", "cri-o", _CRIO),
+    ("io.kubernetes.cri-o.ContainerType", "", _CRIO),
+    ("io.kubernetes.cri.container-type", "", _CONTAINERD),
+)
+
+_CRIO_LABELS = "io.kubernetes.cri-o.Labels"
+
+
+class Workload:
+    """One container as the node half deals with it.
+
+    ``key`` names its group: the canonical pod UID, a Podman pod's id, or the container's own id. ``pod_cgroup`` is the
+    folder of the pod's cgroup, whose end is the pod's end, or empty where none is recognisable. ``sandbox`` is true for
+    a pod's pause container as a CRI runtime keeps it.
+    """
+
+    __slots__ = (
+        "annotations",
+        "bundle",
+        "bundle_path",
+        "cgroup",
+        "container",
+        "id",
+        "key",
+        "namespace",
+        "pid",
+        "pod",
+        "pod_cgroup",
+        "runtime",
+        "sandbox",
+        "sandbox_folder",
+    )
+
+    def __init__(self, state: "State", bundle: "Bundle", dialect: Dialect) -> None:
+        notes = state.annotations
+        self.id = state.id
+        self.key = state.id
+        self.pid = state.pid
+        self.bundle = bundle
+        self.bundle_path = state.bundle
+        self.annotations = notes
+        self.runtime = dialect.name
+        self.namespace = notes.get(dialect.namespace, "") if dialect.namespace else ""
+        self.pod = notes.get(dialect.pod, "") if dialect.pod else ""
+        self.container = notes.get(dialect.container, "") if dialect.container else ""
+        self.sandbox = bool(dialect.kind) and notes.get(dialect.kind) == "sandbox"
+        sandbox_file = notes.get(dialect.sandbox_file, "") if dialect.sandbox_file else ""
+        self.sandbox_folder = sandbox_file.rpartition("/")[0]
+        self.cgroup = ""
+        self.pod_cgroup = ""
+
+    @property
+    def in_pod(self) -> bool:
+        """Whether the key is a pod's rather than the container's own."""
+        return self.key != self.id
+
+    def __str__(self) -> str:
+        name = "/".join(part for part in (self.namespace, self.pod, self.container) if part)
+        return f"{name or 'container'} ({self.runtime}, {self.key[:36]})"
+
+
+def derive(state: "State", bundle: "Bundle", cgroups: "list[Cgroup]", cgroup_root: str) -> Workload:
+    """Says what the container is, from its state, its bundle and the cgroups that its process is really in.
+
+    Raises:
+        BadKeyError: the pod UID is malformed, or is not that of the pod in whose cgroup the process is.
+    """
+    dialect = dialect_of(state.annotations)
+    workload = Workload(state, bundle, dialect)
+    uid = ""
+    if dialect.uid:
+        claimed = state.annotations.get(dialect.uid, "")
+        if not pod_uid_validator(claimed):
+            raise _bad_key(
+                f"container {state.id[:64]} of {dialect.name} names no pod UID in {dialect.uid}: {claimed[:80]!r}",
+                "the container is not monitored; was it made by crictl without a metadata uid?",
+            )
+        uid = workload.key = canonical_pod_uid(claimed)
+    for cgroup in cgroups:
+        found, path = pod_in_cgroup(cgroup.path)
+        if found and not is_hex(found, 64) and uid and found != uid:
+            raise _bad_key(
+                f"container {state.id[:64]} claims pod {uid} but runs in the cgroup of pod {found}",
+                "somebody forged a pod UID; the container is not monitored",
+            )
+        if found:
+            workload.key = uid or found
+            workload.pod_cgroup = cgroup.folder(cgroup_root, path)
+        if found or (cgroup.path != "/" and not workload.cgroup):
+            workload.cgroup = cgroup.folder(cgroup_root)
+        if found:
+            break
+    return workload
+
+
+def _bad_key(message: str, hint: str) -> HookError:
+    from .refusals import BadKeyError
+
+    return BadKeyError(message, hint=hint)
+
+
+def dialect_of(annotations: "dict[str, str]") -> Dialect:
+    """The dialect of the runtime family that wrote these annotations."""
+    for name, value, dialect in _MARKS:
+        if name in annotations and (not value or annotations[name] == value):
+            return dialect
+    return _PLAIN
+
+
+def pod_in_cgroup(path: str) -> "tuple[str, str]":
+    """The pod that a cgroup path belongs to, and the pod's own part of the path; two empty strings for none.
+
+    The kubelet names a pod's cgroup ``pod<uid>`` or, under systemd, ``kubepods-…-pod<uid with _ for ->.slice``
+    (kubernetes, pkg/kubelet/cm); Podman's is the pod's id, or ``…-libpod_pod_<id>.slice``, and holds ``libpod-<id>``.
+    """
+    parts = path.split("/")
+    for index, part in enumerate(parts):
+        found = _pod_of_part(part, parts[index + 1] if index + 1 < len(parts) else "")
+        if found:
+            return found, "/".join(parts[: index + 1])
+    return "", ""
+
+
+def _pod_of_part(part: str, below: str) -> str:
+    if part.endswith(".slice"):
+        part = part[:-6]
+        if is_hex(part[-64:], 64) and part[:-64].endswith("libpod_pod_"):
+            return part[-64:]
+        part = part[part.rfind("-pod") + 1 :].replace("_", "-") if "-pod" in part else ""
+    elif is_hex(part, 64) and below.startswith("libpod-"):
+        return part
+    uid = part[3:]
+    return canonical_pod_uid(uid) if part.startswith("pod") and pod_uid_validator(uid) else ""
+
+
+def pod_labels(workload: Workload) -> "dict[str, str]":
+    """The pod's Kubernetes labels, which CRI-O keeps in the sandbox's own bundle only; empty where there are none.
+
+    Raises:
+        InputError: the sandbox's bundle can't be read.
+    """
+    folder = workload.sandbox_folder
+    if not folder:
+        return {}
+    if folder[0] != "/" or "/../" in f"{folder}/":
+        raise InputError(f"the pod's sandbox folder is not an absolute path: {folder[:200]!r}")
+    try:
+        config = parse_json(read_file(f"{folder}/config.json", BUNDLE_LIMIT))
+        labels = parse_json(config["annotations"][_CRIO_LABELS].encode())
+        return {name: value for name, value in labels.items() if isinstance(value, str)}
+    except OSError as error:
+        raise InputError(f"the sandbox's {folder}/config.json can't be read", errno=error.errno or 0) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"the sandbox's {folder}/config.json holds no labels") from error
