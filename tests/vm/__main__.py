@@ -1,0 +1,90 @@
+"""A real resctrl without RDT hardware: builds, boots and uses the guest. See docs/testing.md.
+
+    python3 tests/vm build                       build it, if it isn't built
+    python3 tests/vm test [pytest arguments]     run the kernel tests in it (what nox -s kernel does)
+    python3 tests/vm run -- COMMAND [ARGUMENT…]  run a command in it, in the project's folder
+    python3 tests/vm shell                       a shell in it; `exit` ends it, so does ^A x
+    python3 tests/vm path                        print the cache folder
+
+Options, after the word and before the arguments: --kernel, --init, --rmids, --closids, --occupancy, --limit.
+"""
+
+import argparse
+import os
+import shlex
+import shutil
+import sys
+
+import cache
+import guest
+import kernels
+import machine
+import suite
+from cache import VmError, say
+
+NOT_BUILT = 98
+"""Exit status of `build` if the guest can't be built here, so that CI can tell this from failing tests."""
+NOT_FINISHED = 99
+COMMANDS = ("build", "test", "run", "shell", "path")
+
+
+def _parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(
+        prog="tests/vm", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("command", choices=COMMANDS)
+    parser.add_argument("--kernel", choices=kernels.NAMES, default=kernels.OWN, help="Debian's kernel to boot")
+    parser.add_argument("--init", choices=("shell", "systemd"), default=machine.Boot.init)
+    for name in ("rmids", "closids", "occupancy"):
+        parser.add_argument(f"--{name}", type=int, default=getattr(machine.Boot, name))
+    parser.add_argument("--limit", type=float, default=1800, help="seconds that one boot may take")
+    if "--" in words:  # what follows is not ours to read
+        end = words.index("--")
+        return parser.parse_args(words[:end]), words[end + 1 :]
+    return parser.parse_known_args(words)
+
+
+def main(words: list[str]) -> int:
+    """The command line; the exit status."""
+    options, rest = _parse(words)
+    boot = machine.Boot(options.rmids, options.closids, options.occupancy, options.init)
+    machine.terminate_as_interrupt()
+    if options.command == "path":
+        print(cache.folder())  # noqa: T201  # the answer
+        return 0
+    try:
+        with guest.guest() as made, kernels.kernel(options.kernel, made):
+            if options.command == "build":
+                return 0
+    except VmError as trouble:
+        say(f"cannot build the guest: {trouble}")
+        return NOT_BUILT
+    if options.command == "test":
+        return suite.run(boot, rest, kernel=options.kernel, limit=options.limit)
+    shell = options.command == "shell"
+    environment = {"RESCTRL_ROOT": suite.ROOT}
+    script = shlex.join(rest)
+    if shell:
+        columns, lines = shutil.get_terminal_size()
+        script = f"stty cols {columns} rows {lines} 2>/dev/null; exec bash"
+        environment["TERM"] = os.environ.get("TERM", "dumb")
+    outcome = machine.boot_once(
+        boot,
+        script,
+        cache.new_run(),
+        kernel=options.kernel,
+        limit=options.limit,
+        shell=shell,
+        environment=environment,
+    )
+    return outcome.status
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except VmError as problem:
+        say(str(problem))
+        sys.exit(NOT_FINISHED)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,56 @@
+"""A pytest plugin that knows which boot of the guest a test needs, from its markers.
+
+On the machine (`--boots-to FILE --collect-only`) it writes down the boots that the chosen tests need; in a guest
+(`--boot JSON`) it leaves only those that belong there. A test says what it needs with `@pytest.mark.guest(rmids=4)`;
+`@pytest.mark.systemd` is `@pytest.mark.guest(init="systemd")`. What a test does not say is as the command line has it.
+"""
+
+import json
+
+import pytest
+
+
+def needs_of(item: pytest.Item) -> dict[str, object]:
+    """What the test's markers say about its boot; the marker nearest to the test wins."""
+    needs: dict[str, object] = {}
+    for marker in reversed(list(item.iter_markers())):
+        if marker.name == "systemd":
+            needs["init"] = "systemd"
+        elif marker.name == "guest":
+            needs.update(marker.kwargs)
+    return needs
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The runner's two options."""
+    parser.addoption("--boots-to", help="write the boots that the collected tests need to this file, as JSON")
+    parser.addoption("--boot", help="run only the tests that need just this of a boot, as JSON")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The markers."""
+    config.addinivalue_line("markers", "guest(rmids, closids, occupancy, init): the boot of the guest that it needs")
+    config.addinivalue_line("markers", "systemd: needs a guest whose init is systemd")
+
+
+@pytest.hookimpl(trylast=True)  # after -k and -m have chosen
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselects what belongs to another boot."""
+    wanted = config.getoption("--boot")
+    if wanted is None:
+        return
+    boot = json.loads(wanted)
+    kept = [item for item in items if needs_of(item) == boot]
+    config.hook.pytest_deselected(items=[item for item in items if needs_of(item) != boot])
+    items[:] = kept
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Writes down the boots, each once, in the order in which the tests ask for them."""
+    if path := session.config.getoption("--boots-to"):
+        boots: list[dict[str, object]] = []
+        for item in session.items:
+            if (needs := needs_of(item)) not in boots:
+                boots.append(needs)
+        with open(path, "w", encoding="utf-8") as out:
+            json.dump(boots, out)

@@ -1,0 +1,124 @@
+"""Where the guest is kept: a folder outside the tree, each part in a folder named by a stamp of what it is made from.
+
+A part is made in a temporary folder beside its final place and renamed when it is complete, under a lock: a build
+that was interrupted leaves nothing that looks built, and two builds at once are one build and one wait. Whoever uses a part holds its
+folder open and locked, so that the clean-up of old parts (of other checkouts, perhaps) never takes one that is in use.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+VARIABLE = "RESCTRL_VM_CACHE"
+KEEP_PARTS = 2
+"""Of each part, how many stamps stay: two checkouts that differ don't rebuild in turns."""
+KEEP_RUNS = 20
+
+
+class VmError(Exception):
+    """Something that a person can do something about; the message says what."""
+
+
+def say(text: str) -> None:
+    """Tells the person on standard error what is going on; standard output belongs to the tests."""
+    print(f"vm: {text}", file=sys.stderr, flush=True)  # noqa: T201  # a command's own voice
+
+
+def folder() -> str:
+    """The cache folder: $RESCTRL_VM_CACHE, else $XDG_CACHE_HOME/resctrl-hooks, else /var/cache/resctrl-hooks."""
+    if own := os.environ.get(VARIABLE):
+        path = os.path.abspath(own)
+    elif xdg := os.environ.get("XDG_CACHE_HOME"):
+        path = os.path.join(os.path.abspath(xdg), "resctrl-hooks")
+    else:
+        path = "/var/cache/resctrl-hooks"
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+def stamp_of(files: Iterable[str], *more: object) -> str:
+    """Twelve hex digits that change when one of `files` or `more` (anything with a stable repr) does."""
+    digest = hashlib.sha256(repr(more).encode())
+    for path in files:
+        with open(path, "rb") as source:
+            digest.update(hashlib.sha256(source.read()).digest())
+    return digest.hexdigest()[:12]
+
+
+def remove(path: str) -> None:
+    """Removes a tree, never crossing into a file system that is mounted in it."""
+    subprocess.run(["rm", "-rf", "--one-file-system", "--", path], check=True)
+
+
+@contextlib.contextmanager
+def locked(path: str, waiting: str) -> Iterator[None]:
+    """Holds an exclusive lock on the file `path`; says `waiting` if somebody else has it."""
+    with open(path, "w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(waiting)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def part(name: str, stamp: str, make: Callable[[str], None]) -> Iterator[str]:
+    """The folder of part `name`, in use (and safe from clean-up) while the context lasts.
+
+    Args:
+        name: what it is, `guest` for instance.
+        stamp: what it is made from; another stamp is another folder.
+        make: called with an empty temporary folder if the part isn't there yet.
+    """
+    cache = folder()
+    final = os.path.join(cache, f"{name}-{stamp}")
+    with locked(os.path.join(cache, f"{name}.lock"), f"waiting for another build of the {name}"):
+        if not os.path.isdir(final):
+            for entry in os.listdir(cache):
+                if entry.startswith(f".{name}-"):  # left by an interrupted build: we hold the lock, so nobody's
+                    remove(os.path.join(cache, entry))
+            temporary = tempfile.mkdtemp(prefix=f".{name}-", dir=cache)
+            try:
+                make(temporary)
+                os.chmod(temporary, 0o755)
+                os.rename(temporary, final)
+            finally:
+                remove(temporary)
+        in_use = os.open(final, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(in_use, fcntl.LOCK_SH)
+        os.utime(final)
+        _forget_old(cache, name)
+    try:
+        yield final
+    finally:
+        os.close(in_use)
+
+
+def _forget_old(cache: str, name: str) -> None:
+    """Removes what nobody uses, but for the newest few."""
+    stamps = [os.path.join(cache, entry) for entry in os.listdir(cache) if entry.startswith(f"{name}-")]
+    for path in sorted(stamps, key=os.path.getmtime, reverse=True)[KEEP_PARTS:]:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove(path)
+        except BlockingIOError:
+            say(f"{path} is old, but in use")
+        finally:
+            os.close(descriptor)
+
+
+def new_run() -> str:
+    """A new folder for one run's logs and reports; the oldest ones go."""
+    runs = os.path.join(folder(), "runs")
+    os.makedirs(runs, exist_ok=True)
+    for old in sorted(os.listdir(runs))[: -KEEP_RUNS + 1]:
+        remove(os.path.join(runs, old))
+    return tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=runs)

@@ -1,0 +1,281 @@
+"""Boots the guest with a job: a folder that travels as a tar on a disk, and results that come back on another one.
+
+Nothing here needs root or changes the machine: the guest's disk is thrown away after each boot.
+"""
+
+import contextlib
+import dataclasses
+import io
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+
+import guest
+import kernels
+from cache import VmError, say
+
+PROCESSOR = "max,vendor=GenuineIntel,family=6,model=143,level=0x1f"
+"""An Intel server processor by its name plate: the kernel enables resctrl by CPUID, and some quirks by the model."""
+CPUS = "4,sockets=2,cores=2"
+"""Two sockets, hence two L3 domains: `mon_L3_00` and `mon_L3_01`."""
+MEMORY = 3072  # MiB
+RESULTS_SIZE = 256 << 20
+SKIPPED = frozenset({"__pycache__", "build", "dist", "htmlcov", "node_modules"})
+"""Folders that don't travel, as those whose name begins with a dot don't."""
+ENTRY = """#!/opt/venv/bin/python
+import sys
+from {module} import {function}
+sys.exit({function}())
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Boot:
+    """What one boot of the guest differs in from another.
+
+    Args:
+        rmids: how many RMIDs the processor reports (one is the root group's).
+        closids: how many CLOSIDs it reports (one is the root class's).
+        occupancy: what `llc_occupancy` counters report, in units of 64 KiB. Above the kernel's threshold
+            (`info/L3_MON/max_threshold_occupancy`) a freed RMID stays in limbo and mkdir answers EBUSY.
+        init: `shell`, a small script as init that mounts what a host has, or `systemd`.
+    """
+
+    rmids: int = 32
+    closids: int = 8
+    occupancy: int = 0
+    init: str = "shell"
+
+    def __str__(self) -> str:
+        """Only what differs from the defaults, for people and file names."""
+        differing = [
+            f"{field.name}={value}"
+            for field in dataclasses.fields(self)
+            if (value := getattr(self, field.name)) != field.default
+        ]
+        return ",".join(differing) or "default"
+
+    @property
+    def plugin_options(self) -> str:
+        """The RDT plugin's part of it."""
+        return f"rmids={self.rmids},closids={self.closids},occupancy={self.occupancy}"
+
+
+@dataclasses.dataclass
+class Outcome:
+    """How a boot ended: the job's exit status, and the folder with what it left in /results."""
+
+    status: int
+    folder: str
+
+
+def _add(archive: tarfile.TarFile, name: str, content: str, mode: int = 0o644) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content.encode()), mode
+    archive.addfile(entry, io.BytesIO(content.encode()))
+
+
+def _travels(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    name = os.path.basename(entry.name)
+    if entry.isdir() and (name.startswith(".") or name in SKIPPED):
+        return None
+    entry.uid = entry.gid = 0  # a contributor's checkout is the guest's root's
+    entry.uname = entry.gname = "root"
+    return entry
+
+
+def _metadata(archive: tarfile.TarFile) -> None:
+    """Makes the project look installed, as pip would: its commands, and the metadata that importlib.metadata reads."""
+    with open(os.path.join(guest.PROJECT, "pyproject.toml"), "rb") as source:
+        project = tomllib.load(source)
+    with open(os.path.join(guest.PROJECT, project["tool"]["hatch"]["version"]["path"]), encoding="utf-8") as source:
+        found = re.search(r'^__version__ = "(.+)"$', source.read(), re.MULTILINE)
+    version = found[1] if found else "0"
+    name, scripts = project["project"]["name"], project["project"]["scripts"]
+    folder = f"site/{name.replace('-', '_')}-{version}.dist-info"
+    _add(archive, f"{folder}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    points = "".join(f"{command} = {target}\n" for command, target in scripts.items())
+    _add(archive, f"{folder}/entry_points.txt", f"[console_scripts]\n{points}")
+    for command, target in scripts.items():
+        module, function = target.split(":")
+        _add(archive, f"bin/{command}", ENTRY.format(module=module, function=function), 0o755)
+
+
+def _write_job(path: str, script: str) -> None:
+    """The job disk: the project's files, the metadata of an installed project, and `run`."""
+    with tarfile.open(path, "w") as archive:
+        for name in sorted(os.listdir(guest.PROJECT)):
+            if not name.startswith("."):
+                archive.add(os.path.join(guest.PROJECT, name), f"project/{name}", filter=_travels)
+        _metadata(archive)
+        _add(archive, "run", script, 0o755)
+
+
+def _disk(serial: str, path: str, options: str) -> list[str]:
+    """A disk that the guest finds by its serial, whatever order the kernel names disks in."""
+    return [
+        *("-drive", f"file={path},if=none,id={serial},format=raw,{options}"),
+        *("-device", f"virtio-blk-pci,drive={serial},serial={serial}"),
+    ]
+
+
+def _command(made: str, kernel: str, boot: Boot, work: str, *, shell: bool) -> list[str]:
+    append = ["console=ttyS0", "panic=-1", "oops=panic", "loglevel=5"]
+    if boot.init == "systemd":
+        append += ["vm.systemd", "systemd.show_status=0", "systemd.unit=multi-user.target"]
+        append += ["systemd.wants=guest-job.service"]
+    if shell:
+        append += ["vm.shell", "quiet"]
+    disks = [
+        *_disk("root", os.path.join(made, "disk.img"), "snapshot=on"),
+        *_disk("job", os.path.join(work, "job.tar"), "readonly=on"),
+        *_disk("results", os.path.join(work, "results.tar"), "cache=unsafe"),
+    ]
+    if os.path.exists(modules := os.path.join(kernel, "modules.img")):
+        disks += _disk("modules", modules, "readonly=on")
+    console = "mon:stdio" if shell else f"file:{work}/console"
+    return [
+        *guest.qemu(made),
+        *("-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", PROCESSOR, "-smp", CPUS, "-m", str(MEMORY)),
+        *("-plugin", f"{made}/boot/rdt.so,{boot.plugin_options}"),
+        *("-kernel", f"{kernel}/kernel", "-initrd", f"{kernel}/initrd.gz", "-append", " ".join(append)),
+        *disks,
+        *("-serial", console, "-serial", f"file:{work}/output"),
+        *("-display", "none", "-nic", "none", "-no-reboot"),
+        *(() if shell else ("-monitor", "none")),
+    ]
+
+
+def _follow(path: str, process: subprocess.Popen[bytes], deadline: float, show: Callable[[str], None]) -> None:
+    """Shows what the job prints as it comes, until the emulator has ended.
+
+    Raises:
+        VmError: the guest was still running at `deadline` (of time.monotonic).
+    """
+    with open(path, "rb") as output:
+        ended = False
+        while True:
+            if new := output.read():
+                show(new.decode(errors="replace").replace("\r", ""))
+            elif ended:
+                return
+            elif time.monotonic() > deadline:
+                raise VmError("the guest did not end in time")
+            else:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(0.2)
+            ended = process.poll() is not None
+
+
+@contextlib.contextmanager
+def _emulator(command: list[str], made: str, work: str, *, shell: bool) -> Iterator[subprocess.Popen[bytes]]:
+    """The running emulator; it never outlives the context, whatever ends it."""
+    with open(os.path.join(work, "qemu"), "wb") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=None if shell else subprocess.DEVNULL,
+            stdout=None if shell else log,
+            stderr=None if shell else log,
+            env=guest.qemu_environment(made),
+            start_new_session=not shell,  # ^C is for us, and then we end it; in a shell it is for the guest
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _results(work: str) -> int:
+    """Unpacks what came back; the job's exit status.
+
+    Raises:
+        VmError: nothing came back.
+    """
+    packed = os.path.join(work, "results.tar")
+    try:
+        with tarfile.open(packed) as archive:
+            archive.extractall(work, filter="data")
+        with open(os.path.join(work, "status"), encoding="ascii") as status:
+            return int(status.read())
+    except (tarfile.TarError, OSError, ValueError) as trouble:
+        raise VmError("the guest ended before its job did") from trouble
+    finally:
+        os.remove(packed)
+
+
+def _tail(work: str) -> str:
+    """The last words of kernel and emulator, for an error message."""
+    lines = []
+    for name in ("console", "qemu"):
+        with contextlib.suppress(OSError), open(os.path.join(work, name), encoding="utf-8", errors="replace") as log:
+            lines += log.read().replace("\r", "").splitlines()[-15:]
+    return "\n  ".join(lines)
+
+
+def terminate_as_interrupt() -> None:
+    """A SIGTERM (a cancelled CI job) cleans up as ^C does."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
+def boot_once(  # noqa: PLR0913  # each is a choice of the person who boots
+    boot: Boot,
+    script: str,
+    work: str,
+    *,
+    kernel: str = kernels.OWN,
+    limit: float = 1800,
+    shell: bool = False,
+    environment: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Boots the guest, runs `script` (for sh, in the project's folder) as root and powers the guest off.
+
+    Args:
+        boot: what to boot.
+        script: the job.
+        work: a folder for this boot's logs and results: `console` (the kernel's), `output` (the job's), `dmesg`,
+            `journal` under systemd, and whatever the job put into /results.
+        kernel: one of kernels.NAMES.
+        limit: seconds after which the guest is killed.
+        shell: the job talks to this terminal rather than to a file.
+        environment: the job's additional environment.
+
+    Raises:
+        VmError: the guest can't be built, or did not finish its job.
+    """
+    with guest.guest() as made, kernels.kernel(kernel, made) as kernel_folder:
+        free = shutil.disk_usage(work).free
+        if free < RESULTS_SIZE:
+            raise VmError(f"{work}: no space left for a guest")
+        exports = "".join(f"export {name}='{value}'\n" for name, value in (environment or {}).items())
+        _write_job(os.path.join(work, "job.tar"), f"#!/bin/bash\n{exports}cd /job/project || exit\n{script}\n")
+        with open(os.path.join(work, "results.tar"), "wb") as disk:
+            disk.truncate(RESULTS_SIZE)
+        with open(os.path.join(work, "output"), "wb"):
+            pass
+        with open(os.path.join(work, "job.tar"), "ab") as job:
+            job.truncate(-(-job.tell() // 512) * 512)
+        try:
+            with _emulator(_command(made, kernel_folder, boot, work, shell=shell), made, work, shell=shell) as process:
+                if shell:
+                    process.wait()
+                else:
+                    _follow(os.path.join(work, "output"), process, time.monotonic() + limit, _show)
+            return Outcome(_results(work), work)
+        except VmError as trouble:
+            say(f"last lines of its console:\n  {_tail(work)}")
+            raise VmError(f"{trouble}; everything it said: {work}") from trouble
+        finally:
+            os.remove(os.path.join(work, "job.tar"))
+
+
+def _show(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

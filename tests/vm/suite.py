@@ -1,0 +1,122 @@
+"""Runs the tests in the guest: finds out which boots they need, boots each once, passes results through."""
+
+import dataclasses
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import cache
+import guest
+import kernels
+from cache import VmError, say
+from machine import Boot, boot_once
+
+SUITES = ("tests/kernel", "tests/conformance")
+PYTEST = ("-p", "boot_groups")
+IN_GUEST = ("-p", "no:cacheprovider", "--timeout=900", "-o", "faulthandler_timeout=600")
+"""Emulation is about ten times slower than the real thing: the project's limit for one test is too tight there."""
+ROOT = "/sys/fs/resctrl"
+NO_TESTS = 5
+"""pytest's exit status for that."""
+
+
+def chosen(arguments: list[str]) -> list[str]:
+    """pytest's arguments with the kernel suites in front, unless they name files themselves."""
+    named = any(os.path.exists(os.path.join(guest.PROJECT, word.split("::")[0])) for word in arguments)
+    suites = [] if named else [name for name in SUITES if os.path.isdir(os.path.join(guest.PROJECT, name))]
+    return [*suites, *arguments]
+
+
+def boots_needed(arguments: list[str], work: str) -> list[dict[str, object]]:
+    """What the chosen tests say about their boots. Collecting imports the tests here, but runs none of them.
+
+    Raises:
+        VmError: pytest can't collect them; it has said why.
+    """
+    path = os.path.join(work, "boots.json")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *PYTEST, "--collect-only", "-q", f"--boots-to={path}", *arguments],
+        cwd=guest.PROJECT,
+        env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.abspath(__file__)), "RESCTRL_GUEST": "{}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == NO_TESTS:
+        return []
+    if done.returncode:
+        sys.stdout.write(done.stdout + done.stderr)
+        raise VmError("the tests can't be collected")
+    with open(path, encoding="utf-8") as source:
+        needs: list[dict[str, object]] = json.load(source)
+    return needs
+
+
+@dataclasses.dataclass
+class Counts:
+    """Numbers of tests, as the reports of all boots have them."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def add(self, report: str) -> None:
+        """Adds a JUnit file's numbers."""
+        for suite in ET.parse(report).getroot().iter("testsuite"):
+            tests, skipped = int(suite.get("tests", 0)), int(suite.get("skipped", 0))
+            failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+            self.failed += failed
+            self.skipped += skipped
+            self.passed += tests - failed - skipped
+
+
+def run(base: Boot, arguments: list[str], *, kernel: str, limit: float) -> int:
+    """Runs the tests that `arguments` (of pytest) choose.
+
+    Args:
+        base: the boot of tests that don't say what they need.
+        arguments: pytest's; without any file the suites are run.
+        kernel: one of kernels.NAMES.
+        limit: seconds for each boot.
+
+    Returns:
+        pytest's exit status: the first that is not 0.
+    """
+    arguments = chosen(arguments)
+    folder = cache.new_run()
+    needed = boots_needed(arguments, folder)
+    if not needed:
+        say("no tests chosen")
+        return NO_TESTS
+    counts, status = Counts(), 0
+    for number, needs in enumerate(needed, 1):
+        boot = dataclasses.replace(base, **needs)  # type: ignore[arg-type]  # an unknown name fails here, as it should
+        work = os.path.join(folder, f"{number}-{boot}")
+        os.mkdir(work)
+        say(f"boot {number} of {len(needed)}: {boot}, kernel {kernel}")
+        command = ["python", "-m", "pytest", *PYTEST, *IN_GUEST, f"--boot={json.dumps(needs)}"]
+        command += ["--junitxml=/results/junit.xml", *arguments]
+        environment = {
+            "PYTHONPATH": "/job/project/tests/vm",
+            "RESCTRL_ROOT": ROOT,
+            "RESCTRL_GUEST": json.dumps(dataclasses.asdict(boot)),
+            "COLUMNS": str(shutil.get_terminal_size().columns),
+            "PY_COLORS": str(int(sys.stdout.isatty())),
+        }
+        outcome = boot_once(boot, shlex.join(command), work, kernel=kernel, limit=limit, environment=environment)
+        status = status or outcome.status
+        if os.path.exists(report := os.path.join(work, "junit.xml")):
+            counts.add(report)
+    kernel_name = "the guest's kernel" if kernel == kernels.OWN else f"Linux {kernel}"
+    print(  # noqa: T201  # the result
+        f"kernel tests on {kernel_name}: {counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped"
+        f" in {len(needed)} boot{'s'[: len(needed) != 1]}",
+        flush=True,
+    )
+    say(f"logs and reports: {folder}")
+    return status
