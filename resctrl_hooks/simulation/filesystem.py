@@ -1,0 +1,271 @@
+"""The FUSE adapter: hands what the kernel asks of a mounted simulation to the `Tree`, with mfusepy."""
+
+import errno
+import itertools
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import mfusepy
+
+from .counters import WORDS
+from .model import Resctrl
+from .tree import Directory, File, Tree
+
+XATTR = "user.resctrl.reading"
+"""The extended attribute that tells a counter's file what to read: `Unavailable`, `Unassigned`, `Error`, a number."""
+
+_PAGE = 4096
+_FOREVER = 1_000_000_000
+"""Seconds. All changes go through the mount, so what the kernel keeps of names and attributes never goes stale."""
+
+
+@dataclass(slots=True, eq=False)
+class Handle:
+    """An open file: its text is made at a read from the start, and kept for the reads after it."""
+
+    node: File | Directory
+    text: bytes = b""
+
+    @property
+    def file(self) -> File:
+        """The file, of a handle that is no directory's."""
+        assert isinstance(self.node, File)
+        return self.node
+
+
+class Filesystem(mfusepy.Operations):  # type: ignore[misc]
+    """A resctrl filesystem for FUSE.
+
+    Args:
+        resctrl: What it shows.
+        ready: Called when it is mounted.
+    """
+
+    use_ns = True
+    # Open files are known by their handle: a group can be renamed or removed while they are open.
+    flag_nopath = True
+    flag_nullpath_ok = True
+
+    def __init__(self, resctrl: Resctrl, ready: Callable[[], None]) -> None:
+        self._resctrl = resctrl
+        self._tree = Tree(resctrl)
+        self._ready = ready
+        self._open: dict[int, Handle] = {}
+        self._numbers = itertools.count(1)
+        self._owner = (os.getuid(), os.getgid())
+        self._born = time.time_ns()
+
+    def init(self, path: str) -> None:
+        """Say that the mount is there."""
+        self._ready()
+
+    def _file(self, path: str | None, fh: int | None = None) -> File | Directory:
+        if fh and fh in self._open:
+            return self._open[fh].node
+        if path is None:  # fchmod and fchown: mfusepy does not hand the handle on
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        return self._tree.find(path)
+
+    def getattr(self, path: str | None, fh: int | None = None) -> dict[str, Any]:
+        """Answer stat."""
+        with self._resctrl.lock:
+            node = self._file(path, fh)
+            mode, uid, gid = self._attributes(node)
+            subfolders = sum(node.entries.values()) if isinstance(node, Directory) else 0
+        return {
+            "st_mode": mode,
+            "st_nlink": 2 + subfolders if isinstance(node, Directory) else 1,
+            "st_uid": uid,
+            "st_gid": gid,
+            "st_size": 0,
+            "st_mtime": self._born,
+            "st_ctime": self._born,
+            "st_atime": self._born,
+        }
+
+    def _attributes(self, node: File | Directory) -> tuple[int, int, int]:
+        return node.group.attributes.get(node.path, (node.mode, *self._owner))
+
+    def chmod(self, path: str | None, mode: int) -> int:
+        """Change permissions."""
+        with self._resctrl.lock:
+            node = self._file(path)
+            old, uid, gid = self._attributes(node)
+            node.group.attributes[node.path] = (stat.S_IFMT(old) | stat.S_IMODE(mode), uid, gid)
+        return 0
+
+    def chown(self, path: str | None, uid: int, gid: int) -> int:
+        """Change the owner; -1 leaves it."""
+        with self._resctrl.lock:
+            node = self._file(path)
+            mode, old_uid, old_gid = self._attributes(node)
+            owner = (old_uid if uid < 0 else uid, old_gid if gid < 0 else gid)
+            node.group.attributes[node.path] = (mode, *owner)
+        return 0
+
+    def truncate(self, path: str | None, length: int, fh: int | None = None) -> int:
+        """Do nothing, as the kernel does."""
+        return 0
+
+    def utimens(self, path: str | None, times: Any = None) -> int:
+        """Do nothing."""
+        return 0
+
+    def _handle(self, node: File | Directory) -> int:
+        number = next(self._numbers)
+        self._open[number] = Handle(node)
+        return number
+
+    def opendir(self, path: str) -> int:
+        """Open a directory."""
+        with self._resctrl.lock:
+            return self._handle(self._tree.find(path))
+
+    def readdir(self, path: str | None, fh: int) -> Iterable[str]:
+        """List a directory."""
+        with self._resctrl.lock:
+            node = self._open[fh].node
+            assert isinstance(node, Directory)
+            return self._tree.names(node)
+
+    def mkdir(self, path: str, mode: int) -> int:
+        """Make a group."""
+        above, _, name = path.rpartition("/")
+        with self._resctrl.lock:
+            parent = self._tree.find(above)
+            assert isinstance(parent, Directory)
+            self._tree.make(parent, name)
+        return 0
+
+    def rmdir(self, path: str) -> int:
+        """Remove a group."""
+        with self._resctrl.lock:
+            node = self._tree.find(path)
+            assert isinstance(node, Directory)
+            self._tree.remove(node)
+        return 0
+
+    def rename(self, old: str, new: str) -> int:
+        """Rename a MON group."""
+        above, _, name = new.rpartition("/")
+        with self._resctrl.lock:
+            self._tree.rename(self._tree.find(old), self._tree.find(above), name)
+        return 0
+
+    def open(self, path: str, flags: int) -> int:
+        """Open a file. One that nobody may write can't be opened for it by root either."""
+        with self._resctrl.lock:
+            node = self._tree.find(path)
+            assert isinstance(node, File)
+            writes = flags & os.O_ACCMODE != os.O_RDONLY
+            if writes and (node.write is None or not self._attributes(node)[0] & 0o222):
+                raise PermissionError(errno.EACCES, path)
+            return self._handle(node)
+
+    def create(self, path: str, mode: int, fi: Any = None) -> int:
+        """Refuse: there are the files that there are."""
+        raise PermissionError(errno.EACCES, path)
+
+    def release(self, path: str | None, fh: int) -> int:
+        """Close a file."""
+        self._open.pop(fh, None)
+        return 0
+
+    releasedir = release
+
+    def read(self, path: str | None, size: int, offset: int, fh: int) -> bytes:
+        """Read a file."""
+        with self._resctrl.lock:
+            handle = self._open[fh]
+            if handle.file.group.deleted:
+                raise OSError(errno.ENODEV, handle.file.path)
+            if offset == 0:
+                handle.text = os.fsencode(handle.file.read())
+            return handle.text[offset : offset + size]
+
+    def write(self, path: str | None, data: bytes, offset: int, fh: int) -> int:
+        """Write a file; each write is a command of its own, wherever in the file it is said to be."""
+        uid, _, tid = mfusepy.fuse_get_context()
+        with self._resctrl.lock:
+            file = self._open[fh].file
+            if file.group.deleted:
+                raise OSError(errno.ENODEV, file.path)
+            if len(data) > _PAGE:
+                raise OSError(errno.E2BIG, file.path)
+            assert file.write is not None
+            file.write(data.decode(errors="surrogateescape"), (tid, uid))
+        return len(data)
+
+    def statfs(self, path: str) -> dict[str, int]:
+        """Answer statfs."""
+        return {"f_bsize": _PAGE, "f_frsize": _PAGE, "f_namemax": 255}
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    unlink = symlink = link = _refuse
+
+    def mknod(self, path: str, mode: int, dev: int) -> int:
+        """Refuse."""
+        raise PermissionError(errno.EACCES, path)
+
+    def _counter(self, path: str, name: str) -> tuple[File, tuple[str, str]]:
+        node = self._tree.find(path)
+        if name != XATTR or not isinstance(node, File) or node.counter is None:
+            raise OSError(errno.ENOTSUP, path)
+        return node, node.counter
+
+    def setxattr(self, path: str, name: str, value: bytes, options: int, position: int = 0) -> int:
+        """Tell a counter what to read, whatever it counts; see `XATTR`."""
+        text = value.decode(errors="replace")
+        if text not in WORDS and not text.replace(".", "", 1).isdecimal():
+            raise OSError(errno.EINVAL, path)
+        with self._resctrl.lock:
+            node, counter = self._counter(path, name)
+            node.group.readings[counter] = text
+        return 0
+
+    def removexattr(self, path: str, name: str) -> int:
+        """Let a counter count again."""
+        with self._resctrl.lock:
+            node, counter = self._counter(path, name)
+            if node.group.readings.pop(counter, None) is None:
+                raise OSError(errno.ENODATA, path)
+        return 0
+
+
+def serve(resctrl: Resctrl, mountpoint: str, ready: Callable[[], None]) -> None:
+    """Mount a simulation, and serve it until it is unmounted or a SIGTERM, SIGINT or SIGHUP comes.
+
+    Args:
+        resctrl: What to show.
+        mountpoint: An existing directory.
+        ready: Called when it is mounted.
+
+    Raises:
+        RuntimeError: libfuse could not mount; it says why on stderr.
+    """
+    root = os.getuid() == 0
+    mfusepy.FUSE(
+        Filesystem(resctrl, ready),
+        mountpoint,
+        foreground=True,
+        # One request at a time: each takes microseconds, and several threads would only wait for one another.
+        nothreads=True,
+        direct_io=True,
+        fsname="resctrl",
+        subtype="resctrl",
+        # Only root may let others in without a word of the machine's owner (user_allow_other in fuse.conf).
+        allow_other=root,
+        default_permissions=root,
+        entry_timeout=_FOREVER,
+        attr_timeout=_FOREVER,
+        negative_timeout=0,
+        nosuid=True,
+        nodev=True,
+        noexec=True,
+    )

@@ -1,0 +1,45 @@
+"""A resctrl group, and the few things that are told about it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """A CTRL group (`parent` is None) or a MON group of one.
+
+    Args:
+        name: Its directory's name; empty for the root group.
+        parent: The CTRL group that a MON group belongs to.
+        closid: The class of a CTRL group; a MON group has its parent's.
+        rmid: What its own tasks are counted under.
+        cpus: Mask of the CPUs that are its own.
+        l3: Of a CTRL group, the mask of ways by L3 domain.
+        mb: Of a CTRL group, the memory bandwidth in per cent by domain.
+    """
+
+    name: str
+    parent: "Group | None"
+    closid: int
+    rmid: int
+    cpus: int = 0
+    mode: str = "shareable"
+    l3: dict[int, int] = field(default_factory=dict)
+    mb: dict[int, int] = field(default_factory=dict)
+    monitored: dict[str, "Group"] = field(default_factory=dict)
+    """The MON groups of a CTRL group, by name."""
+    readings: dict[tuple[str, str], str] = field(default_factory=dict)
+    """What counters are told to read, whatever they count, by domain directory and file."""
+    attributes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Permissions, owner and owning group of files that were given others, by path below the group."""
+    deleted: bool = False
+
+    @property
+    def ctrl(self) -> "Group":
+        """The CTRL group that the group is or belongs to: its tasks' class."""
+        return self.parent or self
+
+    def family(self) -> Iterator["Group"]:
+        """The group and its MON groups."""
+        yield self
+        yield from self.monitored.values()

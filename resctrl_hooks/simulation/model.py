@@ -1,0 +1,181 @@
+"""The semantics of a resctrl filesystem, without the filesystem: what each command does, and what it refuses.
+
+Source: the kernel's fs/resctrl, seen on a 7.2; the conformance tests hold this to it. Paths, files and FUSE are in
+`tree.py` and `filesystem.py`.
+"""
+
+import errno
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from . import cpus, schemata
+from .counters import Counters
+from .group import Group
+from .ids import Closids, Rmids
+from .machine import UNIT_BYTES, Machine
+from .proc import Proc, Procfs
+from .refused import RefusedError
+from .tasks import Tasks
+
+_UINT = 1 << 32
+
+
+class Resctrl:
+    """A mounted resctrl: its groups, ids, tasks and counters. Methods take `lock` where they are called from threads.
+
+    Args:
+        machine: The hardware.
+        proc: Where to ask about threads.
+        clock: Says the time in seconds, and never goes back.
+    """
+
+    def __init__(self, machine: Machine, proc: Proc | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.machine = machine
+        self.lock = threading.RLock()
+        self.classes: dict[str, Group] = {}
+        self.threshold = 16 * UNIT_BYTES
+        self._status: tuple[str, ...] = ()
+        self._rmids = Rmids(machine.rmids, machine.limbo, clock)
+        self._closids = Closids(machine.closids)
+        allocation = schemata.first_allocation(machine, ())
+        self.root = Group("", None, 0, 0, machine.all_cpus, l3=allocation.l3, mb=allocation.mb)
+        self.tasks = Tasks(self.root, proc or Procfs())
+        self.counters = Counters(machine, self._living, clock)
+        self.counters.settle(self.root)
+
+    def _living(self, group: Group) -> int:
+        # The rest of the machine counts as one task: looking at every thread for each read would be slow.
+        return 1 if group is self.root else self.tasks.living(group)
+
+    def all_classes(self) -> list[Group]:
+        """Every CTRL group, the root group first."""
+        return [self.root, *self.classes.values()]
+
+    def _others(self, group: Group) -> list[Group]:
+        return [other for other in self.all_classes() if other is not group]
+
+    @property
+    def status(self) -> str:
+        """What `info/last_cmd_status` shows."""
+        return "".join(f"{line}\n" for line in self._status) or "ok\n"
+
+    @contextmanager
+    def command(self) -> Iterator[None]:
+        """Run a command that leaves its outcome in `status`."""
+        self._status = ()
+        try:
+            yield
+        except RefusedError as refused:
+            self._status = refused.words
+            raise
+
+    def make_class(self, name: str) -> None:
+        """Make a CTRL group. Raises a RefusedError (ENOSPC, EBUSY) when ids run out."""
+        closid = self._closids.take()
+        try:
+            allocation = schemata.first_allocation(self.machine, self.all_classes())
+            rmid = self._rmids.take()
+        except RefusedError:
+            self._closids.free(closid)
+            raise
+        group = Group(name, None, closid, rmid, l3=allocation.l3, mb=allocation.mb)
+        self.classes[name] = group
+        self.counters.start(group)
+
+    def make_monitored(self, parent: Group, name: str) -> None:
+        """Make a MON group. Raises a RefusedError (ENOSPC, EBUSY) when RMIDs run out."""
+        group = Group(name, parent, parent.closid, self._rmids.take())
+        parent.monitored[name] = group
+        self.counters.start(group)
+
+    def remove(self, group: Group) -> None:
+        """Remove a group other than the root group: its tasks fall back to its parent, a class's to the root group."""
+        heir = group.parent or self.root
+        for member in list(group.family()):
+            self.counters.stop(member)
+            self.tasks.hand_over(member, heir)
+            self._rmids.free(member.rmid)
+            member.deleted = True
+        self.counters.settle(heir)
+        if group.parent is not None:
+            del group.parent.monitored[group.name]
+            return
+        self.root.cpus |= group.cpus
+        self._closids.free(group.closid)
+        del self.classes[group.name]
+
+    def rename(self, group: Group, parent: Group, name: str) -> None:
+        """Give a MON group another name or another class; its RMID, counters and tasks go along.
+
+        Raises:
+            RefusedError: EPERM for a group with CPUs that would leave its class, EEXIST if the name is taken.
+        """
+        assert group.parent is not None
+        if group.cpus and group.parent is not parent:
+            raise RefusedError(errno.EPERM, "Cannot move a MON group that monitors CPUs")
+        if name in parent.monitored:
+            raise RefusedError(errno.EEXIST)
+        del group.parent.monitored[group.name]
+        group.name, group.parent, group.closid = name, parent, parent.closid
+        parent.monitored[name] = group
+
+    def write_tasks(self, group: Group, text: str, caller: tuple[int, int]) -> None:
+        """Write `tasks`; see `Tasks.write`."""
+        with self.command():
+            touched: set[Group] = set()
+            try:
+                self.tasks.write(text, group, caller, touched)
+            finally:
+                for member in touched:
+                    self.counters.settle(member)
+
+    def write_schemata(self, group: Group, text: str) -> None:
+        """Write `schemata`: all of it, or nothing of it."""
+        body = _line(text)
+        with self.command():
+            staged = schemata.parse(body, self.machine, group, self._others(group))
+        group.l3.update(staged.l3)
+        group.mb.update(staged.mb)
+
+    def write_mode(self, group: Group, text: str) -> None:
+        """Write `mode`."""
+        body = _line(text)
+        with self.command():
+            schemata.set_mode(body, group, self._others(group))
+
+    def write_cpus(self, group: Group, text: str) -> None:
+        """Write `cpus`, a mask."""
+        with self.command():
+            cpus.assign(group, cpus.parse_mask(text, self.machine), self.root, self.all_classes())
+
+    def write_cpus_list(self, group: Group, text: str) -> None:
+        """Write `cpus_list`."""
+        with self.command():
+            cpus.assign(group, cpus.parse_list(text, self.machine), self.root, self.all_classes())
+
+    def write_threshold(self, text: str) -> None:
+        """Write `info/L3_MON/max_threshold_occupancy`, in bytes. It changes nothing here: limbo has a fixed time."""
+        word = text.strip()
+        if not word.isascii() or not word.isdigit():
+            raise RefusedError(errno.EINVAL)
+        if int(word) >= _UINT:
+            raise RefusedError(errno.ERANGE)
+        self.threshold = int(word) // UNIT_BYTES * UNIT_BYTES
+
+    def write_assign_mode(self, text: str) -> None:
+        """Write `info/L3_MON/mbm_assign_mode`; there is the one mode only."""
+        body = _line(text)
+        with self.command():
+            if body == "mbm_event":
+                raise RefusedError(errno.EINVAL, "mbm_event mode is not supported")
+            if body != "default":
+                raise RefusedError(errno.EINVAL, "Unsupported assign mode")
+
+
+def _line(text: str) -> str:
+    """A line without its newline; without one the kernel refuses and leaves `last_cmd_status` as it was."""
+    if not text.endswith("\n"):
+        raise RefusedError(errno.EINVAL)
+    return text[:-1]

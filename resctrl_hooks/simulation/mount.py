@@ -1,0 +1,189 @@
+"""Mounting a simulation and getting rid of it: in this process, in one of its own, and after one that crashed."""
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+
+from .machine import Machine
+
+_MNT_DETACH = 2
+_SECONDS_TO_MOUNT = 30
+_SECONDS_TO_END = 10
+
+
+class SimulationError(Exception):
+    """A simulation that can't be mounted; the text says why, and what to do about it."""
+
+
+def _detach(mountpoint: str) -> None:
+    """Unmount what is at a path, in use or not. Whether it worked is for the caller to see."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.umount2(os.fsencode(mountpoint), _MNT_DETACH) == 0:
+        return
+    with contextlib.suppress(FileNotFoundError):
+        subprocess.run(["fusermount3", "-u", "-z", "-q", mountpoint], check=False)
+
+
+def prepare(mountpoint: str) -> str:
+    """Make the mountpoint a directory on which nothing is mounted, and return its absolute path.
+
+    A mount whose process is gone (each access answers ENOTCONN) is removed; a mount that works is left alone.
+
+    Raises:
+        SimulationError: Something else is mounted there, or it can't be made a directory.
+    """
+    path = os.path.abspath(mountpoint)
+    try:
+        try:
+            os.stat(path)
+        except OSError as error:
+            if error.errno != errno.ENOTCONN:
+                raise
+            _detach(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise SimulationError(f"can't look at {path}: {error.strerror}") from None
+    try:
+        os.makedirs(path, exist_ok=True)
+        mounted_on = os.path.ismount(path)
+    except OSError as error:
+        raise SimulationError(f"can't make the mountpoint {path}: {error.strerror}") from None
+    if mounted_on:
+        raise SimulationError(f"something is mounted at {path} already; `umount {path}` first, or choose another path")
+    return path
+
+
+def _check_fuse() -> None:
+    """Say what is missing before libfuse says it in its own words."""
+    if not os.path.exists("/dev/fuse"):
+        raise SimulationError("/dev/fuse is missing: `modprobe fuse`, or give the container that device")
+    try:
+        import mfusepy  # noqa: F401, PLC0415 - an extra that only simulations need
+    except ImportError:
+        raise SimulationError("mfusepy is missing: `pip install 'resctrl-hooks[simulation]'`") from None
+    except OSError as error:
+        raise SimulationError(f"libfuse is missing ({error}): on Debian `apt-get install libfuse3-3`") from None
+
+
+def serve_here(mountpoint: str, machine: Machine, ready: Callable[[], None] = lambda: None) -> None:
+    """Mount a simulation and serve it in this process, until it is unmounted or SIGTERM, SIGINT or SIGHUP comes.
+
+    Args:
+        mountpoint: Where; made if it is missing.
+        machine: The hardware to stand for.
+        ready: Called when it is mounted.
+
+    Raises:
+        SimulationError: It can't be mounted.
+    """
+    path = prepare(mountpoint)
+    _check_fuse()
+    from .filesystem import serve  # noqa: PLC0415 - imports mfusepy
+    from .model import Resctrl  # noqa: PLC0415 - as above, for a quick error
+
+    try:
+        serve(Resctrl(machine), path, ready)
+    except RuntimeError as error:
+        hint = "" if os.getuid() == 0 else "; without root the package fuse3 is needed too"
+        raise SimulationError(f"libfuse can't mount at {path} (status {error}){hint}") from None
+
+
+def start(mountpoint: str, machine: Machine) -> subprocess.Popen[bytes]:
+    """Mount a simulation in a process of its own, in its own session and without this one's pipes.
+
+    Returns:
+        The process, once the simulation is mounted. It goes on when this one ends.
+
+    Raises:
+        SimulationError: It can't be mounted.
+    """
+    path = prepare(mountpoint)
+    _check_fuse()
+    reader, writer = os.pipe()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "resctrl_hooks.simulation", path, json.dumps(asdict(machine)), str(writer)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            pass_fds=[writer],
+            start_new_session=True,
+            cwd="/",
+        )
+        os.close(writer)
+        # Either the byte comes, or the process ends and with it the pipe.
+        answered, _, _ = select.select([reader], [], [], _SECONDS_TO_MOUNT)
+        told = os.read(reader, 1) if answered else b""
+    finally:
+        os.close(reader)
+    assert process.stderr is not None
+    if told:
+        process.stderr.close()
+        return process
+    process.kill()
+    _, errors = process.communicate()
+    said = errors.decode(errors="replace").strip().rpartition("\n")[2] or "no answer"
+    raise SimulationError(f"can't mount a simulation at {path}: {said}")
+
+
+def stop(process: subprocess.Popen[bytes], mountpoint: str) -> None:
+    """Unmount what `start` mounted, and wait for its process."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(_SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if os.path.lexists(mountpoint) and _is_left(mountpoint):
+        _detach(mountpoint)
+
+
+def _is_left(mountpoint: str) -> bool:
+    try:
+        return os.path.ismount(mountpoint)
+    except OSError:
+        return True
+
+
+@contextlib.contextmanager
+def mounted(
+    mountpoint: str | os.PathLike[str],
+    *,
+    rmids: int = 32,
+    closids: int = 8,
+    l3_domains: int = 2,
+    limbo: float = 1.0,
+    energy: bool = False,
+) -> Iterator[str]:
+    """Have a simulation at `mountpoint` for the length of a `with`; for tests.
+
+    Args:
+        mountpoint: Where; made if it is missing.
+        rmids: Monitoring ids.
+        closids: Classes of service.
+        l3_domains: L3 caches.
+        limbo: Seconds that a freed RMID can't be used again for.
+        energy: Whether there are PERF_PKG domains.
+
+    Yields:
+        The absolute path.
+
+    Raises:
+        SimulationError: It can't be mounted.
+    """
+    path = os.path.abspath(mountpoint)
+    machine = Machine(rmids=rmids, closids=closids, l3_domains=l3_domains, limbo=limbo, energy=energy)
+    process = start(path, machine)
+    try:
+        yield path
+    finally:
+        stop(process, path)

@@ -1,0 +1,90 @@
+"""What a simulation asks /proc about threads."""
+
+import os
+from typing import NamedTuple, Protocol
+
+
+class Life(NamedTuple):
+    """One thread's life: a thread id can be used again, together with its start time it can't."""
+
+    start: int
+    """Clock ticks after the boot."""
+    zombie: bool
+
+
+class Proc(Protocol):
+    """The questions. An answer about a thread that is gone is empty or None, never an exception."""
+
+    def life(self, tid: int) -> Life | None:
+        """Whether the thread exists, and since when."""
+
+    def lineage(self, tid: int) -> tuple[int, int] | None:
+        """The thread's process and that process's parent."""
+
+    def owners(self, tid: int) -> tuple[int, int] | None:
+        """Its real and its saved user id."""
+
+    def children(self, tid: int) -> set[int]:
+        """Processes that this thread started."""
+
+    def threads(self, pid: int) -> set[int]:
+        """All threads of the process that `pid` leads; empty for a thread that leads none."""
+
+    def everything(self) -> list[int]:
+        """Every thread of the machine."""
+
+
+class Procfs:
+    """The answers of a mounted /proc."""
+
+    def __init__(self, root: str = "/proc") -> None:
+        self._root = root
+
+    def _read(self, path: str) -> bytes:
+        try:
+            descriptor = os.open(f"{self._root}/{path}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return b""
+        try:
+            return os.read(descriptor, 65536)
+        except OSError:
+            return b""
+        finally:
+            os.close(descriptor)
+
+    def life(self, tid: int) -> Life | None:
+        """See `Proc.life`."""
+        fields = self._read(f"{tid}/stat").rpartition(b")")[2].split()
+        return Life(int(fields[19]), fields[0] == b"Z") if len(fields) > 19 else None  # noqa: PLR2004
+
+    def _status(self, tid: int) -> dict[bytes, list[bytes]]:
+        lines = (line.partition(b":") for line in self._read(f"{tid}/status").splitlines())
+        return {name: value.split() for name, _, value in lines}
+
+    def lineage(self, tid: int) -> tuple[int, int] | None:
+        """See `Proc.lineage`."""
+        status = self._status(tid)
+        return (int(status[b"Tgid"][0]), int(status[b"PPid"][0])) if status else None
+
+    def owners(self, tid: int) -> tuple[int, int] | None:
+        """See `Proc.owners`."""
+        status = self._status(tid)
+        return (int(status[b"Uid"][0]), int(status[b"Uid"][2])) if status else None
+
+    def children(self, tid: int) -> set[int]:
+        """See `Proc.children`."""
+        return {int(word) for word in self._read(f"{tid}/task/{tid}/children").split()}
+
+    def threads(self, pid: int) -> set[int]:
+        """See `Proc.threads`."""
+        try:
+            found = {int(name) for name in os.listdir(f"{self._root}/{pid}/task")}
+        except OSError:
+            return set()
+        # The folder of a thread that leads no process lists the whole process too.
+        lineage = self.lineage(pid) if len(found) > 1 else None
+        return found if lineage is None or lineage[0] == pid else set()
+
+    def everything(self) -> list[int]:
+        """See `Proc.everything`."""
+        return [tid for name in os.listdir(self._root) if name.isdigit() for tid in sorted(self.threads(int(name)))]

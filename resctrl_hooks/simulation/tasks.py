@@ -1,0 +1,208 @@
+"""Which thread is in which group, and how that changes: what is written to `tasks`, and what a fork passes on.
+
+The kernel keeps a class and an RMID in each task and copies them at a fork. A process outside the kernel sees no
+fork: so what a group's tasks have started since they joined is looked up in /proc when somebody asks. A process whose
+parent ended before anybody asked is not found any more and counts as one of the root group.
+"""
+
+import errno
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .group import Group
+from .proc import Proc
+from .refused import RefusedError
+
+_INT = 1 << 31
+_PRUNE_AT = 512
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """A thread that was put into a group, or that a thread in a group has started."""
+
+    tid: int
+    start: int
+    group: Group
+    before: set[int] = field(default_factory=set)
+    """What it had started before it joined the group: those stay where they are."""
+
+
+class Tasks:
+    """The threads whose group is known. Every other thread is in the root group.
+
+    Args:
+        root: The root group.
+        proc: Where to ask about threads.
+    """
+
+    def __init__(self, root: Group, proc: Proc) -> None:
+        self._root = root
+        self._proc = proc
+        self._known: dict[int, Task] = {}
+        self._by_group: dict[Group, set[int]] = {}
+        self._prune_at = _PRUNE_AT
+
+    def _put(self, tid: int, start: int, group: Group, before: set[int]) -> None:
+        self._forget(tid)
+        self._known[tid] = Task(tid, start, group, before)
+        self._by_group.setdefault(group, set()).add(tid)
+
+    def _forget(self, tid: int) -> None:
+        task = self._known.pop(tid, None)
+        if task is not None:
+            self._by_group[task.group].discard(tid)
+            if not self._by_group[task.group]:
+                del self._by_group[task.group]
+
+    def _started(self, tid: int) -> set[int]:
+        return (self._proc.threads(tid) | self._proc.children(tid)) - {tid}
+
+    def _follow(self, task: Task) -> None:
+        """Put what the task has started since it joined into its group, and what that has started, and so on."""
+        waiting = [task]
+        while waiting:
+            parent = waiting.pop()
+            started = self._started(parent.tid)
+            parent.before &= started
+            for tid in started - parent.before:
+                life = self._proc.life(tid)
+                if life is None or self._task(tid) is not None:
+                    continue
+                self._put(tid, life.start, parent.group, set())
+                waiting.append(self._known[tid])
+
+    def _task(self, tid: int) -> Task | None:
+        """The task of a thread that is still the one that was put there."""
+        task = self._known.get(tid)
+        if task is None:
+            return None
+        life = self._proc.life(tid)
+        if life is None or life.start != task.start:
+            self._forget(tid)
+            return None
+        return task
+
+    def group_of(self, tid: int) -> Group:
+        """The group that a thread is in: its own, or that of the nearest ancestor in a group when it was started."""
+        child, seen = tid, set[int]()
+        while child > 0 and child not in seen:
+            seen.add(child)
+            task = self._task(child)
+            if task is not None:
+                return task.group
+            lineage = self._proc.lineage(child)
+            if lineage is None:
+                break
+            parent = lineage[0] if child != lineage[0] else lineage[1]
+            above = self._task(parent)
+            if above is not None and child in above.before:
+                break
+            child = parent
+        return self._root
+
+    def write(self, text: str, group: Group, caller: tuple[int, int], touched: set[Group]) -> None:
+        """Move threads as a write to a group's `tasks` does: one by one, until one can't be moved.
+
+        Args:
+            text: What is written: thread ids with commas between them, 0 for the writer.
+            group: Where to.
+            caller: Thread id and user id of the writer.
+            touched: Gets the groups that threads left or joined, whether or not all could be moved.
+
+        Raises:
+            RefusedError: EINVAL for what is no id and for a task of another class, ESRCH for a thread that is gone,
+                EPERM for one that the writer does not own.
+        """
+        rest: str | None = text.partition("\0")[0]
+        while rest and not rest.startswith("\n"):
+            word, comma, tail = rest.partition(",")
+            rest = tail if comma else None
+            tid = _parse(word.strip())
+            try:
+                touched |= {self._move(tid or caller[0], group, caller[1]), group}
+            except RefusedError as refused:
+                words = (*refused.words, f"Error while processing task {tid}")
+                raise RefusedError(refused.errno or errno.EINVAL, *words) from None
+
+    def _move(self, tid: int, group: Group, uid: int) -> Group:
+        """Move one thread, and say where from."""
+        life = self._proc.life(tid)
+        owners = self._proc.owners(tid) if uid else (0, 0)
+        if life is None or owners is None:
+            raise RefusedError(errno.ESRCH, f"No task {tid}")
+        if uid and uid not in owners:
+            raise RefusedError(errno.EPERM, f"No permission to move task {tid}")
+        current = self.group_of(tid)
+        if current is group:
+            return group
+        if group.parent is not None and current.ctrl is not group.parent:
+            raise RefusedError(errno.EINVAL, "Can't move task to different control group")
+        if current is not self._root:
+            # What it has started so far stays behind.
+            if self._task(tid) is None:
+                self._put(tid, life.start, current, set())
+            self._follow(self._known[tid])
+        self._put(tid, life.start, group, self._started(tid))
+        self._prune()
+        return current
+
+    def _prune(self) -> None:
+        """Forget threads that are gone; the root group's are looked at nowhere else."""
+        if len(self._known) >= self._prune_at:
+            for tid in list(self._known):
+                self._task(tid)
+            self._prune_at = max(_PRUNE_AT, 2 * len(self._known))
+
+    def hand_over(self, group: Group, heir: Group) -> None:
+        """Move all tasks of a group that is removed."""
+        self.of(group)
+        for tid in self._by_group.pop(group, set()):
+            self._known[tid].group = heir
+            self._by_group.setdefault(heir, set()).add(tid)
+        self._prune()
+
+    def of(self, group: Group) -> list[int]:
+        """The threads of a group itself, without those of its MON groups; of the root group only those known."""
+        for tid in list(self._by_group.get(group, ())):
+            task = self._task(tid)
+            if task is not None:
+                self._follow(task)
+        return sorted(self._by_group.get(group, ()))
+
+    def living(self, group: Group) -> int:
+        """How many threads of the group itself are no zombies."""
+        lives = (self._proc.life(tid) for tid in self.of(group))
+        return sum(1 for life in lives if life is not None and not life.zombie)
+
+    def listed(self, group: Group) -> list[int]:
+        """What `tasks` shows: a CTRL group lists its MON groups' tasks too."""
+        if group is not self._root:
+            return sorted(tid for member in group.family() for tid in self.of(member))
+        elsewhere = set(self._elsewhere())
+        return sorted(tid for tid in self._proc.everything() if tid not in elsewhere)
+
+    def _elsewhere(self) -> Iterator[int]:
+        for group in list(self._by_group):
+            if group.ctrl is not self._root:
+                yield from self.of(group)
+
+
+def _parse(word: str) -> int:
+    """Read a number as the kernel's kstrtoint does: decimal, octal with a leading 0, hexadecimal with 0x."""
+    digits = word[1:] if word[:1] in {"+", "-"} else word
+    prefix = digits[:2].lower()
+    base = 16 if prefix == "0x" else 8 if digits[:1] == "0" and len(digits) > 1 else 10
+    digits = digits[2:] if prefix == "0x" else digits
+    try:
+        # int() takes more than the kernel: signs, underscores, blanks and other alphabets' digits.
+        number = int(digits, base) if digits.isascii() and digits.isalnum() else None
+    except ValueError:
+        number = None
+    if number is not None and word.startswith("-"):
+        number = -number
+    if number is None or not -_INT <= number < _INT:
+        raise RefusedError(errno.EINVAL, f"Task list parsing error pid {word}")
+    if number < 0:
+        raise RefusedError(errno.EINVAL, f"Invalid pid {number}")
+    return number
