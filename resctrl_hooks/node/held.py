@@ -186,11 +186,7 @@ class HeldKey:
 
         One that was recorded without a pid never is; only whoever added it can say.
         """
-        record = self.member(member)
-        if record is None or record.get("boot") != self._boot:
-            return True
-        pid = record.get("pid", 0)
-        return bool(pid) and start_time(self._resctrl.proc, pid) != record.get("start")
+        return record_is_dead(self.member(member), self._boot, self._resctrl.proc)
 
     def release(self) -> "list[Group]":
         """Removes the key's groups, but for shared ones, then everything recorded of it. Returns the groups removed."""
@@ -201,3 +197,11 @@ class HeldKey:
         self.record["groups"] = {}
         self.tracked = False
         return removed
+
+
+def record_is_dead(record: "Record | None", boot: str, proc: str) -> bool:
+    """Whether the init process that a member's record names is certainly gone."""
+    if record is None or record.get("boot") != boot:
+        return True
+    pid = record.get("pid", 0)
+    return bool(pid) and start_time(proc, pid) != record.get("start")

@@ -141,7 +141,8 @@ def create_runtime(workload: "Workload", node: Node) -> str:
         new = not held.tracked
         if earlier == workload.key:
             _bury_in(held, workload.id, node)  # a restart under the same id whose poststop has not come
-        held.add_member(workload.id, _details(workload, [step for _, step in todo]), workload.pid)
+        details = {**workload.details(), "steps": [step.as_record() for _, step in todo]}
+        held.add_member(workload.id, details, workload.pid)
         problems = [_do(feature, step, workload, held, node) for feature, step in todo]
         refusal = next((problem for problem, refuses in problems if refuses), None)
         if refusal is not None:
@@ -229,20 +230,6 @@ def _bury_in(held: "HeldKey", container: str, node: Node) -> None:
     from .lifetimes import bury  # only where something ends
 
     bury(held, container, node)
-
-
-def _details(workload: "Workload", steps: "list[Step]") -> "dict[str, object]":
-    return {
-        "runtime": workload.runtime,
-        "namespace": workload.namespace,
-        "pod": workload.pod,
-        "container": workload.container,
-        "bundle": workload.bundle_path,
-        "cgroup": workload.cgroup,
-        "podCgroup": workload.pod_cgroup,
-        "time": int(time.time()),
-        "steps": [step.as_record() for step in steps],
-    }
 
 
 def _deadline(seconds: float) -> None:

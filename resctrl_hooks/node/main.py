@@ -22,6 +22,10 @@ def main(arguments: "list[str]") -> int:
     command = arguments[0] if arguments else ""
     if command in (CREATE_RUNTIME, POSTSTOP, HOOK) and len(arguments) == 1:
         return serve(config, command)
+    if command == "reconcile":
+        from .reconcile_command import reconcile_command  # a hook has no use for it
+
+        return reconcile_command(config, arguments[1:])
     posix.write(2, _USAGE.encode())
     return WRONG_USE
 

@@ -3,7 +3,7 @@
 All state is on disk, in resctrl and in the ledger, so any number of `Monitor` objects, threads and processes agree.
 """
 
-from .held import Group, HeldKey
+from .held import Group, HeldKey, record_is_dead
 from .keys import default_key_validator
 from .ledger import Ledger
 from .log import DEBUG, INFO, silent
@@ -171,6 +171,10 @@ class Monitor:
     def member_count(self, key: str) -> int:
         """How many members the key has."""
         return len(self.ledger.members(self.canonical_key(key)))
+
+    def member_is_dead(self, key: str, member: str) -> bool:
+        """Whether a member's init process is certainly gone; one added without a pid never is. Takes no lock."""
+        return record_is_dead(self.ledger.read_member(key, member), self._boot, self.resctrl.proc)
 
     def reconcile(self, live: "Iterable[str]") -> "Keys":
         """Removes every tracked key that is not in ``live``, and returns those. Untracked groups are left alone.

@@ -5,6 +5,8 @@ state is in, and where that dialect keeps each fact. What an annotation claims i
 process really is in.
 """
 
+import time
+
 from .errors import HookError, InputError
 from .files import parse_json, read_file
 from .keys import canonical_pod_uid, is_hex, pod_uid_validator
@@ -12,6 +14,7 @@ from .oci import BUNDLE_LIMIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .ledger import Record
     from .oci import Bundle, State
     from .process import Cgroup
 
@@ -68,9 +71,9 @@ _CRIO_LABELS = "io.kubernetes.cri-o.Labels"
 class Workload:
     """One container as the node half deals with it.
 
-    ``key`` names its group: the canonical pod UID, a Podman pod's id, or the container's own id. ``pod_cgroup`` is the
-    folder of the pod's cgroup, whose end is the pod's end, or empty where none is recognisable. ``sandbox`` is true for
-    a pod's pause container as a CRI runtime keeps it.
+    ``key`` names its group: the canonical pod UID, a Podman pod's id, or the container's own id. ``cgroup`` is
+    the folder of the container's own cgroup, ``pod_cgroup`` that of its pod's, whose end is the pod's end; both are
+    empty where there is none. ``sandbox`` is true for a pod's pause container as a CRI runtime keeps it.
     """
 
     __slots__ = (
@@ -113,6 +116,19 @@ class Workload:
         """Whether the key is a pod's rather than the container's own."""
         return self.key != self.id
 
+    def details(self) -> "Record":
+        """What the ledger records of the container, beside its steps."""
+        return {
+            "runtime": self.runtime,
+            "namespace": self.namespace,
+            "pod": self.pod,
+            "container": self.container,
+            "bundle": self.bundle_path,
+            "cgroup": self.cgroup,
+            "podCgroup": self.pod_cgroup,
+            "time": int(time.time()),
+        }
+
     def __str__(self) -> str:
         name = "/".join(part for part in (self.namespace, self.pod, self.container) if part)
         return f"{name or 'container'} ({self.runtime}, {self.key[:36]})"
@@ -145,11 +161,24 @@ def derive(state: "State", bundle: "Bundle", cgroups: "list[Cgroup]", cgroup_roo
         if found:
             workload.key = uid or found
             workload.pod_cgroup = cgroup.folder(cgroup_root, path)
-        if found or (cgroup.path != "/" and not workload.cgroup):
-            workload.cgroup = cgroup.folder(cgroup_root)
+        if _is_own(cgroup.path, state.id, bundle.cgroups_path):
+            workload.cgroup = workload.cgroup or cgroup.folder(cgroup_root)
         if found:
             break
     return workload
+
+
+def _is_own(path: str, container: str, asked: str) -> bool:
+    """Whether a cgroup is the container's alone, so that what is done to it concerns nobody else.
+
+    The runtimes name it after the container, or as ``linux.cgroupsPath`` asked: "/path", or "slice:prefix:name".
+    """
+    stems = [part.removesuffix(".scope") for part in path.split("/")]
+    if any(stem == container or stem.endswith(f"-{container}") for stem in stems):
+        return True
+    if ":" in asked:
+        return "-".join(asked.split(":")[1:]) in stems
+    return bool(asked.strip("/")) and f"/{asked.strip('/')}/" in f"{path}/"
 
 
 def _bad_key(message: str, hint: str) -> HookError:

@@ -1,0 +1,156 @@
+"""What runs on this node, and what of it is ours: read without any lock, so it may be out of date a moment later."""
+
+from .errors import HookError
+from .files import is_folder, list_folder
+from .keys import workload_key_validator
+from .monitoring import NAME as MONITORING
+from .monitoring import plan
+from .oci import State, read_bundle
+from .process import cgroups_of, resctrl_groups_of, start_time
+from .runtimes import Found, living_containers
+from .steps import SKIP
+from .workload import derive, pod_in_cgroup
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .ledger import Record
+    from .steps import Node
+
+_MOST_DEPTH = 8
+
+
+class Seen:
+    """A living container: what the ledger recorded of it, or else what its bundle says.
+
+    ``wanted`` is false for one that the filters leave out; ``recorded`` says whether the ledger has it as it runs now.
+    """
+
+    def __init__(self, key: str, found: Found, record: "Record", *, recorded: bool) -> None:
+        self.key = key
+        self.id = found.id
+        self.pid = found.pid
+        self.start = found.start
+        self.recorded = recorded
+        self.wanted = True
+        self.cgroup: str = record.get("cgroup", "")
+        self.pod_cgroup: str = record.get("podCgroup", "")
+        self.namespace: str = record.get("namespace", "")
+        self.pod: str = record.get("pod", "")
+        self.recorded_class: "str | None" = None
+        self.rdt_class = ""
+        self._record = record
+
+    def lives(self, node: "Node") -> bool:
+        """Whether it is still the same process."""
+        return start_time(node.proc, self.pid) == self.start
+
+    def details(self) -> "Record":
+        """What the ledger is to record, with the class that the container is in now."""
+        steps = [step for step in self._record.get("steps", []) if step["feature"] != MONITORING]
+        steps.append({"feature": MONITORING, "action": "join", "needs": {"class": self.rdt_class}})
+        return {**self._record, "steps": steps}
+
+
+class Observation:
+    """The containers that live, and whatever could not be read of them."""
+
+    def __init__(self, containers: "list[Seen]", problems: "list[str] | None" = None) -> None:
+        self.containers = containers
+        self.problems = problems or []
+        self._pods: "set[str] | None" = None
+
+    def unrecorded(self, node: "Node") -> "Iterator[tuple[str, str]]":
+        """Groups of our shape (prefix and a workload's key) that the ledger doesn't know as ours: class and key."""
+        prefix = node.monitor.group_prefix
+        for rdt_class in ["", *node.monitor.resctrl.classes()]:
+            for name in node.monitor.resctrl.groups(rdt_class):
+                key = name[len(prefix) :]
+                if name.startswith(prefix) and workload_key_validator(key):
+                    record = node.ledger.read_pod(key) or {}
+                    if record.get("groups", {}).get(rdt_class) not in ("created", "adopted"):
+                        yield rdt_class, key
+
+    def in_use(self, node: "Node", rdt_class: str, key: str) -> bool:
+        """Whether a group has tasks, or its key a container or a pod's cgroup anywhere on this node."""
+        if self._pods is None:
+            self._pods = set(_pods_in_cgroups(node.settings.cgroup_path, "", 0))
+        if key in self._pods or any(key in (container.key, container.id) for container in self.containers):
+            return True
+        return bool(node.monitor.resctrl.tasks(rdt_class, node.monitor.group_prefix + key))
+
+
+def observe(node: "Node") -> Observation:
+    """Finds every living container, from the runtimes' folders and from the ledger (one may be just starting)."""
+    containers: "list[Seen]" = []
+    problems: "list[str]" = []
+    found = {container.id: container for container in living_containers(node.settings, node.proc)}
+    for container in found.values():
+        key = node.ledger.key_of(container.id)
+        record = node.ledger.read_member(key, container.id) if key else None
+        try:
+            if record is not None and (record.get("pid"), record.get("start")) == (container.pid, container.start):
+                seen = _recorded(key, container, record, node)
+            else:
+                seen = _unrecorded(container, node)
+        except HookError as error:
+            if start_time(node.proc, container.pid) == container.start:
+                problems.append(f"container {container.id}: {error}")
+            continue
+        except ProcessLookupError:
+            continue
+        containers.append(seen)
+    for id_ in node.ledger.containers():
+        if id_ not in found:
+            key = node.ledger.key_of(id_)
+            record = node.ledger.read_member(key, id_) if key else None
+            if record is not None and record.get("pid") and not node.monitor.member_is_dead(key, id_):
+                starting = Found(id_, record["pid"], record["start"], record.get("bundle", ""))
+                try:
+                    containers.append(_recorded(key, starting, record, node))
+                except ProcessLookupError:
+                    continue
+    return Observation(containers, problems)
+
+
+def _recorded(key: str, found: Found, record: "Record", node: "Node") -> Seen:
+    seen = Seen(key, found, record, recorded=True)
+    join = next((step for step in record.get("steps", []) if step["feature"] == MONITORING), None)
+    seen.wanted = join is not None
+    if join is not None:
+        seen.recorded_class = join["needs"]["class"]
+        where = resctrl_groups_of(node.proc, found.pid)
+        seen.rdt_class = where[0] if where is not None else join["needs"]["class"]
+    return seen
+
+
+def _unrecorded(found: Found, node: "Node") -> Seen:
+    bundle = read_bundle(found.bundle)
+    state = State(found.id, "running", found.pid, found.bundle, bundle.annotations)
+    workload = derive(state, bundle, cgroups_of(node.proc, found.pid), node.settings.cgroup_path)
+    seen = Seen(workload.key, found, workload.details(), recorded=False)
+    if not node.settings.monitoring.get("enabled", True):
+        seen.wanted = False
+        return seen
+    steps = [step for step in plan(workload, node) if step.action != SKIP]
+    seen.wanted = bool(steps)
+    seen.rdt_class = steps[0].needs["class"] if steps else ""
+    return seen
+
+
+def _pods_in_cgroups(root: str, path: str, depth: int) -> "Iterator[str]":
+    """The pods that have a cgroup below ``root``, wherever the kubelet or Podman put them."""
+    for name in list_folder(root + path):
+        below = f"{path}/{name}"
+        if is_folder(root + below):
+            # A Podman pod is known by what is in it, so look one level further than the name.
+            inside = [
+                below,
+                *(f"{below}/{child}" for child in list_folder(root + below) if child.startswith("libpod-")),
+            ]
+            pod = next((found for found, _ in map(pod_in_cgroup, inside) if found), "")
+            if pod:
+                yield pod
+            elif depth < _MOST_DEPTH:
+                yield from _pods_in_cgroups(root, below, depth + 1)

@@ -1,0 +1,60 @@
+"""The node half's ``reconcile`` command: options, repetition, output, exit code."""
+
+import sys
+import time
+
+from .errors import HookError
+from .files import format_json
+from .log import ERROR, Log
+from .process import in_initial_user_namespace
+from .reconcile import Options, read_live, reconcile
+from .settings import load
+from .steps import Node
+
+_USAGE = "usage: reconcile [--dry-run] [--json] [--live FILE] [--claim] [--watch SECONDS]\n"
+OK, WRONG, MISUSED = 0, 1, 2
+
+
+def reconcile_command(config: str, arguments: "list[str]") -> int:
+    """Runs the command; returns 0 if nothing is wrong (any more), 1 if something is, 2 for wrong use."""
+    flags = {"--dry-run": False, "--json": False, "--claim": False}
+    values = {"--live": "", "--watch": ""}
+    rest = list(arguments)
+    while rest:
+        word, _, value = rest.pop(0).partition("=")
+        if word in flags and not value:
+            flags[word] = True
+        elif word in values and (value or rest):
+            values[word] = value or rest.pop(0)
+        else:
+            sys.stderr.write(_USAGE)
+            return MISUSED
+    pause = values["--watch"] or "0"
+    if not pause.replace(".", "", 1).isdigit():
+        sys.stderr.write(_USAGE)
+        return MISUSED
+    while True:
+        code = once(config, values["--live"], dry_run=flags["--dry-run"], claim=flags["--claim"], json=flags["--json"])
+        if not values["--watch"]:
+            return code
+        sys.stdout.flush()
+        time.sleep(float(pause))
+
+
+def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool) -> int:
+    """One reconcile, with its report on stdout. The settings are read anew each time."""
+    if not in_initial_user_namespace():
+        Log()(ERROR, "reconcile: not in the host's user namespace; run it as root on the host")
+        return WRONG
+    try:
+        settings, problem = load(config)
+        node = Node(settings)
+        if problem:
+            node.log(ERROR, problem, stage="reconcile")
+        options = Options(dry_run=dry_run, live=read_live(live) if live else None, claim=claim)
+        report = reconcile(node, options)
+    except HookError as error:
+        Log()(ERROR, f"reconcile: {error}", stage="reconcile", reason=error.reason)
+        return WRONG
+    sys.stdout.write(format_json(report.as_dict()).decode() if json else report.as_text())
+    return OK if report.ok else WRONG
