@@ -46,7 +46,7 @@ def default_key_validator(key: str) -> bool:
 
 def workload_key_validator(key: str) -> bool:
     """Accepts what the hooks use as keys: a canonical pod UID, or the 64 digits of a Podman pod's or container's id."""
-    return is_hex(key, _ID_LENGTH) or (len(key) == _UUID_LENGTH and key == canonical_pod_uid(key))
+    return is_hex(key, _ID_LENGTH) or (len(key) == _UUID_LENGTH and pod_uid_validator(key) and key == key.lower())
 
 
 def valid_container_id(text: str) -> bool:

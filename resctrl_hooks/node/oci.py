@@ -93,6 +93,8 @@ def read_bundle(path: str) -> Bundle:
     Raises:
         InputError: it is missing, unreadable, too large, or not a configuration.
     """
+    if not path:
+        raise InputError("the container state names no bundle")
     try:
         config = parse_json(read_file(f"{path}/config.json", BUNDLE_LIMIT))
     except OSError as error:
