@@ -18,6 +18,7 @@ _FOLDER = 0o040000
 _WRITABLE_BY_OTHERS = 0o022
 _PAGE = 4096
 _LARGEST_KERNEL_FILE = 1 << 26
+UNFINISHED = "~"  # what marks a file that is being written: no id or key holds it
 _LONGEST_INTEGER = 32  # more digits than any number in an OCI file; int() of a million digits takes seconds
 
 
@@ -128,7 +129,7 @@ def write_file(path: str, data: bytes, mode: int = 0o600) -> None:
     Raises:
         OSError: from the kernel; what was there before is still there.
     """
-    temporary = f"{path}.{posix.getpid()}.new"
+    temporary = f"{path}{UNFINISHED}{posix.getpid()}"
     flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_CLOEXEC | posix.O_NOFOLLOW
     fd = posix.open(temporary, flags, mode)
     try:

@@ -20,7 +20,7 @@ import posix
 import time
 
 from .errors import LedgerError, LockTimeoutError
-from .files import format_json, is_folder, list_folder, parse_json, read_file, remove_file, write_file
+from .files import UNFINISHED, format_json, is_folder, list_folder, parse_json, read_file, remove_file, write_file
 from .keys import default_key_validator
 
 TYPE_CHECKING = False
@@ -119,7 +119,7 @@ class Ledger:
     def members(self, key: str) -> "list[str]":
         """The members of a key."""
         names = list_folder(f"{self.folder}/pods/{key}")
-        return [name[len(_MEMBER) :] for name in names if name.startswith(_MEMBER) and not name.endswith(".new")]
+        return [name[len(_MEMBER) :] for name in names if name.startswith(_MEMBER) and UNFINISHED not in name]
 
     def read_member(self, key: str, member: str) -> "Record | None":
         """The record of a member, or None if there is none or it is damaged."""
