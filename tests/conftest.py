@@ -136,9 +136,9 @@ class Host:
         return [int(line) for line in (self.resctrl / group / "tasks").read_text().split()]
 
     def records(self) -> list[str]:
-        """All files of the ledger but for its locks."""
+        """All records of the ledger: its files but for locks and figures about calls."""
         found = [path.relative_to(self.state) for path in self.state.rglob("*") if not path.is_dir() or path.is_symlink()]
-        return sorted(str(path) for path in found if path.parts[0] not in ("locks", "wake"))
+        return sorted(str(path) for path in found if path.parent.parts and path.parts[0] != "locks")
 
 
 def stat_line(pid: int, start: int, letter: str = "S") -> str:

@@ -1,15 +1,15 @@
 """What to say and do when this project itself has a fault."""
 
-from .errors import HookError
+from .ledger import Ledger
 from .log import ERROR, Log
 from .settings import Settings, load
 
 
-def report(config: str, stage: str, error: Exception) -> bool:
-    """Logs where an unexpected error arose, and says whether the policy refuses the container."""
+def report(config: str, stage: str, error: BaseException) -> bool:
+    """Logs where an unexpected error arose, and says whether the general policy is to refuse a container."""
     try:
         settings, _ = load(config)
-    except HookError:
+    except Exception:  # noqa: BLE001  # whatever is wrong with them is said by ``error``
         settings = Settings()
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
@@ -18,7 +18,11 @@ def report(config: str, stage: str, error: Exception) -> bool:
     if trace is not None:
         code = trace.tb_frame.f_code
         where = f" in {code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} ({code.co_name})"
+    Ledger(settings.state_dir).tally(stage, 0, ["fault"])
     refuses = settings.failure_policy == "fail"
     what = f"a fault of resctrl-hook itself: {type(error).__name__}: {error}{where}; please report it"
-    Log(settings.log)(ERROR, what, stage=stage, reason="fault")
+    try:
+        Log(settings.log)(ERROR, what, stage=stage, reason="fault")
+    except Exception:  # noqa: BLE001  # the log's own settings may be what is wrong
+        Log()(ERROR, what, stage=stage, reason="fault")
     return refuses

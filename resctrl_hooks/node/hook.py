@@ -28,6 +28,7 @@ HOOK = "hook"
 DONE = 0
 REFUSED = 79  # the only other exit code; whatever else a broken hook answers, the guard in the hook's JSON makes it 0
 
+_TIME_TO_TAKE_BACK = 1.0  # seconds, after the deadline and well before the runtime's own timeout
 _ALARM_AGAIN = 0.25  # a deadline that somebody swallowed comes back
 
 
@@ -55,6 +56,17 @@ def run(config: str, stage: str) -> int:
         node.log(WARNING, problem, stage=stage, reason=SettingsError.reason)
     call = _Call(stage)
     try:
+        return _answer(call, node, started)
+    except Exception as error:  # noqa: BLE001  # here the stage is known, which says whether refusing is an answer
+        from .faults import report  # only when something is broken
+
+        return REFUSED if report(config, call.stage, error) and call.stage != POSTSTOP else DONE
+
+
+def _answer(call: "_Call", node: Node, started: float) -> int:
+    """Serves a call within the deadline, counts and logs it, and returns its exit code."""
+    settings = node.settings
+    try:
         _deadline(settings.deadline)
         try:
             summary = call.serve(node)
@@ -66,11 +78,13 @@ def run(config: str, stage: str) -> int:
     except HookError as error:
         refused = call.stage != POSTSTOP and (isinstance(error, RefusedError) or settings.failure_policy == "fail")
         outcome = "the container is refused" if refused else "the container goes on without"
+        call.tally(node, time.monotonic() - started, node.failures or [error.reason])
         node.log(ERROR, f"{call.stage} of {call.subject}: {error}; {outcome}", **call.fields(error))
         return REFUSED if refused else DONE
+    took = time.monotonic() - started
+    call.tally(node, took, node.failures)
     if summary:
-        took = int((time.monotonic() - started) * 1e6)
-        node.log(INFO, f"{call.stage} of {call.subject}: {summary}", duration_usec=took, **call.fields())
+        node.log(INFO, f"{call.stage} of {call.subject}: {summary}", duration_usec=int(took * 1e6), **call.fields())
     return DONE
 
 
@@ -97,29 +111,45 @@ class _Call:
             fields.update(reason=error.reason, errno=error.errno, kernel=error.kernel)
         return fields
 
+    def tally(self, node: Node, seconds: float, reasons: "list[str]") -> None:
+        """Counts this call."""
+        node.ledger.tally(self.stage, seconds, reasons, self.workload.key if self.workload else "")
+
     def serve(self, node: Node) -> str:
         """Does the stage and says what was done in a few words."""
-        state = self.state = parse_state(read_all(0, STATE_LIMIT, "the container state"))
+        data = read_all(0, STATE_LIMIT, "the container state")
+        try:
+            state = self.state = parse_state(data)
+        except InputError:
+            if b'"stopped"' in data:
+                self.stage = POSTSTOP  # what the rest is worth or not: a poststop must never fail
+            raise
         if self.stage == HOOK:
             self.stage = state.stage
         if self.stage == POSTSTOP:
             summary = poststop(state, node)
         else:
+            if not state.pid:
+                raise InputError("the container state names no process")
             bundle = read_bundle(state.bundle)
             cgroups = cgroups_of(node.proc, state.pid)
             workload = self.workload = derive(state, bundle, cgroups, node.settings.cgroup_path)
             try:
                 summary = create_runtime(workload, node)
-            except (DeadlineError, LockTimeoutError):
-                _deadline(0)
-                node.ledger.mark("waiting", workload.key)  # needs no lock; reconcile finds the container itself
-                node.ledger.wake()
+            except RefusedError:
                 raise
-        idle = node.ledger.marked("idle")
-        if idle:
-            from .lifetimes import reap  # an import that most calls don't need
+            except HookError as error:
+                _give_up(error, workload, node)
+                raise
+        try:
+            idle = node.ledger.marked("idle")
+            if idle:
+                from .lifetimes import reap  # an import that most calls don't need
 
-            reap(node, idle)
+                reap(node, idle)
+        except (HookError, OSError) as error:
+            # This container's part is done: what others left behind, or too much of it, is no reason to refuse it.
+            node.log(WARNING, f"idle groups are left to reconcile: {error}", stage=self.stage)
         return summary
 
 
@@ -166,6 +196,7 @@ def planned(workload: "Workload", node: Node) -> "list[tuple[Feature, Step]]":
         except DeadlineError:
             raise
         except HookError as error:
+            node.failures.append(error.reason)
             if feature.failure_policy(node.settings) == "fail":
                 raise _refusal(name, error) from error
             node.log(WARNING, f"{name} of {workload}: {error}", key=workload.key, reason=error.reason)
@@ -184,6 +215,7 @@ def _do(
     except DeadlineError:
         raise
     except HookError as error:
+        node.failures.append(error.reason)
         if feature.failure_policy(node.settings) == "fail":
             return _refusal(step.feature, error), True
         node.log(
@@ -197,6 +229,24 @@ def _do(
         )
         return error, False
     return None, False
+
+
+def _give_up(error: HookError, workload: "Workload", node: Node) -> None:
+    """Leaves what is missing to reconcile, or under ``fail`` takes back what was done: poststop may never come."""
+    late = isinstance(error, (DeadlineError, LockTimeoutError))
+    _deadline(0)
+    if node.settings.failure_policy != "fail":
+        if late:
+            node.ledger.mark("waiting", workload.key)  # needs no lock; reconcile finds the container itself
+            node.ledger.wake()
+    elif not isinstance(error, LockTimeoutError):  # without the lock nothing was done
+        try:
+            _deadline(_TIME_TO_TAKE_BACK)
+            _bury_earlier(workload.id, workload.key, node)
+        except (HookError, OSError):
+            pass  # what can't be taken back now is found dead by reconcile
+        finally:
+            _deadline(0)
 
 
 def _refusal(name: str, error: HookError) -> RefusedError:

@@ -34,7 +34,8 @@ def serve(config: str, stage: str) -> int:
     """A hook stage; a fault of our own is one line in the log, answered as the policy says, and never a traceback."""
     try:
         return run(config, stage)
-    except Exception as error:  # noqa: BLE001  # a container's start must not depend on our having no bugs
+    # A container's start must not depend on our having no bugs, nor on somebody's Ctrl-C at a terminal.
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
         from .faults import report  # only when something is broken
 
         return REFUSED if report(config, stage, error) and stage != POSTSTOP else DONE

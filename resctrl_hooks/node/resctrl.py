@@ -110,7 +110,11 @@ class Resctrl:
 
     def exists(self, rdt_class: str, name: str) -> bool:
         """Whether the mon_group is there."""
-        return self.fs.is_folder(self.group_folder(rdt_class, name))
+        path = self.group_folder(rdt_class, name)
+        try:
+            return self.fs.is_folder(path)
+        except OSError as error:
+            raise self._error(error, f"mon_group {path} can't be looked at", rdt_class) from error
 
     def move(self, rdt_class: str, name: str, new_class: str) -> bool:
         """Moves a group into another class, RMID and counters with it; False where the kernel can't (before 6.2).
@@ -196,19 +200,22 @@ class Resctrl:
                 where = resctrl_groups_of(self.proc, pid, tid)
             except ProcessLookupError:
                 continue
-            if where is None:
-                if listed is None:
-                    listed = self.tasks(rdt_class, name)
-                arrived = tid in listed or tid not in threads_of(self.proc, pid)
-            else:
-                arrived = where == (rdt_class, name)
-            if not arrived:
+            if where == (rdt_class, name):
+                continue
+            # A simulation's group is unknown to /proc, which on a host with RDT speaks of the real resctrl beside it.
+            if listed is None:
+                listed = self.tasks(rdt_class, name)
+            if tid not in listed and tid in threads_of(self.proc, pid):
                 found = (
                     "elsewhere" if where is None else f"in {where[0] or 'the root class'}, group {where[1] or 'none'}"
                 )
                 from .refusals import NotArrivedError
 
                 raise NotArrivedError(f"thread {tid} of process {pid} was moved to {rdt_class}/{name} but is {found}")
+
+    def has_energy(self) -> bool:
+        """Whether this kernel counts per package too (Application Energy Telemetry, Linux 7.0 and later)."""
+        return self.fs.is_folder(f"{self.root}/info/PERF_PKG_MON")
 
     def last_cmd_status(self) -> str:
         """What the kernel says of the last operation on resctrl, on this node, by anyone; empty for nothing."""

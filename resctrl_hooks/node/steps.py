@@ -65,7 +65,10 @@ class Step:
 
 
 class Node:
-    """What every step works on: the settings in force, the monitor with its ledger, and the log."""
+    """What every step works on: the settings in force, the monitor with its ledger, and the log.
+
+    ``failures`` gathers why steps failed, a word each, for the tally.
+    """
 
     def __init__(self, settings: "Settings", log: "Log | None" = None) -> None:
         self.settings = settings
@@ -79,6 +82,7 @@ class Node:
             proc=settings.proc_path,
         )
         self.ledger = self.monitor.ledger
+        self.failures: "list[str]" = []
 
 
 # A feature's module is imported only where the settings use it: an import is the largest cost of a hook.
