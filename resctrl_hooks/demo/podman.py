@@ -1,0 +1,124 @@
+"""A container of Podman's, with our hook in a hooks folder.
+
+Everything that Podman keeps is kept below the stage's folder, so that the containers, images and locks of this
+machine's own Podman never meet ours.
+"""
+
+import json
+import os
+import resource
+
+from .rootfs import make_rootfs
+from .stage import Stage
+from .subject import COMMAND, NAME, run
+
+_UNIFIED = "/sys/fs/cgroup/cgroup.controllers"  # there on hosts with cgroup v2 alone
+_SYSTEMD = "/run/systemd/system"
+_MOST_FILES = 1024
+
+
+class Podman:
+    """A container of Podman's, which finds our hook in a hooks folder as on every host.
+
+    Args:
+        stage: Where the hook and all of Podman's own files are.
+        runtime: The OCI runtime below; empty for one that this host's cgroups suit.
+    """
+
+    name = "Podman"
+    hint = "hooks.d/resctrl-hooks.json"
+
+    def __init__(self, stage: Stage, runtime: str = "") -> None:
+        self.key = ""
+        self._stage = stage
+        unified = os.path.exists(_UNIFIED)
+        manager = "systemd" if unified and os.path.isdir(_SYSTEMD) else "cgroupfs"
+        runtime = runtime or ("" if unified else "runc")
+        folder = stage.folder
+        self.hooks = f"{folder}/hooks.d"
+        # fmt: off
+        self.command = [
+            "podman", "--root", f"{folder}/podman", "--runroot", f"{folder}/podman-run",
+            "--tmpdir", f"{folder}/podman-tmp", "--storage-driver", "vfs", "--cgroup-manager", manager,
+            "--hooks-dir", self.hooks, *(["--runtime", runtime] if runtime else []),
+        ]
+        # fmt: on
+        self.environment = {**os.environ, "CONTAINERS_CONF": f"{folder}/containers.conf"}
+        # Locks in shared memory would be shared with this machine's own Podman, and be reset by our first call.
+        with open(f"{folder}/containers.conf", "w", encoding="utf-8") as file:
+            file.write('[engine]\nlock_type = "file"\nevents_logger = "file"\n')
+        write_hook_json(stage, self.hooks)
+
+    def call(self, *arguments: str) -> str:
+        """Call Podman on this stage and return what it prints.
+
+        Raises:
+            RuntimeFailedError: It failed.
+        """
+        return run([*self.command, *arguments], self.environment)
+
+    def options(self) -> list[str]:
+        """What every container here needs: no network, no more limits than we have, and the host's files as its own."""
+        limits = [f"{name}={limit}:{limit}" for name, limit in (("nofile", _files()), ("nproc", _files()))]
+        options = ["--network", "none", "--security-opt", "label=disable"]
+        return options + [word for limit in limits for word in ("--ulimit", limit)]
+
+    def rootfs(self, name: str) -> list[str]:
+        """The options that give a container the host's files, through a folder of its own."""
+        folder = f"{self._stage.folder}/{name}"
+        binds = make_rootfs(folder)
+        return [word for path in binds for word in ("-v", f"{path}:{path}:ro")] + ["--rootfs", folder]
+
+    def create(self) -> str:
+        """As the protocol says; `podman init` runs createRuntime hooks without starting the container."""
+        self.key = self.call("create", "--name", NAME, *self.options(), *self.rootfs("rootfs"), *COMMAND).split()[-1]
+        self.call("init", NAME)
+        return "podman … create; podman … init"
+
+    def start(self) -> str:
+        """As the protocol says."""
+        self.call("start", NAME)
+        return "podman … start"
+
+    def remove(self) -> str:
+        """As the protocol says."""
+        try:
+            self.call("rm", "-f", "-t", "0", NAME)
+        finally:
+            remove_empty_cgroups("libpod_parent/conmon", "libpod_parent")
+        return "podman … rm --force"
+
+
+def write_hook_json(stage: Stage, folder: str) -> None:
+    """Put the hook's JSON into a hooks folder (oci-hooks(5), version 1.0.0)."""
+    path, *arguments = stage.hook
+    os.makedirs(folder, exist_ok=True)
+    with open(f"{folder}/resctrl-hooks.json", "w", encoding="utf-8") as file:
+        json.dump(
+            {
+                "version": "1.0.0",
+                "hook": {"path": path, "args": [path, *arguments], "timeout": 10},
+                "when": {"always": True},
+                "stages": ["createRuntime", "poststop"],
+            },
+            file,
+            indent=1,
+        )
+
+
+def remove_empty_cgroups(*paths: str) -> None:
+    """Remove cgroups that a runtime leaves behind, in every hierarchy; one that is in use stays."""
+    root = "/sys/fs/cgroup"
+    hierarchies = [root, *(f"{root}/{name}" for name in os.listdir(root))] if os.path.isdir(root) else []
+    for hierarchy in hierarchies:
+        for path in paths:
+            try:
+                os.rmdir(f"{hierarchy}/{path}")
+            except OSError:
+                continue
+
+
+def _files() -> int:
+    """A limit that we may pass on: runtimes ask for more than a container of their own is allowed."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)

@@ -1,0 +1,227 @@
+"""What the demo tells: who could play the container here, what happens step by step, and what is missing for more."""
+
+import os
+import re
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import click
+
+from resctrl_hooks.node.counters import CUMULATIVE, Reading
+from resctrl_hooks.node.process import in_initial_user_namespace
+
+from .bundle import Bundle
+from .podman import Podman
+from .process import PlainProcess
+from .stage import RMIDS, Stage
+from .subject import POD_UID, RuntimeFailedError, Subject
+
+PROCESS = "process"
+# In the order in which they are tried; Podman's hooks folder is what most hosts have.
+SUBJECTS: dict[str, Callable[[Stage], Subject]] = {
+    "podman": Podman,
+    "runc": lambda stage: Bundle(stage, "runc"),
+    "crun": lambda stage: Bundle(stage, "crun"),
+    PROCESS: PlainProcess,
+}
+_COLUMN = 38
+_FIELDS = re.compile(r"( [a-z_]+=\S*)+$")
+_LONG_ID = re.compile(r"\b[0-9a-f]{36,64}\b")
+_SECONDS_TO_COUNT = 1.0
+_SECONDS_TO_FORK = 0.3
+_MEGA = 1e6
+
+
+class DemoError(Exception):
+    """Something did not happen as it should; the text says what."""
+
+
+def available(wanted: str = "") -> tuple[list[str], str]:
+    """Which subjects can be tried here, best first, and what is missing for a better one in a sentence, or nothing.
+
+    Args:
+        wanted: The only one to try.
+
+    Raises:
+        DemoError: None can be.
+    """
+    if not in_initial_user_namespace():
+        raise DemoError(
+            "this is a user namespace (a rootless container?), where the hook stays out of the way by design;"
+            " run the demo on the host"
+        )
+    runtimes = [name for name in SUBJECTS if name != PROCESS and shutil.which(name)]
+    if wanted and wanted != PROCESS:
+        if os.geteuid() or wanted not in runtimes:
+            raise DemoError(f"{wanted} is not installed" if os.geteuid() == 0 else f"{wanted} needs root here")
+        return [wanted], ""
+    if wanted:
+        return [PROCESS], ""
+    if os.geteuid():
+        return [PROCESS], "run it as root to see the same with a real container"
+    if not runtimes:
+        return [PROCESS], "install podman, runc or crun to see the same with a real container"
+    return [*runtimes, PROCESS], ""
+
+
+def tell(stage: Stage, wanted: str = "") -> None:
+    """Play the whole story on a stage, and explain each line.
+
+    Raises:
+        DemoError: A step did not do what it should.
+        RuntimeFailedError: The runtime failed.
+    """
+    names, missing = available(wanted)
+    click.secho("resctrl-hooks puts each pod into its own resctrl monitoring group before it runs.", bold=True)
+    click.echo(f"All of this happens in {stage.folder}, which is removed at the end.")
+    _resctrl(stage)
+    subject = _created(stage, names)
+    try:
+        _waiting(stage, subject)
+        _running(stage, subject)
+        _counters(stage, subject)
+    except BaseException:
+        subject.remove()
+        raise
+    _removed(stage, subject)
+    click.echo()
+    if missing:
+        click.secho(f"For more: {missing}.", fg="yellow")
+    if stage.why_plain:
+        click.secho(f"For a resctrl with ids that run out and counters that grow: {stage.why_plain}.", fg="yellow")
+    click.echo("Next: `resctrl-hook doctor` says what this machine lacks, docs/index.md where to read on.")
+
+
+def _resctrl(stage: Stage) -> None:
+    _heading("1. A resctrl, without the hardware")
+    if stage.why_plain:
+        _line("resctrl/", "a plain tree of folders stands in for it: no counters, no limits")
+    else:
+        _line("resctrl/", "a simulation mounted with FUSE, with the kernel's rules")
+        _line(f"{RMIDS} RMIDs", "the ids that hardware counts by: each group takes one, the root group too")
+
+
+def _created(stage: Stage, names: list[str]) -> Subject:
+    """The first subject that can be created; each one that can't is said in a line."""
+    for name in names:
+        subject = SUBJECTS[name](stage)
+        try:
+            command = subject.create()
+        except RuntimeFailedError as error:
+            _abandon(subject)
+            if name == names[-1]:
+                raise
+            reason = str(error).rpartition("\n")[2]
+            click.secho(f"\n{subject.name} can't run a container here, going on without it: {reason}", fg="yellow")
+            continue
+        except BaseException:
+            _abandon(subject)
+            raise
+        _heading(f"2. A container is created, and not started yet ({subject.name})")
+        _line(subject.hint, "how our hook comes to be called, at createRuntime and poststop")
+        _line(f"$ {command}", "its process exists and waits while the runtime calls the hook")
+        return subject
+    raise AssertionError("the plain process is always left")
+
+
+def _abandon(subject: Subject) -> None:
+    try:
+        subject.remove()
+    except RuntimeFailedError:
+        return  # it was never made
+
+
+def _waiting(stage: Stage, subject: Subject) -> None:
+    _log(stage)
+    _expect(stage.groups() == [subject.key], f"there should be one group, {subject.key}, not {stage.groups()}")
+    named = "pod's UID" if subject.key == POD_UID else "container's id"
+    _line(f"mon_groups/{_short(subject.key)}", f"the monitoring group that the hook made, named by the {named}")
+    _show_tasks(stage, subject, "waits to be started, in its group already")
+
+
+def _running(stage: Stage, subject: Subject) -> None:
+    _heading("3. It is started")
+    _line(f"$ {subject.start()}", "no instruction of the container has run outside its group")
+    time.sleep(_SECONDS_TO_FORK)
+    if not stage.why_plain:  # a folder does not see forks
+        _show_tasks(stage, subject, "what it forks is in the group as well")
+
+
+def _log(stage: Stage) -> None:
+    """What the hook has logged, without the fields after the sentence, which are journald's."""
+    for line in stage.new_log():
+        sentence = _FIELDS.sub("", line).replace(f"{stage.folder}/", "")
+        _line(f"log: {_LONG_ID.sub(lambda found: _short(found[0]), sentence)}", "")
+
+
+def _show_tasks(stage: Stage, subject: Subject, why: str) -> None:
+    tasks = stage.tasks(subject.key)
+    _expect(bool(tasks), f"{_short(subject.key)} has no tasks")
+    named = Counter(tasks.values())
+    text = ", ".join(name if count == 1 else f"{name} ({count} threads)" for name, count in named.items())
+    _line(f"  tasks: {text}", why)
+
+
+def _counters(stage: Stage, subject: Subject) -> None:
+    if stage.why_plain:
+        return
+    _heading("4. Its counters, after a second")
+    before = _sums(stage, subject)
+    time.sleep(_SECONDS_TO_COUNT)
+    after = _sums(stage, subject)
+    _expect(_MEANING.keys() <= after.keys(), f"of the group's counters there are only {sorted(after)}")
+    for name, why in _MEANING.items():
+        value, reading = after[name]
+        growth = f" +{(value - before[name][0]) / _MEGA:.0f}" if reading.kind == CUMULATIVE else ""
+        _line(f"  {name:<16}{value / _MEGA:6.0f} MB{growth}", why)
+    _line("", "the simulation makes these up; on a node with RDT the hardware counts")
+
+
+_MEANING = {
+    "llc_occupancy": "L3 cache that is filled for it now",
+    "mbm_total_bytes": "traffic between L3 and memory since it began",
+    "mbm_local_bytes": "the part of that on the NUMA node of the cache",
+}
+
+
+def _sums(stage: Stage, subject: Subject) -> dict[str, tuple[float, Reading]]:
+    """Each counter over all domains."""
+    sums: dict[str, tuple[float, Reading]] = {}
+    for reading in stage.monitor.read(subject.key):
+        so_far = sums[reading.counter.name][0] if reading.counter.name in sums else 0
+        sums[reading.counter.name] = (so_far + (reading.value or 0), reading)
+    return sums
+
+
+def _removed(stage: Stage, subject: Subject) -> None:
+    _heading(f"{4 if stage.why_plain else 5}. It is removed")
+    _line(f"$ {subject.remove()}", "the runtime calls the hook again")
+    _log(stage)
+    _expect(not stage.groups(), f"groups are left: {stage.groups()}")
+    _expect(not stage.records(), f"records are left: {stage.records()}")
+    _line("mon_groups is empty", "the group is gone, its RMID free for the next pod")
+    _line("the ledger is empty", "nothing is remembered of a container that is gone")
+
+
+def _heading(text: str) -> None:
+    click.echo()
+    click.secho(text, fg="green", bold=True)
+
+
+def _line(what: str, why: str) -> None:
+    """What is there or happens, and what that means: beside it where there is room, else below."""
+    if why and len(what) >= _COLUMN:
+        click.echo(f"   {what}")
+        what = ""
+    click.echo(f"   {what:<{_COLUMN}}{click.style(why, dim=True)}" if why else f"   {what}")
+
+
+def _short(key: str) -> str:
+    return f"{key[:12]}…"
+
+
+def _expect(truth: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as assert does
+    if not truth:
+        raise DemoError(otherwise)
