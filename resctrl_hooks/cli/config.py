@@ -1,0 +1,167 @@
+"""`resctrl-hook config`: check, apply and show the configuration, and its schema for editors."""
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from typing import Any, NoReturn
+
+import click
+import yaml
+
+from resctrl_hooks.config.applied import Applied, apply_file
+from resctrl_hooks.config.check import Checked, check_file, trust_problems
+from resctrl_hooks.config.problems import InvalidConfigError, Problem
+from resctrl_hooks.config.schema import json_schema
+from resctrl_hooks.config.shown import Shown, show_settings
+from resctrl_hooks.node.errors import SettingsError
+from resctrl_hooks.node.settings import DEFAULT_CONFIG, compiled_path
+
+FAILED = 1
+INVALID = 2
+
+_SOURCES = {
+    "compiled": "in force from {path}",
+    "last-valid": "the last valid ones, from {path}",
+    "yaml": "from {path}, which was never applied",
+    "defaults": "the built-in defaults",
+}
+_YAML_STATES = {
+    "applied": "{path} says the same.",
+    "differs": "{path} says something else; put it in force with `resctrl-hook config apply`:",
+    "never-applied": "{path} was never applied; put it in force with `resctrl-hook config apply`. It changes:",
+    "invalid": "{path} is not valid: see `resctrl-hook config check`.",
+    "missing": "There is no {path}.",
+}
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+@click.group()
+def command() -> None:
+    """Check, apply and show the configuration."""
+
+
+@command.command()
+@_as_json
+@click.pass_obj
+def check(config: str, *, as_json: bool) -> None:
+    """Say whether the configuration file is valid, and what is wrong on which line if it isn't."""
+    if config == DEFAULT_CONFIG and not os.path.lexists(config):
+        checked = Checked(config)
+        checked.problems = [Problem("there is none, so the built-in defaults hold", file=config, severity="note")]
+    else:
+        checked = check_file(config)
+    compiled = compiled_path(config)
+    if compiled != config:
+        checked.problems += trust_problems(compiled) if os.path.lexists(compiled) else []
+    if as_json:
+        _print_json({"file": config, "valid": not checked.errors, "problems": _as_list(checked.problems)})
+    else:
+        _print_problems(checked.problems)
+        if not checked.errors:
+            click.echo(f"{config} is valid" if checked.config else "nothing to check")
+    sys.exit(INVALID if checked.errors else 0)
+
+
+@command.command()
+@click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
+@_as_json
+@click.pass_obj
+def apply(config: str, *, dry_run: bool, as_json: bool) -> None:
+    """Validate the configuration file and put it in force for the hooks.
+
+    One that does not validate never replaces the one in force.
+    """
+    try:
+        applied = apply_file(config, dry_run=dry_run)
+    except InvalidConfigError as error:
+        if as_json:
+            _print_json({"file": config, "applied": False, "problems": _as_list(error.problems)})
+        else:
+            _print_problems(error.problems)
+        _fail("not applied; what was in force still is", INVALID)
+    except SettingsError as error:
+        _fail(f"not applied: {error}", FAILED)
+    except OSError as error:
+        _fail(f"not applied: {error.filename or config}: {error.strerror}; what was in force still is", FAILED)
+    if as_json:
+        changes = [asdict(change) for change in applied.changes]
+        problems = _as_list(applied.remarks)
+        _print_json({"file": applied.path, "applied": not dry_run, "changes": changes, "problems": problems})
+    else:
+        _print_applied(applied, dry_run=dry_run)
+
+
+@command.command()
+@_as_json
+@click.pass_obj
+def show(config: str, *, as_json: bool) -> None:
+    """Show the settings in force, defaults included, and whether the file says something else."""
+    try:
+        shown = show_settings(config)
+    except SettingsError as error:
+        _fail(str(error), INVALID)
+    if as_json:
+        _print_json(shown.as_json())
+    else:
+        _print_shown(shown)
+
+
+@command.command()
+def schema() -> None:
+    """Print a JSON Schema of the configuration file, for editors."""
+    _print_json(json_schema())
+
+
+def _as_list(problems: list[Problem]) -> list[dict[str, Any]]:
+    return [problem.as_json() for problem in problems]
+
+
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2))
+
+
+def _print_problems(problems: list[Problem]) -> None:
+    for problem in problems:
+        click.echo(f"{problem.severity}: {problem}", err=True)
+
+
+def _print_applied(applied: Applied, *, dry_run: bool) -> None:
+    _print_problems(applied.remarks)
+    for change in applied.changes:
+        click.echo(f"  {change}")
+    if dry_run:
+        click.echo(f"{len(applied.changes)} settings would change; nothing was written")
+    else:
+        what = f"{len(applied.changes)} settings changed" if applied.changes else "nothing changed"
+        click.echo(f"{applied.path} is in force; {what}")
+
+
+def _print_shown(shown: Shown) -> None:
+    click.echo(f"# {_SOURCES[shown.source].format(path=shown.path)}")
+    for line in [shown.problem, *shown.warnings]:
+        if line:
+            click.echo(f"# {line}")
+    click.echo(yaml.dump(shown.settings, Dumper=_Dumper, sort_keys=False, width=1000).rstrip())
+    click.echo(f"# Set, not default: {', '.join(shown.set_) or 'nothing'}")
+    if shown.yaml != shown.path or shown.source == "yaml":
+        click.echo(f"# {_YAML_STATES[shown.yaml_state].format(path=shown.yaml)}")
+    for change in shown.differences:
+        click.echo(f"#   {change}")
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    click.echo(f"resctrl-hook: {message}", err=True)
+    sys.exit(code)

@@ -1,0 +1,198 @@
+"""Applying a configuration: compiling it to what the node half reads, putting that in force, and saying what changed.
+
+The compiled file holds only what the YAML sets, so that defaults come from the node half that runs. It is JSON of
+format 1: the camelCase keys of the YAML, ``format``, and ``managedBy`` where something else owns the file.
+"""
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+from resctrl_hooks.node.errors import SettingsError
+from resctrl_hooks.node.files import format_json, parse_json, read_file
+from resctrl_hooks.node.settings import COMPILED_NAME, FORMAT, LAST_VALID_NAME, compiled_path
+
+from .check import LARGEST, check_file, check_text, trust_problems
+from .problems import InvalidConfigError, Problem, dotted
+from .root import Configuration
+from .section import KeyPath
+
+_MODE = 0o644
+_LONGEST_SHOWN = 60
+MANAGED_BY = "managedBy"
+MACHINE_CONFIG = "machineconfig"
+_OWN_KEYS = ("format", MANAGED_BY)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One setting that is different now; None stands for nothing, or an empty list."""
+
+    key: str
+    old: Any
+    new: Any
+
+    def __str__(self) -> str:
+        return f"{self.key}: {_shown(self.old)} -> {_shown(self.new)}"
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What `apply` did: the file that is in force now, what changed by it, and what `check_file` remarked."""
+
+    path: str
+    changes: list[Change]
+    remarks: list[Problem]
+
+
+def values_of(config: Configuration) -> dict[str, Any]:
+    """What a configuration sets, and nothing else, as plain values under camelCase keys."""
+    values: dict[str, Any] = config.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return values
+
+
+def explicit_values_of(config: Configuration) -> dict[str, Any]:
+    """Every setting with the value that holds, defaults included."""
+    values: dict[str, Any] = config.model_dump(mode="json", by_alias=True)
+    for section in values.values():
+        if isinstance(section, dict) and section.get("failurePolicy", "") is None:
+            section["failurePolicy"] = config.failure_policy
+    return values
+
+
+def effective(given: dict[str, Any], path: str = "") -> tuple[dict[str, Any], Problem | None]:
+    """Settings with the defaults filled in, and why this version would not have written them, if so."""
+    checked = check_text(format_json(given), path)
+    if checked.config is None:
+        return {**explicit_values_of(Configuration()), **given}, checked.errors[0]
+    return explicit_values_of(checked.config), None
+
+
+def compiled(config: Configuration, *, managed_by: str = "") -> bytes:
+    """The text of the compiled file. ``managed_by`` says who owns it where `config apply` must not rewrite it."""
+    head: dict[str, Any] = {"format": FORMAT, **({MANAGED_BY: managed_by} if managed_by else {})}
+    return format_json({**head, **values_of(config)})
+
+
+def compile_file(path: str, *, managed_by: str = "") -> bytes:
+    """Checks a YAML file and compiles it, for whoever puts the result somewhere else (an image, a MachineConfig).
+
+    Raises:
+        InvalidConfigError: it doesn't validate.
+    """
+    return compiled(check_file(path).valid(), managed_by=managed_by)
+
+
+def read_compiled(path: str) -> dict[str, Any] | None:
+    """The settings that a compiled file sets, or None if it isn't there or can't be used."""
+    try:
+        value = parse_json(read_file(path, LARGEST, follow=True))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def without_own_keys(values: dict[str, Any] | None) -> dict[str, Any]:
+    """What a compiled file sets, without what it says about itself."""
+    return {key: value for key, value in (values or {}).items() if key not in _OWN_KEYS}
+
+
+def apply_file(path: str, *, dry_run: bool = False) -> Applied:
+    """Validates a YAML file and puts it in force, atomically: hooks see the old settings or the new ones.
+
+    Raises:
+        InvalidConfigError: it doesn't validate, or others than root can write it; what was in force still is.
+        SettingsError: the compiled file belongs to a MachineConfig.
+        OSError: from the kernel; what was in force still is.
+    """
+    if path.endswith(".json"):
+        what = "this is a compiled configuration, which is in force as it is"
+        raise InvalidConfigError([Problem(what, "apply the YAML file beside it", file=path)])
+    checked = check_file(path)
+    config = checked.valid()
+    untrusted = trust_problems(path)
+    if untrusted:
+        raise InvalidConfigError([replace(problem, severity="error") for problem in untrusted])
+    target = compiled_path(path)
+    before = read_compiled(target)
+    if before is not None and before.get(MANAGED_BY):
+        raise SettingsError(
+            f"{target} belongs to {before[MANAGED_BY]}",
+            hint="change it where it comes from: the next update would be refused or would undo a change made here",
+        )
+    changes = changes_between(effective(without_own_keys(before))[0], explicit_values_of(config))
+    if not dry_run:
+        folder = os.path.dirname(target)
+        for name in (LAST_VALID_NAME, COMPILED_NAME):
+            _put(folder, name, compiled(config))
+    return Applied(target, changes, checked.remarks)
+
+
+def apply_if_newer(path: str) -> Applied | None:
+    """Applies a YAML file that was edited since it was last applied; None where there is nothing to do.
+
+    Raises:
+        InvalidConfigError, SettingsError, OSError: as `apply_file`.
+    """
+    target = compiled_path(path)
+    try:
+        edited = os.stat(path).st_mtime
+    except FileNotFoundError:
+        return None
+    try:
+        if path == target or os.stat(target).st_mtime >= edited:
+            return None
+    except FileNotFoundError:
+        pass
+    if (read_compiled(target) or {}).get(MANAGED_BY):
+        return None
+    return apply_file(path)
+
+
+def changes_between(old: dict[str, Any], new: dict[str, Any]) -> list[Change]:
+    """What is different between two sets of settings, key by key."""
+    before, after = _flat(old), _flat(new)
+    keys = [*before, *(key for key in after if key not in before)]
+    return [Change(key, before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)]
+
+
+def _flat(value: Any, at: KeyPath = ()) -> dict[str, Any]:
+    """Settings by their dotted key paths; a list is one setting unless it is of mappings."""
+    if isinstance(value, dict) and value:
+        return {key: leaf for name, item in value.items() for key, leaf in _flat(item, (*at, name)).items()}
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        return {key: leaf for index, item in enumerate(value) for key, leaf in _flat(item, (*at, index)).items()}
+    return {dotted(at): value} if value not in (None, [], {}) else {}
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "(none)"
+    if isinstance(value, str) and "\n" in value:
+        return f"({len(value.splitlines())} lines)"
+    text = format_json(value).decode().strip()
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+def _put(folder: str, name: str, data: bytes) -> None:
+    """Replaces a file whole, and durably: after a crash there is the old one or the new one."""
+    temporary = f"{folder}/.{name}.{os.getpid()}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(temporary, flags, _MODE)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            os.fchmod(fd, _MODE)  # whatever the umask; hooks refuse what others can write
+            if os.geteuid() == 0:
+                os.fchown(fd, 0, 0)
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        os.rename(temporary, f"{folder}/{name}")
+    except OSError:
+        os.unlink(temporary)
+        raise
+    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,120 @@
+"""Checks a configuration file, as `config check` does: read, parsed, validated, and whether it can be trusted."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from resctrl_hooks.node.files import read_file
+from resctrl_hooks.node.steps import FEATURES
+
+from .document import Document, DocumentError, parse_document
+from .problems import InvalidConfigError, Problem, dotted, of_validation
+from .root import Configuration
+from .section import FeatureSection, KeyPath, Remark, Section
+
+LARGEST = 1 << 20  # the node half reads no larger compiled file
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+@dataclass
+class Checked:
+    """A configuration file and what was found: ``config`` is None where there are errors."""
+
+    file: str
+    config: Configuration | None = None
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def errors(self) -> list[Problem]:
+        """What makes it invalid."""
+        return [problem for problem in self.problems if problem.severity == "error"]
+
+    @property
+    def remarks(self) -> list[Problem]:
+        """What does not."""
+        return [problem for problem in self.problems if problem.severity != "error"]
+
+    def valid(self) -> Configuration:
+        """The configuration.
+
+        Raises:
+            InvalidConfigError: there isn't a valid one.
+        """
+        if self.config is None:
+            raise InvalidConfigError(self.errors)
+        return self.config
+
+
+def check_file(path: str) -> Checked:
+    """Reads and checks a configuration file; whatever is wrong is in the result, nothing is raised."""
+    try:
+        text = read_file(path, LARGEST, follow=True)
+    except OSError as error:
+        right = "write one, or name another with --config" if error.errno == errno.ENOENT else ""
+        return Checked(path, None, [Problem(f"can't be read: {error.strerror}", right, file=path)])
+    checked = check_text(text, path)
+    checked.problems += trust_problems(path)
+    return checked
+
+
+def check_text(text: bytes, path: str) -> Checked:
+    """Checks the text of a configuration file."""
+    try:
+        document = parse_document(text, path)
+    except DocumentError as error:
+        return Checked(path, None, [Problem(error.what, error.right, "", error.line, path)])
+    value = {} if document.value is None else document.value
+    if not isinstance(value, dict):
+        what = "the configuration should be a mapping, not a list or a single value"
+        return Checked(path, None, [Problem(what, "begin with a key such as `namespaces:`", "", 1, path)])
+    try:
+        config = Configuration.model_validate(value)
+    except ValidationError as error:
+        return Checked(path, None, of_validation(error, Configuration, document))
+    return Checked(path, config, list(_remarks(config, document)))
+
+
+def _remarks(config: Configuration, document: Document) -> Iterator[Problem]:
+    for at, remark in _walk(config, ()):
+        path = (*at, *remark.at)
+        yield Problem(remark.text, "", dotted(path), document.line(path), document.path, "note")
+    known = {name for name, _, _ in FEATURES}
+    for name in sorted(config.model_fields_set):
+        section = getattr(config, name)
+        if isinstance(section, FeatureSection) and not known.intersection(section.served_by):
+            what = "this version's hooks do nothing with this section yet"
+            yield Problem(what, "", name, document.line((name,)), document.path, "warning")
+
+
+def _walk(value: Any, at: KeyPath) -> Iterator[tuple[KeyPath, Remark]]:
+    """The remarks of a section and of every section below it."""
+    if isinstance(value, Section):
+        yield from ((at, remark) for remark in value.remarks())
+        for name, info in type(value).model_fields.items():
+            yield from _walk(getattr(value, name), (*at, info.alias or name))
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _walk(item, (*at, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _walk(item, (*at, index))
+
+
+def trust_problems(path: str) -> list[Problem]:
+    """Why a configuration file can't be trusted: memtierd, for one, runs what it says, as root."""
+    found = []
+    for place, what in ((path, ""), (os.path.dirname(os.path.abspath(path)), "its folder ")):
+        try:
+            seen = os.stat(place)
+        except OSError:
+            continue
+        if seen.st_uid not in (0, os.geteuid()):
+            found.append(f"{what}belongs to user {seen.st_uid}, who can change what root obeys")
+        if seen.st_mode & _WRITABLE_BY_OTHERS and not (what and seen.st_mode & stat.S_ISVTX):
+            found.append(f"{what}can be written by others than its owner (mode {stat.S_IMODE(seen.st_mode):04o})")
+    return [Problem(text, "chown root and chmod go-w it", file=path, severity="warning") for text in found]

@@ -1,0 +1,165 @@
+"""A YAML document that knows on which line each of its values stands.
+
+What it reads is YAML as the NRI plugins read it, but for timestamps, which stay text, and with duplicate keys refused.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from .section import KeyPath
+
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+_DEEPEST = 60
+
+
+class DocumentError(Exception):
+    """A text that is no YAML, or YAML of a kind that has no place in a configuration: on which line, and what to do."""
+
+    def __init__(self, what: str, right: str = "", line: int = 0) -> None:
+        super().__init__(what)
+        self.what = what
+        self.right = right
+        self.line = line
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader without dates: a label's value 2024-01-01 is a text."""
+
+    yaml_implicit_resolvers = {  # so PyYAML declares it
+        letter: [(tag, expression) for tag, expression in resolvers if tag != _TIMESTAMP]
+        for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+@dataclass
+class Document:
+    """A parsed document: its value as plain JSON types, and the places of everything in it."""
+
+    path: str
+    value: Any = None
+    root: Node | None = field(default=None, repr=False)
+
+    def line(self, path: KeyPath, within: int = 0) -> int:
+        """The line, from 1, of the key or item at a key path, or of the nearest thing above it that is there.
+
+        ``within`` is a line within the value itself, which counts where the value is a block (``|`` or ``>``).
+        """
+        node, line = self.root, 0
+        for part in path:
+            found = _child(node, part)
+            if found is None:
+                break
+            key, node = found
+            line = key.start_mark.line + 1
+        if within and isinstance(node, ScalarNode) and node.style in ("|", ">"):
+            return int(node.start_mark.line) + 1 + within
+        return line or (1 if self.root is not None else 0)
+
+
+def parse_document(text: bytes, path: str) -> Document:
+    """Parses the text of the file ``path``.
+
+    Raises:
+        DocumentError: it is not one YAML document of mappings, lists, texts, numbers and truth values.
+    """
+    try:
+        decoded = text.decode()
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        raise DocumentError("the file is not UTF-8", "save it as UTF-8", line) from None
+    try:
+        loader = _Loader(decoded)
+    except yaml.reader.ReaderError as error:
+        line = decoded.count("\n", 0, error.position) + 1
+        raise DocumentError(f"a character that YAML forbids: #x{error.character:04x}", "remove it", line) from None
+    try:
+        root = loader.get_single_node()
+        return Document(path, _Builder(loader).build(root) if root is not None else None, root)
+    except yaml.MarkedYAMLError as error:
+        raise _of_yaml(error) from None
+    except RecursionError:
+        raise DocumentError("nested too deeply", "a configuration needs a few levels") from None
+    finally:
+        loader.dispose()
+
+
+def _of_yaml(error: yaml.MarkedYAMLError) -> DocumentError:
+    mark = error.problem_mark or error.context_mark
+    what = f"not YAML: {error.problem or error.context}"
+    right = "indent with spaces" if "'\\t'" in what else ""
+    if "another document" in what or "expected a single document" in f"{error.context}":
+        what, right = "a second document begins here", "keep one configuration in one file"
+    if error.context and error.problem and "single document" not in error.context:
+        what += f" ({error.context})"
+    return DocumentError(what, right, mark.line + 1 if mark is not None else 0)
+
+
+def _child(node: Node | None, part: str | int) -> tuple[Node, Node] | None:
+    """The node that says where a part begins (a key, an item), and the value's own."""
+    if isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.value):
+        return node.value[part], node.value[part]
+    if isinstance(node, MappingNode):
+        for key, value in reversed(node.value):
+            if isinstance(key, ScalarNode) and key.value == part:
+                return key, value
+    return None
+
+
+class _Builder:
+    """Makes plain values of nodes. An alias is built once, so that a small file can't become a huge value."""
+
+    def __init__(self, loader: _Loader) -> None:
+        self._loader = loader
+        self._done: dict[int, Any] = {}
+        self._open: set[int] = set()
+
+    def build(self, node: Node, depth: int = 0) -> Any:
+        """The value of a node and all below it."""
+        if id(node) in self._done:
+            return self._done[id(node)]
+        if id(node) in self._open:
+            raise DocumentError("an alias that contains itself", "write it out", node.start_mark.line + 1)
+        if depth > _DEEPEST:
+            raise DocumentError("nested too deeply", "a configuration needs a few levels", node.start_mark.line + 1)
+        self._open.add(id(node))
+        value = self._value(node, depth + 1)
+        self._open.discard(id(node))
+        self._done[id(node)] = value
+        return value
+
+    def _value(self, node: Node, depth: int) -> Any:
+        if isinstance(node, MappingNode) and node.tag == "tag:yaml.org,2002:map":
+            return self._mapping(node, depth)
+        if isinstance(node, SequenceNode) and node.tag == "tag:yaml.org,2002:seq":
+            return [self.build(item, depth) for item in node.value]
+        return self._scalar(node)
+
+    def _mapping(self, node: MappingNode, depth: int) -> dict[str, Any]:
+        own: dict[str, int] = {}
+        for key, _ in node.value:
+            line = key.start_mark.line + 1
+            if isinstance(key, ScalarNode) and key.value in own and key.tag != "tag:yaml.org,2002:merge":
+                raise DocumentError(f"the key {key.value!r} is there twice (line {own[key.value]})", "keep one", line)
+            own[key.value if isinstance(key, ScalarNode) else ""] = line
+        self._loader.flatten_mapping(node)
+        value: dict[str, Any] = {}
+        for key, item in node.value:
+            name = self._scalar(key)
+            if not isinstance(name, str):
+                line = key.start_mark.line + 1
+                raise DocumentError(f"the key {key.value!r} is read as {name!r}, not as a text", "quote it", line)
+            value[name] = self.build(item, depth)
+        return value
+
+    def _scalar(self, node: Node) -> Any:
+        line = node.start_mark.line + 1
+        try:
+            value = self._loader.construct_object(node) if isinstance(node, ScalarNode) else node
+        except (ValueError, OverflowError) as error:
+            raise DocumentError(f"{node.value[:40]!r} can't be read: {error}", "put it in quotes", line) from None
+        if value is not None and not isinstance(value, (str, int, float, bool)):
+            raise DocumentError(f"a value of the kind {node.tag} has no place here", "write a plain value", line)
+        return value

@@ -1,0 +1,81 @@
+"""The settings in force, for the people half's commands: what the hooks obey, or would.
+
+The models are imported only where a YAML file has to be validated, so that a command on a configured node starts fast.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Literal
+
+import click
+
+from resctrl_hooks.node.errors import SettingsError
+from resctrl_hooks.node.settings import DEFAULT_CONFIG, LAST_VALID_NAME, Settings, compiled_path, load
+
+Source = Literal["compiled", "last-valid", "yaml", "defaults"]
+
+
+class UnusableConfigError(click.ClickException):
+    """There are no settings that a command could go by."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class InForce:
+    """Settings, where they come from, and what the operator should know about that (empty for nothing).
+
+    ``source``: ``compiled`` is what `config apply` wrote; ``last-valid`` its copy, where that is damaged; ``yaml`` a
+    file that was never applied, so that only the command that read it goes by it; ``defaults`` the built-in ones.
+    """
+
+    settings: Settings
+    source: Source
+    path: str
+    problem: str
+
+
+def in_force(config: str = DEFAULT_CONFIG) -> InForce:
+    """Finds the settings for a ``--config FILE``: the compiled file, else the YAML validated in memory, else defaults.
+
+    Raises:
+        SettingsError: what is there can't be used, or ``FILE`` was named and isn't there.
+    """
+    path = compiled_path(config)
+    if os.path.lexists(path) or not os.path.exists(config):
+        settings, problem = load(config)
+        if not settings.path:
+            return InForce(settings, "defaults", "", problem)
+        source: Source = "last-valid" if settings.path.endswith(f"/{LAST_VALID_NAME}") else "compiled"
+        return InForce(settings, source, settings.path, problem)
+    return _never_applied(config)
+
+
+def _never_applied(config: str) -> InForce:
+    # Only for a file that was never applied; these import pydantic.
+    from .applied import values_of  # noqa: PLC0415
+    from .check import check_file, trust_problems  # noqa: PLC0415
+
+    checked = check_file(config)
+    wrong = [*checked.errors, *trust_problems(config)]
+    if wrong:
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise SettingsError(f"{wrong[0]}{more}")
+    hooks = "use the built-in defaults" if config == DEFAULT_CONFIG else "leave every container alone"
+    problem = f"{config} was never applied; until `resctrl-hook config apply`, installed hooks {hooks}"
+    return InForce(Settings(values_of(checked.valid()), config), "yaml", config, problem)
+
+
+def settings_in_force(config: str = DEFAULT_CONFIG) -> Settings:
+    """The settings for a command's ``--config``; what is to be said about them goes to stderr.
+
+    Raises:
+        UnusableConfigError: there are none that can be used.
+    """
+    try:
+        found = in_force(config)
+    except SettingsError as error:
+        raise UnusableConfigError(str(error)) from error
+    if found.problem:
+        click.echo(f"resctrl-hook: {found.problem}", err=True)
+    return found.settings

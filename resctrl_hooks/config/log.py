@@ -1,0 +1,30 @@
+"""The ``log`` section: where the hooks' lines go."""
+
+from typing import Literal
+
+from .section import AbsolutePath, Remark, Section
+
+
+class LogSection(Section):
+    """Where the hooks' lines go. A warning is also one line on stderr, for the runtime's own log."""
+
+    target: Literal["auto", "journal", "syslog", "file", "none"] = "auto"
+    """`auto` takes the first that is there of journal, syslog and `file`."""
+
+    level: Literal["error", "warning", "notice", "info", "debug"] = "info"
+    """The least important kind of line to keep."""
+
+    file: AbsolutePath | None = None
+    """The file for `target: file`, or for `auto` where there is neither journal nor syslog. At 8 MiB it starts anew."""
+
+    journal_socket: AbsolutePath = "/run/systemd/journal/socket"
+    """journald's native socket."""
+
+    syslog_socket: AbsolutePath = "/dev/log"
+    """The syslog socket."""
+
+    def remarks(self) -> list[Remark]:
+        """A file target without a file says nothing anywhere."""
+        if self.target == "file" and self.file is None:
+            return [Remark(("target",), "the target is a file, but log.file names none, so nothing is logged")]
+        return []

@@ -1,0 +1,60 @@
+"""``classes`` as the memtierd NRI plugin has them, and the ``memory`` section: who may have which of them."""
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, Field, model_validator
+
+from .memtierd import check_template
+from .section import Allow, FailurePolicy, FeatureSection, KeyPath, Remark, Section, wrong
+
+
+class MemoryClass(Section):
+    """One class of workloads, chosen by the annotation `class.memtierd.nri.io`.
+
+    The plugin reads keys in any case, so these are too.
+    """
+
+    name: Annotated[str, Field(min_length=1)]
+    """What the annotation says."""
+
+    allowswap: bool | None = None
+    """true sets memory.swap.max to max, false to 0; without it swap stays as the runtime set it."""
+
+    memtierdconfig: Annotated[str, AfterValidator(check_template)] | None = None
+    """A configuration for a memtierd of the container's own. `$CGROUP2_ABS_PATH` and
+    `$MEMTIERD_SWAP_STATS_PATH` in it are filled in. memtierd runs commands that it names, as root."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _any_case(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        lower: dict[Any, Any] = {}
+        for key, value in data.items():
+            name = key.lower() if isinstance(key, str) and key.lower() in cls.model_fields else key
+            if name in lower:
+                raise wrong(f"{name} is there twice", "keys of a class are read in any case", at=(key,))
+            lower[name] = value
+        return lower
+
+    def remarks(self) -> list[Remark]:
+        """What memtierd would not notice itself."""
+        at: KeyPath = ("memtierdconfig",)
+        found = []
+        if self.memtierdconfig and "$CGROUP2_ABS_PATH" not in self.memtierdconfig:
+            found.append(Remark(at, "the template names no $CGROUP2_ABS_PATH, so memtierd will not find the container"))
+        if self.memtierdconfig and self.allowswap is False and "swapoutms" in self.memtierdconfig:
+            found.append(Remark(at, "memtierd is to swap out, but allowswap is false: it would try for ever, in vain"))
+        return found
+
+
+class Memory(FeatureSection):
+    """Memory classes. They are in use as soon as `classes` has one."""
+
+    served_by: ClassVar[tuple[str, ...]] = ("memory",)
+
+    failure_policy: FailurePolicy | None = "fail"
+    """As in the plugin, a workload must not run with the wrong memory policy unnoticed."""
+
+    allow: Allow = {"*": ["*"]}
+    """Which namespaces may have which of `classes`: `{namespace pattern: [class patterns]}`."""

@@ -1,0 +1,168 @@
+"""What is wrong with a configuration, in the operator's words: file, line, key, what is wrong, what would be right."""
+
+import difflib
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from .document import Document
+from .section import WRONG, KeyPath, Section
+
+Severity = Literal["error", "warning", "note"]
+_SHOWN = 60
+
+# What a value should have been, by the type that pydantic gives its error.
+_KINDS = {
+    "string_type": "a text",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One finding. ``key`` is the key path as people write it; ``line`` counts from 1, 0 where there is none."""
+
+    what: str
+    right: str = ""
+    key: str = ""
+    line: int = 0
+    file: str = ""
+    severity: Severity = "error"
+
+    def __str__(self) -> str:
+        """One line: ``FILE:LINE: KEY: what; what would be right``."""
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        text = ": ".join(part for part in (place, self.key, self.what) if part)
+        return f"{text}; {self.right}" if self.right else text
+
+    def as_json(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return asdict(self)
+
+
+class InvalidConfigError(Exception):
+    """A configuration that can't be used, with everything that is wrong with it."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
+
+def dotted(path: KeyPath) -> str:
+    """A key path as people write it: ``classes[0].name``."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part.isidentifier() or "-" in part:
+            text += f".{part}" if text else part
+        else:
+            text += f"[{part!r}]"
+    return text
+
+
+def of_validation(error: ValidationError, model: type[Section], document: Document) -> list[Problem]:
+    """All that pydantic found wrong, in the order of the file's lines."""
+    found = [_of_details(details, model, document) for details in error.errors()]
+    return sorted(found, key=lambda problem: problem.line)
+
+
+def _of_details(details: ErrorDetails, model: type[Section], document: Document) -> Problem:
+    path: KeyPath = tuple(part for part in details["loc"] if part != "[key]")
+    context = details.get("ctx", {})
+    path += tuple(context.get("at", ()))
+    what, right = _words(details, path, model)
+    line = document.line(path, context.get("line", 0))
+    return Problem(what, right, dotted(path), line, document.path)
+
+
+def _words(details: ErrorDetails, path: KeyPath, model: type[Section]) -> tuple[str, str]:
+    kind, value, context = details["type"], details["input"], details.get("ctx", {})
+    if kind == WRONG:
+        return context["what"], context["right"]
+    if kind == "extra_forbidden":
+        return "unknown key", _instead(path, model)
+    if kind == "missing":
+        return "is required but missing", "add it"
+    if kind in _KINDS:
+        quotes = "; put it in quotes" if kind == "string_type" and isinstance(value, (bool, int, float)) else ""
+        return f"should be {_KINDS[kind]}, not {_shown(value)}", quotes.removeprefix("; ")
+    if kind == "literal_error":
+        choices = _choices(context["expected"])
+        return f"{_shown(value)} is not a choice", _close(str(value), choices) or f"choose one of {', '.join(choices)}"
+    return f"{_shown(value)}: {details['msg'][:1].lower()}{details['msg'][1:]}", ""
+
+
+def _choices(expected: str) -> list[str]:
+    """The words in pydantic's "'a', 'b' or 'c'"."""
+    return expected.split("'")[1::2]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _close(word: str, known: list[str]) -> str:
+    """The known word that was probably meant; case and dashes count for nothing."""
+    plain = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower().replace("_", "").replace("-", ""), list(plain), 1, 0.6)
+    return f'did you mean "{plain[close[0]]}"?' if close else ""
+
+
+def _instead(path: KeyPath, model: type[Section]) -> str:
+    """What to write in the place of an unknown key."""
+    section = _model_at(model, path[:-1])
+    name = str(path[-1])
+    if section is None:
+        return ""
+    known = [field.alias or field_name for field_name, field in section.model_fields.items()]
+    close = _close(name, known)
+    elsewhere = [] if close else [key for key in _homes(model, name) if key != dotted(path)]
+    if elsewhere:
+        return f"it belongs to {' or '.join(elsewhere)}"
+    return close or f"known here: {', '.join(known)}"
+
+
+def _homes(model: type[Section], name: str, above: KeyPath = ()) -> list[str]:
+    """Where in the configuration there is a key of that name."""
+    homes = []
+    for field_name, field in model.model_fields.items():
+        path = (*above, field.alias or field_name)
+        if path[-1] == name:
+            homes.append(dotted(path))
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, Section):
+            homes += _homes(inner, name, path)
+    return homes
+
+
+def _model_at(annotation: Any, path: KeyPath) -> type[BaseModel] | None:
+    """The model that a key path leads to, through lists, mappings and alternatives."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        if not path:
+            return annotation
+        fields = {field.alias or name: field.annotation for name, field in annotation.model_fields.items()}
+        return _model_at(fields[str(path[0])], path[1:]) if path[0] in fields else None
+    if origin in (list, dict) and path:
+        return _model_at(arguments[-1], path[1:])
+    if origin is not None and hasattr(annotation, "__metadata__"):
+        return _model_at(arguments[0], path)
+    if origin is Union or type(annotation).__name__ == "UnionType":
+        return next((found for each in arguments if (found := _model_at(each, path)) is not None), None)
+    return None

@@ -1,0 +1,107 @@
+"""The whole configuration file: the general settings, and the sections."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+from resctrl_hooks.node.keys import default_key_validator
+
+from .blockio import Blockio
+from .log import LogSection
+from .memory import Memory, MemoryClass
+from .memtierd import Memtierd
+from .monitoring import Monitoring
+from .placement import Placement
+from .rdt import Rdt
+from .scheduling import Scheduling
+from .section import (
+    PATHS_SCHEMAS,
+    AbsolutePath,
+    FailurePolicy,
+    Paths,
+    Pattern,
+    Remark,
+    Section,
+    unique_names,
+    wrong,
+)
+
+LONGEST_DEADLINE = 9.0  # below the timeout of 10 s in the hook's JSON, after which the runtime fails the container
+
+
+def _prefix(prefix: str) -> str:
+    if prefix and not default_key_validator(prefix):
+        raise wrong(f"no group's name can begin with {prefix!r}", "use letters, digits and _+.-, and no dot in front")
+    return prefix
+
+
+def _named_roots(value: Any) -> Any:
+    return {"all": value} if isinstance(value, (str, list)) and value else value or {}
+
+
+RuntimeRoots = Annotated[
+    dict[str, Paths],
+    BeforeValidator(_named_roots),
+    WithJsonSchema({"anyOf": [*PATHS_SCHEMAS, {"type": "object", "additionalProperties": {"anyOf": PATHS_SCHEMAS}}]}),
+]
+
+
+class Configuration(Section):
+    """The configuration of resctrl-hooks. Everything has a default: an empty file is valid."""
+
+    resctrl_path: AbsolutePath = "/sys/fs/resctrl"
+    """Where resctrl is mounted."""
+
+    namespaces: list[Pattern] = []
+    """Only pods of these Kubernetes namespaces are monitored. Empty means all. `team-*` fits all that begin so."""
+
+    label_selector: dict[str, str] = {}
+    """Only pods with all of these labels are monitored. Empty means all. Only CRI-O lets a hook see labels."""
+
+    group_prefix: Annotated[str, AfterValidator(_prefix)] = ""
+    """Stands before the pod's UID in a group's name. Kepler expects none."""
+
+    failure_policy: FailurePolicy = "ignore"
+    """What a failure means for the container: `ignore` logs it and lets the container go on, `fail` refuses it
+    (exit code 79). Sections can have their own."""
+
+    deadline_seconds: Annotated[float, Field(gt=0, le=LONGEST_DEADLINE)] = 3.0
+    """How long a hook may take, in seconds; then it gives up and leaves the rest to reconcile."""
+
+    state_dir: AbsolutePath = "/run/resctrl-hooks"
+    """Where the hooks keep their records: a root-owned folder on tmpfs, since they describe one boot."""
+
+    cgroup_path: AbsolutePath = "/sys/fs/cgroup"
+    """Where cgroups are mounted."""
+
+    proc_path: AbsolutePath = "/proc"
+    """Where procfs is mounted."""
+
+    sys_path: AbsolutePath = "/sys"
+    """Where sysfs is mounted."""
+
+    runtime_roots: RuntimeRoots = {}
+    """Where runtimes keep the state of their containers, for reconcile: a path, a list of paths, or either by a name of
+    your choice. Empty means the usual folders of runc, crun and containerd."""
+
+    monitoring: Monitoring = Monitoring()
+    classes: Annotated[list[MemoryClass], AfterValidator(unique_names)] = []
+    """Classes of workloads by how their memory is managed, as the memtierd NRI plugin has them."""
+
+    memory: Memory = Memory()
+    memtierd: Memtierd = Memtierd()
+    rdt: Rdt = Rdt()
+    placement: Placement = Placement()
+    blockio: Blockio = Blockio()
+    scheduling: Scheduling = Scheduling()
+    log: LogSection = LogSection()
+
+    telemetry: Any = Field(default=None, exclude=True)
+    """Accepted and ignored: the exporter of the resctrl-mon NRI plugin, whose file may be used here."""
+
+    def remarks(self) -> list[Remark]:
+        """What is ignored."""
+        if self.telemetry is None:
+            return []
+        text = "this configures the exporter of the resctrl-mon plugin and is ignored here; see `resctrl-hook metrics`"
+        return [Remark(("telemetry",), text)]

@@ -1,0 +1,17 @@
+"""The ``scheduling`` section."""
+
+from typing import ClassVar
+
+from .section import Allow, FeatureSection
+
+
+class Scheduling(FeatureSection):
+    """Scheduling classes. Off unless `enabled` is true."""
+
+    served_by: ClassVar[tuple[str, ...]] = ("scheduling",)
+
+    enabled: bool = False
+    """Whether hooks do this at all."""
+
+    allow: Allow = {}
+    """Which namespaces may have which classes, `{namespace pattern: [class patterns]}`; by default none."""

@@ -1,0 +1,147 @@
+"""What every section of the configuration is made of: the model's rules, the types of values, and how to say no.
+
+A new section is a module with a class that inherits `Section` (or `FeatureSection`), and a line in `root.py`. A field's
+docstring is its description in the schema and in the reference.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, WithJsonSchema, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from resctrl_hooks.node.keys import valid_class
+
+KeyPath = tuple[str | int, ...]
+WRONG = "wrong"
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something about a valid value that the operator should know: where, and what."""
+
+    at: KeyPath
+    text: str
+
+
+class Section(BaseModel):
+    """A mapping in the configuration: camelCase keys, unknown ones refused, values never converted silently.
+
+    A key without a value (``monitoring:``) means its default, as the NRI plugins' readers have it.
+    """
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        allow_inf_nan=False,
+        extra="forbid",
+        field_title_generator=lambda name, _: name.replace("_", " ").capitalize(),
+        frozen=True,
+        strict=True,
+        use_attribute_docstrings=True,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, data: Any) -> Any:
+        return {name: value for name, value in data.items() if value is not None} if isinstance(data, dict) else data
+
+    def remarks(self) -> list[Remark]:
+        """What is valid and yet deserves a word; paths are relative to this section."""
+        return []
+
+
+def wrong(what: str, right: str = "", *, at: KeyPath = (), line: int = 0) -> PydanticCustomError:
+    """The error for a validator to raise.
+
+    Args:
+        what: what is wrong.
+        right: what would be right.
+        at: the key path below the value that is validated, where it isn't the value itself.
+        line: the line within a multi-line value, from 1; 0 for none.
+    """
+    return PydanticCustomError(WRONG, "{what}", {"what": what, "right": right, "at": list(at), "line": line})
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/"):
+        raise wrong(f"{path!r} is not an absolute path", "begin it with a slash")
+    if "\0" in path or "/../" in f"{path}/":
+        raise wrong(f"{path!r} goes through '..'", "write the path that is meant")
+    return path.rstrip("/") or "/"
+
+
+def _pattern(pattern: str) -> str:
+    if not pattern:
+        raise wrong("an empty pattern fits nothing", "write a name, or * for all")
+    if "[" in pattern:
+        raise wrong(f"{pattern!r} has a bracket", "a pattern has letters, * for any text and ? for one character")
+    return pattern
+
+
+def _class_name(name: str) -> str:
+    if not valid_class(name):
+        raise wrong(f"{name!r} can't be a class", "a class's name is one part of a path, without control characters")
+    return name
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+AbsolutePath = Annotated[str, AfterValidator(_absolute), WithJsonSchema({"type": "string", "pattern": "^/"})]
+"""A path from the root. Whether it is there is `doctor`'s business."""
+
+_PATH_SCHEMA = {"type": "string", "pattern": "^/"}
+PATHS_SCHEMAS = [_PATH_SCHEMA, {"type": "array", "items": _PATH_SCHEMA}]
+
+Paths = Annotated[list[AbsolutePath], BeforeValidator(_listed), WithJsonSchema({"anyOf": PATHS_SCHEMAS})]
+"""One path, or several."""
+
+Pattern = Annotated[str, AfterValidator(_pattern)]
+"""A name, with ``*`` for any text and ``?`` for one character."""
+
+ClassName = Annotated[str, AfterValidator(_class_name)]
+"""A name that can be a class's."""
+
+Allow = dict[Pattern, list[Pattern]]
+"""Which namespaces may have which classes: ``{namespace pattern: [class patterns]}``."""
+
+FailurePolicy = Literal["ignore", "fail"]
+
+
+class Named(Protocol):
+    """What has a name that must be its own."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+
+
+_Item = TypeVar("_Item", bound=Named)
+
+
+def unique_names(items: list[_Item]) -> list[_Item]:
+    """Validates that no two items of a list have one name."""
+    seen: dict[str, int] = {}
+    for index, item in enumerate(items):
+        if item.name in seen:
+            raise wrong(
+                f"there is another class {item.name!r} (the one at [{seen[item.name]}])",
+                "give each its own name",
+                at=(index, "name"),
+            )
+        seen[item.name] = index
+    return items
+
+
+class FeatureSection(Section):
+    """A section of a feature that can fail on its own account."""
+
+    served_by: ClassVar[Sequence[str]] = ()
+    """The node half's features that obey this section (`node/steps.py`); checked, so that none is promised in vain."""
+
+    failure_policy: FailurePolicy | None = None
+    """What a failure of this feature means: `ignore` lets the container go on without, `fail` refuses it.
+    Without it the general `failurePolicy` holds."""
