@@ -37,3 +37,5 @@ def simulate(
             serve_here(mountpoint, machine)
     except (SimulationError, ValueError) as error:
         raise click.ClickException(str(error)) from None
+
+command = simulate

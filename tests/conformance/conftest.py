@@ -1,0 +1,96 @@
+"""Which resctrl the tests run on, what they find there, and in what older kernels are known to differ."""
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from .filesystem import Resctrl
+
+ROOT = os.environ.get("RESCTRL_ROOT", "")
+# The guest's runner collects on the machine what it then runs in the guest.
+ON_KERNEL = bool(ROOT) or "RESCTRL_GUEST" in os.environ
+HERE = Path(__file__).parent
+
+
+class Difference(NamedTuple):
+    """A behaviour that kernels have had from a version on; on older ones its tests must fail, or this is wrong."""
+
+    since: tuple[int, int]
+    tests: str
+    what: str
+
+
+DIFFERENCES = (
+    Difference((6, 5), "test_rename_*", "rename answers EPERM"),
+    Difference((6, 7), "test_task_list_*", "a list of thread ids is EINVAL"),
+)
+
+
+def kernel_version(release: str) -> tuple[int, int]:
+    """Major and minor number of a kernel's release."""
+    found = re.match(r"(\d+)\.(\d+)", release)
+    assert found, release
+    return int(found[1]), int(found[2])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the kernel's own tests to the kernel, and expect what older kernels are known to do otherwise."""
+    ours = [item for item in items if HERE in item.path.parents]
+    if not ON_KERNEL:
+        kernel_only = [item for item in ours if item.get_closest_marker("kernel_only")]
+        config.hook.pytest_deselected(items=kernel_only)
+        items[:] = [item for item in items if item not in kernel_only]
+        for item in ours:
+            item.add_marker("fuse")
+        return
+    version = kernel_version(os.uname().release)
+    for item in ours if ROOT else []:
+        for difference in DIFFERENCES:
+            if version < difference.since and fnmatch(item.name, difference.tests):
+                item.add_marker(pytest.mark.xfail(reason=difference.what, strict=True))
+
+
+@pytest.fixture(scope="session")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if ROOT:
+        yield ROOT
+        return
+    from resctrl_hooks.simulation import mounted  # noqa: PLC0415 - there is no mfusepy in the guest
+
+    with mounted(tmp_path_factory.mktemp("conformance") / "resctrl", rmids=16, closids=8) as path:
+        yield path
+
+
+@pytest.fixture
+def resctrl(root: str) -> Iterator[Resctrl]:
+    """The filesystem, without groups before and after."""
+    filesystem = Resctrl(root)
+    filesystem.clean()
+    yield filesystem
+    filesystem.clean()
+
+
+@pytest.fixture
+def process() -> Iterator[Callable[[], int]]:
+    """Starts processes that do nothing, in the root class, and ends them after the test."""
+    with ExitStack() as stack:
+
+        def start() -> int:
+            started = stack.enter_context(subprocess.Popen(["sleep", "1000"]))
+            stack.callback(started.kill)
+            return started.pid
+
+        yield start
+
+
+@pytest.fixture
+def task(process: Callable[[], int]) -> int:
+    """A process of one thread, in the root class."""
+    return process()

@@ -1,0 +1,156 @@
+"""A mounted resctrl as the tests use it: paths below its root, each write one system call, as the kernel wants."""
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
+
+import pytest
+
+T = TypeVar("T")
+
+PATIENCE = 20.0
+"""Seconds to wait for what comes by itself: RMIDs out of limbo, a counter that grows. Never what a test measures."""
+
+
+def eventually(look: Callable[[], T | None]) -> T:
+    """Look again and again until there is something to see."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        seen = look()
+        if seen:
+            return seen
+        assert time.monotonic() < end, f"waited {PATIENCE} s in vain"
+        time.sleep(0.05)
+
+
+class Resctrl:
+    """The filesystem at a path. Paths are below it; files written and groups made are those of one test."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def path(self, *parts: str) -> str:
+        """The absolute path of something."""
+        return os.path.join(self.root, *parts)
+
+    def read(self, *parts: str) -> str:
+        """The text of a file."""
+        with open(self.path(*parts), encoding="utf-8") as file:
+            return file.read()
+
+    def lines(self, *parts: str) -> list[str]:
+        """The lines of a file without the blanks around them, sorted: kernels order resources differently."""
+        return sorted(line.strip() for line in self.read(*parts).splitlines())
+
+    def write(self, path: str, text: str | bytes) -> int:
+        """Write a file in one go; what write(2) answered."""
+        descriptor = os.open(self.path(path), os.O_WRONLY)
+        try:
+            return os.write(descriptor, text if isinstance(text, bytes) else text.encode())
+        finally:
+            os.close(descriptor)
+
+    @property
+    def status(self) -> str:
+        """What the kernel says of the last command, without its last newline."""
+        return self.read("info/last_cmd_status").removesuffix("\n")
+
+    def poison(self) -> None:
+        """Leave words in `last_cmd_status`, to see whether the next command changes them."""
+        with self.refused(errno.EINVAL, self.POISON):
+            self.write("tasks", "-7")
+
+    POISON = "Invalid pid -7"
+
+    @contextmanager
+    def refused(self, number: int, words: str | None = None) -> Iterator[None]:
+        """Expect a command to fail with this errno and, unless None, these words in `last_cmd_status`."""
+        with pytest.raises(OSError) as caught:  # noqa: PT011 - the errno is looked at below
+            yield
+        assert errno.errorcode[caught.value.errno or 0] == errno.errorcode[number]
+        if words is not None:
+            assert self.status == words
+
+    def mkdir(self, path: str | bytes) -> None:
+        """Make a directory, whatever comes of it."""
+        os.mkdir(os.path.join(os.fsencode(self.root), os.fsencode(path)))
+
+    def make(self, *paths: str) -> str:
+        """Make groups, and wait for RMIDs that earlier tests have left in limbo. Returns the last path."""
+
+        def attempt(path: str) -> bool:
+            try:
+                self.mkdir(path)
+            except OSError as error:
+                if error.errno == errno.EBUSY:
+                    return False
+                raise
+            return True
+
+        for path in paths:
+            eventually(partial(attempt, path))
+        return paths[-1]
+
+    def rmdir(self, path: str) -> None:
+        """Remove a directory."""
+        os.rmdir(self.path(path))
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename something."""
+        os.rename(self.path(old), self.path(new))
+
+    def tasks(self, group: str = "") -> set[int]:
+        """The thread ids in a group's `tasks`."""
+        return {int(line) for line in self.read(group, "tasks").split()}
+
+    def names(self, path: str = "") -> set[str]:
+        """The names in a directory."""
+        return set(os.listdir(self.path(path)))
+
+    def classes(self) -> list[str]:
+        """The CTRL groups below the root."""
+        fixed = {"info", "mon_data", "mon_groups"}
+        return sorted(name for name in self.names() - fixed if os.path.isdir(self.path(name)))
+
+    def clean(self) -> None:
+        """Remove every group."""
+        for name in self.classes():
+            self.rmdir(name)
+        for folder in sorted(self.names("mon_groups")):
+            self.rmdir(f"mon_groups/{folder}")
+
+    @property
+    def rmids(self) -> int:
+        """How many groups there can be, the root group too: the smallest number of any monitoring resource."""
+        resources = [name for name in self.names("info") if name.endswith("_MON")]
+        return min(int(self.read("info", name, "num_rmids")) for name in resources)
+
+    @property
+    def closids(self) -> int:
+        """How many classes there can be, the root class too."""
+        resources = [name for name in self.names("info") if os.path.exists(self.path("info", name, "num_closids"))]
+        return min(int(self.read("info", name, "num_closids")) for name in resources)
+
+    def fill(self, folder: str = "mon_groups") -> list[str]:
+        """Make groups until the RMIDs have run out, with none in limbo."""
+        made: list[str] = []
+
+        def full() -> bool:
+            path = f"{folder}/fill{len(made)}"
+            try:
+                self.mkdir(path)
+            except OSError as error:
+                if error.errno not in (errno.EBUSY, errno.ENOSPC):
+                    raise
+                return error.errno == errno.ENOSPC
+            made.append(path)
+            return False
+
+        end = time.monotonic() + PATIENCE
+        while not full():
+            assert time.monotonic() < end
+        return made

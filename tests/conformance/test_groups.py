@@ -1,0 +1,264 @@
+"""Groups: how they are made and removed, and what there is in them."""
+
+import errno
+import os
+import stat
+
+import pytest
+
+from .filesystem import Resctrl
+
+MON_FILES = {"cpus", "cpus_list", "mon_data", "tasks"}
+CTRL_FILES = MON_FILES | {"mode", "mon_groups", "schemata", "size"}
+
+
+def test_mkdir_in_mon_groups_makes_a_mon_group(resctrl: Resctrl) -> None:
+    group = resctrl.make("mon_groups/a")
+    assert resctrl.names(group) >= MON_FILES
+    assert not resctrl.names(group) & {"mon_groups", "schemata"}
+    assert resctrl.status == "ok"
+
+
+def test_mkdir_in_the_root_makes_a_class(resctrl: Resctrl) -> None:
+    assert resctrl.names(resctrl.make("gold")) >= CTRL_FILES
+    assert resctrl.names("gold/mon_groups") == set()
+
+
+def test_a_class_has_mon_groups_of_its_own(resctrl: Resctrl) -> None:
+    resctrl.make("gold", "gold/mon_groups/a", "mon_groups/a")
+    assert resctrl.names("gold/mon_groups") == resctrl.names("mon_groups") == {"a"}
+    resctrl.rmdir("mon_groups/a")
+    assert resctrl.names("gold/mon_groups") == {"a"}
+
+
+@pytest.mark.parametrize("path", ["gold", "mon_groups/a", "gold/mon_groups/a"])
+def test_a_new_group_has_no_tasks_and_no_cpus(resctrl: Resctrl, path: str) -> None:
+    resctrl.make("gold")
+    if path != "gold":
+        resctrl.make(path)
+    assert resctrl.tasks(path) == set()
+    assert resctrl.lines(path, "cpus_list") in ([], [""])
+
+
+def test_files_and_folders_have_the_usual_modes(resctrl: Resctrl) -> None:
+    resctrl.make("gold", "gold/mon_groups/a")
+    modes = {
+        "gold": 0o40755,
+        "gold/mon_groups": 0o40755,
+        "gold/mon_groups/a": 0o40755,
+        "gold/tasks": 0o100644,
+        "gold/schemata": 0o100644,
+        "gold/size": 0o100444,
+        "gold/mon_groups/a/tasks": 0o100644,
+    }
+    assert {path: os.stat(resctrl.path(path)).st_mode for path in modes} == modes
+    assert os.stat(resctrl.path("gold/tasks")).st_size == 0
+
+
+def test_a_group_that_is_there_already_is_eexist(resctrl: Resctrl) -> None:
+    resctrl.make("gold", "mon_groups/a")
+    for path in ("gold", "mon_groups/a", "tasks", "info", "mon_groups", "gold/mon_groups", "mon_data"):
+        with resctrl.refused(errno.EEXIST):
+            resctrl.mkdir(path)
+
+
+@pytest.mark.parametrize("path", ["new\nline", "mon_groups/new\nline"])
+def test_a_newline_in_a_name_is_einval_and_no_words(resctrl: Resctrl, path: str) -> None:
+    resctrl.poison()
+    with resctrl.refused(errno.EINVAL, Resctrl.POISON):
+        resctrl.mkdir(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "gold/a",
+        "gold/mon_data/a",
+        "gold/mon_data/mon_L3_00/a",
+        "gold/mon_groups/g/a",
+        "gold/mon_groups/g/mon_groups",
+        "gold/mon_groups/g/mon_data/a",
+        "gold/mon_groups/mon_groups",
+        "mon_groups/mon_groups",
+        "mon_data/a",
+        "mon_data/mon_L3_00/a",
+    ],
+)
+def test_mkdir_where_no_group_can_be_is_eperm(resctrl: Resctrl, path: str) -> None:
+    resctrl.make("gold", "gold/mon_groups/g")
+    resctrl.poison()
+    with resctrl.refused(errno.EPERM, "ok"):
+        resctrl.mkdir(path)
+
+
+@pytest.mark.parametrize("path", ["info/a", "info/L3/a", "info/L3_MON/a"])
+def test_mkdir_in_info_is_enodev_and_no_words(resctrl: Resctrl, path: str) -> None:
+    resctrl.poison()
+    with resctrl.refused(errno.ENODEV, Resctrl.POISON):
+        resctrl.mkdir(path)
+
+
+@pytest.mark.parametrize("path", ["nope/mon_groups/a", "mon_groups/nope/a"])
+def test_mkdir_below_a_missing_group_is_enoent(resctrl: Resctrl, path: str) -> None:
+    with resctrl.refused(errno.ENOENT):
+        resctrl.mkdir(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [b"n" * 255, b" blanks ", b".hidden", b"tab\there", b"-dash", b"a:b", b"*", "ü".encode(), b"\xff\xfe", b"a=b,c;d"],
+)
+@pytest.mark.parametrize("folder", [b"mon_groups", b""])
+def test_any_other_name_is_accepted(resctrl: Resctrl, folder: bytes, name: bytes) -> None:
+    path = os.path.join(folder, name)
+    resctrl.make(os.fsdecode(path))
+    assert name in os.listdir(os.path.join(os.fsencode(resctrl.root), folder))
+    resctrl.rmdir(os.fsdecode(path))
+    assert name not in os.listdir(os.path.join(os.fsencode(resctrl.root), folder))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "info",
+        "info/L3",
+        "mon_data",
+        "mon_data/mon_L3_00",
+        "mon_groups",
+        "gold/mon_groups",
+        "gold/mon_data",
+        "gold/mon_groups/g/mon_data",
+    ],
+)
+def test_rmdir_of_what_is_no_group_is_eperm_and_no_words(resctrl: Resctrl, path: str) -> None:
+    resctrl.make("gold", "gold/mon_groups/g")
+    resctrl.poison()
+    with resctrl.refused(errno.EPERM, Resctrl.POISON):
+        resctrl.rmdir(path)
+
+
+def test_rmdir_of_a_missing_group_is_enoent(resctrl: Resctrl) -> None:
+    with resctrl.refused(errno.ENOENT):
+        resctrl.rmdir("mon_groups/nope")
+
+
+def test_rmdir_leaves_last_cmd_status_alone(resctrl: Resctrl) -> None:
+    resctrl.make("mon_groups/a")
+    resctrl.poison()
+    resctrl.rmdir("mon_groups/a")
+    assert resctrl.status == Resctrl.POISON
+
+
+def test_rmdir_of_a_mon_group_with_tasks_gives_them_back_to_its_class(resctrl: Resctrl, task: int) -> None:
+    resctrl.make("gold", "gold/mon_groups/a")
+    resctrl.write("gold/tasks", str(task))
+    resctrl.write("gold/mon_groups/a/tasks", str(task))
+    resctrl.rmdir("gold/mon_groups/a")
+    assert resctrl.tasks("gold") == {task}
+
+
+def test_rmdir_of_a_class_takes_its_mon_groups_along_and_gives_tasks_to_the_root(resctrl: Resctrl, task: int) -> None:
+    resctrl.make("gold", "gold/mon_groups/a")
+    resctrl.write("gold/tasks", str(task))
+    resctrl.write("gold/mon_groups/a/tasks", str(task))
+    resctrl.rmdir("gold")
+    assert "gold" not in resctrl.names()
+    assert task in resctrl.tasks()
+    resctrl.make("mon_groups/b")
+    resctrl.write("mon_groups/b/tasks", str(task))
+    assert resctrl.tasks("mon_groups/b") == {task}
+
+
+def test_a_group_made_again_is_a_new_one(resctrl: Resctrl, task: int) -> None:
+    resctrl.make("mon_groups/a")
+    resctrl.write("mon_groups/a/tasks", str(task))
+    resctrl.rmdir("mon_groups/a")
+    resctrl.make("mon_groups/a")
+    assert resctrl.tasks("mon_groups/a") == set()
+
+
+@pytest.mark.parametrize("name", ["tasks", "cpus_list", "mon_data/mon_L3_00/llc_occupancy"])
+def test_an_open_file_of_a_removed_group_is_enodev(resctrl: Resctrl, name: str) -> None:
+    resctrl.make("mon_groups/a")
+    descriptor = os.open(resctrl.path("mon_groups/a", name), os.O_RDONLY)
+    try:
+        resctrl.rmdir("mon_groups/a")
+        resctrl.make("mon_groups/a")
+        with resctrl.refused(errno.ENODEV):
+            os.read(descriptor, 10)
+    finally:
+        os.close(descriptor)
+
+
+def test_a_write_to_an_open_file_of_a_removed_group_is_enodev(resctrl: Resctrl) -> None:
+    resctrl.make("gold")
+    descriptor = os.open(resctrl.path("gold/tasks"), os.O_WRONLY)
+    try:
+        resctrl.rmdir("gold")
+        with resctrl.refused(errno.ENODEV):
+            os.write(descriptor, b"0")
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.kernel_only
+def test_a_removed_groups_open_folder_is_empty(resctrl: Resctrl) -> None:
+    # FUSE's high-level interface forgets removed folders: it answers ESTALE.
+    resctrl.make("gold")
+    descriptor = os.open(resctrl.path("gold"), os.O_RDONLY)
+    try:
+        resctrl.rmdir("gold")
+        assert os.listdir(descriptor) == []
+    finally:
+        os.close(descriptor)
+
+
+def test_nothing_can_be_made_in_a_removed_groups_open_folder(resctrl: Resctrl) -> None:
+    resctrl.make("gold")
+    descriptor = os.open(resctrl.path("gold"), os.O_RDONLY)
+    try:
+        resctrl.rmdir("gold")
+        with resctrl.refused(errno.ENOENT):
+            os.mkdir("a", dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("path", ["mon_groups/a/new", "new"])
+def test_a_file_cannot_be_made(resctrl: Resctrl, path: str) -> None:
+    resctrl.make("mon_groups/a")
+    with resctrl.refused(errno.EACCES):
+        os.open(resctrl.path(path), os.O_WRONLY | os.O_CREAT, 0o644)
+
+
+def test_a_file_cannot_be_unlinked_or_linked(resctrl: Resctrl) -> None:
+    with resctrl.refused(errno.EPERM):
+        os.unlink(resctrl.path("tasks"))
+    with resctrl.refused(errno.EPERM):
+        os.symlink("tasks", resctrl.path("other"))
+    with resctrl.refused(errno.EPERM):
+        os.link(resctrl.path("tasks"), resctrl.path("other"))
+
+
+@pytest.mark.parametrize("path", ["size", "info/last_cmd_status", "mon_data/mon_L3_00/llc_occupancy"])
+def test_root_cannot_write_what_is_read_only(resctrl: Resctrl, path: str) -> None:
+    for flags in (os.O_WRONLY, os.O_RDWR):
+        with resctrl.refused(errno.EACCES):
+            os.open(resctrl.path(path), flags)
+
+
+def test_writing_may_truncate_and_append(resctrl: Resctrl, task: int) -> None:
+    group = resctrl.make("mon_groups/a")
+    for flags in (os.O_TRUNC, os.O_APPEND, os.O_CREAT | os.O_TRUNC):
+        descriptor = os.open(resctrl.path(group, "tasks"), os.O_WRONLY | flags, 0o644)
+        os.write(descriptor, str(task).encode())
+        os.close(descriptor)
+        assert resctrl.tasks(group) == {task}
+
+
+def test_permissions_and_owners_can_be_changed(resctrl: Resctrl) -> None:
+    tasks = resctrl.path(resctrl.make("mon_groups/a"), "tasks")
+    os.chmod(tasks, 0o600)
+    os.chown(tasks, 1, 2)
+    seen = os.stat(tasks)
+    assert (stat.S_IMODE(seen.st_mode), seen.st_uid, seen.st_gid) == (0o600, 1, 2)

@@ -1,0 +1,83 @@
+"""RMIDs and CLOSIDs: what takes one, what happens when there are no more, and when they come back."""
+
+import errno
+
+from .filesystem import Resctrl
+
+
+def test_the_group_limit_is_the_smallest_num_rmids(resctrl: Resctrl) -> None:
+    # The root group has one of them.
+    assert len(resctrl.fill()) == resctrl.rmids - 1
+
+
+def test_no_rmid_left_is_enospc(resctrl: Resctrl) -> None:
+    resctrl.fill()
+    resctrl.poison()
+    with resctrl.refused(errno.ENOSPC, "Out of RMIDs"):
+        resctrl.mkdir("mon_groups/more")
+    assert "more" not in resctrl.names("mon_groups")
+
+
+def test_a_class_takes_an_rmid_too(resctrl: Resctrl) -> None:
+    resctrl.make("gold")
+    assert len(resctrl.fill("gold/mon_groups")) == resctrl.rmids - 2
+    resctrl.poison()
+    with resctrl.refused(errno.ENOSPC, "Out of RMIDs"):
+        resctrl.mkdir("silver")
+    assert "silver" not in resctrl.names()
+
+
+def test_a_class_that_got_no_rmid_gives_its_closid_back(resctrl: Resctrl) -> None:
+    made = resctrl.fill()
+    for _ in range(resctrl.closids + 1):
+        with resctrl.refused(errno.ENOSPC, "Out of RMIDs"):
+            resctrl.mkdir("gold")
+    resctrl.rmdir(made[0])
+    resctrl.make("gold")
+
+
+def test_a_freed_rmid_is_in_limbo_and_mkdir_is_ebusy(resctrl: Resctrl) -> None:
+    made = resctrl.fill()
+    resctrl.rmdir(made[0])
+    resctrl.poison()
+    with resctrl.refused(errno.EBUSY, "Out of RMIDs"):
+        resctrl.mkdir(made[0])
+    resctrl.poison()
+    with resctrl.refused(errno.EBUSY, "Out of RMIDs"):
+        resctrl.mkdir("gold")
+
+
+def test_an_rmid_comes_out_of_limbo_by_itself(resctrl: Resctrl) -> None:
+    made = resctrl.fill()
+    resctrl.rmdir(made[0])
+    resctrl.make(made[0])
+    assert resctrl.status == "ok"
+    with resctrl.refused(errno.ENOSPC, "Out of RMIDs"):
+        resctrl.mkdir("mon_groups/more")
+
+
+def test_a_removed_class_frees_the_rmids_of_its_mon_groups(resctrl: Resctrl) -> None:
+    resctrl.make("gold", "gold/mon_groups/a", "gold/mon_groups/b")
+    resctrl.fill()
+    resctrl.rmdir("gold")
+    resctrl.make("mon_groups/a", "mon_groups/b", "mon_groups/c")
+    with resctrl.refused(errno.ENOSPC, "Out of RMIDs"):
+        resctrl.mkdir("mon_groups/d")
+
+
+def test_no_closid_left_is_enospc_and_says_so(resctrl: Resctrl) -> None:
+    assert resctrl.closids < resctrl.rmids, "RMIDs would run out first"
+    for number in range(resctrl.closids - 1):
+        resctrl.make(f"class{number}")
+    resctrl.poison()
+    with resctrl.refused(errno.ENOSPC, "Out of CLOSIDs"):
+        resctrl.mkdir("more")
+
+
+def test_a_freed_closid_can_be_used_at_once(resctrl: Resctrl) -> None:
+    for number in range(resctrl.closids - 1):
+        resctrl.make(f"class{number}")
+    resctrl.rmdir("class0")
+    resctrl.make("more")  # waits for an RMID only
+    with resctrl.refused(errno.ENOSPC, "Out of CLOSIDs"):
+        resctrl.mkdir("class0")

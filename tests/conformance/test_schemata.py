@@ -1,0 +1,215 @@
+"""`schemata`, `size` and `mode`: what a class may use of caches and memory bandwidth."""
+
+import errno
+from typing import NamedTuple
+
+import pytest
+
+from .filesystem import Resctrl
+
+
+class Limits(NamedTuple):
+    """What `info` says about what can be written."""
+
+    mask: int
+    shareable: int
+    min_bandwidth: int
+    step: int
+    domains: list[int]
+
+
+@pytest.fixture
+def limits(resctrl: Resctrl) -> Limits:
+    return Limits(
+        int(resctrl.read("info/L3/cbm_mask"), 16),
+        int(resctrl.read("info/L3/shareable_bits"), 16),
+        int(resctrl.read("info/MB/min_bandwidth")),
+        int(resctrl.read("info/MB/bandwidth_gran")),
+        sorted(int(name.removeprefix("mon_L3_")) for name in resctrl.names("mon_data") if name.startswith("mon_L3_")),
+    )
+
+
+@pytest.fixture
+def gold(resctrl: Resctrl) -> str:
+    """The schemata of a new class."""
+    return f"{resctrl.make('gold')}/schemata"
+
+
+def values(resctrl: Resctrl, resource: str, name: str = "schemata", group: str = "gold") -> list[str]:
+    """The values of a resource, by domain."""
+    rows = dict(line.strip().split(":") for line in resctrl.read(group, name).splitlines())
+    return [part.partition("=")[2] for part in rows[resource].split(";")]
+
+
+def test_a_new_class_may_use_everything(resctrl: Resctrl, gold: str, limits: Limits) -> None:
+    assert resctrl.read(gold).endswith("\n")
+    assert values(resctrl, "L3") == [f"{limits.mask:x}"] * len(limits.domains)
+    assert values(resctrl, "MB") == ["100"] * len(limits.domains)
+    assert resctrl.read("gold/mode") == "shareable\n"
+
+
+def test_a_domain_can_be_written_alone(resctrl: Resctrl, gold: str, limits: Limits) -> None:
+    resctrl.poison()
+    resctrl.write(gold, "L3:0=f\n")
+    assert resctrl.status == "ok"
+    assert values(resctrl, "L3") == ["f"] + [f"{limits.mask:x}"] * (len(limits.domains) - 1)
+
+
+def test_several_resources_can_be_written_at_once(resctrl: Resctrl, gold: str, limits: Limits) -> None:
+    domains = [str(domain) for domain in limits.domains]
+    l3, mb = ";".join(f"{d}=6" for d in domains), ";".join(f"{d}=50" for d in domains)
+    resctrl.write(gold, f"L3:{l3}\nMB:{mb}\n")
+    assert values(resctrl, "L3") == ["6"] * len(domains)
+    assert values(resctrl, "MB") == ["50"] * len(domains)
+
+
+@pytest.mark.parametrize("text", ["L3:0=3\nFOO:0=1\n", "L3:0=3\nMB:0=1000\n", "L3:0=3\nL3:0=0\n", "L3:0=3;0=1\n"])
+def test_a_write_is_done_as_a_whole_or_not_at_all(resctrl: Resctrl, gold: str, text: str) -> None:
+    before = resctrl.read(gold)
+    with resctrl.refused(errno.EINVAL):
+        resctrl.write(gold, text)
+    assert resctrl.read(gold) == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["L3:0= f \n", " L3:0=f\n", "L3 :0=f\n", "L3:0=0xf\n", "L3:0=F\n", "L3:+0=f\n", "L3:00=f\n", "L3:0=f;\n"],
+)
+def test_forms_that_the_kernel_reads_as_f(resctrl: Resctrl, gold: str, text: str) -> None:
+    assert resctrl.write(gold, text) == len(text)
+    assert values(resctrl, "L3")[0] == "f"
+
+
+NO_EQUALS = "Missing '=' or non-numeric domain"
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("\n", "Missing ':'"),
+        ("L3\n", "Missing ':'"),
+        ("L3:0=f\n\n", "Missing ':'"),
+        ("L3:\n", "Missing 'L3' value"),
+        ("FOO:0=1\n", "Unknown or unsupported resource name 'FOO'"),
+        ("l3:0=f\n", "Unknown or unsupported resource name 'l3'"),
+        ("L3CODE:0=f\n", "Unknown or unsupported resource name 'L3CODE'"),
+        ("L3:0\n", NO_EQUALS),
+        ("L3:a=1\n", NO_EQUALS),
+        ("L3: 0=f\n", NO_EQUALS),
+        ("L3:0 =f\n", NO_EQUALS),
+        ("L3:;0=f\n", NO_EQUALS),
+        ("L3:0=f;0=f\n", "Duplicate domain 0"),
+        ("L3:7777=f\n", "ok"),
+        ("L3:0=\n", "Non-hex character in the mask "),
+        ("L3:0=zz\n", "Non-hex character in the mask zz"),
+        ("L3:0=-1\n", "Non-hex character in the mask -1"),
+        ("L3:0=f=e\n", "Non-hex character in the mask f=e"),
+        ("L3:0=0\n", "Mask out of range"),
+        ("L3:0=ffffffff\n", "Mask out of range"),
+        ("L3:0=5\n", "The mask 5 has non-consecutive 1-bits"),
+        ("MB:0=abc\n", "Invalid MB value abc"),
+        ("MB:0=-1\n", "Invalid MB value -1"),
+        ("MB:0=0x20\n", "Invalid MB value 0x20"),
+        ("MB:0=20:30\n", "Invalid MB value 20:30"),
+    ],
+)
+def test_what_makes_no_sense_is_einval_with_words(resctrl: Resctrl, gold: str, text: str, words: str) -> None:
+    before = resctrl.read(gold)
+    resctrl.poison()
+    with resctrl.refused(errno.EINVAL, words):
+        resctrl.write(gold, text)
+    assert resctrl.read(gold) == before
+
+
+def test_without_a_newline_it_is_einval_and_no_words(resctrl: Resctrl, gold: str) -> None:
+    resctrl.poison()
+    with resctrl.refused(errno.EINVAL, Resctrl.POISON):
+        resctrl.write(gold, "L3:0=f")
+
+
+@pytest.mark.kernel_only
+def test_an_empty_write_is_einval(resctrl: Resctrl, gold: str) -> None:
+    # FUSE answers empty writes by itself.
+    with resctrl.refused(errno.EINVAL):
+        resctrl.write(gold, "")
+
+
+def test_bandwidth_is_rounded_up_to_its_step(resctrl: Resctrl, gold: str, limits: Limits) -> None:
+    resctrl.write(gold, f"MB:0={limits.min_bandwidth + 1}\n")
+    assert values(resctrl, "MB")[0] == str(limits.min_bandwidth + limits.step)
+
+
+@pytest.mark.parametrize("beyond", [-1, 1])
+def test_bandwidth_out_of_range_is_einval(resctrl: Resctrl, gold: str, limits: Limits, beyond: int) -> None:
+    value = limits.min_bandwidth - 1 if beyond < 0 else 101
+    with resctrl.refused(errno.EINVAL, f"MB value {value} out of range [{limits.min_bandwidth},100]"):
+        resctrl.write(gold, f"MB:0={value}\n")
+
+
+def test_size_says_how_many_bytes_a_mask_is(resctrl: Resctrl, gold: str, limits: Limits) -> None:
+    whole = int(values(resctrl, "L3", "size")[0])
+    resctrl.write(gold, "L3:0=3\n")
+    assert int(values(resctrl, "L3", "size")[0]) == whole // limits.mask.bit_count() * 2
+    assert values(resctrl, "MB", "size") == values(resctrl, "MB")
+
+
+def test_the_root_class_has_a_schemata_too(resctrl: Resctrl, limits: Limits) -> None:
+    resctrl.write("schemata", "L3:0=f\n")
+    assert values(resctrl, "L3", group="")[0] == "f"
+    resctrl.write("schemata", f"L3:0={limits.mask:x}\n")
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("exclusive\n", "Schemata overlaps"),
+        ("nonsense\n", "Unknown or unsupported mode"),
+        (" exclusive\n", "Unknown or unsupported mode"),
+        ("\n", "Unknown or unsupported mode"),
+        ("exclusive", Resctrl.POISON),
+    ],
+)
+def test_a_mode_that_cannot_be_is_einval(resctrl: Resctrl, gold: str, text: str, words: str) -> None:
+    assert gold
+    resctrl.poison()
+    with resctrl.refused(errno.EINVAL, words):
+        resctrl.write("gold/mode", text)
+    assert resctrl.read("gold/mode") == "shareable\n"
+
+
+def test_an_exclusive_class_shares_with_nobody(resctrl: Resctrl, gold: str, limits: Limits) -> None:
+    low, high = "3", "c"
+    everywhere = {mask: ";".join(f"{d}={mask}" for d in limits.domains) for mask in (low, high, f"{limits.mask:x}")}
+    try:
+        resctrl.write("schemata", f"L3:{everywhere[low]}\n")
+        resctrl.write(gold, f"L3:{everywhere[high]}\n")
+        resctrl.write("gold/mode", "exclusive\n")
+        assert resctrl.read("gold/mode") == "exclusive\n"
+        with resctrl.refused(errno.EINVAL, "Overlaps with exclusive group"):
+            resctrl.write("schemata", f"L3:0={high}\n")
+        with resctrl.refused(errno.EINVAL, "Overlaps with other group"):
+            resctrl.write(gold, f"L3:0={low}\n")
+        resctrl.make("silver")
+        rest = limits.mask & ~int(high, 16)
+        assert all(int(mask, 16) & ~rest == 0 for mask in values(resctrl, "L3", group="silver"))
+        resctrl.write("gold/mode", "shareable\n")
+        resctrl.write("schemata", f"L3:0={high}\n")
+    finally:
+        resctrl.write("gold/mode", "shareable\n")
+        resctrl.write("schemata", f"L3:{everywhere[f'{limits.mask:x}']}\n")
+
+
+def test_ways_that_the_hardware_uses_cannot_be_exclusive(resctrl: Resctrl, gold: str, limits: Limits) -> None:
+    lowest = limits.shareable & -limits.shareable
+    resctrl.write("schemata", "".join(f"L3:{d}=1\n" for d in limits.domains))
+    try:
+        resctrl.write(gold, "".join(f"L3:{d}={lowest:x}\n" for d in limits.domains))
+        with resctrl.refused(errno.EINVAL, "Schemata overlaps"):
+            resctrl.write("gold/mode", "exclusive\n")
+    finally:
+        resctrl.write("schemata", "".join(f"L3:{d}={limits.mask:x}\n" for d in limits.domains))
+
+
+def test_mon_groups_have_no_schemata(resctrl: Resctrl) -> None:
+    resctrl.make("mon_groups/a")
+    assert not resctrl.names("mon_groups/a") & {"schemata", "size", "mode"}

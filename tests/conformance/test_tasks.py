@@ -1,0 +1,354 @@
+"""`tasks`: who can be moved where, what can be written, and what is listed."""
+
+import errno
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from .filesystem import Resctrl, eventually
+
+GONE = 4_194_305
+"""Higher than any thread id can be."""
+
+
+@contextmanager
+def waiting_thread() -> Iterator[int]:
+    """A second thread of this process; its id."""
+    end, ids = threading.Event(), list[int]()
+
+    def run() -> None:
+        ids.append(threading.get_native_id())
+        end.wait()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield eventually(lambda: ids[0] if ids else None)
+    finally:
+        end.set()
+        thread.join()
+
+
+@pytest.fixture
+def own_process(resctrl: Resctrl) -> Iterator[int]:
+    """This process, brought back to the root group afterwards."""
+    yield os.getpid()
+    resctrl.write("tasks", str(os.getpid()))
+
+
+def test_a_task_joins_a_mon_group_of_its_own_class(resctrl: Resctrl, task: int) -> None:
+    resctrl.make("mon_groups/a")
+    resctrl.poison()
+    assert resctrl.write("mon_groups/a/tasks", str(task)) == len(str(task))
+    assert resctrl.tasks("mon_groups/a") == {task}
+    assert resctrl.status == "ok"
+
+
+@pytest.mark.parametrize("origin", ["tasks", "mon_groups/a/tasks", "silver/tasks"])
+def test_a_mon_group_of_another_class_is_einval(resctrl: Resctrl, task: int, origin: str) -> None:
+    resctrl.make("gold", "silver", "mon_groups/a", "gold/mon_groups/a")
+    resctrl.write(origin, str(task))
+    words = f"Can't move task to different control group\nError while processing task {task}"
+    with resctrl.refused(errno.EINVAL, words):
+        resctrl.write("gold/mon_groups/a/tasks", str(task))
+    assert resctrl.tasks("gold/mon_groups/a") == set()
+    assert task in resctrl.tasks(os.path.dirname(origin))
+
+
+def test_class_first_then_its_mon_group(resctrl: Resctrl, task: int) -> None:
+    resctrl.make("gold", "gold/mon_groups/a")
+    resctrl.write("gold/tasks", str(task))
+    resctrl.write("gold/mon_groups/a/tasks", str(task))
+    assert resctrl.tasks("gold/mon_groups/a") == {task}
+
+
+def test_a_class_lists_the_tasks_of_its_mon_groups_too(resctrl: Resctrl, process: Callable[[], int]) -> None:
+    resctrl.make("gold", "gold/mon_groups/a", "mon_groups/a")
+    first, second, third = process(), process(), process()
+    for task in (first, second):
+        resctrl.write("gold/tasks", str(task))
+    resctrl.write("gold/mon_groups/a/tasks", str(second))
+    resctrl.write("mon_groups/a/tasks", str(third))
+    assert resctrl.tasks("gold") == {first, second}
+    assert resctrl.tasks("gold/mon_groups/a") == {second}
+    assert third in resctrl.tasks()
+
+
+def test_the_root_lists_every_task_but_those_of_other_classes(resctrl: Resctrl, process: Callable[[], int]) -> None:
+    resctrl.make("gold")
+    here, there = process(), process()
+    resctrl.write("gold/tasks", str(there))
+    assert {1, here, os.getpid()} <= resctrl.tasks()
+    assert there not in resctrl.tasks()
+
+
+def test_a_task_is_in_one_mon_group_only(resctrl: Resctrl, task: int) -> None:
+    for group in ("mon_groups/a", "mon_groups/b"):
+        resctrl.make(group)
+        resctrl.write(f"{group}/tasks", str(task))
+    assert resctrl.tasks("mon_groups/a") == set()
+    assert resctrl.tasks("mon_groups/b") == {task}
+
+
+@pytest.mark.parametrize("target", ["tasks", "gold/tasks"])
+def test_a_write_to_a_class_takes_the_task_out_of_its_mon_group(resctrl: Resctrl, task: int, target: str) -> None:
+    resctrl.make("gold", "mon_groups/a")
+    resctrl.write("mon_groups/a/tasks", str(task))
+    resctrl.write(target, str(task))
+    assert resctrl.tasks("mon_groups/a") == set()
+    assert task in resctrl.tasks(os.path.dirname(target))
+
+
+def test_a_write_to_its_own_class_takes_a_task_out_of_its_mon_group(resctrl: Resctrl, task: int) -> None:
+    resctrl.make("gold", "gold/mon_groups/a")
+    for path in ("gold", "gold/mon_groups/a", "gold"):
+        resctrl.write(f"{path}/tasks", str(task))
+    assert resctrl.tasks("gold/mon_groups/a") == set()
+    assert resctrl.tasks("gold") == {task}
+
+
+def test_a_task_that_is_there_already_is_no_error(resctrl: Resctrl, task: int) -> None:
+    resctrl.make("mon_groups/a")
+    for _ in range(2):
+        resctrl.write("mon_groups/a/tasks", str(task))
+    assert resctrl.tasks("mon_groups/a") == {task}
+
+
+def test_a_pid_moves_that_one_thread(resctrl: Resctrl, own_process: int) -> None:
+    resctrl.make("mon_groups/a")
+    with waiting_thread() as tid:
+        resctrl.write("mon_groups/a/tasks", str(own_process))
+        assert resctrl.tasks("mon_groups/a") == {own_process}
+        assert tid in resctrl.tasks()
+
+
+def test_a_thread_id_moves_that_thread(resctrl: Resctrl) -> None:
+    resctrl.make("mon_groups/a")
+    with waiting_thread() as tid:
+        resctrl.write("mon_groups/a/tasks", str(tid))
+        assert resctrl.tasks("mon_groups/a") == {tid}
+    eventually(lambda: not resctrl.tasks("mon_groups/a"))
+
+
+def test_children_that_exist_already_do_not_move(resctrl: Resctrl, task: int, own_process: int) -> None:
+    resctrl.make("mon_groups/a")
+    resctrl.write("mon_groups/a/tasks", str(own_process))
+    assert task not in resctrl.tasks("mon_groups/a")
+
+
+def test_zero_is_the_writer_itself(resctrl: Resctrl, own_process: int) -> None:
+    resctrl.make("mon_groups/a")
+    assert resctrl.write("mon_groups/a/tasks", "0") == 1
+    assert resctrl.tasks("mon_groups/a") == {own_process}
+
+
+def test_zero_is_the_writing_thread(resctrl: Resctrl) -> None:
+    resctrl.make("mon_groups/a")
+    end, seen = threading.Event(), list[int]()
+
+    def run() -> None:
+        resctrl.write("mon_groups/a/tasks", "0")
+        seen.append(threading.get_native_id())
+        end.wait()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    tid = eventually(lambda: seen[0] if seen else None)
+    assert resctrl.tasks("mon_groups/a") == {tid}
+    end.set()
+    thread.join()
+
+
+def test_a_task_that_is_gone_is_esrch(resctrl: Resctrl) -> None:
+    resctrl.make("mon_groups/a")
+    with resctrl.refused(errno.ESRCH, f"No task {GONE}\nError while processing task {GONE}"):
+        resctrl.write("mon_groups/a/tasks", str(GONE))
+
+
+def test_a_dead_task_is_listed_until_it_is_waited_for(resctrl: Resctrl) -> None:
+    resctrl.make("mon_groups/a")
+    with subprocess.Popen(["sleep", "1000"]) as started:
+        resctrl.write("mon_groups/a/tasks", str(started.pid))
+        started.send_signal(signal.SIGKILL)
+        os.waitid(os.P_PID, started.pid, os.WEXITED | os.WNOWAIT)
+        assert resctrl.tasks("mon_groups/a") == {started.pid}
+        resctrl.write("mon_groups/a/tasks", str(started.pid))
+    assert resctrl.tasks("mon_groups/a") == set()
+    with resctrl.refused(errno.ESRCH):
+        resctrl.write("mon_groups/a/tasks", str(started.pid))
+
+
+@pytest.mark.parametrize("text", ["-1", "-2147483648", "-1,0"])
+def test_a_negative_id_is_einval(resctrl: Resctrl, text: str) -> None:
+    with resctrl.refused(errno.EINVAL, f"Invalid pid {text.partition(',')[0]}"):
+        resctrl.write("tasks", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "junk",
+        "1 1",
+        "2147483648",
+        "-2147483649",
+        "99999999999999",
+        "09",
+        "0b1",
+        "1_0",
+        "1.0",
+        "0x",
+        "+",
+        "- 1",
+        "\u0661",
+    ],
+)
+def test_junk_is_einval(resctrl: Resctrl, text: str) -> None:
+    with resctrl.refused(errno.EINVAL):
+        resctrl.write("tasks", text)
+
+
+def test_lines_instead_of_commas_are_einval(resctrl: Resctrl, process: Callable[[], int]) -> None:
+    resctrl.make("mon_groups/a")
+    first, second = process(), process()
+    with resctrl.refused(errno.EINVAL):
+        resctrl.write("mon_groups/a/tasks", f"{first}\n{second}\n")
+    assert resctrl.tasks("mon_groups/a") == set()
+
+
+@pytest.mark.parametrize("form", ["{}", "{}\n", " {} ", "\t{}", "+{}", "{:#x}", "0{:o}"])
+def test_an_id_can_be_written_as_the_kernel_reads_numbers(resctrl: Resctrl, task: int, form: str) -> None:
+    resctrl.make("mon_groups/a")
+    text = form.format(task)
+    assert resctrl.write("mon_groups/a/tasks", text) == len(text)
+    assert resctrl.tasks("mon_groups/a") == {task}
+
+
+def test_an_empty_write_succeeds_and_moves_nobody(resctrl: Resctrl) -> None:
+    resctrl.make("mon_groups/a")
+    assert resctrl.write("mon_groups/a/tasks", "") == 0
+    assert resctrl.tasks("mon_groups/a") == set()
+
+
+def test_each_write_to_an_open_file_is_a_command(resctrl: Resctrl, process: Callable[[], int]) -> None:
+    resctrl.make("mon_groups/a")
+    first, second = process(), process()
+    descriptor = os.open(resctrl.path("mon_groups/a/tasks"), os.O_RDWR)
+    try:
+        for task in (first, second):
+            assert os.write(descriptor, str(task).encode()) == len(str(task))
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        assert os.read(descriptor, 4096).split() == [str(task).encode() for task in sorted((first, second))]
+    finally:
+        os.close(descriptor)
+
+
+def test_task_list_with_commas_moves_all(resctrl: Resctrl, process: Callable[[], int]) -> None:
+    resctrl.make("mon_groups/a")
+    tasks = {process() for _ in range(3)}
+    assert resctrl.write("mon_groups/a/tasks", ",".join(map(str, tasks)))
+    assert resctrl.tasks("mon_groups/a") == tasks
+
+
+def test_task_list_may_have_blanks_and_end_in_a_comma(resctrl: Resctrl, process: Callable[[], int]) -> None:
+    resctrl.make("mon_groups/a")
+    first, second = process(), process()
+    resctrl.write("mon_groups/a/tasks", f"{first}, {second},\n")
+    assert resctrl.tasks("mon_groups/a") == {first, second}
+
+
+def test_task_list_stops_at_the_first_bad_id(resctrl: Resctrl, process: Callable[[], int]) -> None:
+    resctrl.make("mon_groups/a")
+    first, second = process(), process()
+    with resctrl.refused(errno.ESRCH, f"No task {GONE}\nError while processing task {GONE}"):
+        resctrl.write("mon_groups/a/tasks", f"{first},{GONE},{second}")
+    assert resctrl.tasks("mon_groups/a") == {first}
+
+
+def test_task_list_with_junk_moves_those_before_it(resctrl: Resctrl, process: Callable[[], int]) -> None:
+    resctrl.make("mon_groups/a")
+    first, second = process(), process()
+    with resctrl.refused(errno.EINVAL, "Task list parsing error pid abc"):
+        resctrl.write("mon_groups/a/tasks", f"{first},abc,{second}")
+    assert resctrl.tasks("mon_groups/a") == {first}
+
+
+def test_a_write_longer_than_a_page_is_e2big(resctrl: Resctrl) -> None:
+    resctrl.make("mon_groups/a")
+    page = os.sysconf("SC_PAGESIZE")
+    with resctrl.refused(errno.E2BIG):
+        resctrl.write("mon_groups/a/tasks", "0" * (page + 1))
+
+
+def test_only_root_and_the_owner_can_move_a_task(resctrl: Resctrl, task: int) -> None:
+    resctrl.make("mon_groups/a")
+    descriptor = os.open(resctrl.path("mon_groups/a/tasks"), os.O_WRONLY)
+    code = f"import os; os.write({descriptor}, b'{task}')"
+    try:
+        done = subprocess.run(
+            ["/usr/bin/python3", "-I", "-S", "-c", code],
+            user=65534,
+            extra_groups=[],
+            cwd="/",
+            pass_fds=[descriptor],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(descriptor)
+    assert "PermissionError: [Errno 1]" in done.stderr
+    assert resctrl.status == f"No permission to move task {task}\nError while processing task {task}"
+    assert resctrl.tasks("mon_groups/a") == set()
+
+
+def in_group(tid: int) -> list[str]:
+    """Where the kernel says that a thread is."""
+    with open(f"/proc/{tid}/cpu_resctrl_groups", encoding="utf-8") as file:
+        return file.read().split()
+
+
+@pytest.mark.kernel_only
+def test_proc_says_where_a_task_is(resctrl: Resctrl, task: int) -> None:
+    resctrl.make("gold", "gold/mon_groups/a", "mon_groups/b")
+    assert in_group(task) == ["res:/", "mon:"]
+    resctrl.write("mon_groups/b/tasks", str(task))
+    assert in_group(task) == ["res:/", "mon:b"]
+    resctrl.write("gold/tasks", str(task))
+    assert in_group(task) == ["res:gold", "mon:"]
+    resctrl.write("gold/mon_groups/a/tasks", str(task))
+    assert in_group(task) == ["res:gold", "mon:a"]
+    resctrl.rmdir("gold")
+    assert in_group(task) == ["res:/", "mon:"]
+
+
+@pytest.mark.kernel_only
+def test_a_child_is_born_into_its_parents_group(resctrl: Resctrl, own_process: int, process: Callable[[], int]) -> None:
+    resctrl.make("mon_groups/a")
+    resctrl.write("mon_groups/a/tasks", str(own_process))
+    assert in_group(process()) == ["res:/", "mon:a"]
+
+
+@pytest.mark.kernel_only
+def test_a_new_thread_is_born_into_its_makers_group(resctrl: Resctrl, own_process: int) -> None:
+    resctrl.make("mon_groups/a")
+    resctrl.write("mon_groups/a/tasks", str(own_process))
+    with waiting_thread() as tid:
+        assert in_group(tid) == ["res:/", "mon:a"]
+
+
+@pytest.mark.kernel_only
+def test_an_orphans_orphan_stays_in_the_group(resctrl: Resctrl, own_process: int) -> None:
+    resctrl.make("mon_groups/a")
+    resctrl.write("mon_groups/a/tasks", str(own_process))
+    # Its parents are gone before anybody looks: /proc alone can't tell any more where it comes from.
+    script = "(sleep 1000 >/dev/null & echo $!) & wait"
+    pid = int(subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, check=True).stdout)
+    try:
+        assert in_group(pid) == ["res:/", "mon:a"]
+    finally:
+        os.kill(pid, signal.SIGKILL)
