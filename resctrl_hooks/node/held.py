@@ -116,6 +116,20 @@ class HeldKey:
             del self.how[rdt_class]
             self._save_or_forget()
             raise
+        if self._resctrl.has_energy():
+            self._keep_baseline(rdt_class)
+
+    def _keep_baseline(self, rdt_class: str) -> None:
+        """Records what a new group's PERF_PKG counters say: their RMID's previous user left that there."""
+        from .counters import baseline  # only where the kernel has such counters
+
+        try:
+            self.record.setdefault("baselines", {})[rdt_class] = baseline(
+                self._resctrl.group_folder(rdt_class, self.name)
+            )
+        except OSError:
+            return  # it counts from its first reading, then
+        self.save()
 
     def _save_or_forget(self) -> None:
         if self.how or self.members():

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Protocol
 
+    from .counters import Reading
+
     # Inside the class, `list` is the method of that name.
     Groups = list[Group]
     Keys = list[str]
+    Readings = list[Reading]
 
     class LogCallable(Protocol):
         """What `Monitor` logs through: a syslog priority, a sentence, and fields."""
@@ -72,7 +75,7 @@ class Monitor:
         self._valid = key_validator
         self._canonical = key_canonicalizer
         self._log = log
-        self._boot = boot_id(proc)
+        self.boot = boot_id(proc)
 
     def canonical_key(self, key: str) -> str:
         """The one spelling of a key.
@@ -99,7 +102,7 @@ class Monitor:
         key = self.canonical_key(key)
         lock = self.ledger.lock(key, self.patience)
         try:
-            return HeldKey(key, self.group_prefix + key, self.resctrl, self.ledger, self._boot, lock)
+            return HeldKey(key, self.group_prefix + key, self.resctrl, self.ledger, self.boot, lock)
         except BaseException:
             lock.__exit__()
             raise
@@ -174,7 +177,7 @@ class Monitor:
 
     def member_is_dead(self, key: str, member: str) -> bool:
         """Whether a member's init process is certainly gone; one added without a pid never is. Takes no lock."""
-        return record_is_dead(self.ledger.read_member(key, member), self._boot, self.resctrl.proc)
+        return record_is_dead(self.ledger.read_member(key, member), self.boot, self.resctrl.proc)
 
     def reconcile(self, live: "Iterable[str]") -> "Keys":
         """Removes every tracked key that is not in ``live``, and returns those. Untracked groups are left alone.
@@ -197,12 +200,35 @@ class Monitor:
                 gone.append(key)
         return gone
 
+    def read(self, key: str, *, by_class: bool = False) -> "Readings":
+        """What has been counted for a key, over all classes that hold its groups, or with ``by_class`` for each class.
+
+        Cumulative values never go back while the key is tracked, whatever becomes of its groups; reading a key before
+        its group is removed or emptied keeps what it counted until then.
+
+        Raises:
+            NotTrackedError: nothing is recorded of the key.
+            NotMountedError, LedgerError: what their names say.
+        """
+        key = self.canonical_key(key)
+        if (self.ledger.read_pod(key) or {}).get("boot") != self.boot:
+            raise _not_tracked(key)
+        from .totals import read  # hooks don't read counters
+
+        return read(self, [key], by_class=by_class).get(key, [])
+
+    def read_all(self, *, by_class: bool = False) -> "dict[str, Readings]":
+        """As `read`, for every tracked key at once."""
+        from .totals import read
+
+        return read(self, None, by_class=by_class)
+
     def list(self) -> "Groups":
         """Every group that the ledger records, sorted by key and class. Takes no lock."""
         found = []
         for key in sorted(self.ledger.keys()):
             record = self.ledger.read_pod(key)
-            if record is not None and record.get("boot") == self._boot:
+            if record is not None and record.get("boot") == self.boot:
                 for rdt_class, how in sorted(record["groups"].items()):
                     path = self.resctrl.group_folder(rdt_class, self.group_prefix + key)
                     found.append(Group(key, rdt_class, path, how))

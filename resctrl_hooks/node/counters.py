@@ -1,0 +1,244 @@
+"""What resctrl counts, and one look at a group's counters: domains, names, kinds, units, and what is no number.
+
+Sources: kernel, Documentation/filesystems/resctrl.rst ("mon_data", "RDT allocation and monitoring"); for PERF_PKG the
+kernel's arch/x86/kernel/cpu/resctrl/intel_aet.c and the Intel-PMT telemetry definitions that it names.
+"""
+
+import posix
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Raw = int | float | str | None
+
+GAUGE = "gauge"
+CUMULATIVE = "cumulative"
+
+AVAILABLE = "available"
+UNAVAILABLE = "Unavailable"
+UNASSIGNED = "Unassigned"
+ERROR = "Error"
+
+MON_DATA = "mon_data"
+L3 = "L3"
+PERF = "PERF_PKG"
+_SUB = "mon_sub_"
+_MOST = 4096  # files of one group; a real machine has some ten per domain
+_LONGEST = 64  # characters of a counter: 20 digits, or a word
+_FOLDER_FLAGS = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC
+_FILE_FLAGS = posix.O_RDONLY | posix.O_CLOEXEC
+_WORDS = {word.encode(): word for word in (UNAVAILABLE, UNASSIGNED, ERROR)}
+
+
+class Counter:
+    """A counter: its file's name, ``gauge`` or ``cumulative``, its UCUM unit ("" where it is none), what it counts."""
+
+    __slots__ = ("kind", "name", "text", "unit")
+
+    def __init__(self, name: str, kind: str, unit: str, text: str) -> None:
+        self.name = name
+        self.kind = kind
+        self.unit = unit
+        self.text = text
+
+
+COUNTERS: "dict[str, Counter]" = {
+    name: Counter(name, kind, unit, text)
+    for name, kind, unit, text in (
+        ("llc_occupancy", GAUGE, "By", "Bytes of the L3 cache that lines of these tasks fill now."),
+        ("mbm_total_bytes", CUMULATIVE, "By", "Bytes moved between this L3 cache and memory, on any node."),
+        ("mbm_local_bytes", CUMULATIVE, "By", "Bytes moved between this L3 cache and the memory of its own node."),
+        ("core_energy", CUMULATIVE, "J", "Energy that cores used for these tasks, estimated from their instructions."),
+        ("activity", CUMULATIVE, "F", "Dynamic capacitance: energy without the share of frequency and voltage."),
+        ("stalls_llc_hit", CUMULATIVE, "{cycle}", "Cycles stalled on loads that the last-level cache then answered."),
+        ("stalls_llc_miss", CUMULATIVE, "{cycle}", "Cycles stalled on loads that missed every local cache."),
+        ("c1_res", CUMULATIVE, "{tick}", "Time in C1, in ticks of 100 MHz."),
+        ("c6_res", CUMULATIVE, "{tick}", "Time in C6, in ticks of the 25 MHz crystal clock."),
+        ("unhalted_core_cycles", CUMULATIVE, "{cycle}", "Core clock cycles that were not halted."),
+        ("unhalted_ref_cycles", CUMULATIVE, "{cycle}", "Reference (TSC) clock cycles that were not halted."),
+        ("uops_retired", CUMULATIVE, "{uop}", "Micro-operations retired."),
+    )
+}
+
+
+def counter_named(name: str) -> Counter:
+    """The counter of a file's name; one that we don't know counts up, in a unit that we don't know."""
+    return COUNTERS.get(name) or Counter(name, GAUGE if name.endswith("_occupancy") else CUMULATIVE, "", "")
+
+
+class Domain:
+    """Where something is counted: the folder ``mon_L3_00`` is resource ``L3``, id 0.
+
+    With Sub-NUMA Clustering a part of it has a ``node`` (that of ``mon_L3_00/mon_sub_L3_01`` is 1); the cache's own
+    numbers are then the sums of its parts'.
+    """
+
+    __slots__ = ("folder", "id", "node", "resource")
+
+    def __init__(self, folder: str, resource: str, id_: int, node: "int | None" = None) -> None:
+        self.folder = folder
+        self.resource = resource
+        self.id = id_
+        self.node = node
+
+    def __repr__(self) -> str:
+        return f"Domain({self.folder!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Domain) and self.folder == other.folder
+
+    def __hash__(self) -> int:
+        return hash(self.folder)
+
+
+class Slot:
+    """One file of ``mon_data``: its path below that folder, its domain and its counter."""
+
+    __slots__ = ("counter", "domain", "path")
+
+    def __init__(self, domain: Domain, counter: Counter) -> None:
+        self.path = f"{domain.folder}/{counter.name}"
+        self.domain = domain
+        self.counter = counter
+
+
+class Reading:
+    """What one counter of one domain says of a workload.
+
+    ``value`` is None unless ``state`` is ``available``: what the kernel calls ``Unavailable``, ``Unassigned`` or
+    ``Error`` is not zero. A cumulative value never goes back while the key is tracked. ``rdt_class`` is the class that
+    was counted in, None for the sum of all the key's classes.
+    """
+
+    __slots__ = ("counter", "domain", "rdt_class", "state", "value")
+
+    def __init__(
+        self, domain: Domain, counter: Counter, value: "int | float | None", state: str, rdt_class: "str | None" = None
+    ) -> None:
+        self.domain = domain
+        self.counter = counter
+        self.value = value
+        self.state = state
+        self.rdt_class = rdt_class
+
+    @property
+    def kind(self) -> str:
+        """``gauge`` or ``cumulative``."""
+        return self.counter.kind
+
+    @property
+    def unit(self) -> str:
+        """The UCUM unit: ``By``, ``J``, ``F``, …; empty where it isn't known."""
+        return self.counter.unit
+
+    def __repr__(self) -> str:
+        what = self.value if self.state == AVAILABLE else self.state
+        where = "" if self.rdt_class is None else f" in {self.rdt_class or 'the root class'}"
+        return f"<{self.domain.folder}/{self.counter.name}{where}: {what}>"
+
+
+def domain_named(name: str, below: "Domain | None" = None) -> "Domain | None":
+    """The domain of a folder in ``mon_data``, or with ``below`` of one in a domain's folder; None if it is none."""
+    prefix = _SUB if below else "mon_"
+    resource, _, number = name[len(prefix) :].rpartition("_")
+    if not name.startswith(prefix) or not resource or not (number.isascii() and number.isdecimal()):
+        return None
+    if below:
+        return Domain(f"{below.folder}/{name}", below.resource, below.id, int(number))
+    return Domain(name, resource, int(number))
+
+
+def slot_at(path: str) -> Slot:
+    """The slot of a path that `layout` once gave."""
+    folder, _, counter = path.rpartition("/")
+    name, _, part = folder.partition("/")
+    domain = domain_named(name) or Domain(name, name, 0)
+    return Slot((domain_named(part, domain) if part else None) or domain, counter_named(counter))
+
+
+def layout(mon_data: str) -> "list[Slot]":
+    """The files of a ``mon_data`` folder, in order; empty where there is none. It is the same in every group."""
+    slots: "list[Slot]" = []
+    for name in _names(mon_data):
+        domain = domain_named(name)
+        if domain is not None:
+            slots += _slots(f"{mon_data}/{name}", domain)
+    return slots[:_MOST]
+
+
+def _slots(folder: str, domain: Domain) -> "list[Slot]":
+    slots = []
+    for name in _names(folder):
+        part = domain_named(name, domain)
+        if part is None:
+            slots.append(Slot(domain, counter_named(name)))
+        else:
+            slots += [Slot(part, counter_named(counter)) for counter in _names(f"{folder}/{name}")]
+    return slots
+
+
+def _names(folder: str) -> "list[str]":
+    try:
+        return sorted(posix.listdir(folder))
+    except OSError:
+        return []  # a domain that went offline; a group that was removed
+
+
+def read_group(folder: str, slots: "Sequence[Slot]") -> "tuple[str, list[Raw]]":
+    """Which group this is, and what each file says: a number, a state, or None where the file isn't there.
+
+    The first is the folder's device and inode number: they stay with a group that is renamed, while one that is made
+    anew gets others. The kernel's files are read with the folder open, so that both are of the same group.
+
+    Raises:
+        OSError: there is no such group.
+    """
+    group = posix.open(folder, _FOLDER_FLAGS)
+    try:
+        found = posix.fstat(group)
+        values: "list[Raw]" = []
+        for slot in slots:
+            try:
+                fd = posix.open(f"mon_data/{slot.path}", _FILE_FLAGS, dir_fd=group)
+            except OSError:
+                values.append(None)
+                continue
+            try:
+                text = posix.read(fd, _LONGEST)
+                values.append(int(text))
+            except OSError:
+                values.append(ERROR)
+            except ValueError:
+                values.append(_no_integer(text))
+            finally:
+                posix.close(fd)
+    finally:
+        posix.close(group)
+    return f"{found.st_dev:x}:{found.st_ino:x}", values
+
+
+def _no_integer(text: bytes) -> "float | str":
+    text = text.strip()
+    if text in _WORDS:
+        return _WORDS[text]
+    try:
+        value = float(text)
+    except ValueError:
+        return ERROR
+    return value if 0 <= value < float("inf") else ERROR
+
+
+def baseline(folder: str) -> "tuple[str, dict[str, int | float]]":
+    """Which group this is (as `read_group` has it) and what its PERF_PKG counters say, by path.
+
+    A new group's begin where those of its RMID's previous user ended, so that only differences to this are its own.
+
+    Raises:
+        OSError: there is no such group.
+    """
+    slots = [slot for slot in layout(f"{folder}/{MON_DATA}") if slot.domain.resource == PERF]
+    identity, values = read_group(folder, slots)
+    return identity, {
+        slot.path: value for slot, value in zip(slots, values) if value is not None and not isinstance(value, str)
+    }

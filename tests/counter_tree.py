@@ -1,0 +1,26 @@
+"""A mon_data folder as a plain tree: what a group's counters say is what was written there."""
+
+from pathlib import Path
+
+OCCUPANCY = "mon_L3_00/llc_occupancy"
+TOTAL = "mon_L3_00/mbm_total_bytes"
+ENERGY = "mon_PERF_PKG_00/core_energy"
+
+
+def say(group: Path, **counters: object) -> None:
+    """Writes counters of domain mon_L3_00; others by their whole path as `say_paths` takes it."""
+    say_paths(group, {f"mon_L3_00/{name}": value for name, value in counters.items()})
+
+
+def say_paths(group: Path, values: dict[str, object]) -> None:
+    """Writes counters, by their path below mon_data."""
+    for path, value in values.items():
+        file = group / "mon_data" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{value}\n")
+
+
+def remake(group: Path, aside: Path) -> None:
+    """Makes a group anew. The old one stays aside, so that no file system gives its inode number again."""
+    group.rename(aside)
+    group.mkdir()
