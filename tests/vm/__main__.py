@@ -10,13 +10,13 @@ Options, after the word and before the arguments: --kernel, --init, --rmids, --c
 """
 
 import argparse
+import contextlib
 import os
 import shlex
 import shutil
 import sys
 
 import cache
-import guest
 import kernels
 import machine
 import suite
@@ -52,31 +52,29 @@ def main(words: list[str]) -> int:
     if options.command == "path":
         print(cache.folder())  # noqa: T201  # the answer
         return 0
-    try:
-        with guest.guest() as made, kernels.kernel(options.kernel, made):
-            if options.command == "build":
-                return 0
-    except VmError as trouble:
-        say(f"cannot build the guest: {trouble}")
-        return NOT_BUILT
-    if options.command == "test":
-        return suite.run(boot, rest, kernel=options.kernel, limit=options.limit)
-    shell = options.command == "shell"
+    with contextlib.ExitStack() as parts:
+        try:
+            built = parts.enter_context(machine.built(options.kernel))
+        except VmError as trouble:
+            say(f"cannot build the guest: {trouble}")
+            return NOT_BUILT
+        if options.command == "build":
+            return 0
+        if options.command == "test":
+            return suite.run(built, boot, rest, kernel=options.kernel, limit=options.limit)
+        return _run(built, boot, rest, shell=options.command == "shell", limit=options.limit)
+
+
+def _run(built: machine.Machine, boot: machine.Boot, words: list[str], *, shell: bool, limit: float) -> int:
+    """A command, or a shell on this terminal, in the guest; its exit status."""
     environment = {"RESCTRL_ROOT": suite.ROOT}
-    script = shlex.join(rest)
+    script = shlex.join(words)
     if shell:
         columns, lines = shutil.get_terminal_size()
         script = f"stty cols {columns} rows {lines} 2>/dev/null; exec bash"
         environment["TERM"] = os.environ.get("TERM", "dumb")
-    outcome = machine.boot_once(
-        boot,
-        script,
-        cache.new_run(),
-        kernel=options.kernel,
-        limit=options.limit,
-        shell=shell,
-        environment=environment,
-    )
+    work = cache.new_run()
+    outcome = machine.boot_once(built, boot, script, work, limit=limit, shell=shell, environment=environment)
     return outcome.status
 
 

@@ -1,7 +1,7 @@
-"""Builds the guest: a Debian with the container runtimes, the emulator that runs it, and the RDT plugin for that.
+"""Builds the guest: a Debian with the container runtimes, and with the emulator that will run it.
 
-One Debian tree serves both: the guest's disk is made from it, and QEMU is run out of it (with the tree's own dynamic
-loader), because the plugin needs a newer QEMU than the machine's Debian may have.
+One Debian tree serves both: the guest's disk is made from it, and QEMU is run out of it (see emulator.py), because the
+plugin needs a newer QEMU than the machine's Debian may have.
 """
 
 import contextlib
@@ -10,15 +10,13 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 
 import cache
 import debian
-import kernels
-from cache import VmError, say
+from cache import say
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROJECT = os.path.dirname(os.path.dirname(HERE))
@@ -38,11 +36,15 @@ PACKAGES = (
 EXTRA = "tests"
 """The project's extra with all that the tests need."""
 VENV = "/opt/venv"
-MASKED = ("serial-getty@ttyS0.service", "systemd-networkd-wait-online.service", "podman-auto-update.timer")
+MASKED = (
+    *("serial-getty@ttyS0.service", "getty@tty1.service", "podman-auto-update.timer", "systemd-binfmt.service"),
+    *("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer"),
+)
 """Units that have no business in the guest: a login prompt on the console, for one."""
+DISABLED = ("containerd.service",)
+"""Services that a test may start, but no boot waits for."""
 USER = ("user", "1000")
 """An ordinary user of the guest, with the sub-ids that rootless containers need."""
-SOURCES = ("guest.py", "kernels.py", "rdt.c", "initrd-init", "guest-init", "guest-job", "guest-job.service")
 DISK = "4G"
 PLATFORMS = ("manylinux_2_34_x86_64", "manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 
@@ -64,7 +66,7 @@ def requirements() -> list[str]:
 
 def stamp() -> str:
     """Changes when the guest would."""
-    return cache.stamp_of([os.path.join(HERE, name) for name in SOURCES], requirements())
+    return cache.stamp_of([os.path.join(HERE, "guest.py")], requirements())
 
 
 def _install_debian(root: str, log: str) -> None:
@@ -104,11 +106,7 @@ def _install_python(root: str, log: str) -> None:
 
 
 def _furnish(root: str, log: str) -> None:
-    """What makes the tree boot into the job."""
-    for name in ("guest-init", "guest-job"):
-        shutil.copy(os.path.join(HERE, name), root)
-        os.chmod(os.path.join(root, name), 0o755)
-    shutil.copy(os.path.join(HERE, "guest-job.service"), os.path.join(root, "etc/systemd/system"))
+    """What makes the tree a quiet host with an ordinary user."""
     for unit in MASKED:
         link = os.path.join(root, "etc/systemd/system", unit)
         if os.path.lexists(link):
@@ -116,48 +114,12 @@ def _furnish(root: str, log: str) -> None:
         os.symlink("/dev/null", link)
     with open(os.path.join(root, "etc/hostname"), "w", encoding="utf-8") as out:
         out.write("guest\n")
+    debian.in_root(root, ["systemctl", "disable", *DISABLED], log)
+    for folder in ("etc", "var"):  # the stamps of ConditionNeedsUpdate=: no boot is a first boot (ldconfig, catalogs)
+        with open(os.path.join(root, folder, ".updated"), "w", encoding="utf-8"):
+            pass
     name, number = USER
     debian.in_root(root, ["useradd", "--create-home", f"--uid={number}", "--shell=/bin/bash", name], log)
-
-
-def _prepare_boot(root: str, boot: str, log: str) -> None:
-    os.mkdir(boot)
-    plugin = os.path.join(boot, "rdt.so")
-    debian.logged(["cc", "-O2", "-Wall", "-shared", "-fPIC", "-o", plugin, os.path.join(HERE, "rdt.c")], log)
-    version = os.listdir(os.path.join(root, "usr/lib/modules"))[0]
-    kernels.pack_initrd(root, "/", version, os.path.join(boot, "initrd.gz"))
-    image = [f"{root}/boot/vmlinuz-{version}", f"{root}/usr/lib/modules/{version}/vmlinuz"]
-    shutil.copy(next(path for path in image if os.path.exists(path)), os.path.join(boot, "kernel"))
-
-
-def qemu(guest: str) -> list[str]:
-    """The emulator's command line so far: the guest tree's QEMU, by the tree's own loader, libraries and firmware."""
-    root = os.path.join(guest, "root")
-    libraries = f"{root}/usr/lib/x86_64-linux-gnu:{root}/usr/lib"
-    loader = [f"{root}/usr/lib64/ld-linux-x86-64.so.2", "--library-path", libraries]
-    firmware = ["-L", f"{root}/usr/share/qemu", "-L", f"{root}/usr/share/seabios"]
-    return [*loader, f"{root}/usr/bin/qemu-system-x86_64", *firmware]
-
-
-def qemu_environment(guest: str) -> dict[str, str]:
-    """QEMU's environment: its own modules come out of the tree, too."""
-    return {**os.environ, "QEMU_MODULE_DIR": f"{guest}/root/usr/lib/x86_64-linux-gnu/qemu"}
-
-
-def _try_emulator(guest: str) -> None:
-    """Loads the plugin once: a QEMU without the plugin interface that it needs is found now, not at the first boot."""
-    command = [*qemu(guest), "-machine", "none", "-accel", "tcg", "-display", "none", "-monitor", "stdio"]
-    tried = subprocess.run(
-        [*command, "-plugin", f"{guest}/boot/rdt.so"],
-        input="quit\n",
-        env=qemu_environment(guest),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    if tried.returncode:
-        raise VmError(f"this QEMU can't load the RDT plugin: {tried.stderr.strip()}")
 
 
 def _make(target: str) -> None:
@@ -171,9 +133,7 @@ def _make(target: str) -> None:
     _install_debian(root, log)
     _install_python(root, log)
     _furnish(root, log)
-    say("making the plugin, the initrd and the disk")
-    _prepare_boot(root, os.path.join(target, "boot"), log)
-    _try_emulator(target)
+    say("making the disk")
     disk = os.path.join(target, "disk.img")
     debian.logged(["truncate", "-s", DISK, disk], log)
     debian.logged(["mke2fs", "-q", "-t", "ext4", "-d", root, disk], log)
@@ -182,6 +142,6 @@ def _make(target: str) -> None:
 
 @contextlib.contextmanager
 def guest() -> Iterator[str]:
-    """The guest's folder (`root`, `boot`, `disk.img`), built first if it isn't here yet."""
+    """The guest's folder (`root` and `disk.img`), built first if it isn't here yet."""
     with cache.part("guest", stamp(), _make) as made:
         yield made

@@ -24,7 +24,9 @@ NAMES = (OWN, *OLDER)
 PACKAGE = "linux-image-cloud-amd64"
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "ext4")
 """What the initrd needs to reach the disk, built in or not: that differs by kernel."""
-STATE = ("kernels.py", "initrd-init")
+FURNITURE = ("guest-init", "guest-job", "guest-job.service")
+"""What the initrd puts into the guest at each boot, so that a change there needs no new disk."""
+SOURCES = ("kernels.py", "initrd-init", *FURNITURE)
 
 
 def _needed(root: str, tree: str, version: str) -> Iterator[str]:
@@ -61,13 +63,13 @@ def _newc(entries: list[tuple[str, int, bytes]]) -> bytes:
 
 
 def pack_initrd(root: str, tree: str, version: str, target: str) -> None:
-    """Writes the initrd: busybox, the modules for the boot, and `initrd-init`."""
+    """Writes the initrd: busybox, the modules for the boot, `initrd-init`, and what makes the guest run its job."""
 
     def content(path: str) -> bytes:
         with open(path, "rb") as source:
             return source.read()
 
-    entries = [(name, stat.S_IFDIR | 0o755, b"") for name in ("bin", "lib", "proc", "sys", "dev", "root")]
+    entries = [(name, stat.S_IFDIR | 0o755, b"") for name in ("bin", "guest", "lib", "proc", "sys", "dev", "root")]
     order = []
     for path in _needed(root, tree, version):
         name, data = os.path.basename(path), content(path)
@@ -80,8 +82,19 @@ def pack_initrd(root: str, tree: str, version: str, target: str) -> None:
         ("bin/busybox", stat.S_IFREG | 0o755, content(os.path.join(root, "usr/bin/busybox"))),
         ("init", stat.S_IFREG | 0o755, content(os.path.join(HERE, "initrd-init"))),
     ]
+    for name in FURNITURE:
+        mode = 0o644 if name.endswith(".service") else 0o755
+        entries.append((f"guest/{name}", stat.S_IFREG | mode, content(os.path.join(HERE, name))))
     with gzip.open(target, "wb", compresslevel=1) as out:
         out.write(_newc(entries))
+
+
+def _make_own(root: str, target: str) -> None:
+    """Takes the kernel that the guest's Debian has."""
+    version = os.listdir(os.path.join(root, "usr/lib/modules"))[0]
+    pack_initrd(root, "/", version, os.path.join(target, "initrd.gz"))
+    image = (f"{root}/boot/vmlinuz-{version}", f"{root}/usr/lib/modules/{version}/vmlinuz")
+    shutil.copy(next(path for path in image if os.path.exists(path)), os.path.join(target, "kernel"))
 
 
 def _make_older(name: str, root: str, target: str) -> None:
@@ -115,11 +128,15 @@ def _make_older(name: str, root: str, target: str) -> None:
 
 @contextlib.contextmanager
 def kernel(name: str, guest: str) -> Iterator[str]:
-    """The folder with the files of kernel `name`; fetched first if it is one of the older ones and not here yet."""
-    if name == OWN:
-        yield os.path.join(guest, "boot")
-        return
-    stamp = cache.stamp_of([os.path.join(HERE, file) for file in STATE], name, os.path.basename(guest))
+    """The folder with the files of kernel `name`, made (an older one: fetched) first if they aren't here yet."""
+    stamp = cache.stamp_of([os.path.join(HERE, file) for file in SOURCES], name, os.path.basename(guest))
     root = os.path.join(guest, "root")
-    with cache.part(f"kernel-{name}", stamp, lambda target: _make_older(name, root, target)) as made:
+
+    def make(target: str) -> None:
+        if name == OWN:
+            _make_own(root, target)
+        else:
+            _make_older(name, root, target)
+
+    with cache.part(f"kernel-{name}", stamp, make) as made:
         yield made

@@ -8,6 +8,7 @@ import dataclasses
 import io
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 
+import emulator
 import guest
 import kernels
 from cache import VmError, say
@@ -66,6 +68,26 @@ class Boot:
     def plugin_options(self) -> str:
         """The RDT plugin's part of it."""
         return f"rmids={self.rmids},closids={self.closids},occupancy={self.occupancy}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """The parts that a boot needs, all built and held in use."""
+
+    guest: str
+    plugin: str
+    kernel: str
+
+
+@contextlib.contextmanager
+def built(kernel: str) -> Iterator[Machine]:
+    """The machine with kernel `kernel` (one of kernels.NAMES), of which what is missing is built first.
+
+    Raises:
+        VmError: it can't be built here.
+    """
+    with guest.guest() as made, emulator.plugin(made) as plugin, kernels.kernel(kernel, made) as kernel_files:
+        yield Machine(made, plugin, kernel_files)
 
 
 @dataclasses.dataclass
@@ -126,7 +148,7 @@ def _disk(serial: str, path: str, options: str) -> list[str]:
     ]
 
 
-def _command(made: str, kernel: str, boot: Boot, work: str, *, shell: bool) -> list[str]:
+def _command(machine: Machine, boot: Boot, work: str, *, shell: bool) -> list[str]:
     append = ["console=ttyS0", "panic=-1", "oops=panic", "loglevel=5"]
     if boot.init == "systemd":
         append += ["vm.systemd", "systemd.show_status=0", "systemd.unit=multi-user.target"]
@@ -134,18 +156,18 @@ def _command(made: str, kernel: str, boot: Boot, work: str, *, shell: bool) -> l
     if shell:
         append += ["vm.shell", "quiet"]
     disks = [
-        *_disk("root", os.path.join(made, "disk.img"), "snapshot=on"),
+        *_disk("root", os.path.join(machine.guest, "disk.img"), "snapshot=on"),
         *_disk("job", os.path.join(work, "job.tar"), "readonly=on"),
         *_disk("results", os.path.join(work, "results.tar"), "cache=unsafe"),
     ]
-    if os.path.exists(modules := os.path.join(kernel, "modules.img")):
+    if os.path.exists(modules := os.path.join(machine.kernel, "modules.img")):
         disks += _disk("modules", modules, "readonly=on")
     console = "mon:stdio" if shell else f"file:{work}/console"
     return [
-        *guest.qemu(made),
+        *emulator.qemu(machine.guest),
         *("-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", PROCESSOR, "-smp", CPUS, "-m", str(MEMORY)),
-        *("-plugin", f"{made}/boot/rdt.so,{boot.plugin_options}"),
-        *("-kernel", f"{kernel}/kernel", "-initrd", f"{kernel}/initrd.gz", "-append", " ".join(append)),
+        *("-plugin", f"{machine.plugin},{boot.plugin_options}"),
+        *("-kernel", f"{machine.kernel}/kernel", "-initrd", f"{machine.kernel}/initrd.gz", "-append", " ".join(append)),
         *disks,
         *("-serial", console, "-serial", f"file:{work}/output"),
         *("-display", "none", "-nic", "none", "-no-reboot"),
@@ -175,7 +197,7 @@ def _follow(path: str, process: subprocess.Popen[bytes], deadline: float, show: 
 
 
 @contextlib.contextmanager
-def _emulator(command: list[str], made: str, work: str, *, shell: bool) -> Iterator[subprocess.Popen[bytes]]:
+def _emulator(command: list[str], machine: Machine, work: str, *, shell: bool) -> Iterator[subprocess.Popen[bytes]]:
     """The running emulator; it never outlives the context, whatever ends it."""
     with open(os.path.join(work, "qemu"), "wb") as log:
         process = subprocess.Popen(
@@ -183,7 +205,7 @@ def _emulator(command: list[str], made: str, work: str, *, shell: bool) -> Itera
             stdin=None if shell else subprocess.DEVNULL,
             stdout=None if shell else log,
             stderr=None if shell else log,
-            env=guest.qemu_environment(made),
+            env=emulator.environment(machine.guest),
             start_new_session=not shell,  # ^C is for us, and then we end it; in a shell it is for the guest
         )
     try:
@@ -225,12 +247,12 @@ def terminate_as_interrupt() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
-def boot_once(  # noqa: PLR0913  # each is a choice of the person who boots
+def boot_once(  # each is a choice of the person who boots
+    machine: Machine,
     boot: Boot,
     script: str,
     work: str,
     *,
-    kernel: str = kernels.OWN,
     limit: float = 1800,
     shell: bool = False,
     environment: Mapping[str, str] | None = None,
@@ -238,42 +260,39 @@ def boot_once(  # noqa: PLR0913  # each is a choice of the person who boots
     """Boots the guest, runs `script` (for sh, in the project's folder) as root and powers the guest off.
 
     Args:
-        boot: what to boot.
+        machine: from built().
+        boot: how to boot it.
         script: the job.
         work: a folder for this boot's logs and results: `console` (the kernel's), `output` (the job's), `dmesg`,
             `journal` under systemd, and whatever the job put into /results.
-        kernel: one of kernels.NAMES.
         limit: seconds after which the guest is killed.
         shell: the job talks to this terminal rather than to a file.
         environment: the job's additional environment.
 
     Raises:
-        VmError: the guest can't be built, or did not finish its job.
+        VmError: the guest did not finish its job.
     """
-    with guest.guest() as made, kernels.kernel(kernel, made) as kernel_folder:
-        free = shutil.disk_usage(work).free
-        if free < RESULTS_SIZE:
-            raise VmError(f"{work}: no space left for a guest")
-        exports = "".join(f"export {name}='{value}'\n" for name, value in (environment or {}).items())
-        _write_job(os.path.join(work, "job.tar"), f"#!/bin/bash\n{exports}cd /job/project || exit\n{script}\n")
-        with open(os.path.join(work, "results.tar"), "wb") as disk:
-            disk.truncate(RESULTS_SIZE)
-        with open(os.path.join(work, "output"), "wb"):
-            pass
-        with open(os.path.join(work, "job.tar"), "ab") as job:
-            job.truncate(-(-job.tell() // 512) * 512)
-        try:
-            with _emulator(_command(made, kernel_folder, boot, work, shell=shell), made, work, shell=shell) as process:
-                if shell:
-                    process.wait()
-                else:
-                    _follow(os.path.join(work, "output"), process, time.monotonic() + limit, _show)
-            return Outcome(_results(work), work)
-        except VmError as trouble:
-            say(f"last lines of its console:\n  {_tail(work)}")
-            raise VmError(f"{trouble}; everything it said: {work}") from trouble
-        finally:
-            os.remove(os.path.join(work, "job.tar"))
+    if shutil.disk_usage(work).free < RESULTS_SIZE:
+        raise VmError(f"{work}: no space left for a guest")
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in (environment or {}).items())
+    job, output = os.path.join(work, "job.tar"), os.path.join(work, "output")
+    _write_job(job, f"#!/bin/bash\n{exports}cd /job/project || exit\n{script}\n")
+    with open(os.path.join(work, "results.tar"), "wb") as disk:
+        disk.truncate(RESULTS_SIZE)
+    with open(output, "wb"):
+        pass  # to be followed from its beginning
+    try:
+        with _emulator(_command(machine, boot, work, shell=shell), machine, work, shell=shell) as process:
+            if shell:
+                process.wait()
+            else:
+                _follow(output, process, time.monotonic() + limit, _show)
+        return Outcome(_results(work), work)
+    except VmError as trouble:
+        say(f"last lines of its console:\n  {_tail(work)}")
+        raise VmError(f"{trouble}; everything it said: {work}") from trouble
+    finally:
+        os.remove(job)
 
 
 def _show(text: str) -> None:

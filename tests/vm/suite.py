@@ -13,7 +13,7 @@ import cache
 import guest
 import kernels
 from cache import VmError, say
-from machine import Boot, boot_once
+from machine import Boot, Machine, boot_once
 
 SUITES = ("tests/kernel", "tests/conformance")
 PYTEST = ("-p", "boot_groups")
@@ -75,13 +75,14 @@ class Counts:
             self.passed += tests - failed - skipped
 
 
-def run(base: Boot, arguments: list[str], *, kernel: str, limit: float) -> int:
+def run(machine: Machine, base: Boot, arguments: list[str], *, kernel: str, limit: float) -> int:
     """Runs the tests that `arguments` (of pytest) choose.
 
     Args:
+        machine: with that kernel.
         base: the boot of tests that don't say what they need.
         arguments: pytest's; without any file the suites are run.
-        kernel: one of kernels.NAMES.
+        kernel: its name, one of kernels.NAMES.
         limit: seconds for each boot.
 
     Returns:
@@ -108,7 +109,7 @@ def run(base: Boot, arguments: list[str], *, kernel: str, limit: float) -> int:
             "COLUMNS": str(shutil.get_terminal_size().columns),
             "PY_COLORS": str(int(sys.stdout.isatty())),
         }
-        outcome = boot_once(boot, shlex.join(command), work, kernel=kernel, limit=limit, environment=environment)
+        outcome = boot_once(machine, boot, shlex.join(command), work, limit=limit, environment=environment)
         status = status or outcome.status
         if os.path.exists(report := os.path.join(work, "junit.xml")):
             counts.add(report)

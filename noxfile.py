@@ -1,0 +1,48 @@
+"""The project's chores. `./dev` runs them on a machine where nothing is set up."""
+
+import importlib.util
+import sys
+
+import nox
+
+# Where the development tools are there already (./dev made that environment), they are used as they are: a fresh clone
+# then installs everything once. Elsewhere nox makes an environment for each session, and keeps it.
+READY = all(importlib.util.find_spec(name) for name in ("resctrl_hooks", "mypy", "pytest", "pytest_cov", "hypothesis"))
+
+nox.options.default_venv_backend = "none" if READY else "virtualenv"
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["lint", "types", "tests"]
+
+
+def run(session: nox.Session, *command: str) -> None:
+    """Runs a Python module's command with the environment's own interpreter."""
+    if not READY:
+        session.install("-q", "-e", ".[dev]")
+    session.run(sys.executable if READY else "python", "-m", *command, external=READY)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style: ruff's rules and its formatting."""
+    run(session, "ruff", "check", *session.posargs)
+    run(session, "ruff", "format", "--check")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Types: mypy, strict."""
+    run(session, "mypy", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """All tests but those that need a guest, with branch coverage. Arguments are pytest's."""
+    run(session, "pytest", "--cov", "--cov-report=term", *session.posargs)
+
+
+@nox.session
+def kernel(session: nox.Session) -> None:
+    """The tests on a real resctrl, in a guest that is built if needed. Arguments: docs/testing.md, and pytest's."""
+    if not READY:
+        session.install("-q", "-e", ".[dev]")
+    session.run(sys.executable if READY else "python", "tests/vm", "test", *session.posargs, external=READY)

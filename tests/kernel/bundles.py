@@ -1,0 +1,142 @@
+"""OCI bundles around busybox, as a container manager would write them, and hooks that a test can look into."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+BUSYBOX = "/bin/busybox"
+MOUNTS = (
+    {"destination": "/proc", "type": "proc", "source": "proc"},
+    {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]},
+)
+NAMESPACES = ("pid", "mount", "ipc", "uts", "network")
+OWN_PLACE = "cat /proc/self/cpu_resctrl_groups"
+"""A container's command: says where its first instruction runs (a child of the shell, or the shell itself)."""
+
+
+def make_rootfs(folder: str) -> str:
+    """A root file system with busybox and its commands."""
+    for name in ("bin", "proc", "sys", "dev", "tmp", "etc"):
+        os.makedirs(os.path.join(folder, name))
+    shutil.copy(BUSYBOX, os.path.join(folder, "bin"))
+    subprocess.run(["chroot", folder, "/bin/busybox", "--install", "-s", "/bin"], check=True)
+    with open(os.path.join(folder, "etc/passwd"), "w", encoding="ascii") as passwd:
+        passwd.write("root:x:0:0:root:/:/bin/sh\n")
+    return folder
+
+
+def hooks_from(folder: str) -> dict[str, list[dict[str, Any]]]:
+    """What a runtime manager makes of a hooks.d folder: `hooks` of the bundle, files in the order of their names.
+
+    Only what the project's own files use is known: version 1.0.0 and `when.always`.
+    """
+    stages: dict[str, list[dict[str, Any]]] = {}
+    for name in sorted(os.listdir(folder)):
+        if not name.endswith(".json"):
+            continue
+        with open(os.path.join(folder, name), encoding="utf-8") as source:
+            hook = json.load(source)
+        assert hook["version"] == "1.0.0", f"{name}: {hook['version']}"
+        assert hook["when"].get("always"), f"{name}: only `always` is known here"
+        for stage in hook["stages"]:
+            stages.setdefault(stage, []).append(hook["hook"])
+    return stages
+
+
+def make_bundle(
+    folder: str,
+    rootfs: str,
+    command: str | Sequence[str],
+    *,
+    hooks: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    linux: Mapping[str, Any] | None = None,
+) -> str:
+    """Writes a bundle.
+
+    Args:
+        folder: where; made if missing.
+        rootfs: from make_rootfs.
+        command: a line for the container's shell, or its words.
+        hooks: `hooks` of the configuration; see hooks_from and Recorder.
+        annotations: as the container manager would put them in.
+        linux: more of the `linux` section: `intelRdt`, `cgroupsPath`, `resources`.
+
+    Returns:
+        The folder.
+    """
+    os.makedirs(folder, exist_ok=True)
+    words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+    configuration = {
+        "ociVersion": "1.0.2",
+        "process": {
+            "terminal": False,
+            "user": {"uid": 0, "gid": 0},
+            "args": words,
+            "env": ["PATH=/bin"],
+            "cwd": "/",
+        },
+        "root": {"path": rootfs, "readonly": True},
+        "hostname": "container",
+        "mounts": list(MOUNTS),
+        "annotations": dict(annotations or {}),
+        "hooks": dict(hooks or {}),
+        "linux": {"namespaces": [{"type": name} for name in NAMESPACES], **(linux or {})},
+    }
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as out:
+        json.dump(configuration, out, indent=1)
+    return folder
+
+
+class Recorder:
+    """A hook that writes down what it is given: the state, and the init process's threads, cgroup and RDT place."""
+
+    SCRIPT = """#!/bin/bash
+# $1: the stage; one file for each call, in the order of the calls
+umask > {folder}/umask
+state=$(cat)
+pid=$(jq -r '.pid // 0' <<<"$state")
+[[ $pid == 0 ]] || { threads=$(ls /proc/$pid/task | wc -l); cgroup=$(cat /proc/$pid/cgroup)
+    place=$(cat /proc/$pid/cpu_resctrl_groups); alone=$(wc -l <"/sys/fs/cgroup${cgroup#0::}/cgroup.procs"); }
+jq -n --arg stage "$1" --argjson state "$state" --arg cgroup "${cgroup:-}" --arg place "${place:-}" \\
+    --arg threads "${threads:-0}" --arg alone "${alone:-0}" --arg environment "$(env | cut -d= -f1 | sort | xargs)" \\
+    '{stage: $stage, state: $state, cgroup: $cgroup, place: $place, threads: $threads|tonumber,
+      processes: $alone|tonumber, environment: $environment}' >"{folder}/$(date +%s.%N)-$1"
+"""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.script = os.path.join(folder, "record.sh")
+        os.makedirs(os.path.join(folder, "calls"))
+        with open(self.script, "w", encoding="utf-8") as out:
+            out.write(self.SCRIPT.replace("{folder}", os.path.join(folder, "calls")))
+        os.chmod(self.script, 0o755)
+
+    @property
+    def hooks(self) -> dict[str, list[dict[str, Any]]]:
+        """For a bundle."""
+        environment = ["PATH=/usr/bin:/bin"]
+        return {
+            stage: [{"path": self.script, "args": ["record", stage], "env": environment}]
+            for stage in ("createRuntime", "poststop")
+        }
+
+    def write_hooks_d(self, folder: str) -> str:
+        """As files of a hooks.d folder, one for each stage, since the script is told its stage."""
+        os.makedirs(folder, exist_ok=True)
+        for stage, (hook,) in self.hooks.items():
+            with open(os.path.join(folder, f"{stage}.json"), "w", encoding="utf-8") as out:
+                json.dump({"version": "1.0.0", "hook": hook, "when": {"always": True}, "stages": [stage]}, out)
+        return folder
+
+    def calls(self) -> list[dict[str, Any]]:
+        """What was recorded, in order."""
+        folder = os.path.join(self.folder, "calls")
+        found = []
+        for name in sorted(name for name in os.listdir(folder) if name != "umask"):
+            with open(os.path.join(folder, name), encoding="utf-8") as source:
+                found.append(json.load(source))
+        return found

@@ -1,0 +1,105 @@
+"""Fixtures of the tests in the guest: resctrl, bundles, runtimes, Podman."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kernel.bundles import Recorder, make_bundle, make_rootfs
+from kernel.groups import Resctrl
+from kernel.runtimes import Podman, Runtime
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+IMAGE = "localhost/busybox:test"
+DRIVERS = ["cgroupfs", pytest.param("systemd", marks=pytest.mark.systemd)]
+"""The cgroup drivers; systemd's needs a systemd, hence another boot."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Outside of the guest these tests are deselected, and counted as that in pytest's last line."""
+    if "RESCTRL_GUEST" in os.environ:  # in the guest, or the runner of tests/vm choosing what to boot
+        return
+    ours = [item for item in items if str(item.path).startswith(f"{HERE}{os.sep}")]
+    config.hook.pytest_deselected(items=ours)
+    items[:] = [item for item in items if item not in ours]
+
+
+@pytest.fixture(scope="session")
+def boot() -> dict[str, object]:
+    """What the guest was booted with: rmids, closids, occupancy, init."""
+    options: dict[str, object] = json.loads(os.environ["RESCTRL_GUEST"])
+    return options
+
+
+@pytest.fixture
+def resctrl() -> Iterator[Resctrl]:
+    """The real resctrl, without any group before and after."""
+    mounted = Resctrl(os.environ["RESCTRL_ROOT"])
+    mounted.clear()
+    yield mounted
+    mounted.clear()
+
+
+@pytest.fixture(scope="session")
+def rootfs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A busybox root file system, for bundles and images."""
+    return make_rootfs(str(tmp_path_factory.mktemp("rootfs") / "rootfs"))
+
+
+@pytest.fixture
+def bundle(rootfs: str, tmp_path: object) -> Callable[..., str]:
+    """Makes bundles: `bundle("name", "echo hello", hooks=…, annotations=…, linux=…)`."""
+
+    def make(name: str, command: str | list[str], **options: object) -> str:
+        return make_bundle(os.path.join(str(tmp_path), "bundles", name), rootfs, command, **options)  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def recorder(tmp_path: object) -> Recorder:
+    """A hook that writes down what it is given."""
+    return Recorder(os.path.join(str(tmp_path), "recorder"))
+
+
+@pytest.fixture(params=DRIVERS)
+def driver(request: pytest.FixtureRequest) -> str:
+    """Each cgroup driver."""
+    return str(request.param)
+
+
+@pytest.fixture(params=["runc", "crun"])
+def runtime_name(request: pytest.FixtureRequest) -> str:
+    """Each OCI runtime."""
+    return str(request.param)
+
+
+@pytest.fixture
+def runtime(runtime_name: str, driver: str) -> Iterator[Runtime]:
+    """Each OCI runtime under each cgroup driver; its containers go at the end."""
+    chosen = Runtime(runtime_name, driver)
+    yield chosen
+    chosen.clean()
+
+
+@pytest.fixture(scope="session")
+def image(rootfs: str) -> str:
+    """An image of busybox in the root user's storage."""
+    return Podman("crun", "cgroupfs").import_image(rootfs, IMAGE)
+
+
+@pytest.fixture
+def podman(runtime_name: str, driver: str, image: str) -> Iterator[Callable[..., Podman]]:
+    """Makes Podmans: `podman(hooks=FOLDER)`, for each OCI runtime and cgroup driver. `image` is there already."""
+    del image
+    made: list[Podman] = []
+
+    def make(hooks: str | None = None, *options: str) -> Podman:
+        made.append(Podman(runtime_name, driver, hooks, options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.clean()

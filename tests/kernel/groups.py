@@ -1,0 +1,88 @@
+"""The real resctrl as a test uses it: classes and monitoring groups by path, tasks by thread id."""
+
+import contextlib
+import dataclasses
+import errno
+import os
+import time
+from collections.abc import Iterator
+
+LIMBO_SECONDS = 30
+"""A freed RMID comes back when the kernel's worker has looked, about once a second; the guest is slow."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a task is, as /proc/<pid>/cpu_resctrl_groups says: the class ("" is the root's), the monitoring group."""
+
+    rdt_class: str
+    group: str
+
+
+def parse_place(text: str) -> Place:
+    """Reads cpu_resctrl_groups: `res:/` or `res:gold`, then `mon:` or `mon:podA`."""
+    fields = dict(line.split(":", 1) for line in text.splitlines())
+    return Place(fields["res"].strip("/"), fields["mon"].strip("/"))
+
+
+def place_of(task: int) -> Place:
+    """Where a process or thread is."""
+    with open(f"/proc/{task}/cpu_resctrl_groups", encoding="utf-8") as source:
+        return parse_place(source.read())
+
+
+class Resctrl:
+    """A mounted resctrl."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def path(self, rdt_class: str = "", group: str = "") -> str:
+        """The folder of a class, or of a monitoring group in it."""
+        parts = [self.root, rdt_class] if rdt_class else [self.root]
+        return os.path.join(*parts, *(["mon_groups", group] if group else []))
+
+    def make(self, rdt_class: str = "", group: str = "") -> str:
+        """Makes a class or a group; its folder. Waits while RMIDs that other tests freed are still in limbo."""
+        path = self.path(rdt_class, group)
+        deadline = time.monotonic() + LIMBO_SECONDS
+        while True:
+            try:
+                os.mkdir(path)
+            except OSError as error:
+                if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+            else:
+                return path
+
+    def join(self, task: int, rdt_class: str = "", group: str = "") -> None:
+        """Moves one thread."""
+        with open(os.path.join(self.path(rdt_class, group), "tasks"), "w", encoding="ascii") as tasks:
+            tasks.write(str(task))
+
+    def tasks(self, rdt_class: str = "", group: str = "") -> set[int]:
+        """The thread ids in a class or group."""
+        with open(os.path.join(self.path(rdt_class, group), "tasks"), encoding="ascii") as tasks:
+            return {int(line) for line in tasks}
+
+    def groups(self) -> Iterator[str]:
+        """Folders of all monitoring groups and of all classes but the root's, groups first."""
+        entries = [entry.path for entry in os.scandir(self.root) if entry.is_dir()]
+        own = {"info", "mon_data", "mon_groups"}
+        classes = [path for path in entries if os.path.basename(path) not in own]
+        for path in [self.root, *classes]:
+            groups = os.path.join(path, "mon_groups")
+            yield from (os.path.join(groups, name) for name in os.listdir(groups))
+        yield from classes
+
+    def clear(self) -> None:
+        """Removes every group and class."""
+        for path in list(self.groups()):
+            with contextlib.suppress(FileNotFoundError):
+                os.rmdir(path)
+
+    def last_status(self) -> str:
+        """What the kernel says about the last command that failed."""
+        with open(os.path.join(self.root, "info/last_cmd_status"), encoding="utf-8") as source:
+            return source.read().strip()

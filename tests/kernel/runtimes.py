@@ -1,0 +1,169 @@
+"""runc, crun and Podman, driven as a container manager or a person drives them."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Any
+
+LIMIT = 300
+"""Seconds for one command of a runtime: only so that a hang ends with a message."""
+WAIT = 120
+
+
+class Failed(Exception):  # noqa: N818  # reads as what happened
+    """A runtime's command failed; the message has what it printed."""
+
+
+def run(words: Sequence[str], *, check: bool = True, environment: dict[str, str] | None = None) -> str:
+    """Runs a command; what it printed, both streams.
+
+    The output goes through a file, not a pipe: a container inherits it and may outlive the command.
+    """
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+        done = subprocess.run(
+            list(words),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            timeout=LIMIT,
+            env={**os.environ, **(environment or {})},
+            check=False,
+        )
+        output.seek(0)
+        printed = output.read()
+    if check and done.returncode:
+        raise Failed(f"{' '.join(words)}: exit {done.returncode}\n{printed}")
+    return printed
+
+
+def wait_until(true: Any, what: str) -> None:
+    """Waits for a condition (a function) to hold."""
+    deadline = time.monotonic() + WAIT
+    while not true():
+        assert time.monotonic() < deadline, f"never happened: {what}"
+        time.sleep(0.1)
+
+
+class Runtime:
+    """An OCI runtime under one of the two cgroup drivers.
+
+    Args:
+        name: `runc` or `crun`.
+        driver: `cgroupfs` or `systemd`.
+    """
+
+    def __init__(self, name: str, driver: str) -> None:
+        self.name, self.driver = name, driver
+        self._started: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"{self.name}/{self.driver}"
+
+    def cgroups_path(self, container: str, parent: str = "") -> str:
+        """`linux.cgroupsPath` for a container, below a slice or folder `parent`."""
+        if self.driver == "systemd":
+            return f"{parent or 'system.slice'}:test:{container}"
+        return f"{parent or '/test'}/{container}"
+
+    def command(self, *words: str, check: bool = True) -> str:
+        """Any command of the runtime."""
+        systemd = ["--systemd-cgroup"] if self.driver == "systemd" else []
+        return run([self.name, *systemd, *words], check=check)
+
+    def create(self, container: str, bundle: str) -> None:
+        """Creates a container: createRuntime hooks run, its command does not yet."""
+        self._started.append(container)
+        self.command("create", "--bundle", bundle, container)
+
+    def start(self, container: str) -> None:
+        """Lets the command run."""
+        self.command("start", container)
+
+    def run(self, container: str, bundle: str, *, check: bool = True) -> str:
+        """Runs a container to its end, and deletes it: what it printed."""
+        self._started.append(container)
+        return self.command("run", "--bundle", bundle, container, check=check)
+
+    def state(self, container: str) -> dict[str, Any]:
+        """The runtime's state of it."""
+        found: dict[str, Any] = json.loads(self.command("state", container))
+        return found
+
+    def pid(self, container: str) -> int:
+        """Its init process."""
+        return int(self.state(container)["pid"])
+
+    def wait_stopped(self, container: str) -> None:
+        """Until its init process has ended."""
+        wait_until(lambda: self.state(container)["status"] == "stopped", f"{container} stops")
+
+    def kill(self, container: str, number: signal.Signals = signal.SIGKILL) -> None:
+        """Sends it a signal, and waits for its end."""
+        self.command("kill", container, str(int(number)))
+        self.wait_stopped(container)
+
+    def delete(self, container: str, *, force: bool = False, check: bool = True) -> str:
+        """Deletes it: poststop hooks run."""
+        return self.command("delete", *(["--force"] if force else []), container, check=check)
+
+    def clean(self) -> None:
+        """Removes whatever a test left."""
+        for container in self._started:
+            self.delete(container, force=True, check=False)
+
+
+class Podman:
+    """Podman with hooks from a folder, images from busybox, and no network.
+
+    Args:
+        runtime: `runc` or `crun`.
+        driver: `cgroupfs` or `systemd`.
+        hooks: the hooks.d folder, if any.
+        options: more of Podman's own options.
+    """
+
+    def __init__(self, runtime: str, driver: str, hooks: str | None = None, options: Sequence[str] = ()) -> None:
+        self.runtime, self.driver = runtime, driver
+        self._base = ["podman", f"--runtime={runtime}", f"--cgroup-manager={driver}", "--events-backend=file", *options]
+        if hooks:
+            self._base.append(f"--hooks-dir={hooks}")
+
+    def __repr__(self) -> str:
+        return f"podman/{self.runtime}/{self.driver}"
+
+    def command(self, *words: str, check: bool = True) -> str:
+        """Any command of Podman."""
+        return run([*self._base, *words], check=check)
+
+    def import_image(self, rootfs: str, name: str) -> str:
+        """Makes an image of a root file system; its name."""
+        archive = tempfile.NamedTemporaryFile(suffix=".tar", delete=False)  # noqa: SIM115  # podman reads it by name
+        archive.close()
+        try:
+            run(["tar", "-C", rootfs, "-cf", archive.name, "."])
+            self.command("import", "--quiet", archive.name, name)
+        finally:
+            os.unlink(archive.name)
+        return name
+
+    def run(self, image: str, command: str, *options: str, check: bool = True) -> str:
+        """`podman run` of a shell line, without network: what it printed, or the id with `-d`."""
+        words = ["run", "--network=none", "--log-driver=k8s-file", *options, image, "/bin/sh", "-c", command]
+        return self.command(*words, check=check).strip()
+
+    def inspect(self, container: str, template: str) -> str:
+        """A field of a container, by a Go template."""
+        return self.command("inspect", "--format", template, container).strip()
+
+    def pid(self, container: str) -> int:
+        """Its init process."""
+        return int(self.inspect(container, "{{.State.Pid}}"))
+
+    def clean(self) -> None:
+        """Removes all containers and pods."""
+        self.command("pod", "rm", "--all", "--force", "--time=0", check=False)
+        self.command("rm", "--all", "--force", "--time=0", check=False)
