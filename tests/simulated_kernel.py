@@ -1,0 +1,221 @@
+"""A kernel for tests in one process: the simulation's resctrl model, a made-up /proc and cgroups, all of them consistent.
+
+The model is the one that the conformance tests hold to the real kernel. Here its groups are mirrored into a plain tree,
+so that code which reads counters and inodes finds them, and every move of a task shows in /proc at once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from conftest import Host, stat_line
+
+from resctrl_hooks.node.resctrl import Filesystem
+from resctrl_hooks.simulation.machine import Machine
+from resctrl_hooks.simulation.model import Resctrl
+from resctrl_hooks.simulation.proc import Life
+from resctrl_hooks.simulation.tree import Directory, File, Tree
+
+ROOT_CALLER = (1, 0)
+
+
+class Threads:
+    """The simulation's questions about threads, answered from a table: thread id to process and start time."""
+
+    def __init__(self) -> None:
+        self.table: dict[int, tuple[int, int]] = {}
+
+    def life(self, tid: int) -> Life | None:
+        return Life(self.table[tid][1], zombie=False) if tid in self.table else None
+
+    def lineage(self, tid: int) -> tuple[int, int] | None:
+        return (self.table[tid][0], 0) if tid in self.table else None
+
+    def owners(self, tid: int) -> tuple[int, int] | None:
+        return (0, 0) if tid in self.table else None
+
+    def children(self, _: int) -> set[int]:
+        return set()
+
+    def threads(self, pid: int) -> set[int]:
+        return {tid for tid, (process, _) in self.table.items() if process == pid}
+
+    def everything(self) -> list[int]:
+        return sorted(self.table)
+
+
+class Kernel(Filesystem):
+    """The seam of the node half over the model; ``host`` has the folders that the node half is told of."""
+
+    def __init__(self, host: Host, *, rmids: int, closids: int = 6, limbo: float = 1.0) -> None:
+        self.host = host
+        self.now = 1000.0
+        self.threads = Threads()
+        self.machine = Machine(rmids=rmids, closids=closids, l3_domains=1, limbo=limbo, cpus=2)
+        self._next_pid = 100
+        self._shown: dict[int, tuple[str, str]] = {}
+        self.boot(1)
+
+    def boot(self, number: int) -> None:
+        """Starts anew: nobody runs, resctrl is as the firmware leaves it, the boot id is another."""
+        for pid in {process for process, _ in self.threads.table.values()}:
+            self.end(pid)
+        self.model = Resctrl(self.machine, self.threads, lambda: self.now)
+        self.tree = Tree(self.model)
+        boot_id = self.host.proc / "sys/kernel/random/boot_id"
+        boot_id.write_text(f"0d5d0a52-6e2c-4a3c-8f2e-{number:012d}\n")
+        shutil.rmtree(self.host.resctrl)
+        self.host.resctrl.mkdir()
+        self.sync()
+
+    # Processes
+
+    def spawn(self, cgroup: str, threads: int = 1, rdt_class: str = "", group: str = "") -> int:
+        """Starts a process in a cgroup and in a resctrl group, as if by fork, and returns its pid."""
+        pid = self._next_pid
+        self._next_pid += threads
+        for tid in range(pid, pid + threads):
+            self.threads.table[tid] = (pid, int(self.now * 100))
+            folder = self.host.proc / str(tid)
+            folder.mkdir()
+            (folder / "stat").write_text(stat_line(tid, int(self.now * 100)))
+            (folder / "cgroup").write_text(f"0::{cgroup}\n")
+            (self.host.proc / str(pid) / "task" / str(tid)).mkdir(parents=True)
+            if rdt_class:
+                self.model.write_tasks(self.model.classes[rdt_class], f"{tid}\n", ROOT_CALLER)
+            if group:
+                parent = self.model.classes.get(rdt_class, self.model.root)
+                self.model.write_tasks(parent.monitored[group], f"{tid}\n", ROOT_CALLER)
+        self.write_cgroup(cgroup)
+        self.show_tasks()
+        return pid
+
+    def end(self, pid: int) -> None:
+        """Ends a process, at once and without a zombie."""
+        cgroup = (self.host.proc / str(pid) / "cgroup").read_text().strip().removeprefix("0::")
+        for tid in self.threads.threads(pid):
+            del self.threads.table[tid]
+            self._shown.pop(tid, None)
+            shutil.rmtree(self.host.proc / str(tid))
+        self.write_cgroup(cgroup)
+
+    def write_cgroup(self, cgroup: str) -> None:
+        """Lists a cgroup's threads in it."""
+        folder = self.host.cgroup / cgroup.lstrip("/")
+        folder.mkdir(parents=True, exist_ok=True)
+        here = [tid for tid in self.threads.table if self._cgroup_of(tid) == cgroup]
+        (folder / "cgroup.threads").write_text("".join(f"{tid}\n" for tid in here))
+
+    def _cgroup_of(self, tid: int) -> str:
+        return (self.host.proc / str(tid) / "cgroup").read_text().strip().removeprefix("0::")
+
+    def where(self, tid: int) -> tuple[str, str]:
+        """The class and the mon_group of a thread."""
+        group = self.model.tasks.group_of(tid)
+        return group.ctrl.name, group.name if group.parent is not None else ""
+
+    def show_tasks(self) -> None:
+        """Writes what /proc says of every thread's groups."""
+        for tid, (pid, _) in self.threads.table.items():
+            rdt_class, group = self.where(tid)
+            if self._shown.get(tid) == (rdt_class, group):
+                continue
+            self._shown[tid] = (rdt_class, group)
+            text = f"res:{rdt_class or '/'}\nmon:{group}\n"
+            (self.host.proc / str(tid) / "cpu_resctrl_groups").write_text(text)
+            (self.host.proc / str(pid) / "task" / str(tid) / "cpu_resctrl_groups").write_text(text)
+
+    # resctrl
+
+    def sync(self) -> None:
+        """Makes the plain tree show the model's groups as they are now."""
+        wanted = {""}
+        for parent in self.model.all_classes():
+            base = parent.name
+            wanted |= {base, f"{base}/mon_groups".lstrip("/")}
+            wanted |= {f"{base}/mon_groups/{name}".lstrip("/") for name in parent.monitored}
+        for path in sorted(self._mirrored() - wanted, reverse=True):
+            shutil.rmtree(self.host.resctrl / path, ignore_errors=True)
+        for path in sorted(wanted):
+            (self.host.resctrl / path).mkdir(exist_ok=True)
+
+    def show_counters(self) -> None:
+        """Writes every group's counters as they are now."""
+        for path in {""} | self._mirrored():
+            if not path.endswith("mon_groups"):
+                self._show_counters(path)
+
+    def _mirrored(self) -> set[str]:
+        found = [*self.host.resctrl.glob("*"), *self.host.resctrl.glob("mon_groups/*"), *self.host.resctrl.glob("*/mon_groups/*")]
+        return {str(path.relative_to(self.host.resctrl)) for path in found if path.name != "mon_data" and path.is_dir()}
+
+    def _show_counters(self, path: str) -> None:
+        for name in ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"):
+            counter = self.tree.find(f"{path}/mon_data/mon_L3_00/{name}")
+            assert isinstance(counter, File)
+            target = self.host.resctrl / path / "mon_data/mon_L3_00" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(counter.read())
+
+    def _below(self, path: str) -> str:
+        return os.path.relpath(path, self.host.resctrl)
+
+    def _folder(self, path: str) -> Directory:
+        found = self.tree.find(path)
+        if not isinstance(found, Directory):
+            raise NotADirectoryError(20, "Not a directory", path)
+        return found
+
+    def _changed(self) -> None:
+        self.sync()
+        self.show_tasks()
+
+    def mkdir(self, path: str) -> None:
+        parent, _, name = self._below(path).rpartition("/")
+        folder = self._folder(parent)
+        if name in folder.entries:
+            raise FileExistsError(17, "File exists", path)
+        self.tree.make(folder, name)
+        self._changed()
+
+    def rmdir(self, path: str) -> None:
+        self.tree.remove(self._folder(self._below(path)))
+        self._changed()
+
+    def rename(self, old: str, new: str) -> None:
+        parent, _, name = self._below(new).rpartition("/")
+        source = self._below(old)
+        self.tree.rename(self._folder(source), self._folder(parent), name)
+        os.rename(old, new)  # the inode goes along, as the kernel's does
+        self._changed()
+
+    def read(self, path: str) -> bytes:
+        found = self.tree.find(self._below(path))
+        assert isinstance(found, File)
+        return found.read().encode()
+
+    def write(self, path: str, value: bytes) -> None:
+        found = self.tree.find(self._below(path))
+        assert isinstance(found, File)
+        assert found.write is not None
+        found.write(value.decode(), ROOT_CALLER)
+        self.show_tasks()
+
+    def listdir(self, path: str) -> list[str]:
+        return [name for name in self.tree.names(self._folder(self._below(path))) if name not in (".", "..")]
+
+    def is_folder(self, path: str) -> bool:
+        try:
+            return isinstance(self.tree.find(self._below(path)), Directory)
+        except OSError:
+            return False
+
+    def groups(self) -> set[tuple[str, str]]:
+        """Every mon_group: its class and name."""
+        return {(parent.name, name) for parent in self.model.all_classes() for name in parent.monitored}
+
+    def bundle(self, name: str, config: dict[str, object]) -> Path:
+        """Makes a bundle."""
+        return Path(self.host.bundle(config, name))

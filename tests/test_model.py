@@ -1,0 +1,305 @@
+"""Random interleavings of everything that happens to containers, hooks and groups, against what must always hold."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from conftest import Host, crio_annotations
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from simulated_kernel import ROOT_CALLER, Kernel
+
+from resctrl_hooks import BadClassError, NotMountedError
+from resctrl_hooks.node.hook import create_runtime, poststop
+from resctrl_hooks.node.lifetimes import reap
+from resctrl_hooks.node.oci import parse_state, read_bundle
+from resctrl_hooks.node.process import cgroups_of
+from resctrl_hooks.node.reconcile import Options, reconcile
+from resctrl_hooks.node.steps import Node
+from resctrl_hooks.node.workload import derive
+
+PODS = [f"3f0ac7f2-8a3b-4f0e-9a55-00000000000{number}" for number in range(4)]
+CLASSES = ["", "gold", "silver"]
+RMIDS = 8
+
+
+class Container:
+    """What the test knows of one container."""
+
+    def __init__(self, number: int, pod: str, rdt_class: str) -> None:
+        self.id = f"{number:064x}"
+        self.pod = pod
+        self.rdt_class = rdt_class
+        self.cgroup = f"/kubepods/pod{pod}/crio-{self.id}"
+        self.pids: list[int] = []
+        self.hooked = False
+
+    @property
+    def alive(self) -> bool:
+        return bool(self.pids)
+
+
+class NodeLife(RuleBasedStateMachine):
+    """A node on which anything may happen in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.mkdtemp(prefix="rh")
+        self.host = Host(Path(self.folder), runtimeRoots={"crun": f"{self.folder}/crun"})
+        (Path(self.folder) / "crun").mkdir()
+        self.kernel = Kernel(self.host, rmids=RMIDS)
+        self.containers: dict[str, Container] = {}
+        self.buried: list[Container] = []
+        self.foreign: set[tuple[str, str]] = set()
+        self.read: dict[str, float] = {}
+        self.made = 0
+        self.boots = 1
+        for name in CLASSES[1:]:
+            self.kernel.mkdir(f"{self.host.resctrl}/{name}")
+
+    def teardown(self) -> None:
+        shutil.rmtree(self.folder)
+
+    def node(self) -> Node:
+        node = self.host.node()
+        node.monitor.resctrl.fs = self.kernel
+        return node
+
+    def living(self) -> list[Container]:
+        return [container for container in self.containers.values() if container.alive]
+
+    def state(self, container: Container, status: str) -> dict[str, Any]:
+        pid = container.pids[0] if status == "created" else 0
+        bundle = str(self.kernel.bundle(f"bundle-{container.id[-6:]}", self.config(container)))
+        return {"id": container.id, "status": status, "pid": pid, "bundle": bundle} | self.config(container)
+
+    def config(self, container: Container) -> dict[str, Any]:
+        return {"annotations": crio_annotations(container.pod), "linux": {"intelRdt": {"closID": container.rdt_class}}}
+
+    # What runtimes do
+
+    @rule(pod=st.sampled_from(PODS), rdt_class=st.sampled_from(CLASSES), threads=st.integers(1, 3), hooked=st.booleans())
+    def start(self, pod: str, rdt_class: str, threads: int, hooked: bool) -> None:
+        if rdt_class not in ("", *self.kernel.model.classes):
+            rdt_class = ""
+        self.made += 1
+        container = Container(self.made, pod, rdt_class)
+        self.containers[container.id] = container
+        self.launch(container, threads, hooked=hooked)
+
+    def launch(self, container: Container, threads: int, *, hooked: bool) -> None:
+        container.pids = [self.kernel.spawn(container.cgroup, threads, container.rdt_class)]
+        state = self.state(container, "created")
+        if hooked:
+            node = self.node()
+            checked = parse_state(json.dumps(state).encode())
+            bundle = read_bundle(checked.bundle)
+            workload = derive(checked, bundle, cgroups_of(node.proc, checked.pid), node.settings.cgroup_path)
+            create_runtime(workload, node)
+            reap(node, node.ledger.marked("idle"))
+        container.hooked = hooked
+        status = Path(self.folder) / "crun" / container.id
+        status.mkdir(exist_ok=True)
+        start = self.kernel.threads.table[container.pids[0]][1]
+        text = {"pid": container.pids[0], "process-start-time": start, "bundle": state["bundle"]}
+        (status / "status").write_text(json.dumps(text))
+
+    def die_now(self, container: Container) -> None:
+        for pid in container.pids:
+            self.kernel.end(pid)
+        container.pids = []
+
+    def poststop_now(self, container: Container) -> None:
+        shutil.rmtree(Path(self.folder) / "crun" / container.id, ignore_errors=True)
+        poststop(parse_state(json.dumps(self.state(container, "stopped")).encode()), self.node())
+
+    @precondition(lambda self: self.living())
+    @rule(data=st.data())
+    def stop(self, data: st.DataObject) -> None:
+        container = data.draw(st.sampled_from(self.living()))
+        self.die_now(container)
+        self.poststop_now(container)
+        self.buried.append(self.containers.pop(container.id))
+
+    @precondition(lambda self: self.living())
+    @rule(data=st.data())
+    def crash(self, data: st.DataObject) -> None:
+        self.die_now(data.draw(st.sampled_from(self.living())))
+
+    @precondition(lambda self: self.living())
+    @rule(data=st.data(), threads=st.integers(1, 2))
+    def restart_with_same_id(self, data: st.DataObject, threads: int) -> None:
+        container = data.draw(st.sampled_from(self.living()))
+        if container.rdt_class in ("", *self.kernel.model.classes):
+            self.die_now(container)
+            self.launch(container, threads, hooked=True)
+
+    @precondition(lambda self: self.buried or len(self.containers) > len(self.living()))
+    @rule(data=st.data())
+    def late_or_second_poststop(self, data: st.DataObject) -> None:
+        gone = [*self.buried, *(each for each in self.containers.values() if not each.alive)]
+        container = data.draw(st.sampled_from(gone))
+        self.poststop_now(container)
+        self.containers.pop(container.id, None)
+
+    @rule(pod=st.sampled_from(PODS))
+    def end_pod(self, pod: str) -> None:
+        for container in self.living():
+            if container.pod == pod:
+                self.die_now(container)
+        shutil.rmtree(self.host.cgroup / f"kubepods/pod{pod}", ignore_errors=True)
+        self.read.pop(pod, None)
+
+    @precondition(lambda self: self.living())
+    @rule(data=st.data())
+    def enter_by_exec(self, data: st.DataObject) -> None:
+        container = data.draw(st.sampled_from(self.living()))
+        rdt_class = self.kernel.where(container.pids[0])[0]
+        container.pids.append(self.kernel.spawn(container.cgroup, 1, rdt_class))
+
+    # What others do
+
+    @rule(data=st.data())
+    def foreign_group(self, data: st.DataObject) -> None:
+        rdt_class = data.draw(st.sampled_from(["", *self.kernel.model.classes]))
+        name = data.draw(st.sampled_from(["pqos", *PODS]))
+        try:
+            self.kernel.mkdir("/".join(part for part in (str(self.host.resctrl), rdt_class, "mon_groups", name) if part))
+        except OSError:
+            return
+        self.foreign.add((rdt_class, name))
+
+    @rule()
+    def prune_as_crio_does(self) -> None:
+        for rdt_class, name in self.kernel.groups():
+            group = self.kernel.model.classes.get(rdt_class, self.kernel.model.root).monitored[name]
+            if not self.kernel.model.tasks.of(group):
+                self.kernel.model.remove(group)
+                self.foreign.discard((rdt_class, name))
+        self.kernel.sync()
+
+    @precondition(lambda self: self.kernel.model.classes)
+    @rule(data=st.data())
+    def remove_class(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.kernel.model.classes)))
+        self.kernel.rmdir(f"{self.host.resctrl}/{name}")
+        self.foreign = {group for group in self.foreign if group[0] != name}
+
+    @rule(name=st.sampled_from(CLASSES[1:]))
+    def make_class(self, name: str) -> None:
+        try:
+            self.kernel.mkdir(f"{self.host.resctrl}/{name}")
+        except OSError:
+            return
+
+    @precondition(lambda self: self.living())
+    @rule(data=st.data())
+    def change_class(self, data: st.DataObject) -> None:
+        container = data.draw(st.sampled_from(self.living()))
+        group = data.draw(st.sampled_from(self.kernel.model.all_classes()))
+        for pid in container.pids:
+            for tid in self.kernel.threads.threads(pid):
+                self.kernel.model.write_tasks(group, f"{tid}\n", ROOT_CALLER)
+        self.kernel.show_tasks()
+
+    @rule()
+    def remount(self) -> None:
+        classes = list(self.kernel.model.classes)
+        self.kernel.model = type(self.kernel.model)(self.kernel.machine, self.kernel.threads, lambda: self.kernel.now)
+        self.kernel.tree = type(self.kernel.tree)(self.kernel.model)
+        self.kernel.sync()
+        for name in classes:
+            self.kernel.mkdir(f"{self.host.resctrl}/{name}")
+        self.kernel.show_tasks()
+        self.foreign = set()
+
+    @rule(keep=st.booleans())
+    def reboot(self, keep: bool) -> None:
+        self.boots += 1
+        self.kernel.boot(self.boots)
+        for container in self.containers.values():
+            container.pids = []
+        shutil.rmtree(self.host.cgroup / "kubepods", ignore_errors=True)
+        shutil.rmtree(Path(self.folder) / "crun")
+        (Path(self.folder) / "crun").mkdir()
+        if not keep:
+            shutil.rmtree(self.host.state, ignore_errors=True)
+        self.foreign = set()
+        self.read = {}
+        for name in CLASSES[1:]:
+            self.kernel.mkdir(f"{self.host.resctrl}/{name}")
+
+    @rule(seconds=st.sampled_from([0.1, 2.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.kernel.now += seconds
+
+    @rule()
+    def read_counters(self) -> None:
+        self.kernel.now += 1
+        self.kernel.show_counters()
+        try:
+            readings = self.node().monitor.read_all()
+        except (NotMountedError, BadClassError):
+            return
+        for pod in PODS:
+            if any(container.pod == pod for container in self.living()) and pod in readings:
+                total = sum(
+                    reading.value or 0 for reading in readings[pod] if reading.name == "mbm_total_bytes"
+                )
+                assert total >= self.read.get(pod, 0), f"the count of {pod} went back"
+                self.read[pod] = total
+
+    # What we do
+
+    @rule()
+    def dry_run(self) -> None:
+        before = (self.kernel.groups(), self.host.records())
+        reconcile(self.node(), Options(dry_run=True))
+        assert (self.kernel.groups(), self.host.records()) == before
+
+    @rule()
+    def reconcile(self) -> None:
+        self.kernel.now += 2  # nothing is in limbo
+        report = reconcile(self.node(), Options(wait=False))
+        self.kernel.now += 2
+        report = reconcile(self.node(), Options(wait=False))
+        assert not report.failures, report.failures
+        wanting = {container.pod for container in self.living()}
+        if report.waiting:
+            assert len(self.used_rmids()) >= RMIDS, "somebody waits although an RMID is free"
+        for container in self.living():
+            for pid in container.pids:
+                for tid in self.kernel.threads.threads(pid):
+                    rdt_class, group = self.kernel.where(tid)
+                    assert group == container.pod or container.pod in report.waiting, (tid, rdt_class, group)
+        owned = {
+            (group.rdt_class, group.key) for group in self.node().monitor.list() if group.how != "shared"
+        }
+        for rdt_class, name in self.kernel.groups() - self.foreign:
+            assert (rdt_class, name) in owned, f"nobody owns {rdt_class}/{name}"
+            assert self.pod_exists(name), f"{name} has ended, its group has not"
+        for pod in wanting - set(report.waiting):
+            assert any(name == pod for _, name in self.kernel.groups())
+        assert not reconcile(self.node(), Options(wait=False)).changed or report.waiting
+
+    def used_rmids(self) -> list[str]:
+        return [*self.kernel.model.classes, *(name for _, name in self.kernel.groups()), "root"]
+
+    def pod_exists(self, pod: str) -> bool:
+        return (self.host.cgroup / f"kubepods/pod{pod}").is_dir()
+
+    @invariant()
+    def foreign_groups_stay(self) -> None:
+        assert self.foreign <= self.kernel.groups()
+
+
+NodeLife.TestCase.settings = settings(
+    max_examples=int(os.environ.get("MODEL_EXAMPLES", "60")), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestNodeLife = NodeLife.TestCase
