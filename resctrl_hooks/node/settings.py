@@ -8,7 +8,7 @@ import posix
 
 from .errors import SettingsError
 from .files import parse_json, read_file
-from .keys import matches
+from .keys import default_key_validator, matches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ COMPILED_NAME = "config.json"
 LAST_VALID_NAME = "config.last.json"
 FORMAT = 1
 _LIMIT = 1 << 20
+_LONGEST_DEADLINE = 60
 
 # Every top-level setting that the node half knows, with its default; each feature has a section, a dictionary.
 DEFAULTS: "dict[str, Any]" = {
@@ -81,9 +82,18 @@ class Settings:
             value = given.get(name, default)
             if value is None:
                 value = default
-            if not isinstance(value, (int, float) if isinstance(default, float) else type(default)):
-                raise SettingsError(f"{path}: {name} should be {type(default).__name__}, not {type(value).__name__}")
+            kind = type(default)
+            if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
+                raise SettingsError(f"{path}: {name} should be {kind.__name__}, not {type(value).__name__}")
+            if kind is str and default[:1] == "/" != value[:1]:
+                raise SettingsError(f"{path}: {name} should be an absolute path, not {value[:80]!r}")
             checked[name] = value
+        if checked["failurePolicy"] not in ("ignore", "fail"):
+            raise SettingsError(f"{path}: failurePolicy should be ignore or fail")
+        if not 0 < checked["deadlineSeconds"] <= _LONGEST_DEADLINE:
+            raise SettingsError(f"{path}: deadlineSeconds should be between 0 and {_LONGEST_DEADLINE}")
+        if checked["groupPrefix"] and not default_key_validator(checked["groupPrefix"]):
+            raise SettingsError(f"{path}: no group's name can begin with groupPrefix {checked['groupPrefix'][:80]!r}")
         self.path = path
         self.resctrl_path: str = checked["resctrlPath"].rstrip("/")
         self.cgroup_path: str = checked["cgroupPath"].rstrip("/")
@@ -148,16 +158,17 @@ def load(config: str = DEFAULT_CONFIG) -> "tuple[Settings, str]":
     path = compiled_path(config)
     try:
         settings = _read(path)
-    except FileNotFoundError as error:
-        if config == DEFAULT_CONFIG:
-            return Settings(), ""
-        raise SettingsError(f"there are no compiled settings at {path}", errno=error.errno or 0) from error
     except (OSError, ValueError, SettingsError) as problem:
+        what = problem.strerror if isinstance(problem, OSError) else problem
         try:
             settings = _read(f"{path.rpartition('/')[0]}/{LAST_VALID_NAME}")
         except (OSError, ValueError, SettingsError):
-            raise SettingsError(f"the settings in {path} can't be used: {problem}") from problem
-        return settings, f"the settings in {path} can't be used ({problem}); the last valid ones are in force"
+            if not isinstance(problem, FileNotFoundError):
+                raise SettingsError(f"the settings in {path} can't be used: {what}") from problem
+            if config == DEFAULT_CONFIG:
+                return Settings(), ""
+            raise SettingsError(f"there are no compiled settings at {path}", errno=problem.errno or 0) from problem
+        return settings, f"the settings in {path} can't be used ({what}); the last valid ones are in force"
     return settings, _newer_yaml(config, path)
 
 
