@@ -4,15 +4,23 @@ import sys
 
 import click
 
+from resctrl_hooks.config import in_force
 from resctrl_hooks.node.hook import CREATE_RUNTIME, HOOK, POSTSTOP
 from resctrl_hooks.node.main import serve
+from resctrl_hooks.node.settings import Settings
+
+
+def _find(config: str) -> tuple[Settings, str]:
+    """The settings as the hooks find them; and before anything was applied, those of the file, which is said."""
+    found = in_force(config)
+    return found.settings, found.problem
 
 
 def _stage(name: str, text: str) -> click.Command:
     @click.command(name, help=text)
     @click.pass_obj
     def stage(config: str) -> None:
-        sys.exit(serve(config, name))
+        sys.exit(serve(config, name, _find))
 
     return stage
 

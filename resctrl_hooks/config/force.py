@@ -42,7 +42,8 @@ def in_force(config: str = DEFAULT_CONFIG) -> InForce:
         SettingsError: what is there can't be used, or ``FILE`` was named and isn't there.
     """
     path = compiled_path(config)
-    if os.path.lexists(path) or not os.path.exists(config):
+    applied = any(os.path.lexists(name) for name in (path, f"{path.rpartition('/')[0]}/{LAST_VALID_NAME}"))
+    if applied or not os.path.exists(config):
         settings, problem = load(config)
         if not settings.path:
             return InForce(settings, "defaults", "", problem)

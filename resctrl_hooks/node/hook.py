@@ -17,8 +17,11 @@ from .workload import derive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .held import HeldKey
     from .oci import State
+    from .settings import Settings
     from .steps import Feature, Step
     from .workload import Workload
 
@@ -38,16 +41,17 @@ class RefusedError(HookError):
     reason = "refused"
 
 
-def run(config: str, stage: str) -> int:
+def run(config: str, stage: str, find: "Callable[[str], tuple[Settings, str]]" = load) -> int:
     """Serves one call by a runtime: reads the state from stdin, does its stage, logs, and returns the exit code.
 
-    ``stage`` is ``createRuntime``, ``poststop``, or ``hook`` for what the state's status says.
+    ``stage`` is ``createRuntime``, ``poststop``, or ``hook`` for what the state's status says. ``find`` gives the
+    settings for ``config``: the command that people type can also go by a file that was never applied.
     """
     started = time.monotonic()
     if not in_initial_user_namespace():
         return DONE  # rootless Podman runs our hook too, and must not notice
     try:
-        settings, problem = load(config)
+        settings, problem = find(config)
     except SettingsError as error:
         Log()(ERROR, f"{error}; this container is left alone", stage=stage, reason=error.reason)
         return DONE
