@@ -92,9 +92,24 @@ def _monitoring() -> "Feature":
     return monitoring
 
 
-# In the order in which steps are done: the RDT class comes before the group, which lives in the class.
+def _memory() -> "Feature":
+    from . import memory
+
+    return memory
+
+
+def _memtierd() -> "Feature":
+    from . import memtierd
+
+    return memtierd
+
+
+# In the order in which steps are done: the RDT class comes before the group, which lives in the class, and permission
+# to swap before the memtierd that swaps.
 FEATURES: "tuple[tuple[str, Callable[[Settings], object], Callable[[], Feature]], ...]" = (
     ("monitoring", lambda settings: settings.monitoring.get("enabled", True), _monitoring),
+    ("memory", lambda settings: settings.classes, _memory),
+    ("memtierd", lambda settings: any(spec.get("memtierdconfig") for spec in settings.classes), _memtierd),
 )
 
 

@@ -1,0 +1,98 @@
+"""Swap and memory limits of a container, written to its cgroup before its process runs: by class or by annotation."""
+
+from .cgroup import CgroupError, leaf_of, read_value, write_value
+from .errors import DeadlineError, HookError
+from .log import WARNING
+from .memory_class import HIGH, MAX, SWAP, MemoryLimitError, choice_of, policy_of
+from .steps import SKIP, Step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .cgroup import Leaf
+    from .held import HeldKey
+    from .ledger import Record
+    from .settings import Settings
+    from .steps import Node
+    from .workload import Workload
+
+NAME = "memory"
+_PROPERTIES = {SWAP: "MemorySwapMax", HIGH: "MemoryHigh"}  # systemd.resource-control(5)
+_INFINITY = "infinity"
+SMALLEST_HIGH = 4 << 20  # bytes; a runtime's own init needs as much, and crawls below it
+
+
+def failure_policy(settings: "Settings") -> str:
+    """The memory section's own policy, else memtierd's, else ``fail``."""
+    return policy_of(settings, "memory", "memtierd")
+
+
+def plan(workload: "Workload", node: "Node") -> "list[Step]":
+    """Sets the limits that the container's class and annotations choose.
+
+    Raises:
+        MemoryClassError, MemoryLimitError: they choose what is not there, not allowed or not sensible.
+        CgroupError: the host or the container has no cgroup v2 for it.
+    """
+    if workload.sandbox:
+        return [Step(NAME, SKIP, {}, "a pod's sandbox has no memory class")]
+    choice = choice_of(workload, node.settings)
+    if not choice.limits:
+        return [Step(NAME, SKIP, {}, f"{choice.why}: swap and limits stay as they are" if choice.name else choice.why)]
+    high = choice.limits.get(HIGH, MAX)
+    if high != MAX and int(high) < SMALLEST_HIGH:
+        raise MemoryLimitError(
+            f"{HIGH} {high} would stall the container's start",
+            hint=f"the least that a container can start with is {SMALLEST_HIGH} bytes",
+        )
+    leaf_of(node, workload.pid, workload.id)  # the host's part can fail already now, which explain shows
+    limits = ", ".join(f"{name} {value}" for name, value in choice.limits.items())
+    return [Step(NAME, "limit", {"class": choice.name, "limits": choice.limits}, f"{limits}: {choice.why}")]
+
+
+def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+    """Writes the limits where they hold at once and, on a scope of systemd's, where a daemon-reload leaves them."""
+    leaf = leaf_of(node, workload.pid, workload.id)
+    if leaf is None:
+        raise CgroupError(f"process {workload.pid} has ended, so it has no cgroup")
+    limits: "dict[str, str]" = step.needs["limits"]
+    _check_room(leaf, limits.get(HIGH, MAX))
+    lasting = _set_properties(leaf, limits, workload, node)
+    for name, value in limits.items():
+        if lasting and leaf.unit_folder != leaf.folder:
+            # crun's processes are a level below the scope, which has limits of its own.
+            write_value(leaf.unit_folder, name, value)
+        write_value(leaf.folder, name, value)
+
+
+def _check_room(leaf: "Leaf", high: str) -> None:
+    """A memory.high below what is in use would hold up whoever writes it, systemd itself among them."""
+    used = read_value(leaf.folder, "memory.current")
+    if high != MAX and used.isdigit() and int(high) < int(used):
+        raise MemoryLimitError(
+            f"{HIGH} {high} is below the {used} bytes that the container uses already, and would stall it",
+            hint="set a higher one",
+        )
+
+
+def _set_properties(leaf: "Leaf", limits: "dict[str, str]", workload: "Workload", node: "Node") -> bool:
+    """Tells systemd of the limits, and says whether it took them; without that they hold until a daemon-reload."""
+    if not leaf.own_scope:
+        return False  # below a service it would hit the whole service, and the container's part is delegated
+    from .units import available, set_properties  # only where systemd manages the container
+
+    if not available(node.settings):
+        return False
+    values = {_PROPERTIES[name]: _INFINITY if value == MAX else value for name, value in limits.items()}
+    try:
+        set_properties(leaf.unit, values)
+    except DeadlineError:
+        raise
+    except HookError as error:
+        what = f"{error}; the limits of {workload} hold only until the next systemctl daemon-reload"
+        node.log(WARNING, what, key=workload.key, container=workload.id, reason=error.reason)
+        return False
+    return True
+
+
+def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+    """Nothing: the limits are the container's cgroup's and its scope's, and end with them."""
