@@ -60,7 +60,7 @@ def test_no_file_elsewhere_is_an_error(tmp_path: Path) -> None:
         load(str(tmp_path / "config.yaml"))
 
 
-GARBAGE = [b"", b"{", b"[]", b"null", b"\xff", b'{"format":2}', b'{"namespaces":7}', b'{"stateDir":[]}', b'{"deadlineSeconds":"x"}']
+GARBAGE = [b"", b"{", b"[]", b"null", b"\xff", b'{"format":2}', b'{"namespaces":7}', b'{"stateDir":[]}', b'{"deadlineSeconds":"x"}', b'{"log":{"level":[]}}']
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)

@@ -66,8 +66,8 @@ class Log:
                 sender.close()
         except BlockingIOError:
             return True  # it is there but does not keep up: this line is lost rather than the container's time
-        except OSError:
-            return False
+        except (OSError, ValueError, TypeError):
+            return False  # nobody is there, or the path can be no socket's
         return True
 
     def _append(self, line: bytes) -> None:
@@ -80,7 +80,7 @@ class Log:
                 posix.write(fd, line)
             finally:
                 posix.close(fd)
-        except OSError:
+        except (OSError, ValueError):
             pass  # a log that can't be written is no reason to fail a container
 
 

@@ -94,6 +94,9 @@ class Settings:
             raise SettingsError(f"{path}: deadlineSeconds should be between 0 and {_LONGEST_DEADLINE}")
         if checked["groupPrefix"] and not default_key_validator(checked["groupPrefix"]):
             raise SettingsError(f"{path}: no group's name can begin with groupPrefix {checked['groupPrefix'][:80]!r}")
+        for name, value in checked["log"].items():
+            if not isinstance(value, str) and value is not None:
+                raise SettingsError(f"{path}: log.{name} should be str, not {type(value).__name__}")
         self.path = path
         self.resctrl_path: str = checked["resctrlPath"].rstrip("/")
         self.cgroup_path: str = checked["cgroupPath"].rstrip("/")

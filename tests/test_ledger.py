@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resctrl_hooks.node import ledger as module
+from resctrl_hooks.node.errors import LedgerError, LockTimeoutError
+from resctrl_hooks.node.keys import default_key_validator
+from resctrl_hooks.node.ledger import Ledger
+
+IDS = st.text("abcXYZ019_+.-", min_size=1, max_size=200).filter(default_key_validator)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    made = Ledger(str(tmp_path / "a" / "state"))
+    made.prepare()
+    return made
+
+
+def test_the_state_directory_is_roots_alone_whatever_the_umask(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        Ledger(str(tmp_path / "a/b/state")).prepare()
+        Ledger(str(tmp_path / "a/b/state")).prepare()
+    finally:
+        os.umask(old)
+    assert (tmp_path / "a/b").stat().st_mode & 0o777 == 0o755
+    for name in ("", "locks", "pods", "containers", "idle", "waiting"):
+        assert (tmp_path / "a/b/state" / name).stat().st_mode & 0o777 == 0o700
+
+
+def test_it_is_made_when_first_used(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path / "state"))
+    assert (ledger.keys(), ledger.containers(), ledger.marked("idle"), ledger.members("k")) == ([], [], [], [])
+    with ledger.lock("k", 0):
+        ledger.write_pod("k", {"groups": {}})
+    assert ledger.keys() == ["k"]
+
+
+@pytest.mark.parametrize("what", ["file", "link"])
+def test_a_state_directory_that_is_none(tmp_path: Path, what: str) -> None:
+    if what == "file":
+        (tmp_path / "state").touch()
+    else:
+        (tmp_path / "state").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LedgerError, match="can't be used"):
+        Ledger(str(tmp_path / "state")).lock("k", 0)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_records(ledger: Ledger) -> None:
+    assert ledger.read_pod("k") is None
+    ledger.write_pod("k", {"groups": {"": "created"}})
+    ledger.write_member("k", "m", {"pid": 7, "note": "\ud800"})
+    assert ledger.read_pod("k") == {"groups": {"": "created"}, "format": 1}
+    assert ledger.read_member("k", "m") == {"pid": 7, "note": "\ud800", "format": 1}
+    assert ledger.members("k") == ["m"]
+    ledger.mark("idle", "k")
+    ledger.mark("waiting", "k")
+    ledger.mark("waiting", "k")
+    ledger.point("m", "k")
+    ledger.remove_pod("k")
+    assert (ledger.keys(), ledger.marked("idle"), ledger.marked("waiting"), ledger.containers()) == ([], [], [], [])
+    ledger.remove_pod("k")
+
+
+@given(st.lists(IDS, unique=True, max_size=5))
+def test_every_id_that_may_be_one_is_found_again(ids: list[str]) -> None:
+    import tempfile  # a folder for each example
+
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Ledger(f"{folder}/state")
+        ledger.prepare()
+        for id_ in ids:
+            ledger.point(id_, "k")
+            ledger.write_member("k", id_, {})
+        assert sorted(ledger.members("k")) == sorted(ids)
+        assert all(ledger.key_of(id_) == "k" for id_ in ids)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"{}", b'{"format":2}', b"\xff"])
+def test_a_damaged_record_is_none(ledger: Ledger, data: bytes) -> None:
+    ledger.write_pod("k", {})
+    Path(ledger.folder, "pods/k/pod").write_bytes(data)
+    assert ledger.read_pod("k") is None
+
+
+def test_a_half_written_record_is_no_member(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger.write_member("k", "m", {})
+
+    def killed(old: str, new: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module.posix, "rename", killed)
+    with pytest.raises(KeyboardInterrupt):
+        ledger.write_member("k", "other", {})
+    assert ledger.members("k") == ["m"]
+    monkeypatch.undo()
+    ledger.remove_pod("k")
+    assert ledger.keys() == []
+
+
+def test_pointers(ledger: Ledger) -> None:
+    assert ledger.key_of("m") == ""
+    ledger.point("m", "k")
+    ledger.point("m", "k")
+    assert ledger.key_of("m") == "k"
+    ledger.point("m", "other")
+    assert ledger.key_of("m") == "other"
+    assert not ledger.remove_member("k", "m")
+    assert ledger.key_of("m") == "other"
+    ledger.forget("m")
+    ledger.forget("m")
+    assert ledger.containers() == []
+
+
+@pytest.mark.parametrize("target", ["../../etc/passwd", "/etc", ".hidden", "a b"])
+def test_a_pointer_that_leads_elsewhere_is_none(ledger: Ledger, target: str) -> None:
+    os.symlink(target, f"{ledger.folder}/containers/m")
+    assert ledger.key_of("m") == ""
+
+
+def test_strange_files_are_no_keys(ledger: Ledger) -> None:
+    for name in (".hidden", "a b"):
+        Path(ledger.folder, "pods", name).mkdir()
+        Path(ledger.folder, "idle", name).touch()
+    assert ledger.keys() == ledger.marked("idle") == []
+
+
+def test_waking_is_seen_and_never_fails(ledger: Ledger) -> None:
+    ledger.wake()
+    assert Path(ledger.folder, "wake").exists()
+    Ledger("/nonexistent/state").wake()
+
+
+@pytest.mark.parametrize(
+    ("call", "use"),
+    [
+        ("open", lambda ledger: ledger.write_pod("k", {})),
+        ("open", lambda ledger: ledger.read_pod("k")),
+        ("open", lambda ledger: ledger.mark("idle", "k")),
+        ("open", lambda ledger: ledger.lock("k", 0)),
+        ("unlink", lambda ledger: ledger.unmark("idle", "k")),
+        ("unlink", lambda ledger: ledger.remove_member("k", "m")),
+        ("unlink", lambda ledger: ledger.remove_pod("k")),
+        ("symlink", lambda ledger: ledger.point("m", "k")),
+        ("rmdir", lambda ledger: ledger.remove_pod("k")),
+    ],
+)
+@pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC, errno.EACCES, errno.EIO])
+def test_what_the_kernel_refuses_is_a_ledger_error(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, call: str, use: Any, number: int
+) -> None:
+    ledger.write_pod("k", {})
+    ledger.write_member("k", "m", {})
+
+    def refusing(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(module.posix, call, refusing)
+    with pytest.raises(LedgerError) as caught:
+        use(ledger)
+    assert caught.value.errno == number
+
+
+# Locks
+
+
+def test_a_lock_is_waited_for_and_given_up(ledger: Ledger) -> None:
+    with ledger.lock("k", 0):
+        with pytest.raises(LockTimeoutError, match=r"was held for 0\.02 s \(EAGAIN\)"):
+            ledger.lock("k", 0.02)
+        with ledger.lock_named("a-features-own", 0):
+            pass
+    with ledger.lock("k", 0):
+        pass
+
+
+def test_a_lock_comes_free(ledger: Ledger) -> None:
+    lock = ledger.lock("k", 0)
+    release = threading.Timer(0.05, lock.__exit__)
+    release.start()
+    with ledger.lock("k", 20):
+        release.join()
+
+
+def test_locks_are_a_fixed_set_of_files(ledger: Ledger) -> None:
+    for number in range(500):
+        with ledger.lock(f"key-{number}", 0):
+            pass
+    assert 16 < len(os.listdir(f"{ledger.folder}/locks")) <= 32
+
+
+def test_a_lock_ends_with_its_process(ledger: Ledger) -> None:
+    child = os.fork()
+    if not child:
+        ledger.lock("k", 0)
+        os._exit(0)
+    os.waitpid(child, 0)
+    with ledger.lock("k", 0):
+        assert time.monotonic() > 0

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import standard_streams
+from resctrl_hooks.node import log as module
+from resctrl_hooks.node.log import DEBUG, ERROR, INFO, NOTICE, WARNING, Log, silent, to_stderr
+
+
+class Daemon:
+    """A datagram socket as journald's or syslogd's."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(str(path))
+        self.socket.setblocking(False)
+
+    def lines(self) -> list[str]:
+        found = []
+        while True:
+            try:
+                found.append(self.socket.recv(1 << 20).decode())
+            except BlockingIOError:
+                return found
+
+
+@pytest.fixture
+def daemons(tmp_path: Path) -> Iterator[tuple[Daemon, Daemon]]:
+    journal, syslog = Daemon(tmp_path / "journal"), Daemon(tmp_path / "syslog")
+    yield journal, syslog
+    journal.socket.close()
+    syslog.socket.close()
+
+
+def made(tmp_path: Path, **section: Any) -> Log:
+    paths = {"journalSocket": str(tmp_path / "journal"), "syslogSocket": str(tmp_path / "syslog"), "file": str(tmp_path / "file")}
+    return Log(paths | section, stderr=False)
+
+
+def test_journald_gets_fields(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
+    made(tmp_path)(INFO, "done", key="k", duration_usec=7)
+    assert daemons[0].lines() == [
+        "MESSAGE=done\nPRIORITY=6\nSYSLOG_IDENTIFIER=resctrl-hook\nRESCTRL_KEY=k\nRESCTRL_DURATION_USEC=7\n"
+    ]
+    assert daemons[1].lines() == []
+    assert not (tmp_path / "file").exists()
+
+
+def test_auto_takes_the_first_that_there_is(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
+    log = made(tmp_path)
+    (tmp_path / "journal").unlink()
+    log(WARNING, "a", key="k")
+    assert daemons[1].lines() == [f"<28>resctrl-hook[{os.getpid()}]: a key=k"]
+    (tmp_path / "syslog").unlink()
+    log(WARNING, "b")
+    assert (tmp_path / "file").read_text() == f"<28>resctrl-hook[{os.getpid()}]: b\n"
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(("target", "where"), [("journal", 0), ("syslog", 1), ("file", 2), ("none", None), ("odd", None)])
+def test_a_target_of_its_own(tmp_path: Path, daemons: tuple[Daemon, Daemon], target: str, where: int | None) -> None:
+    made(tmp_path, target=target)(ERROR, "x")
+    got = [len(daemons[0].lines()), len(daemons[1].lines()), int((tmp_path / "file").exists())]
+    assert got == [int(place == where) for place in range(3)]
+
+
+def test_levels(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
+    for level, expected in (("error", 1), ("warning", 2), ("info", 4), ("debug", 5), ("odd", 4)):
+        log = made(tmp_path, level=level)
+        for priority in (ERROR, WARNING, NOTICE, INFO, DEBUG):
+            log(priority, "x")
+        assert len(daemons[0].lines()) == expected
+
+
+def test_a_daemon_that_does_not_keep_up_is_not_waited_for(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
+    log = made(tmp_path)
+    for _ in range(2000):
+        log(INFO, "x")
+    assert 0 < len(daemons[0].lines()) < 2000
+    assert daemons[1].lines() == []
+
+
+def test_no_log_at_all_is_no_reason_to_fail(tmp_path: Path) -> None:
+    made(tmp_path, file=str(tmp_path / "none" / "file"))(INFO, "x")
+    (tmp_path / "link").symlink_to("target")
+    made(tmp_path, file=str(tmp_path / "link"))(INFO, "x")
+    assert not (tmp_path / "target").exists()
+    os.mkfifo(tmp_path / "fifo")
+    made(tmp_path, file=str(tmp_path / "fifo"))(INFO, "x")
+
+
+def test_a_file_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with path.open("wb") as file:
+        file.truncate(module._LARGEST_FILE + 1)
+    made(tmp_path, target="file")(INFO, "x")
+    assert path.stat().st_size < 100
+
+
+@given(st.text(st.characters(codec=None), max_size=50), st.text(st.characters(codec=None), max_size=50))
+def test_nobody_forges_a_field_or_a_line(message: str, value: str) -> None:
+    native = module._native(INFO, message, {"key": value}).decode()
+    assert native.count("\n") == 4
+    assert [line.partition("=")[0] for line in native.splitlines()] == ["MESSAGE", "PRIORITY", "SYSLOG_IDENTIFIER", "RESCTRL_KEY"]
+    assert module._syslog(INFO, message, {"key": value}).decode().isprintable()
+
+
+def test_a_long_field_is_cut(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
+    made(tmp_path)(INFO, "\ud800" * 1_000_000)
+    (line,) = daemons[0].lines()
+    assert len(line) < 13_000
+
+
+def test_problems_go_to_stderr_in_one_line() -> None:
+    log = Log({"target": "none"})
+    with standard_streams(b"") as written:
+        log(WARNING, "a\nb\ud800", key="k")
+        log(INFO, "not this")
+    assert written() == "resctrl-hook: a\\nb\\ud800\n"
+
+
+def test_logs_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    silent(ERROR, "x", key="k")
+    to_stderr(NOTICE, "x", key="k")
+    to_stderr(INFO, "not this")
+    assert capsys.readouterr().err == "resctrl-hook: x key=k\n"
+
+
+@pytest.mark.parametrize("path", ["/a\0b", "/\ud800", "/" + "x" * 5000, ""])
+def test_paths_that_can_be_none(tmp_path: Path, path: str) -> None:
+    made(tmp_path, journalSocket=path, syslogSocket=path, file=path)(ERROR, "x")
+    assert os.listdir(tmp_path) == []
