@@ -1,0 +1,82 @@
+"""`resctrl-hook list`: which pods are monitored, which wait, and which groups others made."""
+
+import click
+from rich.markup import escape
+
+from resctrl_hooks.cli.opening import open_node, plain_errors
+from resctrl_hooks.cli.shown import STATE_STYLES, age, console, table
+from resctrl_hooks.inventory.gather import gather
+from resctrl_hooks.inventory.models import STATES, Inventory
+
+_ROOT = "/"
+_ID = 13
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--all", "every", is_flag=True, help="One line for each container too.")
+@click.pass_obj
+def command(config: str, *, as_json: bool, every: bool) -> None:
+    """List pods with their groups: class, tasks, age, state; then the groups that others made.
+
+    A state is one of assigned, partly, waiting, idle and foreign; `show` says more about one pod.
+    """
+    with plain_errors():
+        found = gather(open_node(config))
+    if as_json:
+        click.echo(found.model_dump_json(indent=2, exclude={"pods": {"__all__": {"containers": {"__all__": _LONG}}}}))
+        return
+    _print(found, every=every)
+
+
+_LONG = {"details", "outside_threads"}
+
+
+def _print(found: Inventory, *, every: bool) -> None:
+    out = console()
+    rows = table("POD", "KEY", "CONTAINERS", "CLASS", "TASKS", "OUTSIDE", "AGE", "STATE", right=_NUMBERS)
+    for pod in found.pods:
+        alive = [container for container in pod.containers if container.alive]
+        outside = sum(container.outside for container in alive)
+        rows.add_row(
+            escape(pod.name),
+            pod.key[:_ID],
+            f"{len(alive)}/{len(pod.containers)}",
+            escape(",".join(name or _ROOT for name in pod.classes)),
+            str(pod.tasks),
+            str(outside or "-"),
+            age(pod.since),
+            _styled(pod.state),
+        )
+        for container in pod.containers if every else ():
+            rows.add_row(
+                f"  {escape(container.name or container.id[:_ID])}",
+                container.id[:_ID],
+                "",
+                escape((container.rdt_class or _ROOT) if container.rdt_class is not None else "-"),
+                str(container.threads),
+                str(container.outside or "-"),
+                age(container.since),
+                "running" if container.alive else "ended",
+            )
+    for group in found.foreign:
+        cells = ("-", escape(group.rdt_class or _ROOT), str(group.tasks), "-", "-", _styled("foreign"))
+        rows.add_row(escape(group.name), "-", *cells)
+    if rows.row_count:
+        out.print(rows)
+    else:
+        out.print("No pod is monitored here.")
+    if found.rmids:
+        used, free, total = found.rmids.used, found.rmids.free, found.rmids.total
+        out.print(f"\n{used} of {total} RMIDs in use, {free} free, {len(found.waiting)} waiting for one.")
+    for state in sorted({pod.state for pod in found.pods} - {"assigned"}):
+        out.print(f"{_styled(state)}: {STATES[state]}")
+    if found.problem:
+        click.echo(f"resctrl-hook: {found.problem}", err=True)
+
+
+_NUMBERS = frozenset({"TASKS", "OUTSIDE", "AGE", "CONTAINERS"})
+
+
+def _styled(state: str) -> str:
+    return f"[{STATE_STYLES[state]}]{state}[/]"

@@ -1,0 +1,44 @@
+"""Which pod somebody means: by the start of a key or container id, by namespace/pod, or by the pod's name alone."""
+
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.steps import Node
+
+_MOST_SHOWN = 8
+
+
+class NoSuchPodError(HookError):
+    """Nothing that we know is called that, or several things are."""
+
+    reason = "not-found"
+    hint = "`resctrl-hook list` shows all"
+
+
+def find(node: Node, what: str) -> str:
+    """The key that ``what`` means.
+
+    Raises:
+        NoSuchPodError: none, or more than one.
+    """
+    keys = sorted({*node.ledger.keys(), *node.ledger.marked("waiting")})
+    if what in keys:
+        return what
+    found = {key for key in keys if key.startswith(what.lower())} if what else set()
+    found |= {node.ledger.key_of(id_) for id_ in node.ledger.containers() if what and id_.startswith(what)}
+    if not found:
+        found = {key for key in keys if what in _names(node, key)}
+    found.discard("")
+    if len(found) == 1:
+        return found.pop()
+    if not found:
+        raise NoSuchPodError(f"no pod or container here is called {what!r}")
+    shown = ", ".join(sorted(found)[:_MOST_SHOWN])
+    raise NoSuchPodError(f"{what!r} can mean {len(found)} pods: {shown}", hint="give more of it")
+
+
+def _names(node: Node, key: str) -> set[str]:
+    records = [node.ledger.read_pod(key), *(node.ledger.read_member(key, one) for one in node.ledger.members(key))]
+    names = set()
+    for record in records:
+        if record and record.get("pod"):
+            names |= {str(record["pod"]), f"{record.get('namespace', '')}/{record['pod']}"}
+    return names

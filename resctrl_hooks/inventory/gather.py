@@ -1,0 +1,155 @@
+"""Looks at resctrl, the ledger and the processes, and says what is there. Takes no lock and changes nothing."""
+
+import contextlib
+import os
+
+from resctrl_hooks.node.adoption import outside, threads_of_container
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.ledger import Record
+from resctrl_hooks.node.process import resctrl_groups_of
+from resctrl_hooks.node.steps import Node
+
+from .details import details_of
+from .models import Container, Group, Inventory, Outside, Pod, Rmids, State
+
+_MISSING = "missing"
+_FOREIGN = "foreign"
+
+
+def gather(node: Node) -> Inventory:
+    """Everything: pods, groups of others, who waits, RMIDs.
+
+    Raises:
+        HookError: the state directory can't be read.
+    """
+    resctrl = node.monitor.resctrl
+    found = Inventory(resctrl=resctrl.root, waiting=sorted(node.ledger.marked("waiting")))
+    keys = sorted(set(node.ledger.keys()) | set(found.waiting))
+    found.pods = [pod for pod in (pod_of(node, key) for key in keys) if pod is not None]
+    try:
+        classes = ["", *sorted(resctrl.classes())]
+    except HookError as error:
+        found.problem = str(error)
+        return found
+    ours = {group.path for pod in found.pods for group in pod.groups}
+    used = len(classes)
+    for rdt_class in classes:
+        for name in sorted(resctrl.groups(rdt_class)):
+            used += 1
+            path = resctrl.group_folder(rdt_class, name)
+            if path not in ours:
+                found.foreign.append(_group(node, rdt_class, name, _FOREIGN))
+    found.rmids = rmids_of(resctrl.root, used)
+    return found
+
+
+def rmids_of(root: str, used: int) -> Rmids | None:
+    """How many RMIDs there are: the smallest ``num_rmids`` of ``info/*_MON``, since a group needs one of each kind."""
+    totals = []
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"{root}/info"):
+            if name.endswith("_MON"):
+                with contextlib.suppress(OSError, ValueError), open(f"{root}/info/{name}/num_rmids") as file:
+                    totals.append(int(file.read()))
+    return Rmids(total=min(totals), used=used) if totals else None
+
+
+def pod_of(node: Node, key: str) -> Pod | None:
+    """What is known of one key; None if nothing is of this boot."""
+    record = node.ledger.read_pod(key)
+    waiting = key in node.ledger.marked("waiting")
+    if record is None or record.get("boot") != node.monitor.boot:
+        if not waiting:
+            return None
+        record = {}
+    name = node.monitor.group_prefix + key
+    hows: dict[str, str] = record.get("groups", {})
+    groups = [_group(node, rdt_class, name, how) for rdt_class, how in sorted(hows.items())]
+    pod = Pod(
+        key=key,
+        namespace=record.get("namespace", ""),
+        pod=record.get("pod", ""),
+        cgroup=record.get("cgroup", ""),
+        groups=groups,
+        state="assigned",
+    )
+    for id_ in sorted(node.ledger.members(key)):
+        member = node.ledger.read_member(key, id_)
+        if member is not None:
+            pod.containers.append(_container(node, pod, id_, member))
+            pod.namespace = pod.namespace or member.get("namespace", "")
+            pod.pod = pod.pod or member.get("pod", "")
+    pod.since = min((one.since for one in pod.containers if one.since), default=_made(node, key))
+    pod.state = state_of(pod, waiting=waiting)
+    return pod
+
+
+def state_of(pod: Pod, *, waiting: bool) -> State:
+    """The one word for a pod."""
+    alive = [container for container in pod.containers if container.alive]
+    missing = not pod.groups or any(group.how == _MISSING for group in pod.groups)
+    if waiting and missing:
+        return "waiting"
+    # A key without members is a program's own, which only that program can judge.
+    if pod.containers and not alive:
+        return "idle"
+    return "partly" if missing or waiting or any(container.outside for container in alive) else "assigned"
+
+
+def _group(node: Node, rdt_class: str, name: str, how: str) -> Group:
+    resctrl = node.monitor.resctrl
+    try:
+        there = resctrl.exists(rdt_class, name)
+        tasks = len(resctrl.tasks(rdt_class, name))
+    except HookError:
+        there, tasks = False, 0
+    path = resctrl.group_folder(rdt_class, name)
+    return Group(rdt_class=rdt_class, name=name, path=path, how=how if there else _MISSING, tasks=tasks)
+
+
+def _container(node: Node, pod: Pod, id_: str, record: Record) -> Container:
+    pid = int(record.get("pid", 0))
+    alive = not node.monitor.member_is_dead(pod.key, id_)
+    found = Container(
+        id=id_,
+        name=record.get("container", ""),
+        runtime=record.get("runtime", ""),
+        pid=pid,
+        alive=alive,
+        rdt_class=None,
+        since=record.get("time", 0),
+        cgroup=record.get("cgroup", ""),
+        details=details_of(record),
+    )
+    if not alive or not pid:
+        return found
+    name = node.monitor.group_prefix + pod.key
+    classes = {group.rdt_class for group in pod.groups if group.how != _MISSING}
+    try:
+        where = resctrl_groups_of(node.proc, pid)
+        found.rdt_class = where[0] if where is not None else _recorded_class(record)
+        found.threads = len(threads_of_container(node, found.cgroup, pid))
+        astray = outside(node, name, classes, found.cgroup, pid)
+    except ProcessLookupError:
+        found.alive = False
+        return found
+    except HookError as error:
+        pod.problems.append(f"container {id_[:12]}: {error}")
+        return found
+    found.outside = len(astray)
+    found.outside_threads = [Outside(thread=tid, rdt_class=rdt_class, group=group) for tid, rdt_class, group in astray]
+    return found
+
+
+def _recorded_class(record: Record) -> str | None:
+    for step in record.get("steps") or []:
+        if "class" in (step.get("needs") or {}) and step.get("feature") == "monitoring":
+            return str(step["needs"]["class"])
+    return None
+
+
+def _made(node: Node, key: str) -> int:
+    try:
+        return int(os.stat(f"{node.ledger.folder}/pods/{key}/pod").st_mtime)
+    except OSError:
+        return 0
