@@ -1,0 +1,81 @@
+"""`resctrl-hook explain`: what the hook would do for a state, and why; nothing is done."""
+
+import json
+import sys
+
+import click
+
+from resctrl_hooks.config import in_force
+from resctrl_hooks.explanation import Explanation, SaidStep, explain
+from resctrl_hooks.node.errors import InputError, SettingsError
+from resctrl_hooks.node.hook import CREATE_RUNTIME, POSTSTOP
+from resctrl_hooks.node.oci import STATE_LIMIT
+
+INVALID = 2
+_WORDS = {
+    "runtime": "runtime",
+    "key": "key",
+    "namespace": "namespace",
+    "pod": "pod",
+    "container": "container",
+    "cgroup": "cgroup",
+    "podCgroup": "pod's cgroup",
+    "bundle": "bundle",
+}
+
+
+@click.command()
+@click.option("--stage", type=click.Choice([CREATE_RUNTIME, POSTSTOP]), help="The stage, if not as the status says.")
+@click.option("--bundle", metavar="PATH", default="", help="A config.json to use in place of the bundle's own.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def command(config: str, stage: str | None, bundle: str, *, as_json: bool) -> None:
+    """Say what the hook would do for the OCI state on stdin, and why. Nothing is done.
+
+    Try: runc state ID | resctrl-hook explain
+    """
+    if sys.stdin.isatty():
+        raise click.UsageError("the container state comes on stdin: runc state ID | resctrl-hook explain")
+    try:
+        found = in_force(config)
+        said = explain(sys.stdin.buffer.read(STATE_LIMIT + 1), found, stage=stage or "", bundle=bundle)
+    except (InputError, SettingsError) as error:
+        click.echo(f"resctrl-hook: {error}", err=True)
+        sys.exit(INVALID)
+    if as_json:
+        click.echo(json.dumps(said.as_json(), indent=2))
+    else:
+        _print(said)
+
+
+def _print(said: Explanation) -> None:
+    process = {"lives": f"process {said.pid}", "gone": f"process {said.pid}, gone", "none": "no process"}[said.process]
+    click.echo(f"{said.stage} of container {said.container} (status {said.status}, {process})")
+    click.echo(f"settings: {said.settings}")
+    for name, word in _WORDS.items():
+        value = said.workload.get(name)
+        if value:
+            of = f" (the {said.workload['keyOf']}'s)" if name == "key" and "keyOf" in said.workload else ""
+            click.echo(f"  {word}: {_plain(value)}{of}")
+    click.echo("steps:" if said.steps else "steps: none")
+    for step in said.steps:
+        _print_step(step)
+    for note in said.notes:
+        click.echo(f"note: {_plain(note)}")
+    click.echo(f"outcome: {_plain(said.outcome)}")
+
+
+def _print_step(step: SaidStep) -> None:
+    if step.skipped:
+        click.echo(f"  - {step.feature}: skipped, because {_plain(step.why)}")
+        return
+    click.echo(f"  - {step.feature}: {step.action} ({_plain(step.why)})")
+    if step.where:
+        click.echo(f"      where: {_plain(step.where)}; {_plain(step.finds)}")
+    elif step.needs:
+        click.echo(f"      with: {json.dumps(step.needs)}")
+
+
+def _plain(text: str) -> str:
+    """Text from a pod's author as a terminal may have it: without control characters."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,157 @@
+"""What `explain` says is what the hook then does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from conftest import ID, POD_CGROUP, UID, Host, fixture, state
+from test_captured import CASES, captured
+
+from resctrl_hooks.cli import main
+
+
+def explained(host: Host, told: Any, *options: str) -> Result:
+    data = told if isinstance(told, (str, bytes)) else json.dumps(told)
+    return CliRunner().invoke(main, ["--config", str(host.config), "explain", *options], input=data)
+
+
+def as_json(host: Host, told: Any, *options: str) -> Any:
+    result = explained(host, told, "--json", *options)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def recorded_steps(host: Host, container: str) -> Any:
+    """What the ledger says that the hook did for a container."""
+    files = list(host.state.glob(f"pods/*/c-{container}"))
+    return json.loads(files[0].read_text())["steps"] if files else []
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_steps_are_those_that_the_hook_then_does(host: Host, name: str) -> None:
+    key, rdt_class = CASES[name]
+    for known in ("gold", "silver"):
+        host.add_class(known)
+    create, stop, _ = captured(name, host)
+
+    said = as_json(host, create)
+
+    assert host.groups() == []
+    assert host.records() == []
+    assert (said["stage"], said["exitCode"], said["process"], said["notes"]) == ("createRuntime", 0, "lives", [])
+    assert said["workload"]["key"] == key
+    outcome = host.call(create)
+    assert outcome.code == said["exitCode"]
+    names = ("feature", "action", "needs")
+    assert [{each: step[each] for each in names} for step in said["steps"]] == recorded_steps(host, create["id"])
+    (step,) = said["steps"]
+    assert step["why"] in outcome.log
+    assert host.groups() == [str(step["where"]).removeprefix(f"{host.resctrl}/")]
+    assert step["needs"] == {"class": rdt_class}
+    assert step["finds"] == "it would be made, which takes an RMID"
+
+    host.end_process(create["pid"])
+    before = host.records()
+    said = as_json(host, stop)
+    assert host.records() == before
+    assert (said["stage"], said["workload"]["key"]) == ("poststop", key)
+    assert [step["action"] for step in said["steps"]] == ["undo join"]
+    host.call(stop)
+    assert ("is removed" in said["outcome"]) == (host.groups() == [])
+    assert ("stays until the pod ends" in said["outcome"]) == (host.groups() != [])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_captured_state_whose_process_has_gone(host: Host, name: str) -> None:
+    create, _, _ = captured(name, host)
+    host.end_process(create["pid"])
+    said = as_json(host, create)
+    assert said["process"] == "gone"
+    assert "not there any more" in said["notes"][0]
+    if name.startswith("crio"):  # CRI-O's state alone names the pod; Podman's cgroup has gone with the process
+        assert said["workload"]["key"] == CASES[name][0]
+    assert said["steps"][0]["needs"] == {"class": CASES[name][1]}
+
+
+def test_a_bundle_that_has_gone_and_another_in_its_place(host: Host) -> None:
+    create = fixture("crio-rdt-runc-c1-createRuntime-state.json") | {"bundle": "/nonexistent"}
+    said = as_json(host, create)
+    assert "/nonexistent/config.json can't be read" in said["notes"][0]
+    assert said["steps"][0]["needs"] == {"class": ""}
+    bundle = host.bundle(fixture("crio-rdt-runc-c1-config.json"))
+    for path in (bundle, f"{bundle}/config.json"):
+        assert as_json(host, create, "--bundle", path)["steps"][0]["needs"] == {"class": "silver"}
+    assert explained(host, create, "--bundle", "/nonexistent").exit_code == 2
+
+
+def test_skipped_with_its_reason(host: Host, pod: dict[str, Any]) -> None:
+    host.configure(namespaces=["other"])
+    result = explained(host, pod)
+    assert "monitoring: skipped, because namespace shop is not among the configured namespaces" in result.output
+    assert "nothing to do" in result.output
+    assert "namespace shop is not among" in host.call(pod).log
+
+
+@pytest.mark.parametrize("policy", ["ignore", "fail"])
+@pytest.mark.parametrize("broken", ["no class", "no resctrl", "bad key"])
+def test_an_outcome_that_fails_is_the_hooks(host: Host, pod: dict[str, Any], policy: str, broken: str) -> None:
+    host.configure(failurePolicy=policy)
+    if broken == "no class":
+        pod["bundle"] = host.bundle({"linux": {"intelRdt": {"closID": "gold"}}})
+    elif broken == "no resctrl":
+        host.configure(failurePolicy=policy, resctrlPath="/nonexistent")
+    else:
+        pod["annotations"]["io.kubernetes.pod.uid"] = "../../etc"
+    said = as_json(host, pod)
+    assert said["exitCode"] == (79 if policy == "fail" else 0)
+    assert host.call(pod).code == said["exitCode"]
+
+
+def test_what_was_recorded_before(host: Host, pod: dict[str, Any]) -> None:
+    assert host.call(pod).code == 0
+    said = as_json(host, pod)
+    assert said["steps"][0]["finds"] == "it is there"
+    assert "recorded already" in said["notes"][0]
+    other = str(UID).replace("3", "4")
+    pod["annotations"]["io.kubernetes.pod.uid"] = other
+    host.process(100, f"/kubepods/burstable/pod{other}/crio-{ID}")
+    assert f"recorded under {UID}" in as_json(host, pod)["notes"][0]
+
+
+def test_poststop_while_others_live_and_while_it_lives(host: Host, pod: dict[str, Any]) -> None:
+    other = pod | {"id": "d" * 64, "pid": 200}
+    host.process(200, f"{POD_CGROUP}/crio-{'d' * 64}")
+    for told in (pod, other):
+        assert host.call(told).code == 0
+    stop = pod | {"status": "stopped", "pid": 0}
+    assert "its process lives" in as_json(host, stop)["outcome"]
+    host.end_process(100)
+    assert "1 other containers of the key live" in as_json(host, stop)["outcome"]
+    assert as_json(host, stop | {"id": "f" * 64})["outcome"].startswith("nothing is recorded")
+    host.configure(monitoring={"release": "last-container"})
+    host.end_process(200)
+    assert "is removed" in as_json(host, stop)["outcome"]
+    assert "createRuntime" in explained(host, stop, "--stage", "createRuntime").output
+
+
+def test_a_pid_that_belongs_to_somebody_else(host: Host, pod: dict[str, Any]) -> None:
+    host.process(100, "/system.slice/sshd.service")
+    assert "is process 100 the container's?" in as_json(host, pod)["notes"][0]
+
+
+def test_text_of_a_pod_author_does_not_reach_the_terminal_raw(host: Host, pod: dict[str, Any]) -> None:
+    pod["annotations"]["io.kubernetes.pod.name"] = "\x1b[2Jgotcha"
+    output = explained(host, pod).output
+    assert "\x1b" not in output
+    assert "\\x1b[2Jgotcha" in output
+
+
+@pytest.mark.parametrize("told", ["", "{}", "nonsense", json.dumps(state(id="../x"))])
+def test_no_state_is_wrong_use(host: Host, told: str) -> None:
+    result = explained(host, told)
+    assert result.exit_code == 2
+    assert result.output.startswith("resctrl-hook: the container state")
+    assert len(result.output.splitlines()) == 1
