@@ -218,4 +218,7 @@ def record_is_dead(record: "Record | None", boot: str, proc: str) -> bool:
     if record is None or record.get("boot") != boot:
         return True
     pid = record.get("pid", 0)
-    return bool(pid) and start_time(proc, pid) != record.get("start")
+    if not pid:
+        return False
+    started = start_time(proc, pid)
+    return not started or started != record.get("start")  # one that was gone when it was recorded has a start of 0

@@ -1,0 +1,118 @@
+"""Who is dead, and what ends with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conftest import POD_CGROUP, Host
+from resctrl_hooks.node import steps
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.lifetimes import bury, looks_dead, reap, settle
+
+
+def settled(host: Host, key: str = "k") -> bool:
+    node = host.node()
+    with node.monitor.hold(key) as held:
+        return settle(held, node)
+
+
+def tracked(host: Host, *, cgroup: str = "", pid: int = 0, key: str = "k") -> None:
+    """A key with a group, in a pod's cgroup or none, with one member whose process lives or none."""
+    with host.node().monitor.hold(key) as held:
+        held.record["cgroup"] = f"{host.cgroup}{cgroup}" if cgroup else ""
+        held.ensure_group()
+        if pid:
+            held.add_member("m", pid=host.process(pid, cgroup or "/"))
+
+
+# A pod's cgroup: none, there, or gone; a living member; release: last-container. What becomes of the key: it ends,
+# becomes idle, or lives.
+@pytest.mark.parametrize(
+    ("cgroup", "lives", "last", "becomes"),
+    [
+        ("none", True, False, "lives"),
+        ("none", False, False, "ends"),
+        ("there", True, False, "lives"),
+        ("there", False, False, "idle"),
+        ("there", False, True, "ends"),
+        ("there", True, True, "lives"),
+        ("gone", True, False, "ends"),
+        ("gone", False, False, "ends"),
+    ],
+)
+def test_the_end_of_a_key(host: Host, cgroup: str, lives: bool, last: bool, becomes: str) -> None:
+    if last:
+        host.configure(monitoring={"release": "last-container"})
+    tracked(host, cgroup="" if cgroup == "none" else POD_CGROUP, pid=7)
+    if not lives:
+        host.end_process(7)
+    if cgroup == "gone":
+        host.end_cgroup(POD_CGROUP)
+    assert settled(host) is (becomes == "ends")
+    assert host.groups() == ([] if becomes == "ends" else ["mon_groups/k"])
+    assert ("idle/k" in host.records()) is (becomes == "idle")
+    if becomes == "ends":
+        assert host.records() == []
+
+
+def test_reaping_ends_the_dead_only(host: Host) -> None:
+    tracked(host, cgroup="/a", key="there")
+    tracked(host, cgroup="/b", key="gone")
+    tracked(host, key="alive", pid=7)
+    tracked(host, key="mine")
+    (host.cgroup / "a").mkdir()
+    node = host.node()
+    assert reap(node, node.ledger.keys(), but="mine") == 1
+    assert host.groups() == ["mon_groups/alive", "mon_groups/mine", "mon_groups/there"]
+    assert node.monitor.patience > 0
+
+
+def test_reaping_waits_for_nobody(host: Host) -> None:
+    tracked(host)
+    node = host.node()
+    with host.node().monitor.hold("k"):
+        assert reap(node, ["k"]) == 0
+    assert reap(node, ["k"]) == 1
+
+
+def test_reaping_goes_on_after_a_problem(host: Host) -> None:
+    tracked(host, key="a")
+    tracked(host, key="b")
+    (host.resctrl / "mon_groups/a/foreign").touch()
+    node = host.node()
+    assert reap(node, ["a", "b"]) == 1
+    assert "a can't be released" in host.log.read_text()
+    assert host.groups() == ["mon_groups/a"]
+
+
+def test_a_mark_without_a_record_goes(host: Host) -> None:
+    node = host.node()
+    node.ledger.prepare()
+    node.ledger.mark("idle", "k")
+    assert looks_dead(node, "k")
+    assert reap(node, ["k"]) == 1
+    assert host.records() == []
+
+
+def test_burying_takes_steps_back_the_last_first(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    undone: list[str] = []
+
+    class Feature:
+        @staticmethod
+        def undo(step: steps.Step, *_: Any) -> None:
+            undone.append(step.action)
+            if step.action == "two":
+                raise HookError("it can't be undone")
+
+    monkeypatch.setattr(steps, "FEATURES", (("x", lambda settings: True, lambda: Feature),))
+    node = host.node()
+    with node.monitor.hold("k") as held:
+        kept = [{"feature": feature, "action": action, "needs": {}} for feature, action in (("x", "one"), ("later", "?"), ("x", "two"))]
+        held.add_member("m", {"steps": kept})
+        bury(held, "m", node)
+        bury(held, "m", node)
+        assert held.members() == []
+    assert undone == ["two", "one"]
+    assert "it can't be undone" in host.log.read_text()

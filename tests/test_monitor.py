@@ -1,0 +1,179 @@
+"""The library: one group per key and class, whoever asks, from several threads and processes at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from conftest import Host
+from resctrl_hooks import (
+    BadClassError,
+    BadKeyError,
+    LockTimeoutError,
+    Monitor,
+    NotTrackedError,
+    canonical_pod_uid,
+    pod_uid_validator,
+)
+
+UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+
+
+def monitor(host: Host, **options: object) -> Monitor:
+    return Monitor(str(host.resctrl), **({"state_dir": str(host.state), "proc": str(host.proc)} | options))  # type: ignore[arg-type]
+
+
+def test_a_workloads_life(host: Host) -> None:
+    host.process(7, threads=(8,))
+    on = monitor(host)
+    group = on.ensure_group("k")
+    assert (group.key, group.rdt_class, group.path) == ("k", "", f"{host.resctrl}/mon_groups/k")
+    assert on.assign_pid("k", 7) == 2
+    on.add_member("k", "a", pid=7)
+    on.add_member("k", "b")
+    assert on.member_count("k") == 2
+    assert on.list() == [group]
+    assert on.remove_member("k", "a") == 1
+    assert on.remove_member("k", "../x") == 1
+    assert on.remove("k") == [group]
+    assert (on.list(), on.member_count("k"), host.groups(), host.records()) == ([], 0, [], [])
+
+
+def test_what_is_not_tracked(host: Host) -> None:
+    on = monitor(host)
+    host.process(7)
+    for use in (lambda: on.remove("k"), lambda: on.assign_pid("k", 7), lambda: on.add_member("k", "m")):
+        with pytest.raises(NotTrackedError, match="no group is tracked for k"):
+            use()
+    assert on.remove_member("k", "m") == 0
+    assert host.records() == []
+
+
+@pytest.mark.parametrize("key", ["", "..", "a/b", "a\0", "\ud800", "x" * 201])
+def test_bad_keys(host: Host, key: str) -> None:
+    on = monitor(host)
+    for use in (on.ensure_group, on.remove, on.member_count, lambda key: on.assign_pid(key, 1), lambda key: on.add_member(key, "m")):
+        with pytest.raises(BadKeyError, match="can't be a group's key"):
+            use(key)
+    on.ensure_group("k")
+    with pytest.raises(BadKeyError, match="can't be a member's name"):
+        on.add_member("k", key)
+
+
+def test_validators_and_canonicalizers(host: Host) -> None:
+    on = monitor(host, key_validator=pod_uid_validator, key_canonicalizer=canonical_pod_uid, group_prefix="rh.")
+    for spelling in (UID, UID.upper(), UID.replace("-", "")):
+        assert on.ensure_group(spelling).key == UID
+    assert host.groups() == [f"mon_groups/rh.{UID}"]
+    with pytest.raises(BadKeyError):
+        on.ensure_group("k")
+    careless = monitor(host, key_validator=lambda key: True, key_canonicalizer=lambda key: f"../{key}")
+    with pytest.raises(BadKeyError):
+        careless.ensure_group("k")
+    with pytest.raises(BadKeyError, match="no group's name can begin with"):
+        monitor(host, group_prefix="../")
+
+
+def test_classes(host: Host) -> None:
+    host.add_class("gold")
+    on = monitor(host)
+    on.ensure_group("k", "gold")
+    on.ensure_group("k")
+    assert [group.rdt_class for group in on.list()] == ["", "gold"]
+    for name in ("silver", "../gold", "mon_groups"):
+        with pytest.raises(BadClassError):
+            on.ensure_group("k", name)
+    assert [group.rdt_class for group in on.remove("k")] == ["", "gold"]
+
+
+def test_reconcile_keeps_what_lives(host: Host) -> None:
+    on = monitor(host)
+    for key in ("a", "b", "c"):
+        on.ensure_group(key)
+    (host.resctrl / "mon_groups/foreign").mkdir()
+    assert sorted(on.reconcile(["a", "../b", "unknown"])) == ["b", "c"]
+    assert host.groups() == ["mon_groups/a", "mon_groups/foreign"]
+
+
+def test_another_boots_groups_are_not_listed(host: Host) -> None:
+    monitor(host).ensure_group("k")
+    (host.proc / "sys/kernel/random/boot_id").write_text("another\n")
+    assert monitor(host).list() == []
+
+
+def test_a_lock_that_is_held(host: Host) -> None:
+    with monitor(host).hold("k"), pytest.raises(LockTimeoutError):
+        monitor(host, patience=0.01).ensure_group("k")
+
+
+def test_the_log_hears_of_it(host: Host) -> None:
+    heard: list[str] = []
+    on = monitor(host, log=lambda priority, message, **fields: heard.append(f"{priority} {message} {fields}"))
+    on.ensure_group("k")
+    on.remove("k")
+    assert ["is created" in heard[0], "is removed" in heard[1], len(heard)] == [True, True, 2]
+
+
+def test_paths_may_be_path_objects(host: Host) -> None:
+    on = Monitor(host.resctrl, state_dir=Path(host.state))  # type: ignore[arg-type]
+    assert on.ensure_group("k").path == f"{host.resctrl}/mon_groups/k"
+
+
+def test_many_threads(host: Host) -> None:
+    on = monitor(host)
+    problems: list[BaseException] = []
+    started = threading.Barrier(8)
+
+    def work(number: int) -> None:
+        try:
+            started.wait()
+            for turn in range(20):
+                key = f"k{turn % 4}"
+                on.ensure_group(key)
+                on.add_member(key, f"m{number}-{turn}")
+        except BaseException as error:  # noqa: BLE001  # the main thread fails for it
+            problems.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert [on.member_count(f"k{number}") for number in range(4)] == [40] * 4
+    assert {group.how for group in on.list()} == {"created"}
+
+
+PROGRAM = """
+import sys
+from resctrl_hooks import Monitor, NotTrackedError
+resctrl, state, name = sys.argv[1:]
+monitor = Monitor(resctrl, state_dir=state, patience=30)
+for turn in range(15):
+    key = f"k{turn % 3}"
+    while True:
+        monitor.ensure_group(key)
+        try:
+            monitor.add_member(key, name)
+            break
+        except NotTrackedError:  # another process removed it in between, as it may
+            continue
+    with monitor.hold(key) as held:
+        if held.remove_member(name) == 0:
+            held.release()
+"""
+
+
+def test_many_processes(host: Host) -> None:
+    command = [sys.executable, "-c", PROGRAM, str(host.resctrl), str(host.state)]
+    running = [subprocess.Popen([*command, f"p{number}"], stderr=subprocess.PIPE) for number in range(6)]
+    for process in running:
+        _, problems = process.communicate()
+        assert (process.returncode, problems) == (0, b"")
+    assert (host.groups(), host.records()) == ([], [])
+    assert len(os.listdir(host.state / "locks")) <= 32

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from conftest import Host
+from resctrl_hooks.node import monitoring
+from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.node.steps import FEATURES, Step, feature_named, features_in_use
+
+
+def test_a_step_comes_back_from_its_record() -> None:
+    step = Step("monitoring", "join", {"class": "gold"}, "because")
+    again = Step.of_record(step.as_record())
+    assert (again.feature, again.action, again.needs, again.why) == ("monitoring", "join", {"class": "gold"}, "")
+
+
+def test_features_are_found_by_name() -> None:
+    assert feature_named("monitoring") is monitoring
+    assert feature_named("of-a-later-version") is None
+    for name, _, load in FEATURES:
+        feature = load()
+        assert feature_named(name) is feature
+        for function in ("plan", "do", "undo", "failure_policy"):
+            assert callable(getattr(feature, function)), f"{name} has no {function}"
+
+
+def test_features_are_used_as_the_settings_say() -> None:
+    assert [name for name, _ in features_in_use(Settings())] == ["monitoring"]
+    assert features_in_use(Settings({"monitoring": {"enabled": False}})) == []
+
+
+def test_every_feature_has_a_policy() -> None:
+    for name, _, load in FEATURES:
+        assert load().failure_policy(Settings()) in ("ignore", "fail"), name
+        assert load().failure_policy(Settings({"failurePolicy": "fail"})) == "fail", name
+
+
+def test_a_node_is_what_the_settings_say(host: Host) -> None:
+    node = host.node()
+    assert node.monitor.resctrl.root == str(host.resctrl)
+    assert node.ledger.folder == str(host.state)
+    assert node.proc == str(host.proc)
