@@ -19,6 +19,8 @@ from resctrl_hooks.node import hook, main
 from resctrl_hooks.node.settings import load
 from resctrl_hooks.node.steps import Node
 
+pytest_plugins = ["requirements"]  # what the marks `runtime` and `fuse` mean on this machine
+
 FIXTURES = Path(__file__).parent / "fixtures"
 LAUNCH = Path(hook.__file__).parent / "launch.py"
 PYTHON = ("/usr/bin/python3", "-I", "-S")

@@ -162,6 +162,13 @@ def test_hosts_with_both_cgroup_versions() -> None:
     assert found.cgroup == f"/cg/memory/kubepods/pod{UID}/crio-{ID}"
 
 
+def test_beside_version_1_a_controllers_cgroup_says_when_the_pod_ends() -> None:
+    path = f"/kubepods/pod{UID}/crio-{ID}"
+    cgroups = [Cgroup(name, path) for name in ("unified", "systemd", "memory", "cpu")]
+    found = derive(State(ID, "created", 1, "/b", crio_annotations()), Bundle({}), cgroups, "/cg")
+    assert found.pod_cgroup == f"/cg/memory/kubepods/pod{UID}"
+
+
 @pytest.mark.parametrize(
     ("annotations", "name"),
     [

@@ -163,7 +163,8 @@ def derive(state: "State", bundle: "Bundle", cgroups: "list[Cgroup]", cgroup_roo
             workload.pod_cgroup = cgroup.folder(cgroup_root, path)
         if _is_own(cgroup.path, state.id, bundle.cgroups_path):
             workload.cgroup = workload.cgroup or cgroup.folder(cgroup_root)
-        if found:
+        # Beside version 1, runtimes leave a pod's empty cgroups of these two behind: a controller's says when it ends.
+        if found and cgroup.hierarchy not in ("unified", "systemd"):
             break
     return workload
 

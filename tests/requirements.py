@@ -1,0 +1,56 @@
+"""Tests that need something of the machine: left out where it is not there, loudly; never where it is expected.
+
+A test marked `runtime` or `fuse` is deselected on a machine that lacks what the mark needs, and pytest's summary says
+so. With RESCTRL_HOOKS_TESTS=all in the environment, as in continuous integration, nothing is left out: what is
+missing makes tests fail.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+EXPECTED = os.environ.get("RESCTRL_HOOKS_TESTS") == "all"
+
+
+def missing_for_runtimes() -> str:
+    """What the tests with real runtimes lack here."""
+    if os.geteuid():
+        return "root is needed to run containers and mount a simulation"
+    programs = [name for name in ("runc", "podman", "conmon") if shutil.which(name) is None]
+    return f"not installed: {', '.join(programs)}" if programs else missing_for_fuse()
+
+
+def missing_for_fuse() -> str:
+    """What the tests on a mounted simulation lack here."""
+    if not os.path.exists("/dev/fuse"):
+        return "there is no /dev/fuse"
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        return f"/dev/fuse can't be opened: {error.strerror}"
+    return ""
+
+
+MISSING: dict[str, Callable[[], str]] = {"runtime": missing_for_runtimes, "fuse": missing_for_fuse}
+_LEFT_OUT = pytest.StashKey[list[str]]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what can't run here. Last of all, when other plug-ins have set their marks."""
+    config.stash[_LEFT_OUT] = []
+    for mark, missing in MISSING.items():
+        marked = [item for item in items if item.get_closest_marker(mark)]
+        reason = missing() if marked and not EXPECTED else ""
+        if reason:
+            config.hook.pytest_deselected(items=marked)
+            items[:] = [item for item in items if item not in marked]
+            config.stash[_LEFT_OUT].append(f"{len(marked)} tests marked `{mark}`: {reason}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what was left out and why."""
+    for line in config.stash.get(_LEFT_OUT, []):
+        terminalreporter.write_line(f"NOT RUN HERE: {line}", yellow=True, bold=True)

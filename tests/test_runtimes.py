@@ -1,0 +1,241 @@
+"""Real runc and real Podman call the hook, on a simulated resctrl: what lands where, and what is left afterwards."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resctrl_hooks.demo.bundle import Bundle
+from resctrl_hooks.demo.podman import Podman, remove_empty_cgroups
+from resctrl_hooks.demo.stage import Stage, staged
+from resctrl_hooks.demo.subject import COMMAND, CRIO_ANNOTATIONS, NAME, POD_UID, RuntimeFailedError
+
+pytestmark = pytest.mark.runtime
+
+NOWHERE = "/nonexistent/resctrl"
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with staged() as stage:
+        assert not stage.why_plain, stage.why_plain
+        yield stage
+
+
+@pytest.fixture
+def runc(stage: Stage) -> Iterator[Callable[..., Bundle]]:
+    """Makes containers of runc's, which are deleted after the test."""
+    made: list[Bundle] = []
+
+    def make(id_: str = NAME, **options: Any) -> Bundle:
+        made.append(Bundle(stage, "runc", id_, **options))
+        return made[-1]
+
+    yield make
+    for bundle in made:
+        bundle.call("delete", "--force", bundle.id)
+
+
+@pytest.fixture
+def podman(stage: Stage) -> Iterator[Podman]:
+    podman = Podman(stage)
+    yield podman
+    podman.call("pod", "rm", "--all", "--force", "-t", "0")
+    podman.call("rm", "--all", "--force", "-t", "0")
+    remove_empty_cgroups("libpod_parent/conmon", "libpod_parent")
+
+
+def init_of(bundle: Bundle) -> int:
+    return int(json.loads(bundle.call("state", bundle.id))["pid"])
+
+
+def threads_of(pid: int) -> set[int]:
+    return {int(name) for name in os.listdir(f"/proc/{pid}/task")}
+
+
+def until(truth: Callable[[], object]) -> None:
+    """Waits for what a runtime does in the background; the test's own time limit ends it."""
+    while not truth():
+        time.sleep(0.02)
+
+
+def podman_pid(podman: Podman, name: str = NAME) -> int:
+    return int(podman.call("inspect", "--format", "{{.State.Pid}}", name))
+
+
+def reconcile(stage: Stage) -> str:
+    command = [*stage.hook[:-1], "reconcile"]
+    return subprocess.run(command, check=True, capture_output=True, text=True, env={}, cwd="/").stdout
+
+
+def nothing_is_left(stage: Stage) -> bool:
+    return not stage.groups() and not stage.records() and not os.listdir(f"{stage.state_dir}/containers")
+
+
+def test_runc_init_waits_in_its_pods_group_with_all_threads(stage: Stage, runc: Callable[..., Bundle]) -> None:
+    bundle = runc()
+    bundle.create()
+    pid = init_of(bundle)
+    assert stage.groups() == [POD_UID]
+    assert threads_of(pid) <= set(stage.tasks(POD_UID))
+    assert len(threads_of(pid)) > 1
+
+
+def test_runc_children_are_in_the_group_and_deletion_removes_it(stage: Stage, runc: Callable[..., Bundle]) -> None:
+    bundle = runc()
+    bundle.create()
+    bundle.start()
+    until(lambda: set(stage.tasks(POD_UID).values()) == {"sh", "sleep"})
+    bundle.remove()
+    assert nothing_is_left(stage)
+
+
+def test_two_containers_of_a_pod_share_a_group_until_the_second_ends(stage: Stage, runc: Callable[..., Bundle]) -> None:
+    one, two = runc("one"), runc("two")
+    one.create()
+    two.create()
+    assert stage.groups() == [POD_UID]
+    assert {init_of(one), init_of(two)} <= set(stage.tasks(POD_UID))
+    inode = os.stat(f"{stage.resctrl}/mon_groups/{POD_UID}").st_ino
+    one.remove()
+    assert stage.groups() == [POD_UID]
+    assert os.stat(f"{stage.resctrl}/mon_groups/{POD_UID}").st_ino == inode
+    two.remove()
+    assert nothing_is_left(stage)
+
+
+def test_a_container_without_a_pod_has_a_group_of_its_own_id(stage: Stage, runc: Callable[..., Bundle]) -> None:
+    runc("alone", annotations={}).create()
+    assert stage.groups() == ["alone"]
+
+
+def test_fail_refuses_the_container_with_79_and_leaves_nothing(stage: Stage, runc: Callable[..., Bundle]) -> None:
+    stage.configure(resctrlPath=NOWHERE, failurePolicy="fail")
+    with pytest.raises(RuntimeFailedError, match="exit status 79") as refused:
+        runc().create()
+    assert f"there is no resctrl at {NOWHERE}" in str(refused.value)
+    assert json.loads(runc("other").call("list", "--format", "json") or "null") is None
+    assert stage.records() == []
+
+
+def test_ignore_starts_the_container_although_the_hook_complains(stage: Stage, runc: Callable[..., Bundle]) -> None:
+    stage.configure(resctrlPath=NOWHERE)
+    bundle = runc()
+    bundle.create()
+    bundle.start()
+    assert json.loads(bundle.call("state", bundle.id))["status"] == "running"
+    assert any(NOWHERE in line for line in stage.new_log())
+    bundle.remove()
+    assert stage.records() == []
+
+
+@pytest.mark.parametrize("settings", ["{", '{"format": 1, "failurePolicy": 7}'])
+def test_damaged_settings_start_the_container(stage: Stage, runc: Callable[..., Bundle], settings: str) -> None:
+    Path(stage.config).write_text(settings)
+    bundle = runc()
+    bundle.create()
+    bundle.start()
+    assert json.loads(bundle.call("state", bundle.id))["status"] == "running"
+    assert stage.groups() == []
+
+
+def test_a_hooks_words_on_stderr_do_not_stall_runc(stage: Stage, runc: Callable[..., Bundle]) -> None:
+    """Runc reads the hook's stderr until it is closed; the hook's is closed when the hook ends, whatever it says."""
+    Path(stage.config).unlink()
+    bundle = runc()
+    hook = subprocess.run(stage.hook, input=b"{}", capture_output=True, check=False, env={}, cwd="/", timeout=60)
+    assert hook.stderr.startswith(b"resctrl-hook: ")
+    bundle.create()
+    bundle.start()
+    assert json.loads(bundle.call("state", bundle.id))["status"] == "running"
+
+
+def test_a_read_only_state_directory_starts_the_container(stage: Stage, runc: Callable[..., Bundle]) -> None:
+    stage.configure(stateDir="/proc/self/state")  # procfs takes no folders, not even root's
+    bundle = runc()
+    bundle.create()
+    bundle.start()
+    assert json.loads(bundle.call("state", bundle.id))["status"] == "running"
+    assert stage.groups() == []
+
+
+def test_podmans_init_waits_in_its_group_until_it_is_started(stage: Stage, podman: Podman) -> None:
+    podman.create()
+    assert stage.groups() == [podman.key]
+    assert threads_of(podman_pid(podman)) <= set(stage.tasks(podman.key))
+    podman.start()
+    until(lambda: set(stage.tasks(podman.key).values()) == {"sh", "sleep"})
+    podman.remove()
+    assert nothing_is_left(stage)
+
+
+def test_a_container_that_ends_by_itself_releases_its_group(stage: Stage, podman: Podman) -> None:
+    podman.call("run", "--name", "short", "--network", "none", *podman.rootfs("short"), "sh", "-c", ":")
+    until(lambda: nothing_is_left(stage))
+
+
+def test_a_restarted_container_is_in_a_group_again(stage: Stage, podman: Podman) -> None:
+    podman.create()
+    podman.start()
+    first = podman_pid(podman)
+    podman.call("restart", "-t", "0", NAME)
+    second = podman_pid(podman)
+    assert second != first
+    assert stage.groups() == stage.records() == [podman.key]
+    assert second in stage.tasks(podman.key)
+
+
+def test_a_podman_pods_infra_and_members_share_a_group_named_by_the_pod(stage: Stage, podman: Podman) -> None:
+    # Podman would build its infra image; a rootfs of our own does without.
+    image = podman.call("import", str(make_image(Path(stage.folder))), "localhost/pause:demo").strip()
+    infra = ["--infra-image", image, "--infra-command", "/pause"]
+    pod = podman.call("pod", "create", "--name", "shop", "--network", "none", *infra).strip()
+    podman.call("create", "--pod", "shop", "--name", "member", *podman.rootfs("m"), *COMMAND)
+    podman.call("pod", "start", "shop")
+    names = podman.call("ps", "--filter", "pod=shop", "--format", "{{.Names}}").split()
+    assert len(names) == 2
+    assert stage.groups() == [pod]
+    assert {podman_pid(podman, name) for name in names} <= set(stage.tasks(pod))
+    podman.call("pod", "rm", "--force", "-t", "0", "shop")
+    reconcile(stage)  # no hook is told that a pod has ended
+    assert nothing_is_left(stage)
+    remove_empty_cgroups(f"libpod_parent/{pod}")  # beside version 1, Podman leaves two behind
+
+
+def test_podman_refuses_under_fail(stage: Stage, podman: Podman) -> None:
+    stage.configure(resctrlPath=NOWHERE, failurePolicy="fail")
+    with pytest.raises(RuntimeFailedError, match="79"):
+        podman.create()
+    assert stage.records() == []
+
+
+def test_podman_starts_under_ignore(stage: Stage, podman: Podman) -> None:
+    stage.configure(resctrlPath=NOWHERE)
+    podman.create()
+    podman.start()
+    assert podman.call("inspect", "--format", "{{.State.Status}}", NAME).strip() == "running"
+
+
+def make_image(folder: Path) -> Path:
+    """A tar file with a program that waits, linked statically: Debian's busybox-static."""
+    tar = folder / "pause.tar"
+    script = "#!/bin/sh\nwhile :; do /bin/sleep 60; done\n"
+    root = folder / "image"
+    (root / "bin").mkdir(parents=True)
+    (root / "bin/busybox").write_bytes(Path("/bin/busybox").read_bytes())
+    (root / "bin/busybox").chmod(0o755)
+    for name in ("sh", "sleep"):
+        (root / "bin" / name).symlink_to("busybox")
+    (root / "pause").write_text(script)
+    (root / "pause").chmod(0o755)
+    subprocess.run(["tar", "-C", str(root), "-cf", str(tar), "."], check=True)
+    return tar
+
+
+def test_crio_annotations_are_what_the_demo_claims() -> None:
+    assert CRIO_ANNOTATIONS["io.kubernetes.pod.uid"] == POD_UID
