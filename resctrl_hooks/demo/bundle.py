@@ -24,7 +24,7 @@ class Bundle:
         self.annotations = CRIO_ANNOTATIONS if annotations is None else annotations
         self.key = self.annotations.get("io.kubernetes.pod.uid", id_)
         self._stage = stage
-        self._command = [runtime, "--root", f"{stage.folder}/{runtime}"]
+        self._command = [runtime, "--root", f"{stage.folder}/runtimes"]
         self._folder = f"{stage.folder}/bundle-{id_}"
 
     def call(self, *arguments: str) -> str:

@@ -1,7 +1,7 @@
 """A container of Podman's, with our hook in a hooks folder.
 
 Everything that Podman keeps is kept below the stage's folder, so that the containers, images and locks of this
-machine's own Podman never meet ours.
+machine's own Podman never meet ours. Only the OCI runtime below it has its folder in /run while the container lives.
 """
 
 import json
@@ -14,7 +14,16 @@ from .subject import COMMAND, NAME, run
 
 _UNIFIED = "/sys/fs/cgroup/cgroup.controllers"  # there on hosts with cgroup v2 alone
 _SYSTEMD = "/run/systemd/system"
-_MOST_FILES = 1024
+_LARGEST_LIMIT = 1024
+# Locks in shared memory would be shared with this machine's own Podman, and be reset by our first call. The limits are
+# what we may pass on: Podman asks for more than somebody in a container has.
+_CONTAINERS_CONF = """\
+[containers]
+default_ulimits = ["nofile={limit}:{limit}", "nproc={limit}:{limit}"]
+[engine]
+lock_type = "file"
+events_logger = "file"
+"""
 
 
 class Podman:
@@ -44,9 +53,8 @@ class Podman:
         ]
         # fmt: on
         self.environment = {**os.environ, "CONTAINERS_CONF": f"{folder}/containers.conf"}
-        # Locks in shared memory would be shared with this machine's own Podman, and be reset by our first call.
         with open(f"{folder}/containers.conf", "w", encoding="utf-8") as file:
-            file.write('[engine]\nlock_type = "file"\nevents_logger = "file"\n')
+            file.write(_CONTAINERS_CONF.format(limit=_limit()))
         write_hook_json(stage, self.hooks)
 
     def call(self, *arguments: str) -> str:
@@ -57,21 +65,20 @@ class Podman:
         """
         return run([*self.command, *arguments], self.environment)
 
-    def options(self) -> list[str]:
-        """What every container here needs: no network, no more limits than we have, and the host's files as its own."""
-        limits = [f"{name}={limit}:{limit}" for name, limit in (("nofile", _files()), ("nproc", _files()))]
-        options = ["--network", "none", "--security-opt", "label=disable"]
-        return options + [word for limit in limits for word in ("--ulimit", limit)]
-
     def rootfs(self, name: str) -> list[str]:
-        """The options that give a container the host's files, through a folder of its own."""
+        """The options for a container with the host's files, through a folder of its own."""
         folder = f"{self._stage.folder}/{name}"
         binds = make_rootfs(folder)
-        return [word for path in binds for word in ("-v", f"{path}:{path}:ro")] + ["--rootfs", folder]
+        return [word for path in binds for word in ("-v", f"{path}:{path}:ro")] + [
+            "--security-opt",
+            "label=disable",
+            "--rootfs",
+            folder,
+        ]
 
     def create(self) -> str:
         """As the protocol says; `podman init` runs createRuntime hooks without starting the container."""
-        self.key = self.call("create", "--name", NAME, *self.options(), *self.rootfs("rootfs"), *COMMAND).split()[-1]
+        self.key = self.call("create", "--name", NAME, "--network", "none", *self.rootfs("r"), *COMMAND).strip()
         self.call("init", NAME)
         return "podman … create; podman … init"
 
@@ -118,7 +125,6 @@ def remove_empty_cgroups(*paths: str) -> None:
                 continue
 
 
-def _files() -> int:
-    """A limit that we may pass on: runtimes ask for more than a container of their own is allowed."""
+def _limit() -> int:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    return _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    return _LARGEST_LIMIT if hard == resource.RLIM_INFINITY else min(hard, _LARGEST_LIMIT)

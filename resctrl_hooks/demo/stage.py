@@ -46,6 +46,7 @@ class Stage:
             "format": 1,
             "resctrlPath": self.resctrl,
             "stateDir": self.state_dir,
+            "runtimeRoots": {"demo": f"{self.folder}/runtimes"},  # whatever else runs here is none of ours
             "log": {"target": "file", "file": self.log},
         }
         with open(self.config, "w", encoding="utf-8") as file:
