@@ -95,7 +95,7 @@ class Rmids(BaseModel):
 
 
 class Inventory(BaseModel):
-    """What this node has of resctrl and of our records. Without resctrl there are no ``rmids``; ``problem`` says why."""
+    """What this node has of resctrl and of our records. Without resctrl ``rmids`` is None, and ``problem`` says why."""
 
     resctrl: str
     problem: str = ""

@@ -1,0 +1,129 @@
+"""One look at all counters of the node, and the rates between two of them: what `top` shows.
+
+Each pod's cumulative counters are those that never go back. What no group holds is what each class counts itself: a
+class's counters are the sums of its own tasks and of its groups, so the groups are taken off. Those that others made
+are read as they are.
+"""
+
+import time
+from dataclasses import dataclass, field
+
+from resctrl_hooks.node.counters import MON_DATA, Raw, Reading, Slot, layout, read_group
+from resctrl_hooks.node.steps import Node
+
+OCCUPANCY = "llc_occupancy"
+TOTAL = "mbm_total_bytes"
+LOCAL = "mbm_local_bytes"
+ENERGY = "core_energy"
+COUNTERS = (OCCUPANCY, TOTAL, LOCAL, ENERGY)
+
+Values = dict[str, float | None]
+"""By counter, over all domains; None where any domain has no number, and no entry where there is no such counter."""
+
+
+@dataclass(slots=True)
+class Sample:
+    """All counters at one moment: by key, by other group's folder, and by class what no group holds."""
+
+    when: float
+    pods: dict[str, Values] = field(default_factory=dict)
+    foreign: dict[str, Values] = field(default_factory=dict)
+    unheld: dict[str, Values] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Rates:
+    """What somebody uses: bytes of cache; bytes of memory traffic and joules a second. None: not known."""
+
+    occupancy: float | None = None
+    total: float | None = None
+    local: float | None = None
+    watts: float | None = None
+
+
+def take(node: Node) -> Sample:
+    """Reads everything once.
+
+    Raises:
+        HookError: there is no resctrl, or the state directory can't be used.
+    """
+    resctrl = node.monitor.resctrl
+    readings = node.monitor.read_all()
+    sample = Sample(time.monotonic(), {key: _of_readings(found) for key, found in readings.items()})
+    names = {node.monitor.group_prefix + key for key in readings}
+    slots = [
+        slot
+        for slot in layout(f"{resctrl.root}/{MON_DATA}")
+        if slot.counter.name in COUNTERS and slot.domain.node is None
+    ]
+    for rdt_class in ["", *resctrl.classes()]:
+        held: list[list[Raw]] = []
+        for name in resctrl.groups(rdt_class):
+            folder = resctrl.group_folder(rdt_class, name)
+            values = _read(folder, slots)
+            if values is not None:
+                held.append(values)
+                if name not in names:
+                    sample.foreign[folder] = _by_counter(slots, values)
+        own = _read(resctrl.class_folder(rdt_class), slots)
+        if own is not None:
+            sample.unheld[rdt_class] = _by_counter(slots, [_less(*column) for column in zip(own, *held, strict=True)])
+    return sample
+
+
+def rates(before: Values, now: Values, seconds: float) -> Rates:
+    """What happened between two samples of one thing."""
+    return Rates(
+        now.get(OCCUPANCY), *(_rate(before.get(name), now.get(name), seconds) for name in (TOTAL, LOCAL, ENERGY))
+    )
+
+
+def added(parts: list[Rates]) -> Rates:
+    """The sum of what is known."""
+    return Rates(*(_sum([getattr(part, name) for part in parts]) for name in Rates.__slots__))
+
+
+def _rate(before: float | None, now: float | None, seconds: float) -> float | None:
+    if before is None or now is None or seconds <= 0:
+        return None
+    return max(now - before, 0.0) / seconds
+
+
+def _sum(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _read(folder: str, slots: list[Slot]) -> list[Raw] | None:
+    try:
+        return read_group(folder, slots)[1]
+    except OSError:
+        return None  # removed a moment ago
+
+
+def _less(whole: Raw, *parts: Raw) -> Raw:
+    """What of a class's number its groups leave; one of them without a number leaves its share in the rest."""
+    if whole is None or isinstance(whole, str):
+        return whole
+    return max(whole - sum(part for part in parts if part is not None and not isinstance(part, str)), 0)
+
+
+def _by_counter(slots: list[Slot], values: list[Raw]) -> Values:
+    found: Values = {}
+    for slot, value in zip(slots, values, strict=True):
+        if value is not None:
+            _put(found, slot.counter.name, None if isinstance(value, str) else value)
+    return found
+
+
+def _of_readings(readings: list[Reading]) -> Values:
+    found: Values = {}
+    for reading in readings:
+        if reading.domain.node is None and reading.counter.name in COUNTERS:
+            _put(found, reading.counter.name, reading.value)
+    return found
+
+
+def _put(found: Values, name: str, value: float | None) -> None:
+    before = found.get(name, 0.0)
+    found[name] = None if value is None or before is None else before + value
