@@ -148,9 +148,7 @@ def _create_runtime(state: State, bundle: Bundle, node: Node, said: Explanation)
         workload.pid = 0
     elif not workload.cgroup:
         where = ", ".join(cgroup.path for cgroup in cgroups) or "none"
-        said.notes.append(
-            f"is process {state.pid} the container's? Its cgroup is not one of the container's own: {where}"
-        )
+        said.notes.append(f"is process {state.pid} the container's? Its cgroup is not the container's own: {where}")
     steps = planned(workload, node)
     said.steps = [_said(step, workload, node) for _, step in steps]
     _look_back(workload, node, said)

@@ -1,0 +1,274 @@
+"""Putting a configuration in force, and what is in force."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.config import in_force, settings_in_force
+from resctrl_hooks.config.applied import Change, apply_file, apply_if_newer, changes_between, compile_file
+from resctrl_hooks.config.problems import InvalidConfigError
+from resctrl_hooks.node.errors import SettingsError
+from resctrl_hooks.node.settings import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Host
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o755)
+    path = tmp_path / "config.yaml"
+    path.write_text("namespaces: [shop]\nmonitoring: {release: last-container}\n")
+    path.chmod(0o644)
+    return path
+
+
+def call(config: Path, *arguments: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(main, ["--config", str(config), *arguments], input=stdin)
+
+
+def test_apply_puts_it_in_force_for_the_hooks(config: Path) -> None:
+    os.umask(0)
+    try:
+        result = call(config, "config", "apply")
+    finally:
+        os.umask(0o022)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        '  monitoring.release: "pod" -> "last-container"',
+        '  namespaces: (none) -> ["shop"]',
+        f"{config.parent}/config.json is in force; 2 settings changed",
+    ]
+    assert sorted(os.listdir(config.parent)) == ["config.json", "config.last.json", "config.yaml"]
+    for name in ("config.json", "config.last.json"):
+        path = config.parent / name
+        assert stat.S_IMODE(path.stat().st_mode) == 0o644
+        assert json.loads(path.read_text()) == {
+            "format": 1, "namespaces": ["shop"], "monitoring": {"release": "last-container"},
+        }  # fmt: skip
+    settings, problem = load(str(config))
+    assert (settings.namespaces, settings.monitoring, problem) == (["shop"], {"release": "last-container"}, "")
+
+
+def test_apply_says_what_changed(config: Path) -> None:
+    apply_file(str(config))
+    assert apply_file(str(config)).changes == []
+    config.write_text("namespaces: [shop, lab]\n")
+    assert apply_file(str(config), dry_run=True).changes == apply_file(str(config)).changes == [
+        Change("namespaces", ["shop"], ["shop", "lab"]),
+        Change("monitoring.release", "last-container", "pod"),
+    ]  # fmt: skip
+    said = json.loads(call(config, "config", "apply", "--json").stdout)
+    assert (said["applied"], said["changes"]) == (True, [])
+
+
+def test_dry_run_writes_nothing(config: Path) -> None:
+    result = call(config, "config", "apply", "--dry-run")
+    assert "2 settings would change; nothing was written" in result.stdout
+    assert os.listdir(config.parent) == ["config.yaml"]
+
+
+@pytest.mark.parametrize("wrong", ["zzz: 1", "a: [", "- a", "monitoring: {release: never}"])
+def test_what_does_not_validate_never_replaces_what_is_in_force(config: Path, wrong: str) -> None:
+    apply_file(str(config))
+    before = {path.name: path.read_bytes() for path in config.parent.glob("*.json")}
+    config.write_text(wrong)
+    result = call(config, "config", "apply")
+    assert result.exit_code == 2
+    assert f"error: {config}:1: " in result.stderr
+    assert {path.name: path.read_bytes() for path in config.parent.glob("*.json")} == before
+    assert json.loads(call(config, "config", "apply", "--json").stdout)["applied"] is False
+
+
+def test_what_others_can_write_is_not_applied(config: Path) -> None:
+    config.chmod(0o666)
+    result = call(config, "config", "apply")
+    assert result.exit_code == 2
+    assert "can be written by others" in result.stderr
+    assert not (config.parent / "config.json").exists()
+    with pytest.raises(SettingsError, match="can be written by others"):
+        in_force(str(config))
+
+
+def test_a_disk_that_fails_leaves_what_was(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply_file(str(config))
+    before = (config.parent / "config.json").read_bytes()
+    config.write_text("namespaces: [other]\n")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    result = call(config, "config", "apply")
+    assert result.exit_code == 1
+    assert "No space left on device; what was in force still is" in result.stderr
+    assert (config.parent / "config.json").read_bytes() == before
+    assert not [name for name in os.listdir(config.parent) if name.endswith(".new")]
+
+
+def test_what_a_machine_config_owns_is_not_rewritten(config: Path) -> None:
+    target = config.parent / "config.json"
+    target.write_bytes(compile_file(str(config), managed_by="a MachineConfig"))
+    config.write_text("namespaces: [other]\n")
+    os.utime(target, (1, 1))
+    before = target.read_bytes()
+    result = call(config, "config", "apply")
+    assert result.exit_code == 1
+    assert "belongs to a MachineConfig" in result.stderr
+    assert apply_if_newer(str(config)) is None
+    assert target.read_bytes() == before
+    assert load(str(target))[0].namespaces == ["shop"]
+
+
+def test_apply_if_newer(config: Path) -> None:
+    assert apply_if_newer(str(config.parent / "no.yaml")) is None
+    first = apply_if_newer(str(config))
+    assert first is not None
+    assert len(first.changes) == 2
+    assert apply_if_newer(str(config)) is None
+    os.utime(config, (4e9, 4e9))
+    again = apply_if_newer(str(config))
+    assert again is not None
+    assert again.changes == []
+    config.write_text("zzz: 1")
+    os.utime(config, (4e9, 4e9))
+    with pytest.raises(InvalidConfigError):
+        apply_if_newer(str(config))
+    assert apply_if_newer(str(config.parent / "config.json")) is None
+
+
+def test_a_compiled_file_is_not_applied(config: Path) -> None:
+    apply_file(str(config))
+    result = CliRunner().invoke(main, ["--config", str(config.parent / "config.json"), "config", "apply"])
+    assert result.exit_code == 2
+    assert "apply the YAML file beside it" in result.stderr
+
+
+def test_in_force_prefers_what_was_applied(config: Path) -> None:
+    never = in_force(str(config))
+    assert (never.source, never.settings.namespaces) == ("yaml", ["shop"])
+    assert "was never applied" in never.problem
+    apply_file(str(config))
+    found = in_force(str(config))
+    assert (found.source, found.problem) == ("compiled", "")
+    config.write_text("namespaces: [other]\n")
+    os.utime(config, (4e9, 4e9))
+    found = in_force(str(config))
+    assert found.settings.namespaces == ["shop"]
+    assert "newer than what is in force" in found.problem
+    (config.parent / "config.json").write_text("{")
+    found = in_force(str(config))
+    assert (found.source, found.settings.namespaces) == ("last-valid", ["shop"])
+    (config.parent / "config.json").unlink()
+    assert in_force(str(config)).source == "last-valid"
+
+
+def test_in_force_without_anything(config: Path) -> None:
+    with pytest.raises(SettingsError, match="there are no compiled settings"):
+        in_force(str(config.parent / "no.yaml"))
+    with pytest.raises(click.ClickException, match="there are no compiled settings") as caught:
+        settings_in_force(str(config.parent / "no.yaml"))
+    assert caught.value.exit_code == 2
+    config.write_text("zzz: 1\nyyy: 2\n")
+    with pytest.raises(SettingsError, match=r"config.yaml:1: zzz: unknown key.* \(and 1 more\)"):
+        in_force(str(config))
+
+
+def test_settings_in_force_says_what_is_to_be_said(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert settings_in_force(str(config)).namespaces == ["shop"]
+    assert "was never applied" in capsys.readouterr().err
+    apply_file(str(config))
+    assert settings_in_force(str(config)).namespaces == ["shop"]
+    assert capsys.readouterr().err == ""
+
+
+def shown(config: Path) -> Any:
+    result = call(config, "config", "show", "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_show(config: Path) -> None:
+    said = shown(config)
+    assert (said["source"], said["yaml"]["state"]) == ("yaml", "never-applied")
+    apply_file(str(config))
+    said = shown(config)
+    assert (said["source"], said["yaml"]["state"]) == ("compiled", "applied")
+    assert said["set"] == ["monitoring.release", "namespaces"]
+    assert said["settings"]["resctrlPath"] == "/sys/fs/resctrl"
+    assert said["settings"]["monitoring"]["failurePolicy"] == "ignore"
+    config.write_text("namespaces: [shop]\nfailurePolicy: fail\n")
+    said = shown(config)
+    assert said["yaml"]["state"] == "differs"
+    assert {"key": "failurePolicy", "old": "ignore", "new": "fail"} in said["yaml"]["differences"]
+    text = call(config, "config", "show").stdout
+    assert 'failurePolicy: "ignore" -> "fail"' in text
+    assert "config.yaml says something else" in text
+    config.write_text("zzz: 1")
+    assert shown(config)["yaml"]["state"] == "invalid"
+    config.unlink()
+    assert shown(config)["yaml"]["state"] == "missing"
+    assert shown(config.parent / "config.json")["yaml"]["state"] == "applied"
+
+
+def test_show_of_what_another_version_compiled(config: Path) -> None:
+    (config.parent / "config.json").write_text(json.dumps({"format": 1, "monitoring": {"future": 1}, "newer": 2}))
+    said = shown(config)
+    assert said["settings"]["monitoring"] == {"future": 1}
+    assert "was not written by this version: monitoring.future: unknown key" in said["warnings"][0]
+
+
+def test_show_writes_texts_of_several_lines_as_such(config: Path) -> None:
+    config.write_text("classes:\n- name: a\n  memtierdconfig: |\n    policy:\n      name: $CGROUP2_ABS_PATH\n")
+    assert "  memtierdconfig: |\n    policy:\n" in call(config, "config", "show").stdout
+
+
+def test_show_when_nothing_can_be_used(config: Path) -> None:
+    (config.parent / "config.json").write_text("{")
+    result = call(config, "config", "show")
+    assert result.exit_code == 2
+    assert "can't be used" in result.stderr
+
+
+def test_changes_of_lists_of_mappings() -> None:
+    old = {"classes": [{"name": "a", "allowswap": True}]}
+    new = {"classes": [{"name": "a", "memtierdconfig": "x\ny"}], "namespaces": []}
+    assert [str(change) for change in changes_between(old, new)] == [
+        "classes[0].allowswap: true -> (none)",
+        "classes[0].memtierdconfig: (none) -> (2 lines)",
+    ]
+
+
+@pytest.mark.parametrize("applied", [False, True])
+def test_a_hook_by_hand_goes_by_a_file_that_was_never_applied(host: Host, pod: Any, *, applied: bool) -> None:
+    values = json.loads(host.config.read_text())
+    del values["format"]
+    host.config.unlink()
+    host.root.chmod(0o755)
+    yaml = host.root / "config.yaml"
+    yaml.write_text(json.dumps(values | {"namespaces": ["shop"]}))
+    yaml.chmod(0o644)
+    if applied:
+        apply_file(str(yaml))
+    done = subprocess.run(
+        [sys.executable, "-m", "resctrl_hooks", "--config", str(yaml), "createRuntime"],
+        input=json.dumps(pod), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert len(host.groups()) == 1
+    assert ("was never applied" in done.stderr) == (not applied)
+    assert sorted(path.name for path in host.root.glob("config*")) == (
+        ["config.json", "config.last.json", "config.yaml"] if applied else ["config.yaml"]
+    )

@@ -1,0 +1,291 @@
+"""What `config check` accepts and refuses, and in which words."""
+
+# ruff: noqa: E501  # a case and the line that the operator reads for it stand on one line
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+import yaml
+from click.testing import CliRunner
+from conftest import FIXTURES
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.config import check as check_module
+from resctrl_hooks.config.applied import explicit_values_of
+from resctrl_hooks.config.check import Checked, check_file, check_text
+from resctrl_hooks.config.problems import InvalidConfigError
+from resctrl_hooks.config.root import Configuration
+from resctrl_hooks.config.schema import json_schema
+from resctrl_hooks.node.settings import DEFAULTS, Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEMPLATE = "classes:\n- name: a\n  memtierdconfig: |\n    policy:\n      name: age\n"
+
+
+def check(text: str) -> Checked:
+    return check_text(text.encode(), "c.yaml")
+
+
+def problems(text: str) -> list[str]:
+    return [str(problem) for problem in check(text).problems]
+
+
+def test_the_defaults_are_the_node_halfs() -> None:
+    values = explicit_values_of(Configuration())
+    assert set(values) == set(DEFAULTS)
+    for name, default in DEFAULTS.items():
+        if not isinstance(default, dict):
+            assert values[name] == default, name
+
+
+@pytest.mark.parametrize("name", ["nri-resctrl-mon.yaml", "nri-memtierd.yaml"])
+def test_the_nri_plugins_own_files_are_valid_as_they_are(name: str) -> None:
+    checked = check_text((FIXTURES / name).read_bytes(), name)
+    assert checked.errors == []
+    assert (
+        yaml.safe_load((FIXTURES / name).read_text()).keys()
+        == checked.valid().model_dump(by_alias=True, exclude_unset=True).keys()
+    )
+
+
+def test_keys_of_a_class_in_any_case_as_the_plugin_reads_them() -> None:
+    (found,) = check("classes: [{Name: a, allowSwap: true, MemtierdConfig: 'policy: {}'}]").valid().classes
+    assert (found.name, found.allowswap, found.memtierdconfig) == ("a", True, "policy: {}")
+
+
+def test_telemetry_is_accepted_and_said_to_be_ignored() -> None:
+    (note,) = check("resctrlPath: /r\ntelemetry: {prometheus: {port: 1}}\n").problems
+    assert (note.line, note.key, note.severity) == (2, "telemetry", "note")
+    assert "ignored" in note.what
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# nothing\n", "{}", "classes:\nmonitoring:\nnamespaces:\n", "runtimeRoots: /run/runc"]
+)
+def test_next_to_nothing_is_valid(text: str) -> None:
+    assert check(text).errors == []
+
+
+@pytest.mark.parametrize("roots", ["/run/runc", ["/run/runc"], {"runc": "/run/runc"}, {"runc": ["/run/runc/"]}])
+def test_runtime_roots_in_every_spelling(roots: Any) -> None:
+    values = check(json.dumps({"runtimeRoots": roots})).valid().runtime_roots
+    assert list(values.values()) == [["/run/runc"]]
+
+
+# A file and the one line that the operator gets for it.
+@pytest.mark.parametrize(
+    "text, line",
+    [
+        ("monitoring:\n  relase: pod\n", 'c.yaml:2: monitoring.relase: unknown key; did you mean "release"?'),
+        ("failure-policy: fail", 'c.yaml:1: failure-policy: unknown key; did you mean "failurePolicy"?'),
+        ("takeOver: true", "c.yaml:1: takeOver: unknown key; it belongs to monitoring.takeOver"),
+        ("log:\n  xyzzy: 1", "c.yaml:2: log.xyzzy: unknown key; known here: target, level, file, journalSocket, syslogSocket"),
+        ("classes:\n- name: a\n  swap: 1", 'c.yaml:3: classes[0].swap: unknown key; did you mean "allowswap"?'),
+        ("monitoring: {release: container}", "c.yaml:1: monitoring.release: 'container' is not a choice; did you mean \"last-container\"?"),
+        ("failurePolicy: 1", "c.yaml:1: failurePolicy: 1 is not a choice; choose one of ignore, fail"),
+        ("monitoring: {enabled: maybe}", "c.yaml:1: monitoring.enabled: should be true or false, not 'maybe'"),
+        ("monitoring: [1]", "c.yaml:1: monitoring: should be a mapping, not a list"),
+        ("namespaces: shop", "c.yaml:1: namespaces: should be a list, not 'shop'"),
+        ("namespaces:\n- a\n- 1\n", "c.yaml:3: namespaces[1]: should be a text, not 1; put it in quotes"),
+        ("namespaces: ['']", "c.yaml:1: namespaces[0]: an empty pattern fits nothing; write a name, or * for all"),
+        ("labelSelector: {a: true}", "c.yaml:1: labelSelector.a: should be a text, not true; put it in quotes"),
+        ("labelSelector: {on: x}", "c.yaml:1: the key 'on' is read as True, not as a text; quote it"),
+        ("resctrlPath: sys", "c.yaml:1: resctrlPath: 'sys' is not an absolute path; begin it with a slash"),
+        ("stateDir: /a/../b", "c.yaml:1: stateDir: '/a/../b' goes through '..'; write the path that is meant"),
+        ("runtimeRoots: [/a, b]", "c.yaml:1: runtimeRoots.all[1]: 'b' is not an absolute path; begin it with a slash"),
+        ("groupPrefix: ../", "c.yaml:1: groupPrefix: no group's name can begin with '../'; use letters, digits and _+.-, and no dot in front"),
+        ("deadlineSeconds: 20", "c.yaml:1: deadlineSeconds: 20: input should be less than or equal to 9"),
+        ("deadlineSeconds: .inf", "c.yaml:1: deadlineSeconds: inf: input should be a finite number"),
+        ("classes: [{allowswap: true}]", "c.yaml:1: classes[0].name: is required but missing; add it"),
+        ("classes:\n- {name: a}\n- {name: b}\n- name: a\n", "c.yaml:4: classes[2].name: there is another class 'a' (the one at [0]); give each its own name"),
+        ("classes: [{Name: a, name: b}]", "c.yaml:1: classes[0].name: name is there twice; keys of a class are read in any case"),
+        (TEMPLATE + "      path: $CGROUP2_ABS_PAHT\n", "c.yaml:6: classes[0].memtierdconfig: unknown variable $CGROUP2_ABS_PAHT; did you mean $CGROUP2_ABS_PATH?"),
+        (TEMPLATE + "      run: $PATH\n", "c.yaml:6: classes[0].memtierdconfig: unknown variable $PATH; known are $CGROUP2_ABS_PATH and $MEMTIERD_SWAP_STATS_PATH"),
+        (TEMPLATE + "      p: ${CGROUP2_ABS_PATH}\n", "c.yaml:6: classes[0].memtierdconfig: ${CGROUP2_ABS_PATH} is not replaced; write $CGROUP2_ABS_PATH, without braces"),
+        (TEMPLATE + "     x: $CGROUP2_ABS_PATH\n", "c.yaml:6: classes[0].memtierdconfig: it is not YAML once filled in: expected <block end>, but found '<block mapping start>'; see memtierd's sample"),
+        (TEMPLATE + "      config: '[$CGROUP2_ABS_PATH'\n", "c.yaml:3: classes[0].memtierdconfig: a config text within it is not YAML once filled in: expected ',' or ']', but got '<stream end>'; see memtierd's sample"),
+        ("classes: [{name: a, memtierdconfig: text}]", "c.yaml:1: classes[0].memtierdconfig: memtierd's configuration should be a mapping; begin it with `policy:`"),
+        ("- a", "c.yaml:1: the configuration should be a mapping, not a list or a single value; begin with a key such as `namespaces:`"),
+        ("log: {target: none, target: file}", "c.yaml:1: the key 'target' is there twice (line 1); keep one"),
+        ("log: &x\n  file: *x", "c.yaml:1: an alias that contains itself; write it out"),
+        ("a: 1\n---\nb: 2\n", "c.yaml:2: a second document begins here; keep one configuration in one file"),
+        ("\ta: 1", "c.yaml:1: not YAML: found character '\\t' that cannot start any token (while scanning for the next token); indent with spaces"),
+        ("a: [1", "c.yaml:1: not YAML: expected ',' or ']', but got '<stream end>' (while parsing a flow sequence)"),
+        ("log: !!python/object:os.system {}", "c.yaml:1: a value of the kind tag:yaml.org,2002:python/object:os.system has no place here; write a plain value"),
+        ("a: !!binary aGVsbG8=", "c.yaml:1: a value of the kind tag:yaml.org,2002:binary has no place here; write a plain value"),
+        ("\n\na: \x01", "c.yaml:3: a character that YAML forbids: #x0001; remove it"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_and_where(text: str, line: str) -> None:
+    assert problems(text) == [line]
+    assert check(text).config is None
+
+
+def test_not_utf8() -> None:
+    (problem,) = check_text(b"a: 1\nb: \xff\n", "c.yaml").problems
+    assert str(problem) == "c.yaml:2: the file is not UTF-8; save it as UTF-8"
+
+
+@pytest.mark.parametrize("text", ["[" * 3000, "{a: " * 100 + "1" + "}" * 100])
+def test_too_deep(text: str) -> None:
+    (problem,) = check(text).errors
+    assert "deeply" in problem.what
+
+
+def test_aliases_cannot_make_a_huge_value_of_a_small_file() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30)]
+    assert len(check("\n".join(lines)).errors) == 30
+
+
+def test_merged_keys_as_yaml_has_them() -> None:
+    text = "log: &x {level: debug}\ntelemetry:\n  <<: *x\n"
+    assert check(text).errors == []
+
+
+def test_all_problems_at_once_in_the_order_of_lines() -> None:
+    text = "resctrlPath: x\nlog:\n  level: loud\nzzz: 1\nmonitoring: {enabled: 2}\n"
+    assert [problem.line for problem in check(text).errors] == [1, 3, 4, 5]
+
+
+def test_remarks_on_classes() -> None:
+    text = TEMPLATE + "      swapoutms: 1\n  allowswap: false\n"
+    found = check(text)
+    assert found.errors == []
+    assert [(note.key, note.line) for note in found.remarks if note.severity == "note"] == [
+        ("classes[0].memtierdconfig", 3)
+    ] * 2
+    assert {"for ever" in note.what for note in found.remarks if note.severity == "note"} == {True, False}
+    assert problems("log: {target: file}") == [
+        "c.yaml:1: log.target: the target is a file, but log.file names none, so nothing is logged"
+    ]
+
+
+def test_a_section_that_no_hook_obeys_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_module, "FEATURES", ())
+    (warning,) = check("monitoring: {enabled: true}").problems
+    assert (warning.severity, warning.key) == ("warning", "monitoring")
+    assert check("namespaces: [a]").problems == []
+
+
+def test_whom_a_file_can_be_trusted_to(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("namespaces: [a]\n")
+    path.chmod(0o644)
+    tmp_path.chmod(0o755)
+    assert check_file(str(path)).problems == []
+    path.chmod(0o666)
+    (warning,) = check_file(str(path)).problems
+    assert "can be written by others than its owner (mode 0666)" in str(warning)
+    path.chmod(0o644)
+    tmp_path.chmod(0o777)
+    (warning,) = check_file(str(path)).problems
+    assert "its folder can be written" in str(warning)
+    tmp_path.chmod(0o1777)
+    assert check_file(str(path)).problems == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_file_of_somebody_elses(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("")
+    os.chown(path, 1234, 1234)
+    (warning,) = check_file(str(path)).problems
+    assert "belongs to user 1234" in str(warning)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    assert "No such file" in str(check_file(str(tmp_path / "no")).errors[0])
+    assert "not a regular file" in str(check_file(str(tmp_path)).errors[0])
+    with pytest.raises(InvalidConfigError, match="No such file"):
+        check_file(str(tmp_path / "no")).valid()
+
+
+def test_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    run = CliRunner()
+
+    def call(*options: str) -> Any:
+        return run.invoke(main, ["--config", str(path), "config", "check", *options])
+
+    assert call().exit_code == 2
+    path.write_text("zzz: 1\n")
+    result = call()
+    assert result.exit_code == 2
+    assert f"error: {path}:1: zzz: unknown key" in result.stderr
+    result = call("--json")
+    assert result.exit_code == 2
+    said = json.loads(result.stdout)
+    assert said["valid"] is False
+    assert said["problems"][0] | {"right": ""} == {
+        "what": "unknown key", "right": "", "key": "zzz", "line": 1, "file": str(path), "severity": "error",
+    }  # fmt: skip
+    shutil.copy(FIXTURES / "nri-resctrl-mon.yaml", path)
+    result = call()
+    assert (result.exit_code, result.output) == (0, f"{path} is valid\n")
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "config.json").chmod(0o646)
+    result = call()
+    assert result.exit_code == 0
+    assert f"warning: {tmp_path}/config.json: can be written by others" in result.stderr
+
+
+def test_the_schema_is_one_and_agrees(tmp_path: Path) -> None:
+    schema = json.loads(CliRunner().invoke(main, ["config", "schema"]).stdout)
+    assert schema == json_schema()
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    for name in ("nri-resctrl-mon.yaml", "nri-memtierd.yaml"):
+        validator.validate(yaml.safe_load((FIXTURES / name).read_text()))
+    validator.validate(explicit_values_of(Configuration()))
+    wrongs: list[dict[str, Any]] = [
+        {"zzz": 1},
+        {"monitoring": {"release": "x"}},
+        {"classes": [{}]},
+        {"resctrlPath": "x"},
+        {"deadlineSeconds": 10},
+    ]
+    for wrong in wrongs:
+        assert not validator.is_valid(wrong), wrong
+    texts = [field for field in schema["properties"].values() if "description" not in field and "$ref" not in field]
+    assert texts == []
+
+
+_KEYS = st.sampled_from([*DEFAULTS, "enabled", "release", "name", "allowswap", "allow", "file", "zzz", ""])
+_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["/x", "pod", "fail", "$X"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(_KEYS, _VALUES, max_size=5))
+def test_any_mapping_is_valid_for_both_halves_or_has_a_line(value: dict[str, Any]) -> None:
+    checked = check(yaml.safe_dump(value))
+    for problem in checked.errors:
+        assert problem.line > 0
+        assert problem.what
+    if checked.config is not None:
+        Settings(json.loads(json.dumps(checked.config.model_dump(mode="json", by_alias=True, exclude_unset=True))))
+
+
+@given(st.text() | st.binary().map(lambda data: data.decode("latin-1")))
+def test_any_text_has_an_answer(text: str) -> None:
+    checked = check(text)
+    assert (checked.config is None) == bool(checked.errors)

@@ -1,0 +1,47 @@
+"""docs/configuration.md says what the models say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from resctrl_hooks.config.check import check_text
+from resctrl_hooks.config.reference import in_page, reference
+from resctrl_hooks.config.root import Configuration
+from resctrl_hooks.node.settings import DEFAULTS
+
+PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
+
+
+def test_the_page_is_up_to_date() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert in_page(page) == page, "run: python -m resctrl_hooks.config.reference docs/configuration.md"
+
+
+def test_every_setting_is_in_it() -> None:
+    text = reference()
+    for name in DEFAULTS:
+        assert f"`{name}`" in text
+    assert text.count("| `enabled` |") >= 1
+    assert '| `release` | `pod`, `last-container` | `"pod"` |' in text
+    assert "| `name` | text | required |" in text
+
+
+def test_every_setting_says_what_it_is_for() -> None:
+    rows = [line for line in reference().splitlines() if line.startswith("| `")]
+    assert [row for row in rows if row.endswith("|  |")] == []
+    assert Configuration.__doc__
+
+
+def test_the_example_is_valid() -> None:
+    example = PAGE.read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
+    checked = check_text(example.encode(), "example")
+    assert checked.problems == []
+    assert yaml.safe_load(example)["namespaces"] == ["shop", "team-*"]
+
+
+def test_a_page_without_its_markers() -> None:
+    with pytest.raises(ValueError, match="no part between"):
+        in_page("# nothing")
