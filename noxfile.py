@@ -41,6 +41,12 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def demo(session: nox.Session) -> None:
+    """A real container in its monitoring group, on a simulated resctrl. Arguments are `resctrl-hook demo`'s."""
+    run(session, "resctrl_hooks", "demo", *session.posargs)
+
+
+@nox.session
 def kernel(session: nox.Session) -> None:
     """The tests on a real resctrl, in a guest that is built if needed. Arguments: docs/testing.md, and pytest's."""
     if not READY:

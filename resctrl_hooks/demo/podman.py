@@ -4,17 +4,21 @@ Everything that Podman keeps is kept below the stage's folder, so that the conta
 machine's own Podman never meet ours. Only the OCI runtime below it has its folder in /run while the container lives.
 """
 
+import errno
 import json
 import os
 import resource
+import time
 
 from .rootfs import make_rootfs
 from .stage import Stage
 from .subject import COMMAND, NAME, run
 
-_UNIFIED = "/sys/fs/cgroup/cgroup.controllers"  # there on hosts with cgroup v2 alone
+_CGROUPS = "/sys/fs/cgroup"
+_UNIFIED = f"{_CGROUPS}/cgroup.controllers"  # there on hosts with cgroup v2 alone
 _SYSTEMD = "/run/systemd/system"
 _LARGEST_LIMIT = 1024
+_SECONDS_FOR_CONMON = 1.0
 # Locks in shared memory would be shared with this machine's own Podman, and be reset by our first call. The limits are
 # what we may pass on: Podman asks for more than somebody in a container has.
 _CONTAINERS_CONF = """\
@@ -114,15 +118,24 @@ def write_hook_json(stage: Stage, folder: str) -> None:
 
 
 def remove_empty_cgroups(*paths: str) -> None:
-    """Remove cgroups that a runtime leaves behind, in every hierarchy; one that is in use stays."""
-    root = "/sys/fs/cgroup"
-    hierarchies = [root, *(f"{root}/{name}" for name in os.listdir(root))] if os.path.isdir(root) else []
-    for hierarchy in hierarchies:
-        for path in paths:
-            try:
-                os.rmdir(f"{hierarchy}/{path}")
-            except OSError:
-                continue
+    """Remove cgroups that Podman leaves behind, in every hierarchy; one that stays in use stays.
+
+    Podman's monitor of a container, conmon, ends a moment after Podman.
+    """
+    hierarchies = [_CGROUPS, *(f"{_CGROUPS}/{name}" for name in os.listdir(_CGROUPS))]
+    folders = [f"{hierarchy}/{path}" for path in paths for hierarchy in hierarchies]
+    end = time.monotonic() + _SECONDS_FOR_CONMON
+    while (folders := [folder for folder in folders if _is_busy(folder)]) and time.monotonic() < end:
+        time.sleep(0.05)
+
+
+def _is_busy(cgroup: str) -> bool:
+    """Removes a cgroup, and says whether it, or one below it, is in use."""
+    try:
+        os.rmdir(cgroup)
+    except OSError as error:
+        return error.errno == errno.EBUSY
+    return False
 
 
 def _limit() -> int:

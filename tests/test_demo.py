@@ -1,0 +1,177 @@
+"""The demo tells the truth, whoever plays the container; it notices what is wrong; it leaves nothing behind."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.demo import story
+from resctrl_hooks.demo.process import PlainProcess
+from resctrl_hooks.demo.stage import Stage, staged
+from resctrl_hooks.demo.story import DemoError, available, tell
+from resctrl_hooks.demo.subject import POD_UID, RuntimeFailedError
+
+
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the demo makes its folder in this test; pytest's own folders are too long for Podman, which takes 50."""
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+
+
+@pytest.fixture
+def stage(temporary: Path) -> Iterator[Stage]:
+    with staged(plain=True) as stage:
+        yield stage
+
+
+def demo(*arguments: str) -> Result:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        return CliRunner().invoke(main, ["demo", *arguments])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_plain_process_on_a_plain_tree(temporary: Path) -> None:
+    result = demo("--with", "process", "--plain")
+    assert result.exit_code == 0, result.output
+    assert f"mon_groups/{POD_UID[:12]}" in result.output
+    assert "tasks: sh" in result.output
+    assert "mon_groups is empty" in result.output
+    assert os.listdir(temporary) == []
+
+
+@pytest.mark.fuse
+def test_a_plain_process_on_a_simulation_counts(temporary: Path) -> None:
+    result = demo("--with", "process")
+    assert result.exit_code == 0, result.output
+    assert "tasks: sh, sleep" in result.output
+    assert re.search(r"mbm_total_bytes +[0-9]+ MB \+[1-9]", result.output)
+    assert os.listdir(temporary) == []
+
+
+@pytest.mark.runtime
+@pytest.mark.parametrize("runtime", ["podman", "runc"])
+def test_a_real_container(temporary: Path, runtime: str) -> None:
+    result = demo("--with", runtime)
+    assert result.exit_code == 0, result.output
+    assert "waits to be started, in its group already" in result.output
+    assert "tasks: sh, sleep" in result.output
+    assert "the ledger is empty" in result.output
+    assert os.listdir(temporary) == []
+
+
+@pytest.mark.runtime
+def test_ended_in_the_middle_it_cleans_up(temporary: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "resctrl_hooks", "demo", "--with", "podman"],
+        env={**os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("4."):
+            break
+    process.terminate()
+    process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert os.listdir(temporary) == []
+    assert str(temporary) not in Path("/proc/mounts").read_text()
+
+
+def test_without_fuse_it_makes_do_with_a_tree_and_says_so(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.path.exists
+    monkeypatch.setattr(os.path, "exists", lambda path: path != "/dev/fuse" and real(path))
+    result = demo("--with", "process")
+    assert result.exit_code == 0, result.output
+    assert "a plain tree of folders stands in for it" in result.output
+    assert "/dev/fuse is missing" in result.output
+
+
+def test_without_root_it_says_what_is_missing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert available() == (["process"], "run it as root to see the same with a real container")
+    with pytest.raises(DemoError, match="podman needs root"):
+        available("podman")
+
+
+def test_without_runtimes_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert available()[0] == ["process"]
+    assert "install podman" in available()[1]
+    with pytest.raises(DemoError, match="crun is not installed"):
+        available("crun")
+
+
+def test_in_a_user_namespace_it_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(story, "in_initial_user_namespace", lambda: False)
+    result = demo("--plain")
+    assert result.exit_code == 1
+    assert "run the demo on the host" in result.output
+
+
+class Broken(PlainProcess):
+    """A runtime that can't."""
+
+    name = "broken"
+
+    def create(self) -> str:
+        raise RuntimeFailedError("first line\nno such luck")
+
+    def remove(self) -> str:
+        raise RuntimeFailedError("nothing to remove")
+
+
+def test_a_runtime_that_fails_is_said_and_passed_over(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(story, "available", lambda _: (["runc", "process"], ""))
+    monkeypatch.setitem(story.SUBJECTS, "runc", Broken)
+    tell(stage)
+    assert "broken can't run a container here, going on without it: no such luck" in capsys.readouterr().out
+
+
+class Deaf(PlainProcess):
+    """A runtime that never calls the hook."""
+
+    def _call(self, status: str, pid: int) -> None:
+        return
+
+
+def test_a_hook_that_was_not_called_fails_the_demo(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(story.SUBJECTS, "process", Deaf)
+    with pytest.raises(DemoError, match="there should be one group"):
+        tell(stage, "process")
+
+
+class Leaving(PlainProcess):
+    """A runtime that never says that the container has ended."""
+
+    def _call(self, status: str, pid: int) -> None:
+        if status == "creating":
+            super()._call(status, pid)
+
+
+def test_a_group_that_is_left_fails_the_demo(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(story.SUBJECTS, "process", Leaving)
+    with pytest.raises(DemoError, match="groups are left"):
+        tell(stage, "process")
+
+
+def test_a_hook_that_fails_is_said(stage: Stage) -> None:
+    stage.configure(resctrlPath="/nonexistent/resctrl")
+    with pytest.raises(RuntimeFailedError, match="there is no resctrl"):
+        tell(stage, "process")
