@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conftest import Host, standard_streams
+from resctrl_hooks.node.faults import report
+
+
+def reported(host: Host, error: BaseException, config: str = "") -> tuple[bool, str]:
+    try:
+        raise error
+    except BaseException as caught:  # noqa: BLE001  # that is what is reported
+        with standard_streams(b"") as written:
+            refuses = report(config or str(host.config), "createRuntime", caught)
+    return refuses, written()
+
+
+def test_a_fault_is_one_line_that_says_where(host: Host) -> None:
+    refuses, line = reported(host, ValueError("a\nb"))
+    assert not refuses
+    assert line.startswith("resctrl-hook: a fault of resctrl-hook itself: ValueError: a\\nb in test_faults.py:")
+    assert line.count("\n") == 1
+    assert "reason=fault" in host.log.read_text()
+
+
+def test_the_policy_decides(host: Host) -> None:
+    host.configure(failurePolicy="fail")
+    assert reported(host, ValueError())[0]
+
+
+@pytest.mark.parametrize("garbage", ["", "{", '{"format":1,"log":{"level":[]}}', '{"format":1,"log":7}'])
+def test_settings_may_be_what_is_wrong(host: Host, garbage: str) -> None:
+    host.config.write_text(garbage)
+    refuses, line = reported(host, ValueError())
+    assert not refuses
+    assert line.count("\n") == 1
+
+
+def test_even_the_log_may_be(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    from resctrl_hooks.node import faults
+
+    real: Any = faults.Log
+
+    def broken(section: Any = None) -> Any:
+        if section is not None:
+            raise TypeError("broken too")
+        return real({"target": "none"})
+
+    monkeypatch.setattr(faults, "Log", broken)
+    assert reported(host, ValueError("first"))[1].count("first") == 1
+
+
+def test_an_error_that_was_never_raised(host: Host) -> None:
+    with standard_streams(b"") as written:
+        report(str(host.config), "poststop", ValueError("x"))
+    assert "ValueError: x; please report it" in written()

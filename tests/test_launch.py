@@ -1,0 +1,75 @@
+"""The script that hooks name; how it runs in every place is in test_node_half.py."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from conftest import LAUNCH, PYTHON
+from resctrl_hooks.node import launch
+from resctrl_hooks.node.compiled import compile_folder
+
+
+@pytest.mark.parametrize("way", ["absolute", "relative", "beside"])
+def test_it_is_found_however_it_is_named(tmp_path: Path, way: str) -> None:
+    target = tmp_path / "n"
+    shutil.copytree(LAUNCH.parent, target, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    names = {"absolute": (tmp_path, str(target / "launch.py")), "relative": (tmp_path, "n/launch.py"), "beside": (target, "launch.py")}
+    folder, name = names[way]
+    done = subprocess.run([*PYTHON, name], cwd=folder, capture_output=True, check=False, env={})
+    if way == "beside":  # nothing says what the package is called; hooks' JSON names absolute paths
+        assert done.returncode != 0
+    else:
+        assert (done.returncode, done.stderr[:6]) == (2, b"usage:")
+
+
+def test_modules_come_from_the_compiled_file_first(tmp_path: Path) -> None:
+    target = tmp_path / "n"
+    target.mkdir()
+    shutil.copy(LAUNCH, target)
+    (target / "__init__.py").touch()
+    (target / "main.py").write_text("def start(): print('compiled', __name__, __file__ if '__file__' in globals() else '')")
+    script = [*PYTHON[:1], "-c", "import sys; sys.path.insert(0, sys.argv[1]); from resctrl_hooks.node.compiled import compile_folder as c; c(sys.argv[2])"]
+    subprocess.run([*script, str(LAUNCH.parents[2]), str(target)], check=True)
+    (target / "main.py").write_text("def start(): print('plain')")
+    done = subprocess.run([*PYTHON, str(target / "launch.py")], capture_output=True, check=True, env={}, text=True)
+    assert done.stdout.split()[:2] == ["compiled", "n.main"]
+    (target / f"compiled.{sys.implementation.cache_tag}").unlink(missing_ok=True)
+    for compiled in target.glob("compiled.*"):
+        compiled.unlink()
+    assert subprocess.run([*PYTHON, str(target / "launch.py")], capture_output=True, check=True, text=True).stdout == "plain\n"
+
+
+def test_the_finder_is_an_importer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "__init__.py").touch()
+    (tmp_path / "a.py").write_text("from .b import VALUE\n")
+    (tmp_path / "b.py").write_text("VALUE = 7\n")
+    compile_folder(str(tmp_path))
+    monkeypatch.setattr(launch, "_FOLDER", str(tmp_path))
+    monkeypatch.setattr(launch, "_COMPILED", str(tmp_path), raising=False)
+    monkeypatch.setattr(launch, "_PACKAGE", "tried")
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    launch.load_compiled()
+    try:
+        module: ModuleType = __import__("tried.a", fromlist=["VALUE"])
+        assert module.VALUE == 7
+        with pytest.raises(ModuleNotFoundError):
+            __import__("tried.none")
+    finally:
+        for name in ("tried", "tried.a", "tried.b"):
+            sys.modules.pop(name, None)
+
+
+def test_without_a_compiled_file_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_FOLDER", str(tmp_path))
+    monkeypatch.setattr(launch, "_COMPILED", str(tmp_path), raising=False)
+    before = list(sys.meta_path)
+    launch.load_compiled()
+    assert sys.meta_path == before
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,176 @@
+"""Holds the node half to its imports, to its Python, and to running wherever its folder is put."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import LAUNCH, UID, Host
+
+NODE = LAUNCH.parent
+MODULES = sorted(NODE.glob("*.py"))
+# Builtins, and C modules that cost next to nothing.
+ALLOWED = {"_json", "_signal", "_socket", "errno", "fcntl", "marshal", "posix", "sys", "time"}
+# Runs a script as the interpreter would, and at its end says which modules came along.
+WATCH = """
+import posix, sys
+bare = frozenset(sys.modules)
+leave = posix._exit
+out = int(sys.argv.pop())
+def told(code):
+    posix.write(out, " ".join(sorted(set(sys.modules) - bare)).encode())
+    leave(code)
+posix._exit = told
+del sys.argv[0]
+path = sys.argv[0]
+exec(compile(open(path, "rb").read(), path, "exec"), {"__name__": "__main__", "__file__": path})
+"""
+
+
+def interpreters() -> Iterator[str]:
+    """The system's own Python, and every other from 3.9 on that this machine can start."""
+    found = {}
+    for name in ("/usr/bin/python3", *(f"python3.{minor}" for minor in range(9, 30))):
+        path = shutil.which(name)
+        asked = [path or name, "-c", "import sys; print(sys.executable, sys.implementation.cache_tag)"]
+        told = subprocess.run(asked, capture_output=True, check=False, text=True) if path else None
+        if told and told.returncode == 0:
+            executable, tag = told.stdout.split()
+            found.setdefault(tag, executable)
+    yield from found.values()
+
+
+EVERY_PYTHON = pytest.mark.parametrize("python", list(interpreters()))
+
+
+def running_code(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those that only type checkers see."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        yield node
+        yield from running_code(node)
+
+
+def annotations(node: ast.AST) -> Iterator[ast.AST]:
+    """The annotations that are evaluated when a module runs."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg):
+            if argument is not None and argument.annotation is not None:
+                yield argument.annotation
+        if node.returns is not None:
+            yield node.returns
+    if isinstance(node, (ast.Module, ast.ClassDef)):
+        yield from (statement.annotation for statement in node.body if isinstance(statement, ast.AnnAssign))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_a_module_is_python_3_9_and_imports_next_to_nothing(path: Path) -> None:
+    tree = ast.parse(path.read_text(), feature_version=(3, 9))
+    for node in (tree, *running_code(tree)):
+        if isinstance(node, ast.Import):
+            assert {alias.name for alias in node.names} <= ALLOWED
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 1 or node.module in ALLOWED
+        for annotation in annotations(node):
+            for part in ast.walk(annotation):
+                assert not isinstance(part, (ast.BinOp, ast.Subscript)), f"line {annotation.lineno}: 3.9 evaluates this"
+
+
+def call(python: str, launch: Path, host: Host, state: Any, *arguments: str, **options: Any) -> tuple[int, set[str], bytes]:
+    """Runs the node half in a whole process; its exit code, the modules that it imported, and its stderr."""
+    reader, writer = os.pipe()
+    try:
+        done = subprocess.run(
+            [python, "-I", "-S", "-c", WATCH, str(launch), "--config", str(host.config), *arguments, str(writer)],
+            input=json.dumps(state).encode(), stderr=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[writer],
+            env={}, check=False, **options,
+        )  # fmt: skip
+        os.close(writer)
+        writer = -1
+        with os.fdopen(reader, "rb", closefd=False) as pipe:
+            return done.returncode, set(pipe.read().decode().split()), done.stderr
+    finally:
+        os.close(reader)
+        if writer >= 0:
+            os.close(writer)
+
+
+def copied(folder: Path, *, compiled_by: str = "") -> Path:
+    """The node half below another folder and under another name; returns its launch script."""
+    target = folder / "elsewhere" / "other_name"
+    shutil.copytree(NODE, target, ignore=shutil.ignore_patterns("__pycache__", "compiled.c*", ".*"))
+    if compiled_by:
+        script = "import sys; sys.path.insert(0, sys.argv[1]); from other_name.compiled import compile_folder as c; c(sys.argv[2])"
+        subprocess.run([compiled_by, "-I", "-S", "-B", "-c", script, str(target.parent), str(target)], check=True)
+    return target / LAUNCH.name
+
+
+@EVERY_PYTHON
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+def test_each_stage_imports_next_to_nothing(tmp_path: Path, host: Host, pod: dict[str, Any], python: str, compiled: bool) -> None:
+    launch = copied(tmp_path, compiled_by=python if compiled else "")
+    for arguments in (["createRuntime"], ["hook"], ["poststop"], ["reconcile"], ["reconcile", "--dry-run"]):
+        code, modules, stderr = call(python, launch, host, pod, *arguments)
+        assert (code, stderr) == (0, b""), arguments
+        own = {name for name in modules if name.partition(".")[0] == "other_name"}
+        assert modules - own <= ALLOWED, arguments
+        assert "other_name.main" in own
+
+
+def test_what_most_hooks_do_not_need_they_do_not_import(host: Host, pod: dict[str, Any]) -> None:
+    """An import is a hook's largest cost: here is what a createRuntime call of the commonest kind may have."""
+    _, modules, _ = call("/usr/bin/python3", LAUNCH, host, pod, "hook")
+    short = {name.rpartition(".")[2] for name in modules if name.startswith("node.")}
+    assert short <= {
+        "errors", "files", "held", "hook", "keys", "ledger", "log", "main", "monitor", "monitoring", "oci", "process",
+        "resctrl", "settings", "steps", "workload",
+    }  # fmt: skip
+
+
+@EVERY_PYTHON
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+def test_it_runs_from_a_read_only_place_and_a_folder_that_is_gone(
+    tmp_path: Path, host: Host, pod: dict[str, Any], python: str, compiled: bool
+) -> None:
+    launch = copied(tmp_path, compiled_by=python if compiled else "")
+    before = sorted(launch.parent.iterdir())
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = (
+        f"mount --bind '{launch.parent.parent}' '{launch.parent.parent}' && "
+        f"mount -o remount,ro,bind '{launch.parent.parent}' && cd '{gone}' && rmdir '{gone}' && "
+        f"exec env -i '{python}' -I -S '{launch}' --config '{host.config}' hook"
+    )
+    done = subprocess.run(
+        ["unshare", "--mount", "/bin/sh", "-ec", script], input=json.dumps(pod).encode(), capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert host.groups() == [f"mon_groups/{UID}"]
+    assert sorted(launch.parent.iterdir()) == before
+
+
+def test_one_interpreters_compiled_file_is_not_anothers(tmp_path: Path, host: Host, pod: dict[str, Any]) -> None:
+    launch = copied(tmp_path, compiled_by="/usr/bin/python3")
+    (compiled,) = launch.parent.glob("compiled.c*")
+    for rubbish in (b"", b"rubbish", compiled.read_bytes()[:100], b"\x00" * 1000, b"i\x01\x00\x00\x00", b")\x02i\x00\x00\x00\x00{0"):
+        compiled.write_bytes(rubbish)
+        assert call("/usr/bin/python3", launch, host, pod, "hook")[::2] == (0, b"")
+        assert host.groups() == [f"mon_groups/{UID}"]
+        (host.resctrl / f"mon_groups/{UID}/tasks").unlink()
+        (host.resctrl / f"mon_groups/{UID}").rmdir()
+
+
+def test_the_package_in_use_does_not_need_the_people_half(tmp_path: Path) -> None:
+    launch = copied(tmp_path)
+    done = subprocess.run(["/usr/bin/python3", "-I", "-S", str(launch), "nonsense"], capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"usage: resctrl-hook-node")
