@@ -7,6 +7,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import mfusepy
@@ -21,6 +22,23 @@ XATTR = "user.resctrl.reading"
 _PAGE = 4096
 _FOREVER = 1_000_000_000
 """Seconds. All changes go through the mount, so what the kernel keeps of names and attributes never goes stale."""
+
+_OPTIONS = MappingProxyType(
+    {
+        "foreground": True,
+        # One request at a time: each takes microseconds, and several threads would only wait for one another.
+        "nothreads": True,
+        "direct_io": True,
+        "fsname": "resctrl",
+        "subtype": "resctrl",
+        "entry_timeout": _FOREVER,
+        "attr_timeout": _FOREVER,
+        "negative_timeout": 0,
+        "nosuid": True,
+        "nodev": True,
+        "noexec": True,
+    }
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -54,6 +72,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
         self._resctrl = resctrl
         self._tree = Tree(resctrl)
         self._ready = ready
+        self.mounted = False
         self._open: dict[int, Handle] = {}
         self._numbers = itertools.count(1)
         self._owner = (os.getuid(), os.getgid())
@@ -61,6 +80,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
 
     def init(self, path: str) -> None:
         """Say that the mount is there."""
+        self.mounted = True
         self._ready()
 
     def _file(self, path: str | None, fh: int | None = None) -> File | Directory:
@@ -249,23 +269,12 @@ def serve(resctrl: Resctrl, mountpoint: str, ready: Callable[[], None]) -> None:
     Raises:
         RuntimeError: libfuse could not mount; it says why on stderr.
     """
+    filesystem = Filesystem(resctrl, ready)
+    # Only root may let others in without a word of the machine's owner (user_allow_other in fuse.conf).
     root = os.getuid() == 0
-    mfusepy.FUSE(
-        Filesystem(resctrl, ready),
-        mountpoint,
-        foreground=True,
-        # One request at a time: each takes microseconds, and several threads would only wait for one another.
-        nothreads=True,
-        direct_io=True,
-        fsname="resctrl",
-        subtype="resctrl",
-        # Only root may let others in without a word of the machine's owner (user_allow_other in fuse.conf).
-        allow_other=root,
-        default_permissions=root,
-        entry_timeout=_FOREVER,
-        attr_timeout=_FOREVER,
-        negative_timeout=0,
-        nosuid=True,
-        nodev=True,
-        noexec=True,
-    )
+    try:
+        mfusepy.FUSE(filesystem, mountpoint, **_OPTIONS, allow_other=root, default_permissions=root)
+    except RuntimeError:
+        # libfuse says the same of a mount that failed and of one that a signal has ended.
+        if not filesystem.mounted:
+            raise

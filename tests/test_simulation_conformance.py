@@ -1,0 +1,118 @@
+"""The conformance tests tested: a simulation with one behaviour broken must fail the test that is named for it."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+HERE = Path(__file__).parent
+SERVE = """
+from resctrl_hooks.simulation import counters, cpus, group, ids, model, mount, proc, refused, schemata, tasks, tree
+{broken}
+mount.serve_here({path!r}, mount.Machine(rmids=16), lambda: print("ready", flush=True))
+"""
+PYTEST: tuple[str, ...] = (
+    *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not kernel_only"),
+    *("-p", "pytest_timeout", "-o", "addopts=--strict-markers -rA --tb=no"),
+)
+
+
+class Broken(NamedTuple):
+    """A behaviour, the code that breaks it, and the test that must notice."""
+
+    what: str
+    code: str
+    test: str
+
+
+BROKEN = (
+    Broken("no limbo", "ids.Rmids.free = lambda s, rmid: s._free.append(rmid)", "test_a_freed_rmid_is_in_limbo"),
+    Broken(
+        "limbo is ENOSPC",
+        "take = ids.Rmids.take\n"
+        "def broken(self):\n"
+        "    try: return take(self)\n"
+        "    except OSError: raise refused.RefusedError(28, 'Out of RMIDs')\n"
+        "ids.Rmids.take = broken",
+        "test_a_freed_rmid_is_in_limbo",
+    ),
+    Broken(
+        "a class takes no RMID",
+        "make = model.Resctrl.make_class\n"
+        "def broken(self, name):\n"
+        "    make(self, name); self._rmids._free.append(self.classes[name].rmid)\n"
+        "model.Resctrl.make_class = broken",
+        "test_a_class_takes_an_rmid_too",
+    ),
+    Broken("endless CLOSIDs", "ids.Closids.take = lambda s: 7", "test_no_closid_left_is_enospc"),
+    Broken("no words", "model.Resctrl.status = property(lambda s: 'ok\\n')", "test_a_mon_group_of_another_class"),
+    Broken("any class", "group.Group.ctrl = property(lambda s: s.parent)", "test_a_mon_group_of_another_class"),
+    Broken("own tasks only", "tasks.Tasks.listed = lambda s, g: s.of(g)", "test_a_class_lists_the_tasks_of_its_mon"),
+    Broken("all ids exist", "proc.Procfs.life = lambda s, t: proc.Life(1, False)", "test_a_task_that_is_gone_is_esrch"),
+    Broken(
+        "whole processes",
+        "move = tasks.Tasks._move\n"
+        "def broken(self, tid, group, uid):\n"
+        "    for thread in self._proc.threads(tid): move(self, thread, group, uid)\n"
+        "    return move(self, tid, group, uid)\n"
+        "tasks.Tasks._move = broken",
+        "test_a_pid_moves_that_one_thread",
+    ),
+    Broken("tasks are lost", "tasks.Tasks.hand_over = lambda *a: None", "test_rmdir_of_a_mon_group_with_tasks"),
+    Broken("anybody may", "proc.Procfs.owners = lambda s, t: (65534, 65534)", "test_only_root_and_the_owner"),
+    Broken(
+        "rename stays in the class",
+        "rename = model.Resctrl.rename\n"
+        "def broken(self, group, parent, name):\n"
+        "    was = group.parent; rename(self, group, parent, name); group.parent = was\n"
+        "model.Resctrl.rename = broken",
+        "test_rename_into_another_class_takes_members",
+    ),
+    Broken("any mask", "schemata._mask = lambda text, *a: int(text, 16)", "test_what_makes_no_sense_is_einval"),
+    Broken(
+        "counts go on", "counters.Counters.start = lambda s, g: None", "test_a_new_group_counts_bandwidth_from_zero"
+    ),
+    Broken("a class's own", "group.Group.family = lambda s: iter([s])", "test_a_class_counts_its_mon_groups_too"),
+    Broken(
+        "CPUs of others", "cpus.assign = lambda g, m, *a: setattr(g, 'cpus', m)", "test_a_mon_group_has_cpus_of_its"
+    ),
+    Broken("rmdir of all", "tree.Tree.remove = lambda *a: None", "test_rmdir_of_what_is_no_group_is_eperm"),
+)
+
+
+def failures(path: Path, code: str, tests: str) -> set[str]:
+    """The names of the conformance tests among `tests` that fail on a simulation broken with `code`."""
+    serve = SERVE.format(broken=code, path=str(path))
+    with subprocess.Popen([sys.executable, "-c", serve], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "ready\n"
+        try:
+            done = subprocess.run(
+                [*PYTEST, HERE / "conformance", "-k", tests],
+                env=os.environ | {"RESCTRL_ROOT": str(path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        finally:
+            server.send_signal(signal.SIGTERM)
+    words = [line.split() for line in done.stdout.splitlines()]
+    passed = [line[1] for line in words if line[:1] == ["PASSED"]]
+    failed = [line[1] for line in words if line[:1] in (["FAILED"], ["ERROR"])]
+    assert passed or failed, done.stdout
+    return {name.rpartition("::")[2] for name in failed}
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("broken", BROKEN, ids=[broken.what for broken in BROKEN])
+def test_a_broken_simulation_fails_the_test_named_for_it(tmp_path: Path, broken: Broken) -> None:
+    assert any(name.startswith(broken.test) for name in failures(tmp_path / "r", broken.code, broken.test))
+
+
+@pytest.mark.fuse
+def test_a_simulation_that_is_not_broken_passes_them(tmp_path: Path) -> None:
+    assert failures(tmp_path / "r", "", " or ".join({broken.test for broken in BROKEN})) == set()
