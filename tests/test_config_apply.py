@@ -17,6 +17,7 @@ from resctrl_hooks.cli import main
 from resctrl_hooks.config import in_force, settings_in_force
 from resctrl_hooks.config.applied import Change, apply_file, apply_if_newer, changes_between, compile_file
 from resctrl_hooks.config.problems import InvalidConfigError
+from resctrl_hooks.node import settings as node_settings
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.settings import load
 
@@ -272,3 +273,12 @@ def test_a_hook_by_hand_goes_by_a_file_that_was_never_applied(host: Host, pod: A
     assert sorted(path.name for path in host.root.glob("config*")) == (
         ["config.json", "config.last.json", "config.yaml"] if applied else ["config.yaml"]
     )
+
+
+def test_hooks_say_that_the_default_file_was_never_applied(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_settings, "DEFAULT_CONFIG", str(config))
+    settings, problem = load(str(config))
+    assert settings.namespaces == []
+    assert "was never applied, so the defaults hold" in problem
+    config.unlink()
+    assert load(str(config))[1] == ""

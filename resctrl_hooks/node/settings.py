@@ -169,7 +169,7 @@ def load(config: str = DEFAULT_CONFIG) -> "tuple[Settings, str]":
             if not isinstance(problem, FileNotFoundError):
                 raise SettingsError(f"the settings in {path} can't be used: {what}") from problem
             if config == DEFAULT_CONFIG:
-                return Settings(), ""
+                return Settings(), _never_applied(config)
             raise SettingsError(f"there are no compiled settings at {path}", errno=problem.errno or 0) from problem
         return settings, f"the settings in {path} can't be used ({what}); the last valid ones are in force"
     return settings, _newer_yaml(config, path)
@@ -180,6 +180,14 @@ def _read(path: str) -> Settings:
     if not isinstance(value, dict) or value.get("format", FORMAT) != FORMAT:
         raise SettingsError(f"{path} is not a compiled configuration of format {FORMAT}")
     return Settings(value, path)
+
+
+def _never_applied(config: str) -> str:
+    try:
+        posix.stat(config)
+    except OSError:
+        return ""
+    return f"{config} was never applied, so the defaults hold; run `resctrl-hook config apply`"
 
 
 def _newer_yaml(config: str, compiled: str) -> str:
