@@ -213,3 +213,8 @@ def pod(host: Host) -> dict[str, Any]:
     """The state of a container of a Kubernetes pod whose process 100 is alive on the host."""
     host.process(100, f"{POD_CGROUP}/crio-{ID}", threads=(101, 102))
     return state(bundle=host.bundle(), annotations=crio_annotations())
+
+
+def always(value: Any) -> Any:
+    """A function that returns this value whatever it is given, to stand in for another."""
+    return lambda *_given, **_named: value

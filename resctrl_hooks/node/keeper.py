@@ -92,10 +92,9 @@ def _read(fd: int) -> bytes:
 
 
 def _detach(kept: Kept, folder: "Opened", report: int) -> None:
-    """In the forked child: becomes a session of its own, whose only other process is the keeper. Never returns."""
+    """In the forked child: forks the keeper, which then is init's child, and ends. Never returns."""
     code = 1
     try:
-        posix.setsid()
         if posix.fork() == 0:
             try:
                 _keep(kept, folder, report)
@@ -107,6 +106,7 @@ def _detach(kept: Kept, folder: "Opened", report: int) -> None:
 
 
 def _keep(kept: Kept, folder: "Opened", report: int) -> None:
+    posix.setsid()  # and so leads a process group, which is how memtierd and its children are found
     signal(SIGTERM, SIG_IGN)  # it is meant for memtierd, whose end is ours
     posix.umask(0o077)
     posix.chdir("/")
@@ -117,7 +117,7 @@ def _keep(kept: Kept, folder: "Opened", report: int) -> None:
     import _socket  # its read has a time limit
 
     ours, theirs = _socket.socketpair()
-    child = spawn(kept.command, theirs.fileno())
+    child = spawn(kept.command, theirs.fileno(), leader=False)
     try:
         theirs.close()
         _record(folder, [child])

@@ -12,6 +12,7 @@ from .errors import HookError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
+    from typing import Any
 
 SYSTEM_FOLDERS = ("/usr/bin", "/bin")
 ALL_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -49,7 +50,7 @@ def find_program(name: str, folders: "tuple[str, ...]" = SYSTEM_FOLDERS) -> str:
         if found.st_mode & _WRITABLE_BY_OTHERS or found.st_uid not in (0, posix.geteuid()):
             raise ProgramError(f"others than root can write {path}", hint="chown root it and chmod go-w it")
         return path
-    raise ProgramError(f"there is no program {name} in {', '.join(folders)}" if len(places) > 1 else f"no {name}")
+    raise ProgramError(f"there is no program {name}" + ("" if name[:1] == "/" else f" in {', '.join(folders)}"))
 
 
 def run(arguments: "list[str]", seconds: float) -> "tuple[int, str]":
@@ -63,13 +64,13 @@ def run(arguments: "list[str]", seconds: float) -> "tuple[int, str]":
     end = time.monotonic() + seconds
     ours, theirs = _socket.socketpair()
     try:
-        child = spawn(arguments, theirs.fileno())
+        child = spawn(arguments, theirs.fileno(), leader=True)
         theirs.close()
         try:
             output = _read(ours, end)
             code = _wait(child, end)
         except BaseException:  # the hook's own deadline too: what we started must not stay
-            posix.kill(child, _KILL)
+            posix.kill(-child, _KILL)
             posix.waitpid(child, 0)
             raise
     except (TimeoutError, _socket.timeout) as error:  # two types before Python 3.10
@@ -82,8 +83,10 @@ def run(arguments: "list[str]", seconds: float) -> "tuple[int, str]":
     return code, output.decode("utf-8", "replace").strip()
 
 
-def spawn(arguments: "list[str]", output: int) -> int:
+def spawn(arguments: "list[str]", output: int, *, leader: bool) -> int:
     """Starts a program with nothing on stdin and ``output`` as stdout and stderr; returns its pid.
+
+    As a ``leader`` it has a process group of its own, else it is in ours.
 
     Raises:
         OSError: it can't be executed.
@@ -93,10 +96,10 @@ def spawn(arguments: "list[str]", output: int) -> int:
         (posix.POSIX_SPAWN_DUP2, output, 1),
         (posix.POSIX_SPAWN_DUP2, output, 2),
     ]
-    # Python ignores SIGPIPE (13) and SIGXFSZ (25), which a program would inherit.
-    return posix.posix_spawn(
-        arguments[0], arguments, ENVIRONMENT, file_actions=actions, setsigmask=(), setsigdef=(13, 25)
-    )
+    options: "dict[str, Any]" = {"setpgroup": 0} if leader else {}
+    # Python ignores SIGPIPE (13) and SIGXFSZ (25), and the keeper SIGTERM (15); a program would inherit that.
+    options.update(file_actions=actions, setsigmask=(), setsigdef=(13, 15, 25))
+    return posix.posix_spawn(arguments[0], arguments, ENVIRONMENT, **options)
 
 
 def _read(ours: "socket", end: float) -> bytes:
