@@ -158,6 +158,8 @@ def _create_runtime(state: State, bundle: Bundle, node: Node, said: Explanation)
         said.exit_code = REFUSED
     elif impossible:
         said.outcome = f"the container goes on without {', '.join(step.feature for _, step in impossible)}"
+    elif not said.steps:
+        said.outcome = "the container goes on; what could be done for it can't be told, see the notes"
     elif all(step.skipped for step in said.steps):
         said.outcome = "the container goes on; there is nothing to do for it"
     else:

@@ -282,3 +282,13 @@ def test_hooks_say_that_the_default_file_was_never_applied(config: Path, monkeyp
     assert "was never applied, so the defaults hold" in problem
     config.unlink()
     assert load(str(config))[1] == ""
+
+
+def test_commands_on_a_configured_node_do_without_the_models(config: Path) -> None:
+    apply_file(str(config))
+    code = (
+        "import sys; from resctrl_hooks.config import settings_in_force; "
+        f"settings_in_force({str(config)!r}); print('pydantic' in sys.modules, 'yaml' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]

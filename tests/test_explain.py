@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from conftest import ID, POD_CGROUP, UID, Host, fixture, state
 from test_captured import CASES, captured
 
+from resctrl_hooks import explanation
 from resctrl_hooks.cli import main
 
 
@@ -155,3 +156,22 @@ def test_no_state_is_wrong_use(host: Host, told: str) -> None:
     assert result.exit_code == 2
     assert result.output.startswith("resctrl-hook: the container state")
     assert len(result.output.splitlines()) == 1
+
+
+@pytest.mark.parametrize("policy", ["ignore", "fail"])
+def test_a_feature_that_cannot_plan(host: Host, pod: dict[str, Any], policy: str) -> None:
+    host.configure(labelSelector={"app": "web"}, failurePolicy=policy)
+    pod["annotations"]["io.kubernetes.cri-o.ResolvPath"] = "/nonexistent/resolv.conf"
+    said = as_json(host, pod)
+    assert said["exitCode"] == host.call(pod).code == (79 if policy == "fail" else 0)
+    assert said["steps"] == []
+    assert "the sandbox's /nonexistent/config.json can't be read" in " ".join([*said["notes"], said["outcome"]])
+
+
+def test_a_rootless_runtimes_hook_does_nothing(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explanation, "in_initial_user_namespace", lambda: False)
+    said = as_json(host, pod)
+    assert (said["steps"], said["exitCode"]) == ([], 0)
+    assert "the hook exits at once" in said["outcome"]
