@@ -152,7 +152,7 @@ def stat_line(pid: int, start: int, letter: str = "S") -> str:
 def standard_streams(data: bytes) -> Iterator[Any]:
     """Puts ``data`` on descriptor 0 and collects what is written to descriptor 2, which hooks use directly."""
     kept = os.dup(0), os.dup(2)
-    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stderr:
+    with os.fdopen(os.memfd_create("stdin"), "w+b") as stdin, os.fdopen(os.memfd_create("stderr"), "w+b") as stderr:
         stdin.write(data)
         stdin.seek(0)
         sys.stderr.flush()

@@ -1,0 +1,297 @@
+"""Whatever comes in, the outcome is typed and logged, the exit code right, and nothing outside our folders changes.
+
+Ten thousand generated states and bundles, most in this process, and a sample as whole processes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from conftest import FIXTURES, ID, POD_CGROUP, UID, Host, crio_annotations, fixture, state, temporary_host
+
+CASES = 10_000
+WHOLE_PROCESSES = 150
+
+# What a pod's author may write where a name, a class or a value is expected.
+NASTY = (
+    "", ".", "..", "../../../../etc/passwd", "/etc/passwd", "a/b", "a\0b", "\0", "\n", "a\nMESSAGE=forged", "\ud800", "\udfff" * 50,
+    "mon_groups", "mon_data", "info", "tasks", "-rf", "~", "$(reboot)", "%s%n", "é" * 200, "\u202e", "x" * 300, "x" * 70_000,
+    UID, UID.upper(), UID.replace("-", ""), UID + "/..", "F" * 36, "0" * 64, "gold", "created", "stopped", "NaN", "1e999",
+)  # fmt: skip
+STRANGE: tuple[Any, ...] = (None, True, False, 0, -1, 1, 2**31, 2**63, 10**40, 1.5, 1e308, [], {}, [[]], {"a": {}}, [None], *NASTY)
+STATUSES = ("creating", "created", "running", "stopped", "paused", "", "CREATED")
+CAPTURED = sorted(FIXTURES.glob("*-state.json"))
+ANNOTATIONS = sorted({name for path in CAPTURED for name in json.loads(path.read_text()).get("annotations", {})})
+
+
+class Inputs:
+    """Makes hostile states and bundles, the same ones for the same seed."""
+
+    def __init__(self, seed: int, host: Host) -> None:
+        self.random = random.Random(seed)
+        self.host = host
+        self.captured = [json.loads(path.read_text()) for path in CAPTURED]
+        self.configs = [fixture(path.name) for path in sorted(FIXTURES.glob("*-config.json"))]
+
+    def state(self) -> bytes:
+        """A state, as bytes: valid but for one to three things, or torn apart."""
+        draw = self.random
+        value: Any = self._state()
+        for _ in range(draw.randrange(4)):
+            self._spoil(value)
+        if draw.random() < 0.03:
+            value = draw.choice(STRANGE)
+        data = json.dumps(value).encode()
+        if draw.random() < 0.25:
+            data = self._tear(data)
+        return data
+
+    def _state(self) -> dict[str, Any]:
+        draw = self.random
+        if draw.random() < 0.4:
+            value = json.loads(json.dumps(draw.choice(self.captured)))
+            value["bundle"] = self.bundle()
+            if draw.random() < 0.7:
+                value["pid"] = 100
+            return dict(value)
+        notes = crio_annotations() | {draw.choice(ANNOTATIONS): draw.choice(NASTY) for _ in range(draw.randrange(3))}
+        return state(bundle=self.bundle(), annotations=notes, status=draw.choice(STATUSES), pid=draw.choice([100, 100, 0, 7, 2**30]))
+
+    def _spoil(self, value: dict[str, Any]) -> None:
+        draw = self.random
+        where = draw.choice(["id", "status", "pid", "bundle", "annotations", "annotation", "ociVersion", "drop"])
+        if where == "annotation" and isinstance(value.get("annotations"), dict):
+            value["annotations"][draw.choice(ANNOTATIONS + list(NASTY))] = draw.choice(STRANGE if draw.random() < 0.2 else NASTY)
+        elif where == "drop":
+            value.pop(draw.choice(list(value) or ["id"]), None)
+        else:
+            value[where] = draw.choice(STRANGE)
+
+    def _tear(self, data: bytes) -> bytes:
+        draw = self.random
+        place = draw.randrange(len(data) + 1)
+        return draw.choice(
+            [
+                data[:place],
+                data[:place] + bytes([draw.randrange(256)]) + data[place + 1 :],
+                data[:place] + b"[" * draw.choice([10, 2000, 60_000]) + data[place:],
+                data[:place] + b'{"a":' * draw.choice([10, 2000, 60_000]),
+                data + data,
+                b"\xef\xbb\xbf" + data,
+                data.decode().encode("utf-16"),
+                data[:place] + b"9" * draw.choice([40, 100_000]) + data[place:],
+                b" " * 100_000 + data,
+                b"",
+            ]
+        )
+
+    def bundle(self) -> str:
+        """A bundle's path; what is there may be anything."""
+        draw = self.random
+        kind = draw.choice(["good", "good", "spoiled", "spoiled", "torn", "none", "strange"])
+        if kind == "none":
+            return draw.choice([*NASTY, "/proc/self", "/dev", str(self.host.root / "bundles" / draw.choice(["fifo", "link", "locked", "folder", "huge"]))])
+        config = json.loads(json.dumps(draw.choice(self.configs)))
+        if kind == "spoiled":
+            linux = config.setdefault("linux", {})
+            where = draw.choice(["linux", "intelRdt", "closID", "cgroupsPath", "resources", "annotations"])
+            if where in ("linux", "annotations"):
+                config[where] = draw.choice(STRANGE)
+            elif where == "closID":
+                linux["intelRdt"] = {"closID": draw.choice(STRANGE), "enableMonitoring": draw.choice(STRANGE)}
+            else:
+                linux[where] = draw.choice(STRANGE)
+        data = json.dumps(config if kind != "strange" else draw.choice(STRANGE)).encode()
+        folder = self.host.root / "bundles" / "made"
+        folder.mkdir(exist_ok=True)
+        (folder / "config.json").write_bytes(self._tear(data) if kind == "torn" else data)
+        return str(folder)
+
+
+class Watch:
+    """Sees each path that this process opens for writing, makes, renames or removes, as the interpreter audits it."""
+
+    CHANGES = frozenset({"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.chmod", "os.link", "os.truncate"})
+
+    def __init__(self) -> None:
+        self.allowed: tuple[str, ...] = ()
+        self.calls = 0
+        sys.addaudithook(self._see)
+
+    @contextmanager
+    def over(self, host: Host) -> Iterator[None]:
+        """Fails where anything outside the resctrl root, the state directory and the log is changed."""
+        self.allowed = (f"{host.resctrl}/", f"{host.state}/", str(host.log))
+        self.parents = {str(path) for path in (host.state, *host.state.parents)}
+        self.strays: list[object] = []
+        try:
+            yield
+        finally:
+            self.allowed = ()
+        assert self.strays == []
+
+    def _see(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.allowed:
+            return
+        if event == "open" and isinstance(arguments[0], str) and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            paths = [arguments[0]]
+        elif event in self.CHANGES:
+            paths = [path for path in arguments[: 2 if event == "os.rename" else 1] if isinstance(path, str)]
+            if event == "os.symlink":
+                paths = [arguments[1]]
+        else:
+            return
+        self.calls += 1
+        for path in paths:
+            inside = path.startswith(self.allowed) and "/../" not in f"{path}/"
+            made_on_the_way = event in ("os.mkdir", "os.chmod") and path in self.parents
+            if not inside and not made_on_the_way:
+                self.strays.append((event, path))
+
+
+WATCH = Watch()
+
+
+def hostile_host(folder: Path) -> Host:
+    """A host whose bundles may be anything."""
+    host = Host(folder)
+    host.state.parent.mkdir()
+    hostile_bundles(host)
+    (host.root / "bundles/made").mkdir()
+    (host.root / "bundles/made/config.json").touch()
+    return host
+
+
+def hostile_bundles(host: Host) -> None:
+    """What may lie where a bundle's config.json should."""
+    for name in ("fifo", "link", "locked", "folder", "huge"):
+        (host.root / "bundles" / name).mkdir(parents=True)
+    os.mkfifo(host.root / "bundles/fifo/config.json")
+    (host.root / "bundles/link/config.json").symlink_to("/etc/passwd")
+    (host.root / "bundles/locked/config.json").touch(mode=0)
+    (host.root / "bundles/folder/config.json").mkdir()
+    with (host.root / "bundles/huge/config.json").open("wb") as file:
+        file.truncate(1 << 30)
+
+
+def tree(root: Path, *leave_out: Path) -> set[str]:
+    """Every path below ``root``, but for what is below others."""
+
+    def walk(folder: str) -> Iterator[str]:
+        for entry in os.scandir(folder):
+            path = Path(entry.path)
+            if path not in leave_out:
+                yield entry.path
+                if entry.is_dir(follow_symlinks=False):
+                    yield from walk(entry.path)
+
+    return set(walk(str(root)))
+
+
+def ours(host: Host) -> None:
+    """Whatever is in our folders has a name that may be there."""
+    for group in host.groups():
+        name = group.rpartition("/")[2]
+        assert name == name.lower()
+        assert set(name) <= set("0123456789abcdef-") or name == ID
+    for path in host.state.rglob("*") if host.state.exists() else ():
+        assert path.name.isprintable()
+
+
+@pytest.mark.parametrize("policy", ["ignore", "fail"])
+@pytest.mark.parametrize("part", range(5))
+def test_in_this_process(tmp_path: Path, policy: str, part: int) -> None:
+    host = hostile_host(tmp_path)
+    host.configure(failurePolicy=policy, labelSelector={"app": "web"} if part % 2 else {})
+    host.add_class("gold")
+    host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    inputs = Inputs(part + (100 if policy == "fail" else 0), host)
+    before = tree(host.root, host.state, host.resctrl, host.log)
+    seen = {0: 0, 79: 0}
+    for number in range(CASES // 10):
+        data = inputs.state()
+        with WATCH.over(host):
+            outcome = host.call(data)
+        seen[outcome.code] = seen.get(outcome.code, 0) + 1
+        assert outcome.code == 0 or (outcome.code == 79 and policy == "fail"), (number, data[:500], outcome)
+        assert "Traceback" not in outcome.stderr
+        assert "fault of resctrl-hook" not in outcome.stderr, (number, data[:500], outcome)
+        assert outcome.stderr.count("\n") <= 1 or policy == "ignore", (number, outcome.stderr)
+        if outcome.stderr:
+            assert "reason=" in outcome.log
+        if outcome.code == 79:
+            assert outcome.stderr.count("\n") == 1
+            assert "the container is refused" in outcome.stderr
+        host.log.unlink(missing_ok=True)
+    assert tree(host.root, host.state, host.resctrl, host.log) == before
+    ours(host)
+    assert sum(seen.values()) == CASES // 10
+    assert (seen[79] > 0) is (policy == "fail")
+    assert seen[0] > 0
+    assert WATCH.calls > 0
+
+
+def test_as_whole_processes(tmp_path: Path) -> None:
+    host = hostile_host(tmp_path)
+    host.configure(failurePolicy="fail")
+    host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    before = tree(host.root, host.state, host.resctrl, host.log)
+    inputs = Inputs(7, host)
+    codes = set()
+    for _ in range(WHOLE_PROCESSES):
+        data = inputs.state()
+        done = subprocess.run(host.command(), input=data, capture_output=True, env={}, cwd="/", check=False)
+        codes.add(done.returncode)
+        assert done.stdout == b""
+        assert b"Traceback" not in done.stderr
+        assert b"fault of resctrl-hook" not in done.stderr, data[:500]
+        assert (done.returncode == 79) <= done.stderr.count(b"\n") <= 1, (data[:500], done.stderr)
+    assert codes == {0, 79}
+    assert tree(host.root, host.state, host.resctrl, host.log) == before
+    ours(host)
+
+
+ANY_TEXT = st.text(st.characters(codec=None), max_size=30)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | ANY_TEXT | st.sampled_from(NASTY),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT | st.sampled_from(ANNOTATIONS), inner, max_size=3),
+    max_leaves=8,
+)
+STATES = st.fixed_dictionaries(
+    {},
+    optional={
+        "id": st.just(ID) | ANYTHING,
+        "status": st.sampled_from(STATUSES) | ANYTHING,
+        "pid": st.just(100) | ANYTHING,
+        "bundle": st.just("/nonexistent") | ANYTHING,
+        "annotations": st.dictionaries(st.sampled_from(ANNOTATIONS), st.sampled_from(NASTY) | ANY_TEXT, max_size=6) | ANYTHING,
+    },
+)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(value=STATES | ANYTHING, config=ANYTHING, policy=st.sampled_from([("ignore", 0), ("fail", 79)]))
+def test_any_json(value: Any, config: Any, policy: tuple[str, int]) -> None:
+    with temporary_host(failurePolicy=policy[0]) as host:
+        host.process(100, f"{POD_CGROUP}/crio-{ID}")
+        folder = host.bundle()
+        Path(folder, "config.json").write_text(json.dumps(config))
+        if isinstance(value, dict) and value.get("bundle") == "/nonexistent":
+            value["bundle"] = folder
+        outcome = host.call(value)
+        assert outcome.code in (0, policy[1])
+        assert "fault of resctrl-hook" not in outcome.stderr
+        assert bool(outcome.code) <= (outcome.stderr.count("\n") == 1)
+        ours(host)
