@@ -27,7 +27,7 @@ def test_the_group_of_the_pod(host: Host) -> None:
     host.process(100)
     step = plan(host)
     assert (step.feature, step.action, step.needs) == ("monitoring", "join", {"class": ""})
-    assert step.why == f"group of pod {UID} in the root class, as its bundle's linux.intelRdt.closID says"
+    assert step.why == f"group of pod {UID} in the root class, since its bundle names no class"
 
 
 @pytest.mark.parametrize(

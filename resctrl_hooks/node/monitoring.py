@@ -62,7 +62,8 @@ def class_of(workload: "Workload", node: "Node") -> "tuple[str, str]":
             raise TaskGoneError(f"process {workload.pid} has ended", errno=error.errno or 0) from error
         if where is not None:
             return where[0], "where its process is"
-    return workload.bundle.class_name, "as its bundle's linux.intelRdt.closID says"
+    name = workload.bundle.class_name
+    return name, "as its bundle's linux.intelRdt.closID says" if name else "since its bundle names no class"
 
 
 def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
