@@ -1,0 +1,263 @@
+"""The simulation as a mount: the command, background and foreground, several users at once, and its end."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from resctrl_hooks.cli.simulate import simulate
+from resctrl_hooks.simulation import Machine, SimulationError, mounted
+from resctrl_hooks.simulation.machine import WATTS_PER_TASK
+from resctrl_hooks.simulation.mount import prepare, start, stop
+
+pytestmark = pytest.mark.fuse
+
+COMMAND = [sys.executable, "-c", "from resctrl_hooks.cli.simulate import simulate; simulate()"]
+XATTR = "user.resctrl.reading"
+
+
+def unmount(path: Path) -> None:
+    """Unmount as a user does."""
+    subprocess.run(["umount", path], check=True)
+
+
+def eventually_not(path: Path) -> None:
+    """Wait until nothing is mounted at a path."""
+    for _ in range(200):
+        if not os.path.ismount(path):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{path} is still mounted")
+
+
+@contextmanager
+def sleeping() -> Iterator[int]:
+    """A process that does nothing."""
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def test_background_returns_once_it_is_mounted_and_keeps_no_pipe_open(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "r"
+    # Reading the output to its end would wait for ever if the server kept the pipes.
+    done = subprocess.run(
+        [*COMMAND, str(path), "--background", "--rmids", "7", "--closids", "3", "--l3-domains", "1", "--energy"],
+        input="",
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr) == ("", "")
+    assert (path / "info/L3_MON/num_rmids").read_text() == "7\n"
+    assert (path / "info/L3/num_closids").read_text() == "3\n"
+    assert sorted(os.listdir(path / "mon_data")) == ["mon_L3_00", "mon_PERF_PKG_00"]
+    unmount(path)
+    assert os.listdir(path) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_unmounts_and_ends_in_peace(tmp_path: Path, number: signal.Signals) -> None:
+    path = tmp_path / "r"
+    with subprocess.Popen([*COMMAND, str(path)], stderr=subprocess.PIPE, text=True) as process:
+        while not os.path.ismount(path):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (0, "")
+    assert not os.path.ismount(path)
+
+
+def test_an_unmount_ends_it(tmp_path: Path) -> None:
+    process = start(str(tmp_path / "r"), Machine())
+    unmount(tmp_path / "r")
+    assert process.wait(30) == 0
+
+
+def test_it_ends_even_while_it_is_in_use(tmp_path: Path) -> None:
+    process = start(str(tmp_path / "r"), Machine())
+    descriptor = os.open(tmp_path / "r/tasks", os.O_RDONLY)
+    try:
+        stop(process, str(tmp_path / "r"))
+        assert not os.path.ismount(tmp_path / "r")
+        assert process.returncode == 0
+    finally:
+        with suppress(OSError):  # nobody is left to answer the close
+            os.close(descriptor)
+
+
+def test_a_mount_whose_process_was_killed_is_dealt_with(tmp_path: Path) -> None:
+    process = start(str(tmp_path / "r"), Machine(rmids=5))
+    process.kill()
+    process.wait()
+    with pytest.raises(OSError, match=f"Errno {errno.ENOTCONN}"):
+        os.listdir(tmp_path / "r")
+    with mounted(tmp_path / "r", rmids=6) as path:
+        assert Path(path, "info/L3_MON/num_rmids").read_text() == "6\n"
+    eventually_not(tmp_path / "r")
+
+
+def test_a_mount_that_works_is_left_alone(tmp_path: Path) -> None:
+    with mounted(tmp_path / "r", rmids=5) as path:
+        result = CliRunner().invoke(simulate, [path, "--background"])
+        assert result.exit_code == 1
+        assert "something is mounted" in result.output
+        assert Path(path, "info/L3_MON/num_rmids").read_text() == "5\n"
+
+
+def test_a_mountpoint_that_is_a_file_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = CliRunner().invoke(simulate, [str(tmp_path / "file")])
+    assert result.exit_code == 1
+    assert result.output == f"Error: can't make the mountpoint {tmp_path}/file: File exists\n"
+    with pytest.raises(SimulationError, match="Not a directory"):
+        prepare(str(tmp_path / "file" / "below"))
+
+
+@pytest.mark.parametrize("option", ["--rmids=0", "--closids=x", "--limbo=-1", "--l3-domains=0", "--nonsense"])
+def test_a_wrong_option_is_wrong_use(tmp_path: Path, option: str) -> None:
+    assert CliRunner().invoke(simulate, [str(tmp_path), option]).exit_code == 2
+
+
+def test_limbo_without_end_is_refused(tmp_path: Path) -> None:
+    result = CliRunner().invoke(simulate, [str(tmp_path / "r"), "--limbo=inf"])
+    assert result.exit_code == 1
+    assert "limbo" in result.output
+
+
+def test_two_simulations_know_nothing_of_each_other(tmp_path: Path) -> None:
+    with mounted(tmp_path / "a") as first, mounted(tmp_path / "b") as second:
+        os.mkdir(f"{first}/mon_groups/x")
+        assert os.listdir(f"{second}/mon_groups") == []
+
+
+def test_an_attribute_tells_a_counter_what_to_read(tmp_path: Path) -> None:
+    with mounted(tmp_path / "r") as path:
+        group = Path(path, "mon_groups/a")
+        group.mkdir()
+        counter = group / "mon_data/mon_L3_00/llc_occupancy"
+        for word in ("Unavailable", "Unassigned", "Error", "4096"):
+            os.setxattr(counter, XATTR, word.encode())
+            assert counter.read_text() == f"{word}\n"
+        group = group.rename(Path(path, "mon_groups/b"))
+        counter = group / "mon_data/mon_L3_00/llc_occupancy"
+        assert counter.read_text() == "4096\n"
+        os.removexattr(counter, XATTR)
+        assert counter.read_text() == "0\n"
+        for target, name, value, number in (
+            (counter, XATTR, b"nonsense", errno.EINVAL),
+            (counter, "user.other", b"1", errno.ENOTSUP),
+            (group / "tasks", XATTR, b"1", errno.ENOTSUP),
+        ):
+            with pytest.raises(OSError, match=f"Errno {number}"):
+                os.setxattr(target, name, value)
+
+
+def test_watts_can_be_read_off_the_clock(tmp_path: Path) -> None:
+    with mounted(tmp_path / "r", energy=True) as path, sleeping() as task:
+        group = Path(path, "mon_groups/a")
+        group.mkdir()
+        (group / "tasks").write_text(str(task))
+        energies = sorted(group.glob("mon_data/mon_PERF_PKG_*/core_energy"))
+
+        def joules() -> tuple[float, float, float]:
+            begin = time.monotonic()
+            value = sum(float(energy.read_text()) for energy in energies)
+            return begin, value, time.monotonic()
+
+        first = joules()
+        time.sleep(0.5)
+        second = joules()
+        grown = second[1] - first[1]
+        # The readings happened somewhere in these two spans, however slow the machine is.
+        assert WATTS_PER_TASK * (second[0] - first[2]) - 1e-4 <= grown <= WATTS_PER_TASK * (second[2] - first[0]) + 1e-4
+
+
+def test_processes_that_a_group_starts_are_in_it(tmp_path: Path) -> None:
+    with mounted(tmp_path / "r") as path:
+        tasks = Path(path, "mon_groups/a/tasks")
+        tasks.parent.mkdir()
+        script = f"echo $$ >{tasks}; sleep 1000 & echo $!; read line; kill $!; wait"
+        with subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
+            assert shell.stdout is not None
+            child = int(shell.stdout.readline())
+            assert {int(line) for line in tasks.read_text().split()} == {shell.pid, child}
+            shell.communicate(b"\n")
+        assert tasks.read_text() == ""
+
+
+def test_it_is_invisible_to_other_users_writes(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    for parent in tmp_path.parents[:2]:
+        parent.chmod(0o755)
+    with mounted(tmp_path / "r") as path:
+        done = subprocess.run(
+            ["sh", "-c", f"cat {path}/info/last_cmd_status; echo 0 >{path}/tasks || mkdir {path}/x"],
+            user=65534,
+            extra_groups=[],
+            cwd="/",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode
+        assert done.stdout == "ok\n"
+        assert done.stderr.lower().count("permission denied") == 2
+
+
+STORM = 200
+PODS = 20
+MEMBER = """
+i=$1; root=$2; pod=$root/mon_groups/pod$((i % {pods}))
+mkdir "$pod" 2>/dev/null
+echo $$ >"$pod/tasks" && echo joined
+read line
+"""
+
+
+def test_two_hundred_at_once_are_all_served(tmp_path: Path) -> None:
+    with mounted(tmp_path / "r", rmids=64) as path:
+        command = ["sh", "-c", MEMBER.format(pods=PODS), "member"]
+        members = [
+            subprocess.Popen([*command, str(number), path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            for number in range(STORM)
+        ]
+        try:
+            for member in members:
+                assert member.stdout is not None
+                assert member.stdout.readline() == b"joined\n"
+            pods = [{members[i].pid for i in range(STORM) if i % PODS == pod} for pod in range(PODS)]
+            groups = [Path(path, f"mon_groups/pod{pod}") for pod in range(PODS)]
+            assert [{int(line) for line in (group / "tasks").read_text().split()} for group in groups] == pods
+        finally:
+            for member in members:
+                member.communicate(b"\n")
+        assert [(group / "tasks").read_text() for group in groups] == [""] * PODS
+        for group in groups:
+            group.rmdir()
+        assert os.listdir(f"{path}/mon_groups") == []
+
+
+def test_it_needs_little_memory(tmp_path: Path) -> None:
+    process = start(str(tmp_path / "r"), Machine(rmids=1000))
+    try:
+        for number in range(500):
+            os.mkdir(tmp_path / f"r/mon_groups/{number}")
+            (tmp_path / f"r/mon_groups/{number}/mon_data/mon_L3_00/llc_occupancy").read_text()
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        resident = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+        assert resident < 40_000  # KiB, of which Python itself and ctypes are the most
+    finally:
+        stop(process, str(tmp_path / "r"))
