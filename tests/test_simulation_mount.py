@@ -102,8 +102,18 @@ def test_a_mount_whose_process_was_killed_is_dealt_with(tmp_path: Path) -> None:
     process = start(str(tmp_path / "r"), Machine(rmids=5))
     process.kill()
     process.wait()
-    with pytest.raises(OSError, match=f"Errno {errno.ENOTCONN}"):
-        os.listdir(tmp_path / "r")
+    try:
+        with pytest.raises(OSError, match=f"Errno {errno.ENOTCONN}"):
+            os.listdir(tmp_path / "r")
+    finally:
+        prepare(str(tmp_path / "r"))
+    assert os.listdir(tmp_path / "r") == []
+
+
+def test_a_simulation_takes_the_place_of_one_that_was_killed(tmp_path: Path) -> None:
+    process = start(str(tmp_path / "r"), Machine(rmids=5))
+    process.kill()
+    process.wait()
     with mounted(tmp_path / "r", rmids=6) as path:
         assert Path(path, "info/L3_MON/num_rmids").read_text() == "6\n"
     eventually_not(tmp_path / "r")
