@@ -53,7 +53,7 @@ class Host:
             for folder in ("info", "mon_groups", "mon_data"):
                 (self.resctrl / folder).mkdir(parents=True)
             (self.resctrl / "tasks").touch()
-        self.cgroup.mkdir()
+        self.cgroup.mkdir(parents=True)
         if not real_proc:
             (self.proc / "sys/kernel/random").mkdir(parents=True)
             (self.proc / "sys/kernel/random/boot_id").write_text(BOOT + "\n")

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 SKIP = "skip"
+_PATIENCE = 0.8  # of a hook's deadline is what it may spend on waiting for a lock
 
 
 class Step:
@@ -80,6 +81,7 @@ class Node:
             group_prefix=settings.group_prefix,
             log=self.log,
             proc=settings.proc_path,
+            patience=settings.deadline * _PATIENCE,
         )
         self.ledger = self.monitor.ledger
         self.failures: "list[str]" = []

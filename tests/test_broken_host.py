@@ -1,0 +1,156 @@
+"""A host on which something is broken: containers start under ``ignore``, and are refused with one line under ``fail``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import ID, POD_CGROUP, UID, Host, Outcome, state
+
+
+def called(host: Host, told: dict[str, Any], *wrapper: str) -> Outcome:
+    """A whole process, as a runtime starts it."""
+    done = subprocess.run(
+        [*wrapper, *host.command()], input=json.dumps(told).encode(), capture_output=True, env={"PATH": "/usr/bin:/bin:/usr/sbin"},
+        cwd="/", check=False,
+    )  # fmt: skip
+    assert done.stdout == b""
+    return Outcome(done.returncode, done.stderr.decode(), "")
+
+
+def read_only(folder: Path, *, type_: str = "") -> list[str]:
+    """A command prefix that runs what follows where ``folder`` can't be written (or is another file system)."""
+    made = f"mount -t {type_} none '{folder}'" if type_ else f"mount --bind '{folder}' '{folder}' && mount -o remount,bind,ro '{folder}'"
+    return ["unshare", "--mount", "/bin/sh", "-ec", f'{made} && exec "$@"', "sh"]
+
+
+def state_below_a_file(host: Host) -> list[str]:
+    host.state.parent.touch()
+    return []
+
+
+def state_read_only(host: Host) -> list[str]:
+    host.node().ledger.prepare()
+    return read_only(host.state)
+
+
+def state_that_can_not_be_made(host: Host) -> list[str]:
+    host.state.parent.mkdir()
+    return read_only(host.state.parent)
+
+
+def state_full(host: Host) -> list[str]:
+    host.state.parent.mkdir()
+    return ["unshare", "--mount", "/bin/sh", "-ec", f"mount -t tmpfs -o nr_inodes=3 none '{host.state.parent}' && exec \"$@\"", "sh"]
+
+
+def resctrl_not_mounted(host: Host) -> list[str]:
+    for name in ("info", "mon_groups", "mon_data"):
+        (host.resctrl / name).rmdir()
+    return []
+
+
+def resctrl_gone(host: Host) -> list[str]:
+    (host.resctrl / "tasks").unlink()
+    resctrl_not_mounted(host)
+    host.resctrl.rmdir()
+    return []
+
+
+def resctrl_read_only(host: Host) -> list[str]:
+    return read_only(host.resctrl)
+
+
+def no_bundle(host: Host) -> list[str]:
+    (host.root / "bundle/config.json").unlink()
+    return []
+
+
+BROKEN: list[tuple[Callable[[Host], list[str]], str]] = [
+    (state_below_a_file, "the state directory must be"),
+    (state_read_only, "EROFS"),
+    (state_that_can_not_be_made, "the state directory must be"),
+    (state_full, "ENOSPC"),
+    (resctrl_not_mounted, "there is no resctrl at"),
+    (resctrl_gone, "there is no resctrl at"),
+    (resctrl_read_only, "EROFS"),
+    (no_bundle, "config.json can't be read"),
+]
+
+
+@pytest.mark.parametrize(("policy", "code"), [("ignore", 0), ("fail", 79)])
+@pytest.mark.parametrize(("breaks", "words"), BROKEN, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_broken_host(
+    host: Host, pod: dict[str, Any], breaks: Callable[[Host], list[str]], words: str, policy: str, code: int
+) -> None:
+    host.configure(failurePolicy=policy, log={"target": "none"})
+    wrapper = breaks(host)
+    outcome = called(host, pod, *wrapper)
+    assert outcome.code == code
+    assert outcome.stderr.count("\n") == 1
+    assert words in outcome.stderr
+    if policy == "fail":
+        assert "the container is refused" in outcome.stderr
+    assert host.groups() == []
+    stop = called(host, state(status="stopped", pid=0, annotations={}), *wrapper)
+    assert stop.code == 0
+    assert stop.stderr.count("\n") <= 1
+
+
+@pytest.mark.parametrize("policy", ["ignore", "fail"])
+@pytest.mark.parametrize(
+    "garbage",
+    [b"", b"{", b"[]", b"\xff\xfe", b'{"format":99}', b'{"format":1,"stateDir":7}', b'{"format":1,"stateDir":"x"}',
+     b'{"format":1,"log":{"level":[]}}', b'{"format":1,"failurePolicy":"Fail"}', b"[" * 100_000],
+)  # fmt: skip
+def test_garbage_for_settings(host: Host, pod: dict[str, Any], garbage: bytes, policy: str) -> None:
+    """Nothing says that containers are to be refused, unless the last valid settings do; those are in force then."""
+    host.configure(failurePolicy=policy)
+    last = host.root / "config.last.json"
+    last.write_bytes(host.config.read_bytes())
+    host.config.write_bytes(garbage)
+    outcome = called(host, pod)
+    assert (outcome.code, outcome.stderr.count("\n")) == (0, 1)
+    assert "the last valid ones are in force" in outcome.stderr
+    assert host.groups() == [f"mon_groups/{UID}"]
+    assert called(host, pod | {"annotations": {"io.kubernetes.cri-o.ContainerType": "x"}}).code == (79 if policy == "fail" else 0)
+    last.unlink()
+    outcome = called(host, pod)
+    assert (outcome.code, outcome.stderr.count("\n")) == (0, 1)
+    assert "this container is left alone" in outcome.stderr
+    assert called(host, state(status="stopped")).code == 0
+
+
+def test_settings_that_anybody_can_write_are_not_obeyed(host: Host, pod: dict[str, Any]) -> None:
+    host.config.chmod(0o666)
+    outcome = called(host, pod)
+    assert (outcome.code, outcome.stderr.count("\n")) == (0, 1)
+    assert host.groups() == []
+
+
+def test_a_reader_that_is_gone(host: Host, pod: dict[str, Any]) -> None:
+    """The runtime's end of stderr is closed, and nobody listens at the log's socket."""
+    host.configure(failurePolicy="fail", log={"target": "journal", "journalSocket": str(host.root / "none")}, resctrlPath="/nonexistent")
+    with subprocess.Popen(host.command(), stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={}) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stderr.close()
+        process.stdin.write(json.dumps(pod).encode())
+        process.stdin.close()
+        assert process.wait() == 79
+
+
+def test_the_state_directory_is_void_after_a_boot(host: Host, pod: dict[str, Any]) -> None:
+    host.call(pod)
+    (host.proc / "sys/kernel/random/boot_id").write_text("another\n")
+    (host.resctrl / f"mon_groups/{UID}/tasks").unlink()
+    (host.resctrl / f"mon_groups/{UID}").rmdir()
+    host.process(100, f"{POD_CGROUP}/crio-{ID}", start=7)
+    assert called(host, pod) == (0, "", "")
+    assert host.tasks(f"mon_groups/{UID}") == [100, 101, 102]
+    assert host.node().ledger.members(UID) == [ID]

@@ -1,0 +1,155 @@
+"""Two hundred hooks at once, for twenty pods: whole processes, as on a node that starts everything at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from conftest import Host, crio_annotations, state
+from resctrl_hooks.node.process import start_time
+from resctrl_hooks.simulation.mount import mounted
+
+PODS = 20
+CONTAINERS = 10
+CLASSES = ("", "gold")
+PATIENT = {"deadlineSeconds": 60}  # what is shown here is that nothing gets lost, not how fast this machine is
+
+
+class Container(NamedTuple):
+    """A container of the storm: its ids, the state that its createRuntime hook is given, and its group."""
+
+    id: str
+    pod: str
+    state: dict[str, Any]
+    group: str
+
+
+def storm_of(host: Host, pids: list[int]) -> list[Container]:
+    """Ten containers for each of twenty pods, every second pod in class gold."""
+    host.bundle(name="root")
+    host.bundle({"linux": {"intelRdt": {"closID": "gold"}}}, "gold")
+    found = []
+    for number, pid in enumerate(pids):
+        pod = str(uuid.UUID(int=number % PODS + (7 << 100)))
+        rdt = CLASSES[number % PODS % 2]
+        told = state(id=f"{number:064x}", pid=pid, bundle=str(host.root / (rdt or "root")), annotations=crio_annotations(pod))
+        found.append(Container(told["id"], pod, told, f"{rdt}/mon_groups/{pod}".lstrip("/")))
+    return found
+
+
+def all_at_once(host: Host, states: list[dict[str, Any]]) -> None:
+    """Starts a hook for each state before any is waited for; each must end well and say nothing."""
+    paths = []
+    for number, told in enumerate(states):
+        path = host.root / f"state-{number}.json"
+        path.write_text(json.dumps(told))
+        paths.append(path)
+    running = []
+    for path in paths:
+        with path.open("rb") as file:
+            running.append(subprocess.Popen(host.command(), stdin=file, stderr=subprocess.PIPE, env={}, cwd="/"))
+    outcomes = [(process.communicate()[1].decode(), process.returncode) for process in running]
+    assert outcomes == [("", 0)] * len(states)
+
+
+def stopped(container: Container) -> dict[str, Any]:
+    return container.state | {"status": "stopped", "pid": 0, "annotations": {}}
+
+
+@pytest.fixture
+def sleepers() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Two hundred real processes, every tenth with threads of its own."""
+    threaded = (
+        "import threading, time\n"
+        "for _ in range(4): threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
+        "print(flush=True); time.sleep(600)"
+    )
+    running = []
+    for number in range(PODS * CONTAINERS):
+        command = ["sleep", "600"] if number % 10 else [sys.executable, "-S", "-c", threaded]
+        running.append(subprocess.Popen(command, stdout=subprocess.PIPE))
+    for process in running[::10]:
+        assert process.stdout is not None
+        process.stdout.readline()
+    yield running
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.fuse
+def test_on_the_simulation(tmp_path: Path, sleepers: list[subprocess.Popen[bytes]]) -> None:
+    with mounted(tmp_path / "resctrl", rmids=PODS + 8, limbo=0.0) as resctrl:
+        host = Host(tmp_path / "host", real_proc=True, resctrl=Path(resctrl), **PATIENT)
+        (host.resctrl / "gold").mkdir()
+        pids = [process.pid for process in sleepers]
+        storm = storm_of(host, pids)
+        for container in storm:
+            if "gold" in container.group:  # as the runtime has done by now
+                for thread in os.listdir(f"/proc/{container.state['pid']}/task"):
+                    (host.resctrl / "gold/tasks").write_text(thread)
+
+        all_at_once(host, [container.state for container in storm])
+
+        assert host.groups() == sorted({container.group for container in storm})
+        for container in storm:
+            threads = {int(name) for name in os.listdir(f"/proc/{container.state['pid']}/task")}
+            assert threads <= set(host.tasks(container.group))
+        check_records(host, storm)
+
+        for process in sleepers:
+            process.kill()
+            process.wait()
+        all_at_once(host, [stopped(container) for container in storm])
+        assert host.groups() == []
+        assert host.records() == []
+
+
+def test_on_a_plain_tree_with_pods_that_live_on(tmp_path: Path) -> None:
+    host = Host(tmp_path, **PATIENT)
+    host.add_class("gold")
+    pids = list(range(1000, 1000 + PODS * CONTAINERS))
+    storm = storm_of(host, pids)
+    for container in storm:
+        host.process(container.state["pid"], f"/kubepods/pod{container.pod}/{container.id}", start=container.state["pid"])
+
+    all_at_once(host, [container.state for container in storm])
+
+    assert host.groups() == sorted({container.group for container in storm})
+    for container in storm:
+        assert container.state["pid"] in host.tasks(container.group)
+    check_records(host, storm)
+    for pid in pids:
+        host.end_process(pid)
+    # Half of the pods end with their containers, the others would start them again.
+    ended = {container.pod for container in storm[: PODS // 2]}
+    for pod in ended:
+        host.end_cgroup(f"/kubepods/pod{pod}")
+    all_at_once(host, [stopped(container) for container in storm])
+    lasting = sorted({container.pod for container in storm} - ended)
+    assert host.groups() == sorted({container.group for container in storm if container.pod in lasting})
+    assert host.records() == [f"idle/{pod}" for pod in lasting] + [f"pods/{pod}/pod" for pod in lasting]
+
+
+def check_records(host: Host, storm: list[Container]) -> None:
+    """Every record says what is."""
+    node = host.node()
+    assert sorted(node.ledger.containers()) == [container.id for container in storm]
+    for container in storm:
+        assert node.ledger.key_of(container.id) == container.pod
+        record = node.ledger.read_member(container.pod, container.id)
+        assert record is not None
+        assert record["pid"] == container.state["pid"]
+        assert record["start"] == start_time(str(host.proc), record["pid"])
+        assert not node.monitor.member_is_dead(container.pod, container.id)
+    assert {group.path for group in node.monitor.list()} == {str(host.resctrl / container.group) for container in storm}
+    assert {group.how for group in node.monitor.list()} == {"created"}
+    assert node.ledger.marked("idle") == node.ledger.marked("waiting") == []
