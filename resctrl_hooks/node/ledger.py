@@ -38,7 +38,7 @@ _LIMIT = 1 << 20
 _MOST_CALLS = 1 << 20
 _SEEK_END = 2  # only os names it
 CALLS = "calls"
-_FOLDERS = ("locks", "pods", "containers", "idle", "waiting")
+_FOLDERS = ("pods", "containers", "idle", "waiting", "locks")  # locks last: where it is, the others are
 _MEMBER = "c-"
 _LONGEST_NAP = 0.01
 _PRIVATE = 0o700
@@ -277,7 +277,5 @@ def _make_folder(path: str, mode: int) -> None:
     try:
         posix.mkdir(path, mode)
     except FileExistsError:
-        if not is_folder(path) and mode == _PRIVATE:
-            raise
-        return
-    posix.chmod(path, mode)  # crun runs hooks with umask 0
+        if mode == _PRIVATE and not is_folder(path):
+            raise  # folders above ours may be links, as /var/run is

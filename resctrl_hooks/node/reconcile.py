@@ -11,7 +11,7 @@ from .errors import HookError, InputError
 from .files import parse_json, read_file
 from .held import ADOPTED, SHARED
 from .lifetimes import bury, looks_dead, settle
-from .log import ERROR, INFO, WARNING
+from .log import INFO, WARNING
 from .observation import Observation, Seen, observe
 from .process import resctrl_groups_of
 from .report import Report
@@ -68,7 +68,6 @@ def reconcile(node: "Node", options: "Options | None" = None) -> Report:
     options = options or Options()
     report = Report(dry_run=options.dry_run)
     seen = observe(node)
-    node.log(INFO if seen.problems == [] else WARNING, "; ".join(seen.problems) or "observed", stage="reconcile")
     report.problems += seen.problems
     report.containers = len(seen.containers)
     _end_what_is_dead(node, seen, options, report)
@@ -84,6 +83,8 @@ def reconcile(node: "Node", options: "Options | None" = None) -> Report:
         waiting = _bring_in(node, Observation(waiting), options, report)
     _end_strays(node, seen, options, report)
     _tidy(node, seen, options, report)
+    if report.changed or not report.ok:
+        node.log(INFO if report.ok else WARNING, report.as_line(), stage="reconcile")
     return report
 
 
@@ -271,8 +272,3 @@ def _tidy(node: "Node", seen: Observation, options: Options, report: Report) -> 
         if key not in living and not node.ledger.members(key):
             node.ledger.unmark("waiting", key)
             report.tidied += 1
-
-
-def report_problem(node: "Node", error: HookError) -> None:
-    """Logs why a whole reconcile failed."""
-    node.log(ERROR, f"reconcile: {error}", stage="reconcile", reason=error.reason, errno=error.errno)

@@ -79,10 +79,22 @@ class Report:
             "problems": self.problems,
         }
 
+    def as_line(self) -> str:
+        """The report for the log."""
+        return ", ".join(f"{text}: {count}" for text, count in self._rows() if count)
+
     def as_text(self) -> str:
         """The report for people: a line for each thing that is not zero."""
+        rows = self._rows()
+        lines = [f"{text + ' ':.<48} {count}" for text, count in rows if count or text == rows[0][0]]
+        for what, why in (*self.waiting.items(), *self.failures.items()):
+            lines.append(f"  {what}: {why}")
+        lines += [f"  {problem}" for problem in self.problems]
+        return "\n".join(lines) + "\n"
+
+    def _rows(self) -> "list[tuple[str, int]]":
         would = "would be " if self.dry_run else ""
-        rows = [
+        return [
             ("containers that run", self.containers),
             (f"containers {would}brought into their group", len(self.adopted)),
             (f"threads {would}moved", self.moved),
@@ -95,8 +107,3 @@ class Report:
             ("pods that wait for an RMID", len(self.waiting)),
             ("failures", len(self.failures)),
         ]
-        lines = [f"{text + ' ':.<48} {count}" for text, count in rows if count or text == rows[0][0]]
-        for what, why in (*self.waiting.items(), *self.failures.items()):
-            lines.append(f"  {what}: {why}")
-        lines += [f"  {problem}" for problem in self.problems]
-        return "\n".join(lines) + "\n"
