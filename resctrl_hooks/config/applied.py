@@ -8,9 +8,10 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
+from resctrl_hooks.node import memory, memtierd
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.files import format_json, parse_json, read_file
-from resctrl_hooks.node.settings import COMPILED_NAME, FORMAT, LAST_VALID_NAME, compiled_path
+from resctrl_hooks.node.settings import COMPILED_NAME, FORMAT, LAST_VALID_NAME, Settings, compiled_path
 
 from .check import LARGEST, check_file, check_text, trust_problems
 from .problems import InvalidConfigError, Problem, dotted
@@ -54,6 +55,9 @@ def values_of(config: Configuration) -> dict[str, Any]:
 def explicit_values_of(config: Configuration) -> dict[str, Any]:
     """Every setting with the value that holds, defaults included."""
     values: dict[str, Any] = config.model_dump(mode="json", by_alias=True)
+    settings = Settings(values_of(config))
+    for name, policy in ((memory.NAME, memory.failure_policy), (memtierd.NAME, memtierd.failure_policy)):
+        values[name]["failurePolicy"] = policy(settings)  # these two have a rule of their own
     for section in values.values():
         if isinstance(section, dict) and section.get("failurePolicy", "") is None:
             section["failurePolicy"] = config.failure_policy

@@ -53,8 +53,13 @@ class Memory(FeatureSection):
 
     served_by: ClassVar[tuple[str, ...]] = ("memory",)
 
-    failure_policy: FailurePolicy | None = "fail"
-    """As in the plugin, a workload must not run with the wrong memory policy unnoticed."""
+    failure_policy: FailurePolicy | None = None
+    """What a class or limit that can't be given means. Without it `memtierd.failurePolicy` holds, and without either
+    `fail`: as in the plugin, a workload must not run with the wrong memory policy unnoticed."""
 
     allow: Allow = {"*": ["*"]}
     """Which namespaces may have which of `classes`: `{namespace pattern: [class patterns]}`."""
+
+    allow_limits: Allow = {}
+    """Which namespaces may set memory.swap.max and memory.high themselves by annotation; by default none:
+    `{namespace pattern: [memory.high, memory.swap.max]}`."""

@@ -2,11 +2,12 @@
 
 import difflib
 import re
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
 
 import yaml
+from pydantic import AfterValidator, Field
 
-from .section import AbsolutePath, Section, wrong
+from .section import AbsolutePath, Allow, FailurePolicy, FeatureSection, wrong
 
 # What the memtierd NRI plugin fills in; it replaces the plain text, so there are no braces.
 VARIABLES = {
@@ -16,11 +17,49 @@ VARIABLES = {
 _VARIABLE = re.compile(r"\$(\{?)([A-Z][A-Z0-9_]*)")
 
 
-class Memtierd(Section):
+_MEMORY = re.compile(r"[1-9][0-9]*[KMGT]?|infinity")
+LONGEST_START = 2.0  # seconds; every container of such a class waits so long
+
+
+def _program(name: str) -> str:
+    if not name or (("/" in name or "\0" in name) and not name.startswith("/")) or "/../" in f"{name}/":
+        raise wrong(f"{name!r} is neither a program's name nor an absolute path", "write memtierd, or where it is")
+    return name
+
+
+def _memory_max(value: str) -> str:
+    if not _MEMORY.fullmatch(value):
+        raise wrong(f"{value!r} is no amount of memory", "write bytes with K, M, G or T, such as 512M, or infinity")
+    return value
+
+
+class Memtierd(FeatureSection):
     """How memtierd is run for containers of a class that has a `memtierdconfig`."""
+
+    served_by: ClassVar[tuple[str, ...]] = ("memtierd",)
+
+    failure_policy: FailurePolicy | None = None
+    """What a memtierd that can't be started means for its container. Without it `memory.failurePolicy` holds,
+    and without either `fail`."""
+
+    allow: Allow = {"*": ["*"]}
+    """Which namespaces may have which of `classes`, beside `memory.allow`: both have to let them."""
 
     run_dir: AbsolutePath = "/run/resctrl-hooks/memtierd"
     """The folder for memtierd's configurations, output and pids: NAMESPACE/POD/CONTAINER/ID below it."""
+
+    binary: Annotated[str, AfterValidator(_program)] = "memtierd"
+    """memtierd itself: its path, or a name to be found in the usual folders of programs. Root must own it."""
+
+    supervisor: Literal["auto", "systemd", "process"] = "auto"
+    """Who supervises memtierd: `systemd` with a transient service, or a small `process` of ours. `auto` means systemd
+    where it runs this machine."""
+
+    start_seconds: Annotated[float, Field(ge=0, le=LONGEST_START)] = 0.2
+    """How long memtierd must live to count as started, in seconds. The container's start waits for it."""
+
+    memory_max: Annotated[str, AfterValidator(_memory_max)] = "512M"
+    """How much memory a memtierd service may have, as systemd writes it."""
 
 
 def check_template(text: str) -> str:
