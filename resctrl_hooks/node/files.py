@@ -59,6 +59,9 @@ def parse_json(data: bytes) -> "Any":
         raise ValueError(f"no JSON value at character {stop.value}") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    except SystemError:
+        # Until Python 3.12 the C scanner takes its error's type from json.decoder, if something has imported that.
+        raise ValueError("malformed JSON") from None
     if end != len(text):
         raise ValueError(f"something follows the JSON value at character {end}")
     return value

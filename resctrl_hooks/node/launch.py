@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
 
 _FOLDER = __file__.rpartition("/")[0] or "."
+# An installed node half is started by a script in front of this one, which says where the compiled file lies.
+_COMPILED: str = globals().get("COMPILED", _FOLDER)
 _PARENT, _, _PACKAGE = _FOLDER.rpartition("/")
 _Spec: "type[ModuleSpec]" = type(sys.__spec__)
 
@@ -46,7 +48,7 @@ class CompiledFinder:
 def load_compiled() -> None:
     """Puts the compiled file, if it is there and this interpreter's, before all other ways to import."""
     # The same name as in `compiled.py`, which may not be imported yet.
-    path = f"{_FOLDER}/compiled.{sys.implementation.cache_tag}"
+    path = f"{_COMPILED}/compiled.{sys.implementation.cache_tag}"
     try:
         fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
         try:

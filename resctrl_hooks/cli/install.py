@@ -1,0 +1,95 @@
+"""`resctrl-hook install`: put the node half on this host, or below a folder that stands for one."""
+
+import os
+import shutil
+import tomllib
+from typing import NoReturn
+
+import click
+
+from resctrl_hooks.config.problems import InvalidConfigError
+from resctrl_hooks.install.directories import RUNTIMES
+from resctrl_hooks.install.installation import install
+from resctrl_hooks.install.manifest import read_manifest
+from resctrl_hooks.install.places import PYTHON, UNITS
+from resctrl_hooks.install.plan import Plan, plan
+from resctrl_hooks.install.tree import Tree
+from resctrl_hooks.install.units import MOUNT
+
+_FAILED, _INVALID = 1, 2
+
+
+@click.command()
+@click.option(
+    "--runtime",
+    "runtimes",
+    multiple=True,
+    type=click.Choice(list(RUNTIMES)),
+    help="Make this runtime call the hook; can be repeated. Default: those that are installed.",
+)
+@click.option("--root", metavar="DIR", default="/", show_default=True, help="Stage everything below DIR.")
+@click.option("--dry-run", is_flag=True, help="Print every file that would be written, and write nothing.")
+@click.option("--python", default=PYTHON, show_default=True, help="The interpreter on the host, Python 3.9 or later.")
+@click.option("--units/--no-units", "with_units", default=True, help="systemd units for resctrl's mount and reconcile.")
+@click.pass_obj
+def command(config: str, runtimes: tuple[str, ...], root: str, *, dry_run: bool, python: str, with_units: bool) -> None:
+    """Put the hook on this host, or below --root for an image.
+
+    A configuration that is there already, and the records of what runs, stay as they are. Installing again upgrades.
+    """
+    tree = Tree(os.path.abspath(root))
+    before = read_manifest(tree)
+    wanted = tuple(dict.fromkeys([*(runtimes or _found(tree)), *(before.runtimes if before else ())]))
+    if not wanted:
+        _fail("no runtime is installed here; name one with --runtime", _INVALID)
+    if not os.path.isabs(config):
+        config = os.path.abspath(config)
+    try:
+        todo = plan(
+            wanted,
+            config,
+            root=tree.root,
+            python=python,
+            with_units=with_units,
+            earlier_units=before is not None and f"{UNITS}/{MOUNT}" in before.files,
+        )
+    except InvalidConfigError as error:
+        for problem in error.problems:
+            click.echo(f"{problem.severity}: {problem}", err=True)
+        _fail(f"{config} is not valid; nothing was installed", _INVALID)
+    except tomllib.TOMLDecodeError as error:
+        _fail(f"a runtime's configuration can't be read: {error}; nothing was installed", _FAILED)
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}; nothing was installed", _FAILED)
+    if dry_run:
+        _print(todo)
+        return
+    try:
+        install(todo, tree, say=click.echo, warn=_warn)
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}; mend that and install again, or uninstall", _FAILED)
+    for note in todo.notes:
+        click.echo(f"note: {note}")
+    click.echo(f"installed {todo.payload.version} for {', '.join(wanted)}; `resctrl-hook doctor` checks it")
+
+
+def _found(tree: Tree) -> list[str]:
+    if tree.root:
+        return [name for name in RUNTIMES if tree.exists(f"/usr/bin/{name}") or tree.exists(f"/usr/local/bin/{name}")]
+    return [name for name in RUNTIMES if shutil.which(name)]
+
+
+def _print(todo: Plan) -> None:
+    for file in todo.files:
+        click.echo(f"{file.mode:04o} {len(file.data):7d} {file.kind:<9} {file.path}")
+    for note in todo.notes:
+        click.echo(f"note: {note}")
+
+
+def _warn(text: str) -> None:
+    click.echo(f"warning: {text}", err=True)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    click.echo(f"resctrl-hook: {message}", err=True)
+    raise SystemExit(code)

@@ -1,0 +1,73 @@
+"""`resctrl-hook uninstall`: take the node half off this host, or from below a folder that stands for one."""
+
+import os
+import shutil
+
+import click
+
+from resctrl_hooks.config import in_force
+from resctrl_hooks.install.directories import RUNTIMES
+from resctrl_hooks.install.removal import registered, uninstall, unregister
+from resctrl_hooks.install.tree import Tree
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.node.steps import Node
+
+_FAILED = 1
+_OURS = "resctrl-hooks"
+
+
+@click.command()
+@click.option(
+    "--runtime",
+    "runtimes",
+    multiple=True,
+    type=click.Choice(list(RUNTIMES)),
+    help="Only make this runtime no longer call the hook, as long as another one does. Default: remove everything.",
+)
+@click.option("--root", metavar="DIR", default="/", show_default=True, help="The root that it was staged below.")
+@click.option(
+    "--release-groups", is_flag=True, help="Also remove the monitoring groups of what is running, and all records."
+)
+@click.pass_obj
+def command(config: str, runtimes: tuple[str, ...], root: str, *, release_groups: bool) -> None:
+    """Take the hook off this host. Containers go on running, and can be removed as ever.
+
+    Without --release-groups the monitoring groups of running containers stay until the next boot, with the records that
+    a later installation goes on from. A configuration that was edited is kept.
+    """
+    tree = Tree(os.path.abspath(root))
+    settings = _settings(tree.real(config))
+    try:
+        if runtimes and set(registered(tree)) - set(runtimes):
+            unregister(tree, runtimes, say=click.echo)
+            return
+        uninstall(tree, say=click.echo, warn=lambda text: click.echo(f"warning: {text}", err=True))
+        if settings is not None:
+            _end_records(settings, tree, release=release_groups)
+    except (OSError, HookError) as error:
+        what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        click.echo(f"resctrl-hook: {what}; mend that and uninstall again", err=True)
+        raise SystemExit(_FAILED) from error
+    click.echo("uninstalled")
+
+
+def _settings(config: str) -> Settings | None:
+    try:
+        return in_force(config).settings
+    except HookError as error:
+        click.echo(f"warning: {error}; groups and records are left as they are", err=True)
+        return None
+
+
+def _end_records(settings: Settings, tree: Tree, *, release: bool) -> None:
+    """Removes the ledger, and before it the groups if that is wanted; a ledger that still describes groups stays."""
+    state = tree.real(settings.state_dir)
+    if release:
+        for key in Node(settings).monitor.reconcile([]):
+            click.echo(f"released {key}")
+    elif os.path.isdir(f"{state}/pods") and os.listdir(f"{state}/pods"):
+        click.echo(f"the groups of what is running stay, and so does {settings.state_dir}")
+        return
+    if _OURS in os.path.basename(settings.state_dir) and os.path.isdir(state):  # nobody else's folder by mistake
+        shutil.rmtree(state, ignore_errors=True)

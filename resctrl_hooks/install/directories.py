@@ -1,0 +1,131 @@
+"""Which hook directory a runtime really reads, from its own configuration, and how to make it read one.
+
+Sources: cri-o's crio.conf(5), containers-common's containers.conf(5), and NRI's hook-injector plugin, which containerd
+needs to run OCI hooks at all.
+"""
+
+import os
+import tomllib
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from .places import ADMIN_HOOKS, VENDOR_HOOKS
+
+
+class Runtime(NamedTuple):
+    """Where a runtime's configuration is, and what it does without."""
+
+    name: str
+    files: tuple[str, ...]
+    """Configuration files in order of precedence, the last wins; one ending in ``/`` is a folder of ``*.conf``."""
+    keys: tuple[str, ...]
+    """The key path of the list of hook directories in them."""
+    default: tuple[str, ...]
+    drop_in: str
+    """The drop-in that can name other directories; empty where there is none."""
+    restart: str
+    """What to do so that the runtime reads a changed list of directories."""
+
+
+RUNTIMES: Final = {
+    "crio": Runtime(
+        "crio",
+        ("/etc/crio/crio.conf", "/etc/crio/crio.conf.d/"),
+        ("crio", "runtime", "hooks_dir"),
+        (VENDOR_HOOKS,),
+        "/etc/crio/crio.conf.d/90-resctrl-hooks.conf",
+        "systemctl restart crio",
+    ),
+    "podman": Runtime(
+        "podman",
+        (
+            "/usr/share/containers/containers.conf",
+            "/usr/share/containers/containers.conf.d/",
+            "/etc/containers/containers.conf",
+            "/etc/containers/containers.conf.d/",
+        ),
+        ("engine", "hooks_dir"),
+        (VENDOR_HOOKS,),
+        "/etc/containers/containers.conf.d/90-resctrl-hooks.conf",
+        "",
+    ),
+    "containerd": Runtime("containerd", (), (), (VENDOR_HOOKS, ADMIN_HOOKS), "", ""),
+}
+
+
+class Directory(NamedTuple):
+    """The directory for our hook, and the drop-in (path and text) that makes the runtime read it, if it needs one."""
+
+    path: str
+    read: tuple[str, ...]
+    """All directories that the runtime reads today."""
+    drop_in: tuple[str, bytes] | None = None
+
+
+def choose(name: str, root: str = "") -> Directory:
+    """Where our hook goes for a runtime on the host below ``root``.
+
+    The administrator's directory if the runtime reads it, else the last one that it reads and that can be written,
+    else the administrator's with a drop-in.
+
+    Raises:
+        OSError, tomllib.TOMLDecodeError: the runtime's configuration can't be read.
+    """
+    runtime = RUNTIMES[name]
+    read = directories(runtime, root, ours=False)
+    if ADMIN_HOOKS in read:
+        return Directory(ADMIN_HOOKS, read)
+    for path in reversed(read):
+        if _writable(root + path):
+            return Directory(path, read)
+    if not runtime.drop_in:
+        return Directory(read[-1], read)
+    return Directory(ADMIN_HOOKS, read, (runtime.drop_in, _drop_in(runtime, (*read, ADMIN_HOOKS))))
+
+
+def directories(runtime: Runtime, root: str = "", *, ours: bool = True) -> tuple[str, ...]:
+    """The hook directories that a runtime reads, as its configuration says, the strongest last.
+
+    Without ``ours``, as if our own drop-in weren't there.
+    """
+    found = runtime.default
+    for path in _configuration_files(runtime, root):
+        if ours or path != root + runtime.drop_in:
+            with open(path, "rb") as file:
+                value: Any = tomllib.load(file)
+            for key in runtime.keys:
+                value = value.get(key) if isinstance(value, dict) else None
+            found = _after(found, value)
+    return found
+
+
+def _after(before: tuple[str, ...], value: Any) -> tuple[str, ...]:
+    """A list replaces what came before, unless it has containers.conf's ``{append = true}`` in it."""
+    if not isinstance(value, list):
+        return before
+    paths = tuple(item for item in value if isinstance(item, str) and item)
+    appends = any(isinstance(item, dict) and item.get("append") for item in value)
+    return (*before, *paths) if appends else paths or before
+
+
+def _configuration_files(runtime: Runtime, root: str) -> Iterator[str]:
+    for path in runtime.files:
+        if path.endswith("/"):
+            names = os.listdir(root + path) if os.path.isdir(root + path) else []
+            yield from (f"{root}{path}{name}" for name in sorted(names) if name.endswith(".conf"))
+        elif os.path.isfile(root + path):
+            yield root + path
+
+
+def _drop_in(runtime: Runtime, paths: tuple[str, ...]) -> bytes:
+    listed = ", ".join(f'"{path}"' for path in paths)
+    table = ".".join(runtime.keys[:-1])
+    text = f"# Written by resctrl-hooks: its hook is in {paths[-1]}.\n[{table}]\n{runtime.keys[-1]} = [{listed}]\n"
+    return text.encode()
+
+
+def _writable(path: str) -> bool:
+    """Whether files can be made in a folder, or in the nearest one above it that is there."""
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    return os.access(path, os.W_OK)

@@ -1,0 +1,71 @@
+"""The command line that hooks call, made so that a container survives whatever becomes of our files.
+
+A hook's command is baked into each container's bundle, and a runtime fails a container whose hook can't be executed or
+exits with anything but 0. So the hook's path is ``/bin/sh``, which doesn't vanish, and what it runs comes with the
+command itself:
+
+- `GUARD` runs the rest and turns every exit status but 79, the refusal, into 0: interpreter missing, code missing or
+  half of it, killed by a signal, no process to be had (the EXIT trap also runs where the shell itself gives up). What
+  the hook says is passed on; what a broken one says is cut to its last line.
+- `START` arms an alarm before it opens any file of ours, so that one which hangs (a FIFO in its place, a dead loop)
+  ends long before the runtime's own timeout, which would fail the container. `alarm(2)` in the interpreter itself costs
+  nothing that can be measured; ``timeout(1)`` in the guard would cost 8 % of a bare interpreter, as much as the guard.
+  It executes the file's bytes as they are: `compile()` would build the interpreter's table of syntax tree types, 16 %.
+"""
+
+from typing import Final
+
+from .places import LAUNCH, PYTHON
+
+SHELL: Final = "/bin/sh"
+REFUSED: Final = 79
+ALARM: Final = 5
+"""Seconds until a hook that hangs before its own deadline is armed is killed."""
+TIMEOUT: Final = 10
+"""Seconds after which the runtime kills the hook and fails the container; never reached."""
+
+GUARD: Final = f"""s=0
+trap '[ "$s" -eq {REFUSED} ] && exit {REFUSED}; exit 0' EXIT
+o=$("$@" 2>&1)
+s=$?
+[ -z "$o" ] && exit
+trap "" PIPE
+case $s in
+0|{REFUSED}) printf "%s\\n" "$o" >&2 ;;
+*) printf "resctrl-hook: broken (status %s), the container goes on without: %s\\n" "$s" "${{o##*
+}}" >&2 ;;
+esac
+"""
+
+START: Final = (
+    "import sys;from _signal import alarm;"
+    f"alarm({ALARM});"
+    "del sys.argv[0];__file__=sys.argv[0];"
+    'exec(open(__file__,"rb").read())'
+)
+
+# -I and -S: no environment, no site packages, no user's files; -B: a hook never writes code.
+INTERPRETER_OPTIONS: Final = ("-I", "-S", "-B")
+
+
+def hook_command(config: str, *, launch: str = LAUNCH, python: str = PYTHON) -> list[str]:
+    """The hook's argument vector: each path is an argument of its own."""
+    return [
+        SHELL,
+        "-c",
+        GUARD,
+        "resctrl-hook",
+        python,
+        *INTERPRETER_OPTIONS,
+        "-c",
+        START,
+        launch,
+        "--config",
+        config,
+        "hook",
+    ]
+
+
+def node_command(config: str, *arguments: str, launch: str = LAUNCH, python: str = PYTHON) -> list[str]:
+    """The argument vector of another command of the node half, for units: no guard and no alarm."""
+    return [python, *INTERPRETER_OPTIONS, launch, "--config", config, *arguments]

@@ -1,0 +1,146 @@
+"""Carries a plan out: everything that a hook needs first, what makes runtimes call it last."""
+
+import hashlib
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from typing import Final
+
+from . import systemd
+from .manifest import Manifest, read_manifest
+from .payload import is_payload_folder
+from .places import CODE, LAUNCH, MANIFEST, UNITS
+from .plan import DROP_IN, HOOK, LAUNCHER, MODULE, SETTINGS, UNIT, Plan
+from .settings_files import FIRST
+from .tree import Tree
+from .units import ENABLED, MOUNT, STARTED_BY
+
+Say = Callable[[str], None]
+
+_COMPILE_SECONDS: Final = 60
+_NAMED_FOLDER: Final = re.compile(rb"/(node-[0-9a-f]+)\"")
+
+
+def install(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
+    """Puts a plan's files on the host below ``tree``; the same again changes nothing.
+
+    Killed anywhere, it leaves a host whose runtimes work, with the old hook, the new one or none; another `install` or
+    `uninstall` finishes the matter.
+
+    Raises:
+        OSError: from the kernel; as above.
+    """
+    before = read_manifest(tree)
+    record = _record(plan, before, tree)
+    _sweep(plan, tree)
+    for folder in tree.missing_folders(MANIFEST):
+        tree.make_folder(folder)
+    record.save(tree)
+    serving = named_folder(tree)
+    for kind in (MODULE, LAUNCHER, SETTINGS, UNIT, DROP_IN, HOOK):
+        if kind == LAUNCHER:
+            compile_modules(plan, tree, warn=warn)
+        if kind == DROP_IN:
+            enable(plan, tree, say=say, warn=warn)
+        for file in plan.files:
+            if file.kind == kind:
+                for folder in tree.missing_folders(file.path):
+                    tree.make_folder(folder)
+                if tree.write(file.path, file.data, file.mode):
+                    say(file.path)
+    _retire(plan, tree, before, {plan.payload.folder, serving}, say=say)
+    record.files = {file.path: file.kind for file in plan.files if file.kind != MODULE} | _kept_settings(before)
+    record.complete = True
+    record.save(tree)
+
+
+def _record(plan: Plan, before: Manifest | None, tree: Tree) -> Manifest:
+    """What is true from now until the end: files of the old installation and of the new."""
+    files = dict(before.files) if before else {}
+    folders = list(before.folders) if before else []
+    links = [f"{UNITS}/{folder}/{unit}" for unit in ENABLED for folder in STARTED_BY[unit]]
+    for path in [MANIFEST, *(file.path for file in plan.files), *(links if _units_in(plan) else [])]:
+        folders += [folder for folder in tree.missing_folders(path) if folder not in folders]
+    files |= {file.path: file.kind for file in plan.files if file.kind != MODULE}
+    first = before.first_settings if before else ""
+    if any(file.kind == SETTINGS and file.data == FIRST for file in plan.files):
+        first = hashlib.sha256(FIRST).hexdigest()
+    return Manifest(
+        version=plan.payload.version,
+        config=plan.config,
+        runtimes=sorted(plan.registrations),
+        files=files,
+        runtime_files=plan.registrations,
+        folders=folders,
+        first_settings=first,
+    )
+
+
+def _kept_settings(before: Manifest | None) -> dict[str, str]:
+    """Settings that an earlier installation wrote and this one left as they are."""
+    return {path: kind for path, kind in (before.files if before else {}).items() if kind == SETTINGS}
+
+
+def _sweep(plan: Plan, tree: Tree) -> None:
+    names: dict[str, set[str]] = {CODE: {os.path.basename(MANIFEST)}}
+    for file in plan.files:
+        names.setdefault(os.path.dirname(file.path), set()).add(os.path.basename(file.path))
+    for folder, wanted in names.items():
+        tree.sweep(folder, wanted)
+
+
+def named_folder(tree: Tree) -> str:
+    """The modules' folder that the script on the host names, or an empty string."""
+    found = _NAMED_FOLDER.search(tree.read(LAUNCH) or b"")
+    return found[1].decode() if found else ""
+
+
+def compile_modules(plan: Plan, tree: Tree, *, warn: Say) -> None:
+    """Makes the bytecode beside the modules, by the interpreter that will run it; without, hooks only start slower."""
+    folder = f"{CODE}/{plan.payload.folder}"
+    real = tree.real(folder)
+    command = [plan.python, "-I", "-S", "-B", f"{real}/launch.py", "compile", real, folder]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False)
+        problem = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1] if done.returncode else ""
+    except (OSError, subprocess.TimeoutExpired) as error:
+        problem = str(error)
+    if problem:
+        warn(f"no bytecode for {plan.python}, so hooks start slower until there is: {problem}")
+
+
+def enable(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
+    """Enables the units, and on this very host starts them, resctrl's mount first."""
+    there = _units_in(plan)
+    for unit in there:
+        for folder in STARTED_BY[unit]:
+            path = f"{UNITS}/{folder}/{unit}"
+            for missing in tree.missing_folders(path):
+                tree.make_folder(missing)
+            tree.link(path, f"{UNITS}/{unit}")
+    if there and not tree.root and systemd.is_running():
+        # A mounted resctrl stays as it is: mounting anew would end every group.
+        started = [unit for unit in there if unit != MOUNT or not os.path.ismount("/sys/fs/resctrl")]
+        for problem in systemd.reload_and_start(started):
+            warn(problem)
+        say("units enabled and started")
+
+
+def _units_in(plan: Plan) -> list[str]:
+    return [unit for unit in ENABLED if any(file.path == f"{UNITS}/{unit}" for file in plan.files)]
+
+
+def _retire(plan: Plan, tree: Tree, before: Manifest | None, keep: set[str], *, say: Say) -> None:
+    """Removes what only the earlier installation had.
+
+    The modules that were in force until now stay for the hooks that have just been started from them; the next
+    installation takes them.
+    """
+    wanted = {file.path for file in plan.files}
+    for path, kind in (before.files if before else {}).items():
+        if path not in wanted and kind != SETTINGS and tree.remove(path):
+            say(f"removed {path}")
+    for name in tree.names(CODE):
+        if is_payload_folder(name) and name not in keep:
+            tree.remove_all(f"{CODE}/{name}")

@@ -1,0 +1,66 @@
+"""What goes to a host as code: the node half's modules in a folder named by their content, and the script in front.
+
+The script's path never changes, so that the command baked into a container's bundle works after upgrades and
+rollbacks too. It names the folder of the modules, so that its replacement, one rename, is the moment of an upgrade.
+"""
+
+import hashlib
+from importlib import resources
+from typing import Final, NamedTuple
+
+_ENDING: Final = ".py"
+_DIGITS: Final = 12
+# A module's name can't have a dot, and the folder is the package.
+_FOLDER: Final = "node-"
+
+# It is compiled at each start, so it is short; everything else is loaded as bytecode. exec() of bytes on purpose:
+# see guard.START.
+_LAUNCH: Final = '''\
+"""Starts resctrl-hooks' node half, {version}; written by its installer."""
+import marshal, sys
+folder = __file__.rpartition("/")[0] + "/{folder}"
+COMPILED = {compiled}
+script = folder + "/launch.py"
+try:
+    with open(COMPILED + "/launch." + sys.implementation.cache_tag, "rb") as file:
+        magic, code = marshal.loads(file.read())
+    if magic != sys.modules["_frozen_importlib_external"].MAGIC_NUMBER:
+        raise ValueError
+except (OSError, ValueError, EOFError, TypeError):
+    with open(script, "rb") as file:
+        code = file.read()
+__file__ = script
+exec(code)
+'''
+
+
+class Payload(NamedTuple):
+    """The node half's modules by file name, and the folder (below the code folder) where they go."""
+
+    version: str
+    folder: str
+    modules: dict[str, bytes]
+
+    def launch(self, boot_code: str = "") -> bytes:
+        """The script in front. ``boot_code`` is where bytecode is made at each boot; default: beside the modules."""
+        compiled = f'"{boot_code}/{self.folder}"' if boot_code else "folder"
+        return _LAUNCH.format(version=self.version, folder=self.folder, compiled=compiled).encode()
+
+
+def payload() -> Payload:
+    """The node half of this very package."""
+    from resctrl_hooks import __version__  # noqa: PLC0415  # the library's front imports all of it
+
+    folder = resources.files("resctrl_hooks.node")
+    modules = {item.name: item.read_bytes() for item in folder.iterdir() if item.name.endswith(_ENDING)}
+    modules = dict(sorted(modules.items()))
+    digest = hashlib.sha256()
+    for name, data in modules.items():
+        digest.update(b"%s %d\n" % (name.encode(), len(data)) + data)
+    return Payload(__version__, _FOLDER + digest.hexdigest()[:_DIGITS], modules)
+
+
+def is_payload_folder(name: str) -> bool:
+    """Whether a name below the code folder is that of some version's modules."""
+    digits = name.removeprefix(_FOLDER)
+    return name.startswith(_FOLDER) and len(digits) == _DIGITS and set(digits) <= set("0123456789abcdef")

@@ -1,0 +1,99 @@
+"""An installation as data: every file in the order in which it is written."""
+
+import os
+from typing import Final, NamedTuple
+
+from .directories import RUNTIMES, choose
+from .hook_json import hook_json
+from .payload import Payload, payload
+from .places import CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS
+from .settings_files import compiled_files
+from .units import MOUNT, units
+
+_READABLE: Final = 0o644
+_TYPE: Final = 2  # the field of an fstab line
+
+
+class PlannedFile(NamedTuple):
+    """A file as seen from the host's root; ``kind`` is its part in the plan."""
+
+    path: str
+    data: bytes
+    kind: str
+    mode: int = _READABLE
+
+
+class Plan(NamedTuple):
+    """What to write, in order.
+
+    First code that nobody names yet, then the script that names it, settings, units, and last what makes runtimes call
+    it, the hooks' JSON.
+    """
+
+    payload: Payload
+    files: list[PlannedFile]
+    registrations: dict[str, list[str]]
+    """By runtime, the files that make it call our hook."""
+    config: str
+    python: str
+    notes: list[str]
+    """What the operator should know."""
+
+
+# Kinds, in the order of writing.
+MODULE, LAUNCHER, SETTINGS, UNIT, DROP_IN, HOOK = "module", "launcher", "settings", "unit", "drop-in", "hook"
+KINDS = (MODULE, LAUNCHER, SETTINGS, UNIT, DROP_IN, HOOK)
+
+
+def plan(
+    runtimes: tuple[str, ...],
+    config: str,
+    *,
+    root: str = "",
+    python: str = PYTHON,
+    with_units: bool = True,
+    earlier_units: bool = False,
+) -> Plan:
+    """What installing for some runtimes writes on the host below ``root``.
+
+    ``earlier_units``: the mount unit there is an earlier installation's.
+
+    Raises:
+        InvalidConfigError, OSError, tomllib.TOMLDecodeError: what is there already can't be used.
+    """
+    code = payload()
+    notes: list[str] = []
+    files = [PlannedFile(f"{CODE}/{code.folder}/{name}", data, MODULE) for name, data in code.modules.items()]
+    files.append(PlannedFile(LAUNCH, code.launch(), LAUNCHER))
+    files += [PlannedFile(path, data, SETTINGS) for path, data in compiled_files(config, root).items()]
+    if with_units:
+        texts = units(config, python=python)
+        if mounted_otherwise(root, ours=earlier_units):
+            del texts[MOUNT]
+            notes.append("this host mounts resctrl in its own way, which is left alone")
+        files += [PlannedFile(f"{UNITS}/{name}", data, UNIT) for name, data in texts.items()]
+    registrations: dict[str, list[str]] = {}
+    for name in runtimes:
+        directory = choose(name, root)
+        added = [PlannedFile(f"{directory.path}/{HOOK_NAME}", hook_json(config, python=python), HOOK)]
+        if directory.drop_in:
+            added.append(PlannedFile(*directory.drop_in, DROP_IN))
+            if RUNTIMES[name].restart:
+                notes.append(f"{name} reads its hook directories when it starts: {RUNTIMES[name].restart}")
+        registrations[name] = [file.path for file in added]
+        files += added
+    unique = {file.path: file for file in files}
+    ordered = sorted(unique.values(), key=lambda file: KINDS.index(file.kind))
+    return Plan(code, ordered, registrations, config, python, notes)
+
+
+def mounted_otherwise(root: str, *, ours: bool) -> bool:
+    """Whether the host has an fstab line or, unless it is ours, a mount unit for resctrl."""
+    try:
+        with open(f"{root}/etc/fstab", encoding="utf-8", errors="replace") as file:
+            lines = [line.split() for line in file]
+    except FileNotFoundError:
+        lines = []
+    if any(len(words) > _TYPE and words[_TYPE] == "resctrl" and not words[0].startswith("#") for words in lines):
+        return True
+    return not ours and os.path.lexists(f"{root}{UNITS}/{MOUNT}")

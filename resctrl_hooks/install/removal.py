@@ -1,0 +1,120 @@
+"""Takes an installation off a host: what makes runtimes call the hook first, what it needs last."""
+
+import hashlib
+import os
+
+from resctrl_hooks.node.settings import COMPILED_NAME, LAST_VALID_NAME
+
+from . import systemd
+from .directories import RUNTIMES, directories
+from .installation import Say
+from .manifest import Manifest, read_manifest
+from .payload import is_payload_folder
+from .places import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, MANIFEST, UNITS, VENDOR_HOOKS
+from .plan import DROP_IN, HOOK, SETTINGS, UNIT
+from .tree import Tree
+from .units import COMPILE, MOUNT, RECONCILE, STARTED_BY, TIMER, WAKE
+
+_OWN_UNITS = (MOUNT, COMPILE, RECONCILE, TIMER, WAKE)
+
+
+def registered(tree: Tree) -> list[str]:
+    """The runtimes for which something is installed."""
+    record = read_manifest(tree)
+    return record.runtimes if record else []
+
+
+def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say) -> None:
+    """Makes some runtimes no longer call the hook, and leaves the rest, for the others.
+
+    Raises:
+        OSError: from the kernel; another call finishes the matter.
+    """
+    record = read_manifest(tree)
+    if record is None:
+        return
+    still = {path for name, paths in record.runtime_files.items() if name not in runtimes for path in paths}
+    gone = [path for name in runtimes for path in record.runtime_files.get(name, []) if path not in still]
+    for path in sorted(gone, key=lambda path: record.files.get(path) != HOOK):
+        if tree.remove(path):
+            say(f"removed {path}")
+    record.runtimes = [name for name in record.runtimes if name not in runtimes]
+    record.runtime_files = {name: record.runtime_files[name] for name in record.runtimes}
+    record.files = {path: kind for path, kind in record.files.items() if path not in gone}
+    record.save(tree)
+
+
+def uninstall(tree: Tree, *, say: Say, warn: Say) -> None:
+    """Removes everything that `install` put on the host below ``tree``, but settings that somebody has edited.
+
+    Containers that were created with the hook need nothing of it to be removed: their command turns what is missing
+    into success.
+
+    Raises:
+        OSError: from the kernel; another call finishes the matter.
+    """
+    record = read_manifest(tree) or _without_manifest(tree)
+    live = not tree.root and systemd.is_running()
+    for kind in (HOOK, UNIT, DROP_IN):
+        paths = [path for path, found in record.files.items() if found == kind]
+        if kind == UNIT and live and paths:
+            for problem in systemd.stop((TIMER, WAKE, RECONCILE, COMPILE)):  # the mount stays: groups live in it
+                warn(problem)
+        for path in paths:
+            for link in _links(path):
+                tree.remove(link)
+            if tree.remove(path):
+                say(f"removed {path}")
+        if kind == UNIT and live and paths:
+            for problem in systemd.reload():
+                warn(problem)
+    _sweep(record, tree)
+    _remove_code(tree)
+    _remove_settings(record, tree, say=say)
+    tree.remove(MANIFEST)
+    for folder in sorted({*record.folders, CODE}, key=len, reverse=True):
+        tree.remove_folder(folder)
+
+
+def _links(path: str) -> list[str]:
+    unit = os.path.basename(path)
+    return [f"{UNITS}/{folder}/{unit}" for folder in STARTED_BY.get(unit, ())]
+
+
+def _without_manifest(tree: Tree) -> Manifest:
+    """What an installation whose record is lost can have put there."""
+    folders = {VENDOR_HOOKS, ADMIN_HOOKS}
+    for runtime in RUNTIMES.values():
+        folders |= set(directories(runtime, tree.root))
+    files = {f"{folder}/{HOOK_NAME}": HOOK for folder in sorted(folders)}
+    # Ours by their names; the mount's is the kernel's, so without a record it may be anyone's.
+    files |= {f"{UNITS}/{unit}": UNIT for unit in _OWN_UNITS if unit != MOUNT}
+    files |= {runtime.drop_in: DROP_IN for runtime in RUNTIMES.values() if runtime.drop_in}
+    return Manifest(files={path: kind for path, kind in files.items() if tree.exists(path)})
+
+
+def _sweep(record: Manifest, tree: Tree) -> None:
+    for path in [*record.files, LAUNCH, MANIFEST]:
+        tree.sweep(os.path.dirname(path), {os.path.basename(path)})
+
+
+def _remove_code(tree: Tree) -> None:
+    tree.remove(LAUNCH)
+    for name in tree.names(CODE):
+        if is_payload_folder(name):
+            tree.remove_all(f"{CODE}/{name}")
+
+
+def _remove_settings(record: Manifest, tree: Tree, *, say: Say) -> None:
+    config = record.config
+    if not config:
+        return
+    text = tree.read(config)
+    ours = [path for path, kind in record.files.items() if kind == SETTINGS]
+    if text is None or hashlib.sha256(text).hexdigest() == record.first_settings:
+        folder = os.path.dirname(config)
+        ours += [f"{folder}/{name}" for name in (COMPILED_NAME, LAST_VALID_NAME) if config in ours]
+        for path in ours:
+            tree.remove(path)
+    else:
+        say(f"{config} is kept with what it compiles to, since it was edited")

@@ -1,0 +1,44 @@
+"""The configuration that an installation begins with where there is none, and what it compiles to."""
+
+import os
+import tempfile
+from typing import Final
+
+from resctrl_hooks.config.applied import compile_file
+from resctrl_hooks.node.settings import COMPILED_NAME, LAST_VALID_NAME
+
+FIRST: Final = b"""\
+# The configuration of resctrl-hooks. Everything has a default, so this file may stay as it is.
+# After a change: resctrl-hook config check && resctrl-hook config apply
+# All settings, with their meaning: resctrl-hook config schema
+
+# Only pods of these namespaces get a monitoring group; an empty list means all.
+#namespaces: []
+
+# What a failure means for a container: ignore (it starts without) or fail (it is refused).
+#failurePolicy: ignore
+"""
+
+
+def compiled_files(config: str, root: str = "") -> dict[str, bytes]:
+    """What has to be written for a configuration to be in force: nothing where a compiled file is there already.
+
+    Raises:
+        InvalidConfigError: there is a file to be compiled, and it doesn't validate.
+        OSError: it can't be read.
+    """
+    if config.endswith(".json"):
+        return {} if os.path.lexists(root + config) else {config: b'{"format": 1}\n'}
+    folder = config.rpartition("/")[0]
+    files = {}
+    if os.path.lexists(root + config):
+        if os.path.lexists(f"{root}{folder}/{COMPILED_NAME}"):
+            return {}
+        compiled = compile_file(root + config)
+    else:
+        with tempfile.NamedTemporaryFile(suffix=".yaml") as file:
+            file.write(FIRST)
+            file.flush()
+            compiled = compile_file(file.name)
+        files[config] = FIRST
+    return files | {f"{folder}/{name}": compiled for name in (LAST_VALID_NAME, COMPILED_NAME)}

@@ -1,0 +1,49 @@
+"""systemd on the host itself: reading new units, starting and stopping them. Nothing here is worth failing for."""
+
+import os
+import subprocess
+from collections.abc import Iterable
+
+_RUNNING = "/run/systemd/system"
+_SECONDS = 120
+
+
+def is_running() -> bool:
+    """Whether systemd is this host's init (sd_booted(3))."""
+    return os.path.isdir(_RUNNING)
+
+
+def systemctl(*arguments: str) -> str:
+    """Runs systemctl and returns what went wrong in one line, or an empty string."""
+    try:
+        done = subprocess.run(
+            ["systemctl", *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"systemctl {' '.join(arguments)}: {error}"
+    if done.returncode == 0:
+        return ""
+    said = done.stderr.strip().splitlines()
+    return f"systemctl {' '.join(arguments)}: {said[-1] if said else f'status {done.returncode}'}"
+
+
+def reload_and_start(units: Iterable[str]) -> list[str]:
+    """Lets systemd read its units and starts some; returns what went wrong."""
+    wrong = [systemctl("daemon-reload"), *(systemctl("restart", unit) for unit in units)]
+    return [line for line in wrong if line]
+
+
+def stop(units: Iterable[str]) -> list[str]:
+    """Stops units that may not be there; returns what went wrong."""
+    names = list(units)
+    return [line for line in [systemctl("stop", *names)] if line and "not loaded" not in line]
+
+
+def reload() -> list[str]:
+    """Lets systemd read its units."""
+    return [line for line in [systemctl("daemon-reload")] if line]

@@ -1,0 +1,135 @@
+"""Writing and removing single files on a host, or below a folder that stands for its root.
+
+Each file is replaced whole and durably: an empty hook JSON after a power cut would keep CRI-O from starting.
+"""
+
+import contextlib
+import os
+import re
+from typing import Final
+
+_FOLDER_MODE: Final = 0o755
+# No runtime takes these for its own: they read *.json and *.conf, systemd reads its suffixes.
+_UNFINISHED: Final = re.compile(r"\.(.+)\.[0-9]+\.unfinished")
+
+
+class Tree:
+    """The files below a root; an empty root is the host's own. Paths are as seen from the root."""
+
+    def __init__(self, root: str = "") -> None:
+        self.root = root.rstrip("/")
+
+    def real(self, path: str) -> str:
+        """Where a path is for us."""
+        return self.root + path
+
+    def exists(self, path: str) -> bool:
+        """Whether something has this name."""
+        return os.path.lexists(self.real(path))
+
+    def read(self, path: str) -> bytes | None:
+        """A file's content, or None if it isn't there."""
+        try:
+            with open(self.real(path), "rb") as file:
+                return file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def names(self, path: str) -> list[str]:
+        """What is in a folder, sorted; nothing if it isn't there."""
+        try:
+            return sorted(os.listdir(self.real(path)))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def write(self, path: str, data: bytes, mode: int) -> bool:
+        """Puts a file there, and says whether there was anything to do.
+
+        Raises:
+            OSError: from the kernel; what was there before still is.
+        """
+        real = self.real(path)
+        if self.read(path) == data and not os.path.islink(real) and os.stat(real).st_mode & 0o7777 == mode:
+            return False
+        folder = os.path.dirname(real)
+        temporary = f"{folder}/.{os.path.basename(real)}.{os.getpid()}.unfinished"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                os.fchmod(fd, mode)  # whatever the umask
+                file.write(data)
+                file.flush()
+                os.fsync(fd)
+            os.rename(temporary, real)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        _sync(folder)
+        return True
+
+    def make_folder(self, path: str) -> None:
+        """Makes one folder, whose parent is there."""
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self.real(path), _FOLDER_MODE)
+            os.chmod(self.real(path), _FOLDER_MODE)
+
+    def missing_folders(self, path: str) -> list[str]:
+        """The folders above a file that aren't there, outermost first."""
+        missing: list[str] = []
+        folder = os.path.dirname(path)
+        while folder != "/" and not os.path.isdir(self.real(folder)):
+            missing.insert(0, folder)
+            folder = os.path.dirname(folder)
+        return missing
+
+    def link(self, path: str, target: str) -> None:
+        """Makes a symbolic link, in the place of another if there is one."""
+        real = self.real(path)
+        if os.path.islink(real) and os.readlink(real) == target:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(real)
+        os.symlink(target, real)
+
+    def remove(self, path: str) -> bool:
+        """Removes a file or link, durably, and says whether it was there."""
+        try:
+            os.unlink(self.real(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        _sync(os.path.dirname(self.real(path)))
+        return True
+
+    def remove_folder(self, path: str) -> bool:
+        """Removes a folder if it is empty, and says whether it went."""
+        try:
+            os.rmdir(self.real(path))
+        except OSError:
+            return False
+        return True
+
+    def remove_all(self, path: str) -> None:
+        """Removes a folder with all that is in it; links are removed, not followed."""
+        for name in self.names(path):
+            inner = f"{path}/{name}"
+            if os.path.isdir(self.real(inner)) and not os.path.islink(self.real(inner)):
+                self.remove_all(inner)
+            else:
+                self.remove(inner)
+        self.remove_folder(path)
+
+    def sweep(self, folder: str, names: set[str]) -> None:
+        """Removes what an interrupted `write` of one of these names left in a folder."""
+        for name in self.names(folder):
+            found = _UNFINISHED.fullmatch(name)
+            if found and found[1] in names:
+                self.remove(f"{folder}/{name}")
+
+
+def _sync(folder: str) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,193 @@
+"""The systemd units, as text: resctrl's mount, the bytecode at boot, and reconcile with its timer and its wake-up call.
+
+Directives that RHEL 9's systemd (252) knows, no later ones.
+"""
+
+from typing import Final
+
+from .guard import node_command
+from .places import BOOT_CODE, LAUNCH, PYTHON
+
+MOUNT: Final = "sys-fs-resctrl.mount"
+COMPILE: Final = "resctrl-hooks-compile.service"
+RECONCILE: Final = "resctrl-hooks-reconcile.service"
+TIMER: Final = "resctrl-hooks-reconcile.timer"
+WAKE: Final = "resctrl-hooks-reconcile.path"
+
+ENABLED: Final = (MOUNT, COMPILE, TIMER, WAKE)
+"""What is enabled and started; the reconcile service is started by the last two."""
+STARTED_BY: Final = {
+    MOUNT: ("local-fs.target.wants",),
+    COMPILE: ("multi-user.target.wants",),
+    TIMER: ("timers.target.wants",),
+    WAKE: ("paths.target.wants",),
+}
+"""Where enabling links each, below the units' folder: what `systemctl enable` does, for hosts that don't run."""
+
+_RUNTIMES: Final = "crio.service containerd.service podman.service podman-restart.service kubelet.service"
+
+_MOUNT: Final = """\
+[Unit]
+Description=resctrl: cache and memory bandwidth monitoring
+Documentation=https://docs.kernel.org/filesystems/resctrl.html
+# The folder is there where kernel and processor can do it.
+ConditionPathExists=/sys/fs/resctrl
+Before={runtimes}
+
+[Mount]
+What=resctrl
+Where=/sys/fs/resctrl
+Type=resctrl
+{options}
+[Install]
+WantedBy=local-fs.target
+"""
+
+_COMPILE: Final = """\
+[Unit]
+Description=resctrl-hooks: bytecode for this host's Python
+Before={runtimes}
+RequiresMountsFor={code}
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+UMask=0022
+ExecStart={command}
+{boot}CapabilityBoundingSet=
+NoNewPrivileges=yes
+PrivateNetwork=yes
+PrivateTmp=yes
+ProtectSystem=strict
+ReadWritePaths={writes}
+ProtectHome=yes
+RestrictAddressFamilies=none
+SystemCallFilter=@system-service
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+# What reconcile does: reads the runtimes' folders and /proc, writes resctrl, cgroups and its state folder, all of it
+# owned by root, asks systemd over its socket. Of root's capabilities only those that changing other processes needs.
+_RECONCILE: Final = """\
+[Unit]
+Description=resctrl-hooks: make monitoring groups and records agree with what runs
+After={mount} {compile} {runtimes}
+ConditionPathIsMountPoint={resctrl}
+# The wake-up call may come at any rate; what it starts is short.
+StartLimitIntervalSec=0
+
+[Service]
+Type=oneshot
+ExecStart={command}
+TimeoutStartSec=120
+Nice=5
+UMask=0077
+CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_KILL CAP_SYS_NICE
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+NoNewPrivileges=yes
+PrivateDevices=yes
+PrivateNetwork=yes
+PrivateTmp=yes
+ProtectClock=yes
+ProtectHome=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectSystem=strict
+ReadWritePaths=/run -{resctrl} -/sys/fs/cgroup -{settings}
+RestrictAddressFamilies=AF_UNIX
+RestrictNamespaces=yes
+RestrictRealtime=no
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
+"""
+
+_TIMER: Final = """\
+[Unit]
+Description=resctrl-hooks: reconcile every {period} seconds
+
+[Timer]
+OnActiveSec=5
+OnUnitInactiveSec={period}
+AccuracySec=1
+
+[Install]
+WantedBy=timers.target
+"""
+
+_WAKE: Final = """\
+[Unit]
+Description=resctrl-hooks: reconcile when a pod waits for an RMID
+
+[Path]
+PathChanged={state}/wake
+Unit={reconcile}
+
+[Install]
+WantedBy=paths.target
+"""
+
+
+def units(
+    config: str,
+    *,
+    state: str = "/run/resctrl-hooks",
+    resctrl: str = "/sys/fs/resctrl",
+    options: str = "",
+    period: int = 30,
+    launch: str = LAUNCH,
+    python: str = PYTHON,
+    boot_code: str = "",
+) -> dict[str, bytes]:
+    """The units' texts by name.
+
+    Args:
+        config: The configuration's path, for ``--config``.
+        state: The ledger's folder (``stateDir``).
+        resctrl: Where resctrl is mounted; the mount unit itself is for the kernel's own place only.
+        options: Mount options of resctrl (``cdp``, ``mba_MBps``, …).
+        period: Seconds between two reconciles.
+        launch: The node half's script.
+        python: The interpreter.
+        boot_code: The folder with the modules' name where bytecode is made at boot, if not beside the modules.
+    """
+    code = launch.rpartition("/")[0]
+    runtime_folder = boot_code.removeprefix("/run/").partition("/")[0]
+    compile_ = node_command(config, "compile", *([boot_code] if boot_code else []), launch=launch, python=python)
+    texts = {
+        MOUNT: _MOUNT.format(runtimes=_RUNTIMES, options=f"Options={options}\n" if options else ""),
+        COMPILE: _COMPILE.format(
+            runtimes=_RUNTIMES,
+            code=code,
+            command=_line(compile_),
+            boot=f"RuntimeDirectory={runtime_folder}\nRuntimeDirectoryMode=0755\n" if boot_code else "",
+            writes=f"-{BOOT_CODE}" if boot_code else f"-{code}",
+        ),
+        RECONCILE: _RECONCILE.format(
+            mount=MOUNT,
+            compile=COMPILE,
+            runtimes=_RUNTIMES,
+            resctrl=resctrl,
+            settings=config.rpartition("/")[0],
+            command=_line(node_command(config, "reconcile", launch=launch, python=python)),
+        ),
+        TIMER: _TIMER.format(period=period),
+        WAKE: _WAKE.format(state=state, reconcile=RECONCILE),
+    }
+    return {name: text.encode() for name, text in texts.items()}
+
+
+def _line(command: list[str]) -> str:
+    """A command as systemd reads it: % and $ doubled, and words quoted that need it."""
+    return " ".join(_word(word.replace("%", "%%").replace("$", "$$")) for word in command)
+
+
+def _word(word: str) -> str:
+    if word and not set(word) & set(" \t\"'\\;"):
+        return word
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,60 @@
+"""A host staged in a folder by `resctrl-hook install --root`, and ways to call the hook that it registers."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.install.places import CODE, HOOK_NAME, VENDOR_HOOKS
+
+CONFIG = "/etc/resctrl-hooks/config.yaml"
+HOOKS = f"{VENDOR_HOOKS}/{HOOK_NAME}"
+
+
+def run(*words: str) -> Result:
+    """The command, in this process."""
+    return CliRunner().invoke(main, list(words))
+
+
+def install(root: Path, *words: str, runtime: str = "crio") -> str:
+    """Installs below ``root`` and returns what the command said."""
+    result = run("install", "--runtime", runtime, "--root", str(root), *words)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def uninstall(root: Path, *words: str) -> str:
+    """Uninstalls from below ``root``."""
+    result = run("uninstall", "--root", str(root), *words)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def files(root: Path) -> set[str]:
+    """Everything below a root but folders that hold something."""
+    return {
+        f"/{path.relative_to(root)}"
+        for path in root.rglob("*")
+        if path.is_symlink() or not path.is_dir() or not any(path.iterdir())
+    }
+
+
+def command(root: Path, hook: str = HOOKS) -> list[str]:
+    """The command of the registered hook, its paths led below the root as a chroot would."""
+    value = json.loads((root / hook.lstrip("/")).read_text())["hook"]
+    assert value["path"] == "/bin/sh"
+    words: list[str] = value["args"]
+    return [value["path"], *(led(root, word) for word in words[1:])]
+
+
+def led(root: Path, word: str) -> str:
+    return f"{root}{word}" if word.startswith((CODE, "/etc/resctrl-hooks")) else word
+
+
+def call(words: list[str], state: Any = b"{}", *, timeout: float = 30) -> subprocess.CompletedProcess[bytes]:
+    """Calls a hook as a runtime does: an empty environment, some folder, the state on stdin."""
+    data = state if isinstance(state, bytes) else json.dumps(state).encode()
+    return subprocess.run(words, input=data, capture_output=True, check=False, env={}, cwd="/", timeout=timeout)

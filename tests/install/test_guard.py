@@ -1,0 +1,245 @@
+"""The guard: whatever becomes of our files and of the interpreter, a hook call ends soon, and only 79 is no success."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from install.staged import call, command, install
+from resctrl_hooks.install.guard import ALARM, GUARD, TIMEOUT, hook_command
+from resctrl_hooks.install.places import CODE
+
+SHELLS = [["/bin/sh"], ["/bin/bash"], *([["/bin/busybox", "sh"]] if os.path.exists("/bin/busybox") else [])]
+
+
+def guarded(shell: list[str], *words: str, state: bytes = b"{}") -> subprocess.CompletedProcess[bytes]:
+    return call([*shell, "-c", GUARD, "resctrl-hook", *words], state)
+
+
+@pytest.fixture(params=SHELLS, ids=lambda shell: os.path.basename(shell[0]))
+def shell(request: pytest.FixtureRequest) -> list[str]:
+    found: list[str] = request.param
+    return found
+
+
+@pytest.mark.parametrize("status", [0, 1, 2, 78, 79, 80, 126, 127, 255])
+def test_only_79_is_passed_on(shell: list[str], status: int) -> None:
+    done = guarded(shell, "/bin/sh", "-c", f"exit {status}")
+    assert done.returncode == (79 if status == 79 else 0)
+    assert (done.stdout, done.stderr) == (b"", b"")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGALRM, signal.SIGPIPE])
+def test_a_hook_that_a_signal_kills_is_no_failure(shell: list[str], number: signal.Signals) -> None:
+    assert guarded(shell, "/bin/sh", "-c", f"kill -{number.value} $$").returncode == 0
+
+
+@pytest.mark.parametrize("path", ["/nonexistent/python3", "/etc/passwd", "/etc"])
+def test_an_interpreter_that_cannot_be_executed_is_one_line(shell: list[str], path: str) -> None:
+    done = guarded(shell, path)
+    assert done.returncode == 0
+    assert done.stderr.count(b"\n") == 1
+    assert done.stderr.startswith(b"resctrl-hook: broken (status 12")
+
+
+def test_what_a_hook_says_is_passed_on_whole(shell: list[str]) -> None:
+    script = "printf '%s\\n' 'one \\n %s'; echo two >&2; exit 79"
+    assert guarded(shell, "/bin/sh", "-c", script).stderr == b"one \\n %s\ntwo\n"
+
+
+def test_what_a_broken_hook_says_is_cut_to_its_last_line(shell: list[str]) -> None:
+    done = guarded(shell, "/bin/sh", "-c", "echo Traceback; echo nonsense; echo ValueError: x; exit 1")
+    assert done.stderr == b"resctrl-hook: broken (status 1), the container goes on without: ValueError: x\n"
+
+
+def test_the_state_reaches_the_hook(shell: list[str]) -> None:
+    done = guarded(shell, "/bin/sh", "-c", "cat >&2", state=b'{"id": "abc"}')
+    assert done.stderr == b'{"id": "abc"}\n'
+
+
+def test_nobody_reading_stderr_is_no_failure(shell: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        words = [*shell, "-c", GUARD, "resctrl-hook", "/bin/sh", "-c", "echo something; exit 1"]
+        assert subprocess.run(words, stdin=subprocess.DEVNULL, stderr=writer, env={}, check=False).returncode == 0
+    finally:
+        os.close(writer)
+
+
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_closed_descriptors_are_no_failure(shell: list[str], closed: int) -> None:
+    words = [*shell, "-c", GUARD, "resctrl-hook", "/bin/sh", "-c", "echo something; exit 1"]
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {closed}>&-', "sh", *words], env={}, check=False, capture_output=True
+    )
+    assert done.returncode == 0
+
+
+def test_no_process_to_be_had_is_no_failure(shell: list[str], tmp_path: Path) -> None:
+    # As a user of its own, since root isn't limited; nobody's number of processes is the machine's business.
+    limited = ["/usr/bin/prlimit", "--nproc=1:1", "/usr/bin/setpriv", "--reuid=64321", "--clear-groups", "--"]
+    words = [*shell, "-c", GUARD, "resctrl-hook", "/bin/sh", "-c", "exit 79"]
+    done = subprocess.run([*limited, *words], env={}, cwd="/", check=False, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+# The whole command, broken in one way at a time.
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    install(tmp_path)
+    return tmp_path
+
+
+def modules(host: Path) -> Path:
+    (found,) = (host / CODE.lstrip("/")).glob("node-*")
+    return found
+
+
+def without_bytecode(host: Path) -> Path:
+    for path in modules(host).glob("*.cpython-*"):
+        path.unlink()
+    return modules(host)
+
+
+def fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def code_gone(host: Path) -> None:
+    shutil.rmtree(host / CODE.lstrip("/"))
+
+
+def modules_gone(host: Path) -> None:
+    shutil.rmtree(modules(host))
+
+
+def half_of_it(host: Path) -> None:
+    for path in sorted(without_bytecode(host).glob("*.py"))[::2]:
+        path.unlink()
+
+
+def bytecode_cut(host: Path) -> None:
+    for path in modules(host).glob("*.cpython-*"):
+        path.write_bytes(path.read_bytes()[:-100])
+    (modules(host) / "hook.py").unlink()
+
+
+def bytecode_rubbish(host: Path) -> None:
+    for path in modules(host).glob("*.cpython-*"):
+        path.write_bytes(os.urandom(5000))
+    (modules(host) / "hook.py").unlink()
+
+
+def script_rubbish(host: Path) -> None:
+    (host / CODE.lstrip("/") / "launch.py").write_bytes(b"this is ( no Python\n\0")
+
+
+def script_folder(host: Path) -> None:
+    (host / CODE.lstrip("/") / "launch.py").unlink()
+    (host / CODE.lstrip("/") / "launch.py").mkdir()
+
+
+def script_empty(host: Path) -> None:
+    (host / CODE.lstrip("/") / "launch.py").write_bytes(b"")
+
+
+def module_wrong(host: Path) -> None:
+    (without_bytecode(host) / "steps.py").write_text("raise SystemExit(3)\n")
+
+
+def module_fifo(host: Path) -> None:
+    fifo(without_bytecode(host) / "files.py")
+
+
+@pytest.mark.parametrize(
+    "breakage",
+    [
+        code_gone,
+        modules_gone,
+        half_of_it,
+        bytecode_cut,
+        bytecode_rubbish,
+        script_rubbish,
+        script_folder,
+        script_empty,
+        module_wrong,
+        module_fifo,
+    ],
+)
+def test_broken_code_is_a_success_and_at_most_one_line(host: Path, breakage: object) -> None:
+    assert callable(breakage)
+    words = command(host)
+    breakage(host)
+    done = call(words)
+    assert done.returncode == 0
+    assert done.stdout == b""
+    assert done.stderr.count(b"\n") <= 1
+
+
+def script_fifo(host: Path) -> None:
+    fifo(host / CODE.lstrip("/") / "launch.py")
+
+
+def bytecode_fifo(host: Path) -> None:
+    for path in modules(host).glob("*.cpython-*"):
+        fifo(path)
+
+
+def module_loop(host: Path) -> None:
+    (without_bytecode(host) / "steps.py").write_text("while True: pass\n")
+
+
+def dead_loop(host: Path) -> None:
+    (host / CODE.lstrip("/") / "launch.py").write_text("while True: pass\n")
+
+
+def sleeper(host: Path) -> None:
+    (without_bytecode(host) / "main.py").write_text("import time\ntime.sleep(1000)\n")
+
+
+@pytest.mark.parametrize("breakage", [script_fifo, bytecode_fifo, dead_loop, module_loop, sleeper])
+def test_hanging_code_ends_before_the_runtime_loses_patience(host: Path, breakage: object) -> None:
+    assert callable(breakage)
+    assert ALARM < TIMEOUT
+    words = command(host)
+    breakage(host)
+    started = time.monotonic()
+    assert call(words, timeout=TIMEOUT - 1).returncode == 0  # a TimeoutExpired fails the test
+    assert time.monotonic() - started >= ALARM - 0.1  # by the alarm, not because something else went wrong
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{", b"[]", b'{"format": 99}', b'{"format": 1, "stateDir": 5}', b"\xff\0" * 5000]
+)
+def test_rubbish_in_the_settings_is_a_success(host: Path, text: bytes) -> None:
+    for name in ("config.json", "config.last.json"):
+        (host / "etc/resctrl-hooks" / name).write_bytes(text)
+    done = call(command(host))
+    assert done.returncode == 0
+    assert b"settings" in done.stderr
+
+
+def test_a_refusal_gets_through_with_its_reason(host: Path) -> None:
+    (host / "etc/resctrl-hooks/config.json").write_text('{"format": 1, "failurePolicy": "fail"}')
+    done = call(command(host), state={"id": "c1", "status": "created", "pid": 1, "bundle": "/nonexistent"})
+    assert done.returncode == 79
+    assert b"refused" in done.stderr
+
+
+def test_an_interpreter_gone_is_a_success(host: Path) -> None:
+    done = call(["/nonexistent/python3" if word == "/usr/bin/python3" else word for word in command(host)])
+    assert done.returncode == 0
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_each_path_is_an_argument_of_its_own() -> None:
+    words = hook_command("/etc/x.yaml", launch="/opt/launch.py", python="/usr/bin/python3.12")
+    assert {"/etc/x.yaml", "/opt/launch.py", "/usr/bin/python3.12"} <= set(words)

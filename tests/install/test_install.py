@@ -1,0 +1,243 @@
+"""Installing, upgrading and removing below a root: what lies where, and that it runs."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from install.staged import CONFIG, HOOKS, call, command, files, install, run, uninstall
+from resctrl_hooks.install import payload as payload_module
+from resctrl_hooks.install.payload import Payload, payload
+from resctrl_hooks.install.places import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, UNITS, VENDOR_HOOKS
+
+
+def another_version(monkeypatch: pytest.MonkeyPatch, number: int = 1) -> Payload:
+    """Makes the package seem to be another version of itself."""
+    old = payload()
+    modules = old.modules | {"extra.py": f"NUMBER = {number}\n".encode()}
+    new = Payload(f"0.2.{number}", f"node-{number:012x}", modules)
+    monkeypatch.setattr("resctrl_hooks.install.plan.payload", lambda: new)
+    return new
+
+
+def folders(root: Path) -> list[str]:
+    return sorted(path.name for path in (root / CODE.lstrip("/")).glob("node-*"))
+
+
+def test_dry_run_prints_every_file_and_writes_none(tmp_path: Path) -> None:
+    printed = install(tmp_path, "--dry-run").splitlines()
+    assert list(tmp_path.iterdir()) == []
+    install(tmp_path)
+    extra = {f"{CODE}/manifest.json"} | {f for f in files(tmp_path) if ".cpython-" in f or ".wants/" in f}
+    assert {line.split()[-1] for line in printed} == files(tmp_path) - extra
+
+
+def test_the_hooks_json_comes_last(tmp_path: Path) -> None:
+    assert install(tmp_path, "--dry-run").splitlines()[-1].endswith(HOOKS)
+
+
+@pytest.mark.parametrize("runtime", ["crio", "podman", "containerd"])
+def test_the_registered_command_runs(tmp_path: Path, runtime: str) -> None:
+    install(tmp_path, runtime=runtime)
+    hook = {"containerd": f"{ADMIN_HOOKS}/{HOOK_NAME}"}.get(runtime, HOOKS)
+    done = call(command(tmp_path, hook), state=b"no state")
+    assert done.returncode == 0
+    assert b"the container state" in done.stderr  # which our code says, not the guard
+
+
+def test_nothing_of_the_environment_it_came_from_is_named(tmp_path: Path) -> None:
+    install(tmp_path)
+    here = os.path.dirname(payload_module.__file__).encode()
+    for name in files(tmp_path):
+        data = (tmp_path / name.lstrip("/")).read_bytes() if not (tmp_path / name.lstrip("/")).is_symlink() else b""
+        assert here not in data, name
+        assert str(tmp_path).encode() not in data, name
+
+
+def test_everything_is_roots_to_write_and_alls_to_read(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        install(tmp_path)
+    finally:
+        os.umask(before)
+    for path in (tmp_path / "usr").rglob("*"):
+        assert path.stat().st_mode & 0o7777 == (0o755 if path.is_dir() else 0o644), path
+
+
+def test_bytecode_of_the_hosts_interpreter_lies_beside_the_modules(tmp_path: Path) -> None:
+    install(tmp_path)
+    (folder,) = (tmp_path / CODE.lstrip("/")).glob("node-*")
+    assert {path.name.partition(".")[0] for path in folder.glob("*.cpython-*")} == {"compiled", "launch"}
+
+
+def test_without_an_interpreter_it_installs_and_says_what_is_missing(tmp_path: Path) -> None:
+    result = run("install", "--runtime", "crio", "--root", str(tmp_path), "--python", "/nonexistent/python3")
+    assert result.exit_code == 0
+    assert "no bytecode" in result.stderr
+
+
+def test_installing_again_changes_nothing(tmp_path: Path) -> None:
+    install(tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.suffix in (".py", ".json", ".yaml")}
+    said = install(tmp_path)
+    assert [line for line in said.splitlines() if line.startswith("/")] == []
+    assert files(tmp_path) >= {f"/{path.relative_to(tmp_path)}" for path in before}
+
+
+def test_uninstall_leaves_nothing(tmp_path: Path) -> None:
+    install(tmp_path, runtime="crio")
+    install(tmp_path, runtime="containerd")
+    uninstall(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_uninstall_leaves_what_was_there_before(tmp_path: Path) -> None:
+    mine = ["usr/share/containers/oci/hooks.d/mine.json", "etc/systemd/system/mine.service", "usr/local/libexec/mine"]
+    for name in mine:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("mine")
+    install(tmp_path)
+    uninstall(tmp_path)
+    assert files(tmp_path) == {f"/{name}" for name in mine}
+
+
+def test_uninstalling_twice_or_without_an_installation_is_fine(tmp_path: Path) -> None:
+    uninstall(tmp_path)
+    install(tmp_path)
+    uninstall(tmp_path)
+    uninstall(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_uninstall_finds_everything_without_its_record(tmp_path: Path) -> None:
+    install(tmp_path)
+    (tmp_path / CODE.lstrip("/") / "manifest.json").unlink()
+    uninstall(tmp_path)
+    left = {name for name in files(tmp_path) if "resctrl-hooks" in name and not name.startswith("/etc/resctrl-hooks")}
+    assert left == set()
+
+
+def test_one_runtime_of_two_can_be_taken_off(tmp_path: Path) -> None:
+    install(tmp_path, runtime="crio")
+    install(tmp_path, runtime="containerd")
+    uninstall(tmp_path, "--runtime", "containerd")
+    assert HOOKS in files(tmp_path)
+    assert f"{ADMIN_HOOKS}/{HOOK_NAME}" not in files(tmp_path)
+    assert call(command(tmp_path)).returncode == 0
+    uninstall(tmp_path, "--runtime", "crio")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_shared_registration_stays_for_the_other_runtime(tmp_path: Path) -> None:
+    install(tmp_path, runtime="crio")
+    install(tmp_path, runtime="podman")
+    uninstall(tmp_path, "--runtime", "podman")
+    assert HOOKS in files(tmp_path)
+
+
+# Upgrades
+
+
+def test_an_upgrade_keeps_the_settings_and_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path)
+    hook = (tmp_path / HOOKS.lstrip("/")).read_bytes()
+    yaml = tmp_path / CONFIG.lstrip("/")
+    yaml.write_text("groupPrefix: mine-\n")
+    compiled = yaml.with_name("config.json")
+    compiled.write_text('{"format": 1, "groupPrefix": "mine-"}')
+    new = another_version(monkeypatch)
+    install(tmp_path)
+    assert (tmp_path / HOOKS.lstrip("/")).read_bytes() == hook
+    assert yaml.read_text() == "groupPrefix: mine-\n"
+    assert json.loads(compiled.read_text())["groupPrefix"] == "mine-"
+    assert new.folder in (tmp_path / LAUNCH.lstrip("/")).read_text()
+    assert b"the container state" in call(command(tmp_path), state=b"x").stderr
+
+
+def test_the_modules_of_before_stay_for_one_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path)
+    first = payload().folder
+    second = another_version(monkeypatch, 1).folder
+    install(tmp_path)
+    assert folders(tmp_path) == sorted([first, second])
+    third = another_version(monkeypatch, 2).folder
+    install(tmp_path)
+    assert folders(tmp_path) == sorted([second, third])
+
+
+def test_an_edited_configuration_outlives_the_uninstall(tmp_path: Path) -> None:
+    install(tmp_path)
+    yaml = tmp_path / CONFIG.lstrip("/")
+    yaml.write_text("groupPrefix: mine-\n")
+    assert "kept" in uninstall(tmp_path)
+    assert yaml.read_text() == "groupPrefix: mine-\n"
+
+
+def test_a_configuration_from_before_is_put_in_force_and_kept(tmp_path: Path) -> None:
+    yaml = tmp_path / CONFIG.lstrip("/")
+    yaml.parent.mkdir(parents=True)
+    yaml.write_text("namespaces: [shop]\n")
+    install(tmp_path)
+    assert json.loads(yaml.with_name("config.json").read_text())["namespaces"] == ["shop"]
+    uninstall(tmp_path)
+    assert yaml.read_text() == "namespaces: [shop]\n"
+
+
+def test_a_configuration_that_is_not_valid_stops_everything(tmp_path: Path) -> None:
+    yaml = tmp_path / CONFIG.lstrip("/")
+    yaml.parent.mkdir(parents=True)
+    yaml.write_text("namespaces: 5\n")
+    result = run("install", "--runtime", "crio", "--root", str(tmp_path))
+    assert result.exit_code == 2
+    assert files(tmp_path) == {CONFIG}
+
+
+def test_another_configuration_is_named_in_the_command(tmp_path: Path) -> None:
+    result = run("--config", "/etc/other/my.yaml", "install", "--runtime", "crio", "--root", str(tmp_path))
+    assert result.exit_code == 0
+    assert "/etc/other/my.yaml" in json.loads((tmp_path / HOOKS.lstrip("/")).read_text())["hook"]["args"]
+    assert (tmp_path / "etc/other/config.json").exists()
+    uninstall(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+# Where hooks and mounts are
+
+
+def test_podmans_own_hook_directory_is_used(tmp_path: Path) -> None:
+    conf = tmp_path / "etc/containers/containers.conf"
+    conf.parent.mkdir(parents=True)
+    conf.write_text('[engine]\nhooks_dir = ["/opt/hooks"]\n')
+    install(tmp_path, runtime="podman")
+    assert f"/opt/hooks/{HOOK_NAME}" in files(tmp_path)
+    assert HOOKS not in files(tmp_path)
+
+
+def test_crios_admin_directory_is_preferred_where_it_is_read(tmp_path: Path) -> None:
+    conf = tmp_path / "etc/crio/crio.conf.d/01-openshift.conf"
+    conf.parent.mkdir(parents=True)
+    conf.write_text(f'[crio.runtime]\nhooks_dir = ["{ADMIN_HOOKS}", "/run/containers/oci/hooks.d"]\n')
+    install(tmp_path)
+    assert f"{ADMIN_HOOKS}/{HOOK_NAME}" in files(tmp_path)
+
+
+def test_a_read_only_vendor_directory_makes_a_drop_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resctrl_hooks.install.directories._writable", lambda path: VENDOR_HOOKS not in path)
+    drop_in = tmp_path / "etc/containers/containers.conf.d/90-resctrl-hooks.conf"
+    for _ in range(2):  # the second finds our own drop-in, which must not count
+        install(tmp_path, runtime="podman")
+        assert f'hooks_dir = ["{VENDOR_HOOKS}", "{ADMIN_HOOKS}"]' in drop_in.read_text()
+        assert f"{ADMIN_HOOKS}/{HOOK_NAME}" in files(tmp_path)
+    uninstall(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("own", ["etc/fstab", f"{UNITS.lstrip('/')}/sys-fs-resctrl.mount"])
+def test_the_hosts_own_way_to_mount_resctrl_is_left_alone(tmp_path: Path, own: str) -> None:
+    (tmp_path / own).parent.mkdir(parents=True)
+    (tmp_path / own).write_text("resctrl /sys/fs/resctrl resctrl cdp 0 0\n")
+    assert "left alone" in install(tmp_path)
+    install(tmp_path)
+    uninstall(tmp_path)
+    assert files(tmp_path) == {f"/{own}"}
