@@ -131,7 +131,7 @@ def follow_class(held: "HeldKey", node: "Node", old: str, new: str, used: "set[s
 
 def _threads_in_cgroup(folder: str, depth: int) -> "list[int]":
     found: "list[int]" = []
-    # cgroup.threads is version 2's, and works in threaded cgroups too, where cgroup.procs doesn't; tasks is version 1's.
+    # cgroup.threads is version 2's and, unlike cgroup.procs, works in threaded cgroups too; tasks is version 1's.
     for name in ("cgroup.threads", "tasks"):
         try:
             found = [int(line) for line in read_kernel_file(f"{folder}/{name}").split()]

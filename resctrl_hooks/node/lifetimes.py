@@ -40,11 +40,10 @@ def settle(held: "HeldKey", node: "Node") -> bool:
     """Ends the key if it is dead, else marks it idle if no member lives; says whether it ended."""
     cgroup: str = held.record.get("cgroup", "")
     has_cgroup = bool(cgroup) and is_folder(cgroup)
-    living = [member for member in held.members() if not held.member_is_dead(member)]
-    if cgroup and not has_cgroup:
-        living = []
-    if living:
-        return False
+    for member in held.members():
+        # A live process proves that its cgroup exists, wherever that is; for one without a pid the cgroup must tell.
+        if not held.member_is_dead(member) and (has_cgroup or not cgroup or (held.member(member) or {}).get("pid")):
+            return False
     if has_cgroup and node.settings.monitoring.get("release", POD) == POD:
         node.ledger.mark("idle", held.key)
         return False
@@ -52,6 +51,8 @@ def settle(held: "HeldKey", node: "Node") -> bool:
         bury(held, member, node)
     for group in held.release():
         node.log(INFO, f"group {group.path} is removed", key=held.key, rdt_class=group.rdt_class)
+    if node.ledger.marked("waiting"):
+        node.ledger.wake()  # somebody may have the RMID that this has freed
     return True
 
 

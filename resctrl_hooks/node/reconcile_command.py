@@ -4,14 +4,16 @@ import sys
 import time
 
 from .errors import HookError
+from .faults import report as report_fault
 from .files import format_json
-from .log import ERROR, Log
+from .log import ERROR, WARNING, Log
 from .process import in_initial_user_namespace
 from .reconcile import Options, read_live, reconcile
 from .settings import load
 from .steps import Node
 
 _USAGE = "usage: reconcile [--dry-run] [--json] [--live FILE] [--claim] [--watch SECONDS]\n"
+STAGE = "reconcile"
 OK, WRONG, MISUSED = 0, 1, 2
 
 
@@ -46,15 +48,21 @@ def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool) -> i
     if not in_initial_user_namespace():
         Log()(ERROR, "reconcile: not in the host's user namespace; run it as root on the host")
         return WRONG
+    started = time.monotonic()
     try:
         settings, problem = load(config)
         node = Node(settings)
         if problem:
-            node.log(ERROR, problem, stage="reconcile")
+            node.log(WARNING, problem, stage=STAGE)
         options = Options(dry_run=dry_run, live=read_live(live) if live else None, claim=claim)
         report = reconcile(node, options)
     except HookError as error:
-        Log()(ERROR, f"reconcile: {error}", stage="reconcile", reason=error.reason)
+        Log()(ERROR, f"reconcile: {error}", stage=STAGE, reason=error.reason)
         return WRONG
+    except Exception as error:  # noqa: BLE001  # a timer's command must not end in a traceback either
+        report_fault(config, STAGE, error)
+        return WRONG
+    if not dry_run:
+        node.ledger.tally(STAGE, time.monotonic() - started, sorted(set(report.reasons)))
     sys.stdout.write(format_json(report.as_dict()).decode() if json else report.as_text())
     return OK if report.ok else WRONG

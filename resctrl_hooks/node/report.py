@@ -29,6 +29,7 @@ class Report:
         self.waiting: "dict[str, str]" = {}
         self.failures: "dict[str, str]" = {}
         self.problems: "list[str]" = []
+        self.reasons: "list[str]" = []
         self.only_limbo = True
 
     @property
@@ -46,6 +47,7 @@ class Report:
     def fail(self, node: "Node", what: str, error: "HookError") -> None:
         """Notes that one key or container could not be dealt with; the others still are."""
         self.failures[what] = str(error)
+        self.reasons.append(error.reason)
         node.log(WARNING, f"reconcile of {what}: {error}", stage="reconcile", key=what, reason=error.reason)
 
     def wait(self, key: str, error: "HookError", *, limbo: bool) -> None:
