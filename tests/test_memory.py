@@ -257,7 +257,7 @@ def test_what_the_kernel_made_of_a_value_is_looked_at(tmp_path: Path, monkeypatc
     "have, want, same",
     [("max", "max", True), ("0", "0", True), ("4096", "5000", True), ("0", "4096", False), ("max", "1", False)],
 )
-def test_the_kernel_rounds_down_to_pages(have: str, want: str, same: bool) -> None:  # noqa: FBT001
+def test_the_kernel_rounds_down_to_pages(have: str, want: str, same: bool) -> None:
     assert same_value(have, want) is same
 
 
@@ -274,7 +274,7 @@ def test_the_kernel_rounds_down_to_pages(have: str, want: str, same: bool) -> No
         ("/machine.slice", "", False),
     ],
 )
-def test_the_systemd_unit_of_a_cgroup(path: str, unit: str, own: bool) -> None:  # noqa: FBT001
+def test_the_systemd_unit_of_a_cgroup(path: str, unit: str, own: bool) -> None:
     leaf = Leaf("/sys/fs/cgroup", path)
     assert (leaf.unit, leaf.own_scope) == (unit, own)
     assert leaf.folder == f"/sys/fs/cgroup{path}"

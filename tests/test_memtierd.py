@@ -107,7 +107,7 @@ class Node:
 
     def clean(self) -> None:
         for folder in run_folders(str(self.run_dir)):
-            memtierd.end(folder, folder.parts[-1], self.host.node().settings, systemd=False)
+            memtierd.end(folder, folder.parts[-1], str(self.host.cgroup), systemd=False)
 
 
 @pytest.fixture
@@ -498,7 +498,7 @@ def systemd(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 def test_a_service_is_bound_to_the_containers_unit(
     systemd: list[list[str]],
     path: str,
-    bound: bool,  # noqa: FBT001
+    bound: bool,
     wanted: set[str],
 ) -> None:
     units.start_service(ID, Leaf("/sys/fs/cgroup", path), ["/m", "-c", "", "-config", "/f"], "64M", bound=bound)
@@ -557,7 +557,7 @@ def test_a_running_service_is_recorded(node: Node, monkeypatch: pytest.MonkeyPat
     assert node.start(alone=False).code == 0
     assert node.pid() == 4711
     step = Step("memtierd", "start", node_step(node), "")
-    assert memtierd.running(step, ID, node.host.node().settings) == [4711]
+    assert memtierd.running(step, ID) == [4711]
     node.host.end_process(100)
     node.host.call(state(status="stopped", pid=0))
     assert stopped == [ID]
@@ -574,13 +574,12 @@ def node_step(node: Node) -> dict[str, Any]:
 
 def test_whether_it_runs(node: Node) -> None:
     node.start()
-    settings = node.host.node().settings
     step = Step("memtierd", "start", node_step(node), "")
-    assert memtierd.running(step, ID, settings) == [node.pid()]
+    assert memtierd.running(step, ID) == [node.pid()]
     os.kill(node.pid(), signal.SIGKILL)
-    wait_until(lambda: memtierd.running(step, ID, settings) == [])
-    memtierd.end(RunFolder(str(node.run_dir), ("shop", "web-0", "c0"), ID), ID, settings, systemd=False)
-    assert memtierd.running(step, ID, settings) == []
+    wait_until(lambda: memtierd.running(step, ID) == [])
+    memtierd.end(RunFolder(str(node.run_dir), ("shop", "web-0", "c0"), ID), ID, str(node.host.cgroup), systemd=False)
+    assert memtierd.running(step, ID) == []
 
 
 def test_run_folders_of_containers_without_a_pod(tmp_path: Path) -> None:

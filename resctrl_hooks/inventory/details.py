@@ -8,7 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from resctrl_hooks.node.files import read_kernel_file
+from resctrl_hooks.node.memory import NAME as MEMORY
+from resctrl_hooks.node.memtierd import NAME as MEMTIERD
+from resctrl_hooks.node.memtierd import folder_of, running
 from resctrl_hooks.node.monitoring import NAME as MONITORING
+from resctrl_hooks.node.steps import Step
 
 Record = Mapping[str, Any]
 Describer = Callable[[Record, list[Record]], dict[str, Any]]
@@ -25,7 +29,22 @@ def _as_recorded(record: Record, steps: list[Record]) -> dict[str, Any]:
     return {str(step.get("action", "")): dict(step.get("needs") or {}) for step in steps}
 
 
-DESCRIBERS: dict[str, Describer] = {MONITORING: _nothing}
+def _memory(record: Record, steps: list[Record]) -> dict[str, Any]:
+    """The class ("" for limits by annotation alone) and the limits that were set."""
+    needs: Record = steps[0]["needs"]
+    return {"class": needs["class"], **needs["limits"]}
+
+
+def _memtierd(record: Record, steps: list[Record]) -> dict[str, Any]:
+    """The class, who supervises memtierd, whether it runs, and its folder."""
+    step = Step.of_record(dict(steps[0]))
+    pids = running(step, str(record["id"]))
+    state = f"runs as pid {pids[0]}" if pids else "does not run"
+    folder = folder_of(step, str(record["id"])).path
+    return {"class": step.needs["class"], "state": state, "supervisor": step.needs["supervisor"], "folder": folder}
+
+
+DESCRIBERS: dict[str, Describer] = {MONITORING: _nothing, MEMORY: _memory, MEMTIERD: _memtierd}
 
 
 def details_of(record: Record) -> dict[str, Any]:

@@ -66,7 +66,9 @@ def plan(workload: "Workload", node: "Node") -> "list[Step]":
     names = [workload.namespace, workload.pod, workload.container]
     root = run_dir(node.settings)
     RunFolder(root, (names[0], names[1], names[2]), workload.id)
+    # With all that is needed to end it again, whatever the settings say then.
     needs = {"class": choice.name, "runDir": root, "names": names, "supervisor": supervisor}
+    needs["cgroups"] = node.settings.cgroup_path
     how = "a transient service of systemd" if supervisor == SYSTEMD else "a process of its own"
     return [Step(NAME, "start", needs, f"memtierd as {how}: {choice.why}")]
 
@@ -100,7 +102,7 @@ def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> Non
     if leaf is None:
         raise MemtierdError(f"process {workload.pid} has ended, so there is nothing for memtierd to do")
     template = _template(step.needs["class"], settings)
-    folder = _folder(step, workload.id)
+    folder = folder_of(step, workload.id)
     try:
         text = fill(template, leaf.folder, f"{folder.path}/{STATS}")
     except TemplateError as error:
@@ -132,7 +134,8 @@ def _template(name: str, settings: "Settings") -> str:
     raise MemtierdError(f"there is no memory class {name!r} any more")
 
 
-def _folder(step: "Step", container: str) -> RunFolder:
+def folder_of(step: "Step", container: str) -> RunFolder:
+    """The run folder of a container's memtierd, as a recorded step names it."""
     namespace, pod, name = step.needs["names"]
     return RunFolder(step.needs["runDir"], (namespace, pod, name), container)
 
@@ -168,7 +171,7 @@ def _start_service(
     units.start_service(workload.id, leaf, command, memory_max, bound=bound)
     until = time.monotonic() + _start_seconds(settings)
     while True:
-        found = units.service_processes(settings, workload.id)
+        found = units.service_processes(settings.cgroup_path, workload.id)
         if not found:
             raise _ended(units.last_lines(workload.id))
         if time.monotonic() >= until:
@@ -209,10 +212,10 @@ def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
 
 
 def _end(step: "Step", container: str, node: "Node") -> None:
-    end(_folder(step, container), container, node.settings, systemd=step.needs["supervisor"] == SYSTEMD)
+    end(folder_of(step, container), container, step.needs["cgroups"], systemd=step.needs["supervisor"] == SYSTEMD)
 
 
-def end(folder: RunFolder, container: str, settings: "Settings", *, systemd: bool) -> bool:
+def end(folder: RunFolder, container: str, cgroups: str, *, systemd: bool) -> bool:
     """Ends a container's memtierd, then removes its run folder; says whether there was one.
 
     Without a run folder nothing was started: it is made first and removed last.
@@ -226,7 +229,7 @@ def end(folder: RunFolder, container: str, settings: "Settings", *, systemd: boo
     from . import keeper  # only where something ends
 
     try:
-        keeper.end(opened, keeper.cgroup_folder(settings.cgroup_path, container))
+        keeper.end(opened, keeper.cgroup_folder(cgroups, container))
         if systemd:
             from .units import stop_service
 
@@ -236,16 +239,16 @@ def end(folder: RunFolder, container: str, settings: "Settings", *, systemd: boo
     return folder.remove()
 
 
-def running(step: "Step", container: str, settings: "Settings") -> "list[int]":
+def running(step: "Step", container: str) -> "list[int]":
     """The processes of a container's memtierd, as a recorded step names it; none if it doesn't run."""
     if step.needs["supervisor"] == SYSTEMD:
         from .units import service_processes
 
-        return service_processes(settings, container)
+        return service_processes(step.needs["cgroups"], container)
     from . import keeper
 
     try:
-        opened = _folder(step, container).open()
+        opened = folder_of(step, container).open()
     except RunFolderError:
         return []
     if opened is None:
@@ -265,4 +268,5 @@ def strays(node: "Node", known: "Collection[str]" = ()) -> "list[RunFolder]":
 def mend(node: "Node", known: "Collection[str]") -> int:
     """Ends memtierds of containers that nobody records, and returns how many there were; reconcile calls it."""
     systemd = supervisor_of(node.settings) == SYSTEMD
-    return sum(end(folder, folder.parts[-1], node.settings, systemd=systemd) for folder in strays(node, known))
+    cgroups = node.settings.cgroup_path
+    return sum(end(folder, folder.parts[-1], cgroups, systemd=systemd) for folder in strays(node, known))

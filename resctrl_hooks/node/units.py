@@ -114,9 +114,9 @@ def stop_service(container: str) -> bool:
     return code == 0
 
 
-def service_processes(settings: "Settings", container: str) -> "list[int]":
-    """The processes of a container's memtierd service, none if it doesn't run."""
-    return processes(f"{settings.cgroup_path}/{_SLICE}/{unit_name(container)}")
+def service_processes(cgroups: str, container: str) -> "list[int]":
+    """The processes of a container's memtierd service, none if it doesn't run. ``cgroups`` is where those are."""
+    return processes(f"{cgroups}/{_SLICE}/{unit_name(container)}")
 
 
 def last_lines(container: str) -> str:
