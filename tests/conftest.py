@@ -1,7 +1,5 @@
 """A small host to run hooks on: a plain tree in the place of resctrl, a made-up /proc, cgroups, and a configuration."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -14,11 +12,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import settings
 
 from resctrl_hooks.node import hook, main
 from resctrl_hooks.node.settings import load
 from resctrl_hooks.node.steps import Node
 
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 pytest_plugins = ["requirements"]  # what the marks `runtime` and `fuse` mean on this machine
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -106,7 +108,9 @@ class Host:
         """Makes a bundle and returns its path."""
         folder = self.root / name
         folder.mkdir(exist_ok=True)
-        (folder / "config.json").write_text(json.dumps({"ociVersion": "1.2.1", "linux": {}} if config is None else config))
+        (folder / "config.json").write_text(
+            json.dumps({"ociVersion": "1.2.1", "linux": {}} if config is None else config)
+        )
         return str(folder)
 
     def call(self, state: Any, stage: str = "hook", *, alone: bool = False) -> Outcome:
@@ -139,7 +143,9 @@ class Host:
 
     def records(self) -> list[str]:
         """All records of the ledger: its files but for locks and figures about calls."""
-        found = [path.relative_to(self.state) for path in self.state.rglob("*") if not path.is_dir() or path.is_symlink()]
+        found = [
+            path.relative_to(self.state) for path in self.state.rglob("*") if not path.is_dir() or path.is_symlink()
+        ]
         return sorted(str(path) for path in found if path.parent.parts and path.parts[0] != "locks")
 
 

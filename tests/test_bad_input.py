@@ -3,8 +3,6 @@
 Ten thousand generated states and bundles, most in this process, and a sample as whole processes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -16,21 +14,41 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import FIXTURES, ID, POD_CGROUP, UID, Host, crio_annotations, fixture, state, temporary_host
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from conftest import FIXTURES, ID, POD_CGROUP, UID, Host, crio_annotations, fixture, state, temporary_host
 
 CASES = 10_000
 WHOLE_PROCESSES = 150
 
 # What a pod's author may write where a name, a class or a value is expected.
 NASTY = (
-    "", ".", "..", "../../../../etc/passwd", "/etc/passwd", "a/b", "a\0b", "\0", "\n", "a\nMESSAGE=forged", "\ud800", "\udfff" * 50,
-    "mon_groups", "mon_data", "info", "tasks", "-rf", "~", "$(reboot)", "%s%n", "é" * 200, "\u202e", "x" * 300, "x" * 70_000,
-    UID, UID.upper(), UID.replace("-", ""), UID + "/..", "F" * 36, "0" * 64, "gold", "created", "stopped", "NaN", "1e999",
+    "", ".", "..", "../../../../etc/passwd", "/etc/passwd", "a/b", "a\0b", "\0", "\n", "a\nMESSAGE=forged", "\ud800",
+    "\udfff" * 50,
+    "mon_groups", "mon_data", "info", "tasks", "-rf", "~", "$(reboot)", "%s%n", "é" * 200, "\u202e",
+    "x" * 300, "x" * 70_000,
+    UID, UID.upper(), UID.replace("-", ""), UID + "/..", "F" * 36, "0" * 64, "gold", "created",
+    "stopped", "NaN", "1e999",
 )  # fmt: skip
-STRANGE: tuple[Any, ...] = (None, True, False, 0, -1, 1, 2**31, 2**63, 10**40, 1.5, 1e308, [], {}, [[]], {"a": {}}, [None], *NASTY)
+STRANGE: tuple[Any, ...] = (
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    2**31,
+    2**63,
+    10**40,
+    1.5,
+    1e308,
+    [],
+    {},
+    [[]],
+    {"a": {}},
+    [None],
+    *NASTY,
+)
 STATUSES = ("creating", "created", "running", "stopped", "paused", "", "CREATED")
 CAPTURED = sorted(FIXTURES.glob("*-state.json"))
 ANNOTATIONS = sorted({name for path in CAPTURED for name in json.loads(path.read_text()).get("annotations", {})})
@@ -67,13 +85,20 @@ class Inputs:
                 value["pid"] = 100
             return dict(value)
         notes = crio_annotations() | {draw.choice(ANNOTATIONS): draw.choice(NASTY) for _ in range(draw.randrange(3))}
-        return state(bundle=self.bundle(), annotations=notes, status=draw.choice(STATUSES), pid=draw.choice([100, 100, 0, 7, 2**30]))
+        return state(
+            bundle=self.bundle(),
+            annotations=notes,
+            status=draw.choice(STATUSES),
+            pid=draw.choice([100, 100, 0, 7, 2**30]),
+        )
 
     def _spoil(self, value: dict[str, Any]) -> None:
         draw = self.random
         where = draw.choice(["id", "status", "pid", "bundle", "annotations", "annotation", "ociVersion", "drop"])
         if where == "annotation" and isinstance(value.get("annotations"), dict):
-            value["annotations"][draw.choice(ANNOTATIONS + list(NASTY))] = draw.choice(STRANGE if draw.random() < 0.2 else NASTY)
+            value["annotations"][draw.choice(ANNOTATIONS + list(NASTY))] = draw.choice(
+                STRANGE if draw.random() < 0.2 else NASTY
+            )
         elif where == "drop":
             value.pop(draw.choice(list(value) or ["id"]), None)
         else:
@@ -102,7 +127,14 @@ class Inputs:
         draw = self.random
         kind = draw.choice(["good", "good", "spoiled", "spoiled", "torn", "none", "strange"])
         if kind == "none":
-            return draw.choice([*NASTY, "/proc/self", "/dev", str(self.host.root / "bundles" / draw.choice(["fifo", "link", "locked", "folder", "huge"]))])
+            return draw.choice(
+                [
+                    *NASTY,
+                    "/proc/self",
+                    "/dev",
+                    str(self.host.root / "bundles" / draw.choice(["fifo", "link", "locked", "folder", "huge"])),
+                ]
+            )
         config = json.loads(json.dumps(draw.choice(self.configs)))
         if kind == "spoiled":
             linux = config.setdefault("linux", {})
@@ -123,7 +155,9 @@ class Inputs:
 class Watch:
     """Sees each path that this process opens for writing, makes, renames or removes, as the interpreter audits it."""
 
-    CHANGES = frozenset({"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.chmod", "os.link", "os.truncate"})
+    CHANGES = frozenset(
+        {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.chmod", "os.link", "os.truncate"}
+    )
 
     def __init__(self) -> None:
         self.allowed: tuple[str, ...] = ()
@@ -265,8 +299,15 @@ def test_as_whole_processes(tmp_path: Path) -> None:
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=30)
 ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | ANY_TEXT | st.sampled_from(NASTY),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT | st.sampled_from(ANNOTATIONS), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | ANY_TEXT
+    | st.sampled_from(NASTY),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT | st.sampled_from(ANNOTATIONS), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 STATES = st.fixed_dictionaries(
@@ -276,12 +317,13 @@ STATES = st.fixed_dictionaries(
         "status": st.sampled_from(STATUSES) | ANYTHING,
         "pid": st.just(100) | ANYTHING,
         "bundle": st.just("/nonexistent") | ANYTHING,
-        "annotations": st.dictionaries(st.sampled_from(ANNOTATIONS), st.sampled_from(NASTY) | ANY_TEXT, max_size=6) | ANYTHING,
+        "annotations": st.dictionaries(st.sampled_from(ANNOTATIONS), st.sampled_from(NASTY) | ANY_TEXT, max_size=6)
+        | ANYTHING,
     },
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(value=STATES | ANYTHING, config=ANYTHING, policy=st.sampled_from([("ignore", 0), ("fail", 79)]))
 def test_any_json(value: Any, config: Any, policy: tuple[str, int]) -> None:
     with temporary_host(failurePolicy=policy[0]) as host:

@@ -1,6 +1,4 @@
-"""A host on which something is broken: containers start under ``ignore``, and are refused with one line under ``fail``."""
-
-from __future__ import annotations
+"""On a broken host containers start under ``ignore``, and are refused with one line under ``fail``."""
 
 import json
 import subprocess
@@ -9,23 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from conftest import ID, POD_CGROUP, UID, Host, Outcome, state
 
 
 def called(host: Host, told: dict[str, Any], *wrapper: str) -> Outcome:
     """A whole process, as a runtime starts it."""
     done = subprocess.run(
-        [*wrapper, *host.command()], input=json.dumps(told).encode(), capture_output=True, env={"PATH": "/usr/bin:/bin:/usr/sbin"},
-        cwd="/", check=False,
+        [*wrapper, *host.command()], input=json.dumps(told).encode(), capture_output=True,
+        env={"PATH": "/usr/bin:/bin"}, cwd="/", check=False,
     )  # fmt: skip
     assert done.stdout == b""
     return Outcome(done.returncode, done.stderr.decode(), "")
 
 
-def read_only(folder: Path, *, type_: str = "") -> list[str]:
-    """A command prefix that runs what follows where ``folder`` can't be written (or is another file system)."""
-    made = f"mount -t {type_} none '{folder}'" if type_ else f"mount --bind '{folder}' '{folder}' && mount -o remount,bind,ro '{folder}'"
+def read_only(folder: Path) -> list[str]:
+    """A command prefix that runs what follows where ``folder`` can't be written."""
+    made = f"mount --bind '{folder}' '{folder}' && mount -o remount,bind,ro '{folder}'"
     return ["unshare", "--mount", "/bin/sh", "-ec", f'{made} && exec "$@"', "sh"]
 
 
@@ -46,7 +43,8 @@ def state_that_can_not_be_made(host: Host) -> list[str]:
 
 def state_full(host: Host) -> list[str]:
     host.state.parent.mkdir()
-    return ["unshare", "--mount", "/bin/sh", "-ec", f"mount -t tmpfs -o nr_inodes=3 none '{host.state.parent}' && exec \"$@\"", "sh"]
+    made = f"mount -t tmpfs -o nr_inodes=3 none '{host.state.parent}'"
+    return ["unshare", "--mount", "/bin/sh", "-ec", f'{made} && exec "$@"', "sh"]
 
 
 def resctrl_not_mounted(host: Host) -> list[str]:
@@ -83,8 +81,8 @@ BROKEN: list[tuple[Callable[[Host], list[str]], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("policy", "code"), [("ignore", 0), ("fail", 79)])
-@pytest.mark.parametrize(("breaks", "words"), BROKEN, ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 79)])
+@pytest.mark.parametrize("breaks, words", BROKEN, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_broken_host(
     host: Host, pod: dict[str, Any], breaks: Callable[[Host], list[str]], words: str, policy: str, code: int
 ) -> None:
@@ -118,7 +116,9 @@ def test_garbage_for_settings(host: Host, pod: dict[str, Any], garbage: bytes, p
     assert (outcome.code, outcome.stderr.count("\n")) == (0, 1)
     assert "the last valid ones are in force" in outcome.stderr
     assert host.groups() == [f"mon_groups/{UID}"]
-    assert called(host, pod | {"annotations": {"io.kubernetes.cri-o.ContainerType": "x"}}).code == (79 if policy == "fail" else 0)
+    assert called(host, pod | {"annotations": {"io.kubernetes.cri-o.ContainerType": "x"}}).code == (
+        79 if policy == "fail" else 0
+    )
     last.unlink()
     outcome = called(host, pod)
     assert (outcome.code, outcome.stderr.count("\n")) == (0, 1)
@@ -135,7 +135,11 @@ def test_settings_that_anybody_can_write_are_not_obeyed(host: Host, pod: dict[st
 
 def test_a_reader_that_is_gone(host: Host, pod: dict[str, Any]) -> None:
     """The runtime's end of stderr is closed, and nobody listens at the log's socket."""
-    host.configure(failurePolicy="fail", log={"target": "journal", "journalSocket": str(host.root / "none")}, resctrlPath="/nonexistent")
+    host.configure(
+        failurePolicy="fail",
+        log={"target": "journal", "journalSocket": str(host.root / "none")},
+        resctrlPath="/nonexistent",
+    )
     with subprocess.Popen(host.command(), stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={}) as process:
         assert process.stdin is not None
         assert process.stderr is not None

@@ -1,11 +1,8 @@
 """Each captured state of a real runtime gives the right key, class and group, and its poststop undoes it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
-
 from conftest import FIXTURES, Host, fixture
 
 CRUN_POD = "99d6fbf08f5e7c6f6fc59daa8dc5d2ce338dcc9da537075e6388d195d91205c2"
@@ -40,12 +37,18 @@ def captured(name: str, host: Host) -> tuple[dict[str, Any], dict[str, Any], str
     host.process(create["pid"], cgroup, threads=(create["pid"] + 1,))
     stop_file = FIXTURES / f"{name}-poststop-state.json"
     # Container c1's poststop was not captured; it has the shape of c0's.
-    stop = fixture(stop_file.name) if stop_file.exists() else fixture(f"{name[:-3]}-poststop-state.json") | {"id": create["id"]}
+    stop = (
+        fixture(stop_file.name)
+        if stop_file.exists()
+        else fixture(f"{name[:-3]}-poststop-state.json") | {"id": create["id"]}
+    )
     return create, stop | {"bundle": create["bundle"]}, cgroup.rpartition("/")[0]
 
 
 def test_every_capture_has_a_case() -> None:
-    assert {path.name.removesuffix("-createRuntime-state.json") for path in FIXTURES.glob("*-createRuntime-state.json")} == set(CASES)
+    assert {
+        path.name.removesuffix("-createRuntime-state.json") for path in FIXTURES.glob("*-createRuntime-state.json")
+    } == set(CASES)
 
 
 @pytest.mark.parametrize("alone", [False, True], ids=["in-process", "as-a-runtime-calls-it"])

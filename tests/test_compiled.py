@@ -1,12 +1,10 @@
-from __future__ import annotations
-
 import marshal
 import sys
 from pathlib import Path
 
 import pytest
-
 from conftest import LAUNCH
+
 from resctrl_hooks.node.compiled import compile_folder, compiled_name
 
 
@@ -19,7 +17,9 @@ def test_all_modules_are_in_the_file(tmp_path: Path) -> None:
     assert path == str(tmp_path / "x")
     data = Path(path).read_bytes()
     _, codes = marshal.loads(data)
-    assert {f".{module.stem}" if module.stem != "__init__" else "" for module in LAUNCH.parent.glob("*.py")} == set(codes)
+    assert {f".{module.stem}" if module.stem != "__init__" else "" for module in LAUNCH.parent.glob("*.py")} == set(
+        codes
+    )
     assert marshal.loads(codes[".keys"]).co_filename == "/shown/keys.py"
     assert (tmp_path / "x").stat().st_mode & 0o777 == 0o644
 

@@ -1,20 +1,22 @@
-from __future__ import annotations
-
+import sys
 from typing import Any
 
 import pytest
-
 from conftest import Host, standard_streams
+
 from resctrl_hooks.node.faults import report
 
 
-def reported(host: Host, error: BaseException, config: str = "") -> tuple[bool, str]:
-    try:
-        raise error
-    except BaseException as caught:  # noqa: BLE001  # that is what is reported
-        with standard_streams(b"") as written:
-            refuses = report(config or str(host.config), "createRuntime", caught)
+def reported(host: Host, error: BaseException) -> tuple[bool, str]:
+    with pytest.raises(type(error)) as caught:
+        failing(error)
+    with standard_streams(b"") as written:
+        refuses = report(str(host.config), "createRuntime", caught.value)
     return refuses, written()
+
+
+def failing(error: BaseException) -> None:
+    raise error
 
 
 def test_a_fault_is_one_line_that_says_where(host: Host) -> None:
@@ -39,9 +41,8 @@ def test_settings_may_be_what_is_wrong(host: Host, garbage: str) -> None:
 
 
 def test_even_the_log_may_be(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    from resctrl_hooks.node import faults
-
-    real: Any = faults.Log
+    faults: Any = sys.modules[report.__module__]
+    real = faults.Log
 
     def broken(section: Any = None) -> Any:
         if section is not None:

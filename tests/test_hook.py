@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -10,8 +8,8 @@ import time
 from typing import Any
 
 import pytest
-
 from conftest import BOOT, ID, POD_CGROUP, PYTHON, UID, Host, crio_annotations, state
+
 from resctrl_hooks.node import hook, lifetimes, monitoring
 from resctrl_hooks.node.errors import DeadlineError, HookError, LedgerError
 from resctrl_hooks.node.held import HeldKey
@@ -19,7 +17,7 @@ from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.resctrl import Filesystem
 
 GROUP = f"mon_groups/{UID}"
-BOTH_POLICIES = pytest.mark.parametrize(("policy", "code"), [("ignore", 0), ("fail", 79)])
+BOTH_POLICIES = pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 79)])
 
 
 def stopped(**changes: Any) -> dict[str, Any]:
@@ -143,7 +141,7 @@ def test_a_runtime_that_monitors_by_itself(host: Host, pod: dict[str, Any], take
 
 @BOTH_POLICIES
 @pytest.mark.parametrize(
-    ("uid", "words"),
+    "uid, words",
     [
         ("../../../etc", "names no pod UID"),
         ("", "names no pod UID"),
@@ -203,9 +201,16 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
-@pytest.mark.parametrize(("call", "number", "reason", "waits"), REFUSALS)
+@pytest.mark.parametrize("call, number, reason, waits", REFUSALS)
 def test_what_the_kernel_refuses(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, call: str, number: int, reason: str, waits: bool, policy: str
+    host: Host,
+    pod: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+    number: int,
+    reason: str,
+    waits: bool,
+    policy: str,
 ) -> None:
     (host.resctrl / "info/last_cmd_status").write_text("the kernel's own words\n")
     host.configure(failurePolicy=policy)
@@ -305,7 +310,12 @@ def test_the_process_has_ended(host: Host, pod: dict[str, Any], policy: str, cod
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b'{"status":"stopped"', b'{"id":"../x","status":"stopped"}', json.dumps(state(status="stopped", pid=-1)).encode()],
+    [
+        b"",
+        b'{"status":"stopped"',
+        b'{"id":"../x","status":"stopped"}',
+        json.dumps(state(status="stopped", pid=-1)).encode(),
+    ],
 )
 def test_a_poststop_that_can_not_be_read(host: Host, data: bytes) -> None:
     host.configure(failurePolicy="fail")
@@ -346,7 +356,9 @@ def test_a_fault_of_ours(
 
 
 @BOTH_POLICIES
-def test_a_ledger_that_fills_up(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, policy: str, code: int) -> None:
+def test_a_ledger_that_fills_up(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, policy: str, code: int
+) -> None:
     host.configure(failurePolicy=policy)
 
     def full(*_: object) -> None:
@@ -360,7 +372,9 @@ def test_a_ledger_that_fills_up(host: Host, pod: dict[str, Any], monkeypatch: py
         assert host.node().ledger.key_of(ID) == ""
 
 
-def test_poststop_with_a_ledger_that_can_not_be_used(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_poststop_with_a_ledger_that_can_not_be_used(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     host.configure(failurePolicy="fail")
     host.call(pod)
     host.end_process(100)
@@ -442,7 +456,9 @@ def test_one_feature_that_can_not_plan_does_not_stop_the_others(
 
 @BOTH_POLICIES
 @pytest.mark.parametrize("config", ["good", "missing", "/etc/shadow/x"])
-def test_rootless_podman_does_not_notice_us(host: Host, pod: dict[str, Any], policy: str, code: int, config: str) -> None:
+def test_rootless_podman_does_not_notice_us(
+    host: Host, pod: dict[str, Any], policy: str, code: int, config: str
+) -> None:
     host.configure(failurePolicy=policy)
     command = host.command() if config == "good" else [*host.command()[:-2], config, "hook"]
     done = subprocess.run(
@@ -456,7 +472,9 @@ def test_rootless_podman_does_not_notice_us(host: Host, pod: dict[str, Any], pol
 def test_a_closed_stdin_and_stderr(host: Host, pod: dict[str, Any]) -> None:
     command = " ".join(f"'{part}'" for part in host.command())
     for redirection in ("<&-", "<&- 2>&-", "<&- 2>&- >&-"):
-        done = subprocess.run(["/bin/sh", "-c", f"{command} {redirection}"], env={}, check=False, stderr=subprocess.DEVNULL)
+        done = subprocess.run(
+            ["/bin/sh", "-c", f"{command} {redirection}"], env={}, check=False, stderr=subprocess.DEVNULL
+        )
         assert done.returncode == 0
     path = host.root / "state.json"
     path.write_text(json.dumps(pod))
@@ -509,7 +527,9 @@ def _until_it_reads(pid: int) -> None:
     raise AssertionError("it never read")
 
 
-def test_a_held_key_is_free_again_whatever_happens(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_held_key_is_free_again_whatever_happens(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import fnmatch
 import uuid
 
@@ -33,7 +31,8 @@ def test_every_spelling_of_a_pod_uid_has_one_canonical_form(uid: uuid.UUID) -> N
 
 @pytest.mark.parametrize(
     "text",
-    ["", UID[:-1], UID + "0", UID.replace("-", "_"), UID[:8] + "0" + UID[9:], "g" * 32, " " + UID, UID + "\n", "../" + UID[3:],
+    ["", UID[:-1], UID + "0", UID.replace("-", "_"), UID[:8] + "0" + UID[9:], "g" * 32, " " + UID,
+     UID + "\n", "../" + UID[3:],
      "\N{KELVIN SIGN}" * 32, "\N{FULLWIDTH DIGIT ONE}" * 32, "-" * 36, UID.replace("-", "", 1) + "-"],
 )  # fmt: skip
 def test_what_is_no_pod_uid(text: str) -> None:

@@ -1,26 +1,31 @@
 """The script that hooks name; how it runs in every place is in test_node_half.py."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
-
 from conftest import LAUNCH, PYTHON
+
 from resctrl_hooks.node import launch
 from resctrl_hooks.node.compiled import compile_folder
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 
 @pytest.mark.parametrize("way", ["absolute", "relative", "beside"])
 def test_it_is_found_however_it_is_named(tmp_path: Path, way: str) -> None:
     target = tmp_path / "n"
     shutil.copytree(LAUNCH.parent, target, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    names = {"absolute": (tmp_path, str(target / "launch.py")), "relative": (tmp_path, "n/launch.py"), "beside": (target, "launch.py")}
+    names = {
+        "absolute": (tmp_path, str(target / "launch.py")),
+        "relative": (tmp_path, "n/launch.py"),
+        "beside": (target, "launch.py"),
+    }
     folder, name = names[way]
     done = subprocess.run([*PYTHON, name], cwd=folder, capture_output=True, check=False, env={})
     if way == "beside":  # nothing says what the package is called; hooks' JSON names absolute paths
@@ -34,8 +39,17 @@ def test_modules_come_from_the_compiled_file_first(tmp_path: Path) -> None:
     target.mkdir()
     shutil.copy(LAUNCH, target)
     (target / "__init__.py").touch()
-    (target / "main.py").write_text("def start(): print('compiled', __name__, __file__ if '__file__' in globals() else '')")
-    script = [*PYTHON[:1], "-c", "import sys; sys.path.insert(0, sys.argv[1]); from resctrl_hooks.node.compiled import compile_folder as c; c(sys.argv[2])"]
+    (target / "main.py").write_text(
+        "def start(): print('compiled', __name__, __file__ if '__file__' in globals() else '')"
+    )
+    script = [
+        *PYTHON[:1],
+        "-c",
+        (
+            "import sys; sys.path.insert(0, sys.argv[1]); from resctrl_hooks.node import compiled; "
+            "compiled.compile_folder(sys.argv[2])"
+        ),
+    ]
     subprocess.run([*script, str(LAUNCH.parents[2]), str(target)], check=True)
     (target / "main.py").write_text("def start(): print('plain')")
     done = subprocess.run([*PYTHON, str(target / "launch.py")], capture_output=True, check=True, env={}, text=True)
@@ -43,7 +57,10 @@ def test_modules_come_from_the_compiled_file_first(tmp_path: Path) -> None:
     (target / f"compiled.{sys.implementation.cache_tag}").unlink(missing_ok=True)
     for compiled in target.glob("compiled.*"):
         compiled.unlink()
-    assert subprocess.run([*PYTHON, str(target / "launch.py")], capture_output=True, check=True, text=True).stdout == "plain\n"
+    assert (
+        subprocess.run([*PYTHON, str(target / "launch.py")], capture_output=True, check=True, text=True).stdout
+        == "plain\n"
+    )
 
 
 def test_the_finder_is_an_importer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

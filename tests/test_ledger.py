@@ -1,7 +1,7 @@
-from __future__ import annotations
-
 import errno
 import os
+import posix
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node import ledger as module
 from resctrl_hooks.node.errors import LedgerError, LockTimeoutError
 from resctrl_hooks.node.keys import default_key_validator
 from resctrl_hooks.node.ledger import Ledger
@@ -75,8 +74,6 @@ def test_records(ledger: Ledger) -> None:
 
 @given(st.lists(IDS, unique=True, max_size=5))
 def test_every_id_that_may_be_one_is_found_again(ids: list[str]) -> None:
-    import tempfile  # a folder for each example
-
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(f"{folder}/state")
         ledger.prepare()
@@ -100,7 +97,7 @@ def test_a_half_written_record_is_no_member(ledger: Ledger, monkeypatch: pytest.
     def killed(old: str, new: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module.posix, "rename", killed)
+    monkeypatch.setattr(posix, "rename", killed)
     with pytest.raises(KeyboardInterrupt):
         ledger.write_member("k", "other", {})
     assert ledger.members("k") == ["m"]
@@ -143,7 +140,7 @@ def test_waking_is_seen_and_never_fails(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "use"),
+    "call, use",
     [
         ("open", lambda ledger: ledger.write_pod("k", {})),
         ("open", lambda ledger: ledger.read_pod("k")),
@@ -166,7 +163,7 @@ def test_what_the_kernel_refuses_is_a_ledger_error(
     def refusing(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(module.posix, call, refusing)
+    monkeypatch.setattr(posix, call, refusing)
     with pytest.raises(LedgerError) as caught:
         use(ledger)
     assert caught.value.errno == number

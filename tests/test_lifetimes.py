@@ -1,12 +1,10 @@
 """Who is dead, and what ends with it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
-
 from conftest import POD_CGROUP, Host
+
 from resctrl_hooks.node import steps
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.lifetimes import bury, looks_dead, reap, settle
@@ -30,7 +28,7 @@ def tracked(host: Host, *, cgroup: str = "", pid: int = 0, key: str = "k") -> No
 # A pod's cgroup: none, there, or gone; a living member; release: last-container. What becomes of the key: it ends,
 # becomes idle, or lives.
 @pytest.mark.parametrize(
-    ("cgroup", "lives", "last", "becomes"),
+    "cgroup, lives, last, becomes",
     [
         ("none", True, False, "lives"),
         ("none", False, False, "ends"),
@@ -109,7 +107,10 @@ def test_burying_takes_steps_back_the_last_first(host: Host, monkeypatch: pytest
     monkeypatch.setattr(steps, "FEATURES", (("x", lambda settings: True, lambda: Feature),))
     node = host.node()
     with node.monitor.hold("k") as held:
-        kept = [{"feature": feature, "action": action, "needs": {}} for feature, action in (("x", "one"), ("later", "?"), ("x", "two"))]
+        kept = [
+            {"feature": feature, "action": action, "needs": {}}
+            for feature, action in (("x", "one"), ("later", "?"), ("x", "two"))
+        ]
         held.add_member("m", {"steps": kept})
         bury(held, "m", node)
         bury(held, "m", node)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Iterator
@@ -7,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import standard_streams
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import standard_streams
 from resctrl_hooks.node import log as module
 from resctrl_hooks.node.log import DEBUG, ERROR, INFO, NOTICE, WARNING, Log, silent, to_stderr
 
@@ -22,7 +20,7 @@ class Daemon:
         self.path = path
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(str(path))
-        self.socket.setblocking(False)
+        self.socket.settimeout(0)
 
     def lines(self) -> list[str]:
         found = []
@@ -42,7 +40,11 @@ def daemons(tmp_path: Path) -> Iterator[tuple[Daemon, Daemon]]:
 
 
 def made(tmp_path: Path, **section: Any) -> Log:
-    paths = {"journalSocket": str(tmp_path / "journal"), "syslogSocket": str(tmp_path / "syslog"), "file": str(tmp_path / "file")}
+    paths = {
+        "journalSocket": str(tmp_path / "journal"),
+        "syslogSocket": str(tmp_path / "syslog"),
+        "file": str(tmp_path / "file"),
+    }
     return Log(paths | section, stderr=False)
 
 
@@ -66,7 +68,7 @@ def test_auto_takes_the_first_that_there_is(tmp_path: Path, daemons: tuple[Daemo
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize(("target", "where"), [("journal", 0), ("syslog", 1), ("file", 2), ("none", None), ("odd", None)])
+@pytest.mark.parametrize("target, where", [("journal", 0), ("syslog", 1), ("file", 2), ("none", None), ("odd", None)])
 def test_a_target_of_its_own(tmp_path: Path, daemons: tuple[Daemon, Daemon], target: str, where: int | None) -> None:
     made(tmp_path, target=target)(ERROR, "x")
     got = [len(daemons[0].lines()), len(daemons[1].lines()), int((tmp_path / "file").exists())]
@@ -110,7 +112,12 @@ def test_a_file_is_bounded(tmp_path: Path) -> None:
 def test_nobody_forges_a_field_or_a_line(message: str, value: str) -> None:
     native = module._native(INFO, message, {"key": value}).decode()
     assert native.count("\n") == 4
-    assert [line.partition("=")[0] for line in native.splitlines()] == ["MESSAGE", "PRIORITY", "SYSLOG_IDENTIFIER", "RESCTRL_KEY"]
+    assert [line.partition("=")[0] for line in native.splitlines()] == [
+        "MESSAGE",
+        "PRIORITY",
+        "SYSLOG_IDENTIFIER",
+        "RESCTRL_KEY",
+    ]
     assert module._syslog(INFO, message, {"key": value}).decode().isprintable()
 
 

@@ -1,12 +1,10 @@
-from __future__ import annotations
-
 import json
 import subprocess
 from typing import Any
 
 import pytest
-
 from conftest import UID, Host, standard_streams
+
 from resctrl_hooks.node import main
 
 

@@ -1,7 +1,5 @@
 """The library: one group per key and class, whoever asks, from several threads and processes at once."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -9,8 +7,8 @@ import threading
 from pathlib import Path
 
 import pytest
-
 from conftest import Host
+
 from resctrl_hooks import (
     BadClassError,
     BadKeyError,
@@ -57,7 +55,13 @@ def test_what_is_not_tracked(host: Host) -> None:
 @pytest.mark.parametrize("key", ["", "..", "a/b", "a\0", "\ud800", "x" * 201])
 def test_bad_keys(host: Host, key: str) -> None:
     on = monitor(host)
-    for use in (on.ensure_group, on.remove, on.member_count, lambda key: on.assign_pid(key, 1), lambda key: on.add_member(key, "m")):
+    for use in (
+        on.ensure_group,
+        on.remove,
+        on.member_count,
+        lambda key: on.assign_pid(key, 1),
+        lambda key: on.add_member(key, "m"),
+    ):
         with pytest.raises(BadKeyError, match="can't be a group's key"):
             use(key)
     on.ensure_group("k")

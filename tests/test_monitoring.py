@@ -1,10 +1,8 @@
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
-
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
+
 from resctrl_hooks.node import monitoring
 from resctrl_hooks.node.oci import Bundle, State
 from resctrl_hooks.node.process import Cgroup
@@ -31,8 +29,14 @@ def test_the_group_of_the_pod(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rdt", "asked", "found"),
-    [("gold", "silver", "gold"), ("/", "silver", ""), ("", "silver", "silver"), (None, "silver", "silver"), (None, "", "")],
+    "rdt, asked, found",
+    [
+        ("gold", "silver", "gold"),
+        ("/", "silver", ""),
+        ("", "silver", "silver"),
+        (None, "silver", "silver"),
+        (None, "", ""),
+    ],
 )
 def test_the_class_is_where_the_process_is_else_what_the_bundle_asks_for(
     host: Host, rdt: str | None, asked: str, found: str
@@ -54,7 +58,7 @@ def test_planning_changes_nothing(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "of", "why"),
+    "config, of, why",
     [
         ({}, {"annotations": {"io.kubernetes.cri-o.ContainerType": "sandbox"}}, "sandbox"),
         ({}, {"enableMonitoring": True}, "takeOver"),

@@ -1,7 +1,5 @@
 """Holds the node half to its imports, to its Python, and to running wherever its folder is put."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -12,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from conftest import LAUNCH, UID, Host
 
 NODE = LAUNCH.parent
@@ -37,7 +34,7 @@ exec(compile(open(path, "rb").read(), path, "exec"), {"__name__": "__main__", "_
 
 def interpreters() -> Iterator[str]:
     """The system's own Python, and every other from 3.9 on that this machine can start."""
-    found = {}
+    found: dict[str, str] = {}
     for name in ("/usr/bin/python3", *(f"python3.{minor}" for minor in range(9, 30))):
         path = shutil.which(name)
         asked = [path or name, "-c", "import sys; print(sys.executable, sys.implementation.cache_tag)"]
@@ -60,10 +57,16 @@ def running_code(tree: ast.AST) -> Iterator[ast.AST]:
         yield from running_code(node)
 
 
-def annotations(node: ast.AST) -> Iterator[ast.AST]:
+def evaluated(node: ast.AST) -> Iterator[ast.expr]:
     """The annotations that are evaluated when a module runs."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg):
+        for argument in (
+            *node.args.posonlyargs,
+            *node.args.args,
+            *node.args.kwonlyargs,
+            node.args.vararg,
+            node.args.kwarg,
+        ):
             if argument is not None and argument.annotation is not None:
                 yield argument.annotation
         if node.returns is not None:
@@ -80,18 +83,20 @@ def test_a_module_is_python_3_9_and_imports_next_to_nothing(path: Path) -> None:
             assert {alias.name for alias in node.names} <= ALLOWED
         if isinstance(node, ast.ImportFrom):
             assert node.level == 1 or node.module in ALLOWED
-        for annotation in annotations(node):
+        for annotation in evaluated(node):
             for part in ast.walk(annotation):
                 assert not isinstance(part, (ast.BinOp, ast.Subscript)), f"line {annotation.lineno}: 3.9 evaluates this"
 
 
-def call(python: str, launch: Path, host: Host, state: Any, *arguments: str, **options: Any) -> tuple[int, set[str], bytes]:
+def call(
+    python: str, launch: Path, host: Host, state: Any, *arguments: str, **options: Any
+) -> tuple[int, set[str], bytes]:
     """Runs the node half in a whole process; its exit code, the modules that it imported, and its stderr."""
     reader, writer = os.pipe()
     try:
         done = subprocess.run(
             [python, "-I", "-S", "-c", WATCH, str(launch), "--config", str(host.config), *arguments, str(writer)],
-            input=json.dumps(state).encode(), stderr=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[writer],
+            input=json.dumps(state).encode(), capture_output=True, pass_fds=[writer],
             env={}, check=False, **options,
         )  # fmt: skip
         os.close(writer)
@@ -109,14 +114,19 @@ def copied(folder: Path, *, compiled_by: str = "") -> Path:
     target = folder / "elsewhere" / "other_name"
     shutil.copytree(NODE, target, ignore=shutil.ignore_patterns("__pycache__", "compiled.c*", ".*"))
     if compiled_by:
-        script = "import sys; sys.path.insert(0, sys.argv[1]); from other_name.compiled import compile_folder as c; c(sys.argv[2])"
+        script = (
+            "import sys; sys.path.insert(0, sys.argv[1]); from other_name import compiled; "
+            "compiled.compile_folder(sys.argv[2])"
+        )
         subprocess.run([compiled_by, "-I", "-S", "-B", "-c", script, str(target.parent), str(target)], check=True)
     return target / LAUNCH.name
 
 
 @EVERY_PYTHON
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
-def test_each_stage_imports_next_to_nothing(tmp_path: Path, host: Host, pod: dict[str, Any], python: str, compiled: bool) -> None:
+def test_each_stage_imports_next_to_nothing(
+    tmp_path: Path, host: Host, pod: dict[str, Any], python: str, compiled: bool
+) -> None:
     launch = copied(tmp_path, compiled_by=python if compiled else "")
     for arguments in (["createRuntime"], ["hook"], ["poststop"], ["reconcile"], ["reconcile", "--dry-run"]):
         code, modules, stderr = call(python, launch, host, pod, *arguments)
@@ -151,7 +161,10 @@ def test_it_runs_from_a_read_only_place_and_a_folder_that_is_gone(
         f"exec env -i '{python}' -I -S '{launch}' --config '{host.config}' hook"
     )
     done = subprocess.run(
-        ["unshare", "--mount", "/bin/sh", "-ec", script], input=json.dumps(pod).encode(), capture_output=True, check=False
+        ["unshare", "--mount", "/bin/sh", "-ec", script],
+        input=json.dumps(pod).encode(),
+        capture_output=True,
+        check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert host.groups() == [f"mon_groups/{UID}"]
@@ -161,7 +174,14 @@ def test_it_runs_from_a_read_only_place_and_a_folder_that_is_gone(
 def test_one_interpreters_compiled_file_is_not_anothers(tmp_path: Path, host: Host, pod: dict[str, Any]) -> None:
     launch = copied(tmp_path, compiled_by="/usr/bin/python3")
     (compiled,) = launch.parent.glob("compiled.c*")
-    for rubbish in (b"", b"rubbish", compiled.read_bytes()[:100], b"\x00" * 1000, b"i\x01\x00\x00\x00", b")\x02i\x00\x00\x00\x00{0"):
+    for rubbish in (
+        b"",
+        b"rubbish",
+        compiled.read_bytes()[:100],
+        b"\x00" * 1000,
+        b"i\x01\x00\x00\x00",
+        b")\x02i\x00\x00\x00\x00{0",
+    ):
         compiled.write_bytes(rubbish)
         assert call("/usr/bin/python3", launch, host, pod, "hook")[::2] == (0, b"")
         assert host.groups() == [f"mon_groups/{UID}"]

@@ -1,12 +1,10 @@
-from __future__ import annotations
-
 import json
 import os
 from typing import Any
 
 import pytest
-
 from conftest import ID, Host, state
+
 from resctrl_hooks.node.errors import InputError
 from resctrl_hooks.node.oci import BUNDLE_LIMIT, Bundle, parse_state, read_bundle
 
@@ -18,8 +16,13 @@ def test_a_state() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "stage"),
-    [("creating", "createRuntime"), ("created", "createRuntime"), ("running", "createRuntime"), ("stopped", "poststop")],
+    "status, stage",
+    [
+        ("creating", "createRuntime"),
+        ("created", "createRuntime"),
+        ("running", "createRuntime"),
+        ("stopped", "poststop"),
+    ],
 )
 def test_the_stage_follows_from_the_status(status: str, stage: str) -> None:
     assert parse_state(json.dumps(state(status=status)).encode()).stage == stage
@@ -31,7 +34,7 @@ def test_a_poststop_without_a_pid(pid: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    "change, words",
     [
         ({"id": ""}, "no usable id"),
         ({"id": None}, "no usable id"),

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 import subprocess
 import threading
@@ -7,10 +5,10 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import BOOT, Host, stat_line, temporary_host
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import BOOT, Host, stat_line, temporary_host
 from resctrl_hooks.node.process import (
     Cgroup,
     boot_id,
@@ -51,7 +49,7 @@ def test_a_process_that_is_gone(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    "text, found",
     [
         ("res:/\nmon:\n", ("", "")),
         ("res:gold\nmon:podA\n", ("gold", "podA")),

@@ -1,9 +1,14 @@
-from __future__ import annotations
-
 import pytest
 
 from resctrl_hooks.node.errors import ResctrlError
-from resctrl_hooks.node.refusals import BY_ERRNO, BadClassError, BadKeyError, NoRMIDsError, NotTrackedError, RMIDsBusyError
+from resctrl_hooks.node.refusals import (
+    BY_ERRNO,
+    BadClassError,
+    BadKeyError,
+    NoRMIDsError,
+    NotTrackedError,
+    RMIDsBusyError,
+)
 
 
 def test_busy_is_the_temporary_kind_of_none() -> None:

@@ -1,13 +1,11 @@
-from __future__ import annotations
-
 import errno
 import os
 import subprocess
 from collections.abc import Callable
 
 import pytest
-
 from conftest import Host
+
 from resctrl_hooks.node.errors import ResctrlError
 from resctrl_hooks.node.refusals import (
     BadClassError,
@@ -82,9 +80,9 @@ BY_NUMBER = [
 ]
 
 
-@pytest.mark.parametrize(("number", "kind"), BY_NUMBER)
+@pytest.mark.parametrize("number, kind", BY_NUMBER)
 @pytest.mark.parametrize(
-    ("call", "use"),
+    "call, use",
     [
         ("mkdir", lambda r: r.create("", "k")),
         ("rmdir", lambda r: r.remove("", "k")),
@@ -243,7 +241,11 @@ def test_arrival_is_seen_in_proc_or_in_tasks(host: Host) -> None:
 
 
 def test_a_real_process_with_threads(host: Host) -> None:
-    script = "import threading,time; [threading.Thread(target=time.sleep, args=(60,), daemon=True).start() for _ in range(5)]; print(flush=True); time.sleep(60)"
+    script = (
+        "import threading, time\n"
+        "for _ in range(5): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+        "print(flush=True); time.sleep(60)"
+    )
     with subprocess.Popen(["/usr/bin/python3", "-c", script], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()

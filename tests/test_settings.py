@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -33,7 +31,9 @@ def test_the_defaults() -> None:
 
 
 def test_what_is_compiled_is_in_force(tmp_path: Path) -> None:
-    path = write(tmp_path, resctrlPath="/r/", failurePolicy="fail", namespaces=["a"], deadlineSeconds=1, unknown={}, log=None)
+    path = write(
+        tmp_path, resctrlPath="/r/", failurePolicy="fail", namespaces=["a"], deadlineSeconds=1, unknown={}, log=None
+    )
     for config in (path, str(tmp_path / "config.yaml")):
         settings, problem = load(config)
         assert problem == ""
@@ -60,7 +60,18 @@ def test_no_file_elsewhere_is_an_error(tmp_path: Path) -> None:
         load(str(tmp_path / "config.yaml"))
 
 
-GARBAGE = [b"", b"{", b"[]", b"null", b"\xff", b'{"format":2}', b'{"namespaces":7}', b'{"stateDir":[]}', b'{"deadlineSeconds":"x"}', b'{"log":{"level":[]}}']
+GARBAGE = [
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b"\xff",
+    b'{"format":2}',
+    b'{"namespaces":7}',
+    b'{"stateDir":[]}',
+    b'{"deadlineSeconds":"x"}',
+    b'{"log":{"level":[]}}',
+]
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)
@@ -95,7 +106,7 @@ def test_a_deadline_that_is_none(tmp_path: Path, value: float) -> None:
         load(write(tmp_path, deadlineSeconds=value))
 
 
-@pytest.mark.parametrize(("name", "value"), [("failurePolicy", "Fail"), ("groupPrefix", "../x"), ("groupPrefix", ".x")])
+@pytest.mark.parametrize("name, value", [("failurePolicy", "Fail"), ("groupPrefix", "../x"), ("groupPrefix", ".x")])
 def test_a_value_that_is_none(tmp_path: Path, name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=name):
         load(write(tmp_path, **{name: value}))

@@ -1,6 +1,5 @@
-from __future__ import annotations
-
 from conftest import Host
+
 from resctrl_hooks.node import monitoring
 from resctrl_hooks.node.settings import Settings
 from resctrl_hooks.node.steps import FEATURES, Step, feature_named, features_in_use

@@ -1,7 +1,5 @@
 """Two hundred hooks at once, for twenty pods: whole processes, as on a node that starts everything at once."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -12,15 +10,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-
 from conftest import Host, crio_annotations, state
+
 from resctrl_hooks.node.process import start_time
 from resctrl_hooks.simulation.mount import mounted
 
 PODS = 20
 CONTAINERS = 10
 CLASSES = ("", "gold")
-PATIENT = {"deadlineSeconds": 60}  # what is shown here is that nothing gets lost, not how fast this machine is
+PATIENT = 60  # what is shown here is that nothing gets lost, not how fast this machine is
 
 
 class Container(NamedTuple):
@@ -40,7 +38,9 @@ def storm_of(host: Host, pids: list[int]) -> list[Container]:
     for number, pid in enumerate(pids):
         pod = str(uuid.UUID(int=number % PODS + (7 << 100)))
         rdt = CLASSES[number % PODS % 2]
-        told = state(id=f"{number:064x}", pid=pid, bundle=str(host.root / (rdt or "root")), annotations=crio_annotations(pod))
+        told = state(
+            id=f"{number:064x}", pid=pid, bundle=str(host.root / (rdt or "root")), annotations=crio_annotations(pod)
+        )
         found.append(Container(told["id"], pod, told, f"{rdt}/mon_groups/{pod}".lstrip("/")))
     return found
 
@@ -88,7 +88,7 @@ def sleepers() -> Iterator[list[subprocess.Popen[bytes]]]:
 @pytest.mark.fuse
 def test_on_the_simulation(tmp_path: Path, sleepers: list[subprocess.Popen[bytes]]) -> None:
     with mounted(tmp_path / "resctrl", rmids=PODS + 8, limbo=0.0) as resctrl:
-        host = Host(tmp_path / "host", real_proc=True, resctrl=Path(resctrl), **PATIENT)
+        host = Host(tmp_path / "host", real_proc=True, resctrl=Path(resctrl), deadlineSeconds=PATIENT)
         (host.resctrl / "gold").mkdir()
         pids = [process.pid for process in sleepers]
         storm = storm_of(host, pids)
@@ -114,12 +114,14 @@ def test_on_the_simulation(tmp_path: Path, sleepers: list[subprocess.Popen[bytes
 
 
 def test_on_a_plain_tree_with_pods_that_live_on(tmp_path: Path) -> None:
-    host = Host(tmp_path, **PATIENT)
+    host = Host(tmp_path, deadlineSeconds=PATIENT)
     host.add_class("gold")
     pids = list(range(1000, 1000 + PODS * CONTAINERS))
     storm = storm_of(host, pids)
     for container in storm:
-        host.process(container.state["pid"], f"/kubepods/pod{container.pod}/{container.id}", start=container.state["pid"])
+        host.process(
+            container.state["pid"], f"/kubepods/pod{container.pod}/{container.id}", start=container.state["pid"]
+        )
 
     all_at_once(host, [container.state for container in storm])
 

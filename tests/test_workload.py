@@ -1,12 +1,10 @@
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
+from conftest import ID, UID, Host, crio_annotations, state
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import ID, UID, Host, crio_annotations, state
 from resctrl_hooks.node.errors import InputError
 from resctrl_hooks.node.keys import default_key_validator
 from resctrl_hooks.node.oci import Bundle, State
@@ -17,6 +15,9 @@ from resctrl_hooks.node.workload import Workload, derive, dialect_of, pod_in_cgr
 POD = "99d6fbf08f5e7c6f6fc59daa8dc5d2ce338dcc9da537075e6388d195d91205c2"
 CONTAINER = "a37bbf8c87789f5cb34d80ea4027864f2017a200a2fa8da1118b7fb9059e0755"
 STATIC = UID.replace("-", "")
+SLICE = f"kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice"
+PARTS = ("kubepods", "pod", "-pod", f"pod{UID}", ".slice", "libpod-", POD, "..", "machine-libpod_pod_", "/")
+LABELS: tuple[Any, ...] = (None, 7, [], "", "[]", "7", "{", "\ud800", "[" * 9999)
 
 
 def workload(annotations: dict[str, str], *paths: str, id_: str = ID, **linux: Any) -> Workload:
@@ -36,15 +37,15 @@ def containerd(uid: str = UID, kind: str = "container") -> dict[str, str]:
 
 # A cgroup path, the pod that it belongs to, and the pod's own part of it.
 @pytest.mark.parametrize(
-    ("path", "pod", "part"),
+    "path, pod, part",
     [
         (f"/kubepods/burstable/pod{UID}/crio-x", UID, f"/kubepods/burstable/pod{UID}"),
         (f"/kubepods/pod{UID}", UID, f"/kubepods/pod{UID}"),
         (f"/kubepods/pod{STATIC}/x", UID, f"/kubepods/pod{STATIC}"),
         (
-            f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice/crio-{ID}.scope/container",
+            f"/kubepods.slice/{SLICE}/crio-{ID}.scope/container",
             UID,
-            f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice",
+            f"/kubepods.slice/{SLICE}",
         ),
         (f"/kubepods.slice/kubepods-pod{STATIC}.slice/x", UID, f"/kubepods.slice/kubepods-pod{STATIC}.slice"),
         (f"/kubelet/kubepods/besteffort/pod{UID.upper()}/x", UID, f"/kubelet/kubepods/besteffort/pod{UID.upper()}"),
@@ -54,7 +55,11 @@ def containerd(uid: str = UID, kind: str = "container") -> dict[str, str]:
             POD,
             f"/machine.slice/machine-libpod_pod_{POD}.slice",
         ),
-        (f"/user.slice/user-libpod_pod_{POD}.slice/libpod-{CONTAINER}.scope", POD, f"/user.slice/user-libpod_pod_{POD}.slice"),
+        (
+            f"/user.slice/user-libpod_pod_{POD}.slice/libpod-{CONTAINER}.scope",
+            POD,
+            f"/user.slice/user-libpod_pod_{POD}.slice",
+        ),
         (f"/libpod_parent/libpod-{CONTAINER}", "", ""),
         (f"/machine.slice/libpod-{CONTAINER}.scope", "", ""),
         (f"/system.slice/x.service/libpod-payload-{CONTAINER}", "", ""),
@@ -72,7 +77,7 @@ def test_the_pod_of_a_cgroup(path: str, pod: str, part: str) -> None:
     assert pod_in_cgroup(path) == (pod, part)
 
 
-@given(st.lists(st.sampled_from(["kubepods", "pod", "-pod", f"pod{UID}", ".slice", "libpod-", POD, "..", "machine-libpod_pod_", "/"]) | st.text(max_size=5)))  # fmt: skip
+@given(st.lists(st.sampled_from(PARTS) | st.text(max_size=5)))
 def test_any_cgroup_path_gives_a_safe_key_or_none(parts: list[str]) -> None:
     pod, part = pod_in_cgroup("".join(parts))
     assert bool(pod) == bool(part)
@@ -96,7 +101,9 @@ def test_a_pod_whose_cgroup_says_nothing() -> None:
     assert (found.key, found.pod_cgroup, found.cgroup) == (UID, "", f"/cg/strange/crio-{ID}.scope")
 
 
-@pytest.mark.parametrize("annotations", [crio_annotations(**{"io.kubernetes.cri-o.ContainerType": "sandbox"}), containerd(kind="sandbox")])
+@pytest.mark.parametrize(
+    "annotations", [crio_annotations(**{"io.kubernetes.cri-o.ContainerType": "sandbox"}), containerd(kind="sandbox")]
+)
 def test_a_sandbox(annotations: dict[str, str]) -> None:
     assert workload(annotations, f"/kubepods/pod{UID}/crio-x").sandbox
 
@@ -125,7 +132,9 @@ def test_a_podman_container_says_whose_it_is() -> None:
     assert alone.cgroup == f"/cg/machine.slice/libpod-{CONTAINER}.scope/container"
 
 
-@pytest.mark.parametrize("form", ["/libpod_parent/{pod}/libpod-{id}", "/machine.slice/machine-libpod_pod_{pod}.slice/libpod-{id}.scope"])
+@pytest.mark.parametrize(
+    "form", ["/libpod_parent/{pod}/libpod-{id}", "/machine.slice/machine-libpod_pod_{pod}.slice/libpod-{id}.scope"]
+)
 def test_all_of_a_podman_pod_agree(form: str) -> None:
     """Its infra container, a member with one, a member of a pod without: annotations differ, the cgroup does not."""
     podman = {"io.container.manager": "libpod"}
@@ -152,7 +161,10 @@ def test_a_plain_container() -> None:
     assert (found.key, found.runtime, found.namespace, found.cgroup) == (ID, "oci", "", f"/cg/mine/{ID}")
     assert workload({}, "/user.slice/session-1.scope").cgroup == ""
     assert workload({}, "/mine/special", cgroupsPath="/mine/special").cgroup == "/cg/mine/special"
-    assert workload({}, "/system.slice/runc-box.scope", cgroupsPath="system.slice:runc:box").cgroup == "/cg/system.slice/runc-box.scope"
+    assert (
+        workload({}, "/system.slice/runc-box.scope", cgroupsPath="system.slice:runc:box").cgroup
+        == "/cg/system.slice/runc-box.scope"
+    )
 
 
 def test_hosts_with_both_cgroup_versions() -> None:
@@ -170,7 +182,7 @@ def test_beside_version_1_a_controllers_cgroup_says_when_the_pod_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotations", "name"),
+    "annotations, name",
     [
         ({}, "oci"),
         ({"io.container.manager": "libpod"}, "podman"),
@@ -204,15 +216,31 @@ def test_a_runtime_that_tells_no_labels() -> None:
 
 @pytest.mark.parametrize(
     "config",
-    [[], {}, {"annotations": []}, {"annotations": {}}, *({"annotations": {"io.kubernetes.cri-o.Labels": value}} for value in (None, 7, [], "", "[]", "7", "{", "\ud800", "[" * 9999))],
-)  # fmt: skip
+    [
+        [],
+        {},
+        {"annotations": []},
+        {"annotations": {}},
+        *({"annotations": {"io.kubernetes.cri-o.Labels": value}} for value in LABELS),
+    ],
+)
 def test_a_sandbox_without_labels(host: Host, config: Any) -> None:
     found = sandboxed(host, config)
     with pytest.raises(InputError, match="holds no labels"):
         pod_labels(found)
 
 
-@pytest.mark.parametrize("path", ["relative/resolv.conf", "/a/../b/resolv.conf", "/a/../resolv.conf", "/nonexistent/resolv.conf", "/a\0/x", "/\ud800/x"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "relative/resolv.conf",
+        "/a/../b/resolv.conf",
+        "/a/../resolv.conf",
+        "/nonexistent/resolv.conf",
+        "/a\0/x",
+        "/\ud800/x",
+    ],
+)
 def test_a_sandbox_that_can_not_be_read(path: str) -> None:
     with pytest.raises(InputError, match="sandbox"):
         pod_labels(workload(crio_annotations(**{"io.kubernetes.cri-o.ResolvPath": path}), "/x"))

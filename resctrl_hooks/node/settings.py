@@ -85,8 +85,8 @@ class Settings:
             kind = type(default)
             if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
                 raise SettingsError(f"{path}: {name} should be {kind.__name__}, not {type(value).__name__}")
-            if kind is str and default[:1] == "/" != value[:1]:
-                raise SettingsError(f"{path}: {name} should be an absolute path, not {value[:80]!r}")
+            if str(default)[:1] == "/" != str(value)[:1]:
+                raise SettingsError(f"{path}: {name} should be an absolute path, not {str(value)[:80]!r}")
             checked[name] = value
         if checked["failurePolicy"] not in ("ignore", "fail"):
             raise SettingsError(f"{path}: failurePolicy should be ignore or fail")
