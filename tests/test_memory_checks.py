@@ -1,0 +1,68 @@
+"""What doctor is told of the node's means for memory classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from conftest import FIXTURES
+
+from resctrl_hooks.memory_checks import MemoryCheck, memory_checks
+from resctrl_hooks.node.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SAMPLE = yaml.safe_load((FIXTURES / "nri-memtierd.yaml").read_text())
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> dict[str, Any]:
+    """A node without anything that memory classes need."""
+    for name in ("cgroup", "proc", "sys"):
+        (tmp_path / name).mkdir()
+    section = {"runDir": str(tmp_path / "run"), "binary": str(tmp_path / "memtierd")}
+    folders = {f"{name}Path": str(tmp_path / name) for name in ("cgroup", "proc", "sys")}
+    return {**folders, "memtierd": section}
+
+
+def looked(**values: Any) -> dict[str, MemoryCheck]:
+    return {check.name: check for check in memory_checks(Settings(values))}
+
+
+def test_without_classes_nothing_is_looked_at(paths: dict[str, Any]) -> None:
+    assert looked(**paths) == {}
+
+
+def test_a_bare_node_and_the_plugins_sample(paths: dict[str, Any], tmp_path: Path) -> None:
+    found = looked(**SAMPLE, **paths)
+    levels = {name: check.level for name, check in found.items()}
+    assert levels.items() >= {
+        ("cgroup", "bad"),
+        ("swap", "note"),
+        ("memtierd", "bad"),
+        ("tracker idlepage", "bad"),
+        ("memtierd supervision", "good"),
+    }
+    assert "swap-idle-data" in found["swap"].found
+    assert all(check.mend for check in found.values() if check.level != "good")
+
+
+def test_a_node_that_has_it_all(paths: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "cgroup/cgroup.controllers").write_text("cpu memory\n")
+    (tmp_path / "proc/meminfo").write_text("SwapTotal: 2048 kB\n")
+    (tmp_path / "sys/kernel/mm/page_idle").mkdir(parents=True)
+    (tmp_path / "memtierd").write_text("#!/bin/sh\n")
+    (tmp_path / "memtierd").chmod(0o755)
+    found = looked(**SAMPLE, **paths)
+    found.pop("capabilities", None)  # the tests' own process may have fewer than a hook
+    assert {check.level for check in found.values()} == {"good"}
+    assert found["swap"].found == "2 MiB of swap space"
+
+
+def test_a_cgroup_without_the_memory_controller(paths: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "cgroup/cgroup.controllers").write_text("cpu\n")
+    found = looked(classes=[{"name": "a", "allowswap": False}], **paths)
+    assert list(found) == ["cgroup"]
+    assert "no memory controller" in found["cgroup"].found
