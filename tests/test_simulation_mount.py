@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from resctrl_hooks.cli.simulate import simulate
-from resctrl_hooks.simulation import Machine, SimulationError, mounted
+from resctrl_hooks.simulation import Machine, SimulationError, mount, mounted
 from resctrl_hooks.simulation.machine import WATTS_PER_TASK
 from resctrl_hooks.simulation.mount import prepare, start, stop
 
@@ -271,3 +271,22 @@ def test_it_needs_little_memory(tmp_path: Path) -> None:
         assert resident < 40_000  # KiB, of which Python itself and ctypes are the most
     finally:
         stop(process, str(tmp_path / "r"))
+
+
+def test_without_the_device_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mount, "DEVICE", str(tmp_path / "none"))
+    with pytest.raises(SimulationError, match="modprobe fuse"):
+        start(str(tmp_path / "r"), Machine())
+    monkeypatch.setattr(mount, "DEVICE", "/proc/version")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(SimulationError, match="run as root"):
+        start(str(tmp_path / "r"), Machine())
+
+
+def test_what_libfuse_says_reaches_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # libfuse mounts nothing on a device that is none of its own.
+    monkeypatch.setattr(mount, "_PACKAGES", str(tmp_path))
+    package = tmp_path / "mfusepy.py"
+    package.write_text("class Operations: pass\ndef FUSE(*a, **k): raise RuntimeError(4)\n")
+    with pytest.raises(SimulationError, match=r"^libfuse can't mount at .*/r \(status 4\)"):
+        start(str(tmp_path / "r"), Machine())

@@ -8,7 +8,7 @@ import os
 import sys
 
 from .machine import Machine
-from .mount import serve_here
+from .mount import SimulationError, serve_here
 
 
 def main() -> None:
@@ -24,7 +24,10 @@ def main() -> None:
             os.dup2(null, descriptor)
         os.close(null)
 
-    serve_here(mountpoint, Machine(**json.loads(machine)), tell)
+    try:
+        serve_here(mountpoint, Machine(**json.loads(machine)), tell)
+    except SimulationError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

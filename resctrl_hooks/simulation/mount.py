@@ -14,6 +14,10 @@ from dataclasses import asdict
 
 from .machine import Machine
 
+# So that the process finds this package even where it is not installed.
+_PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+DEVICE = "/dev/fuse"
 _MNT_DETACH = 2
 _SECONDS_TO_MOUNT = 30
 _SECONDS_TO_END = 10
@@ -64,8 +68,10 @@ def prepare(mountpoint: str) -> str:
 
 def _check_fuse() -> None:
     """Say what is missing before libfuse says it in its own words."""
-    if not os.path.exists("/dev/fuse"):
+    if not os.path.exists(DEVICE):
         raise SimulationError("/dev/fuse is missing: `modprobe fuse`, or give the container that device")
+    if not os.access(DEVICE, os.R_OK | os.W_OK):
+        raise SimulationError("/dev/fuse is not for this user: run as root (or `chmod 666 /dev/fuse`)")
     try:
         import mfusepy  # noqa: F401, PLC0415 - an extra that only simulations need
     except ImportError:
@@ -93,7 +99,7 @@ def serve_here(mountpoint: str, machine: Machine, ready: Callable[[], None] = la
     try:
         serve(Resctrl(machine), path, ready)
     except RuntimeError as error:
-        hint = "" if os.getuid() == 0 else "; without root the package fuse3 is needed too"
+        hint = "" if os.getuid() == 0 else "; without root it needs the package fuse3"
         raise SimulationError(f"libfuse can't mount at {path} (status {error}){hint}") from None
 
 
@@ -118,6 +124,8 @@ def start(mountpoint: str, machine: Machine) -> subprocess.Popen[bytes]:
             pass_fds=[writer],
             start_new_session=True,
             cwd="/",
+            env=os.environ
+            | {"PYTHONPATH": os.pathsep.join([_PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")])])},
         )
         os.close(writer)
         # Either the byte comes, or the process ends and with it the pipe.
@@ -131,8 +139,8 @@ def start(mountpoint: str, machine: Machine) -> subprocess.Popen[bytes]:
         return process
     process.kill()
     _, errors = process.communicate()
-    said = errors.decode(errors="replace").strip().rpartition("\n")[2] or "no answer"
-    raise SimulationError(f"can't mount a simulation at {path}: {said}")
+    said = "; ".join(errors.decode(errors="replace").split("\n")).strip("; ")
+    raise SimulationError(said or f"no answer from the process that was to mount a simulation at {path}")
 
 
 def stop(process: subprocess.Popen[bytes], mountpoint: str) -> None:
