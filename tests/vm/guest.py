@@ -38,6 +38,7 @@ EXTRA = "tests"
 VENV = "/opt/venv"
 MASKED = (
     *("serial-getty@ttyS0.service", "getty@tty1.service", "podman-auto-update.timer", "systemd-binfmt.service"),
+    *("systemd-udev-trigger.service", "e2scrub_reap.service"),  # nothing here needs them, and each takes many seconds
     *("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer"),
 )
 """Units that have no business in the guest: a login prompt on the console, for one."""

@@ -142,6 +142,7 @@ def _write_job(path: str, script: str) -> None:
 
 def _disk(serial: str, path: str, options: str) -> list[str]:
     """A disk that the guest finds by its serial, whatever order the kernel names disks in."""
+    path = path.replace(",", ",,")  # QEMU's way to write a comma
     return [
         *("-drive", f"file={path},if=none,id={serial},format=raw,{options}"),
         *("-device", f"virtio-blk-pci,drive={serial},serial={serial}"),

@@ -22,6 +22,8 @@ IN_GUEST = ("-p", "no:cacheprovider", "--timeout=900", "-o", "faulthandler_timeo
 ROOT = "/sys/fs/resctrl"
 NO_TESTS = 5
 """pytest's exit status for that."""
+NO_REPORT = 97
+"""The guest ended well, but pytest can't have."""
 
 
 def chosen(arguments: list[str]) -> list[str]:
@@ -113,6 +115,9 @@ def run(machine: Machine, base: Boot, arguments: list[str], *, kernel: str, limi
         status = status or outcome.status
         if os.path.exists(report := os.path.join(work, "junit.xml")):
             counts.add(report)
+        else:
+            say(f"pytest left no report: {work}")
+            status = status or NO_REPORT
     kernel_name = "the guest's kernel" if kernel == kernels.OWN else f"Linux {kernel}"
     print(  # noqa: T201  # the result
         f"kernel tests on {kernel_name}: {counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped"

@@ -1,0 +1,251 @@
+"""memtierd beside real containers: under systemd as a transient service, elsewhere as a process of its own."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kernel.installed import Installed
+from kernel.runtimes import Failed, Podman, Runtime, run, wait_until
+
+CLASS = "class.memtierd.nri.io"
+SLEEP = ["/bin/sleep", "1000"]
+MANY = 100
+STAND_IN = """#!/bin/sh
+test "$1" = -c && test -z "$2" && test "$3" = -config || { echo "wrong use: $*"; exit 2; }
+grep -q '^policy' "$4" || { echo "no policy in $4"; exit 1; }
+echo "tracking $(sed -n 's/^ *- //p' "$4")"
+exec sleep 100000
+"""
+TEMPLATE = "policy:\n  name: age\n  config: |\n    cgroups:\n      - $CGROUP2_ABS_PATH\n"
+UNITS = "resctrl-hooks-memtierd-"
+
+
+class Node:
+    """The hook, whose class `track` has a stand-in for memtierd."""
+
+    def __init__(self, folder: Path, systemd: bool) -> None:  # noqa: FBT001  # the fixture's
+        self.systemd = systemd
+        self.run_dir = folder / "memtierd"
+        program = folder / "stand-in"
+        program.write_text(STAND_IN)
+        program.chmod(0o755)
+        self.installed = Installed(
+            str(folder / "installed"),
+            monitoring={"enabled": False},
+            classes=[{"name": "track", "memtierdconfig": TEMPLATE}, {"name": "broken", "memtierdconfig": "a: b\n"}],
+            memtierd={"runDir": str(self.run_dir), "binary": str(program)},
+        )
+
+    def folders(self) -> list[Path]:
+        return sorted(self.run_dir.glob("*/*/*/*"))
+
+    def pids(self) -> list[int]:
+        """The stand-ins that live."""
+        found = []
+        for folder in self.folders():
+            pid = int((folder / "memtierd.pid").read_text())
+            if b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+        return found
+
+    def left(self) -> list[str]:
+        """Whatever is there of any memtierd."""
+        found = [str(path) for path in self.run_dir.rglob("*")]
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if path.read_bytes() == b"sleep\x00100000\x00":
+                    found.append(str(path))
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+        found += [str(path) for path in Path("/sys/fs/cgroup").rglob("*memtierd-*") if path.is_dir()]
+        if self.systemd:
+            units = run(["systemctl", "list-units", "--all", "--no-legend", "--plain", f"{UNITS}*"])
+            found += units.splitlines()
+        return found
+
+
+@pytest.fixture
+def node(tmp_path: Path, boot: dict[str, object]) -> Node:
+    """The node; each test leaves nothing of memtierd."""
+    made = Node(tmp_path, boot["init"] == "systemd")
+    assert made.left() == []
+    return made
+
+
+def create(runtime: Runtime, bundle: Callable[..., str], node: Node, name: str, class_: str = "track") -> None:
+    linux = {"cgroupsPath": runtime.cgroups_path(name)}
+    runtime.create(name, bundle(name, SLEEP, hooks=node.installed.hooks, annotations={CLASS: class_}, linux=linux))
+
+
+def test_from_create_to_delete(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
+    create(runtime, bundle, node, "t1")
+    (pid,) = node.pids()
+    (folder,) = node.folders()
+    cgroup = Path(f"/proc/{pid}/cgroup").read_text()
+    assert ("system.slice/" + UNITS + "t1.service" if node.systemd else "resctrl-hooks/memtierd-t1") in cgroup
+    container = Path(f"/proc/{runtime.pid('t1')}/cgroup").read_text().strip().removeprefix("0::")
+    assert f"- /sys/fs/cgroup{container}\n" in (folder / "memtierd.config.yaml").read_text()
+    runtime.start("t1")
+    assert node.pids() == [pid]
+    runtime.kill("t1")
+    runtime.delete("t1")
+    assert node.left() == [], node.installed.said()
+
+
+def test_dying_at_once_refuses_with_its_last_lines(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
+    with pytest.raises(Failed):
+        create(runtime, bundle, node, "t2", "broken")
+    assert "no policy in" in node.installed.said()
+    assert node.left() == []
+
+
+def test_a_killed_container_takes_it_along(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
+    create(runtime, bundle, node, "t3")
+    runtime.start("t3")
+    (pid,) = node.pids()
+    os.kill(runtime.pid("t3"), 9)
+    if runtime.driver == "systemd" or not node.systemd:
+        # Nobody has called a hook: the scope's end, or the keeper, ends it.
+        wait_until(lambda: not Path(f"/proc/{pid}").exists(), "memtierd ends with its container")
+    node.installed.reconcile()
+    wait_until(lambda: node.left() == [], "reconcile leaves nothing")
+
+
+def test_killed_hooks_and_reconcile(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
+    started = 0
+    for number, seconds in enumerate((0.3, 0.8, 1.3, 1.8, 2.3, 3.0)):
+        name = f"k{number}"
+        hooks = dict(node.installed.hooks)
+        words = ["timeout", "--signal=KILL", str(seconds), *node.installed.command("hook")]
+        hooks["createRuntime"] = [{"path": "/usr/bin/timeout", "args": words}]
+        linux = {"cgroupsPath": runtime.cgroups_path(name)}
+        try:
+            runtime.create(name, bundle(name, SLEEP, hooks=hooks, annotations={CLASS: "track"}, linux=linux))
+        except Failed:
+            pass
+        started += bool(node.folders())
+        # No poststop: what a killed hook leaves is reconcile's.
+        state = f"/run/{runtime.name}/{name}"
+        for pid in cgroup_processes(runtime, name):
+            os.kill(pid, 9)
+        run(["rm", "-rf", state])
+        time.sleep(0.2)
+        node.installed.reconcile()
+        wait_until(lambda: node.left() == [], f"reconcile leaves nothing of {name}")
+    assert started  # else the limits were too short to show anything
+
+
+def cgroup_processes(runtime: Runtime, name: str) -> list[int]:
+    found = []
+    for path in Path("/sys/fs/cgroup").rglob("cgroup.procs"):
+        if UNITS not in str(path) and "resctrl-hooks" not in str(path):
+            part = path.parent
+            if part.name in (name, f"test-{name}.scope") or part.parent.name == f"test-{name}.scope":
+                found += [int(line) for line in path.read_text().split()]
+    return found
+
+
+def test_an_old_attempts_poststop_leaves_the_new_one(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
+    create(runtime, bundle, node, "a1")
+    runtime.start("a1")
+    runtime.kill("a1")
+    create(runtime, bundle, node, "a2")
+    runtime.start("a2")
+    new = next(pid for pid in node.pids() if "a2" in Path(f"/proc/{pid}/cgroup").read_text())
+    runtime.delete("a1")
+    assert node.pids() == [new]
+    runtime.kill("a2")
+    runtime.delete("a2")
+    assert node.left() == []
+
+
+def test_a_hundred_containers(bundle: Callable[..., str], node: Node) -> None:
+    runtime = Runtime("crun", "systemd" if node.systemd else "cgroupfs")
+    hook = node.installed.hooks
+    names = [f"h{number}" for number in range(MANY)]
+    try:
+        for start in range(0, MANY, 10):
+            several(runtime, "create", names[start : start + 10], bundle, hook)
+        assert len(node.pids()) == MANY, node.installed.said()[-2000:]
+        for start in range(0, MANY, 10):
+            several(runtime, "delete", names[start : start + 10], bundle, hook)
+        assert node.left() == [], node.installed.said()[-2000:]
+    finally:
+        runtime.clean()
+
+
+def several(
+    runtime: Runtime, what: str, names: list[str], bundle: Callable[..., str], hooks: dict[str, object]
+) -> None:
+    """Creates or deletes containers, side by side."""
+    options = ["--systemd-cgroup"] if runtime.driver == "systemd" else []
+    running = []
+    for name in names:
+        words = [runtime.name, *options, what]
+        if what == "create":
+            linux = {"cgroupsPath": runtime.cgroups_path(name)}
+            words += ["--bundle", bundle(name, SLEEP, hooks=hooks, annotations={CLASS: "track"}, linux=linux)]
+            runtime._started.append(name)
+        else:
+            words.append("--force")
+        running.append(subprocess.Popen([*words, name], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
+    assert [one.wait() for one in running] == [0] * len(running)
+
+
+def test_podman(podman: Callable[..., Podman], image: str, node: Node) -> None:
+    engine = podman(node.installed.write_hooks_d())
+    engine.run(image, "sleep 1000", "-d", "--name=m", f"--annotation={CLASS}=track")
+    (pid,) = node.pids()
+    engine.command("restart", "--time=0", "m")
+    (again,) = node.pids()
+    assert again != pid
+    assert not Path(f"/proc/{pid}").exists()
+    engine.command("rm", "--force", "--time=0", "m")
+    wait_until(lambda: node.left() == [], "poststop leaves nothing")
+
+
+QUADLET = """[Container]
+Image={image}
+Exec=sleep 1000
+Network=none
+Annotation={annotation}
+GlobalArgs=--hooks-dir={hooks} --events-backend=file
+Pull=never
+"""
+
+
+@pytest.mark.systemd
+def test_quadlet_containers(image: str, node: Node) -> None:
+    hooks = node.installed.write_hooks_d()
+    node.installed.configure(
+        monitoring={"enabled": False},
+        classes=[{"name": "track", "allowswap": False, "memtierdconfig": TEMPLATE}],
+        memtierd={"runDir": str(node.run_dir), "binary": str(node.run_dir.parent / "stand-in")},
+    )
+    source = Path("/etc/containers/systemd/quad.container")
+    source.parent.mkdir(parents=True, exist_ok=True)
+    source.write_text(QUADLET.format(image=image, annotation=f"{CLASS}=track", hooks=hooks))
+    try:
+        run(["systemctl", "daemon-reload"])
+        run(["systemctl", "start", "quad.service"])
+        (pid,) = node.pids()
+        assert run(["systemctl", "show", "-P", "BindsTo", *unit_of(pid)]).strip() == "quad.service"
+        (folder,) = node.folders()
+        cgroup = Path((folder / "memtierd.config.yaml").read_text().split("- ")[1].strip())
+        assert "quad.service" in str(cgroup)
+        assert (cgroup / "memory.swap.max").read_text().strip() == "0", node.installed.said()
+        assert Path("/sys/fs/cgroup/system.slice/quad.service/memory.swap.max").read_text().strip() == "max"
+        run(["systemctl", "stop", "quad.service"])
+        wait_until(lambda: node.left() == [], "the service's end leaves nothing")
+    finally:
+        run(["systemctl", "stop", "quad.service"], check=False)
+        source.unlink()
+        run(["systemctl", "daemon-reload"])
+
+
+def unit_of(pid: int) -> list[str]:
+    return [Path(f"/proc/{pid}/cgroup").read_text().strip().rpartition("/")[2]]
