@@ -1,10 +1,12 @@
 """memtierd beside real containers: under systemd as a transient service, elsewhere as a process of its own."""
 
+import contextlib
 import os
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,18 +29,23 @@ UNITS = "resctrl-hooks-memtierd-"
 class Node:
     """The hook, whose class `track` has a stand-in for memtierd."""
 
-    def __init__(self, folder: Path, systemd: bool) -> None:  # noqa: FBT001  # the fixture's
+    def __init__(self, folder: Path, systemd: bool) -> None:
         self.systemd = systemd
         self.run_dir = folder / "memtierd"
         program = folder / "stand-in"
         program.write_text(STAND_IN)
         program.chmod(0o755)
-        self.installed = Installed(
-            str(folder / "installed"),
-            monitoring={"enabled": False},
-            classes=[{"name": "track", "memtierdconfig": TEMPLATE}, {"name": "broken", "memtierdconfig": "a: b\n"}],
-            memtierd={"runDir": str(self.run_dir), "binary": str(program)},
-        )
+        self.binary = str(program)
+        self.installed = Installed(str(folder / "installed"), **self.settings())
+
+    def settings(self, seconds: float = 0.2, **class_: object) -> dict[str, Any]:
+        """For a memtierd that must live so long, and a class `track`."""
+        broken = {"name": "broken", "memtierdconfig": "a: b\n"}
+        return {
+            "monitoring": {"enabled": False},
+            "classes": [{"name": "track", "memtierdconfig": TEMPLATE, **class_}, broken],
+            "memtierd": {"runDir": str(self.run_dir), "binary": self.binary, "startSeconds": seconds},
+        }
 
     def folders(self) -> list[Path]:
         return sorted(self.run_dir.glob("*/*/*/*"))
@@ -97,6 +104,7 @@ def test_from_create_to_delete(runtime: Runtime, bundle: Callable[..., str], nod
 
 
 def test_dying_at_once_refuses_with_its_last_lines(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
+    node.installed.configure(**node.settings(2.0))  # emulated, even a shell needs a while to fail
     with pytest.raises(Failed):
         create(runtime, bundle, node, "t2", "broken")
     assert "no policy in" in node.installed.said()
@@ -123,10 +131,8 @@ def test_killed_hooks_and_reconcile(runtime: Runtime, bundle: Callable[..., str]
         words = ["timeout", "--signal=KILL", str(seconds), *node.installed.command("hook")]
         hooks["createRuntime"] = [{"path": "/usr/bin/timeout", "args": words}]
         linux = {"cgroupsPath": runtime.cgroups_path(name)}
-        try:
+        with contextlib.suppress(Failed):
             runtime.create(name, bundle(name, SLEEP, hooks=hooks, annotations={CLASS: "track"}, linux=linux))
-        except Failed:
-            pass
         started += bool(node.folders())
         # No poststop: what a killed hook leaves is reconcile's.
         state = f"/run/{runtime.name}/{name}"
@@ -179,7 +185,7 @@ def test_a_hundred_containers(bundle: Callable[..., str], node: Node) -> None:
 
 
 def several(
-    runtime: Runtime, what: str, names: list[str], bundle: Callable[..., str], hooks: dict[str, object]
+    runtime: Runtime, what: str, names: list[str], bundle: Callable[..., str], hooks: dict[str, list[dict[str, Any]]]
 ) -> None:
     """Creates or deletes containers, side by side."""
     options = ["--systemd-cgroup"] if runtime.driver == "systemd" else []
@@ -221,11 +227,7 @@ Pull=never
 @pytest.mark.systemd
 def test_quadlet_containers(image: str, node: Node) -> None:
     hooks = node.installed.write_hooks_d()
-    node.installed.configure(
-        monitoring={"enabled": False},
-        classes=[{"name": "track", "allowswap": False, "memtierdconfig": TEMPLATE}],
-        memtierd={"runDir": str(node.run_dir), "binary": str(node.run_dir.parent / "stand-in")},
-    )
+    node.installed.configure(**node.settings(allowswap=False))
     source = Path("/etc/containers/systemd/quad.container")
     source.parent.mkdir(parents=True, exist_ok=True)
     source.write_text(QUADLET.format(image=image, annotation=f"{CLASS}=track", hooks=hooks))
