@@ -42,8 +42,9 @@ def command(config: str, output: str | None, listen: str | None, kind: str | Non
         scraper = Scraper(open_node(config))
         if listen:
             listener = Listener(parse_address(listen), scraper)
+            listener.end_on_signals()
             click.echo(f"resctrl-hook: metrics at {listener.url}", err=True)
-            listener.serve_until_told()
+            listener.serve_forever()
             return
     families, problems = scraper.families()
     text = render(families, openmetrics=(kind or ("prometheus" if output else "openmetrics")) == "openmetrics")

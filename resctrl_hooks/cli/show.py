@@ -138,8 +138,8 @@ def _print_containers(out: Console, pod: Pod) -> None:
             out.print(f"    [yellow]{one.outside} threads outside the group[/]:")
             for thread in one.outside_threads[:_MOST_THREADS]:
                 group = f"group {thread.group}" if thread.group else "no group"
-                rdt_class = _ROOT if not thread.rdt_class else thread.rdt_class
-                out.print(f"      {thread.thread} in {escape(rdt_class)}, {escape(group)}")
+                where = "elsewhere" if thread.rdt_class == "?" else f"in {thread.rdt_class or _ROOT}, {group}"
+                out.print(f"      {thread.thread} {escape(where)}")
         for feature, values in one.details.items():
             words = ", ".join(f"{name} {_short(value)}" for name, value in values.items())
             out.print(f"    {escape(feature)}: {escape(words)}")

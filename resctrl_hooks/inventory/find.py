@@ -25,7 +25,9 @@ def find(node: Node, what: str) -> str:
     found = {key for key in keys if key.startswith(what.lower())} if what else set()
     found |= {node.ledger.key_of(id_) for id_ in node.ledger.containers() if what and id_.startswith(what)}
     if not found:
-        found = {key for key in keys if what in _names(node, key)}
+        names = {key: _names(node, key) for key in keys}
+        found = {key for key, of in names.items() if what in of}
+        found = found or {key for key, of in names.items() if what and any(name.startswith(what) for name in of)}
     found.discard("")
     if len(found) == 1:
         return found.pop()

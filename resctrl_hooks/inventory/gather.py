@@ -2,15 +2,17 @@
 
 import contextlib
 import os
+from typing import Any
 
 from resctrl_hooks.node.adoption import outside, threads_of_container
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.ledger import Record
 from resctrl_hooks.node.process import resctrl_groups_of
 from resctrl_hooks.node.steps import Node
 
 from .details import details_of
 from .models import Container, Group, Inventory, Outside, Pod, Rmids, State
+
+Record = dict[str, Any]
 
 _MISSING = "missing"
 _FOREIGN = "foreign"

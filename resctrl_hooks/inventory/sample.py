@@ -8,7 +8,7 @@ are read as they are.
 import time
 from dataclasses import dataclass, field
 
-from resctrl_hooks.node.counters import MON_DATA, Raw, Reading, Slot, layout, read_group
+from resctrl_hooks.node.counters import MON_DATA, Reading, Slot, layout, read_group
 from resctrl_hooks.node.steps import Node
 
 OCCUPANCY = "llc_occupancy"
@@ -17,6 +17,7 @@ LOCAL = "mbm_local_bytes"
 ENERGY = "core_energy"
 COUNTERS = (OCCUPANCY, TOTAL, LOCAL, ENERGY)
 
+Raw = int | float | str | None
 Values = dict[str, float | None]
 """By counter, over all domains; None where any domain has no number, and no entry where there is no such counter."""
 

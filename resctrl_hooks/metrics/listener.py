@@ -67,11 +67,10 @@ class Listener(ThreadingHTTPServer):
         host, port = str(self.server_address[0]), self.server_address[1]
         return f"http://{f'[{host}]' if ':' in host else host}:{port}{_PATH}"
 
-    def serve_until_told(self) -> None:
-        """Serves until SIGTERM or SIGINT."""
+    def end_on_signals(self) -> None:
+        """Makes SIGTERM and SIGINT end `serve_forever`, or keep it from starting."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
-        self.serve_forever()
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         # shutdown() waits for serve_forever(), which this signal interrupted.

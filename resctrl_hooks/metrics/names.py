@@ -1,8 +1,8 @@
 """What resctrl's counters are called as metrics: as goresctrl's OpenTelemetry exporter names them for Prometheus.
 
 The rule (goresctrl, pkg/monitor, InstrumentName; OpenTelemetry's mapping to Prometheus): the domain's resource up to
-its first underscore, the file's name, the unit's word unless the name ends in it, and for a counter ``_total``. Parts of a
-cache under Sub-NUMA Clustering get names of their own, so that a sum over all domains counts nothing twice.
+its first underscore, the file's name, the unit's word unless the name ends in it, and for a counter ``_total``. Parts
+of a cache under Sub-NUMA Clustering get names of their own, so that a sum over all domains counts nothing twice.
 """
 
 from resctrl_hooks.node.counters import CUMULATIVE, Slot

@@ -21,7 +21,7 @@ def pod_families(node: Node, names: Names) -> list[Family]:
     families: dict[str, Family] = {}
     places: dict[str, tuple[Family, str]] = {}
     unavailable = Family(
-        "resctrl_counter_unavailable", "gauge", "1 for a counter that has no number now; state is the kernel's word."
+        "resctrl_unavailable", "gauge", "1 for a counter that has no number now; state is the kernel's word."
     )
     for key, found in readings.items():
         namespace, pod = names[key]

@@ -1,0 +1,85 @@
+"""A simulated resctrl with pods of real processes in it, and a configuration to look at it with."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.node.log import Log
+from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.node.steps import Node
+
+KEYS = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(8)]
+
+
+class MonitoredHost:
+    """What `resctrl-hook --config FILE` sees: pods made with `pod`, whose processes end with the host."""
+
+    def __init__(self, root: Path, resctrl: str) -> None:
+        self.resctrl = Path(resctrl)
+        self.config = root / "config.json"
+        values = {"format": 1, "resctrlPath": resctrl, "stateDir": str(root / "state"), "log": {"target": "none"}}
+        self.config.write_text(json.dumps(values))
+        self.node = Node(Settings(values), Log({"target": "none"}))
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def pod(
+        self,
+        number: int,
+        name: str,
+        *,
+        processes: int = 1,
+        outside: int = 0,
+        rdt_class: str = "",
+        namespace: str = "shop",
+    ) -> str:
+        """Makes a pod with so many containers of one process, the last ones not in the group; returns its key."""
+        key = KEYS[number]
+        with self.node.monitor.hold(key) as held:
+            held.record.update(namespace=namespace, pod=name, cgroup="")
+            held.ensure_group(rdt_class)
+            for place in range(processes + outside):
+                pid = self.process()
+                details = {"runtime": "cri-o", "container": f"main{place}", "time": int(time.time())}
+                held.add_member(f"{number}{place}" * 32, details, pid)
+                if place < processes:
+                    if rdt_class:
+                        (self.resctrl / rdt_class / "tasks").write_text(f"{pid}\n")
+                    self.node.monitor.resctrl.assign(rdt_class, key, pid)
+        return key
+
+    def process(self) -> int:
+        """A process that does nothing."""
+        self.processes.append(subprocess.Popen(["sleep", "600"]))
+        return self.processes[-1].pid
+
+    def end(self) -> None:
+        """Ends every process."""
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def run(self, *arguments: str) -> Result:
+        """Runs a command in this process."""
+        return CliRunner().invoke(main, ["--config", str(self.config), *arguments])
+
+    def json(self, *arguments: str) -> object:
+        """What a command prints with --json."""
+        result = self.run(*arguments, "--json")
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+
+@contextmanager
+def monitored_host(root: Path, resctrl: str) -> Iterator[MonitoredHost]:
+    """A host, and the end of its processes."""
+    host = MonitoredHost(root, resctrl)
+    try:
+        yield host
+    finally:
+        host.end()

@@ -1,0 +1,143 @@
+"""`list` and `show`: what they say of pods in each state."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from monitored_host import KEYS, MonitoredHost, monitored_host
+
+from resctrl_hooks.inventory.find import NoSuchPodError, find
+from resctrl_hooks.simulation import mounted
+
+pytestmark = pytest.mark.fuse
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    with mounted(tmp_path / "resctrl", rmids=16, energy=True) as path, monitored_host(tmp_path, path) as found:
+        yield found
+
+
+def listed(host: MonitoredHost) -> Any:
+    return host.json("list")
+
+
+def test_each_state_is_told(host: MonitoredHost) -> None:
+    host.pod(0, "whole", processes=2)
+    host.pod(1, "part", outside=1)
+    host.pod(2, "ended")
+    ended = host.processes.pop()
+    ended.kill()
+    ended.wait()
+    host.node.monitor.ledger.mark("waiting", KEYS[3])
+    os.mkdir(host.resctrl / "mon_groups" / "somebody")
+    found = listed(host)
+    assert {pod["key"]: pod["state"] for pod in found["pods"]} == {
+        KEYS[0]: "assigned",
+        KEYS[1]: "partly",
+        KEYS[2]: "idle",
+        KEYS[3]: "waiting",
+    }
+    assert [(group["name"], group["how"]) for group in found["foreign"]] == [("somebody", "foreign")]
+    assert found["rmids"] == {"total": 16, "used": 5}
+    assert found["waiting"] == [KEYS[3]]
+    text = host.run("list").output
+    for word in ("shop/whole", "assigned", "partly", "idle", "waiting", "foreign", "5 of 16 RMIDs in use, 11 free"):
+        assert word in text
+
+
+def test_a_pod_in_two_classes_names_both(host: MonitoredHost) -> None:
+    os.mkdir(host.resctrl / "gold")
+    key = host.pod(0, "two", rdt_class="gold")
+    host.node.monitor.ensure_group(key)
+    assert [group["rdt_class"] for group in listed(host)["pods"][0]["groups"]] == ["", "gold"]
+    assert "/,gold" in host.run("list").output
+
+
+def test_containers_have_lines_of_their_own(host: MonitoredHost) -> None:
+    host.pod(0, "whole", processes=2)
+    assert "main1" not in host.run("list").output
+    assert "main1" in host.run("list", "--all").output
+
+
+def test_without_resctrl_the_records_are_listed_and_it_is_said(tmp_path: Path) -> None:
+    with monitored_host(tmp_path, str(tmp_path / "nothing")) as host:
+        host.node.monitor.ledger.prepare()
+        result = host.run("list")
+        assert result.exit_code == 0
+        assert "there is no resctrl at" in result.stderr
+        assert "No pod is monitored here" in result.stdout
+
+
+def test_show_says_everything_of_one_pod(host: MonitoredHost) -> None:
+    key = host.pod(0, "web-0", outside=1)
+    host.node.ledger.tally("createRuntime", 0.002, ["rmids-busy"], key)
+    shown: Any = host.json("show", "shop/web-0")
+    assert shown["key"] == key
+    assert [len(container["outside_threads"]) for container in shown["containers"]] == [0, 1]
+    assert shown["containers"][1]["outside_threads"][0]["thread"] == host.processes[1].pid
+    names = {(counter["domain"], counter["counter"], counter["unit"]) for counter in shown["counters"]}
+    assert ("mon_L3_01", "mbm_local_bytes", "By") in names
+    assert ("mon_PERF_PKG_00", "core_energy", "J") in names
+    assert shown["failures"][0]["reasons"] == ["rmids-busy"]
+    text = host.run("show", key[:6]).output
+    for word in ("shop/web-0", "partly", "1 threads outside the group", "llc_occupancy", "rmids-busy", "main0"):
+        assert word in text
+
+
+def test_show_says_what_is_no_number(host: MonitoredHost) -> None:
+    key = host.pod(0, "web-0")
+    counter = host.resctrl / "mon_groups" / key / "mon_data/mon_L3_00/mbm_total_bytes"
+    os.setxattr(counter, "user.resctrl.reading", b"Unavailable")
+    shown: Any = host.json("show", key)
+    states = {
+        counter["state"]: counter["value"]
+        for counter in shown["counters"]
+        if (counter["domain"], counter["counter"]) == ("mon_L3_00", "mbm_total_bytes")
+    }
+    assert states == {"Unavailable": None}
+    assert "Unavailable" in host.run("show", key).output
+
+
+@pytest.mark.parametrize(
+    "what", [KEYS[0], KEYS[0][:5], KEYS[0].upper()[:5], "00" * 8, "web-0", "shop/web-0", "shop/we"]
+)
+def test_a_pod_is_found_by_any_of_its_names(host: MonitoredHost, what: str) -> None:
+    host.pod(0, "web-0")
+    host.pod(1, "db-0")
+    assert find(host.node, what) == KEYS[0]
+
+
+@pytest.mark.parametrize("what,words", [("", "no pod"), ("nope", "no pod"), ("shop/", "2 pods"), ("../..", "no pod")])
+def test_a_name_that_means_nothing_or_too_much_is_refused(host: MonitoredHost, what: str, words: str) -> None:
+    host.pod(0, "web-0")
+    host.pod(1, "db-0")
+    with pytest.raises(NoSuchPodError, match=words):
+        find(host.node, what)
+    result = host.run("show", what)
+    assert result.exit_code == 1
+    assert words in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_names_with_markup_and_control_characters_are_printed_as_they_are(host: MonitoredHost) -> None:
+    host.pod(0, "[red]web")
+    assert "shop/[red]web" in host.run("list").output
+    assert "shop/[red]web" in host.run("show", KEYS[0]).output
+
+
+def test_ages_have_one_unit() -> None:
+    from resctrl_hooks.cli.shown import age, scaled  # noqa: PLC0415  # click is imported here, not by the others
+
+    now = time.time()
+    assert [age(int(now - seconds), now) for seconds in (5, 65, 7300, 200_000)] == ["5s", "1m", "2h", "2d"]
+    assert age(0) == "-"
+    assert [scaled(0, "B"), scaled(999, "B/s"), scaled(1.25e9, "B/s"), scaled(65536, "B", binary=True)] == [
+        "0 B",
+        "999 B/s",
+        "1.25 GB/s",
+        "64.0 KiB",
+    ]

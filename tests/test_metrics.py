@@ -1,0 +1,210 @@
+"""Metrics: foreign parsers read them, names are goresctrl's, what is no number is no sample, the file is whole."""
+
+import http.client
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from counter_tree import say, say_paths
+from monitored_host import KEYS, MonitoredHost, monitored_host
+from prometheus_client import Metric
+from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_classic
+
+from resctrl_hooks.metrics.exposition import Family, labels, render
+from resctrl_hooks.metrics.listener import ListenAddressError, Listener, parse_address
+from resctrl_hooks.metrics.scrape import Scraper
+
+parse_openmetrics: Callable[[str], Iterator[Metric]] = openmetrics.text_string_to_metric_families  # it has no types
+NASTY = 'a"b\\c\nd'
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """A plain tree with one pod in two classes, energy and Sub-NUMA nodes."""
+    resctrl = tmp_path / "resctrl"
+    (resctrl / "mon_groups").mkdir(parents=True)
+    (resctrl / "gold" / "mon_groups").mkdir(parents=True)
+    (resctrl / "info" / "L3_MON").mkdir(parents=True)
+    (resctrl / "info" / "L3_MON" / "num_rmids").write_text("8\n")
+    with monitored_host(tmp_path, str(resctrl)) as found:
+        with found.node.monitor.hold(KEYS[0]) as held:
+            held.record.update(namespace="shop", pod=NASTY)
+            for rdt_class in ("", "gold"):
+                group = Path(held.ensure_group(rdt_class).path)
+                say(group, llc_occupancy=1, mbm_total_bytes=2**60, mbm_local_bytes="Unavailable")
+                say_paths(group, {"mon_PERF_PKG_01/core_energy": 1.5, "mon_PERF_PKG_01/activity": 2.5})
+                say_paths(group, {"mon_L3_00/mon_sub_L3_01/llc_occupancy": 1, "mon_PERF_PKG_01/uops_retired": 3})
+        found.node.ledger.tally("createRuntime", 0.002)
+        found.node.ledger.tally("createRuntime", 0.2, ["no-rmids"], KEYS[1])
+        found.node.ledger.tally("reconcile", 0.1)
+        found.node.ledger.mark("waiting", KEYS[1])
+        yield found
+
+
+def samples(text: str) -> dict[tuple[str, str], float]:
+    """Samples by name and by the value of their most telling label."""
+    telling = ("le", "reason", "state", "stage", "rdt_class")
+    return {
+        (sample.name, next((sample.labels[name] for name in telling if name in sample.labels), "")): sample.value
+        for family in parse_openmetrics(text)
+        for sample in family.samples
+    }
+
+
+def test_names_are_those_of_the_go_exporter_and_a_foreign_parser_reads_them(host: MonitoredHost) -> None:
+    result = host.run("metrics")
+    assert result.exit_code == 0, result.output
+    families: dict[str, Any] = {family.name: family for family in parse_openmetrics(result.stdout)}
+    kinds = {name: (family.type, family.unit) for name, family in families.items() if name.startswith(("l3", "perf"))}
+    assert kinds == {
+        "l3_llc_occupancy_bytes": ("gauge", "bytes"),
+        "l3_node_llc_occupancy_bytes": ("gauge", "bytes"),
+        "l3_mbm_total_bytes": ("counter", "bytes"),
+        "perf_core_energy_joules": ("counter", "joules"),
+        "perf_activity_farads": ("counter", "farads"),
+        "perf_uops_retired": ("counter", ""),
+    }
+    sample = families["l3_mbm_total_bytes"].samples[1]
+    assert sample.name == "l3_mbm_total_bytes_total"
+    assert sample.value == 2**60
+    assert sample.labels == {
+        "pod_uid": KEYS[0],
+        "namespace": "shop",
+        "pod": NASTY,
+        "rdt_class": "gold",
+        "domain_id": "00",
+        "domain_name": "mon_L3_00",
+    }
+    assert families["l3_node_llc_occupancy_bytes"].samples[0].labels["node"] == "1"
+
+
+def test_what_has_no_number_is_a_sample_that_says_so(host: MonitoredHost) -> None:
+    text = host.run("metrics").stdout
+    assert "l3_mbm_local_bytes" not in text
+    found = [family for family in parse_openmetrics(text) if family.name == "resctrl_unavailable"]
+    assert [sample.labels["state"] for sample in found[0].samples] == ["Unavailable", "Unavailable"]
+
+
+def test_figures_about_ourselves(host: MonitoredHost) -> None:
+    found = samples(host.run("metrics").stdout)
+    assert found["resctrl_rmids", "used"] == 2
+    assert found["resctrl_rmids", "foreign"] == 2  # the root class and gold
+    assert found["resctrl_rmids", "free"] == 4
+    assert found["resctrl_hooks_waiting_pods", ""] == 1
+    assert found["resctrl_hooks_runs_total", "createRuntime"] == 2
+    assert found["resctrl_hooks_failures_total", "no-rmids"] == 1
+    assert found["resctrl_hooks_last_reconcile_timestamp_seconds", ""] > 1_700_000_000
+    assert found["resctrl_scrape_ok", ""] == 1
+
+
+def test_the_histogram_is_cumulative(host: MonitoredHost) -> None:
+    text = host.run("metrics").stdout
+    family = next(family for family in parse_openmetrics(text) if family.name == "resctrl_hooks_duration_seconds")
+    create = [sample for sample in family.samples if sample.labels["stage"] == "createRuntime"]
+    buckets = [sample.value for sample in create if sample.name.endswith("_bucket")]
+    assert buckets == sorted(buckets)
+    assert buckets[-1] == 2
+    assert [sample.value for sample in create if sample.name.endswith("_sum")] == [pytest.approx(0.202)]
+
+
+def test_the_file_for_the_textfile_collector_is_whole_readable_and_in_the_older_format(
+    host: MonitoredHost, tmp_path: Path
+) -> None:
+    target = tmp_path / "out" / "resctrl.prom"
+    target.parent.mkdir()
+    target.write_text("old")
+    assert host.run("metrics", "--output", str(target)).exit_code == 0
+    families = {family.name: family.type for family in parse_classic(target.read_text())}
+    assert families["l3_mbm_total_bytes"] == "counter"
+    assert "# EOF" not in target.read_text()
+    assert target.stat().st_mode & 0o777 == 0o644
+    assert os.listdir(target.parent) == ["resctrl.prom"]
+
+
+def test_a_file_that_cant_be_written_is_one_line(host: MonitoredHost) -> None:
+    result = host.run("metrics", "--output", "/nowhere/resctrl.prom")
+    assert result.exit_code == 1
+    assert "/nowhere/resctrl.prom can't be written" in result.stderr
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="Debian's prometheus package has promtool; CI installs it")
+def test_promtool_has_nothing_to_say(host: MonitoredHost) -> None:
+    text = host.run("metrics", "--format", "prometheus").stdout
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_without_resctrl_figures_about_ourselves_remain(host: MonitoredHost) -> None:
+    shutil.rmtree(host.resctrl)
+    result = host.run("metrics")
+    assert result.exit_code == 1
+    assert samples(result.stdout)["resctrl_scrape_ok", ""] == 0
+    assert "there is no resctrl at" in result.stderr
+
+
+def test_the_listener_answers_in_the_format_that_is_asked_for(host: MonitoredHost) -> None:
+    listener = Listener(("127.0.0.1", 0), Scraper(host.node))
+    thread = threading.Thread(target=listener.serve_forever)
+    thread.start()
+    try:
+        for accept, parse in (
+            ("application/openmetrics-text; version=1.0.0", parse_openmetrics),
+            ("*/*", parse_classic),
+        ):
+            connection = http.client.HTTPConnection("127.0.0.1", listener.server_address[1], timeout=10)
+            connection.request("GET", "/metrics", headers={"Accept": accept})
+            answer = connection.getresponse()
+            assert answer.status == 200
+            assert any(family.name == "l3_llc_occupancy_bytes" for family in parse(answer.read().decode()))
+            connection.close()
+        connection = http.client.HTTPConnection("127.0.0.1", listener.server_address[1], timeout=10)
+        connection.request("GET", "/else")
+        assert connection.getresponse().status == 404
+        connection.close()
+    finally:
+        listener.shutdown()
+        listener.server_close()
+        thread.join()
+
+
+def test_the_listener_ends_when_it_is_told(host: MonitoredHost) -> None:
+    code = "from resctrl_hooks.cli import main; main()"
+    command = [sys.executable, "-c", code, "--config", str(host.config), "metrics", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "http://127.0.0.1:" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize(
+    "text,address",
+    [
+        ("9777", ("127.0.0.1", 9777)),
+        (":9777", ("127.0.0.1", 9777)),
+        ("localhost:1", ("127.0.0.1", 1)),
+        ("0.0.0.0:1", ("0.0.0.0", 1)),
+        ("[::1]:65535", ("::1", 65535)),
+    ],
+)
+def test_addresses(text: str, address: tuple[str, int]) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "host:1", "1.2.3.4", "127.0.0.1:65536", "127.0.0.1:x", "::1"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ListenAddressError):
+        parse_address(text)
+
+
+def test_an_empty_family_is_left_out_and_labels_are_escaped() -> None:
+    assert render([Family("x", "gauge", "h")]) == "# EOF\n"
+    assert labels({"a": NASTY}) == 'a="a\\"b\\\\c\\nd"'

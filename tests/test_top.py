@@ -1,0 +1,159 @@
+"""`top`: rates per pod, what no group holds, and the total; and its keys on a real terminal."""
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from counter_tree import say
+from monitored_host import KEYS, MonitoredHost, monitored_host
+
+from resctrl_hooks.inventory.sample import Rates, take
+from resctrl_hooks.inventory.usage import Line, ordered
+from resctrl_hooks.simulation import mounted
+from resctrl_hooks.simulation.machine import BYTES_PER_SECOND, LOCAL_SHARE, WATTS_PER_TASK
+
+TOLERANCE = 0.25  # a busy machine looks a little late
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    with mounted(tmp_path / "resctrl", rmids=16, energy=True) as path, monitored_host(tmp_path, path) as found:
+        yield found
+
+
+def by_name(lines: Any) -> dict[str, dict[str, Any]]:
+    return {line["name"]: line["rates"] for line in lines}
+
+
+@pytest.mark.fuse
+def test_rates_agree_with_the_simulated_ones(host: MonitoredHost) -> None:
+    host.pod(0, "three", processes=3)
+    host.pod(1, "one")
+    found = by_name(host.json("top", "--interval", "1"))
+    for name, tasks in (("shop/three", 3), ("shop/one", 1), ("(in no group)", 1), ("TOTAL", 5)):
+        assert found[name]["watts"] == pytest.approx(tasks * WATTS_PER_TASK, rel=TOLERANCE)
+        assert found[name]["total"] == pytest.approx(tasks * BYTES_PER_SECOND, rel=TOLERANCE)
+        assert found[name]["local"] == pytest.approx(tasks * BYTES_PER_SECOND * LOCAL_SHARE, rel=TOLERANCE)
+    text = host.run("top", "--once", "--interval", "0.5").output
+    assert "POWER" in text
+    assert "shop/three" in text
+
+
+@pytest.mark.fuse
+def test_a_class_keeps_what_its_own_tasks_use_and_others_groups_have_a_line(host: MonitoredHost) -> None:
+    os.mkdir(host.resctrl / "gold")
+    os.mkdir(host.resctrl / "mon_groups" / "somebody")
+    (host.resctrl / "gold" / "tasks").write_text(f"{host.process()}\n")
+    (host.resctrl / "mon_groups" / "somebody" / "tasks").write_text(f"{host.process()}\n")
+    found = by_name(host.json("top", "--interval", "1"))
+    assert found["mon_groups/somebody"]["watts"] == pytest.approx(WATTS_PER_TASK, rel=TOLERANCE)
+    assert found["(in no group)"]["watts"] == pytest.approx(2 * WATTS_PER_TASK, rel=TOLERANCE)
+
+
+def test_what_no_group_holds_is_the_class_less_its_groups(tmp_path: Path) -> None:
+    resctrl = tmp_path / "resctrl"
+    (resctrl / "mon_groups").mkdir(parents=True)
+    with monitored_host(tmp_path, str(resctrl)) as host:
+        say(resctrl, llc_occupancy=10, mbm_total_bytes=100)
+        say(resctrl / "mon_groups" / "other", llc_occupancy=4, mbm_total_bytes="Unavailable")
+        sample = take(host.node)
+    assert sample.unheld[""] == {"llc_occupancy": 6, "mbm_total_bytes": 100}
+    assert list(sample.foreign.values()) == [{"llc_occupancy": 4, "mbm_total_bytes": None}]
+
+
+def test_lines_are_sorted_and_the_total_stays_last() -> None:
+    lines = [
+        Line("pod", "a", KEYS[0], Rates(total=1.0)),
+        Line("pod", "b", KEYS[1], Rates(total=None)),
+        Line("foreign", "c", "", Rates(total=9.0)),
+        Line("unheld", "rest", "", Rates(total=5.0)),
+        Line("total", "TOTAL", "", Rates(total=15.0)),
+    ]
+    assert [line.name for line in ordered(lines, "mbm")] == ["c", "a", "b", "rest", "TOTAL"]
+    assert [line.name for line in ordered(lines, "mbm", reverse=True)] == ["b", "a", "c", "rest", "TOTAL"]
+    assert [line.name for line in ordered(lines, "name")] == ["a", "b", "c", "rest", "TOTAL"]
+
+
+class Terminal:
+    """A terminal with `top` in it."""
+
+    def __init__(self, host: MonitoredHost) -> None:
+        self.pid, self.fd = pty.fork()
+        if not self.pid:
+            arguments = [sys.executable, "-m", "resctrl_hooks.cli.top"]
+            code = "from resctrl_hooks.cli import main; main()"
+            arguments = [sys.executable, "-c", code, "--config", str(host.config), "top", "--interval", "0.3"]
+            os.execve(sys.executable, arguments, {**os.environ, "TERM": "xterm", "COLUMNS": "", "LINES": ""})
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.before = termios.tcgetattr(self.fd)
+        self.seen = ""
+
+    def wait_for(self, text: str) -> None:
+        """Reads the screen until it has shown a text."""
+        end = time.monotonic() + 30
+        while text not in self.seen:
+            assert time.monotonic() < end, self.seen
+            if select.select([self.fd], [], [], 0.2)[0]:
+                self.seen += os.read(self.fd, 65536).decode("utf-8", "replace")
+
+    def press(self, key: str) -> None:
+        """Types a key; what was on the screen before no longer counts."""
+        self.seen = ""
+        os.write(self.fd, key.encode())
+
+    def exit_code(self) -> int:
+        """Its exit code, once the screen's last content was read."""
+        while True:
+            try:
+                data = os.read(self.fd, 65536)
+            except OSError:  # EIO: nobody has the other side open
+                data = b""
+            if not data:
+                break
+            self.seen += data.decode("utf-8", "replace")
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+@pytest.mark.fuse
+def test_keys_sort_and_q_quits_with_the_terminal_as_it_was(host: MonitoredHost) -> None:
+    host.pod(0, "three", processes=3)
+    terminal = Terminal(host)
+    terminal.wait_for("shop/three")
+    terminal.press("w")
+    terminal.wait_for("POWER▾")
+    terminal.press("r")
+    terminal.wait_for("POWER▴")
+    terminal.press("q")
+    assert terminal.exit_code() == 0
+    assert "\x1b[?1049l" in terminal.seen  # back on the terminal's first screen
+    assert "\x1b[?25h" in terminal.seen  # with its cursor
+    assert "Traceback" not in terminal.seen
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_cleanly(host: MonitoredHost, number: signal.Signals) -> None:
+    host.pod(0, "three", processes=3)
+    terminal = Terminal(host)
+    terminal.wait_for("shop/three")
+    os.kill(terminal.pid, number)
+    assert terminal.exit_code() == 0
+    assert "\x1b[?1049l" in terminal.seen
+
+
+def test_without_resctrl_it_says_so(tmp_path: Path) -> None:
+    with monitored_host(tmp_path, str(tmp_path / "nothing")) as host:
+        result = host.run("top", "--once")
+    assert result.exit_code == 1
+    assert "there is no resctrl at" in result.stderr
