@@ -1,17 +1,107 @@
 """The ``rdt`` section."""
 
-from typing import ClassVar
+import re
+from typing import Annotated, Any, ClassVar, Literal
 
-from .section import Allow, FeatureSection
+from pydantic import AfterValidator, Field, model_validator
+
+from resctrl_hooks.node.keys import valid_class
+
+from .section import Allow, ClassName, FailurePolicy, FeatureSection, Pattern, Section, wrong
+
+MASKS = ("L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA")
+BANDWIDTHS = ("MB", "SMBA")
+_MASK = re.compile(r"(0x)?[0-9a-f]{1,16}")
+
+Domain = Annotated[str, Field(pattern=r"^[0-9]{1,6}$")]
+
+
+def _mask(value: str) -> str:
+    if not _MASK.fullmatch(value):
+        raise wrong(f"{value!r} is no mask of cache ways", 'write it in hexadecimal digits and quotes, such as "ff0"')
+    if not int(value, 16):
+        raise wrong("an empty mask leaves no cache at all", "set a bit for each way of the cache")
+    return value.removeprefix("0x")
+
+
+Mask = Annotated[str, AfterValidator(_mask)]
+Bandwidth = Annotated[int, Field(ge=1)]
+
+
+class RdtClass(Section):
+    """What one class may use, for all domains or by domain. What isn't said stays as the kernel has it."""
+
+    l3: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L3")
+    """Ways of the L3 cache, a hexadecimal mask."""
+
+    l3code: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L3CODE")
+    """As L3, for code, where resctrl is mounted with cdp."""
+
+    l3data: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L3DATA")
+    """As L3, for data, where resctrl is mounted with cdp."""
+
+    l2: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L2")
+    """Ways of the L2 cache."""
+
+    l2code: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L2CODE")
+    """As L2, for code, with cdpl2."""
+
+    l2data: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L2DATA")
+    """As L2, for data, with cdpl2."""
+
+    mb: Bandwidth | dict[Domain, Bandwidth] | None = Field(default=None, alias="MB")
+    """Memory bandwidth: per cent, or MB/s where resctrl is mounted with mba_MBps, or AMD's units of 1/8 GB/s."""
+
+    smba: Bandwidth | dict[Domain, Bandwidth] | None = Field(default=None, alias="SMBA")
+    """Bandwidth of slow memory, AMD's units."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers_for_masks(cls, data: Any) -> Any:
+        # YAML reads 0xff and 11 as numbers: which mask is meant can't be told any more.
+        for name in MASKS:
+            value = data.get(name) if isinstance(data, dict) else None
+            if isinstance(value, int):
+                raise wrong(f"{value} is a number in YAML, not a mask", 'put it into quotes, such as "ff0"', at=(name,))
+        return data
+
+
+def _class_or_root(name: str) -> str:
+    return name if name == "/" or valid_class(name) else _no_class(name)
+
+
+def _no_class(name: str) -> str:
+    raise wrong(f"{name!r} can't be a class", "write one part of a path, or / for the root class")
+
+
+class Defaults(Section):
+    """The class of containers that ask for none."""
+
+    namespaces: dict[Pattern, ClassName] = {}
+    """By namespace: `{namespace pattern: class}`; the first that fits counts, before the QoS class."""
+
+    qos: dict[Literal["Guaranteed", "Burstable", "BestEffort"], ClassName] = {}
+    """By the pod's QoS class."""
 
 
 class Rdt(FeatureSection):
-    """RDT classes: which a workload may be put into if its runtime chose none. Off unless `enabled` is true."""
+    """RDT classes: which a workload is put into if its runtime chose none. Off unless `enabled` is true."""
 
     served_by: ClassVar[tuple[str, ...]] = ("rdt",)
+
+    failure_policy: FailurePolicy | None = None
+    """What it means that a container can't have its class. Without it the general `failurePolicy` holds."""
 
     enabled: bool = False
     """Whether hooks do this at all."""
 
     allow: Allow = {}
-    """Which namespaces may have which classes, `{namespace pattern: [class patterns]}`; by default none."""
+    """Which namespaces may have which classes by annotation: `{namespace pattern: [class patterns]}`. By default
+    none."""
+
+    defaults: Defaults = Defaults()
+    """The class of containers that ask for none; `allow` does not concern these."""
+
+    classes: dict[Annotated[str, AfterValidator(_class_or_root)], RdtClass] = {}
+    """Classes that `resctrl-hook rdt apply` creates, and what each may use. Hooks create none. `/` is the
+    root class."""

@@ -91,7 +91,7 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.default
-    return "" if value is None else f"`{json.dumps(value)}`"
+    return "" if value is None or isinstance(value, Section) else f"`{json.dumps(value)}`"
 
 
 def _text(text: str | None) -> str:

@@ -1,6 +1,6 @@
 """The monitoring group, which this project is named for: a workload's processes join their pod's mon_group."""
 
-from .errors import ResctrlError
+from .errors import HookError, ResctrlError
 from .process import resctrl_groups_of
 from .steps import SKIP, Step
 from .workload import pod_labels
@@ -32,7 +32,7 @@ def plan(workload: "Workload", node: "Node") -> "list[Step]":
     reason = why_not(workload, node)
     if reason:
         return [Step(NAME, SKIP, {}, reason)]
-    rdt_class, source = class_of(workload, node)
+    rdt_class, source = _planned_class(workload, node) or class_of(workload, node)
     what = "pod" if workload.in_pod else "container"
     why = f"group of {what} {workload.key} in {rdt_class or 'the root class'}, {source}"
     return [Step(NAME, "join", {"class": rdt_class}, why)]
@@ -49,6 +49,19 @@ def why_not(workload: "Workload", node: "Node") -> str:
     if not reason and settings.label_selector:
         reason = settings.selects_labels(pod_labels(workload))
     return reason
+
+
+def _planned_class(workload: "Workload", node: "Node") -> "tuple[str, str] | None":
+    """The class that the step before this one puts the workload into, if there is one."""
+    if not node.settings.rdt.get("enabled", False):
+        return None
+    from .rdt_class import choose  # only where that feature is in use
+
+    try:
+        name, _ = choose(workload, node)
+    except HookError:
+        return None  # that feature's own plan says so
+    return (name, "which it is put into first") if name else None
 
 
 def class_of(workload: "Workload", node: "Node") -> "tuple[str, str]":
@@ -69,6 +82,9 @@ def class_of(workload: "Workload", node: "Node") -> "tuple[str, str]":
 def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
     """Makes or finds the group and moves the process into it; without an RMID the workload is marked as waiting."""
     rdt_class = step.needs["class"]
+    if node.settings.rdt.get("enabled", False) and workload.pid:
+        where = resctrl_groups_of(node.proc, workload.pid)
+        rdt_class = where[0] if where is not None else rdt_class  # the step before this one may have failed
     record = held.record
     if not held.tracked:
         record["cgroup"] = workload.pod_cgroup

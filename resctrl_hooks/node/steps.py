@@ -88,6 +88,12 @@ class Node:
 
 
 # A feature's module is imported only where the settings use it: an import is the largest cost of a hook.
+def _rdt_class() -> "Feature":
+    from . import rdt_class
+
+    return rdt_class
+
+
 def _monitoring() -> "Feature":
     from . import monitoring
 
@@ -109,6 +115,7 @@ def _memtierd() -> "Feature":
 # In the order in which steps are done: the RDT class comes before the group, which lives in the class, and permission
 # to swap before the memtierd that swaps.
 FEATURES: "tuple[tuple[str, Callable[[Settings], object], Callable[[], Feature]], ...]" = (
+    ("rdt", lambda settings: settings.rdt.get("enabled", False), _rdt_class),
     ("monitoring", lambda settings: settings.monitoring.get("enabled", True), _monitoring),
     ("memory", lambda settings: settings.classes, _memory),
     ("memtierd", lambda settings: any(spec.get("memtierdconfig") for spec in settings.classes), _memtierd),

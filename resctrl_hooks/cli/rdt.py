@@ -1,0 +1,72 @@
+"""`resctrl-hook rdt`: the RDT classes that the configuration declares, beside those that are there."""
+
+import json
+import sys
+
+import click
+from rich.markup import escape
+
+from resctrl_hooks.cli.opening import open_node, plain_errors
+from resctrl_hooks.cli.shown import console, table
+from resctrl_hooks.rdt.classes import ClassReport
+from resctrl_hooks.rdt.classes import apply as apply_classes
+from resctrl_hooks.rdt.classes import show as show_classes
+
+_GOOD = ("as declared", "not declared")
+_STYLES = {"as declared": "green", "not declared": "dim", "missing": "yellow", "differs": "yellow", "impossible": "red"}
+
+
+@click.group()
+def command() -> None:
+    """Apply and show declared RDT classes (`rdt.classes`)."""
+
+
+@command.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def show(config: str, *, as_json: bool) -> None:
+    """Compare the classes of this machine with the declared ones. Exits 1 where they differ."""
+    with plain_errors():
+        node = open_node(config)
+        reports = show_classes(node.monitor.resctrl, node.settings.rdt.get("classes") or {})
+    _print(reports, as_json=as_json)
+
+
+@command.command()
+@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def apply(config: str, *, dry_run: bool, as_json: bool) -> None:
+    """Create the declared classes and write their schemata. Classes that are not declared are left alone."""
+    with plain_errors():
+        node = open_node(config)
+        declared = node.settings.rdt.get("classes") or {}
+        reports = apply_classes(node.monitor.resctrl, declared, dry_run=dry_run)
+    _print(reports, as_json=as_json, dry_run=dry_run)
+
+
+def _print(reports: list[ClassReport], *, as_json: bool, dry_run: bool = False) -> None:
+    if as_json:
+        click.echo(json.dumps([report.model_dump() for report in reports], indent=2))
+    else:
+        rows = table("CLASS", "STATE", "MODE", "TASKS", "SCHEMATA", right=frozenset({"TASKS"}))
+        for report in reports:
+            text = "  ".join(
+                f"{name}:{';'.join(f'{domain}={value}' for domain, value in values.items())}"
+                for name, values in report.schemata.items()
+            )
+            state = f"[{_STYLES[report.state]}]{report.state}[/]"
+            rows.add_row(escape(report.name), state, report.mode or "-", str(report.tasks), escape(text) or "-")
+        out = console()
+        if rows.row_count:
+            out.print(rows)
+        else:
+            out.print("No RDT class is declared.")
+        for report in reports:
+            for line in report.done:
+                out.print(f"{escape(report.name)}: {escape(line)}")
+            for line in report.problems:
+                out.print(f"{escape(report.name)}: {escape(line)}")
+    bad = [report for report in reports if report.state not in _GOOD]
+    if bad and not (dry_run and all(report.state != "impossible" for report in bad)):
+        sys.exit(1)

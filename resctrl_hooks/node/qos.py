@@ -1,0 +1,45 @@
+"""What a container asked for: its Kubernetes QoS class, and its CPU request and limit, as its bundle and cgroup say."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .workload import Workload
+
+GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
+_MILLI = 1000
+_SHARES_OF_A_CPU = 1024
+_LEAST_SHARES = 2  # what the kubelet writes for a request of nothing (kubernetes, pkg/kubelet/cm, MinShares)
+_PERIOD = 100_000  # microseconds, the kernel's own default
+
+
+def qos_of(workload: "Workload") -> str:
+    """The QoS class of a pod, from the name of its cgroup; empty for what is no pod of the kubelet's.
+
+    The kubelet puts pods of the two lower classes below a cgroup of theirs (kubernetes, pkg/kubelet/cm).
+    """
+    path = workload.pod_cgroup
+    if "kubepods" not in path:
+        return ""
+    if "besteffort" in path:
+        return BEST_EFFORT
+    return BURSTABLE if "burstable" in path else GUARANTEED
+
+
+def cpu_request(resources: "dict[str, Any]") -> "tuple[int, int]":
+    """A container's CPU request and limit in thousandths of a CPU, 0 for none, from ``linux.resources``.
+
+    Requests are given as shares, 1024 for a CPU (kubernetes, MilliCPUToShares). Where there is only a limit, as with
+    ``podman run --cpus``, it is the request too.
+    """
+    cpu = resources.get("cpu")
+    cpu = cpu if isinstance(cpu, dict) else {}
+    shares, quota, period = (_number(cpu.get(name)) for name in ("shares", "quota", "period"))
+    limit = max(quota, 0) * _MILLI // (period if period > 0 else _PERIOD)
+    # Shares are rounded down from thousandths, so the request is the least that gives as many.
+    request = -(-shares * _MILLI // _SHARES_OF_A_CPU) if shares > _LEAST_SHARES else 0
+    return request or limit, limit
+
+
+def _number(value: "Any") -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 53 else 0

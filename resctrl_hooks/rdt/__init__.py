@@ -1,0 +1,1 @@
+"""Declared RDT classes: what resctrl can do here, what is declared, and how the two are brought together."""

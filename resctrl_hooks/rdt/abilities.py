@@ -1,0 +1,108 @@
+"""What this machine's resctrl can share out: masks and bandwidths with their limits, from ``info/`` and ``schemata``.
+
+Source: kernel, Documentation/filesystems/resctrl.rst, "Info directory" and "Resource alloc and monitor groups".
+"""
+
+import os
+from dataclasses import dataclass, field
+
+from resctrl_hooks.node.errors import ResctrlError
+from resctrl_hooks.node.refusals import NotMountedError
+
+Schemata = dict[str, dict[int, str]]
+"""By resource and domain, as the kernel writes the values."""
+
+
+@dataclass(frozen=True)
+class CacheAbility:
+    """How a mask of a cache may look: its widest, its fewest bits, and whether gaps are allowed."""
+
+    full: int
+    min_bits: int
+    gaps: bool
+
+
+@dataclass(frozen=True)
+class BandwidthAbility:
+    """What a bandwidth may be: its least, its step, and its greatest, 0 for no limit known."""
+
+    least: int
+    step: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """Resources, the domains of each, and how many classes there can be."""
+
+    caches: dict[str, CacheAbility] = field(default_factory=dict)
+    bandwidths: dict[str, BandwidthAbility] = field(default_factory=dict)
+    domains: dict[str, list[int]] = field(default_factory=dict)
+    classes: int = 0
+
+
+def read_abilities(root: str) -> Abilities:
+    """Reads what the resctrl mounted at ``root`` can do.
+
+    Raises:
+        NotMountedError: there is none.
+        ResctrlError: it can't be read.
+    """
+    found = Abilities(domains={name: sorted(values) for name, values in read_schemata(root, "").items()})
+    closids = []
+    for name in found.domains:
+        folder = f"{root}/info/{name}"
+        closids += [int(text) for text in [_text(folder, "num_closids")] if text.isdigit()]
+        mask = _text(folder, "cbm_mask")
+        if mask:
+            gaps = _text(folder, "sparse_masks") == "1"
+            found.caches[name] = CacheAbility(int(mask, 16), int(_text(folder, "min_cbm_bits") or 1), gaps)
+        elif least := _text(folder, "min_bandwidth"):
+            # In MB/s (mba_MBps) and in AMD's units there is more than 100; only per cent end there.
+            most = 100 if _in_per_cent(root, name, found.domains[name]) else 0
+            found.bandwidths[name] = BandwidthAbility(int(least), int(_text(folder, "bandwidth_gran") or 1), most)
+    return Abilities(found.caches, found.bandwidths, found.domains, min(closids, default=0))
+
+
+def read_schemata(root: str, name: str) -> Schemata:
+    """The schemata of a class, the root's for an empty name.
+
+    Raises:
+        NotMountedError: there is no resctrl.
+        ResctrlError: the class can't be read.
+    """
+    path = f"{root}/{name}/schemata" if name else f"{root}/schemata"
+    try:
+        with open(path, encoding="ascii") as source:
+            return parse_schemata(source.read())
+    except OSError as error:
+        if not os.path.isdir(f"{root}/info"):
+            raise NotMountedError(f"there is no resctrl at {root}", errno=error.errno or 0) from error
+        raise ResctrlError(f"{path} can't be read", errno=error.errno or 0) from error
+
+
+def parse_schemata(text: str) -> Schemata:
+    """Reads lines such as ``L3:0=fff;1=fff``."""
+    found: Schemata = {}
+    for line in text.splitlines():
+        name, colon, values = line.strip().partition(":")
+        parts = [part.partition("=") for part in values.split(";") if "=" in part]
+        if colon:
+            found[name] = {int(domain): value.strip() for domain, _, value in parts if domain.strip().isdigit()}
+    return found
+
+
+def _text(folder: str, name: str) -> str:
+    try:
+        with open(f"{folder}/{name}", encoding="ascii") as source:
+            return source.read().strip()
+    except OSError:
+        return ""
+
+
+def _in_per_cent(root: str, name: str, domains: list[int]) -> bool:
+    if name != "MB" or not domains:
+        return False
+    values = read_schemata(root, "").get(name, {})
+    # The root class begins with everything: 100 per cent, 2048 in AMD's units, 4294967295 MB/s.
+    return all(value.isdigit() and int(value) <= 100 for value in values.values())  # noqa: PLR2004  # per cent

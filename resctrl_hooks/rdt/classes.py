@@ -1,0 +1,117 @@
+"""The classes of this machine beside the declared ones: compared for `rdt show`, made for `rdt apply`."""
+
+import os
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from resctrl_hooks.node.errors import ResctrlError
+from resctrl_hooks.node.resctrl import Resctrl
+
+from .abilities import Abilities, Schemata, read_abilities, read_schemata
+from .declared import ROOT_NAME, differences, lines, wanted_schemata
+
+State = Literal["as declared", "missing", "differs", "impossible", "not declared"]
+
+
+class ClassReport(BaseModel):
+    """One class: how it is, and where that differs from how it is declared."""
+
+    name: str
+    state: State
+    schemata: dict[str, dict[int, str]] = {}
+    mode: str = ""
+    tasks: int = 0
+    problems: list[str] = []
+    done: list[str] = []
+
+
+def show(resctrl: Resctrl, declared: dict[str, Any]) -> list[ClassReport]:
+    """Every class, the root's first, then those declared, then the rest.
+
+    Raises:
+        NotMountedError, ResctrlError: resctrl isn't there or can't be read.
+    """
+    can = read_abilities(resctrl.root)
+    there = resctrl.classes()
+    names = [ROOT_NAME, *(name for name in declared if name != ROOT_NAME)]
+    names += sorted(name for name in there if name not in declared)
+    return [_report(resctrl, name, declared.get(name), can, there) for name in names]
+
+
+def apply(resctrl: Resctrl, declared: dict[str, Any], *, dry_run: bool = False) -> list[ClassReport]:
+    """Creates the declared classes that are missing and writes the schemata that differ. Removes nothing.
+
+    All of it is validated first: where one class is impossible here, nothing is changed.
+
+    Raises:
+        NotMountedError, ResctrlError: resctrl isn't there, or the kernel refuses.
+    """
+    can = read_abilities(resctrl.root)
+    there = resctrl.classes()
+    reports = [_report(resctrl, name, spec, can, there) for name, spec in declared.items()]
+    missing = [report.name for report in reports if report.state == "missing"]
+    if can.classes and len(there) + 1 + len(missing) > can.classes:
+        text = f"there is room for {can.classes} classes with the root's, {len(there) + 1} are there"
+        reports = [report.model_copy(update={"state": "impossible", "problems": [text]}) for report in reports]
+    if dry_run or any(report.state == "impossible" for report in reports):
+        return reports
+    return [_applied(resctrl, report, declared[report.name], can) for report in reports]
+
+
+def _report(resctrl: Resctrl, name: str, spec: dict[str, Any] | None, can: Abilities, there: list[str]) -> ClassReport:
+    folder = "" if name == ROOT_NAME else name
+    exists = not folder or name in there
+    have: Schemata = read_schemata(resctrl.root, folder) if exists else {}
+    report = ClassReport(name=name, state="not declared", schemata=have)
+    if exists:
+        report.tasks = len(resctrl.tasks(folder, ""))
+        report.mode = _read(f"{resctrl.class_folder(folder)}/mode")
+    if spec is None:
+        return report
+    wanted, problems = wanted_schemata(spec, can)
+    report.problems = problems or (differences(wanted, have) if exists else [])
+    if problems:
+        report.state = "impossible"
+    elif not exists:
+        report.state = "missing"
+    else:
+        report.state = "differs" if report.problems else "as declared"
+    return report
+
+
+def _applied(resctrl: Resctrl, report: ClassReport, spec: dict[str, Any], can: Abilities) -> ClassReport:
+    folder = "" if report.name == ROOT_NAME else report.name
+    done = []
+    if report.state == "missing":
+        try:
+            os.mkdir(resctrl.class_folder(folder))
+            done.append("created")
+        except OSError as error:
+            raise ResctrlError(
+                f"RDT class {report.name} can't be made", errno=error.errno or 0, kernel=resctrl.last_cmd_status()
+            ) from error
+    wanted, _ = wanted_schemata(spec, can)
+    for line in lines(wanted) if report.state in ("missing", "differs") else []:
+        resource = line.partition(":")[0]
+        if not differences({resource: wanted[resource]}, read_schemata(resctrl.root, folder)):
+            continue
+        try:
+            resctrl.fs.write(f"{resctrl.class_folder(folder)}/schemata", f"{line}\n".encode())
+            done.append(line)
+        except OSError as error:
+            raise ResctrlError(
+                f"the schemata of RDT class {report.name} can't be {line}",
+                errno=error.errno or 0,
+                kernel=resctrl.last_cmd_status(),
+            ) from error
+    after = _report(resctrl, report.name, spec, can, resctrl.classes())
+    return after.model_copy(update={"done": done})
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="ascii") as source:
+            return source.read().strip()
+    except OSError:
+        return ""

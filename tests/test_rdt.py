@@ -1,0 +1,156 @@
+"""`rdt apply` and `rdt show` against the simulated resctrl, which refuses what the kernel refuses."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from conftest import Host
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.config.check import check_text
+from resctrl_hooks.rdt.abilities import Abilities, BandwidthAbility, CacheAbility, parse_schemata
+from resctrl_hooks.rdt.declared import differences, lines, wanted_schemata
+from resctrl_hooks.simulation.mount import mounted
+
+CAN = Abilities(
+    {"L3": CacheAbility(0xFFF, 2, gaps=False)},
+    {"MB": BandwidthAbility(10, 10, 100)},
+    {"L3": [0, 1], "MB": [0, 1]},
+    8,
+)
+
+
+@pytest.mark.parametrize(
+    "spec, wanted",
+    [
+        ({"L3": "ff"}, {"L3": {0: "ff", 1: "ff"}}),
+        ({"L3": {"1": "f0"}}, {"L3": {1: "f0"}}),
+        ({"MB": 41}, {"MB": {0: "50", 1: "50"}}),
+        ({"MB": {0: 100}, "L3": "0ff"}, {"MB": {0: "100"}, "L3": {0: "ff", 1: "ff"}}),
+    ],
+)
+def test_what_a_declaration_means(spec: dict[str, Any], wanted: dict[str, dict[int, str]]) -> None:
+    assert wanted_schemata(spec, CAN) == (wanted, [])
+
+
+@pytest.mark.parametrize(
+    "spec, problem",
+    [
+        ({"L3": "1fff"}, "wider than this cache's fff"),
+        ({"L3": "1"}, "has 1 bits, and the least is 2"),
+        ({"L3": "505"}, "has gaps"),
+        ({"L3": {"2": "ff"}}, "there is no domain 2; this machine has 0, 1"),
+        ({"L2": "ff"}, "this resctrl shares out L3, MB"),
+        ({"MB": 5}, "5 is not between 10 and 100"),
+        ({"MB": 101}, "101 is not between"),
+    ],
+)
+def test_what_this_machine_can_not_do(spec: dict[str, Any], problem: str) -> None:
+    wanted, problems = wanted_schemata(spec, CAN)
+    assert wanted == {}
+    assert len(problems) >= 1
+    assert problem in problems[0]
+
+
+def test_gaps_where_the_processor_can_do_them() -> None:
+    can = Abilities({"L3": CacheAbility(0xFFF, 1, gaps=True)}, {}, {"L3": [0]}, 8)
+    assert wanted_schemata({"L3": "505"}, can) == ({"L3": {0: "505"}}, [])
+
+
+def test_schemata_there_and_back() -> None:
+    parsed = parse_schemata("    MB:0=100;1= 50\n    L3:0=00f;1=fff\n")
+    assert parsed == {"MB": {0: "100", 1: "50"}, "L3": {0: "00f", 1: "fff"}}
+    assert lines(parsed) == ["MB:0=100;1=50", "L3:0=00f;1=fff"]
+    assert differences({"L3": {0: "f"}, "MB": {1: "60"}}, parsed) == ["MB of domain 1 is 50, declared 60"]
+
+
+@pytest.mark.parametrize(
+    "text, error",
+    [
+        ("rdt: {classes: {gold: {L3: 0xff}}}", "is a number in YAML"),
+        ("rdt: {classes: {gold: {L3: '0'}}}", "no cache at all"),
+        ("rdt: {classes: {gold: {L3: 'fxf'}}}", "is no mask"),
+        ("rdt: {classes: {gold: {MB: 0}}}", "greater than or equal to 1"),
+        ("rdt: {classes: {a/b: {MB: 10}}}", "can't be a class"),
+        ("rdt: {classes: {gold: {L4: ff}}}", "L4"),
+        ("rdt: {defaults: {qos: {best: gold}}}", "Guaranteed"),
+    ],
+)
+def test_what_config_check_says(text: str, error: str) -> None:
+    checked = check_text(text.encode(), "config.yaml")
+    assert error in " ".join(str(problem) for problem in checked.errors)
+
+
+def test_a_valid_section() -> None:
+    text = b"rdt: {enabled: true, classes: {/: {L3: 'ff0'}, gold: {L3: {'0': '00f'}, MB: 50}}, allow: {'*': [gold]}}"
+    assert check_text(text, "config.yaml").problems == []
+
+
+@pytest.fixture
+def simulated(tmp_path: Path) -> Iterator[Host]:
+    with mounted(tmp_path / "sim", closids=4) as root:
+        yield Host(tmp_path / "host", resctrl=Path(root))
+
+
+def rdt(host: Host, *words: str) -> Result:
+    return CliRunner().invoke(main, ["--config", str(host.config), "rdt", *words])
+
+
+@pytest.mark.fuse
+def test_apply_creates_writes_and_does_nothing_twice(simulated: Host) -> None:
+    declared = {"/": {"L3": "ff0"}, "gold": {"L3": {"0": "f"}, "MB": 41}}
+    simulated.configure(rdt={"classes": declared})
+    assert rdt(simulated, "show").exit_code == 1
+    planned = rdt(simulated, "apply", "--dry-run")
+    assert planned.exit_code == 0, planned.output
+    assert "missing" in planned.output
+    assert not (simulated.resctrl / "gold").exists()
+    done = rdt(simulated, "apply", "--json")
+    assert done.exit_code == 0, done.output
+    root, gold = json.loads(done.output)
+    assert root["done"] == ["L3:0=ff0;1=ff0"]
+    assert gold["done"] == ["created", "L3:0=f", "MB:0=50;1=50"]
+    assert "L3:0=f;1=fff" in (simulated.resctrl / "gold/schemata").read_text()
+    again = json.loads(rdt(simulated, "apply", "--json").output)
+    assert [report["done"] for report in again] == [[], []]
+    assert rdt(simulated, "show").exit_code == 0
+
+
+@pytest.mark.fuse
+def test_show_tells_what_differs_and_what_is_foreign(simulated: Host) -> None:
+    simulated.configure(rdt={"classes": {"gold": {"MB": 50}}})
+    rdt(simulated, "apply")
+    (simulated.resctrl / "gold/schemata").write_text("MB:0=20\n")
+    os.mkdir(simulated.resctrl / "other")
+    shown = rdt(simulated, "show", "--json")
+    assert shown.exit_code == 1
+    states = {report["name"]: (report["state"], report["problems"]) for report in json.loads(shown.output)}
+    assert states["gold"] == ("differs", ["MB of domain 0 is 20, declared 50"])
+    assert states["other"][0] == "not declared"
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize(
+    "classes, words",
+    [
+        ({"a": {"MB": 50}, "b": {"L3": "505"}}, "has gaps"),
+        ({name: {"MB": 50} for name in "abcd"}, "room for 4 classes"),
+    ],
+)
+def test_all_or_nothing_where_a_class_is_impossible(simulated: Host, classes: dict[str, Any], words: str) -> None:
+    simulated.configure(rdt={"classes": classes})
+    refused = rdt(simulated, "apply")
+    assert refused.exit_code == 1
+    assert words in refused.output
+    assert not (simulated.resctrl / "a").exists()
+
+
+def test_no_resctrl(host: Host) -> None:
+    host.configure(resctrlPath=str(host.root / "nowhere"), rdt={"classes": {"gold": {"MB": 50}}})
+    failed = rdt(host, "show")
+    assert failed.exit_code == 1
+    assert "there is no resctrl at" in failed.output
