@@ -1,4 +1,4 @@
-"""A kernel for tests in one process: the simulation's resctrl model, a made-up /proc and cgroups, all of them consistent.
+"""A kernel for tests in one process: the simulation's resctrl model, a made-up /proc and cgroups, all consistent.
 
 The model is the one that the conformance tests hold to the real kernel. Here its groups are mirrored into a plain tree,
 so that code which reads counters and inodes finds them, and every move of a task shows in /proc at once.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from conftest import Host, stat_line
 
@@ -17,6 +18,9 @@ from resctrl_hooks.simulation.machine import Machine
 from resctrl_hooks.simulation.model import Resctrl
 from resctrl_hooks.simulation.proc import Life
 from resctrl_hooks.simulation.tree import Directory, File, Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ROOT_CALLER = (1, 0)
 
@@ -148,7 +152,11 @@ class Kernel(Filesystem):
                 self._show_counters(path)
 
     def _mirrored(self) -> set[str]:
-        found = [*self.host.resctrl.glob("*"), *self.host.resctrl.glob("mon_groups/*"), *self.host.resctrl.glob("*/mon_groups/*")]
+        found = [
+            *self.host.resctrl.glob("*"),
+            *self.host.resctrl.glob("mon_groups/*"),
+            *self.host.resctrl.glob("*/mon_groups/*"),
+        ]
         return {str(path.relative_to(self.host.resctrl)) for path in found if path.name != "mon_data" and path.is_dir()}
 
     def _show_counters(self, path: str) -> None:
@@ -160,7 +168,8 @@ class Kernel(Filesystem):
             target.write_text(counter.read())
 
     def _below(self, path: str) -> str:
-        return os.path.relpath(path, self.host.resctrl)
+        below = os.path.relpath(path, self.host.resctrl)
+        return "" if below == "." else below
 
     def _folder(self, path: str) -> Directory:
         found = self.tree.find(path)
@@ -216,6 +225,6 @@ class Kernel(Filesystem):
         """Every mon_group: its class and name."""
         return {(parent.name, name) for parent in self.model.all_classes() for name in parent.monitored}
 
-    def bundle(self, name: str, config: dict[str, object]) -> Path:
+    def bundle(self, name: str, config: Mapping[str, Any]) -> Path:
         """Makes a bundle."""
-        return Path(self.host.bundle(config, name))
+        return Path(self.host.bundle(dict(config), name))

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conftest import Host, crio_annotations
 from hypothesis import HealthCheck, settings
@@ -21,8 +21,10 @@ from resctrl_hooks.node.lifetimes import reap
 from resctrl_hooks.node.oci import parse_state, read_bundle
 from resctrl_hooks.node.process import cgroups_of
 from resctrl_hooks.node.reconcile import Options, reconcile
-from resctrl_hooks.node.steps import Node
 from resctrl_hooks.node.workload import derive
+
+if TYPE_CHECKING:
+    from resctrl_hooks.node.steps import Node
 
 PODS = [f"3f0ac7f2-8a3b-4f0e-9a55-00000000000{number}" for number in range(4)]
 CLASSES = ["", "gold", "silver"]
@@ -84,7 +86,9 @@ class NodeLife(RuleBasedStateMachine):
 
     # What runtimes do
 
-    @rule(pod=st.sampled_from(PODS), rdt_class=st.sampled_from(CLASSES), threads=st.integers(1, 3), hooked=st.booleans())
+    @rule(
+        pod=st.sampled_from(PODS), rdt_class=st.sampled_from(CLASSES), threads=st.integers(1, 3), hooked=st.booleans()
+    )
     def start(self, pod: str, rdt_class: str, threads: int, hooked: bool) -> None:
         if rdt_class not in ("", *self.kernel.model.classes):
             rdt_class = ""
@@ -170,7 +174,9 @@ class NodeLife(RuleBasedStateMachine):
         rdt_class = data.draw(st.sampled_from(["", *self.kernel.model.classes]))
         name = data.draw(st.sampled_from(["pqos", *PODS]))
         try:
-            self.kernel.mkdir("/".join(part for part in (str(self.host.resctrl), rdt_class, "mon_groups", name) if part))
+            self.kernel.mkdir(
+                "/".join(part for part in (str(self.host.resctrl), rdt_class, "mon_groups", name) if part)
+            )
         except OSError:
             return
         self.foreign.add((rdt_class, name))
@@ -249,9 +255,8 @@ class NodeLife(RuleBasedStateMachine):
             return
         for pod in PODS:
             if any(container.pod == pod for container in self.living()) and pod in readings:
-                total = sum(
-                    reading.value or 0 for reading in readings[pod] if reading.name == "mbm_total_bytes"
-                )
+                counted = [reading.value or 0 for reading in readings[pod] if reading.counter.name == "mbm_total_bytes"]
+                total = sum(counted)
                 assert total >= self.read.get(pod, 0), f"the count of {pod} went back"
                 self.read[pod] = total
 
@@ -278,9 +283,7 @@ class NodeLife(RuleBasedStateMachine):
                 for tid in self.kernel.threads.threads(pid):
                     rdt_class, group = self.kernel.where(tid)
                     assert group == container.pod or container.pod in report.waiting, (tid, rdt_class, group)
-        owned = {
-            (group.rdt_class, group.key) for group in self.node().monitor.list() if group.how != "shared"
-        }
+        owned = {(group.rdt_class, group.key) for group in self.node().monitor.list() if group.how != "shared"}
         for rdt_class, name in self.kernel.groups() - self.foreign:
             assert (rdt_class, name) in owned, f"nobody owns {rdt_class}/{name}"
             assert self.pod_exists(name), f"{name} has ended, its group has not"
@@ -300,6 +303,9 @@ class NodeLife(RuleBasedStateMachine):
 
 
 NodeLife.TestCase.settings = settings(
-    max_examples=int(os.environ.get("MODEL_EXAMPLES", "60")), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=int(os.environ.get("MODEL_EXAMPLES", "60")),
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )
 TestNodeLife = NodeLife.TestCase

@@ -1,0 +1,192 @@
+"""The hook killed, or refused by the kernel, at each of its system calls in turn: then one reconcile mends everything.
+
+strace does the killing. The calls that the interpreter makes before it opens our launcher are left out, since nothing
+of ours has happened by then.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import LAUNCH, PYTHON, Host, crio_annotations
+
+from resctrl_hooks.node.reconcile import Options, reconcile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from resctrl_hooks.node.report import Report
+
+ID = "d" * 64
+UID = "5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c05"
+GROUP = f"mon_groups/{UID}"
+# The calls with which a hook changes anything, or learns what it goes by; memory, signals and time are not refused.
+FALLIBLE = ("mkdir", "openat", "read", "readlink", "write", "rename", "rmdir", "unlink", "symlink", "flock", "close")
+# How often these are called depends on where the kernel put things; a kill there is one at the call before.
+MEMORY = ("brk", "mmap", "munmap", "mprotect", "mremap", "madvise", "getrandom", "futex")
+ENDING = ("exit_group", "exit", "rt_sigreturn")
+ERRNOS = ("ENOSPC", "EIO", "EACCES", "EBUSY", "EROFS")
+
+
+class Stage:
+    """A host with one container of a pod, as it is when a stage's hook is called."""
+
+    def __init__(self, host: Host, process: subprocess.Popen[bytes]) -> None:
+        self.host = host
+        self.process = process
+        # Installed as operators have it, in one compiled file: so that no run writes bytecode for the next.
+        self.launch = host.root / "node" / LAUNCH.name
+        shutil.copytree(LAUNCH.parent, self.launch.parent, ignore=shutil.ignore_patterns("__pycache__"))
+        compile_it = f"import sys; sys.path.insert(0, {str(host.root)!r}); import node.compiled as c; "
+        compile_it += f"c.compile_folder({str(self.launch.parent)!r})"
+        subprocess.run([PYTHON[0], "-I", "-B", "-c", compile_it], check=True)
+        self.cgroup = host.cgroup / f"kubepods/pod{UID}" / f"crio-{ID}"
+        self.bundle = host.bundle({"annotations": crio_annotations(UID), "linux": {"cgroupsPath": f"/x/crio-{ID}"}})
+
+    def state(self, status: str) -> bytes:
+        pid = self.process.pid if status == "created" else 0
+        state = {"id": ID, "status": status, "pid": pid, "bundle": self.bundle, "annotations": crio_annotations(UID)}
+        return json.dumps(state).encode()
+
+    def runs(self) -> None:
+        """The runtime goes on: the container is in its state folder."""
+        folder = self.host.root / "crun" / ID
+        folder.mkdir(parents=True, exist_ok=True)
+        start = int(Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[19])
+        status = {"pid": self.process.pid, "process-start-time": start, "bundle": self.bundle}
+        (folder / "status").write_text(json.dumps(status))
+
+    def has_ended(self) -> None:
+        """The runtime has deleted it."""
+        (self.host.root / "crun" / ID / "status").unlink(missing_ok=True)
+
+    def hook(self, status: str, *wrapper: str, log: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+        trace = ["strace", "-f", "-qq", "-o", str(log or os.devnull), *wrapper] if wrapper or log else []
+        command = [*trace, *PYTHON, str(self.launch), "--config", str(self.host.config), "hook"]
+        return subprocess.run(command, input=self.state(status), capture_output=True, env={}, check=False)
+
+    def reconcile(self, live: set[str] | None = None) -> Report:
+        return reconcile(self.host.node(), Options(live=live))
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    # A made-up cgroup tree beside the real /proc: the container's own cgroup is named in no /proc/pid/cgroup here, so
+    # the pod's end is told by its last member.
+    host = Host(tmp_path, real_proc=True, runtimeRoots={"crun": str(tmp_path / "crun")})
+    stage = Stage(host, subprocess.Popen(["sleep", "1000"]))
+    try:
+        yield stage
+    finally:
+        stage.process.kill()
+        stage.process.wait()
+
+
+def calls(stage: Stage, status: str) -> list[tuple[str, int]]:
+    """Every system call of a stage after it has opened the launcher: its name, and its number of that name."""
+    log = stage.host.root / "strace"
+    assert stage.hook(status, log=log).returncode == 0
+    count: Counter[str] = Counter()
+    found = []
+    ours = False
+    for line in log.read_text().splitlines():
+        match = re.match(r"\d+ +(\w+)\(", line)
+        if match is not None:
+            count[match[1]] += 1
+            ours = ours or (str(stage.launch) in line and match[1] == "openat")
+            if ours and match[1] not in (*MEMORY, *ENDING):
+                found.append((match[1], count[match[1]]))
+    assert len(found) > 50
+    return found
+
+
+def clean(stage: Stage) -> None:
+    """Takes everything back, as if there had never been a hook on this host."""
+    stage.has_ended()
+    assert stage.reconcile(live=set()).ok
+    assert stage.host.groups() == []
+    assert stage.host.records() == []
+    shutil.rmtree(stage.host.state, ignore_errors=True)
+
+
+def assert_in_its_group(stage: Stage) -> None:
+    assert stage.host.groups() == [GROUP]
+    assert stage.process.pid in stage.host.tasks(GROUP)
+    assert stage.host.records().count(f"pods/{UID}/c-{ID}") == 1
+
+
+def test_create_runtime_killed_anywhere_is_mended_by_one_reconcile(stage: Stage) -> None:
+    points = calls(stage, "created")
+    clean(stage)
+    for name, number in points:
+        killed = stage.hook("created", f"--inject={name}:signal=KILL:when={number}")
+        assert killed.returncode != 0, (name, number)
+        stage.runs()
+        report = stage.reconcile()
+        assert report.ok, (name, number, report.as_dict())
+        assert_in_its_group(stage)
+        assert not stage.reconcile().changed
+        clean(stage)
+    print(f"createRuntime: {len(points)} kill points")
+
+
+def test_a_container_that_dies_with_its_killed_hook_leaves_nothing(stage: Stage) -> None:
+    points = calls(stage, "created")
+    clean(stage)
+    for name, number in points:
+        stage.process.kill()
+        stage.process.wait()
+        stage.process = subprocess.Popen(["sleep", "1000"])
+        stage.hook("created", f"--inject={name}:signal=KILL:when={number}")
+        stage.process.kill()
+        stage.process.wait()
+        report = stage.reconcile()
+        assert report.ok, (name, number, report.as_dict())
+        assert (stage.host.groups(), stage.host.records()) == ([], []), (name, number)
+        shutil.rmtree(stage.host.state, ignore_errors=True)
+
+
+def test_poststop_killed_anywhere_is_mended_by_one_reconcile(stage: Stage) -> None:
+    def start_and_end() -> None:
+        assert stage.hook("created").returncode == 0
+        stage.process.kill()
+        stage.process.wait()
+        stage.process = subprocess.Popen(["sleep", "1000"])
+
+    start_and_end()
+    points = calls(stage, "stopped")
+    assert (stage.host.groups(), stage.host.records()) == ([], [])
+    shutil.rmtree(stage.host.state)
+    for name, number in points:
+        start_and_end()
+        killed = stage.hook("stopped", f"--inject={name}:signal=KILL:when={number}")
+        assert killed.returncode != 0, (name, number)
+        report = stage.reconcile()
+        assert report.ok, (name, number, report.as_dict())
+        assert (stage.host.groups(), stage.host.records()) == ([], []), (name, number)
+        shutil.rmtree(stage.host.state)
+    print(f"poststop: {len(points)} kill points")
+
+
+@pytest.mark.parametrize("errno", ERRNOS)
+def test_any_refused_call_lets_the_container_start_and_is_mended(stage: Stage, errno: str) -> None:
+    points = [(name, number) for name, number in calls(stage, "created") if name in FALLIBLE]
+    clean(stage)
+    for name, number in points:
+        refused = stage.hook("created", f"--inject={name}:error={errno}:when={number}")
+        assert refused.returncode == 0, (name, number, refused.stderr)
+        assert b"Traceback" not in refused.stderr, (name, number, refused.stderr)
+        stage.runs()
+        report = stage.reconcile()
+        assert report.ok, (name, number, report.as_dict())
+        assert_in_its_group(stage)
+        clean(stage)
+    print(f"createRuntime: {len(points)} calls refused with {errno}")
