@@ -1,0 +1,56 @@
+"""Writes the files of this repository that are made from others: `nox -s generate`. A test holds them equal.
+
+Each is what a command of the project prints or installs, kept here to be read, reviewed and applied without it.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from resctrl_hooks.install.hook_json import hook_json
+from resctrl_hooks.install.places import HOOK_NAME
+from resctrl_hooks.install.units import units
+from resctrl_hooks.node.settings import DEFAULT_CONFIG
+from resctrl_hooks.openshift.delivery import MANAGED_BY, delivery
+from resctrl_hooks.openshift.machineconfig import butane, disruption_policy, machine_config
+from resctrl_hooks.openshift.text import to_yaml
+
+REPOSITORY = Path(__file__).parents[1]
+SETTINGS = b'{"format": 1, "managedBy": "%s"}\n' % MANAGED_BY.encode()
+MACHINE_CONFIG = "contrib/machineconfig/99-worker-resctrl-hooks.yaml"
+
+
+def _machine_config() -> bytes:
+    return to_yaml(machine_config(delivery(SETTINGS), "worker")).encode()
+
+
+def _butane() -> bytes:
+    return to_yaml(butane(delivery(SETTINGS), "worker", modules="resctrl_hooks/node")).encode()
+
+
+def files() -> dict[str, Callable[[], bytes]]:
+    """By path in the repository, what makes each file."""
+    made: dict[str, Callable[[], bytes]] = {
+        f"hooks.d/{HOOK_NAME}": lambda: hook_json(DEFAULT_CONFIG),
+        MACHINE_CONFIG: _machine_config,
+        "contrib/machineconfig/99-worker-resctrl-hooks.bu": _butane,
+        "contrib/machineconfig/node-disruption-policy.yaml": lambda: to_yaml(disruption_policy()).encode(),
+    }
+    for name, text in units(DEFAULT_CONFIG).items():
+        made[f"contrib/systemd/{name}"] = lambda text=text: text  # type: ignore[misc]  # bound now, not later
+    return made
+
+
+def main() -> None:
+    """Writes all of them."""
+    for name, make in files().items():
+        path = REPOSITORY / name
+        data = make()
+        if not path.exists() or path.read_bytes() != data:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+            sys.stdout.write(f"{name}\n")
+
+
+if __name__ == "__main__":
+    main()

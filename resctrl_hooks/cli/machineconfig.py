@@ -1,0 +1,80 @@
+"""`resctrl-hook machineconfig`: render what an administrator applies to an OpenShift cluster."""
+
+import os
+from typing import Final, NoReturn
+
+import click
+
+from resctrl_hooks.config.applied import compile_file
+from resctrl_hooks.config.problems import InvalidConfigError
+from resctrl_hooks.install.places import PYTHON
+from resctrl_hooks.node.settings import DEFAULT_CONFIG
+from resctrl_hooks.openshift.delivery import MANAGED_BY, delivery
+from resctrl_hooks.openshift.machineconfig import (
+    butane,
+    disruption_policy,
+    machine_config,
+    machine_config_problems,
+    role_problem,
+)
+from resctrl_hooks.openshift.text import to_yaml
+
+_INVALID: Final = 2
+_DEFAULTS: Final = b'{"format": 1, "managedBy": "%s"}\n' % MANAGED_BY.encode()
+
+
+@click.command()
+@click.option("--role", default="worker", show_default=True, help="The machine config pool that it is for.")
+@click.option(
+    "--kernel-argument", "arguments", multiple=True, help="Also boot with this, rdt=cmt,mbmtotal say; reboots."
+)
+@click.option("--mount/--no-mount", default=True, help="A unit that mounts resctrl before CRI-O starts.")
+@click.option("--mount-options", default="", help="Options of that mount: cdp, mba_MBps, …")
+@click.option("--python", default=PYTHON, show_default=True, help="The node's interpreter, Python 3.9 or later.")
+@click.option("--butane", "as_butane", is_flag=True, help="Render Butane source instead.")
+@click.option("--policy", is_flag=True, help="Render the NodeDisruptionPolicy that spares later changes a reboot.")
+@click.pass_obj
+def command(
+    config: str,
+    role: str,
+    arguments: tuple[str, ...],
+    *,
+    mount: bool,
+    mount_options: str,
+    python: str,
+    as_butane: bool,
+    policy: bool,
+) -> None:
+    """Render a MachineConfig that puts the hook on the nodes of a pool. Run it on your workstation.
+
+    --config names the YAML file whose settings the nodes get; without one they get the defaults.
+    """
+    if policy:
+        click.echo(to_yaml(disruption_policy()), nl=False)
+        return
+    problem = role_problem(role)
+    if problem:
+        _fail(problem)
+    content = delivery(_settings(config), mount=mount, mount_options=mount_options, python=python)
+    value = machine_config(content, role, arguments)
+    text = to_yaml(value)
+    problems = machine_config_problems(value, text)
+    if problems:
+        _fail("; ".join(problems))
+    click.echo(to_yaml(butane(content, role, arguments)) if as_butane else text, nl=False)
+
+
+def _settings(config: str) -> bytes:
+    if config == DEFAULT_CONFIG and not os.path.lexists(config):
+        return _DEFAULTS
+    try:
+        return compile_file(config, managed_by=MANAGED_BY)
+    except InvalidConfigError as error:
+        for problem in error.problems:
+            click.echo(f"{problem.severity}: {problem}", err=True)
+        _fail(f"{config} is not valid; nothing was rendered")
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo(f"resctrl-hook: {message}", err=True)
+    raise SystemExit(_INVALID)

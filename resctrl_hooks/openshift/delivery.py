@@ -1,0 +1,67 @@
+"""What a MachineConfig delivers to a node, before it takes any particular form: files and units."""
+
+from typing import Final, NamedTuple
+
+from resctrl_hooks.config.applied import MACHINE_CONFIG
+from resctrl_hooks.install.hook_json import hook_json
+from resctrl_hooks.install.payload import payload
+from resctrl_hooks.install.places import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, LAUNCH, PYTHON
+from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE, units
+
+MANAGED_BY: Final = MACHINE_CONFIG
+SETTINGS: Final = "/etc/resctrl-hooks/config.json"
+# OpenShift's CRI-O reads the administrator's folder too, and /usr can't be written.
+HOOK: Final = f"{ADMIN_HOOKS}/{HOOK_NAME}"
+_MODE: Final = 0o644
+
+
+class DeliveredFile(NamedTuple):
+    """A file of the node."""
+
+    path: str
+    data: bytes
+    mode: int = _MODE
+
+
+class DeliveredUnit(NamedTuple):
+    """A systemd unit of the node; reconcile's service is started by its timer and path, so it isn't enabled."""
+
+    name: str
+    text: str
+    enabled: bool
+
+
+class Delivery(NamedTuple):
+    """Files in the order in which the machine config operator writes, and removes, them; and units.
+
+    The hook's JSON comes last when written. That it is also the last to be removed does no harm: the command in it
+    turns whatever is missing into success.
+    """
+
+    version: str
+    files: list[DeliveredFile]
+    units: list[DeliveredUnit]
+
+
+def delivery(settings: bytes, *, mount: bool = True, mount_options: str = "", python: str = PYTHON) -> Delivery:
+    """The files and units for compiled settings.
+
+    The modules' folder carries their digest, so that an update never mixes two versions; the operator removes the old
+    folder's files after it has written the new ones. Bytecode is made at each boot below /run, since the operator
+    would call files that it doesn't know none of its business, and leave them behind.
+    """
+    code = payload()
+    boot_code = f"{BOOT_CODE}/{code.folder}"
+    files = [DeliveredFile(f"{CODE}/{code.folder}/{name}", data) for name, data in code.modules.items()]
+    files += [
+        DeliveredFile(LAUNCH, code.launch(BOOT_CODE)),
+        DeliveredFile(SETTINGS, settings),
+        DeliveredFile(HOOK, hook_json(SETTINGS, python=python)),
+    ]
+    texts = units(SETTINGS, options=mount_options, python=python, boot_code=boot_code)
+    wanted = [*([MOUNT] if mount else []), COMPILE, RECONCILE, TIMER, WAKE]
+    return Delivery(
+        code.version,
+        files,
+        [DeliveredUnit(name, texts[name].decode(), enabled=name != RECONCILE) for name in wanted],
+    )

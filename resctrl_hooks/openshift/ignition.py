@@ -1,0 +1,117 @@
+"""A delivery as an Ignition configuration, and the rules that Ignition's schema doesn't know.
+
+The schema takes any text for a version and ignores unknown keys; the machine config operator refuses more than Ignition
+does, and some of it only when a node is to be *changed*: then the pool is degraded.
+"""
+
+import base64
+import gzip
+import re
+from typing import Any, Final
+
+from .delivery import Delivery
+
+VERSION: Final = "3.2.0"
+"""The oldest version that every supported OpenShift takes."""
+_VERSIONS: Final = ("3.2.0", "3.3.0", "3.4.0", "3.5.0")
+_LARGEST_MODE: Final = 0o777
+_KEYS: Final = {
+    "": {"ignition", "storage", "systemd"},
+    "ignition": {"version"},
+    "storage": {"files"},
+    "systemd": {"units"},
+    "file": {"path", "mode", "overwrite", "contents"},
+    "contents": {"source", "compression"},
+    "unit": {"name", "enabled", "contents"},
+}
+_UNIT: Final = re.compile(r"[A-Za-z0-9:_.@-]+\.(service|mount|timer|path)")
+# On CoreOS these alone can be written; the rest is the operating system's image, or gone after a boot.
+_WRITABLE: Final = ("/etc/", "/usr/local/", "/var/", "/opt/")
+
+
+def ignition(delivery: Delivery) -> dict[str, Any]:
+    """The Ignition configuration: files compressed and inline."""
+    return {
+        "ignition": {"version": VERSION},
+        "storage": {
+            "files": [
+                {"path": file.path, "mode": file.mode, "overwrite": True, "contents": contents(file.data)}
+                for file in delivery.files
+            ]
+        },
+        "systemd": {
+            "units": [{"name": unit.name, "enabled": unit.enabled, "contents": unit.text} for unit in delivery.units]
+        },
+    }
+
+
+def contents(data: bytes) -> dict[str, str]:
+    """A file's content as Ignition carries it inline; the same on each call, hence without a time in it."""
+    packed = base64.b64encode(gzip.compress(data, compresslevel=9, mtime=0)).decode()
+    return {"compression": "gzip", "source": f"data:;base64,{packed}"}
+
+
+def unpacked(value: dict[str, str]) -> bytes:
+    """The content of a file of ours.
+
+    Raises:
+        ValueError: it isn't carried as `contents` does it.
+    """
+    head, found, packed = value.get("source", "").partition("data:;base64,")
+    if head or not found or value.get("compression") != "gzip":
+        raise ValueError("not an inline, compressed content")
+    try:
+        return gzip.decompress(base64.b64decode(packed, validate=True))
+    except (OSError, EOFError) as error:
+        raise ValueError(str(error)) from error
+
+
+def ignition_problems(config: dict[str, Any]) -> list[str]:
+    """What of a configuration of ours Ignition or the machine config operator would refuse."""
+    found = _unknown(config, "")
+    for section in ("ignition", "storage", "systemd"):
+        found += _unknown(config.get(section, {}), section)
+    version = config.get("ignition", {}).get("version")
+    if version not in _VERSIONS:
+        found.append(f"Ignition version {version} is none of {', '.join(_VERSIONS)}")
+    files = config.get("storage", {}).get("files", [])
+    units = config.get("systemd", {}).get("units", [])
+    for file in files:
+        found += [f"{file.get('path')}: {problem}" for problem in _file_problems(file)]
+    for unit in units:
+        found += [f"{unit.get('name')}: {problem}" for problem in _unit_problems(unit)]
+    for names, what in (([file.get("path") for file in files], "file"), ([unit.get("name") for unit in units], "unit")):
+        found += [f"{what} {name} is there twice" for name in sorted({str(n) for n in names if names.count(n) > 1})]
+    return found
+
+
+def _file_problems(file: dict[str, Any]) -> list[str]:
+    found = _unknown(file, "file") + _unknown(file.get("contents", {}), "contents")
+    path, mode = file.get("path", ""), file.get("mode")
+    if not path.startswith("/") or "//" in path or "/../" in path or path.endswith("/"):
+        found.append("no plain absolute path")
+    elif not path.startswith(_WRITABLE):
+        found.append("nothing can be written there on CoreOS")
+    if isinstance(mode, bool) or not isinstance(mode, int) or not 0 <= mode <= _LARGEST_MODE:
+        found.append("the mode must be a number from 0 to 0777 (511)")
+    if file.get("overwrite") is not True:
+        found.append("an existing file would fail the first boot without overwrite")
+    try:
+        unpacked(file.get("contents", {}))
+    except ValueError as error:
+        found.append(str(error))
+    return found
+
+
+def _unit_problems(unit: dict[str, Any]) -> list[str]:
+    found = _unknown(unit, "unit")
+    if not _UNIT.fullmatch(unit.get("name", "")):
+        found.append("no unit's name")
+    text = unit.get("contents", "")
+    if unit.get("enabled") and "[Install]" not in text:
+        found.append("it can't be enabled: it has no [Install] section")
+    return found
+
+
+def _unknown(value: dict[str, Any], where: str) -> list[str]:
+    return [f"unknown key {key}{f' in {where}' if where else ''}" for key in value if key not in _KEYS[where]]

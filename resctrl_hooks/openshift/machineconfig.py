@@ -1,0 +1,119 @@
+"""The Kubernetes objects that an administrator applies.
+
+They are the MachineConfig, the same as Butane source, and the policy that spares later changes a reboot.
+"""
+
+import re
+from typing import Any, Final
+
+from resctrl_hooks.install.payload import is_payload_folder
+from resctrl_hooks.install.units import RECONCILE, TIMER, WAKE
+
+from .delivery import HOOK, SETTINGS, DeliveredFile, Delivery
+from .ignition import ignition, ignition_problems
+from .text import Mode
+
+LARGEST: Final = 1 << 20
+"""What etcd, and so the API server, takes as one object, in bytes."""
+BUTANE_VERSION: Final = "4.14.0"
+_ROLE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
+_LABEL: Final = "machineconfiguration.openshift.io/role"
+
+
+def role_problem(role: str) -> str:
+    """Why this is no pool's name, or an empty string."""
+    return "" if _ROLE.fullmatch(role) else f"{role!r} is no name of a pool: lower-case letters, digits and dashes"
+
+
+def metadata(role: str) -> dict[str, Any]:
+    """The object's name, which also orders it among the pool's others, and the pool that it is for."""
+    return {"name": f"99-{role}-resctrl-hooks", "labels": {_LABEL: role}}
+
+
+def machine_config(delivery: Delivery, role: str, kernel_arguments: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The MachineConfig."""
+    return {
+        "apiVersion": "machineconfiguration.openshift.io/v1",
+        "kind": "MachineConfig",
+        "metadata": metadata(role),
+        "spec": {
+            **({"kernelArguments": list(kernel_arguments)} if kernel_arguments else {}),
+            "config": ignition(delivery),
+        },
+    }
+
+
+def machine_config_problems(value: dict[str, Any], text: str) -> list[str]:
+    """What is wrong with a MachineConfig of ours, as object and as text."""
+    found = []
+    if len(text.encode()) >= LARGEST:
+        found.append(f"it has {len(text.encode())} bytes; the API server takes less than {LARGEST}")
+    spec = value.get("spec", {})
+    found += [f"unknown key {key} in spec" for key in spec if key not in ("config", "kernelArguments")]
+    for argument in spec.get("kernelArguments", []):
+        if not argument or argument.split() != [argument]:
+            found.append(f"kernel argument {argument!r} is not one word")
+    role = value.get("metadata", {}).get("labels", {}).get(_LABEL, "")
+    return found + [problem for problem in [role_problem(role)] if problem] + ignition_problems(spec.get("config", {}))
+
+
+def butane(
+    delivery: Delivery, role: str, kernel_arguments: tuple[str, ...] = (), *, modules: str = ""
+) -> dict[str, Any]:
+    """The same as Butane source, for those who keep that under version control; its contents can be read.
+
+    With ``modules``, the folder of the node half below Butane's ``--files-dir``, its modules are not inline.
+    """
+    return {
+        "variant": "openshift",
+        "version": BUTANE_VERSION,
+        "metadata": metadata(role),
+        **({"openshift": {"kernel_arguments": list(kernel_arguments)}} if kernel_arguments else {}),
+        "storage": {
+            "files": [
+                {
+                    "path": file.path,
+                    "mode": Mode(file.mode),
+                    "overwrite": True,
+                    "contents": _butane_contents(file, modules),
+                }
+                for file in delivery.files
+            ]
+        },
+        "systemd": {
+            "units": [{"name": unit.name, "enabled": unit.enabled, "contents": unit.text} for unit in delivery.units]
+        },
+    }
+
+
+def _butane_contents(file: DeliveredFile, modules: str) -> dict[str, str]:
+    folder, _, name = file.path.rpartition("/")
+    if modules and is_payload_folder(folder.rpartition("/")[2]):
+        return {"local": f"{modules}/{name}"}
+    return {"inline": file.data.decode()}
+
+
+def disruption_policy() -> dict[str, Any]:
+    """The cluster-wide policy: changes of the settings and of the hook's JSON need nothing, changed units a restart.
+
+    Hooks read their settings at each call, and CRI-O reads its hooks' folder anew when it changes.
+    """
+    nothing = [{"type": "None"}]
+    restarts = [
+        {
+            "name": name,
+            "actions": [{"type": "DaemonReload"}, {"type": "Restart", "restart": {"serviceName": name}}],
+        }
+        for name in (TIMER, WAKE)
+    ]
+    return {
+        "apiVersion": "operator.openshift.io/v1",
+        "kind": "MachineConfiguration",
+        "metadata": {"name": "cluster"},
+        "spec": {
+            "nodeDisruptionPolicy": {
+                "files": [{"path": path, "actions": nothing} for path in (SETTINGS, HOOK)],
+                "units": [{"name": RECONCILE, "actions": [{"type": "DaemonReload"}]}, *restarts],
+            }
+        },
+    }

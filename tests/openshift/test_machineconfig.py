@@ -1,0 +1,301 @@
+"""The MachineConfig: against the schema and the operator's rules, and laid out and removed as a node would."""
+
+import copy
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from click.testing import CliRunner
+from conftest import crio_annotations
+from install.staged import call
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.install.hook_json import hook_problems
+from resctrl_hooks.install.places import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME
+from resctrl_hooks.openshift.ignition import contents, ignition_problems, unpacked
+from resctrl_hooks.openshift.machineconfig import LARGEST, machine_config_problems
+
+UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+SCHEMAS = [
+    os.environ.get("IGNITION_SCHEMA", ""),
+    str(Path(__file__).parents[3] / "shared/fixtures/ignition-3.5-schema.json"),
+]
+SCHEMA = next((path for path in SCHEMAS if path and os.path.exists(path)), "")
+HOOK = f"{ADMIN_HOOKS}/{HOOK_NAME}"
+
+
+def rendered(*words: str, config: Path | None = None) -> str:
+    before = ["--config", str(config)] if config else []
+    result = CliRunner().invoke(main, [*before, "machineconfig", *words])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return rendered()
+
+
+@pytest.fixture
+def value(text: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load(text)
+    return loaded
+
+
+# Validity
+
+
+@pytest.mark.skipif(not SCHEMA, reason="Ignition's JSON schema is not here; IGNITION_SCHEMA can name it")
+@pytest.mark.parametrize("words", [(), ("--no-mount",), ("--kernel-argument", "rdt=cmt", "--mount-options", "cdp")])
+def test_ignitions_own_schema(words: tuple[str, ...]) -> None:
+    config = yaml.safe_load(rendered(*words))["spec"]["config"]
+    jsonschema.validate(config, json.loads(Path(SCHEMA).read_text()))
+
+
+def test_the_rules_that_the_schema_lacks(value: dict[str, Any], text: str) -> None:
+    assert machine_config_problems(value, text) == []
+
+
+def test_a_pools_name_and_arguments_are_checked() -> None:
+    for words in (["--role", "Worker"], ["--role", "a/b"], ["--kernel-argument", "a b"]):
+        assert CliRunner().invoke(main, ["machineconfig", *words]).exit_code == 2
+
+
+def test_the_role_is_in_name_and_label() -> None:
+    found = yaml.safe_load(rendered("--role", "canary"))["metadata"]
+    assert found == {
+        "name": "99-canary-resctrl-hooks",
+        "labels": {"machineconfiguration.openshift.io/role": "canary"},
+    }
+
+
+def set_at(path: str, new: Any) -> Any:
+    def change(config: dict[str, Any]) -> None:
+        at: Any = config
+        *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+        for part in parents:
+            at = at[part]
+        at[last] = new
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "path, new",
+    [
+        ("ignition.version", "3.6.0"),
+        ("ignition.version", "2.2.0"),
+        ("ignition.config", {}),
+        ("passwd", {}),
+        ("storage.directories", []),
+        ("storage.links", []),
+        ("storage.files.0.append", []),
+        ("storage.files.0.path", "etc/x"),
+        ("storage.files.0.path", "/etc/../x"),
+        ("storage.files.0.path", "/usr/libexec/x"),
+        ("storage.files.0.path", "/run/x"),
+        ("storage.files.0.path", HOOK),
+        ("storage.files.0.mode", 0o1777),
+        ("storage.files.0.mode", "0644"),
+        ("storage.files.0.mode", None),
+        ("storage.files.0.overwrite", False),
+        ("storage.files.0.contents.source", "https://example.com/x"),
+        ("storage.files.0.contents.source", "data:;base64,AAAA"),
+        ("storage.files.0.contents.compression", "xz"),
+        ("storage.files.0.contents.verification", {}),
+        ("systemd.units.0.name", "x.exe"),
+        ("systemd.units.0.contents", "[Unit]\n"),
+        ("systemd.units.0.dropins", []),
+        ("systemd.units.1.name", "sys-fs-resctrl.mount"),
+    ],
+)
+def test_what_a_node_would_refuse_is_found(value: dict[str, Any], path: str, new: Any) -> None:
+    config = copy.deepcopy(value["spec"]["config"])
+    set_at(path, new)(config)
+    assert ignition_problems(config)
+
+
+def test_one_that_is_too_large_is_found(value: dict[str, Any]) -> None:
+    value["spec"]["config"]["storage"]["files"][0]["contents"] = contents(os.urandom(LARGEST))
+    assert any("bytes" in problem for problem in machine_config_problems(value, json.dumps(value)))
+
+
+def test_a_tenth_of_the_room_is_taken(text: str) -> None:
+    assert len(text.encode()) < LARGEST / 3  # other machine configs are merged with ours into one rendered object
+
+
+def test_settings_are_compiled_and_say_whose_they_are(tmp_path: Path) -> None:
+    config = tmp_path / "my.yaml"
+    config.write_text("namespaces: [shop]\n")
+    files = laid_out_files(yaml.safe_load(rendered(config=config)))
+    settings = json.loads(files["/etc/resctrl-hooks/config.json"])
+    assert settings == {"format": 1, "managedBy": "machineconfig", "namespaces": ["shop"]}
+
+
+def test_settings_that_are_not_valid_render_nothing(tmp_path: Path) -> None:
+    config = tmp_path / "my.yaml"
+    config.write_text("namespaces: 5\n")
+    result = CliRunner().invoke(main, ["--config", str(config), "machineconfig"])
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_butane_says_the_same(value: dict[str, Any]) -> None:
+    source = yaml.safe_load(rendered("--butane"))
+    assert (source["variant"], source["metadata"]) == ("openshift", value["metadata"])
+    files = {file["path"]: (file["contents"]["inline"].encode(), file["mode"]) for file in source["storage"]["files"]}
+    ours = {file["path"]: (unpacked(file["contents"]), file["mode"]) for file in files_of(value)}
+    assert files == ours
+    assert source["systemd"] == value["spec"]["config"]["systemd"]
+
+
+def test_the_policy_names_what_we_deliver(value: dict[str, Any]) -> None:
+    policy = yaml.safe_load(rendered("--policy"))["spec"]["nodeDisruptionPolicy"]
+    delivered = {file["path"] for file in files_of(value)}
+    units = {unit["name"] for unit in value["spec"]["config"]["systemd"]["units"]}
+    assert {file["path"] for file in policy["files"]} <= delivered
+    assert {unit["name"] for unit in policy["units"]} <= units
+    for item in [*policy["files"], *policy["units"]]:
+        for action in item["actions"]:
+            assert action["type"] in ("None", "DaemonReload", "Restart")
+
+
+# On a node
+
+
+def files_of(value: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = value["spec"]["config"]["storage"]["files"]
+    return found
+
+
+def laid_out_files(value: dict[str, Any]) -> dict[str, bytes]:
+    return {file["path"]: unpacked(file["contents"]) for file in files_of(value)}
+
+
+class Node:
+    """A root folder with the files in it, as Ignition would write them, and a small host for the hook to work on."""
+
+    def __init__(self, root: Path, value: dict[str, Any]) -> None:
+        self.root = root
+        self.value = value
+        for file in files_of(value):
+            path = self.at(file["path"])
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(unpacked(file["contents"]))
+            path.chmod(file["mode"])
+        # The hook's own work goes to a tree of its own; what the settings say of paths is the test's doing.
+        self.resctrl = root / "resctrl"
+        (self.resctrl / "mon_groups").mkdir(parents=True)
+        (self.resctrl / "info").mkdir()
+        (self.resctrl / "tasks").touch()
+        settings = self.at("/etc/resctrl-hooks/config.json")
+        paths = {"resctrlPath": str(self.resctrl), "stateDir": str(root / "state"), "cgroupPath": str(root / "cgroup")}
+        roots = {"runtimeRoots": {"runc": str(root / "run/runc")}, "log": {"target": "none"}}
+        (root / "cgroup").mkdir()
+        settings.write_text(json.dumps(json.loads(settings.read_text()) | paths | roots))
+        self.command = [self.led(word) for word in json.loads(self.at(HOOK).read_text())["hook"]["args"]]
+        self.command[0] = "/bin/sh"
+        self.bundle = root / "bundle"
+        self.bundle.mkdir()
+        (self.bundle / "config.json").write_text('{"ociVersion": "1.2.1", "linux": {}}')
+
+    def at(self, path: str) -> Path:
+        return self.root / path.lstrip("/")
+
+    def led(self, word: str) -> str:
+        return str(self.at(word)) if word.startswith((CODE, "/etc/")) else word
+
+    def state(self, status: str, pid: int) -> dict[str, Any]:
+        return {
+            "ociVersion": "1.2.1",
+            "id": "c" * 64,
+            "status": status,
+            "pid": pid,
+            "bundle": str(self.bundle),
+            "annotations": crio_annotations(UID),
+        }
+
+    def unit_command(self, name: str) -> list[str]:
+        (text,) = [
+            unit["contents"] for unit in self.value["spec"]["config"]["systemd"]["units"] if unit["name"] == name
+        ]
+        found = re.search(r"^ExecStart=(.*)$", text, re.MULTILINE)
+        assert found
+        return [self.led(word) for word in found[1].split()]
+
+
+@pytest.fixture
+def node(tmp_path: Path, value: dict[str, Any]) -> Node:
+    return Node(tmp_path, value)
+
+
+def test_the_hook_runs_from_where_ignition_puts_it(node: Node) -> None:
+    with subprocess.Popen(["/bin/sleep", "100"]) as process:
+        try:
+            done = call(node.command, node.state("created", process.pid))
+            assert (done.returncode, done.stderr) == (0, b"")
+            assert (node.resctrl / "mon_groups" / UID / "tasks").read_text().split() == [str(process.pid)]
+        finally:
+            process.kill()
+    done = call(node.command, node.state("stopped", 0))
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_reconcile_runs_from_where_ignition_puts_it(node: Node) -> None:
+    done = call([*node.unit_command("resctrl-hooks-reconcile.service"), "--json"])
+    assert json.loads(done.stdout), done.stderr
+    assert done.stderr == b""
+
+
+def test_the_oneshot_makes_the_bytecode_that_the_script_looks_for(node: Node, tmp_path: Path) -> None:
+    *words, target = node.unit_command("resctrl-hooks-compile.service")
+    assert target.startswith(BOOT_CODE)
+    script = node.at(f"{CODE}/launch.py")
+    (expected,) = re.findall(r'^COMPILED = "(.*)"$', script.read_text(), re.MULTILINE)
+    assert expected == target
+    # The same below the test's folder, and then only the bytecode is left.
+    there = tmp_path / "run" / os.path.basename(target)
+    script.write_text(script.read_text().replace(target, str(there)))
+    done = call([*words, str(there)])
+    assert (done.returncode, done.stderr) == (0, b"")
+    for path in node.at(CODE).glob("node-*/*.py"):
+        path.unlink()
+    with subprocess.Popen(["/bin/sleep", "100"]) as process:
+        call(node.command, node.state("created", process.pid))
+        process.kill()
+    assert (node.resctrl / "mon_groups" / UID).is_dir()
+
+
+def test_hooks_write_nothing_where_the_operator_put_files(node: Node) -> None:
+    before = sorted(node.at("/usr").rglob("*"))
+    call(node.command, node.state("stopped", 0))
+    assert sorted(node.at("/usr").rglob("*")) == before
+
+
+def test_containers_can_be_removed_after_each_step_of_a_removal(node: Node) -> None:
+    for file in files_of(node.value):
+        node.at(file["path"]).unlink()
+        registered = list(node.at(ADMIN_HOOKS).glob("*.json"))
+        assert all(hook_problems(path.read_bytes()) == [] for path in registered)
+        with subprocess.Popen(["/bin/sleep", "100"]) as process:
+            created = call(node.command, node.state("created", process.pid))
+            process.kill()
+        stopped = call(node.command, node.state("stopped", 0))
+        assert (created.returncode, stopped.returncode) == (0, 0), file["path"]
+        assert max(created.stderr.count(b"\n"), stopped.stderr.count(b"\n")) <= 1
+
+
+def test_a_runtime_that_starts_during_the_writing_finds_all_or_nothing(value: dict[str, Any]) -> None:
+    paths = [file["path"] for file in files_of(value)]
+    assert paths[-1] == HOOK
+    assert paths.index(f"{CODE}/launch.py") > max(i for i, path in enumerate(paths) if "/node-" in path)
+
+
+def test_an_update_never_mixes_two_versions(value: dict[str, Any]) -> None:
+    folders = {os.path.dirname(path) for path in laid_out_files(value) if "/node-" in path}
+    assert len(folders) == 1  # named by the content, so another version's files have other names

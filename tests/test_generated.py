@@ -1,0 +1,47 @@
+"""The files of this repository that are made from others are what would be made now: `nox -s generate` mends them."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from resctrl_hooks.openshift.ignition import unpacked
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+def load_generator() -> Any:
+    spec = importlib.util.spec_from_file_location("generate", REPOSITORY / "contrib/generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+GENERATOR = load_generator()
+FILES: dict[str, Callable[[], bytes]] = GENERATOR.files()
+
+
+def readable(name: str, data: bytes) -> Any:
+    """A file's content; compressed parts unpacked, since not every zlib packs alike."""
+    if name != GENERATOR.MACHINE_CONFIG:
+        return data
+    value = yaml.safe_load(data)
+    for file in value["spec"]["config"]["storage"]["files"]:
+        file["contents"] = unpacked(file["contents"])
+    return value
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_generated(name: str) -> None:
+    assert readable(name, (REPOSITORY / name).read_bytes()) == readable(name, FILES[name]()), "run nox -s generate"
+
+
+@pytest.mark.parametrize("folder", ["hooks.d", "contrib/systemd"])
+def test_nothing_is_left_of_what_is_no_longer_made(folder: str) -> None:
+    there = {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / folder).iterdir() if path.suffix != ".md"}
+    assert there <= set(FILES)
