@@ -84,7 +84,7 @@ def test_show_says_everything_of_one_pod(host: MonitoredHost) -> None:
     assert ("mon_PERF_PKG_00", "core_energy", "J") in names
     assert shown["failures"][0]["reasons"] == ["rmids-busy"]
     text = host.run("show", key[:6]).output
-    for word in ("shop/web-0", "partly", "1 threads outside the group", "llc_occupancy", "rmids-busy", "main0"):
+    for word in ("shop/web-0", "partly", "1 thread outside the group", "llc_occupancy", "rmids-busy", "main0"):
         assert word in text
 
 
@@ -141,3 +141,14 @@ def test_ages_have_one_unit() -> None:
         "1.25 GB/s",
         "64.0 KiB",
     ]
+
+
+def test_a_pod_without_a_group_is_shown_with_what_other_features_did(host: MonitoredHost) -> None:
+    limits = {"feature": "memory", "action": "limit", "needs": {"class": "noswap", "limits": {"memory.swap.max": "0"}}}
+    with host.node.monitor.hold(KEYS[4]) as held:
+        held.add_member("f" * 64, {"namespace": "shop", "pod": "limited", "steps": [limits]}, os.getpid())
+    assert [pod["state"] for pod in listed(host)["pods"]] == ["unmonitored"]
+    (container,) = host.json("show", "shop/limited")["containers"]
+    assert container["details"] == {"memory": {"class": "noswap", "memory.swap.max": "0"}}
+    assert container["outside"] == 0
+    assert "memory: class noswap, memory.swap.max 0" in host.run("show", "shop/limited").output

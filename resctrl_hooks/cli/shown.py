@@ -9,7 +9,14 @@ _STEPS = ((86400, "d"), (3600, "h"), (60, "m"))
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _WIDTH_OF_NO_TERMINAL = 10_000
-STATE_STYLES = {"assigned": "green", "partly": "yellow", "waiting": "red", "idle": "dim", "foreign": "cyan"}
+STATE_STYLES = {
+    "assigned": "green",
+    "partly": "yellow",
+    "waiting": "red",
+    "idle": "dim",
+    "unmonitored": "dim",
+    "foreign": "cyan",
+}
 
 
 def console() -> Console:

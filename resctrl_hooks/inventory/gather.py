@@ -60,8 +60,10 @@ def pod_of(node: Node, key: str) -> Pod | None:
     """What is known of one key; None if nothing is of this boot."""
     record = node.ledger.read_pod(key)
     waiting = key in node.ledger.marked("waiting")
+    found = {id_: node.ledger.read_member(key, id_) or {} for id_ in sorted(node.ledger.members(key))}
+    members = {id_: member for id_, member in found.items() if member.get("boot") == node.monitor.boot}
     if record is None or record.get("boot") != node.monitor.boot:
-        if not waiting:
+        if not waiting and not members:
             return None
         record = {}
     name = node.monitor.group_prefix + key
@@ -75,12 +77,10 @@ def pod_of(node: Node, key: str) -> Pod | None:
         groups=groups,
         state="assigned",
     )
-    for id_ in sorted(node.ledger.members(key)):
-        member = node.ledger.read_member(key, id_)
-        if member is not None:
-            pod.containers.append(_container(node, pod, id_, member))
-            pod.namespace = pod.namespace or member.get("namespace", "")
-            pod.pod = pod.pod or member.get("pod", "")
+    for id_, member in members.items():
+        pod.containers.append(_container(node, pod, id_, member))
+        pod.namespace = pod.namespace or member.get("namespace", "")
+        pod.pod = pod.pod or member.get("pod", "")
     pod.since = min((one.since for one in pod.containers if one.since), default=_made(node, key))
     pod.state = state_of(pod, waiting=waiting)
     return pod
@@ -89,6 +89,8 @@ def pod_of(node: Node, key: str) -> Pod | None:
 def state_of(pod: Pod, *, waiting: bool) -> State:
     """The one word for a pod."""
     alive = [container for container in pod.containers if container.alive]
+    if not pod.groups and not waiting and pod.containers and not any(one.monitored for one in pod.containers):
+        return "unmonitored"
     missing = not pod.groups or any(group.how == _MISSING for group in pod.groups)
     if waiting and missing:
         return "waiting"
@@ -122,6 +124,8 @@ def _container(node: Node, pod: Pod, id_: str, record: Record) -> Container:
         since=record.get("time", 0),
         cgroup=record.get("cgroup", ""),
         details=details_of(record),
+        # A member that a program added by the library has no steps: it is there for its group alone.
+        monitored="steps" not in record or _recorded_class(record) is not None,
     )
     if not alive or not pid:
         return found
@@ -131,7 +135,7 @@ def _container(node: Node, pod: Pod, id_: str, record: Record) -> Container:
         where = resctrl_groups_of(node.proc, pid)
         found.rdt_class = where[0] if where is not None else _recorded_class(record)
         found.threads = len(threads_of_container(node, found.cgroup, pid))
-        astray = outside(node, name, classes, found.cgroup, pid)
+        astray = outside(node, name, classes, found.cgroup, pid) if found.monitored else []
     except ProcessLookupError:
         found.alive = False
         return found

@@ -4,13 +4,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-State = Literal["assigned", "partly", "waiting", "idle", "foreign"]
+State = Literal["assigned", "partly", "waiting", "idle", "unmonitored", "foreign"]
 
 STATES: dict[State, str] = {
     "assigned": "every thread of its containers is in its group",
     "partly": "threads of its containers are outside its group; reconcile brings them in",
     "waiting": "it got no RMID; reconcile gives it a group as soon as one is free",
     "idle": "none of its containers lives; the group goes when the pod does",
+    "unmonitored": "no group is wanted for it; other features serve it",
     "foreign": "somebody else made this group",
 }
 
@@ -32,6 +33,7 @@ class Container(BaseModel):
     pid: int = 0
     alive: bool
     rdt_class: str | None = Field(description="The class it is really in, empty for the root class.")
+    monitored: bool = Field(default=True, description="Whether a group is wanted for it.")
     threads: int = 0
     outside: int = 0
     since: int = Field(0, description="When it was recorded, in seconds since 1970.")

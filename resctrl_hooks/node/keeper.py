@@ -230,7 +230,7 @@ def _recorded(folder: "Opened") -> "list[tuple[int, int]]":
     try:
         record = parse_json(folder.read(RECORD))
         return [(int(pid), int(begun)) for pid, begun in record["processes"]] if record["boot"] == boot_id(PROC) else []
-    except (ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError):
         return []
 
 
