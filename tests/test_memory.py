@@ -288,7 +288,7 @@ def scope(host: Host, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[s
     told: list[tuple[str, dict[str, str]]] = []
     monkeypatch.setattr("resctrl_hooks.node.units.available", always(value=True))
     monkeypatch.setattr(
-        "resctrl_hooks.node.units.set_properties", lambda unit, properties: told.append((unit, properties))
+        "resctrl_hooks.node.units.set_properties", lambda unit, properties, seconds: told.append((unit, properties))
     )
     host.configure(classes=CLASSES, memory={"allowLimits": {"*": ["*"]}})
     return told
@@ -325,7 +325,7 @@ def test_below_a_service_only_the_leaf_is_written(host: Host, scope: list[Any]) 
 def test_a_systemd_that_refuses_leaves_limits_that_a_reload_undoes(
     host: Host, scope: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(unit: str, properties: dict[str, str]) -> None:
+    def refuse(unit: str, properties: dict[str, str], seconds: float) -> None:
         raise CgroupError("systemd says no")
 
     monkeypatch.setattr("resctrl_hooks.node.units.set_properties", refuse)

@@ -107,7 +107,7 @@ class Node:
 
     def clean(self) -> None:
         for folder in run_folders(str(self.run_dir)):
-            memtierd.end(folder, folder.parts[-1], str(self.host.cgroup), systemd=False)
+            memtierd.end(folder, folder.parts[-1], str(self.host.cgroup), Settings({}), systemd=False)
 
 
 @pytest.fixture
@@ -501,7 +501,7 @@ def test_a_service_is_bound_to_the_containers_unit(
     bound: bool,
     wanted: set[str],
 ) -> None:
-    units.start_service(ID, Leaf("/sys/fs/cgroup", path), ["/m", "-c", "", "-config", "/f"], "64M", bound=bound)
+    units.start_service(ID, Leaf("/sys/fs/cgroup", path), ["/m", "-c", "", "-config", "/f"], "64M", 1.0, bound=bound)
     (arguments,) = systemd
     properties = {word.removeprefix("--property=") for word in arguments if word.startswith("--property=")}
     assert {word for word in properties if word.startswith(("BindsTo", "After"))} == wanted
@@ -520,13 +520,13 @@ def test_systemds_refusals_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(units, "run", always((1, "Failed: no such thing")))
     monkeypatch.setattr(units, "find_program", lambda name: f"/usr/bin/{name}")
     with pytest.raises(units.UnitError, match="Failed: no such thing"):
-        units.set_properties("a.scope", {"MemoryHigh": "1"})
+        units.set_properties("a.scope", {"MemoryHigh": "1"}, 1.0)
     with pytest.raises(units.UnitError, match="Failed: no such thing"):
-        units.stop_service(ID)
+        units.stop_service(ID, 1.0)
     with pytest.raises(units.UnitError, match="Failed: no such thing"):
-        units.start_service(ID, Leaf("/c", "/a.scope"), ["/m"], "1M", bound=True)
+        units.start_service(ID, Leaf("/c", "/a.scope"), ["/m"], "1M", 1.0, bound=True)
     monkeypatch.setattr(units, "run", always((5, "not loaded")))
-    assert units.stop_service(ID) is False
+    assert units.stop_service(ID, 1.0) is False
 
 
 def test_systemd_is_used_only_on_the_machines_own_cgroups(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -551,7 +551,7 @@ def test_a_service_that_is_gone_at_once_is_an_error(node: Node, monkeypatch: pyt
 def test_a_running_service_is_recorded(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped: list[str] = []
     monkeypatch.setattr(units, "start_service", always(None))
-    monkeypatch.setattr(units, "stop_service", stopped.append)
+    monkeypatch.setattr(units, "stop_service", lambda container, seconds: stopped.append(container))
     monkeypatch.setattr(units, "service_processes", always([4711]))
     node.configure(supervisor="systemd")
     assert node.start(alone=False).code == 0
@@ -578,7 +578,13 @@ def test_whether_it_runs(node: Node) -> None:
     assert memtierd.running(step, ID) == [node.pid()]
     os.kill(node.pid(), signal.SIGKILL)
     wait_until(lambda: memtierd.running(step, ID) == [])
-    memtierd.end(RunFolder(str(node.run_dir), ("shop", "web-0", "c0"), ID), ID, str(node.host.cgroup), systemd=False)
+    memtierd.end(
+        RunFolder(str(node.run_dir), ("shop", "web-0", "c0"), ID),
+        ID,
+        str(node.host.cgroup),
+        Settings({}),
+        systemd=False,
+    )
     assert memtierd.running(step, ID) == []
 
 

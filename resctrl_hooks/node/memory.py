@@ -56,9 +56,9 @@ def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> Non
         raise CgroupError(f"process {workload.pid} has ended, so it has no cgroup")
     limits: "dict[str, str]" = step.needs["limits"]
     _check_room(leaf, limits.get(HIGH, MAX))
-    lasting = _set_properties(leaf, limits, workload, node)
+    scoped = _set_properties(leaf, limits, workload, node)
     for name, value in limits.items():
-        if lasting and leaf.unit_folder != leaf.folder:
+        if scoped and leaf.unit_folder != leaf.folder:
             # crun's processes are a level below the scope, which has limits of its own.
             write_value(leaf.unit_folder, name, value)
         write_value(leaf.folder, name, value)
@@ -75,22 +75,24 @@ def _check_room(leaf: "Leaf", high: str) -> None:
 
 
 def _set_properties(leaf: "Leaf", limits: "dict[str, str]", workload: "Workload", node: "Node") -> bool:
-    """Tells systemd of the limits, and says whether it took them; without that they hold until a daemon-reload."""
+    """Tells systemd of the limits where the container has a scope of its own there, and says whether it has.
+
+    If systemd refuses, they hold until a daemon-reload, which is worth a warning and no more.
+    """
     if not leaf.own_scope:
         return False  # below a service it would hit the whole service, and the container's part is delegated
-    from .units import available, set_properties  # only where systemd manages the container
+    from .units import available, patience, set_properties  # only where systemd manages the container
 
     if not available(node.settings):
         return False
     values = {_PROPERTIES[name]: _INFINITY if value == MAX else value for name, value in limits.items()}
     try:
-        set_properties(leaf.unit, values)
+        set_properties(leaf.unit, values, patience(node.settings))
     except DeadlineError:
         raise
     except HookError as error:
         what = f"{error}; the limits of {workload} hold only until the next systemctl daemon-reload"
         node.log(WARNING, what, key=workload.key, container=workload.id, reason=error.reason)
-        return False
     return True
 
 

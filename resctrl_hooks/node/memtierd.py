@@ -168,12 +168,13 @@ def _start_service(
     # A service that holds a Podman container is that container's own (Quadlet); a CRI's is the whole runtime's.
     bound = leaf.own_scope or workload.runtime == _PODMAN
     memory_max: str = settings.memtierd.get("memoryMax", _MEMORY_MAX)
-    units.start_service(workload.id, leaf, command, memory_max, bound=bound)
+    seconds = units.patience(settings)
+    units.start_service(workload.id, leaf, command, memory_max, seconds, bound=bound)
     until = time.monotonic() + _start_seconds(settings)
     while True:
         found = units.service_processes(settings.cgroup_path, workload.id)
         if not found:
-            raise _ended(units.last_lines(workload.id))
+            raise _ended(units.last_lines(workload.id, seconds))
         if time.monotonic() >= until:
             break
         time.sleep(_NAP)
@@ -212,10 +213,11 @@ def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
 
 
 def _end(step: "Step", container: str, node: "Node") -> None:
-    end(folder_of(step, container), container, step.needs["cgroups"], systemd=step.needs["supervisor"] == SYSTEMD)
+    systemd = step.needs["supervisor"] == SYSTEMD
+    end(folder_of(step, container), container, step.needs["cgroups"], node.settings, systemd=systemd)
 
 
-def end(folder: RunFolder, container: str, cgroups: str, *, systemd: bool) -> bool:
+def end(folder: RunFolder, container: str, cgroups: str, settings: "Settings", *, systemd: bool) -> bool:
     """Ends a container's memtierd, then removes its run folder; says whether there was one.
 
     Without a run folder nothing was started: it is made first and removed last.
@@ -231,9 +233,9 @@ def end(folder: RunFolder, container: str, cgroups: str, *, systemd: bool) -> bo
     try:
         keeper.end(opened, keeper.cgroup_folder(cgroups, container))
         if systemd:
-            from .units import stop_service
+            from .units import patience, stop_service
 
-            stop_service(container)
+            stop_service(container, patience(settings))
     finally:
         opened.close()
     return folder.remove()
@@ -268,5 +270,6 @@ def strays(node: "Node", known: "Collection[str]" = ()) -> "list[RunFolder]":
 def mend(node: "Node", known: "Collection[str]") -> int:
     """Ends memtierds of containers that nobody records, and returns how many there were; reconcile calls it."""
     systemd = supervisor_of(node.settings) == SYSTEMD
-    cgroups = node.settings.cgroup_path
-    return sum(end(folder, folder.parts[-1], cgroups, systemd=systemd) for folder in strays(node, known))
+    settings = node.settings
+    found = strays(node, known)
+    return sum(end(folder, folder.parts[-1], settings.cgroup_path, settings, systemd=systemd) for folder in found)

@@ -19,7 +19,7 @@ _PREFIX = "resctrl-hooks-memtierd-"
 _SUFFIX = ".service"
 _SLICE = "system.slice"
 _LONGEST_UNIT = 255
-_PATIENCE = 1.5  # seconds for one call: two of them fit into a hook's deadline
+_PATIENCE = 1.5  # half of a hook's usual deadline
 _NOT_LOADED = 5  # systemctl's answer for a unit that it doesn't have
 _SHOWN_LINES = "5"
 _SERVICE = (
@@ -51,7 +51,12 @@ def available(settings: "Settings") -> bool:
     return settings.cgroup_path == DEFAULTS["cgroupPath"] and is_folder(_BOOTED)
 
 
-def set_properties(unit: "str", properties: "dict[str, str]") -> None:
+def patience(settings: "Settings") -> float:
+    """How long one of systemd's programs may take, in seconds: two of them fit into a hook's deadline."""
+    return settings.deadline / 2
+
+
+def set_properties(unit: str, properties: "dict[str, str]", seconds: float = _PATIENCE) -> None:
     """Sets properties of a running unit until it ends, so that a daemon-reload keeps them.
 
     Raises:
@@ -59,7 +64,7 @@ def set_properties(unit: "str", properties: "dict[str, str]") -> None:
         ProgramError: systemctl is missing or does not answer.
     """
     values = [f"{name}={value}" for name, value in properties.items()]
-    code, output = run([find_program("systemctl"), "set-property", "--runtime", "--", unit, *values], _PATIENCE)
+    code, output = run([find_program("systemctl"), "set-property", "--runtime", "--", unit, *values], seconds)
     if code:
         raise UnitError(f"systemctl set-property {unit} {' '.join(values)}: {_words(code, output)}")
 
@@ -77,7 +82,9 @@ def unit_name(container: str) -> str:
     return name
 
 
-def start_service(container: str, leaf: "Leaf", command: "list[str]", memory_max: str, *, bound: bool) -> None:
+def start_service(
+    container: str, leaf: "Leaf", command: "list[str]", memory_max: str, seconds: float, *, bound: bool
+) -> None:
     """Starts a container's memtierd as a transient service that ends with the unit that the container runs in.
 
     ``bound`` is false where that unit is not the container's own and may end before it.
@@ -97,12 +104,12 @@ def start_service(container: str, leaf: "Leaf", command: "list[str]", memory_max
     arguments = [find_program("systemd-run"), "--quiet", "--collect", "--no-ask-password", f"--slice={_SLICE}"]
     arguments += [f"--unit={unit}", f"--description=memtierd of container {container}"]
     arguments += [f"--property={value}" for value in properties]
-    code, output = run([*arguments, "--", *command], _PATIENCE)
+    code, output = run([*arguments, "--", *command], seconds)
     if code:
         raise UnitError(f"systemd-run --unit={unit}: {_words(code, output)}")
 
 
-def stop_service(container: str) -> bool:
+def stop_service(container: str, seconds: float) -> bool:
     """Stops a container's memtierd, if there is one, and says whether there was.
 
     Raises:
@@ -110,7 +117,7 @@ def stop_service(container: str) -> bool:
         ProgramError: systemctl is missing or does not answer.
     """
     unit = unit_name(container)
-    code, output = run([find_program("systemctl"), "stop", "--", unit], _PATIENCE)
+    code, output = run([find_program("systemctl"), "stop", "--", unit], seconds)
     if code not in (0, _NOT_LOADED):
         raise UnitError(f"systemctl stop {unit}: {_words(code, output)}")
     return code == 0
@@ -121,11 +128,11 @@ def service_processes(cgroups: str, container: str) -> "list[int]":
     return processes(f"{cgroups}/{_SLICE}/{unit_name(container)}")
 
 
-def last_lines(container: str) -> str:
+def last_lines(container: str, seconds: float) -> str:
     """What a container's memtierd said last, from the journal; empty where that can't be had."""
     try:
         journalctl = find_program("journalctl")
-        run([journalctl, "--sync"], _PATIENCE)
+        run([journalctl, "--sync"], seconds)
         arguments = [
             "--quiet",
             "--no-pager",
@@ -133,7 +140,7 @@ def last_lines(container: str) -> str:
             f"--lines={_SHOWN_LINES}",
             f"--unit={unit_name(container)}",
         ]
-        return run([journalctl, *arguments, "--identifier=memtierd"], _PATIENCE)[1]
+        return run([journalctl, *arguments, "--identifier=memtierd"], seconds)[1]
     except HookError:
         return ""
 
