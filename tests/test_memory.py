@@ -329,12 +329,13 @@ def test_a_systemd_that_refuses_leaves_limits_that_a_reload_undoes(
         raise CgroupError("systemd says no")
 
     monkeypatch.setattr("resctrl_hooks.node.units.set_properties", refuse)
-    host.process(100, f"/machine.slice/libpod-{ID}.scope")
-    leaf = give_limits(host, f"/machine.slice/libpod-{ID}.scope")
+    path = f"/machine.slice/libpod-{ID}.scope"
+    host.process(100, f"{path}/container")
+    upper, lower = give_limits(host, path), give_limits(host, f"{path}/container")
     outcome = start(host, state(bundle=host.bundle(), annotations={}), **{CLASS: "noswap"})
     assert outcome.code == 0
     assert "hold only until the next systemctl daemon-reload" in outcome.stderr
-    assert (leaf / "memory.swap.max").read_text() == "0"
+    assert [(folder / "memory.swap.max").read_text() for folder in (upper, lower)] == ["0", "0"]
 
 
 def test_planning_changes_nothing_and_needs_no_process(host: Host, pod: dict[str, Any], limits: Path) -> None:
