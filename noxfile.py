@@ -52,3 +52,11 @@ def kernel(session: nox.Session) -> None:
     if not READY:
         session.install("-q", "-e", ".[dev]")
     session.run(sys.executable if READY else "python", "tests/vm", "test", *session.posargs, external=READY)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """What a hook costs a container's start. Arguments: --count N, --instructions, --write docs/performance.md."""
+    if not READY:
+        session.install("-q", "-e", ".[dev]")
+    session.run(sys.executable if READY else "python", "tests/bench/run.py", *session.posargs, external=READY)

@@ -1,0 +1,110 @@
+"""What a scrape of 500 pods costs, against reading the same files in a bare loop: interleaved, in one run.
+
+    python tests/bench/scrape.py [--count 25] [--groups 500]
+
+The files are a plain tree on tmpfs, where reading costs least and all else weighs most. On a real resctrl the kernel
+asks a CPU of the domain for each counter.
+"""
+
+import argparse
+import posix
+import statistics
+import sys
+import tempfile
+import time
+import tracemalloc
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from resctrl_hooks.metrics.exposition import render
+from resctrl_hooks.metrics.scrape import Scraper
+from resctrl_hooks.node.log import Log
+from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.node.steps import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TMPFS = Path("/dev/shm")
+BAR = 1.5
+COUNTERS = ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
+DOMAINS = ("mon_L3_00", "mon_L3_01")
+OPEN = "bare loop: with open(path) as file: int(file.read())"
+POSIX = "bare loop of system calls: open, read, close"
+READ = "Monitor.read_all(), totals kept on disk"
+SCRAPE = "a whole scrape, as OpenMetrics text"
+
+
+def make_node(root: Path, groups: int) -> Node:
+    """A node with so many pods of one group each."""
+    resctrl = root / "resctrl"
+    (resctrl / "mon_groups").mkdir(parents=True)
+    node = Node(Settings({"resctrlPath": str(resctrl), "stateDir": str(root / "state")}), Log({"target": "none"}))
+    folders = [resctrl]
+    for number in range(groups):
+        with node.monitor.hold(f"{number:08x}-8a3b-4f0e-9a55-1d9d3b7e6c01") as held:
+            held.record.update(namespace="shop", pod=f"web-{number}")
+            folders.append(Path(held.ensure_group().path))
+    for folder in folders:
+        for domain in DOMAINS:
+            (folder / "mon_data" / domain).mkdir(parents=True)
+            for counter in COUNTERS:
+                (folder / "mon_data" / domain / counter).write_text("123456789012\n")
+    return node
+
+
+def with_open(paths: list[str]) -> None:
+    """What anybody would write."""
+    for path in paths:
+        with open(path) as file:
+            int(file.read())
+
+
+def with_posix(paths: list[str]) -> None:
+    """The least that Python can do."""
+    for path in paths:
+        fd = posix.open(path, posix.O_RDONLY)
+        posix.read(fd, 64)
+        posix.close(fd)
+
+
+def main() -> int:
+    """Prints the table; exit code 1 if the bar isn't met."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=25)
+    parser.add_argument("--groups", type=int, default=500)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=TMPFS) as root:
+        node = make_node(Path(root), options.groups)
+        groups = sorted((Path(root) / "resctrl" / "mon_groups").iterdir())
+        paths = [
+            f"{group}/mon_data/{domain}/{counter}" for group in groups for domain in DOMAINS for counter in COUNTERS
+        ]
+        scraper = Scraper(node)
+        subjects: dict[str, Callable[[], object]] = {
+            OPEN: lambda: with_open(paths),
+            POSIX: lambda: with_posix(paths),
+            READ: node.monitor.read_all,
+            SCRAPE: lambda: render(scraper.families()[0]),
+        }
+        times: dict[str, list[float]] = {name: [] for name in subjects}
+        for _ in range(options.count):
+            for name, subject in subjects.items():
+                started = time.perf_counter()
+                subject()
+                times[name].append(time.perf_counter() - started)
+        tracemalloc.start()
+        subjects[SCRAPE]()
+        memory = tracemalloc.get_traced_memory()[1]
+        kept = (Path(root) / "state" / "counters").stat().st_size
+    medians = {name: statistics.median(found) for name, found in times.items()}
+    print(f"{options.groups} groups, {len(paths)} files, medians of {options.count}")
+    for name, median in medians.items():
+        print(f"{median * 1e3:8.1f} ms  {median / medians[OPEN]:5.2f}  {median / medians[POSIX]:5.2f}  {name}")
+    print("             of open, of system calls")
+    print(f"peak memory of a scrape {memory / 1e6:.1f} MB, totals on disk {kept / 1e3:.0f} kB")
+    return int(medians[SCRAPE] > BAR * medians[OPEN])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
