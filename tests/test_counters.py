@@ -12,7 +12,6 @@ from resctrl_hooks.node.counters import (
     GAUGE,
     UNASSIGNED,
     UNAVAILABLE,
-    baseline,
     counter_named,
     domain_named,
     layout,
@@ -91,9 +90,3 @@ def test_units_are_ucum_and_kinds_are_known() -> None:
     assert (COUNTERS["llc_occupancy"].kind, COUNTERS["llc_occupancy"].unit) == (GAUGE, "By")
     assert (COUNTERS["core_energy"].kind, COUNTERS["core_energy"].unit) == (CUMULATIVE, "J")
     assert (counter_named("brand_new").kind, counter_named("brand_new").unit) == (CUMULATIVE, "")
-
-
-def test_a_baseline_holds_the_energy_counters_that_are_numbers(tmp_path: Path) -> None:
-    say(tmp_path, mbm_total_bytes=7)
-    say_paths(tmp_path, {"mon_PERF_PKG_00/core_energy": 5.5, "mon_PERF_PKG_00/activity": "Unavailable"})
-    assert baseline(str(tmp_path))[1] == {"mon_PERF_PKG_00/core_energy": 5.5}

@@ -135,7 +135,7 @@ def test_a_file_that_cant_be_written_is_one_line(host: MonitoredHost) -> None:
     assert "/nowhere/resctrl.prom can't be written" in result.stderr
 
 
-@pytest.mark.skipif(not shutil.which("promtool"), reason="Debian's prometheus package has promtool; CI installs it")
+@pytest.mark.promtool
 def test_promtool_has_nothing_to_say(host: MonitoredHost) -> None:
     text = host.run("metrics", "--format", "prometheus").stdout
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)

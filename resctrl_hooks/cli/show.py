@@ -131,11 +131,11 @@ def _print_groups(out: Console, pod: Pod) -> None:
 def _print_containers(out: Console, pod: Pod) -> None:
     out.print("\n[bold]Containers[/]" + ("" if pod.containers else ": none"))
     for one in pod.containers:
-        state = f"pid {one.pid}, {one.threads} threads, {age(one.since)}" if one.alive else "ended"
+        state = f"pid {one.pid}, {_threads(one.threads)}, {age(one.since)}" if one.alive else "ended"
         where = "" if one.rdt_class is None else f", in {one.rdt_class or _ROOT}"
         out.print(f"  [bold]{escape(one.name or one.id[:12])}[/] ({one.runtime} {one.id[:12]}): {state}{escape(where)}")
         if one.outside:
-            out.print(f"    [yellow]{one.outside} threads outside the group[/]:")
+            out.print(f"    [yellow]{_threads(one.outside)} outside the group[/]:")
             for thread in one.outside_threads[:_MOST_THREADS]:
                 group = f"group {thread.group}" if thread.group else "no group"
                 where = "elsewhere" if thread.rdt_class == "?" else f"in {thread.rdt_class or _ROOT}, {group}"
@@ -143,6 +143,10 @@ def _print_containers(out: Console, pod: Pod) -> None:
         for feature, values in one.details.items():
             words = ", ".join(f"{name} {_short(value)}" for name, value in values.items())
             out.print(f"    {escape(feature)}: {escape(words)}")
+
+
+def _threads(number: int) -> str:
+    return f"{number} thread{'' if number == 1 else 's'}"
 
 
 def _short(value: object) -> str:

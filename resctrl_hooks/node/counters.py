@@ -227,18 +227,3 @@ def _no_integer(text: bytes) -> "float | str":
     except ValueError:
         return ERROR
     return value if 0 <= value < float("inf") else ERROR
-
-
-def baseline(folder: str) -> "tuple[str, dict[str, int | float]]":
-    """Which group this is (as `read_group` has it) and what its PERF_PKG counters say, by path.
-
-    A new group's begin where those of its RMID's previous user ended, so that only differences to this are its own.
-
-    Raises:
-        OSError: there is no such group.
-    """
-    slots = [slot for slot in layout(f"{folder}/{MON_DATA}") if slot.domain.resource == PERF]
-    identity, values = read_group(folder, slots)
-    return identity, {
-        slot.path: value for slot, value in zip(slots, values) if value is not None and not isinstance(value, str)
-    }

@@ -121,7 +121,7 @@ class HeldKey:
 
     def _keep_baseline(self, rdt_class: str) -> None:
         """Records what a new group's PERF_PKG counters say: their RMID's previous user left that there."""
-        from .counters import baseline  # only where the kernel has such counters
+        from .energy import baseline  # only where the kernel has such counters
 
         try:
             self.record.setdefault("baselines", {})[rdt_class] = baseline(

@@ -1,0 +1,154 @@
+"""Counters read by the library, beside the kernel's files read by hand."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kernel.groups import LIMBO_SECONDS, Resctrl
+from resctrl_hooks import Monitor
+from resctrl_hooks.node.counters import CUMULATIVE, Reading, read_group
+from resctrl_hooks.node.refusals import RMIDsBusyError
+
+KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+TOTAL = "mon_L3_00/mbm_total_bytes"
+
+
+@pytest.fixture
+def monitor(resctrl: Resctrl, tmp_path: Path) -> Monitor:
+    return Monitor(resctrl.root, state_dir=str(tmp_path / "state"))
+
+
+@pytest.fixture
+def worker() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is busy, so that its group counts."""
+    with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as process:
+        yield process
+        process.kill()
+
+
+def made(monitor: Monitor, rdt_class: str = "") -> str:
+    """The key's group, once an RMID is out of limbo; its folder."""
+    deadline = time.monotonic() + LIMBO_SECONDS
+    while True:
+        try:
+            return monitor.ensure_group(KEY, rdt_class).path
+        except RMIDsBusyError:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+
+
+def by_path(readings: list[Reading]) -> dict[str, float]:
+    """Values by domain and counter; every one must have one."""
+    found = {}
+    for reading in readings:
+        assert reading.value is not None, reading
+        found[f"{reading.domain.folder}/{reading.counter.name}"] = reading.value
+    return found
+
+
+def by_hand(group: str) -> dict[str, int]:
+    """All counters of a group, file by file."""
+    root = Path(group) / "mon_data"
+    return {str(path.relative_to(root)): int(path.read_text()) for path in root.glob("*/*")}
+
+
+def grown(group: str, least: int) -> None:
+    """Waits until a group has counted so much."""
+    deadline = time.monotonic() + LIMBO_SECONDS
+    while by_hand(group)[TOTAL] <= least:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_values_lie_between_two_readings_by_hand(monitor: Monitor, worker: subprocess.Popen[bytes]) -> None:
+    group = made(monitor)
+    monitor.assign_pid(KEY, worker.pid)
+    grown(group, 0)
+    before = by_hand(group)
+    found = monitor.read(KEY)
+    after = by_hand(group)
+    assert by_path(found).keys() == before.keys()
+    for reading in found:
+        path = f"{reading.domain.folder}/{reading.counter.name}"
+        low, high = sorted((before[path], after[path]))
+        assert reading.value is not None
+        assert low <= reading.value <= high
+        assert reading.kind == CUMULATIVE or reading.counter.name == "llc_occupancy"
+
+
+def test_two_classes_of_one_pod_are_summed(monitor: Monitor, resctrl: Resctrl) -> None:
+    resctrl.make("gold")
+    groups = [made(monitor), made(monitor, "gold")]
+    for group in groups:
+        grown(group, 0)
+    before = [by_hand(group) for group in groups]
+    found = by_path(monitor.read(KEY))
+    after = [by_hand(group) for group in groups]
+    for path in (TOTAL, "mon_L3_01/mbm_local_bytes"):
+        assert sum(values[path] for values in before) <= found[path] <= sum(values[path] for values in after)
+
+
+def test_a_group_made_anew_gives_no_jump(monitor: Monitor, resctrl: Resctrl) -> None:
+    group = made(monitor)
+    grown(group, 1_000_000)
+    first = by_path(monitor.read(KEY))[TOTAL]
+    os.rmdir(group)
+    gone = by_path(monitor.read(KEY))[TOTAL]
+    assert gone == first
+    made(monitor)
+    second = by_path(monitor.read(KEY))[TOTAL]
+    high = first + by_hand(group)[TOTAL]
+    assert first <= second <= high
+    grown(group, int(first) + 1_000_000)  # further than the old one was, so that only its identity tells
+    low = first + by_hand(group)[TOTAL]
+    assert by_path(monitor.read(KEY))[TOTAL] >= low
+
+
+@pytest.mark.parametrize("again", ["removed and made", "renamed"])
+def test_the_inode_number_tells_a_new_group_from_a_renamed_one(
+    monitor: Monitor, resctrl: Resctrl, again: str, release: Callable[[], tuple[int, int]]
+) -> None:
+    group = made(monitor)
+    identity, _ = read_group(group, [])
+    if again == "renamed":
+        if release() < (6, 2):
+            pytest.xfail("rename answers EPERM before Linux 6.2")
+        resctrl.make("gold")
+        moved = resctrl.path("gold", KEY)
+        os.rename(group, moved)
+        assert read_group(moved, [])[0] == identity
+    else:
+        os.rmdir(group)
+        made(monitor)
+        assert read_group(group, [])[0] != identity
+
+
+@pytest.fixture
+def release() -> Callable[[], tuple[int, int]]:
+    """This kernel's major and minor version."""
+
+    def version() -> tuple[int, int]:
+        major, minor, *_ = os.uname().release.split(".")
+        return int(major), int(minor)
+
+    return version
+
+
+def test_a_group_that_moves_to_another_class_counts_on(
+    monitor: Monitor, resctrl: Resctrl, release: Callable[[], tuple[int, int]]
+) -> None:
+    if release() < (6, 2):
+        pytest.xfail("rename answers EPERM before Linux 6.2")
+    group = made(monitor)
+    grown(group, 1_000_000)
+    first = by_path(monitor.read(KEY))[TOTAL]
+    resctrl.make("gold")
+    os.rename(group, resctrl.path("gold", KEY))
+    second = by_path(monitor.read(KEY))[TOTAL]
+    assert first <= second <= by_hand(resctrl.path("gold", KEY))[TOTAL]
+    classes = {reading.rdt_class for reading in monitor.read(KEY, by_class=True)}
+    assert classes == {"", "gold"}
