@@ -240,6 +240,13 @@ def test_arrival_is_seen_in_proc_or_in_tasks(host: Host) -> None:
     assert resctrl(host, Losing()).assign("", "other", 7) == 1
 
 
+def test_a_simulation_beside_the_hosts_own_resctrl_of_which_proc_speaks(host: Host) -> None:
+    host.process(7)
+    (host.proc / "7/task/7/cpu_resctrl_groups").write_text("res:/\nmon:\n")
+    resctrl(host).create("", "k")
+    assert resctrl(host).assign("", "k", 7) == 1
+
+
 def test_a_real_process_with_threads(host: Host) -> None:
     script = (
         "import threading, time\n"
