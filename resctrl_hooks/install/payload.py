@@ -54,10 +54,15 @@ def payload() -> Payload:
     folder = resources.files("resctrl_hooks.node")
     modules = {item.name: item.read_bytes() for item in folder.iterdir() if item.name.endswith(_ENDING)}
     modules = dict(sorted(modules.items()))
+    return Payload(__version__, folder_name(modules), modules)
+
+
+def folder_name(modules: dict[str, bytes]) -> str:
+    """The name of the folder of modules with this content."""
     digest = hashlib.sha256()
-    for name, data in modules.items():
+    for name, data in sorted(modules.items()):
         digest.update(b"%s %d\n" % (name.encode(), len(data)) + data)
-    return Payload(__version__, _FOLDER + digest.hexdigest()[:_DIGITS], modules)
+    return _FOLDER + digest.hexdigest()[:_DIGITS]
 
 
 def is_payload_folder(name: str) -> bool:

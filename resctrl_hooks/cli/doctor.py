@@ -1,0 +1,63 @@
+"""`resctrl-hook doctor`: one screen that says what is wrong with this host, and how to mend it."""
+
+import json
+import os
+
+import click
+
+from resctrl_hooks.doctor import Finding, Host, Level, examine
+
+_MARKS: dict[Level, tuple[str, str]] = {
+    "ok": ("ok", "green"),
+    "warning": ("warning", "yellow"),
+    "problem": ("PROBLEM", "red"),
+}
+_FAILED = 1
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--fix", is_flag=True, help="Mend what is safe to mend: nothing that runs is changed by it.")
+@click.option("--root", metavar="DIR", default="/", show_default=True, help="Examine what is staged below DIR.")
+@click.pass_obj
+def command(config: str, *, as_json: bool, fix: bool, root: str) -> None:
+    """Check this host: hardware, resctrl, runtimes, the hook, configuration, records.
+
+    Exits with 1 if there is a problem (after --fix: one that is left), with 0 otherwise; warnings don't count.
+    """
+    host = Host(os.path.abspath(config), os.path.abspath(root).rstrip("/"))
+    found = []
+    for name, finding in examine(host):
+        mended = finding.fix() if fix and finding.fix else ""
+        found.append((name, finding, mended))
+        if not as_json:
+            _print(name, finding, mended)
+    left = [finding for _, finding, mended in found if finding.level == "problem" and not mended]
+    if as_json:
+        click.echo(json.dumps({"ok": not left, "findings": [_as_dict(*line) for line in found]}, indent=2))
+    elif not left:
+        warnings = sum(finding.level == "warning" for _, finding, _ in found)
+        click.echo(f"no problem, {warnings} warnings")
+    else:
+        click.echo(f"{len(left)} problems")
+    raise SystemExit(_FAILED if left else 0)
+
+
+def _print(name: str, finding: Finding, mended: str) -> None:
+    word, colour = _MARKS[finding.level]
+    click.echo(f"{click.style(f'{word:<7}', fg=colour)} {name:<13} {finding.text}")
+    if mended:
+        click.echo(f"{'':22}mended: {mended}")
+    elif finding.remedy:
+        click.echo(f"{'':22}-> {finding.remedy}")
+
+
+def _as_dict(name: str, finding: Finding, mended: str) -> dict[str, str | bool]:
+    return {
+        "check": name,
+        "level": finding.level,
+        "text": finding.text,
+        "remedy": finding.remedy,
+        "fixable": finding.fix is not None,
+        "mended": mended,
+    }

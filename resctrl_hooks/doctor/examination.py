@@ -1,0 +1,25 @@
+"""The examination: every check in its turn, none of which can spoil the others."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from resctrl_hooks.node.errors import HookError
+
+from . import hardware, runtimes, state, system
+from .finding import Finding, problem
+from .host import Host
+
+Check = Callable[[Host], Iterator[Finding]]
+
+CHECKS: Final[dict[str, Check]] = {**hardware.CHECKS, **system.CHECKS, **runtimes.CHECKS, **state.CHECKS}
+"""By name, in the order of the screen."""
+
+
+def examine(host: Host, checks: dict[str, Check] | None = None) -> Iterator[tuple[str, Finding]]:
+    """What all checks find, each with the check's name."""
+    for name, check in (checks or CHECKS).items():
+        try:
+            for finding in check(host):
+                yield name, finding
+        except (OSError, HookError, ValueError) as error:
+            yield name, problem(f"this can't be checked: {error}", "run doctor as root; else please report it")

@@ -1,0 +1,130 @@
+"""Checks of processor, kernel and the mounted resctrl.
+
+Sources: Linux, Documentation/filesystems/resctrl.rst and Documentation/admin-guide/kernel-parameters.txt (``rdt=``).
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+from resctrl_hooks.node.counters import layout, read_group
+from resctrl_hooks.node.errors import HookError
+
+from .finding import Finding, ok, problem, warning
+from .host import Host, names
+
+_FLAGS: Final = {
+    "cqm_occup_llc": "cache occupancy",
+    "cqm_mbm_total": "memory bandwidth",
+    "cqm_mbm_local": "local memory bandwidth",
+}
+_WORDS: Final = {
+    "Unavailable": "the hardware could not count just then, for a new group say; read again later",
+    "Unassigned": "no counter is assigned to the group (AMD ABMC; see info/L3_MON/mbm_assign_mode)",
+    "Error": "the kernel failed to read it; see dmesg",
+}
+
+
+def processor(host: Host) -> Iterator[Finding]:
+    """What the processor can count."""
+    line = next((line for line in host.proc("cpuinfo").splitlines() if line.startswith("flags")), "")
+    flags = set(line.partition(":")[2].split())
+    found = [text for flag, text in _FLAGS.items() if flag in flags]
+    mounted = os.path.isdir(f"{host.settings.resctrl_path}/info")
+    if found:
+        yield ok(f"the processor counts {', '.join(found)}")
+    elif mounted and names(f"{host.settings.resctrl_path}/info"):
+        yield ok("the kernel offers resctrl, whatever /proc/cpuinfo says of the processor")
+    else:
+        yield problem(
+            "the processor shows no cache or bandwidth monitoring (cqm_* in /proc/cpuinfo)",
+            "use a processor with Intel RDT or AMD QoS, not hidden by a virtual machine; or try `resctrl-hook demo`",
+        )
+
+
+def kernel(host: Host) -> Iterator[Finding]:
+    """Whether the kernel has resctrl, and which version of its rules."""
+    release = host.proc("sys/kernel/osrelease").strip()
+    if "resctrl" in host.proc("filesystems"):
+        yield ok(f"Linux {release} has resctrl")
+    else:
+        yield problem(
+            f"Linux {release} has no resctrl",
+            "boot a kernel with CONFIG_X86_CPU_RESCTRL=y (or its architecture's), 5.10 or later",
+        )
+    arguments = [word for word in host.proc("cmdline").split() if word.startswith("rdt=")]
+    off = [part for word in arguments for part in word[len("rdt=") :].split(",") if part.startswith("!")]
+    if off:
+        yield warning(
+            f"the kernel's command line turns off {', '.join(off)} ({' '.join(arguments)})", "remove that and reboot"
+        )
+    elif arguments:
+        yield ok(f"the kernel's command line has {' '.join(arguments)}")
+
+
+def mount(host: Host) -> Iterator[Finding]:
+    """Whether resctrl is mounted where the settings say, and how."""
+    path = host.settings.resctrl_path
+    lines = [line.split() for line in host.proc("self/mounts").splitlines()]
+    there = [words for words in lines if len(words) > 3 and words[1] == path]  # noqa: PLR2004  # type and options
+    if there:
+        kind, options = there[-1][2], there[-1][3]
+        if "ro" in options.split(","):
+            yield problem(f"{path} is mounted read-only", f"mount -o remount,rw {path}")
+        else:
+            yield ok(f"{path} is mounted ({kind}; {options})")
+    elif os.path.isdir(f"{path}/info"):
+        yield ok(f"{path} is there")
+    else:
+        yield problem(
+            f"resctrl is not mounted at {path}",
+            f"mount -t resctrl resctrl {path}, or `systemctl start sys-fs-resctrl.mount`",
+        )
+
+
+def rmids(host: Host) -> Iterator[Finding]:
+    """How many monitoring ids there are, are used, and are waited for."""
+    inventory = host.inventory
+    if inventory is None or inventory.rmids is None:
+        return
+    total, used = inventory.rmids.total, inventory.rmids.used
+    text = f"{used} of {total} RMIDs are in use, {len(inventory.waiting)} pods wait for one"
+    if inventory.waiting:
+        yield problem(
+            text,
+            "run fewer pods on this node, narrow `namespaces` or `labelSelector`, or free foreign groups; "
+            "reconcile serves those who wait as soon as it can",
+        )
+    elif used >= total * 0.9:
+        yield warning(text, "soon pods will go without a group: narrow `namespaces` or `labelSelector`")
+    else:
+        yield ok(text)
+
+
+def counters(host: Host) -> Iterator[Finding]:
+    """Which counters there are, and what those say that count nothing."""
+    folder = host.settings.resctrl_path
+    try:
+        slots = layout(f"{folder}/mon_data")
+        _, values = read_group(folder, slots)
+    except (OSError, HookError):
+        return
+    if not slots:
+        yield problem("resctrl offers no counters", "see processor and kernel above")
+        return
+    offered = sorted({slot.counter.name for slot in slots})
+    domains = len({slot.domain for slot in slots})
+    yield ok(f"{', '.join(offered)} in {domains} domains")
+    for word, meaning in _WORDS.items():
+        without = sorted({slot.counter.name for slot, value in zip(slots, values, strict=True) if value == word})
+        if without:
+            yield warning(f"{', '.join(without)} of the root group says {word}", meaning)
+
+
+CHECKS: Final = {
+    "processor": processor,
+    "kernel": kernel,
+    "mount": mount,
+    "RMIDs": rmids,
+    "counters": counters,
+}

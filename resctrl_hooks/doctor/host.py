@@ -1,0 +1,96 @@
+"""The host that is examined: where to look, so that a test can show another one."""
+
+import os
+import subprocess
+from functools import cached_property
+
+from resctrl_hooks.config.force import InForce, in_force
+from resctrl_hooks.install.manifest import Manifest, read_manifest
+from resctrl_hooks.install.tree import Tree
+from resctrl_hooks.inventory.gather import gather
+from resctrl_hooks.inventory.models import Inventory
+from resctrl_hooks.node.errors import HookError, SettingsError
+from resctrl_hooks.node.log import Log
+from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.node.steps import Node
+
+_SECONDS = 30
+
+
+class Host:
+    """A host below a root, an empty one for this very host, as the settings in force describe it."""
+
+    def __init__(self, config: str, root: str = "") -> None:
+        self.config = config
+        self.tree = Tree(root)
+        self.settings_problem = ""
+        self.in_force: InForce | None = None
+        try:
+            self.in_force = in_force(self.tree.real(config))
+        except SettingsError as error:
+            self.settings_problem = str(error)
+
+    @property
+    def live(self) -> bool:
+        """Whether it is this very host."""
+        return not self.tree.root
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force, or the defaults where there are none that can be used."""
+        return self.in_force.settings if self.in_force else Settings()
+
+    @cached_property
+    def node(self) -> Node:
+        """The node by these settings; looking at it logs nothing."""
+        return Node(self.settings, Log({"target": "none"}, stderr=False))
+
+    @cached_property
+    def inventory(self) -> Inventory | None:
+        """What resctrl and the ledger hold, or None if they can't be read."""
+        try:
+            return gather(self.node)
+        except HookError:
+            return None
+
+    @cached_property
+    def manifest(self) -> Manifest | None:
+        """What was installed here."""
+        return read_manifest(self.tree)
+
+    def text(self, path: str) -> str:
+        """A file's text below the root; empty if it can't be read."""
+        return read(self.tree.real(path))
+
+    def proc(self, name: str) -> str:
+        """A file's text in procfs."""
+        return read(f"{self.settings.proc_path}/{name}")
+
+    def run(self, *command: str) -> str | None:
+        """What a program prints, or None if it isn't there, fails, or this is not the host we run on."""
+        if not self.live:
+            return None
+        try:
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+
+def read(path: str) -> str:
+    """A file's text, or an empty one."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def names(path: str) -> list[str]:
+    """A folder's names, sorted, or none."""
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []

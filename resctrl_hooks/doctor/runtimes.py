@@ -1,0 +1,220 @@
+"""Checks of the container runtimes and of our hook in them."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from typing import Any, Final
+
+from resctrl_hooks.install.directories import RUNTIMES, Runtime, directories
+from resctrl_hooks.install.guard import SHELL
+from resctrl_hooks.install.hook_json import hook_problems
+from resctrl_hooks.install.installation import named_folder
+from resctrl_hooks.install.places import CODE, HOOK_NAME
+
+from .finding import Finding, ok, problem, warning
+from .host import Host, names
+
+_OCI_RUNTIMES: Final = ("crun", "runc")
+_INSTALL: Final = "`resctrl-hook install --runtime {}`"
+_OPTION: Final = "--config"
+_SECONDS: Final = 30
+_TEST_UID: Final = "00000000-0000-4000-8000-00000000d0c7"
+
+
+def found(host: Host) -> Iterator[Finding]:
+    """The runtimes that are installed, and the hook directories that each reads."""
+    there = _installed(host)
+    if not there:
+        yield warning("neither CRI-O nor Podman nor containerd is installed", "install one, or tell us its --runtime")
+    for runtime in there:
+        version = (host.run(runtime.name, "--version") or "").splitlines()
+        try:
+            read = directories(runtime, host.tree.root)
+        except (OSError, tomllib.TOMLDecodeError) as error:
+            yield problem(f"{runtime.name}'s configuration can't be read: {error}", "mend it: the runtime can't either")
+            continue
+        note = "; it needs NRI's hook-injector plugin to run OCI hooks" if runtime.name == "containerd" else ""
+        yield ok(f"{version[0] if version else runtime.name} reads hooks in {', '.join(read)}{note}")
+    low = [line for name in _OCI_RUNTIMES for line in (host.run(name, "--version") or "").splitlines()[:1]]
+    if low:
+        yield ok(f"OCI runtimes: {'; '.join(low)}")
+
+
+def registered(host: Host) -> Iterator[Finding]:
+    """Whether our hook's JSON is where each runtime reads it, is well-formed, and names what is there."""
+    for runtime in _installed(host):
+        try:
+            read = directories(runtime, host.tree.root)
+        except (OSError, tomllib.TOMLDecodeError):
+            continue
+        ours = [f"{folder}/{HOOK_NAME}" for folder in read if host.tree.exists(f"{folder}/{HOOK_NAME}")]
+        if not ours:
+            wanted = bool(host.manifest and runtime.name in host.manifest.runtimes)
+            say = problem if wanted else warning
+            yield say(f"{runtime.name} doesn't call our hook", f"install it: {_INSTALL.format(runtime.name)}")
+            continue
+        yield from _registration(host, runtime, ours[-1])
+    for folder in sorted({folder for one in RUNTIMES.values() for folder in one.default}):
+        for name in names(host.tree.real(folder)):
+            if name.endswith(".json") and name != HOOK_NAME:
+                wrong = hook_problems(host.tree.read(f"{folder}/{name}") or b"")
+                if wrong:
+                    yield warning(
+                        f"{folder}/{name}, which isn't ours, would be refused: {wrong[0]}",
+                        "mend or remove it: CRI-O does not start with a malformed hook",
+                    )
+
+
+def _registration(host: Host, runtime: Runtime, path: str) -> Iterator[Finding]:
+    again = f"install again: {_INSTALL.format(runtime.name)}"
+    text = host.tree.read(path) or b""
+    wrong = hook_problems(text)
+    if wrong:
+        yield problem(f"{path}: {'; '.join(wrong)}", f"{again}; until then CRI-O does not start")
+        return
+    command = json.loads(text)["hook"]["args"]
+    missing = [word for word in command if word.startswith("/") and not host.tree.exists(word) and "\n" not in word]
+    config = _config_in(command)
+    if config in missing and host.tree.exists(f"{os.path.dirname(config)}/config.json"):
+        missing.remove(config)
+    if missing:
+        yield problem(f"{path} names {', '.join(missing)}, which isn't there", again)
+    elif config != host.config:
+        yield warning(
+            f"{runtime.name} calls our hook with {config}, and you are looking at {host.config}",
+            f"resctrl-hook --config {config} doctor",
+        )
+    else:
+        yield ok(f"{runtime.name} calls our hook by {path}")
+
+
+def _config_in(command: list[str]) -> str:
+    return command[command.index(_OPTION) + 1] if _OPTION in command[:-1] else ""
+
+
+def code(host: Host) -> Iterator[Finding]:
+    """Whether the installed node half is whole, this version's, and has bytecode for the host's Python."""
+    if host.manifest is None:
+        return
+    again = "install again: `resctrl-hook install`"
+    folder = named_folder(host.tree)
+    if not folder or not host.tree.exists(f"{CODE}/{folder}"):
+        yield problem(f"the node half in {CODE} is not whole", again)
+        return
+    from resctrl_hooks.install.payload import folder_name, payload  # noqa: PLC0415  # it reads the whole node half
+
+    ours = payload()
+    if not host.manifest.complete:
+        yield problem("an installation was interrupted", again)
+    here = {
+        name: host.tree.read(f"{CODE}/{folder}/{name}") or b""
+        for name in names(host.tree.real(f"{CODE}/{folder}"))
+        if name.endswith(".py")
+    }
+    if folder_name(here) != folder:
+        changed = sorted(name for name, data in ours.modules.items() if here.get(name) != data)
+        yield problem(f"changed or missing in {CODE}/{folder}: {', '.join(changed)}", again)
+    elif folder != ours.folder:
+        yield warning(f"version {host.manifest.version} is installed, and this is {ours.version}", again)
+    compiled = [name for name in names(host.tree.real(f"{CODE}/{folder}")) if name.startswith("compiled.")]
+    tag = host.run("/usr/bin/python3", "-I", "-S", "-c", "import sys; print(sys.implementation.cache_tag)")
+    if tag is None and host.live:
+        yield problem(
+            "/usr/bin/python3 can't be run", "install Python 3.9 or later; until then no container is monitored"
+        )
+    elif tag is not None and f"compiled.{tag}" not in compiled:
+        yield warning(
+            "there is no bytecode for this host's Python, so hooks start slower",
+            "systemctl restart resctrl-hooks-compile.service, or install again",
+        )
+    else:
+        yield ok(f"the node half {host.manifest.version} is in {CODE}/{folder}")
+
+
+def self_test(host: Host) -> Iterator[Finding]:
+    """Whether the registered command works: a throw-away process gets a group, and loses it again."""
+    command = _registered_command(host)
+    if not command or not host.live or not os.path.isdir(f"{host.settings.resctrl_path}/mon_groups"):
+        return
+    with tempfile.TemporaryDirectory(prefix="resctrl-hook-doctor-") as bundle:
+        with open(f"{bundle}/config.json", "w", encoding="ascii") as file:
+            file.write('{"ociVersion": "1.0.2", "linux": {}}')
+        with subprocess.Popen(["/bin/sleep", "60"], stdin=subprocess.DEVNULL) as process:
+            try:
+                yield _tried(host, command, process, bundle)
+            finally:
+                process.kill()
+
+
+def _tried(host: Host, command: list[str], process: subprocess.Popen[bytes], bundle: str) -> Finding:
+    id_ = f"resctrl-hook-doctor-{process.pid}"
+    annotations = {
+        "io.container.manager": "cri-o",
+        "io.kubernetes.cri-o.ContainerType": "container",
+        "io.kubernetes.pod.uid": _TEST_UID,
+        "io.kubernetes.pod.namespace": (host.settings.namespaces or ["resctrl-hook-doctor"])[0].replace("*", "x"),
+        "io.kubernetes.pod.name": "doctor",
+        "io.kubernetes.container.name": "doctor",
+    }
+    state = {"ociVersion": "1.0.2", "id": id_, "status": "created", "pid": process.pid, "bundle": bundle}
+    created = _call(command, {**state, "annotations": annotations})
+    group = f"{host.settings.resctrl_path}/mon_groups/{host.settings.group_prefix}{_TEST_UID}"
+    made = os.path.isdir(group)
+    process.kill()
+    process.wait()
+    stopped = _call(command, {**state, "status": "stopped", "pid": 0, "annotations": annotations})
+    said = (created.stderr + stopped.stderr).decode("utf-8", "replace").strip().splitlines()
+    if created.returncode or stopped.returncode or said:
+        status = created.returncode or stopped.returncode
+        return problem(
+            f"self-test: the hook answers {status}: {said[-1] if said else 'nothing'}",
+            "see the other lines and the journal",
+        )
+    if not made and not host.settings.label_selector:
+        return warning(
+            "self-test: the hook made no group for a test process", "see `resctrl-hook explain` and the journal"
+        )
+    if os.path.isdir(group):
+        return problem(
+            f"self-test: {group} was not removed again", "see the journal; `resctrl-hook reconcile` removes it"
+        )
+    return ok("self-test: the hook serves a throw-away process")
+
+
+def _call(command: list[str], state: dict[str, Any]) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        command, input=json.dumps(state).encode(), capture_output=True, env={}, cwd="/", timeout=_SECONDS, check=False
+    )
+
+
+def _registered_command(host: Host) -> list[str]:
+    for runtime in RUNTIMES.values():
+        try:
+            read = directories(runtime, host.tree.root)
+        except (OSError, tomllib.TOMLDecodeError):
+            continue
+        for folder in reversed(read):
+            text = host.tree.read(f"{folder}/{HOOK_NAME}")
+            if text is not None and not hook_problems(text):
+                hook = json.loads(text)["hook"]
+                if hook["path"] == SHELL and _config_in(hook["args"]) == host.config:
+                    return [hook["path"], *hook["args"][1:]]
+    return []
+
+
+def _installed(host: Host) -> list[Runtime]:
+    if host.live:
+        return [runtime for runtime in RUNTIMES.values() if shutil.which(runtime.name)]
+    return [runtime for runtime in RUNTIMES.values() if host.tree.exists(f"/usr/bin/{runtime.name}")]
+
+
+CHECKS: Final = {
+    "runtimes": found,
+    "hook": registered,
+    "code": code,
+    "self-test": self_test,
+}

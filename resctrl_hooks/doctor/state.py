@@ -1,0 +1,185 @@
+"""Checks of the configuration, the state directory, and what has been left in resctrl."""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.keys import canonical_pod_uid
+from resctrl_hooks.node.settings import DEFAULT_CONFIG
+
+from .finding import Finding, ok, problem, warning
+from .host import Host
+
+_BY_OTHERS: Final = 0o022
+_SHOWN: Final = 5
+
+
+def configuration(host: Host) -> Iterator[Finding]:
+    """Whether the configuration is valid and in force."""
+    from resctrl_hooks.config.check import check_file  # noqa: PLC0415  # the models, which not every command needs
+
+    if host.settings_problem:
+        yield problem(host.settings_problem, "`resctrl-hook config check`, then `resctrl-hook config apply`")
+        return
+    assert host.in_force is not None
+    if host.in_force.problem:
+        yield problem(
+            host.in_force.problem, "`resctrl-hook config check`, then `resctrl-hook config apply`", _apply(host)
+        )
+    elif host.in_force.source == "defaults":
+        yield ok("there is no configuration, so the built-in defaults hold")
+    else:
+        yield ok(f"{host.in_force.path} is in force")
+    real = host.tree.real(host.config)
+    if os.path.exists(real) and not real.endswith(".json"):
+        for found in check_file(real).problems:
+            say = problem if found.severity == "error" else warning
+            yield say(str(found), "edit it, then `resctrl-hook config apply`")
+
+
+def _apply(host: Host) -> Callable[[], str]:
+    def apply() -> str:
+        from resctrl_hooks.config.applied import apply_file  # noqa: PLC0415  # as above
+
+        return f"{apply_file(host.tree.real(host.config)).path} is in force"
+
+    return apply
+
+
+def state_directory(host: Host) -> Iterator[Finding]:
+    """Whether records can be kept, and by root alone."""
+    path = host.settings.state_dir
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        yield ok(f"{path} will be made by the first hook")
+        return
+    except OSError as error:
+        yield problem(f"{path}: {error.strerror}", "make it a folder of root's, mode 0700, on a local file system")
+        return
+    if not stat.S_ISDIR(found.st_mode):
+        yield problem(f"{path} is no folder", f"remove it: rm {path}")
+        return
+    if found.st_uid != 0 or found.st_mode & _BY_OTHERS:
+        yield problem(f"others than root can write {path}", f"chown root {path}; chmod 0700 {path}", _protect(path))
+    room = os.statvfs(path)
+    if room.f_bavail == 0 or (room.f_files and room.f_ffree == 0):
+        yield problem(f"the file system of {path} is full", "make room there: without records no group is made")
+        return
+    try:
+        probe = f"{path}/.doctor"
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        os.unlink(probe)
+    except OSError as error:
+        why = "mount it read-write" if error.errno == errno.EROFS else "run doctor as root; else see the kernel's log"
+        yield problem(f"{path} can't be written: {error.strerror}", why)
+    else:
+        keys = len(host.node.ledger.keys())
+        yield ok(f"{path} has the records of {keys} pods")
+
+
+def _protect(path: str) -> Callable[[], str]:
+    def protect() -> str:
+        os.chown(path, 0, 0)
+        os.chmod(path, 0o700)
+        return f"{path} is root's alone"
+
+    return protect
+
+
+def permissions(host: Host) -> Iterator[Finding]:
+    """Who can write what root's hooks run and obey; and SELinux labels."""
+    from resctrl_hooks.install.places import CODE, LAUNCH  # noqa: PLC0415  # close to its only use
+
+    folder = os.path.dirname(host.config)
+    for path in (CODE, LAUNCH, folder, host.config):
+        try:
+            found = os.stat(host.tree.real(path))
+        except OSError:
+            continue
+        if found.st_uid not in (0, os.geteuid()) or found.st_mode & _BY_OTHERS:
+            yield problem(
+                f"others than root can write {path}, which root obeys", f"chown root {path}; chmod go-w {path}"
+            )
+    if os.path.isdir(host.tree.real("/sys/fs/selinux")) and os.path.exists(host.tree.real(LAUNCH)):
+        try:
+            label = os.getxattr(host.tree.real(LAUNCH), "security.selinux").decode().rstrip("\0")
+        except OSError:
+            return
+        if "unlabeled" in label or "default_t" in label:
+            yield warning(f"{LAUNCH} is labelled {label}", f"restorecon -R {CODE}")
+        else:
+            yield ok(f"{LAUNCH} is labelled {label}")
+
+
+def groups(host: Host) -> Iterator[Finding]:
+    """Groups without an owner, records without a group, threads outside."""
+    if os.geteuid() != 0:
+        yield warning("not root, so not everything can be seen", "run `resctrl-hook doctor` as root")
+    inventory = host.inventory
+    if inventory is None or inventory.problem:
+        return
+    leaked = [group for group in inventory.foreign if _like_ours(host, group.name) and not group.tasks]
+    others = [group for group in inventory.foreign if group not in leaked]
+    if leaked:
+        listed = ", ".join(group.path for group in leaked[:_SHOWN])
+        yield warning(
+            f"{len(leaked)} empty groups look like ours and nobody recorded them: {listed}",
+            "`resctrl-hook reconcile --claim` removes those that no pod uses",
+        )
+    if others:
+        listed = ", ".join(group.path for group in others[:_SHOWN])
+        yield ok(f"{len(others)} groups of others, which stay as they are: {listed}")
+    partly = [pod.name for pod in inventory.pods if pod.state == "partly"]
+    if partly:
+        yield warning(
+            f"{len(partly)} pods have threads outside of their group: {', '.join(partly[:_SHOWN])}",
+            "`resctrl-hook reconcile` brings them in",
+            _reconcile(host),
+        )
+    missing = [group.path for pod in inventory.pods for group in pod.groups if group.how == "missing"]
+    if missing:
+        yield warning(
+            f"{len(missing)} recorded groups are gone: {', '.join(missing[:_SHOWN])}",
+            "`resctrl-hook reconcile` makes them anew",
+            _reconcile(host),
+        )
+    if not (leaked or partly or missing):
+        yield ok("no group is leaked, and every recorded one is there")
+
+
+def _like_ours(host: Host, name: str) -> bool:
+    prefix = host.settings.group_prefix
+    return name.startswith(prefix) and bool(canonical_pod_uid(name[len(prefix) :]))
+
+
+def _reconcile(host: Host) -> Callable[[], str]:
+    def reconcile() -> str:
+        from resctrl_hooks.node.reconcile import reconcile as run  # noqa: PLC0415  # for this fix only
+
+        try:
+            return run(host.node).as_line() or "reconciled"
+        except HookError as error:
+            return f"reconcile failed: {error}"
+
+    return reconcile
+
+
+def other_configuration(host: Host) -> Iterator[Finding]:
+    """A named configuration is not what a plain installation's hooks go by."""
+    if host.config != DEFAULT_CONFIG and host.manifest and host.manifest.config not in ("", host.config):
+        yield warning(
+            f"hooks were installed with {host.manifest.config}", f"resctrl-hook --config {host.manifest.config} doctor"
+        )
+
+
+CHECKS: Final = {
+    "configuration": configuration,
+    "other configuration": other_configuration,
+    "state": state_directory,
+    "permissions": permissions,
+    "groups": groups,
+}

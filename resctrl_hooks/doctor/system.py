@@ -1,0 +1,112 @@
+"""Checks of the system around: cgroups, systemd's units, the kubelet's managers, memory.
+
+Sources: systemd.unit(5); Kubernetes, "Control CPU Management Policies on the Node" and "Utilizing the NUMA-aware Memory
+Manager" for the two state files.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Final
+
+from resctrl_hooks.install import systemd
+from resctrl_hooks.install.places import UNITS
+from resctrl_hooks.install.units import COMPILE, MOUNT, TIMER, WAKE
+from resctrl_hooks.memory_checks import memory_checks
+
+from .finding import Finding, Level, ok, problem, warning
+from .host import Host
+
+_KUBELET: Final = "/var/lib/kubelet"
+_LEVELS: Final[dict[str, Level]] = {"good": "ok", "note": "warning", "bad": "problem"}
+
+
+def cgroups(host: Host) -> Iterator[Finding]:
+    """Cgroup version 2, and its controllers."""
+    path = host.settings.cgroup_path
+    try:
+        with open(f"{path}/cgroup.controllers", encoding="ascii") as file:
+            controllers = file.read().split()
+    except OSError:
+        yield warning(
+            f"{path} is not cgroup version 2, so limits can't be set, and pods end with their containers",
+            "boot with systemd.unified_cgroup_hierarchy=1",
+        )
+        return
+    yield ok(f"cgroup version 2 with {', '.join(controllers) or 'no controllers'}")
+
+
+def units(host: Host) -> Iterator[Finding]:
+    """Whether reconcile's timer and its wake-up call are active."""
+    if host.manifest is None:
+        return
+    there = [unit for unit in (MOUNT, COMPILE, TIMER, WAKE) if f"{UNITS}/{unit}" in host.manifest.files]
+    if not there:
+        yield warning("installed without units", "run `reconcile` from your own supervisor: it serves pods that wait")
+        return
+    gone = [unit for unit in there if not host.tree.exists(f"{UNITS}/{unit}")]
+    if gone:
+        yield problem(f"{', '.join(gone)} is gone from {UNITS}", "install again: `resctrl-hook install`")
+    if not host.live or not systemd.is_running():
+        return
+    for unit in (TIMER, WAKE):
+        if unit in there and unit not in gone:
+            state = host.run("systemctl", "is-active", unit)
+            if state == "active":
+                yield ok(f"{unit} is active")
+            else:
+                start = f"systemctl enable --now {unit}"
+                yield problem(f"{unit} is not active, so pods may wait for ever", start, lambda u=unit: _start(u))  # type: ignore[misc]  # bound now
+
+
+def _start(unit: str) -> str:
+    return systemd.systemctl("enable", "--now", unit) or f"{unit} is started"
+
+
+def kubelet(host: Host) -> Iterator[Finding]:
+    """The kubelet's static managers, which write cpusets themselves."""
+    for name, key, ours in (
+        ("cpu_manager_state", "policyName", "placement of CPUs"),
+        ("memory_manager_state", "policyName", "placement of memory"),
+    ):
+        text = host.text(f"{_KUBELET}/{name}")
+        if not text:
+            continue
+        try:
+            policy = str(json.loads(text)[key])
+        except (ValueError, KeyError, TypeError):
+            yield warning(f"{_KUBELET}/{name} can't be read", "see the kubelet's log")
+            continue
+        static = policy.lower() == "static"
+        wanted = bool(host.settings.placement) and host.settings.placement.get("enabled", True) is not False
+        if static and wanted:
+            yield problem(
+                f"the kubelet's {name.removesuffix('_state').replace('_', ' ')} is static and will undo our {ours}",
+                "use one of the two: cpuManagerPolicy/memoryManagerPolicy none, or no `placement` section",
+            )
+        else:
+            yield ok(f"the kubelet's {name.removesuffix('_state').replace('_', ' ')} has the policy {policy.lower()}")
+
+
+def memory(host: Host) -> Iterator[Finding]:
+    """What the configured memory classes need."""
+    for check in memory_checks(host.settings):
+        yield Finding(_LEVELS[check.level], f"{check.name}: {check.found}", check.mend)
+
+
+def user_namespace(host: Host) -> Iterator[Finding]:
+    """Whether we are on the host at all: hooks do nothing in another user namespace."""
+    lines = [line.split() for line in host.proc("self/uid_map").splitlines()]
+    if lines and lines != [["0", "0", "4294967295"]]:
+        yield warning("this is a user namespace, where hooks leave containers alone", "run doctor as root on the host")
+    if os.path.exists(host.tree.real("/run/.containerenv")) and host.live:
+        yield warning("this is a container, so what is seen here is not the host's", "run doctor on the host")
+
+
+CHECKS: Final = {
+    "where": user_namespace,
+    "cgroups": cgroups,
+    "units": units,
+    "kubelet": kubelet,
+    "memory": memory,
+}

@@ -1,0 +1,306 @@
+"""doctor names the fault: a made-up host that is well, and the same broken in one way at a time."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from install.staged import CONFIG, HOOKS, install
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.doctor.examination import CHECKS, examine
+from resctrl_hooks.doctor.host import Host
+from resctrl_hooks.install.payload import payload
+from resctrl_hooks.install.places import CODE, UNITS
+from resctrl_hooks.install.units import TIMER
+
+UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+
+
+class Patient:
+    """A host with everything in order, CRI-O installed and our hook registered."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.resctrl = root / "sys/fs/resctrl"
+        self.proc = root / "proc"
+        self.state = root / "run/resctrl-hooks"
+        self.compiled = root / "etc/resctrl-hooks/config.json"
+        self.yaml = root / CONFIG.lstrip("/")
+        self.code = root / CODE.lstrip("/")
+        self.write("proc/cpuinfo", "flags\t\t: fpu cqm_occup_llc cqm_mbm_total cqm_mbm_local\n")
+        self.write("proc/filesystems", "nodev\tresctrl\n")
+        self.write("proc/cmdline", "quiet rdt=cmt\n")
+        self.write("proc/sys/kernel/osrelease", "7.2.0\n")
+        self.write("proc/sys/kernel/random/boot_id", "0d5d0a52-6e2c-4a3c-8f2e-000000000001\n")
+        self.write("proc/self/mounts", f"resctrl {self.resctrl} resctrl rw,relatime 0 0\n")
+        self.write("proc/self/uid_map", "0 0 4294967295\n")
+        self.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory\n")
+        self.write("sys/fs/resctrl/info/L3_MON/num_rmids", "16\n")
+        self.write("sys/fs/resctrl/tasks", "")
+        self.group(self.resctrl)
+        (self.resctrl / "mon_groups").mkdir()
+        for name in ("usr/bin/crio", "usr/bin/python3", "bin/sh"):
+            self.write(name, "")
+        self.state.mkdir(parents=True, mode=0o700)
+        install(root)
+        self.yaml.write_text(
+            f"resctrlPath: {self.resctrl}\nprocPath: {self.proc}\nstateDir: {self.state}\n"
+            f"cgroupPath: {root}/sys/fs/cgroup\n"
+        )
+        result = CliRunner().invoke(main, ["--config", str(self.yaml), "config", "apply"])
+        assert result.exit_code == 0, result.output
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def group(self, folder: Path, value: str = "1000") -> Path:
+        for name in ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"):
+            self.write(str((folder / "mon_data/mon_L3_00" / name).relative_to(self.root)), value)
+        return folder
+
+    def setting(self, **values: object) -> None:
+        self.compiled.write_text(json.dumps(json.loads(self.compiled.read_text()) | values))
+
+    def findings(self) -> list[tuple[str, str, str]]:
+        return [(name, found.level, found.text) for name, found in examine(Host(CONFIG, str(self.root)))]
+
+    def bad(self) -> dict[str, str]:
+        """Warnings and problems, by check."""
+        return {name: text for name, level, text in self.findings() if level != "ok"}
+
+
+@pytest.fixture
+def patient(tmp_path: Path, one_version: None) -> Patient:
+    return Patient(tmp_path)
+
+
+@pytest.fixture
+def one_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is installed and what runs is the same, even while somebody edits the node half."""
+    shipped = payload()
+    for module in ("plan", "payload"):
+        monkeypatch.setattr(f"resctrl_hooks.install.{module}.payload", lambda: shipped)
+
+
+def test_a_host_in_order_has_nothing_wrong(patient: Patient) -> None:
+    assert patient.bad() == {}
+
+
+def test_every_check_says_something(patient: Patient) -> None:
+    patient.write("var/lib/kubelet/cpu_manager_state", '{"policyName": "none"}')
+    silent = {"where", "other configuration", "self-test", "memory"}  # on another host, or with nothing configured
+    silent |= {"units", "permissions"}  # nothing but faults can be said of a host that doesn't run
+    assert {name for name, _, _ in patient.findings()} == set(CHECKS) - silent
+
+
+def no_monitoring(patient: Patient) -> None:
+    patient.write("proc/cpuinfo", "flags\t: fpu\n")
+    shutil.rmtree(patient.resctrl)
+
+
+def no_resctrl(patient: Patient) -> None:
+    patient.write("proc/filesystems", "nodev\tproc\n")
+
+
+def turned_off(patient: Patient) -> None:
+    patient.write("proc/cmdline", "rdt=!cmt,mbmtotal\n")
+
+
+def unmounted(patient: Patient) -> None:
+    patient.write("proc/self/mounts", "")
+    shutil.rmtree(patient.resctrl)
+    patient.resctrl.mkdir()
+
+
+def read_only(patient: Patient) -> None:
+    patient.write("proc/self/mounts", f"resctrl {patient.resctrl} resctrl ro 0 0\n")
+
+
+def rmids_short(patient: Patient) -> None:
+    for number in range(14):
+        patient.group(patient.resctrl / f"mon_groups/other{number}")
+
+
+def pods_wait(patient: Patient) -> None:
+    patient.write(f"run/resctrl-hooks/waiting/{UID}", "")
+
+
+def counter_unavailable(patient: Patient) -> None:
+    patient.group(patient.resctrl, "Unavailable")
+
+
+def counter_unassigned(patient: Patient) -> None:
+    patient.group(patient.resctrl, "Unassigned")
+
+
+def cgroup_v1(patient: Patient) -> None:
+    (patient.root / "sys/fs/cgroup/cgroup.controllers").unlink()
+
+
+def timer_gone(patient: Patient) -> None:
+    (patient.root / UNITS.lstrip("/") / TIMER).unlink()
+
+
+def kubelet_static(patient: Patient) -> None:
+    patient.write("var/lib/kubelet/cpu_manager_state", '{"policyName": "static"}')
+    patient.setting(placement={"enabled": True})
+
+
+def kubelet_garbage(patient: Patient) -> None:
+    patient.write("var/lib/kubelet/memory_manager_state", "{")
+
+
+def hook_gone(patient: Patient) -> None:
+    (patient.root / HOOKS.lstrip("/")).unlink()
+
+
+def hook_malformed(patient: Patient) -> None:
+    patient.write(HOOKS.lstrip("/"), "{")
+
+
+def foreign_hook_malformed(patient: Patient) -> None:
+    patient.write(os.path.dirname(HOOKS.lstrip("/")) + "/other.json", "{}")
+
+
+def crio_malformed(patient: Patient) -> None:
+    patient.write("etc/crio/crio.conf", "[crio\n")
+
+
+def code_gone(patient: Patient) -> None:
+    (patient.code / "launch.py").unlink()
+
+
+def modules_gone(patient: Patient) -> None:
+    shutil.rmtree(next(patient.code.glob("node-*")))
+
+
+def half_of_them_gone(patient: Patient) -> None:
+    next(patient.code.glob("node-*/steps.py")).unlink()
+
+
+def module_changed(patient: Patient) -> None:
+    next(patient.code.glob("node-*/steps.py")).write_text("")
+
+
+def interrupted(patient: Patient) -> None:
+    record = patient.code / "manifest.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"complete": False}))
+
+
+def settings_garbage(patient: Patient) -> None:
+    for path in patient.compiled.parent.glob("*.json"):
+        path.write_bytes(b"\xff")
+
+
+def yaml_invalid(patient: Patient) -> None:
+    patient.yaml.write_text("namespaces: 5\n")
+
+
+def state_no_folder(patient: Patient) -> None:
+    shutil.rmtree(patient.state)
+    patient.state.write_text("")
+
+
+def state_open(patient: Patient) -> None:
+    patient.state.chmod(0o777)
+
+
+def code_open(patient: Patient) -> None:
+    patient.code.chmod(0o777)
+
+
+def leaked(patient: Patient) -> None:
+    patient.group(patient.resctrl / "mon_groups" / UID)
+    (patient.resctrl / "mon_groups" / UID / "tasks").write_text("")
+
+
+def swap_missing(patient: Patient) -> None:
+    patient.write("proc/meminfo", "MemTotal: 1000 kB\nSwapTotal: 0 kB\n")
+    patient.setting(classes=[{"name": "swap", "allowswap": True, "memtierdconfig": ""}])
+
+
+@pytest.mark.parametrize(
+    "breakage, check, words",
+    [
+        (no_monitoring, "processor", "no cache or bandwidth monitoring"),
+        (no_resctrl, "kernel", "has no resctrl"),
+        (turned_off, "kernel", "turns off !cmt"),
+        (unmounted, "mount", "not mounted"),
+        (read_only, "mount", "read-only"),
+        (rmids_short, "RMIDs", "15 of 16"),
+        (pods_wait, "RMIDs", "1 pods wait"),
+        (counter_unavailable, "counters", "Unavailable"),
+        (counter_unassigned, "counters", "Unassigned"),
+        (cgroup_v1, "cgroups", "not cgroup version 2"),
+        (timer_gone, "units", TIMER),
+        (kubelet_static, "kubelet", "static"),
+        (kubelet_garbage, "kubelet", "can't be read"),
+        (hook_gone, "hook", "doesn't call our hook"),
+        (hook_malformed, "hook", "no JSON"),
+        (foreign_hook_malformed, "hook", "other.json"),
+        (crio_malformed, "runtimes", "can't be read"),
+        (code_gone, "hook", "isn't there"),
+        (code_gone, "code", "not whole"),
+        (modules_gone, "code", "not whole"),
+        (half_of_them_gone, "code", "steps.py"),
+        (module_changed, "code", "steps.py"),
+        (interrupted, "code", "interrupted"),
+        (settings_garbage, "configuration", "can't be used"),
+        (yaml_invalid, "configuration", "namespaces"),
+        (state_no_folder, "state", "no folder"),
+        (state_open, "state", "can write"),
+        (code_open, "permissions", "can write"),
+        (leaked, "groups", "look like ours"),
+        (swap_missing, "memory", "swap"),
+    ],
+)
+def test_the_fault_is_named(patient: Patient, breakage: Callable[[Patient], None], check: str, words: str) -> None:
+    breakage(patient)
+    assert words in " / ".join(text for name, level, text in patient.findings() if name == check and level != "ok")
+
+
+def run(patient: Patient, *words: str) -> Result:
+    return CliRunner().invoke(main, ["doctor", "--root", str(patient.root), *words])
+
+
+def test_exit_code_and_json(patient: Patient) -> None:
+    assert run(patient).exit_code == 0
+    code_gone(patient)
+    result = run(patient, "--json")
+    assert result.exit_code == 1
+    said = json.loads(result.stdout)
+    assert said["ok"] is False
+    worst = [finding for finding in said["findings"] if finding["level"] == "problem"]
+    assert all(finding["remedy"] for finding in worst)
+
+
+def test_each_trouble_has_a_remedy(patient: Patient) -> None:
+    for breakage in (unmounted, hook_gone, timer_gone, settings_garbage):
+        breakage(patient)
+    for _, finding in examine(Host(CONFIG, str(patient.root))):
+        assert finding.level == "ok" or finding.remedy
+
+
+def test_fix_mends_what_is_safe(patient: Patient) -> None:
+    state_open(patient)
+    assert run(patient).exit_code == 1
+    assert run(patient, "--fix").exit_code == 0
+    assert patient.state.stat().st_mode & 0o777 == 0o700
+    assert run(patient).exit_code == 0
+
+
+def test_a_check_that_fails_spoils_no_other(patient: Patient) -> None:
+    def failing(host: Host) -> None:
+        raise OSError("disk on fire")
+
+    checks = {"first": failing, "second": CHECKS["cgroups"]}
+    found = dict(examine(Host(CONFIG, str(patient.root)), checks))  # type: ignore[arg-type]
+    assert "disk on fire" in found["first"].text
+    assert found["second"].level == "ok"
