@@ -1,7 +1,7 @@
 """The hook killed, or refused by the kernel, at each of its system calls in turn: then one reconcile mends everything.
 
-strace does the killing. The calls that the interpreter makes before it opens our launcher are left out, since nothing
-of ours has happened by then.
+strace does the killing. The calls that the interpreter makes before our launcher opens the compiled node half are left
+out: nothing of ours has happened by then, and where they fail, the guard in the hook's JSON answers.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def calls(stage: Stage, status: str) -> list[tuple[str, int]]:
-    """Every system call of a stage after it has opened the launcher: its name, and its number of that name."""
+    """Every system call of a stage after the launcher began: its name, and its number of that name."""
     log = stage.host.root / "strace"
     assert stage.hook(status, log=log).returncode == 0
     count: Counter[str] = Counter()
@@ -101,7 +101,7 @@ def calls(stage: Stage, status: str) -> list[tuple[str, int]]:
         match = re.match(r"\d+ +(\w+)\(", line)
         if match is not None:
             count[match[1]] += 1
-            ours = ours or (str(stage.launch) in line and match[1] == "openat")
+            ours = ours or (f"{stage.launch.parent}/compiled." in line and match[1] == "openat")
             if ours and match[1] not in (*MEMORY, *ENDING):
                 found.append((match[1], count[match[1]]))
     assert len(found) > 50

@@ -244,6 +244,7 @@ class NodeLife(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.1, 2.0]))
     def time_passes(self, seconds: float) -> None:
         self.kernel.now += seconds
+        self.read_counters()
 
     @rule()
     def read_counters(self) -> None:
@@ -290,6 +291,7 @@ class NodeLife(RuleBasedStateMachine):
         for pod in wanting - set(report.waiting):
             assert any(name == pod for _, name in self.kernel.groups())
         assert not reconcile(self.node(), Options(wait=False)).changed or report.waiting
+        self.read_counters()
 
     def used_rmids(self) -> list[str]:
         return [*self.kernel.model.classes, *(name for _, name in self.kernel.groups()), "root"]
