@@ -28,7 +28,9 @@ def baseline(folder: str) -> "tuple[str, dict[str, float]]":
                     posix.close(fd)
             except (OSError, ValueError):
                 continue
-    return f"{found.st_dev:x}:{found.st_ino:x}", {name: value for name, value in values.items() if 0 <= value < float("inf")}
+    return f"{found.st_dev:x}:{found.st_ino:x}", {
+        name: value for name, value in values.items() if 0 <= value < float("inf")
+    }
 
 
 def _names(folder: str) -> "list[str]":
