@@ -56,7 +56,10 @@ def kernel(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """What a hook costs a container's start, and without arguments what a scrape of 500 pods costs. Arguments: --count N, --instructions, --write docs/performance.md."""
+    """What a hook costs a container's start. Arguments: --count N, --instructions, --write docs/performance.md.
+
+    Without arguments also what a scrape of 500 pods costs.
+    """
     if not READY:
         session.install("-q", "-e", ".[dev]")
     session.run(sys.executable if READY else "python", "tests/bench/run.py", *session.posargs, external=READY)
