@@ -9,6 +9,7 @@ import posix
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     Raw = int | float | str | None
 
@@ -93,12 +94,13 @@ class Domain:
 
 
 class Slot:
-    """One file of ``mon_data``: its path below that folder, its domain and its counter."""
+    """One file of ``mon_data``: its path below that folder, its domain and its counter; ``file`` is below the group."""
 
-    __slots__ = ("counter", "domain", "path")
+    __slots__ = ("counter", "domain", "file", "path")
 
     def __init__(self, domain: Domain, counter: Counter) -> None:
         self.path = f"{domain.folder}/{counter.name}"
+        self.file = f"{MON_DATA}/{self.path}"
         self.domain = domain
         self.counter = counter
 
@@ -197,25 +199,29 @@ def read_group(folder: str, slots: "Sequence[Slot]") -> "tuple[str, list[Raw]]":
     group = posix.open(folder, _FOLDER_FLAGS)
     try:
         found = posix.fstat(group)
-        values: "list[Raw]" = []
-        for slot in slots:
-            try:
-                fd = posix.open(f"mon_data/{slot.path}", _FILE_FLAGS, dir_fd=group)
-            except OSError:
-                values.append(None)
-                continue
-            try:
-                text = posix.read(fd, _LONGEST)
-                values.append(int(text))
-            except OSError:
-                values.append(ERROR)
-            except ValueError:
-                values.append(_no_integer(text))
-            finally:
-                posix.close(fd)
+        values = [_read(group, slot.file) for slot in slots]
     finally:
         posix.close(group)
     return f"{found.st_dev:x}:{found.st_ino:x}", values
+
+
+def _read(
+    group: int, file: str, open_: "Any" = posix.open, read: "Any" = posix.read, close: "Any" = posix.close
+) -> "Raw":
+    # Bound once: of a scrape's thousands of files each costs a few microseconds.
+    try:
+        fd = open_(file, _FILE_FLAGS, dir_fd=group)
+    except OSError:
+        return None
+    try:
+        text = read(fd, _LONGEST)
+    except OSError:
+        text = b""
+    close(fd)
+    try:
+        return int(text)
+    except ValueError:
+        return _no_integer(text)
 
 
 def _no_integer(text: bytes) -> "float | str":
