@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from resctrl_hooks.config import InForce
+from resctrl_hooks.node.cpusets import format_list
 from resctrl_hooks.node.errors import HookError, InputError
 from resctrl_hooks.node.files import is_folder, parse_json, read_file
 from resctrl_hooks.node.hook import DONE, POSTSTOP, REFUSED, RefusedError, planned
@@ -19,6 +20,7 @@ from resctrl_hooks.node.steps import SKIP, Node, Step
 from resctrl_hooks.node.workload import Workload, derive
 
 _RELEASE_WITH_POD = "pod"
+PLACEMENT = "placement"
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,8 @@ def _described(workload: Workload) -> dict[str, Any]:
 
 def _said(step: Step, workload: Workload, node: Node) -> SaidStep:
     """A step with the place where it is done, for those whose place is a group."""
+    if step.feature == PLACEMENT and step.action != SKIP:
+        return _said_place(step, workload, node)
     if step.feature != MONITORING or step.action == SKIP:
         return SaidStep(step.feature, step.action, step.needs, step.why)
     resctrl, name = node.monitor.resctrl, node.monitor.group_prefix + workload.key
@@ -196,6 +200,20 @@ def _said(step: Step, workload: Workload, node: Node) -> SaidStep:
         finds = "it is there" if resctrl.exists(rdt_class, name) else "it would be made, which takes an RMID"
         possible = True
     return SaidStep(step.feature, step.action, step.needs, step.why, where, finds, possible)
+
+
+def _said_place(step: Step, workload: Workload, node: Node) -> SaidStep:
+    """A placement with the pool that would be chosen now, why, and which others came next."""
+    from resctrl_hooks.node.placement import preview  # noqa: PLC0415  # only where that feature is in use
+
+    try:
+        decision, cpus = preview(step, workload, node)
+    except HookError as error:
+        return SaidStep(step.feature, step.action, step.needs, step.why, "", f"this would fail: {error}", possible=False)
+    others = f"; next best: {', '.join(decision.runners_up)}" if decision.runners_up else ""
+    where = f"{decision.kind} in {decision.pool}, CPUs {cpus}"
+    where += f", memory nodes {format_list(decision.mems)}" if decision.mems else ""
+    return SaidStep(step.feature, step.action, step.needs, step.why, where, f"{decision.why}{others}")
 
 
 def _look_back(workload: Workload, node: Node, said: Explanation) -> None:

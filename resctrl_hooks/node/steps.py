@@ -100,6 +100,12 @@ def _monitoring() -> "Feature":
     return monitoring
 
 
+def _placement() -> "Feature":
+    from . import placement
+
+    return placement
+
+
 def _memory() -> "Feature":
     from . import memory
 
@@ -117,6 +123,7 @@ def _memtierd() -> "Feature":
 FEATURES: "tuple[tuple[str, Callable[[Settings], object], Callable[[], Feature]], ...]" = (
     ("rdt", lambda settings: settings.rdt.get("enabled", False), _rdt_class),
     ("monitoring", lambda settings: settings.monitoring.get("enabled", True), _monitoring),
+    ("placement", lambda settings: settings.placement.get("enabled", False), _placement),
     ("memory", lambda settings: settings.classes, _memory),
     ("memtierd", lambda settings: any(spec.get("memtierdconfig") for spec in settings.classes), _memtierd),
 )

@@ -1,0 +1,52 @@
+"""Sets of CPUs or memory nodes as integers, a bit for each: fast to combine, and as the kernel writes them."""
+
+_MOST = 1 << 14  # CPUs; the kernel's own limit is 8192 (CONFIG_NR_CPUS)
+
+
+def parse_list(text: str) -> int:
+    """The set that a list such as ``0-3,8`` means.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = 0
+    for part in text.strip().split(","):
+        if not part:
+            continue
+        first, dash, last = part.partition("-")
+        low = int(first)
+        high = int(last) if dash else low
+        if not 0 <= low <= high < _MOST:
+            raise ValueError(f"{part[:40]!r} is no range of CPUs")
+        found |= (1 << high + 1) - (1 << low)
+    return found
+
+
+def format_list(mask: int) -> str:
+    """The list of a set, as the kernel writes it; empty for the empty set."""
+    parts = []
+    place = 0
+    while mask:
+        skip = (mask & -mask).bit_length() - 1
+        mask >>= skip
+        place += skip
+        run = (~mask & mask + 1).bit_length() - 1
+        parts.append(str(place) if run == 1 else f"{place}-{place + run - 1}")
+        mask >>= run
+        place += run
+    return ",".join(parts)
+
+
+def members(mask: int) -> "list[int]":
+    """The numbers in a set, in order."""
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found
+
+
+def count(mask: int) -> int:
+    """How many there are in a set (int.bit_count is of Python 3.10)."""
+    return bin(mask).count("1")

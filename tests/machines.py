@@ -1,0 +1,117 @@
+"""Made-up machines for tests of placement: as topologies, and as sysfs trees."""
+
+from pathlib import Path
+
+from resctrl_hooks.node.cpusets import format_list, members
+from resctrl_hooks.node.topology import DRAM, FAST, SLOW, MemoryNode, Topology
+
+
+def machine(
+    packages: int = 1,
+    nodes: int = 1,
+    caches: int = 1,
+    cores: int = 4,
+    threads: int = 2,
+    *,
+    isolated: int = 0,
+    offline: int = 0,
+    efficient: int = 0,
+    memory: int = 8 << 30,
+) -> Topology:
+    """A machine with so many packages, NUMA nodes in each, L3 caches in each node, cores in each cache.
+
+    Threads are numbered as Linux does on most machines: first one thread of each core, then the second ones.
+    ``efficient`` is how many of the last cores have one thread and are of the efficient kind.
+    """
+    total = packages * nodes * caches * cores
+    every = [sum(1 << core + total * thread for thread in range(threads)) for core in range(total)]
+    kinds = {}
+    if efficient:
+        every[-efficient:] = [1 << core for core in range(total - efficient, total)]
+        kinds = {"performance": sum(every[:-efficient]), "efficient": sum(every[-efficient:])}
+    online = sum(every) & ~offline
+    every = [core & online for core in every if core & online]
+
+    def part(number: int, size: int) -> int:
+        return sum(core for core in every if _first(core, total) // size == number)
+
+    per_node = caches * cores
+    found = [
+        MemoryNode(
+            number,
+            part(number, per_node),
+            {
+                other: 10 if other == number else 12 if other // nodes == number // nodes else 21
+                for other in range(packages * nodes)
+            },
+            memory,
+            DRAM,
+        )
+        for number in range(packages * nodes)
+    ]
+    return Topology(
+        online,
+        every,
+        packages={number: part(number, nodes * per_node) for number in range(packages)},
+        l3={number: part(number, cores) for number in range(packages * nodes * caches)},
+        nodes=found,
+        isolated=isolated,
+        offline=offline,
+        kinds={name: cpus & online for name, cpus in kinds.items()},
+    )
+
+
+def _first(core: int, total: int) -> int:
+    return ((core & -core).bit_length() - 1) % total
+
+
+MACHINES = {
+    "one package": machine(),
+    "two CPUs": machine(cores=2, threads=1),
+    "two packages of two nodes": machine(2, 2, 2, 4, 2),
+    "sub-NUMA": machine(1, 4, 1, 3, 2),
+    "one thread a core": machine(2, 1, 1, 8, 1),
+    "hybrid": machine(1, 1, 1, 12, 2, efficient=8),
+    "offline and isolated": machine(2, 1, 2, 4, 2, offline=0b110, isolated=0b1111 << 8 | 0b1111 << 24),
+}
+
+
+def write_sysfs(topology: Topology, root: Path) -> str:
+    """Writes a machine down as sysfs has it; returns the path to read it from."""
+    cpu = root / "devices/system/cpu"
+    _write(cpu / "online", format_list(topology.online))
+    _write(cpu / "offline", format_list(topology.offline))
+    _write(cpu / "isolated", format_list(topology.isolated))
+    for core in topology.cores:
+        for number in members(core):
+            base = cpu / f"cpu{number}"
+            _write(base / "topology/core_cpus_list", format_list(core))
+            for package, cpus in topology.packages.items():
+                if cpus >> number & 1:
+                    _write(base / "topology/package_cpus_list", format_list(cpus))
+                    _write(base / "topology/physical_package_id", str(package))
+            for cache, cpus in topology.l3.items():
+                if cpus >> number & 1:
+                    _write(base / "cache/index3/level", "3")
+                    _write(base / "cache/index3/id", str(cache))
+                    _write(base / "cache/index3/shared_cpu_list", format_list(cpus))
+    numbers = sum(1 << node.id for node in topology.nodes)
+    _write(root / "devices/system/node/online", format_list(numbers))
+    _write(root / "devices/system/node/has_memory", format_list(numbers))
+    ranks = {DRAM: 4, SLOW: 22, FAST: 2}
+    for node in topology.nodes:
+        base = root / f"devices/system/node/node{node.id}"
+        _write(base / "cpulist", format_list(node.cpus))
+        _write(base / "distance", " ".join(str(node.distances[other.id]) for other in topology.nodes))
+        _write(base / "meminfo", f"Node {node.id} MemTotal:       {node.memory >> 10} kB\nNode {node.id} MemFree: 1 kB")
+        tier = root / f"devices/virtual/memory_tiering/memory_tier{ranks[node.kind]}/nodelist"
+        _write(tier, f"{tier.read_text().strip()},{node.id}" if tier.exists() else str(node.id))
+    for pmu, kind in (("cpu_core", "performance"), ("cpu_atom", "efficient")):
+        if kind in topology.kinds:
+            _write(root / f"devices/{pmu}/cpus", format_list(topology.kinds[kind]))
+    return str(root)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{text}\n")
