@@ -221,6 +221,7 @@ def test_its_output_stays_within_bounds(node: Node) -> None:
 )
 def test_dying_at_once_is_an_error_with_its_last_lines(node: Node, text: str, words: str) -> None:
     program(node.host.root / "memtierd", text)
+    node.configure(startSeconds=5.0)  # a busy machine may need a while even to fail; it ends with the first look
     outcome = node.start()
     assert outcome.code == 79
     assert words in outcome.stderr
@@ -546,6 +547,20 @@ def test_a_service_that_is_gone_at_once_is_an_error(node: Node, monkeypatch: pyt
     assert outcome.code == 79
     assert "panic: no tracker" in outcome.stderr
     assert node.left() == []
+
+
+def test_a_failure_to_stop_does_not_hide_why_it_was_to_be_stopped(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(container: str, seconds: float) -> bool:
+        raise units.UnitError("systemctl is stuck")
+
+    monkeypatch.setattr(units, "start_service", always(None))
+    monkeypatch.setattr(units, "stop_service", refuse)
+    monkeypatch.setattr(units, "last_lines", always("panic: no tracker"))
+    node.configure(supervisor="systemd")
+    outcome = node.start(alone=False)
+    assert outcome.code == 79
+    assert "systemctl is stuck" in outcome.stderr
+    assert outcome.stderr.splitlines()[-1].count("panic: no tracker") == 1
 
 
 def test_a_running_service_is_recorded(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

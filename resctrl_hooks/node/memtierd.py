@@ -121,7 +121,12 @@ def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> Non
     except DeadlineError:
         raise  # no time is left; its record says what to end
     except HookError:
-        _end(step, workload.id, node)
+        try:
+            _end(step, workload.id, node)
+        except DeadlineError:
+            raise
+        except HookError as another:  # what went wrong first says more; undo tries this again
+            node.log(WARNING, f"memtierd of {workload}: {another}", key=workload.key, container=workload.id)
         raise
     finally:
         opened.close()
