@@ -1,7 +1,9 @@
 """Starts the node half from its folder: the script that hooks and units name, run by ``python3 -I -S``.
 
-Finding and reading sixteen small modules is the largest part of a hook's start, so `compiled.py` can put all of them
-into one file beside this one. Where that is missing, or another interpreter's, they are imported in the ordinary way.
+Finding and reading twenty small modules is the largest part of a hook's start, so `compiled.py` puts all of them into
+one file beside this one. What a createRuntime call needs is run from it at once, past the import system, which would
+take as long again; the rest is read when it is imported. Where the file is missing, or another interpreter's, modules
+are imported in the ordinary way.
 """
 
 import marshal
@@ -18,51 +20,83 @@ _FOLDER = __file__.rpartition("/")[0] or "."
 _COMPILED: str = globals().get("COMPILED", _FOLDER)
 _PARENT, _, _PACKAGE = _FOLDER.rpartition("/")
 _Spec: "type[ModuleSpec]" = type(sys.__spec__)
+_Module: "type[ModuleType]" = type(sys)
+_HEAD = 16  # the interpreter's magic number and the size of what is read at once, as `compiled.py` writes them
+_MAGIC = 4
 
 
 class CompiledFinder:
-    """Finds the package's modules in one compiled file: an importer of the import protocol's."""
+    """Finds modules in the compiled file ``fd``, and C modules where they were: an importer of the import protocol's.
 
-    def __init__(self, codes: "dict[str, bytes]") -> None:
-        self._codes = codes
+    ``places`` says where in the file each module's code is, ``libraries`` in which file each C module is.
+    """
+
+    def __init__(self, fd: int, places: "dict[str, tuple[int, int]]", libraries: "dict[str, str]") -> None:
+        self._fd = fd
+        self._places = places
+        self._libraries = libraries
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> "ModuleSpec | None":
-        """The spec of a module that the compiled file holds."""
+        """The spec of a module that the compiled file holds, or knows."""
         del path, target
-        if name not in self._codes:
-            return None
-        spec = _Spec(name, self, is_package=name == _PACKAGE)  # type: ignore[arg-type]  # a loader by its methods
-        if name == _PACKAGE:
-            spec.submodule_search_locations = [_FOLDER]
-        return spec
+        if name in self._places:
+            return _Spec(name, self)  # type: ignore[arg-type]  # a loader by its methods
+        library = self._libraries.get(name, "")
+        try:
+            posix.stat(library)
+        except OSError:
+            return None  # the interpreter finds it itself
+        loader = sys.modules["_frozen_importlib_external"].ExtensionFileLoader(name, library)
+        return _Spec(name, loader, origin=library)
 
     def create_module(self, spec: "ModuleSpec") -> None:
         """Leaves the making of the module to the interpreter."""
 
     def exec_module(self, module: "ModuleType") -> None:
-        """Runs a module's code."""
-        code: "CodeType" = marshal.loads(self._codes[module.__name__])  # noqa: S302  # root-owned, as the source
+        """Runs a module's code. The file stays open, so that it is of the same version as what runs already."""
+        start, size = self._places[module.__name__]
+        code: "CodeType" = marshal.loads(posix.pread(self._fd, size, start))  # noqa: S302  # root-owned, as the source
         exec(code, module.__dict__)  # noqa: S102  # this is what an importer does
 
 
 def load_compiled() -> None:
-    """Puts the compiled file, if it is there and this interpreter's, before all other ways to import."""
+    """Takes modules from the compiled file, if it is there and this interpreter's, before all other ways to import."""
     # The same name as in `compiled.py`, which may not be imported yet.
     path = f"{_COMPILED}/compiled.{sys.implementation.cache_tag}"
     try:
         fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
-        try:
-            magic, codes = marshal.loads(posix.read(fd, posix.fstat(fd).st_size))  # noqa: S302  # as above
-        finally:
-            posix.close(fd)
-    except (OSError, ValueError, EOFError, TypeError):
+    except OSError:
         return
-    if magic == sys.modules["_frozen_importlib_external"].MAGIC_NUMBER:
-        sys.meta_path.insert(0, CompiledFinder({f"{_PACKAGE}{name}": code for name, code in codes.items()}))
+    try:
+        head = posix.read(fd, _HEAD)
+        if head[:_MAGIC] != sys.modules["_frozen_importlib_external"].MAGIC_NUMBER:
+            raise ValueError
+        at_once, places, libraries = marshal.loads(posix.read(fd, int(head[_MAGIC:])))  # noqa: S302  # as above
+    except (OSError, ValueError, EOFError, TypeError):
+        posix.close(fd)
+        return
+    sys.meta_path.insert(0, CompiledFinder(fd, {_PACKAGE + name: place for name, place in places.items()}, libraries))
+    run_at_once(at_once)
+
+
+def run_at_once(codes: "tuple[tuple[str, CodeType], ...]") -> None:
+    """Makes modules of codes that come in the order of their imports, the package first."""
+    package = None
+    for name, code in codes:
+        module = _Module(_PACKAGE + name)
+        sys.modules[_PACKAGE + name] = module
+        module.__package__ = _PACKAGE
+        if package is None:
+            package = module
+            module.__path__ = [_FOLDER]
+        else:
+            setattr(package, name[1:], module)
+        exec(code, module.__dict__)  # noqa: S102  # as above
 
 
 if __name__ == "__main__":
-    # A script's own folder is not on an isolated interpreter's path, and running a folder would import runpy.
-    sys.path.insert(0, _PARENT or "/")
     load_compiled()
+    # A script's own folder is not on an isolated interpreter's path, and running a folder would import runpy. It comes
+    # last, so that the standard library's modules are not looked for in it.
+    sys.path.append(_PARENT or "/")
     __import__(f"{_PACKAGE}.main", fromlist=["main"]).start()
