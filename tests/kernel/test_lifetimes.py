@@ -1,0 +1,194 @@
+"""Lifetimes on the real kernel: restarts keep the RMID, classes change, adoption sweeps in, prunes are mended."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel.groups import Resctrl, place_of
+from kernel.installed import Installed
+from kernel.runtimes import Runtime, wait_until
+
+UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+POD = f"/kubepods/pod{UID}"
+SLEEP = "sleep 1000"
+RESTARTS = 10
+PROCESSES = 200
+
+
+class Pod:
+    """A Kubernetes pod's containers under one runtime, in cgroups as the kubelet makes them (cgroupfs driver)."""
+
+    def __init__(self, folder: Path, name: str, bundle: Callable[..., str]) -> None:
+        self.runtime = Runtime(name, "cgroupfs")
+        roots = {"runc": "/run/runc", "crun": "/run/crun"}
+        self.installed = Installed(str(folder / "installed"), runtimeRoots=roots)
+        self._bundle = bundle
+        self.cgroup = Path("/sys/fs/cgroup") / POD.lstrip("/")
+        self.cgroup.mkdir(parents=True, exist_ok=True)
+
+    def start(self, container: str, command: str = SLEEP, *, hooked: bool = True, **linux: Any) -> int:
+        """Creates and starts a container; its init process."""
+        annotations = {
+            "io.container.manager": "cri-o",
+            "io.kubernetes.cri-o.ContainerType": "container",
+            "io.kubernetes.pod.uid": UID,
+            "io.kubernetes.pod.namespace": "shop",
+            "io.kubernetes.pod.name": "web-0",
+            "io.kubernetes.container.name": container,
+        }
+        bundle = self._bundle(
+            container,
+            command,
+            annotations=annotations,
+            hooks=self.installed.hooks if hooked else {},
+            linux={"cgroupsPath": f"{POD}/{container}", **linux},
+        )
+        self.runtime.create(container, bundle)
+        self.runtime.start(container)
+        return self.runtime.pid(container)
+
+    def end(self, container: str) -> None:
+        """Kills and deletes it."""
+        self.runtime.kill(container)
+        self.runtime.delete(container)
+
+    def reconcile(self, *options: str) -> dict[str, Any]:
+        """Runs it once; its report, without which nothing is wrong any more."""
+        command = self.installed.command("reconcile", "--json", *options)
+        done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+        report: dict[str, Any] = json.loads(done.stdout)
+        assert report["ok"], (report, done.stderr)
+        return report
+
+    def threads(self, container: str) -> set[int]:
+        """All thread ids in a container's cgroup."""
+        return {int(line) for line in (self.cgroup / container / "cgroup.threads").read_text().split()}
+
+    def clean(self) -> None:
+        self.runtime.clean()
+        for folder in (*self.cgroup.glob("*/"), self.cgroup):
+            if folder.is_dir():
+                folder.rmdir()
+
+
+@pytest.fixture
+def pod(tmp_path: Path, runtime_name: str, bundle: Callable[..., str], resctrl: Resctrl) -> Any:
+    del resctrl  # there before, and cleared after
+    made = Pod(tmp_path, runtime_name, bundle)
+    yield made
+    made.clean()
+
+
+def test_a_pod_of_four_containers_restarted_ten_times_keeps_its_rmid(pod: Pod, resctrl: Resctrl) -> None:
+    names = [f"c{number}" for number in range(4)]
+    for name in names:
+        pod.start(name)
+    group = resctrl.path(group=UID)
+    made = os.stat(group).st_ino
+    for number in range(RESTARTS):
+        name = names[number % len(names)]
+        pod.end(name)
+        pid = pod.start(name)
+        assert place_of(pid).group == UID
+    assert os.stat(group).st_ino == made, "the group was made anew, so its counters began again"
+    for name in names:
+        pod.end(name)
+    assert os.path.isdir(group), "the pod lives, without containers"
+    for folder in (*pod.cgroup.glob("*/"), pod.cgroup):
+        folder.rmdir()
+    assert pod.reconcile()["released"] == [UID]
+    assert list(resctrl.groups()) == []
+
+
+def test_of_two_containers_one_changes_class_and_the_other_stays(pod: Pod, resctrl: Resctrl) -> None:
+    gold, silver = resctrl.make("gold"), resctrl.make("silver")
+    del gold, silver
+    stays = pod.start("stays", intelRdt={"closID": "gold"})
+    moves = pod.start("moves", intelRdt={"closID": "gold"})
+    assert place_of(stays) == place_of(moves)
+    for tid in pod.threads("moves"):
+        resctrl.join(tid, "silver")
+    pod.reconcile()
+    assert (place_of(moves).rdt_class, place_of(moves).group) == ("silver", UID)
+    assert (place_of(stays).rdt_class, place_of(stays).group) == ("gold", UID)
+
+
+def test_a_pod_that_changes_class_as_a_whole_takes_its_group_along(pod: Pod, resctrl: Resctrl) -> None:
+    resctrl.make("gold")
+    resctrl.make("silver")
+    pid = pod.start("one", intelRdt={"closID": "gold"})
+    made = os.stat(resctrl.path("gold", UID)).st_ino
+    for tid in pod.threads("one"):
+        resctrl.join(tid, "silver")
+    pod.reconcile()
+    assert (place_of(pid).rdt_class, place_of(pid).group) == ("silver", UID)
+    assert not os.path.exists(resctrl.path("gold", UID))
+    assert os.stat(resctrl.path("silver", UID)).st_ino == made
+
+
+def test_a_fork_bomb_is_wholly_in_its_group_after_an_adoption(pod: Pod, resctrl: Resctrl) -> None:
+    # Each of these lives for a moment and is followed by the next, so that some are always just being born.
+    churn = "while :; do sleep 0.01; done"
+    command = f"i=0; while [ $i -lt {PROCESSES - 20} ]; do sleep 1000 & i=$((i+1)); done; "
+    command += f"i=0; while [ $i -lt 10 ]; do ({churn}) & i=$((i+1)); done; wait"
+    pod.start("bomb", command, hooked=False)
+    wait_until(lambda: len(pod.threads("bomb")) >= PROCESSES - 20, "the bomb has gone off")
+    pod.reconcile()
+    for tid in pod.threads("bomb"):
+        try:
+            assert place_of(tid).group == UID
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    assert len(pod.threads("bomb") & resctrl.tasks(group=UID)) >= PROCESSES - 20
+
+
+def test_what_enters_by_exec_is_swept_in(pod: Pod) -> None:
+    pod.start("c0")
+    pod.runtime.command("exec", "--detach", "c0", "/bin/sleep", "1000")
+    wait_until(lambda: len(pod.threads("c0")) == 2, "the second process runs")  # init and it
+    outside = {tid for tid in pod.threads("c0") if place_of(tid).group != UID}
+    assert len(outside) == 1, "facts: what enters later is not in its container's group"
+    pod.reconcile()
+    assert all(place_of(tid).group == UID for tid in pod.threads("c0"))
+
+
+def test_a_prune_of_classes_and_of_empty_groups_is_mended(pod: Pod, resctrl: Resctrl) -> None:
+    resctrl.make("gold")
+    pid = pod.start("c0", intelRdt={"closID": "gold"})
+    os.rmdir(resctrl.path("gold"))  # as CRI-O does with a class that it doesn't know, busy or not
+    assert (place_of(pid).rdt_class, place_of(pid).group) == ("", "")
+    pod.reconcile()
+    assert place_of(pid).group == UID
+    pod.end("c0")
+    os.rmdir(resctrl.path(group=UID))  # and with a group without tasks, which the pod's is between two containers
+    assert place_of(pod.start("c1")).group == UID
+
+
+def test_without_the_ledger_groups_are_joined_and_claimed_on_request(
+    pod: Pod, resctrl: Resctrl, tmp_path: Path
+) -> None:
+    pid = pod.start("c0")
+    other = resctrl.make(group="0b9d6c1e-2f3a-4d5b-8c7e-91a2b3c4d503")
+    foreign = resctrl.make(group="pqos")
+    subprocess.run(["rm", "-rf", pod.installed.state], check=True)
+    pod.reconcile()
+    assert os.path.isdir(other)
+    report = pod.reconcile("--claim")
+    assert len(report["claimed"]) == 2  # the living pod's and the stray
+    assert not os.path.exists(other)
+    assert os.path.isdir(foreign)
+    assert place_of(pid).group == UID
+
+
+def test_resctrl_mounted_anew_gets_its_groups_back(pod: Pod, resctrl: Resctrl) -> None:
+    pid = pod.start("c0")
+    subprocess.run(["umount", resctrl.root], check=True)
+    subprocess.run(["mount", "-t", "resctrl", "resctrl", resctrl.root], check=True)
+    assert place_of(pid).group == ""
+    pod.reconcile()
+    assert place_of(pid).group == UID
