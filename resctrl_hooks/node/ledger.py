@@ -8,7 +8,7 @@ Layout of the state directory::
     containers/ID       a symbolic link that says "KEY": where poststop, which knows little, finds its way back
     idle/KEY            keys that had no live member when somebody last looked: what a passing hook reaps
     waiting/KEY         keys that want a group and got no RMID
-    counters            what `totals` carries over the ends of groups
+    counters            what is `carried` over the ends of groups
     calls, calls.old    a line for each call of a hook, which `tally` counts
     wake                touched when somebody starts to wait; a systemd path unit looks at it
 
