@@ -4,7 +4,7 @@ Everything that Podman keeps is kept below the stage's folder, so that the conta
 machine's own Podman never meet ours. Only the OCI runtime below it has its folder in /run while the container lives.
 """
 
-import errno
+import contextlib
 import json
 import os
 import resource
@@ -18,7 +18,9 @@ _CGROUPS = "/sys/fs/cgroup"
 _UNIFIED = f"{_CGROUPS}/cgroup.controllers"  # there on hosts with cgroup v2 alone
 _SYSTEMD = "/run/systemd/system"
 _LARGEST_LIMIT = 1024
-_SECONDS_FOR_CONMON = 1.0
+_SECONDS_TO_SETTLE = 10
+_NAP = 0.02
+_HELPERS = (b"conmon", b"podman")
 # Locks in shared memory would be shared with this machine's own Podman, and be reset by our first call. The limits are
 # what we may pass on: Podman asks for more than somebody in a container has.
 _CONTAINERS_CONF = """\
@@ -80,6 +82,18 @@ class Podman:
             folder,
         ]
 
+    def settle(self, *pods: str) -> None:
+        """Wait until all that Podman started has ended, and remove cgroups that it leaves, of these pods too.
+
+        A container's monitor, conmon, ends after `podman rm`, and runs `podman container cleanup` before: late enough
+        to write into a folder that is being removed.
+        """
+        end = time.monotonic() + _SECONDS_TO_SETTLE
+        while _is_named_by_a_process(f"{self._stage.folder}/") and time.monotonic() < end:
+            time.sleep(_NAP)
+        for cgroup in (*(f"libpod_parent/{pod}" for pod in pods), "libpod_parent/conmon", "libpod_parent"):
+            _remove_empty_cgroup(cgroup)
+
     def create(self) -> str:
         """As the protocol says; `podman init` runs createRuntime hooks without starting the container."""
         self.key = self.call("create", "--name", NAME, "--network", "none", *self.rootfs("r"), *COMMAND).strip()
@@ -96,7 +110,7 @@ class Podman:
         try:
             self.call("rm", "-f", "-t", "0", NAME)
         finally:
-            remove_empty_cgroups("libpod_parent/conmon", "libpod_parent")
+            self.settle()
         return "podman … rm --force"
 
 
@@ -117,25 +131,25 @@ def write_hook_json(stage: Stage, folder: str) -> None:
         )
 
 
-def remove_empty_cgroups(*paths: str) -> None:
-    """Remove cgroups that Podman leaves behind, in every hierarchy; one that stays in use stays.
-
-    Podman's monitor of a container, conmon, ends a moment after Podman.
-    """
-    hierarchies = [_CGROUPS, *(f"{_CGROUPS}/{name}" for name in os.listdir(_CGROUPS))]
-    folders = [f"{hierarchy}/{path}" for path in paths for hierarchy in hierarchies]
-    end = time.monotonic() + _SECONDS_FOR_CONMON
-    while (folders := [folder for folder in folders if _is_busy(folder)]) and time.monotonic() < end:
-        time.sleep(0.05)
-
-
-def _is_busy(cgroup: str) -> bool:
-    """Removes a cgroup, and says whether it, or one below it, is in use."""
-    try:
-        os.rmdir(cgroup)
-    except OSError as error:
-        return error.errno == errno.EBUSY
+def _is_named_by_a_process(folder: str) -> bool:
+    """Whether a process has this folder on its command line, as conmon and Podman itself do; the stage's own aside."""
+    needle = folder.encode()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+        except OSError:
+            continue  # it has ended
+        if os.path.basename(words[0]) in _HELPERS and any(needle in word for word in words):
+            return True
     return False
+
+
+def _remove_empty_cgroup(path: str) -> None:
+    """Remove a cgroup in every hierarchy in which nothing uses it."""
+    for hierarchy in (_CGROUPS, *(f"{_CGROUPS}/{name}" for name in os.listdir(_CGROUPS))):
+        with contextlib.suppress(OSError):
+            os.rmdir(f"{hierarchy}/{path}")
 
 
 def _limit() -> int:
