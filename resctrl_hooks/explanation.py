@@ -209,7 +209,8 @@ def _said_place(step: Step, workload: Workload, node: Node) -> SaidStep:
     try:
         decision, cpus = preview(step, workload, node)
     except HookError as error:
-        return SaidStep(step.feature, step.action, step.needs, step.why, "", f"this would fail: {error}", possible=False)
+        finds = f"this would fail: {error}"
+        return SaidStep(step.feature, step.action, step.needs, step.why, "", finds, possible=False)
     others = f"; next best: {', '.join(decision.runners_up)}" if decision.runners_up else ""
     where = f"{decision.kind} in {decision.pool}, CPUs {cpus}"
     where += f", memory nodes {format_list(decision.mems)}" if decision.mems else ""

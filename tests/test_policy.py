@@ -32,7 +32,7 @@ POLICIES = {"topology-aware": policy_topology.choose, "pools": policy_pools.choo
 def options(topology: Topology) -> dict[str, object]:
     """A pool of the first core and one of the last."""
     usable = [core for core in topology.cores if not core & topology.isolated]
-    pools = [{"name": "first", "cpus": format_list(usable[0])}]
+    pools: list[dict[str, object]] = [{"name": "first", "cpus": format_list(usable[0])}]
     if len(usable) > 2:
         pools.append({"name": "last", "cpus": format_list(usable[-1]), "namespaces": ["shop"]})
     return {"pools": pools}

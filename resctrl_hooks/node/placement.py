@@ -10,7 +10,7 @@ from .errors import HookError
 from .held import record_is_dead
 from .log import INFO
 from .placement_book import Book, Entry, lock
-from .placement_effect import follow, settle_in, tell_others
+from .placement_effect import follow, settle_in, tell_all, tell_others
 from .placement_request import request_from, request_of
 from .policy import Decision, PlacementError, check, effective
 from .process import start_time
@@ -126,12 +126,12 @@ def _place(request: "Request", pid: int, book: Book, key: str, node: "Node") -> 
         del book.entries[request.id]
         book.save()
         follow(book, node, grow=True)
-        book.save()
+        book.written()
         _record(node, key, request.id, None)
         raise
     others += follow(book, node, grow=True)  # what somebody dead has left
+    book.written()
     tell_others(others, node)
-    book.save()
     node.log(INFO, f"placed container {request.id[:12]}: {decision.why}; CPUs {format_list(entry.applied)}", key=key)
 
 
@@ -171,8 +171,9 @@ def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
         if book.entries.pop(member["id"], None) is None:
             return
         book.save()
-        tell_others(follow(book, node, grow=True), node)
-        book.save()
+        others = follow(book, node, grow=True)
+        book.written()
+        tell_others(others, node)
 
 
 def mend(node: "Node", known: "set[str]") -> int:
@@ -201,8 +202,8 @@ def mend(node: "Node", known: "set[str]") -> int:
         done = follow(book, node, grow=False, checked=True)
         done += follow(book, node, grow=True, checked=True)
         mended += len({entry.id for entry in done})
-        tell_others(list(book.entries.values()), node, bounded=False)
-        book.save()
+        book.written()
+        tell_all(book, done, node)
     if problems:
         raise PlacementError(f"{len(problems)} containers can't be placed: {'; '.join(problems[:5])}")
     return mended

@@ -4,9 +4,11 @@ The file is read in each placement, so it is one rather than a record for each c
 its own record too, from which `placement.mend` makes the file anew.
 """
 
+import posix
+
 from .cpusets import format_list, parse_list
-from .files import format_json, parse_json, read_file, read_kernel_file, write_file
-from .policy import Decision, Grant, PlacementError, Usage
+from .files import format_json, parse_json, read_file, read_kernel_file, remove_file, write_file
+from .policy import Decision, Grant, PlacementError, Usage, effective
 from .process import start_time
 from .topology import Topology, read_topology
 
@@ -22,15 +24,17 @@ _BOOK = "placement"
 _TOPOLOGY = "topology"
 _LIMIT = 16 << 20
 _FORMAT = 1
+_WRITING = ".writing"
 
 
 class Entry:
-    """One container's place: whose it is, its process, where its cgroup is, what was decided, and what is in force.
+    """One container's place: whose it is, its process, where its cgroup is, and what was decided.
 
-    ``applied`` is what its cgroup was told, ``told`` what systemd was; both 0 for nothing yet.
+    ``unit`` is its own scope of systemd's, and ``unit_folder`` that one's cgroup where it isn't the container's own
+    (crun's processes are a level below). ``applied`` is what its cgroup was told, 0 for nothing yet.
     """
 
-    __slots__ = ("applied", "decision", "folder", "id", "key", "pid", "start", "told", "unit", "unit_folder")
+    __slots__ = ("_row", "applied", "decision", "folder", "id", "key", "pid", "start", "unit", "unit_folder")
 
     def __init__(
         self,
@@ -43,8 +47,6 @@ class Entry:
         *,
         unit: str = "",
         unit_folder: str = "",
-        applied: int = 0,
-        told: int = 0,
     ) -> None:
         self.id = id_
         self.key = key
@@ -52,40 +54,34 @@ class Entry:
         self.start = start
         self.folder = folder
         self.unit = unit
-        self.unit_folder = unit_folder
+        self.unit_folder = unit_folder if unit_folder != folder else ""
         self.decision = decision
-        self.applied = applied
-        self.told = told
+        self.applied = 0
+        self._row: "list[Any] | None" = None
 
-    def as_record(self) -> "dict[str, Any]":
-        """As plain JSON values."""
-        return {
-            "key": self.key,
-            "pid": self.pid,
-            "start": self.start,
-            "folder": self.folder,
-            "unit": self.unit,
-            "unitFolder": self.unit_folder,
-            "decision": self.decision.as_record(),
-            "applied": format_list(self.applied),
-            "told": format_list(self.told),
-        }
+    def as_row(self) -> "list[Any]":
+        """As plain JSON values: a list, since there may be hundreds of them to be read in each hook."""
+        if self._row is None:
+            sets = (self.decision.cpus, self.decision.owned, self.decision.hidden, self.decision.mems)
+            what = (self.decision.kind, self.decision.pool, self.decision.milli, *map(format_list, sets))
+            self._row = [self.key, self.pid, self.start, self.folder, self.unit, self.unit_folder, *what]
+        return self._row
 
     @classmethod
-    def of_record(cls, id_: str, record: "dict[str, Any]") -> "Entry":
-        """The entry that `as_record` wrote down; raises what a malformed one makes Python raise."""
-        return cls(
-            id_,
-            record["key"],
-            record["pid"],
-            record["start"],
-            record["folder"],
-            Decision.of_record(record["decision"]),
-            unit=record["unit"],
-            unit_folder=record["unitFolder"],
-            applied=parse_list(record["applied"]),
-            told=parse_list(record["told"]),
-        )
+    def of_row(cls, id_: str, row: "list[Any]", known: "dict[str, int]") -> "Entry":
+        """The entry that `as_row` wrote down; raises what a malformed one makes Python raise.
+
+        ``known`` are the sets that were read before: most containers share one.
+        """
+        key, pid, start, folder, unit, unit_folder, kind, pool, milli, *texts = row
+        for text in texts:
+            if text not in known:
+                known[text] = parse_list(text)
+        cpus, owned, hidden, mems = (known[text] for text in texts)
+        decision = Decision(kind, pool, cpus=cpus, owned=owned, hidden=hidden, mems=mems, milli=milli + 0)
+        entry = cls(id_, key, pid, start, folder, decision, unit=unit, unit_folder=unit_folder)
+        entry._row = row
+        return entry
 
     def is_dead(self, node: "Node") -> bool:
         """Whether its init process is gone."""
@@ -93,36 +89,56 @@ class Entry:
 
 
 class Book:
-    """The node's machine and every container's place on it. Change it only under `lock`."""
+    """The node's machine and every container's place on it. Change it only under `lock`.
+
+    What is in force follows from who has what, so it isn't kept. Only while cpusets are being written they may differ;
+    ``unsure`` says that somebody was killed just then, or that CPUs came or went: then only the cgroups know.
+    """
 
     def __init__(self, node: "Node") -> None:
         self._path = f"{node.ledger.folder}/{_BOOK}"
         self._boot = node.monitor.boot
         self.topology = topology_of(node)
-        self.damaged = False
-        self.entries: "dict[str, Entry]" = self._read()
         options = node.settings.placement
         try:
             self.reserved = parse_list(options.get("reservedCpus") or "")
         except ValueError as error:
             raise PlacementError(f"placement.reservedCpus can't be read: {error}") from error
+        self.unsure = _is_there(self._path + _WRITING)
+        self.entries: "dict[str, Entry]" = self._read()
+        if not self.unsure:
+            usage = self.usage()
+            for entry in self.entries.values():
+                entry.applied = effective(entry.decision, usage)
+
+    def _machine(self) -> "list[str]":
+        """What the effect of a decision depends on beside the other decisions."""
+        return [format_list(cpus) for cpus in (self.topology.online, self.topology.isolated, self.reserved)]
 
     def _read(self) -> "dict[str, Entry]":
         try:
             value = parse_json(read_file(self._path, _LIMIT))
-            if value.get("boot") != self._boot or value.get("format") != _FORMAT:
+            if value["boot"] != self._boot or value["format"] != _FORMAT:
                 return {}
-            return {id_: Entry.of_record(id_, record) for id_, record in value["entries"].items()}
+            self.unsure = self.unsure or value["machine"] != self._machine()
+            known: "dict[str, int]" = {}
+            return {id_: Entry.of_row(id_, row, known) for id_, row in value["entries"].items()}
         except FileNotFoundError:
             return {}
         except (KeyError, TypeError, ValueError, AttributeError):
-            self.damaged = True  # mend makes it anew from the records
-            return {}
+            self.unsure = True
+            return {}  # mend makes it anew from the records
 
     def save(self) -> None:
-        """Replaces the file."""
-        entries = {id_: entry.as_record() for id_, entry in self.entries.items()}
-        write_file(self._path, format_json({"format": _FORMAT, "boot": self._boot, "entries": entries}))
+        """Replaces the file, before any cpuset is written: until `written` says so, these may differ from it."""
+        posix.close(posix.open(self._path + _WRITING, posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC, 0o600))
+        entries = {id_: entry.as_row() for id_, entry in self.entries.items()}
+        value = {"format": _FORMAT, "boot": self._boot, "machine": self._machine(), "entries": entries}
+        write_file(self._path, format_json(value))
+
+    def written(self) -> None:
+        """Says that all cpusets are as the file has it."""
+        remove_file(self._path + _WRITING)
 
     def usage(self) -> Usage:
         """Who has what."""
@@ -171,6 +187,14 @@ def topology_of(node: "Node") -> Topology:
     except OSError:
         pass  # `explain` may run before there is a state directory
     return topology
+
+
+def _is_there(path: str) -> bool:
+    try:
+        posix.lstat(path)
+    except OSError:
+        return False
+    return True
 
 
 def _read(path: str) -> str:

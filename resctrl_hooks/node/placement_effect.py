@@ -9,7 +9,7 @@ import time
 from .cgroup import CgroupError, read_value, write_value
 from .cpusets import count, format_list, parse_list
 from .errors import DeadlineError, HookError
-from .files import is_folder
+from .files import is_folder, remove_file, write_file
 from .log import WARNING
 from .policy import PlacementError, effective
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 CPUS, MEMS = "cpuset.cpus", "cpuset.mems"
 _EFFECTIVE = "cpuset.cpus.effective"
+UNTOLD = "placement.untold"  # beside the book: systemd hasn't heard of every cpuset yet
 _SHARE_OF_DEADLINE = 0.3  # of the hook's deadline is what telling systemd about others may take
 
 
@@ -36,10 +37,11 @@ def follow(book: "Book", node: "Node", but: str = "", *, grow: bool, checked: bo
     usage = book.usage()
     done = []
     todo = [(entry, effective(entry.decision, usage)) for entry in book.entries.values() if entry.id != but]
-    # Losers first, within one pass too.
-    todo.sort(key=lambda pair: not pair[0].applied & ~pair[1])
+    todo.sort(key=lambda pair: not pair[0].applied & ~pair[1])  # losers first, within one pass too
     for entry, wanted in todo:
-        have = _have(entry) if checked else entry.applied
+        if checked or book.unsure:
+            entry.applied = _have(entry)
+        have = entry.applied
         if have == wanted or (not grow and have and not have & ~wanted):
             continue
         if _write(entry, wanted):
@@ -72,14 +74,14 @@ def settle_in(entry: "Entry", usage: "Usage", node: "Node") -> None:
         node.log(WARNING, f"a cgroup above container {entry.id[:12]} does not let it have CPUs {lost}")
 
 
-def tell(entry: "Entry", wanted: int, mems: int, node: "Node") -> bool:
-    """Tells systemd of a scope's cpuset, so that a daemon-reload keeps it; says whether it did."""
-    if not entry.unit or entry.told == wanted:
-        return False
+def tell(entry: "Entry", wanted: int, mems: int, node: "Node") -> None:
+    """Tells systemd of a scope's cpuset, so that a daemon-reload keeps it."""
+    if not entry.unit:
+        return
     from .units import available, set_properties  # only where systemd manages the container
 
     if not available(node.settings):
-        return False
+        return
     values = {"AllowedCPUs": format_list(wanted)}
     if mems:
         values["AllowedMemoryNodes"] = format_list(mems)
@@ -89,21 +91,24 @@ def tell(entry: "Entry", wanted: int, mems: int, node: "Node") -> bool:
         raise
     except HookError as error:
         node.log(WARNING, f"{error}; its CPUs hold only until the next systemctl daemon-reload", container=entry.id)
-        return False
-    entry.told = wanted
-    return True
 
 
-def tell_others(entries: "list[Entry]", node: "Node", *, bounded: bool = True) -> int:
-    """Tells systemd of the cpusets that were written, as many as there is time for; reconcile does the rest."""
+def tell_others(entries: "list[Entry]", node: "Node") -> None:
+    """Tells systemd of the cpusets that were written, as many as there is time for; reconcile tells the rest."""
     end = time.monotonic() + node.settings.deadline * _SHARE_OF_DEADLINE
-    told = 0
     for entry in entries:
-        if bounded and time.monotonic() > end:
+        if entry.unit and time.monotonic() > end:
+            write_file(f"{node.ledger.folder}/{UNTOLD}", b"")
             node.ledger.wake()
-            break
-        told += tell(entry, entry.applied, 0, node)
-    return told
+            return
+        tell(entry, entry.applied, 0, node)
+
+
+def tell_all(book: "Book", changed: "list[Entry]", node: "Node") -> None:
+    """As `tell_others` without a limit, and if a hook had no time for some, for all containers."""
+    late = remove_file(f"{node.ledger.folder}/{UNTOLD}")
+    for entry in book.entries.values() if late else changed:
+        tell(entry, entry.applied, 0, node)
 
 
 def _write(entry: "Entry", cpus: int, mems: int = 0) -> bool:
@@ -113,7 +118,7 @@ def _write(entry: "Entry", cpus: int, mems: int = 0) -> bool:
         CgroupError: the kernel refuses.
     """
     values = {CPUS: format_list(cpus), **({MEMS: format_list(mems)} if mems else {})}
-    below = entry.unit_folder and entry.unit_folder != entry.folder
+    below = entry.unit_folder
     for name, value in values.items():
         try:
             if below and read_value(entry.unit_folder, name) != value and is_folder(entry.unit_folder):
