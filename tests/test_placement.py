@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import UID, Host, crio_annotations, state
+from conftest import BOOT, UID, Host, crio_annotations, state
 from machines import machine, write_sysfs
 
 from resctrl_hooks.config.check import check_text
@@ -218,7 +218,7 @@ def test_mend_puts_back_what_somebody_undid(node: Node) -> None:
 def test_mend_makes_a_lost_or_damaged_book_anew(node: Node) -> None:
     node.start("a", 500)
     node.start("b", 2000, **{CPUS: "exclusive"})
-    for damage in ("", "{}", '{"format": 1, "boot": 3'):
+    for damage in ("", "1\n", f"1\t{BOOT}\t0\t\t\nx\ty\n"):
         (node.host.state / "placement").write_text(damage)
         real = node.host.node()
         assert placement.mend(real, set(real.ledger.containers())) == 2

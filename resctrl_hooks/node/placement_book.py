@@ -14,8 +14,6 @@ from .topology import Topology, read_topology
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from .ledger import Lock
     from .steps import Node
 
@@ -23,7 +21,8 @@ LOCK = "placement"
 _BOOK = "placement"
 _TOPOLOGY = "topology"
 _LIMIT = 16 << 20
-_FORMAT = 1
+_FORMAT = "1"
+_FIELDS = 14
 _WRITING = ".writing"
 
 
@@ -57,29 +56,39 @@ class Entry:
         self.unit_folder = unit_folder if unit_folder != folder else ""
         self.decision = decision
         self.applied = 0
-        self._row: "list[Any] | None" = None
+        self._row = ""
 
-    def as_row(self) -> "list[Any]":
-        """As plain JSON values: a list, since there may be hundreds of them to be read in each hook."""
-        if self._row is None:
+    def as_row(self) -> str:
+        """As a line of fields between tabs: hundreds may be read in each hook, and JSON takes longer.
+
+        Raises:
+            PlacementError: a name of it holds a control character.
+        """
+        if not self._row:
             sets = (self.decision.cpus, self.decision.owned, self.decision.hidden, self.decision.mems)
-            what = (self.decision.kind, self.decision.pool, self.decision.milli, *map(format_list, sets))
-            self._row = [self.key, self.pid, self.start, self.folder, self.unit, self.unit_folder, *what]
+            what = (self.decision.kind, self.decision.pool, str(self.decision.milli), *map(format_list, sets))
+            place = (self.key, str(self.pid), str(self.start), self.folder, self.unit, self.unit_folder)
+            self._row = "\t".join((self.id, *place, *what))
+            if not self._row.replace("\t", "").isprintable() or self._row.count("\t") != _FIELDS - 1:
+                raise PlacementError(f"a name with control characters can't be kept: {self.folder!r}")
         return self._row
 
     @classmethod
-    def of_row(cls, id_: str, row: "list[Any]", known: "dict[str, int]") -> "Entry":
-        """The entry that `as_row` wrote down; raises what a malformed one makes Python raise.
+    def of_row(cls, row: str, known: "dict[str, int]") -> "Entry":
+        """The entry that `as_row` wrote down.
 
         ``known`` are the sets that were read before: most containers share one.
+
+        Raises:
+            ValueError: it did not.
         """
-        key, pid, start, folder, unit, unit_folder, kind, pool, milli, *texts = row
+        id_, key, pid, start, folder, unit, unit_folder, kind, pool, milli, *texts = row.split("\t")
         for text in texts:
             if text not in known:
                 known[text] = parse_list(text)
-        cpus, owned, hidden, mems = (known[text] for text in texts)
-        decision = Decision(kind, pool, cpus=cpus, owned=owned, hidden=hidden, mems=mems, milli=milli + 0)
-        entry = cls(id_, key, pid, start, folder, decision, unit=unit, unit_folder=unit_folder)
+        cpus, owned, hidden, mems = [known[text] for text in texts]
+        decision = Decision(kind, pool, cpus=cpus, owned=owned, hidden=hidden, mems=mems, milli=int(milli))
+        entry = cls(id_, key, int(pid), int(start), folder, decision, unit=unit, unit_folder=unit_folder)
         entry._row = row
         return entry
 
@@ -117,24 +126,26 @@ class Book:
 
     def _read(self) -> "dict[str, Entry]":
         try:
-            value = parse_json(read_file(self._path, _LIMIT))
-            if value["boot"] != self._boot or value["format"] != _FORMAT:
+            head, *rows = read_file(self._path, _LIMIT).decode().split("\n")[:-1]
+            form, boot, *machine = head.split("\t")
+            if boot != self._boot or form != _FORMAT:
                 return {}
-            self.unsure = self.unsure or value["machine"] != self._machine()
+            self.unsure = self.unsure or machine != self._machine()
             known: "dict[str, int]" = {}
-            return {id_: Entry.of_row(id_, row, known) for id_, row in value["entries"].items()}
+            entries = [Entry.of_row(row, known) for row in rows]
+            return {entry.id: entry for entry in entries}
         except FileNotFoundError:
             return {}
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except ValueError:
             self.unsure = True
             return {}  # mend makes it anew from the records
 
     def save(self) -> None:
         """Replaces the file, before any cpuset is written: until `written` says so, these may differ from it."""
         posix.close(posix.open(self._path + _WRITING, posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC, 0o600))
-        entries = {id_: entry.as_row() for id_, entry in self.entries.items()}
-        value = {"format": _FORMAT, "boot": self._boot, "machine": self._machine(), "entries": entries}
-        write_file(self._path, format_json(value))
+        head = "\t".join((_FORMAT, self._boot, *self._machine()))
+        lines = [head, *(entry.as_row() for entry in self.entries.values()), ""]
+        write_file(self._path, "\n".join(lines).encode())
 
     def written(self) -> None:
         """Says that all cpusets are as the file has it."""
