@@ -29,7 +29,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The markers."""
-    config.addinivalue_line("markers", "guest(rmids, closids, occupancy, init): the boot of the guest that it needs")
+    config.addinivalue_line(
+        "markers", "guest(rmids, closids, occupancy, init, cpus): the boot of the guest that it needs"
+    )
     config.addinivalue_line("markers", "systemd: needs a guest whose init is systemd")
 
 

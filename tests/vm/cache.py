@@ -28,7 +28,7 @@ class VmError(Exception):
 
 def say(text: str) -> None:
     """Tells the person on standard error what is going on; standard output belongs to the tests."""
-    print(f"vm: {text}", file=sys.stderr, flush=True)  # noqa: T201  # a command's own voice
+    print(f"vm: {text}", file=sys.stderr, flush=True)  # a command's own voice
 
 
 def folder() -> str:

@@ -25,8 +25,13 @@ from cache import VmError, say
 
 PROCESSOR = "max,vendor=GenuineIntel,family=6,model=143,level=0x1f"
 """An Intel server processor by its name plate: the kernel enables resctrl by CPUID, and some quirks by the model."""
-CPUS = "4,sockets=2,cores=2"
-"""Two sockets, hence two L3 domains: `mon_L3_00` and `mon_L3_01`."""
+SOCKETS = 2
+"""Hence two L3 domains: `mon_L3_00` and `mon_L3_01`."""
+QUIET = ("console=ttyS0", "panic=-1", "oops=panic", "loglevel=5")
+FAST = ("mitigations=off", "tsc=reliable")
+"""Page-table isolation, above all, costs an emulated processor more than half of its time."""
+NUMA_CPUS = "8,sockets=2,cores=4"
+"""The CPUs of boots with NUMA nodes, which have the same number each."""
 MEMORY = 3072  # MiB
 RESULTS_SIZE = 256 << 20
 SKIPPED = frozenset({"__pycache__", "build", "dist", "htmlcov", "node_modules"})
@@ -47,13 +52,17 @@ class Boot:
         closids: how many CLOSIDs it reports (one is the root class's).
         occupancy: what `llc_occupancy` counters report, in units of 64 KiB. Above the kernel's threshold
             (`info/L3_MON/max_threshold_occupancy`) a freed RMID stays in limbo and mkdir answers EBUSY.
+        cpus: how many processors, an even number: half of them in each of two sockets. Each one more than the
+            machine has makes the guest slower.
         init: `shell`, a small script as init that mounts what a host has, or `systemd`.
+        numa: how many NUMA nodes the machine has, 2 or 4; 0 is a machine that has none of them.
     """
 
     rmids: int = 32
     closids: int = 8
     occupancy: int = 0
     init: str = "shell"
+    cpus: int = 2
 
     def __str__(self) -> str:
         """Only what differs from the defaults, for people and file names."""
@@ -63,6 +72,18 @@ class Boot:
             if (value := getattr(self, field.name)) != field.default
         ]
         return ",".join(differing) or "default"
+
+    @property
+    def processors(self) -> list[str]:
+        """CPUs and memory as the emulator's options."""
+        if not self.numa:
+            return ["-smp", CPUS, "-m", str(MEMORY)]
+        words = ["-smp", NUMA_CPUS, "-m", str(MEMORY)]
+        each = int(NUMA_CPUS.partition(",")[0]) // self.numa
+        for node in range(self.numa):
+            words += ["-object", f"memory-backend-ram,id=memory{node},size={MEMORY // self.numa}M"]
+            words += ["-numa", f"node,nodeid={node},cpus={node * each}-{node * each + each - 1},memdev=memory{node}"]
+        return words
 
     @property
     def plugin_options(self) -> str:
@@ -150,7 +171,7 @@ def _disk(serial: str, path: str, options: str) -> list[str]:
 
 
 def _command(machine: Machine, boot: Boot, work: str, *, shell: bool) -> list[str]:
-    append = ["console=ttyS0", "panic=-1", "oops=panic", "loglevel=5"]
+    append = [*QUIET, *FAST]
     if boot.init == "systemd":
         append += ["vm.systemd", "systemd.show_status=0", "systemd.unit=multi-user.target"]
         append += ["systemd.wants=guest-job.service"]
@@ -163,10 +184,11 @@ def _command(machine: Machine, boot: Boot, work: str, *, shell: bool) -> list[st
     ]
     if os.path.exists(modules := os.path.join(machine.kernel, "modules.img")):
         disks += _disk("modules", modules, "readonly=on")
+    smp = f"{boot.cpus},sockets={SOCKETS},cores={boot.cpus // SOCKETS}"
     console = "mon:stdio" if shell else f"file:{work}/console"
     return [
         *emulator.qemu(machine.guest),
-        *("-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", PROCESSOR, "-smp", CPUS, "-m", str(MEMORY)),
+        *("-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", PROCESSOR, "-smp", smp, "-m", str(MEMORY)),
         *("-plugin", f"{machine.plugin},{boot.plugin_options}"),
         *("-kernel", f"{machine.kernel}/kernel", "-initrd", f"{machine.kernel}/initrd.gz", "-append", " ".join(append)),
         *disks,

@@ -119,7 +119,7 @@ def run(machine: Machine, base: Boot, arguments: list[str], *, kernel: str, limi
             say(f"pytest left no report: {work}")
             status = status or NO_REPORT
     kernel_name = "the guest's kernel" if kernel == kernels.OWN else f"Linux {kernel}"
-    print(  # noqa: T201  # the result
+    print(  # the result
         f"kernel tests on {kernel_name}: {counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped"
         f" in {len(needed)} boot{'s'[: len(needed) != 1]}",
         flush=True,
