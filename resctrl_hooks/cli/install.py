@@ -65,6 +65,7 @@ def command(config: str, runtimes: tuple[str, ...], root: str, *, dry_run: bool,
         _print(todo)
         return
     try:
+        os.makedirs(tree.root or "/", exist_ok=True)
         install(todo, tree, say=click.echo, warn=_warn)
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}; mend that and install again, or uninstall", _FAILED)

@@ -1,7 +1,6 @@
 """The guard: whatever becomes of our files and of the interpreter, a hook call ends soon, and only 79 is no success."""
 
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -9,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from install.breakages import BROKEN, HANGING, Breakage
 from install.staged import call, command, install
 from resctrl_hooks.install.guard import ALARM, GUARD, TIMEOUT, hook_command
-from resctrl_hooks.install.places import CODE
 
 SHELLS = [["/bin/sh"], ["/bin/bash"], *([["/bin/busybox", "sh"]] if os.path.exists("/bin/busybox") else [])]
 
@@ -97,85 +96,8 @@ def host(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def modules(host: Path) -> Path:
-    (found,) = (host / CODE.lstrip("/")).glob("node-*")
-    return found
-
-
-def without_bytecode(host: Path) -> Path:
-    for path in modules(host).glob("*.cpython-*"):
-        path.unlink()
-    return modules(host)
-
-
-def fifo(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-def code_gone(host: Path) -> None:
-    shutil.rmtree(host / CODE.lstrip("/"))
-
-
-def modules_gone(host: Path) -> None:
-    shutil.rmtree(modules(host))
-
-
-def half_of_it(host: Path) -> None:
-    for path in sorted(without_bytecode(host).glob("*.py"))[::2]:
-        path.unlink()
-
-
-def bytecode_cut(host: Path) -> None:
-    for path in modules(host).glob("*.cpython-*"):
-        path.write_bytes(path.read_bytes()[:-100])
-    (modules(host) / "hook.py").unlink()
-
-
-def bytecode_rubbish(host: Path) -> None:
-    for path in modules(host).glob("*.cpython-*"):
-        path.write_bytes(os.urandom(5000))
-    (modules(host) / "hook.py").unlink()
-
-
-def script_rubbish(host: Path) -> None:
-    (host / CODE.lstrip("/") / "launch.py").write_bytes(b"this is ( no Python\n\0")
-
-
-def script_folder(host: Path) -> None:
-    (host / CODE.lstrip("/") / "launch.py").unlink()
-    (host / CODE.lstrip("/") / "launch.py").mkdir()
-
-
-def script_empty(host: Path) -> None:
-    (host / CODE.lstrip("/") / "launch.py").write_bytes(b"")
-
-
-def module_wrong(host: Path) -> None:
-    (without_bytecode(host) / "steps.py").write_text("raise SystemExit(3)\n")
-
-
-def module_fifo(host: Path) -> None:
-    fifo(without_bytecode(host) / "files.py")
-
-
-@pytest.mark.parametrize(
-    "breakage",
-    [
-        code_gone,
-        modules_gone,
-        half_of_it,
-        bytecode_cut,
-        bytecode_rubbish,
-        script_rubbish,
-        script_folder,
-        script_empty,
-        module_wrong,
-        module_fifo,
-    ],
-)
-def test_broken_code_is_a_success_and_at_most_one_line(host: Path, breakage: object) -> None:
-    assert callable(breakage)
+@pytest.mark.parametrize("breakage", BROKEN)
+def test_broken_code_is_a_success_and_at_most_one_line(host: Path, breakage: Breakage) -> None:
     words = command(host)
     breakage(host)
     done = call(words)
@@ -184,30 +106,8 @@ def test_broken_code_is_a_success_and_at_most_one_line(host: Path, breakage: obj
     assert done.stderr.count(b"\n") <= 1
 
 
-def script_fifo(host: Path) -> None:
-    fifo(host / CODE.lstrip("/") / "launch.py")
-
-
-def bytecode_fifo(host: Path) -> None:
-    for path in modules(host).glob("*.cpython-*"):
-        fifo(path)
-
-
-def module_loop(host: Path) -> None:
-    (without_bytecode(host) / "steps.py").write_text("while True: pass\n")
-
-
-def dead_loop(host: Path) -> None:
-    (host / CODE.lstrip("/") / "launch.py").write_text("while True: pass\n")
-
-
-def sleeper(host: Path) -> None:
-    (without_bytecode(host) / "main.py").write_text("import time\ntime.sleep(1000)\n")
-
-
-@pytest.mark.parametrize("breakage", [script_fifo, bytecode_fifo, dead_loop, module_loop, sleeper])
-def test_hanging_code_ends_before_the_runtime_loses_patience(host: Path, breakage: object) -> None:
-    assert callable(breakage)
+@pytest.mark.parametrize("breakage", HANGING)
+def test_hanging_code_ends_before_the_runtime_loses_patience(host: Path, breakage: Breakage) -> None:
     assert ALARM < TIMEOUT
     words = command(host)
     breakage(host)
