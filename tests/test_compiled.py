@@ -1,10 +1,13 @@
+import importlib.util
 import marshal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import LAUNCH
 
+from resctrl_hooks.node import compiled
 from resctrl_hooks.node.compiled import compile_folder, compiled_name
 
 
@@ -16,12 +19,34 @@ def test_all_modules_are_in_the_file(tmp_path: Path) -> None:
     path = compile_folder(str(LAUNCH.parent), str(tmp_path / "x"), "/shown")
     assert path == str(tmp_path / "x")
     data = Path(path).read_bytes()
-    _, codes = marshal.loads(data)
-    assert {f".{module.stem}" if module.stem != "__init__" else "" for module in LAUNCH.parent.glob("*.py")} == set(
-        codes
-    )
-    assert marshal.loads(codes[".keys"]).co_filename == "/shown/keys.py"
+    assert data[:4] == importlib.util.MAGIC_NUMBER
+    at_once, places, _ = marshal.loads(data[16 : 16 + int(data[4:16])])
+    modules = {f".{module.stem}" if module.stem != "__init__" else "" for module in LAUNCH.parent.glob("*.py")}
+    assert {name for name, _ in at_once} | set(places) == modules
+    assert not {name for name, _ in at_once} & set(places)
+    for name, (start, size) in places.items():
+        assert marshal.loads(data[start : start + size]).co_filename == f"/shown/{name[1:]}.py"
     assert (tmp_path / "x").stat().st_mode & 0o777 == 0o644
+
+
+def test_modules_that_run_at_once_come_after_those_that_they_import() -> None:
+    needs = {"": [], "main": ["a", "b"], "a": ["b"], "b": [""], "monitoring": ["a", "c"], "c": [], "other": ["main"]}
+    assert compiled._in_order(needs) == ["", "b", "a", "main", "c", "monitoring"]
+    assert compiled._in_order({"a": []}) == []
+
+
+def test_what_only_readers_need_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "__init__.py").write_text(
+        '"""About."""\nTYPE_CHECKING = False\nif TYPE_CHECKING:\n    import nothing\n'
+        'def f(a: "int", *b: "int", c: "int" = 1, **d: "int") -> "int":\n    """About."""\n'
+        '    e: "int" = a\n    return e\n'
+    )
+    data = Path(compile_folder(str(tmp_path))).read_bytes()
+    (_, code), *_ = marshal.loads(data[16 : 16 + int(data[4:16])])[0]
+    made: dict[str, Any] = {}
+    exec(code, made)
+    assert made["f"](7) == 7
+    assert (made["f"].__annotations__, made["f"].__doc__, "nothing" in code.co_names) == ({}, None, False)
 
 
 def test_the_file_lies_beside_the_modules(tmp_path: Path) -> None:

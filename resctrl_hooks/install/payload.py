@@ -13,25 +13,22 @@ _DIGITS: Final = 12
 # A module's name can't have a dot, and the folder is the package.
 _FOLDER: Final = "node-"
 
-# It is compiled at each start, so it is short; everything else is loaded as bytecode. exec() of bytes on purpose:
-# see guard.START.
-_LAUNCH: Final = '''\
-"""Starts resctrl-hooks' node half, {version}; written by its installer."""
+# It is compiled at each start, so each of its words costs; everything else is loaded as bytecode. exec() of bytes on
+# purpose: see guard.START.
+_LAUNCH: Final = """\
+# Starts resctrl-hooks' node half, {version}; written by its installer.
 import marshal, sys
 folder = __file__.rpartition("/")[0] + "/{folder}"
 COMPILED = {compiled}
-script = folder + "/launch.py"
+__file__ = folder + "/launch.py"
 try:
-    with open(COMPILED + "/launch." + sys.implementation.cache_tag, "rb") as file:
-        magic, code = marshal.loads(file.read())
+    magic, code = marshal.loads(open(COMPILED + "/launch." + sys.implementation.cache_tag, "rb").read())
     if magic != sys.modules["_frozen_importlib_external"].MAGIC_NUMBER:
         raise ValueError
-except (OSError, ValueError, EOFError, TypeError):
-    with open(script, "rb") as file:
-        code = file.read()
-__file__ = script
+except Exception:
+    code = open(__file__, "rb").read()
 exec(code)
-'''
+"""
 
 
 class Payload(NamedTuple):

@@ -1,7 +1,7 @@
 """Puts the whole node half into one compiled file, which `launch.py` starts from.
 
 Besides the speed this makes an upgrade one rename: a hook runs the old node half or the new one, never half of each.
-Docstrings are left out: they are a tenth of what each hook would read.
+Docstrings and annotations are left out: a hook would read them for nothing.
 """
 
 import marshal
@@ -10,9 +10,20 @@ import sys
 
 from .files import read_file, write_file
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ast import Module
+    from types import CodeType
+    from typing import Any
+
 _LIMIT = 1 << 20
 _ENDING = ".py"
+_PACKAGE = "__init__"
 _LAUNCH = "launch"
+_DIGITS = 12
+_ONLY_SYNTAX = 0x400  # ast.PyCF_ONLY_AST; nothing else of ast is needed
+_ALWAYS_NEEDED = ("main", "monitoring")
+_C_MODULES = ("_json", "_socket", "fcntl")  # those of the node half's that some distribution does not build in
 _USAGE = "usage: compile [FOLDER [SHOWN]]\n"
 
 
@@ -24,23 +35,102 @@ def compiled_name() -> str:
 def compile_folder(folder: str, target: str = "", shown: str = "") -> str:
     """Compiles all modules in ``folder`` for this interpreter into one file and returns its path.
 
-    ``shown`` is the folder's name in the code, where it will lie elsewhere than now.
+    ``shown`` is the folder's name in the code, where it will lie elsewhere than now. The file begins with the magic
+    number and the size of a table in `marshal`'s format: the code to run at once, where every other module's code is,
+    and where C modules are. `launch.py` reads it.
 
     Raises:
         OSError: a module can't be read or the file can't be written.
         SyntaxError: a module is not Python of this interpreter's version.
     """
-    codes = {}
+    codes: "dict[str, CodeType]" = {}
+    needs: "dict[str, list[str]]" = {}
     for name in sorted(posix.listdir(folder)):
         if name.endswith(_ENDING):
             source = read_file(f"{folder}/{name}", _LIMIT)
-            stem = name[: -len(_ENDING)]
-            code = compile(source, f"{shown or folder}/{name}", "exec", dont_inherit=True, optimize=2)
-            codes["" if stem == "__init__" else f".{stem}"] = marshal.dumps(code)
-    magic = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER
+            stem = "" if name == f"{_PACKAGE}{_ENDING}" else name[: -len(_ENDING)]
+            tree: "Module" = compile(source, name, "exec", _ONLY_SYNTAX, dont_inherit=True)
+            needs[stem] = _imports(tree)
+            _strip(tree)
+            codes[stem] = compile(tree, f"{shown or folder}/{name}", "exec", dont_inherit=True, optimize=2)
+    at_once = _in_order(needs)
+    rest = {stem: marshal.dumps(code) for stem, code in codes.items() if stem not in at_once}
     path = target or f"{folder}/{compiled_name()}"
-    write_file(path, marshal.dumps((magic, codes)), 0o644)
+    write_file(path, _file([(_dotted(stem), codes[stem]) for stem in at_once], rest), 0o644)
     return path
+
+
+def _imports(tree: "Module") -> "list[str]":
+    """The modules of this package that a module imports whenever it is run."""
+    found = []
+    for node in tree.body:
+        if type(node).__name__ == "ImportFrom" and getattr(node, "level", 0) == 1:
+            module = getattr(node, "module", None)
+            found += [module] if module else [alias.name for alias in getattr(node, "names", [])]
+    return found
+
+
+def _strip(node: "Any") -> None:
+    """Takes away what only readers and type checkers need: annotations of functions, and imports for them."""
+    for field in node._fields:
+        value = getattr(node, field, None)
+        if field in ("annotation", "returns") and not hasattr(node, "simple"):  # that has a variable's
+            setattr(node, field, None)
+        elif isinstance(value, list):
+            kept = [item for item in value if not _is_for_checkers(item)]
+            if len(kept) < len(value):
+                setattr(node, field, kept)
+            for item in kept:
+                if hasattr(item, "_fields"):
+                    _strip(item)
+        elif hasattr(value, "_fields"):
+            _strip(value)
+
+
+def _is_for_checkers(node: "Any") -> bool:
+    return type(node).__name__ == "If" and getattr(node.test, "id", "") == "TYPE_CHECKING"
+
+
+def _in_order(needs: "dict[str, list[str]]") -> "list[str]":
+    """The package and what a createRuntime call needs, each module after those that it imports."""
+    found = [""] if "" in needs else []
+
+    def add(stem: str) -> None:
+        if stem not in found and stem in needs:
+            for other in needs[stem]:
+                add(other)
+            found.append(stem)
+
+    for root in _ALWAYS_NEEDED:
+        add(root)
+    return found
+
+
+def _file(at_once: "list[tuple[str, CodeType]]", rest: "dict[str, bytes]") -> bytes:
+    """The compiled file. Where a module's code lies depends on the table's size, and the table says where it lies."""
+    magic: bytes = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER
+    libraries = {name: path for name, path in ((name, _library(name)) for name in _C_MODULES) if path}
+    size = 0
+    while True:
+        places = {}
+        start = len(magic) + _DIGITS + size
+        for stem, code in rest.items():
+            places[_dotted(stem)] = (start, len(code))
+            start += len(code)
+        table = marshal.dumps((tuple(at_once), places, libraries))
+        if len(table) == size:
+            return magic + f"{size:{_DIGITS}d}".encode() + table + b"".join(rest.values())
+        size = len(table)
+
+
+def _dotted(stem: str) -> str:
+    return f".{stem}" if stem else ""
+
+
+def _library(name: str) -> str:
+    """The file of a C module of this interpreter, or an empty string for one that is built in."""
+    spec = __import__(name).__spec__
+    return spec.origin if spec is not None and spec.has_location and spec.origin else ""
 
 
 def compile_command(arguments: "list[str]") -> int:

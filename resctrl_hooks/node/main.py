@@ -3,6 +3,7 @@
 Started by a runtime's hook or a systemd unit, from any folder, with an empty environment.
 """
 
+import gc
 import posix
 import sys
 
@@ -29,6 +30,7 @@ def main(arguments: "list[str]") -> int:
     if command in (CREATE_RUNTIME, POSTSTOP, HOOK) and len(arguments) == 1:
         return serve(config, command)
     if command == "reconcile":
+        gc.enable()  # it can run for long
         from .reconcile_command import reconcile_command  # a hook has no use for it
 
         return reconcile_command(config, arguments[1:])
