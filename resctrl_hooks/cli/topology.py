@@ -1,0 +1,24 @@
+"""`resctrl-hook topology`: this machine's CPUs, caches and memory as a picture, and who is where."""
+
+import json
+
+import click
+
+from resctrl_hooks.cli.opening import open_node, plain_errors
+from resctrl_hooks.node.placement_book import Book
+from resctrl_hooks.picture import draw, usage_as_json
+
+
+@click.command()
+@click.option("--usage", is_flag=True, help="Say who is where too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def command(config: str, *, usage: bool, as_json: bool) -> None:
+    """Draw this node's packages, NUMA nodes, caches and cores; with --usage, which containers run where."""
+    with plain_errors():
+        book = Book(open_node(config))
+    if as_json:
+        value = book.topology.as_record()
+        click.echo(json.dumps(value | ({"usage": usage_as_json(book)} if usage else {}), indent=2))
+    else:
+        click.echo(draw(book, usage=usage))

@@ -1,0 +1,159 @@
+"""Placement on a kernel with two packages and four NUMA nodes: what the containers' own first instruction sees."""
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kernel.installed import Installed
+from kernel.runtimes import Runtime, run, wait_until
+from resctrl_hooks.node.topology import read_topology
+
+pytestmark = pytest.mark.guest(cpus=8, numa=4)
+CPUS = "cpus.placement.resctrl-hooks.io"
+SEE = ["/bin/sh", "-c", "grep -E 'Cpus_allowed_list|Mems_allowed_list' /proc/self/status > /dev/seen; sleep 1000"]
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Installed:
+    return Installed(
+        str(tmp_path / "installed"),
+        monitoring={"enabled": False},
+        placement={"enabled": True, "allow": {"": ["*"]}, "failurePolicy": "fail"},
+    )
+
+
+def create(
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed, name: str, kind: str, milli: int = 0
+) -> int:
+    cpu = {"shares": milli * 1024 // 1000} if milli else {}
+    linux = {"cgroupsPath": runtime.cgroups_path(name), "resources": {"cpu": cpu}}
+    runtime.create(name, bundle(name, SEE, hooks=installed.hooks, annotations={CPUS: kind}, linux=linux))
+    return runtime.pid(name)
+
+
+def seen(pid: int) -> tuple[str, str]:
+    """What the container's command saw at its start: CPUs and memory nodes."""
+    path = Path(f"/proc/{pid}/root/dev/seen")
+    wait_until(lambda: path.exists() and path.read_text().count("\n") == 2, "the container has looked")
+    cpus, mems = (line.split()[1] for line in path.read_text().splitlines())
+    return cpus, mems
+
+
+def effective(pid: int) -> str:
+    path = Path(f"/proc/{pid}/cgroup").read_text().strip().removeprefix("0::")
+    return Path(f"/sys/fs/cgroup{path}/cpuset.cpus.effective").read_text().strip()
+
+
+def allowed(pid: int) -> str:
+    found = re.search(r"Cpus_allowed_list:\s*(\S+)", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return found[1]
+
+
+def test_the_machine_is_as_it_was_made() -> None:
+    found = read_topology("/sys")
+    assert [domain.name for domain in found.domains] == [
+        "numa0",
+        "numa1",
+        "numa2",
+        "numa3",
+        "package0",
+        "package1",
+        "node",
+    ]
+    assert [node.cpus for node in found.nodes] == [0b11, 0b1100, 0b110000, 0b11000000]
+    assert all(node.memory > 500 << 20 for node in found.nodes)
+
+
+def test_the_first_instruction_and_others_that_follow(
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed
+) -> None:
+    first = create(runtime, bundle, installed, "p1", "shared", 500)
+    assert effective(first) == "0-1", installed.said()
+    runtime.start("p1")
+    assert seen(first) == ("0-1", "0")
+    second = create(runtime, bundle, installed, "p2", "exclusive:1", 1000)
+    runtime.start("p2")
+    own, memory = seen(second)
+    assert (own, memory) == ("2", "1")  # the part with the most room, another than the first one's
+    third = create(runtime, bundle, installed, "p3", "exclusive:4", 4000)
+    runtime.start("p3")
+    taken, _ = seen(third)
+    assert taken == "4-7"
+    fourth = create(runtime, bundle, installed, "p4", "exclusive:1", 1000)
+    runtime.start("p4")
+    assert seen(fourth)[0] in ("0", "1", "3")
+    if seen(fourth)[0] in ("0", "1"):
+        assert allowed(first) == effective(first) == {"0": "1", "1": "0"}[seen(fourth)[0]]
+    runtime.kill("p4")
+    runtime.delete("p4")
+    assert allowed(first) == effective(first) == "0-1"
+
+
+def test_a_crash_loop_whose_poststop_never_comes(
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed
+) -> None:
+    for attempt in range(3):
+        name = f"l{attempt}"
+        pid = create(runtime, bundle, installed, name, "exclusive:6", 6000)
+        runtime.start(name)
+        assert len(expand(seen(pid)[0])) == 6
+        runtime.kill(name)
+
+
+def expand(text: str) -> list[int]:
+    found: list[int] = []
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        found += range(int(low), int(high or low) + 1)
+    return found
+
+
+def test_reconcile_puts_back_what_was_written_over(
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed
+) -> None:
+    pid = create(runtime, bundle, installed, "w1", "exclusive:2", 2000)
+    runtime.start("w1")
+    before = effective(pid)
+    path = Path(f"/proc/{pid}/cgroup").read_text().strip().removeprefix("0::")
+    Path(f"/sys/fs/cgroup{path}/cpuset.cpus").write_text("0-7")
+    assert effective(pid) != before or runtime.driver == "systemd"
+    installed.reconcile()
+    assert effective(pid) == before
+
+
+@pytest.mark.parametrize("driver", [pytest.param("systemd", marks=pytest.mark.systemd)])
+def test_a_daemon_reload_and_an_update_leave_it(
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed
+) -> None:
+    pid = create(runtime, bundle, installed, "d1", "exclusive:2", 2000)
+    runtime.start("d1")
+    other = create(runtime, bundle, installed, "d2", "shared", 7000)
+    runtime.start("d2")
+    before = effective(pid), effective(other)
+    assert not set(expand(before[0])) & set(expand(before[1]))
+    for words in (
+        ["systemctl", "daemon-reload"],
+        [runtime.name, "--systemd-cgroup", "update", "--memory", str(300 << 20), "d1"],
+    ):
+        run(words)
+        assert (effective(pid), effective(other)) == before, words
+    runtime.kill("d1")
+    runtime.delete("d1")
+    assert expand(effective(other)) == list(range(8))
+    run(["systemctl", "daemon-reload"])
+    assert expand(effective(other)) == list(range(8))
+
+
+def test_explain_and_topology_say_where(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
+    create(runtime, bundle, installed, "t1", "exclusive:2", 2000)
+    done = subprocess.run(
+        ["resctrl-hook", "--config", installed.config, "topology", "--usage"],
+        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "t1" in done.stdout
+    assert "package1" in done.stdout

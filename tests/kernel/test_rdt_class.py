@@ -1,0 +1,89 @@
+"""RDT classes on the real resctrl: declared, applied, joined before the process runs, and its group in them."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kernel.groups import Place, Resctrl, place_of
+from kernel.installed import Installed
+from kernel.runtimes import Failed, Runtime
+
+OURS = "class.rdt.resctrl-hooks.io"
+SLEEP = ["/bin/sleep", "1000"]
+CLASSES = {"gold": {"L3": "ff", "MB": 50}, "silver": {"L3": {"0": "f"}}}
+
+
+@pytest.fixture
+def installed(tmp_path: Path, resctrl: Resctrl) -> Installed:
+    del resctrl
+    made = Installed(
+        str(tmp_path / "installed"),
+        rdt={"enabled": True, "allow": {"": ["gold"]}, "classes": CLASSES, "failurePolicy": "fail"},
+    )
+    command(made, "apply")
+    return made
+
+
+def command(installed: Installed, *words: str) -> list[dict[str, object]]:
+    done = subprocess.run(
+        ["resctrl-hook", "--config", installed.config, "rdt", *words, "--json"],
+        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.stdout, done.stderr
+    found: list[dict[str, object]] = json.loads(done.stdout)
+    return found
+
+
+def test_declared_classes_are_as_declared(installed: Installed, resctrl: Resctrl) -> None:
+    assert [report["state"] for report in command(installed, "show")] == ["not declared", "as declared", "as declared"]
+    text = Path(resctrl.path("gold"), "schemata").read_text()
+    assert "MB:0=50;1=50" in text.replace(" ", "")
+    assert [report["done"] for report in command(installed, "apply")] == [[], []]
+    installed.configure(rdt={"classes": {"gold": {"L3": "5"}}})
+    (report,) = command(installed, "apply")
+    assert report["state"] == "impossible"
+    assert "gaps" in str(report["problems"])
+
+
+def test_class_first_and_group_after(
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed, resctrl: Resctrl
+) -> None:
+    linux = {"cgroupsPath": runtime.cgroups_path("c1")}
+    runtime.create("c1", bundle("c1", SLEEP, hooks=installed.hooks, annotations={OURS: "gold"}, linux=linux))
+    pid = runtime.pid("c1")
+    (key,) = [path.name for path in Path(resctrl.path("gold"), "mon_groups").iterdir()]
+    threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
+    assert {place_of(thread) for thread in threads} == {Place("gold", key)}, installed.said()
+    assert len(threads) > (runtime.name == "runc")
+    runtime.start("c1")
+    assert place_of(pid) == Place("gold", key)
+
+
+def test_what_a_namespace_may_not_have(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
+    linux = {"cgroupsPath": runtime.cgroups_path("c2")}
+    with pytest.raises(Failed):
+        runtime.create("c2", bundle("c2", SLEEP, hooks=installed.hooks, annotations={OURS: "silver"}, linux=linux))
+    assert "may not have RDT class 'silver'" in installed.said()
+
+
+def test_a_class_removed_under_a_living_container(
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed, resctrl: Resctrl
+) -> None:
+    linux = {"cgroupsPath": runtime.cgroups_path("c3")}
+    runtime.create("c3", bundle("c3", SLEEP, hooks=installed.hooks, annotations={OURS: "gold"}, linux=linux))
+    pid = runtime.pid("c3")
+    runtime.start("c3")
+    Path(resctrl.path("gold")).rmdir()
+    assert place_of(pid).rdt_class == ""
+    done = subprocess.run(installed.command("reconcile", "--json"), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "RDT classes were removed under living containers" in done.stdout
+    command(installed, "apply")
+    subprocess.run(installed.command("reconcile"), check=False, capture_output=True)
+    subprocess.run(installed.command("reconcile"), check=True, capture_output=True)
+    place = place_of(pid)
+    assert place.rdt_class == "gold"
+    assert place.group
