@@ -1,8 +1,64 @@
 """The ``blockio`` section."""
 
-from typing import ClassVar
+import re
+from typing import Annotated, ClassVar
 
-from .section import Allow, FeatureSection
+from pydantic import AfterValidator, Field, model_validator
+
+from .classes import ClassDefaults
+from .section import Allow, ClassName, FailurePolicy, FeatureSection, Section, wrong
+
+_AMOUNT = re.compile(r"[1-9][0-9]{0,15}[KMGT]?")
+
+
+def _devices(patterns: list[str]) -> list[str]:
+    for index, pattern in enumerate(patterns):
+        folder, _, last = pattern.rpartition("/")
+        if not pattern.startswith("/dev/") or not last or "/../" in pattern or any(c in folder for c in "*?["):
+            raise wrong(
+                f"{pattern!r} names no devices", "write a path below /dev; * and ? only in its last part", at=(index,)
+            )
+        if "[" in last:
+            raise wrong(f"{pattern!r} has a bracket", "use * for any text and ? for one character", at=(index,))
+    return patterns
+
+
+def _amount(value: int | str) -> int | str:
+    if not _AMOUNT.fullmatch(str(value)):
+        raise wrong(f"{value!r} is no amount", "write a whole number, with K, M, G or T for its multiples")
+    return value
+
+
+Amount = Annotated[int | str, AfterValidator(_amount)]
+"""So many a second: a number, or one with K, M, G or T."""
+
+
+class BlockioPart(Section):
+    """What a class says of some devices."""
+
+    devices: Annotated[list[str], AfterValidator(_devices)] = []
+    """Patterns of devices, such as /dev/nvme?n1 or /dev/disk/by-id/*; none for a weight that holds for all."""
+
+    throttle_read_bps: Amount | None = None
+    """Bytes read a second."""
+
+    throttle_write_bps: Amount | None = None
+    """Bytes written a second."""
+
+    throttle_read_iops: Amount | None = None
+    """Reads a second."""
+
+    throttle_write_iops: Amount | None = None
+    """Writes a second."""
+
+    weight: Annotated[int, Field(ge=1, le=10000)] | None = None
+    """io.weight; io.bfq.weight where that is what the kernel has, with 1000 at most."""
+
+    @model_validator(mode="after")
+    def _somewhere(self) -> "BlockioPart":
+        if not self.devices and self.model_fields_set - {"weight", "devices"}:
+            raise wrong("limits need devices", "add devices", at=("devices",))
+        return self
 
 
 class Blockio(FeatureSection):
@@ -10,8 +66,23 @@ class Blockio(FeatureSection):
 
     served_by: ClassVar[tuple[str, ...]] = ("blockio",)
 
+    failure_policy: FailurePolicy | None = None
+    """What it means that a container can't have its class. Without it the general `failurePolicy` holds."""
+
     enabled: bool = False
     """Whether hooks do this at all."""
 
     allow: Allow = {}
-    """Which namespaces may have which classes, `{namespace pattern: [class patterns]}`; by default none."""
+    """Which namespaces may have which classes by annotation: `{namespace pattern: [class patterns]}`. By default
+    none."""
+
+    defaults: ClassDefaults = ClassDefaults()
+    """The class of containers that ask for none."""
+
+    classes: dict[ClassName, list[BlockioPart]] = {}
+    """The classes by name; of parts that name the same device, the last counts."""
+
+    @model_validator(mode="after")
+    def _known(self) -> "Blockio":
+        self.defaults.check_known(list(self.classes))
+        return self

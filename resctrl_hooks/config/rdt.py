@@ -1,13 +1,14 @@
 """The ``rdt`` section."""
 
 import re
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
 from resctrl_hooks.node.keys import valid_class
 
-from .section import Allow, ClassName, FailurePolicy, FeatureSection, Pattern, Section, wrong
+from .classes import ClassDefaults
+from .section import Allow, FailurePolicy, FeatureSection, Section, wrong
 
 MASKS = ("L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA")
 BANDWIDTHS = ("MB", "SMBA")
@@ -74,16 +75,6 @@ def _no_class(name: str) -> str:
     raise wrong(f"{name!r} can't be a class", "write one part of a path, or / for the root class")
 
 
-class Defaults(Section):
-    """The class of containers that ask for none."""
-
-    namespaces: dict[Pattern, ClassName] = {}
-    """By namespace: `{namespace pattern: class}`; the first that fits counts, before the QoS class."""
-
-    qos: dict[Literal["Guaranteed", "Burstable", "BestEffort"], ClassName] = {}
-    """By the pod's QoS class."""
-
-
 class Rdt(FeatureSection):
     """RDT classes: which a workload is put into if its runtime chose none. Off unless `enabled` is true."""
 
@@ -99,8 +90,8 @@ class Rdt(FeatureSection):
     """Which namespaces may have which classes by annotation: `{namespace pattern: [class patterns]}`. By default
     none."""
 
-    defaults: Defaults = Defaults()
-    """The class of containers that ask for none; `allow` does not concern these."""
+    defaults: ClassDefaults = ClassDefaults()
+    """The class of containers that ask for none."""
 
     classes: dict[Annotated[str, AfterValidator(_class_or_root)], RdtClass] = {}
     """Classes that `resctrl-hook rdt apply` creates, and what each may use. Hooks create none. `/` is the

@@ -106,6 +106,18 @@ def _placement() -> "Feature":
     return placement
 
 
+def _blockio() -> "Feature":
+    from . import blockio
+
+    return blockio
+
+
+def _scheduling() -> "Feature":
+    from . import scheduling
+
+    return scheduling
+
+
 def _memory() -> "Feature":
     from . import memory
 
@@ -124,6 +136,8 @@ FEATURES: "tuple[tuple[str, Callable[[Settings], object], Callable[[], Feature]]
     ("rdt", lambda settings: settings.rdt.get("enabled", False), _rdt_class),
     ("monitoring", lambda settings: settings.monitoring.get("enabled", True), _monitoring),
     ("placement", lambda settings: settings.placement.get("enabled", False), _placement),
+    ("blockio", lambda settings: settings.blockio.get("enabled", False), _blockio),
+    ("scheduling", lambda settings: settings.scheduling.get("enabled", False), _scheduling),
     ("memory", lambda settings: settings.classes, _memory),
     ("memtierd", lambda settings: any(spec.get("memtierdconfig") for spec in settings.classes), _memtierd),
 )

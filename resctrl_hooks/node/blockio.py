@@ -1,0 +1,154 @@
+"""Block I/O classes: limits and weights of a container's cgroup for the devices that a class's patterns name.
+
+Classes and annotations are goresctrl's (goresctrl, pkg/blockio), written for cgroup version 2 (kernel,
+Documentation/admin-guide/cgroup-v2.rst, "IO Interface Files").
+"""
+
+import posix
+
+from .cgroup import CgroupError, leaf_of, read_value
+from .cgroup_values import put, put_back
+from .chosen_class import chosen_class
+from .files import list_folder, read_kernel_file
+from .keys import matches
+from .steps import SKIP, Step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .held import HeldKey
+    from .ledger import Record
+    from .settings import Settings
+    from .steps import Node
+    from .workload import Workload
+
+NAME = "blockio"
+ANNOTATIONS = ("class.blockio.resctrl-hooks.io", "blockio.resources.beta.kubernetes.io")
+_LIMITS = (
+    ("throttleReadBps", "rbps"),
+    ("throttleWriteBps", "wbps"),
+    ("throttleReadIops", "riops"),
+    ("throttleWriteIops", "wiops"),
+)
+_KIND, _BLOCK = 0o170000, 0o060000
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+WEIGHT, BFQ_WEIGHT = "io.weight", "io.bfq.weight"
+_LARGEST_BFQ = 1000
+
+
+def failure_policy(settings: "Settings") -> str:
+    """This feature's own policy, else the general one."""
+    policy: str = settings.blockio.get("failurePolicy", settings.failure_policy)
+    return policy
+
+
+def plan(workload: "Workload", node: "Node") -> "list[Step]":
+    """Sets the limits and weights of the container's class, unless the runtime has set some.
+
+    Raises:
+        ClassError: there is no such class, or its namespace may not have it.
+        CgroupError: there is no cgroup for it.
+    """
+    if workload.sandbox:
+        return [Step(NAME, SKIP, {}, "a pod's sandbox has no block I/O class")]
+    if workload.bundle.resources.get("blockIO"):
+        return [Step(NAME, SKIP, {}, "the runtime limits its block I/O, which stays")]
+    name, spec, why = chosen_class(workload, node.settings.blockio, NAME, ANNOTATIONS)
+    if not name:
+        return [Step(NAME, SKIP, {}, why)]
+    leaf_of(node, workload.pid, workload.id)
+    values, weight = values_of(spec, node.settings.sys_path)
+    properties = {"IOAccounting": "yes", **({"IOWeight": str(weight)} if weight else {})}
+    shown = ", ".join(f"{file} {value}" for file, value in values) or "no device fits its patterns"
+    needs = {"class": name, "values": values, "properties": properties}
+    return [Step(NAME, "limit", needs, f"{shown}: {why}")]
+
+
+def values_of(spec: "list[dict[str, Any]]", sys_path: str) -> "tuple[list[list[str]], int]":
+    """What a class means on this machine: lines for the cgroup's files, and the weight of all devices (0: none).
+
+    A later part of a class overrides an earlier one for the same device.
+    """
+    limits: "dict[str, dict[str, int]]" = {}
+    weights: "dict[str, int]" = {}
+    default = 0
+    for part in spec:
+        patterns = part.get("devices") or []
+        if not patterns:
+            default = part.get("weight") or default
+        for device in devices_of(patterns, sys_path):
+            for key, name in _LIMITS:
+                if part.get(key) is not None:
+                    limits.setdefault(device, {})[name] = amount(part[key])
+            if part.get("weight"):
+                weights[device] = part["weight"]
+    lines = [
+        ["io.max", f"{device} {' '.join(f'{name}={most}' for name, most in own.items())}"]
+        for device, own in limits.items()
+    ]
+    if default:
+        lines.append([WEIGHT, f"default {default}"])
+    lines += [[WEIGHT, f"{device} {weight}"] for device, weight in weights.items()]
+    return lines, default
+
+
+def amount(value: "Any") -> int:
+    """Bytes or operations a second: a number, or one with K, M, G or T."""
+    text = str(value)
+    unit = _UNITS.get(text[-1:].upper(), 0)
+    return int(text[:-1]) * unit if unit else int(text)
+
+
+def devices_of(patterns: "list[str]", sys_path: str) -> "list[str]":
+    """The numbers (``8:0``) of the whole block devices that fit the patterns; a partition stands for its disk."""
+    found: "list[str]" = []
+    for pattern in patterns:
+        folder, _, last = pattern.rpartition("/")
+        for name in sorted(list_folder(folder or "/")):
+            if not matches(last, name):
+                continue
+            try:
+                seen = posix.stat(f"{folder}/{name}")
+            except OSError:
+                continue
+            if seen.st_mode & _KIND == _BLOCK:
+                device = whole_disk(f"{posix.major(seen.st_rdev)}:{posix.minor(seen.st_rdev)}", sys_path)
+                if device not in found:
+                    found.append(device)
+    return found
+
+
+def whole_disk(device: str, sys_path: str) -> str:
+    """The disk of a partition: the kernel limits whole devices only."""
+    base = f"{sys_path}/dev/block/{device}"
+    try:
+        posix.stat(f"{base}/partition")
+        return read_kernel_file(f"{base}/../dev").decode("ascii", "replace").strip()
+    except OSError:
+        return device
+
+
+def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+    """Writes the values; where the BFQ scheduler has the weights, in its file and range."""
+    values = step.needs["values"]
+    leaf = leaf_of(node, workload.pid, workload.id)
+    if leaf is None:
+        raise CgroupError(f"process {workload.pid} has ended, so it has no cgroup")
+    put(workload.pid, workload.id, [pair for pair in values if pair[0] != WEIGHT], step.needs["properties"], node)
+    for name, value in values:
+        if name == WEIGHT:
+            files = [file for file in (WEIGHT, BFQ_WEIGHT) if read_value(leaf.folder, file)] or [WEIGHT]
+            for file in files:
+                device, weight = value.split()
+                shown = str(min(int(weight), _LARGEST_BFQ)) if file == BFQ_WEIGHT else weight
+                put(workload.pid, workload.id, [[file, f"{device} {shown}"]], {}, node)
+
+
+def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+    """Nothing: it ends with the cgroup."""
+
+
+def mend(node: "Node", known: "set[str]") -> int:
+    """Puts values back that somebody has undone."""
+    return put_back(NAME, node, known)

@@ -1,0 +1,105 @@
+"""Values of a container's cgroup that a class sets: written, told to systemd, and put back if somebody undid them."""
+
+from .cgroup import CgroupError, leaf_of, read_value, write_value
+from .errors import DeadlineError, HookError
+from .log import INFO, WARNING
+from .process import start_time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .cgroup import Leaf
+    from .steps import Node
+
+_DEVICE_FILES = ("io.max", "io.weight", "io.bfq.weight")  # a line for each device, of which ours is one
+
+
+def put(pid: int, container: str, values: "list[list[str]]", properties: "dict[str, str]", node: "Node") -> None:
+    """Writes values, pairs of a file's name and what goes into it, and the properties that keep them.
+
+    Raises:
+        CgroupError: the container has no cgroup for it, or the kernel refuses.
+    """
+    leaf = leaf_of(node, pid, container)
+    if leaf is None:
+        raise CgroupError(f"process {pid} has ended, so it has no cgroup")
+    lasting = _tell(leaf, properties, container, node)
+    for name, value in values:
+        if lasting and leaf.unit_folder != leaf.folder and read_value(leaf.unit_folder, name):
+            _write(leaf.unit_folder, name, value)
+        _write(leaf.folder, name, value)
+
+
+def _write(folder: str, name: str, value: str) -> None:
+    if name not in _DEVICE_FILES:
+        write_value(folder, name, value)
+        return
+    try:
+        write_value(folder, name, value)
+    except CgroupError:
+        if not is_in_force(read_value(folder, name), name, value):
+            raise
+
+
+def is_in_force(have: str, name: str, value: str) -> bool:
+    """Whether a file says what was written; one with a line for each device says more than that."""
+    if name not in _DEVICE_FILES:
+        from .cgroup import same_value
+
+        return same_value(have, value)
+    device, *wanted = value.split()
+    for line in have.splitlines():
+        found = line.split()
+        if found[:1] == [device] and (set(wanted) <= set(found[1:])):
+            return True
+    # A device without any limit has no line.
+    return bool(wanted) and all(word.endswith("=max") for word in wanted)
+
+
+def _tell(leaf: "Leaf", properties: "dict[str, str]", container: str, node: "Node") -> bool:
+    """Tells systemd, and says whether it took it; without that the values hold until a daemon-reload."""
+    if not leaf.own_scope or not properties:
+        return False
+    from .units import available, set_properties  # only where systemd manages the container
+
+    if not available(node.settings):
+        return False
+    try:
+        set_properties(leaf.unit, properties)
+    except DeadlineError:
+        raise
+    except HookError as error:
+        node.log(WARNING, f"{error}; this holds only until the next systemctl daemon-reload", container=container)
+        return False
+    return True
+
+
+def put_back(feature: str, node: "Node", known: "set[str]") -> int:
+    """For reconcile: writes again what somebody has undone of a feature's values; returns for how many containers.
+
+    Raises:
+        CgroupError: some can't be written.
+    """
+    mended, problems = 0, []
+    for container in sorted(known):
+        key = node.ledger.key_of(container)
+        record = node.ledger.read_member(key, container) if key else None
+        if record is None or not record.get("pid") or start_time(node.proc, record["pid"]) != record.get("start"):
+            continue
+        for step in record.get("steps", []):
+            if step["feature"] != feature:
+                continue
+            try:
+                leaf = leaf_of(node, record["pid"], container)
+                values = step["needs"].get("values", [])
+                if leaf is None or all(
+                    is_in_force(read_value(leaf.folder, name), name, value) for name, value in values
+                ):
+                    continue
+                put(record["pid"], container, values, step["needs"].get("properties", {}), node)
+                node.log(INFO, f"put the {feature} class of container {container[:12]} back", key=key)
+                mended += 1
+            except HookError as error:
+                problems.append(f"{container[:12]}: {error}")
+    if problems:
+        raise CgroupError(f"{feature} of {len(problems)} containers can't be put back: {'; '.join(problems[:5])}")
+    return mended

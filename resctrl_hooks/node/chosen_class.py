@@ -1,0 +1,67 @@
+"""Which scheduling or block I/O class a container has: by its annotations if its namespace may, else by a default."""
+
+from .errors import HookError
+from .keys import matches
+from .qos import qos_of
+from .settings import allows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .workload import Workload
+
+
+class ClassError(HookError):
+    """A class that isn't there, or that this namespace may not have."""
+
+    reason = "class"
+
+
+def chosen_class(
+    workload: "Workload", section: "dict[str, Any]", what: str, annotations: "tuple[str, ...]"
+) -> "tuple[str, Any, str]":
+    """The name of the class ("" for none), its definition, and why.
+
+    ``annotations`` are names without what follows: ``/container.NAME`` counts before ``/NAME``, ``/pod`` and none.
+
+    Raises:
+        ClassError: there is no such class, or the namespace may not have it.
+    """
+    name, why = _annotated(workload, annotations)
+    if why:
+        if not name:
+            return "", None, f"{why} is empty, which means none"
+        if not allows(section.get("allow"), workload.namespace, name):
+            raise ClassError(
+                f"namespace {workload.namespace or '(none)'} may not have {what} class {name[:80]!r}",
+                hint=f"{what}.allow in the configuration says who may",
+            )
+    else:
+        name, why = _default(workload, section.get("defaults") or {})
+        if not name:
+            return "", None, f"no {what} class is annotated, and there is no default for it"
+    classes = section.get("classes") or {}
+    if name not in classes:
+        raise ClassError(f"there is no {what} class {name[:80]!r}", hint=f"the classes are {', '.join(classes)}")
+    return name, classes[name], f"{what} class {name} by {why}"
+
+
+def _annotated(workload: "Workload", annotations: "tuple[str, ...]") -> "tuple[str, str]":
+    endings = ["/pod", ""]
+    if workload.container:
+        endings[:0] = [f"/container.{workload.container}", f"/{workload.container}"]
+    for annotation in annotations:
+        for ending in endings:
+            if annotation + ending in workload.annotations:
+                return workload.annotations[annotation + ending].strip(), f"annotation {annotation}{ending}"
+    return "", ""
+
+
+def _default(workload: "Workload", defaults: "dict[str, Any]") -> "tuple[str, str]":
+    for pattern, name in (defaults.get("namespaces") or {}).items():
+        if matches(pattern, workload.namespace):
+            return name, f"the default of namespaces {pattern}"
+    qos = qos_of(workload)
+    name = (defaults.get("qos") or {}).get(qos, "") if qos else ""
+    return name, f"the default of QoS class {qos}"
