@@ -65,3 +65,19 @@ def bench(session: nox.Session) -> None:
     session.run(sys.executable if READY else "python", "tests/bench/run.py", *session.posargs, external=READY)
     if not session.posargs:
         session.run(sys.executable if READY else "python", "tests/bench/scrape.py", external=READY)
+
+
+@nox.session
+def generate(session: nox.Session) -> None:
+    """Writes the files of this repository that are made from others: hook JSON, MachineConfig, units, man page."""
+    if not READY:
+        session.install("-q", "-e", ".[dev]")
+    session.run(sys.executable if READY else "python", "contrib/generate.py", external=READY)
+
+
+@nox.session
+def pythons(session: nox.Session) -> None:
+    """The node half by Python 3.9 and by the newest, which are fetched if they are not here; the people half by all."""
+    if not READY:
+        session.install("-q", "-e", ".[dev]")
+    session.run(sys.executable if READY else "python", "tests/vm/pythons.py", *session.posargs, external=READY)

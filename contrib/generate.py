@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from man import man_page
+
 from resctrl_hooks.install.hook_json import hook_json
 from resctrl_hooks.install.places import HOOK_NAME
 from resctrl_hooks.install.units import units
@@ -31,6 +33,7 @@ def _butane() -> bytes:
 def files() -> dict[str, Callable[[], bytes]]:
     """By path in the repository, what makes each file."""
     made: dict[str, Callable[[], bytes]] = {
+        "docs/resctrl-hook.8": man_page,
         f"hooks.d/{HOOK_NAME}": lambda: hook_json(DEFAULT_CONFIG),
         MACHINE_CONFIG: _machine_config,
         "contrib/machineconfig/99-worker-resctrl-hooks.bu": _butane,
