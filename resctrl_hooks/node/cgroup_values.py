@@ -1,6 +1,6 @@
 """Values of a container's cgroup that a class sets: written, told to systemd, and put back if somebody undid them."""
 
-from .cgroup import CgroupError, leaf_of, read_value, write_value
+from .cgroup import CgroupError, leaf_of, read_value, same_value, write_value
 from .errors import DeadlineError, HookError
 from .log import INFO, WARNING
 from .process import start_time
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .cgroup import Leaf
     from .steps import Node
 
+_MEMORY = ("memory.", "hugetlb.")
 _DEVICE_FILES = ("io.max", "io.weight", "io.bfq.weight")  # a line for each device, of which ours is one
 
 
@@ -43,9 +44,8 @@ def _write(folder: str, name: str, value: str) -> None:
 def is_in_force(have: str, name: str, value: str) -> bool:
     """Whether a file says what was written; one with a line for each device says more than that."""
     if name not in _DEVICE_FILES:
-        from .cgroup import same_value
-
-        return same_value(have, value)
+        # The kernel rounds amounts of memory down to whole pages.
+        return same_value(have, value) if name.startswith(_MEMORY) else have == value
     device, *wanted = value.split()
     for line in have.splitlines():
         found = line.split()

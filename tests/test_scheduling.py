@@ -1,0 +1,241 @@
+"""Scheduling and block I/O classes: who has which, what they mean, and what is written and put back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import ID, POD_CGROUP, Host, crio_annotations, state
+
+from resctrl_hooks.config.check import check_text
+from resctrl_hooks.node import blockio, scheduling
+from resctrl_hooks.node.cgroup_values import is_in_force
+from resctrl_hooks.node.process import threads_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CLASS = "class.scheduling.resctrl-hooks.io"
+IO_CLASS = "class.blockio.resctrl-hooks.io"
+CGROUP = f"{POD_CGROUP}/crio-{ID}"
+SECTION = {
+    "enabled": True,
+    "allow": {"shop": ["batch", "small"]},
+    "classes": {"batch": {"policy": "batch", "nice": 7}, "small": {"cpuWeight": 20, "memoryLow": "1M"}, "other": {}},
+}
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "1000"]) as started:
+        yield started
+        started.kill()
+
+
+def configure(host: Host, **sections: Any) -> None:
+    host.configure(monitoring={"enabled": False}, **sections)
+
+
+def call(host: Host, **annotations: str) -> str:
+    notes = crio_annotations() | {name.replace("__", "/"): value for name, value in annotations.items()}
+    outcome = host.call(state(bundle=host.bundle(), annotations=notes))
+    assert outcome.code == 0
+    return outcome.log
+
+
+def files(host: Host, **values: str) -> Path:
+    folder = host.cgroup / CGROUP.lstrip("/")
+    for name, value in values.items():
+        (folder / name.replace("_", ".")).write_text(value)
+    return folder
+
+
+def test_policy_and_nice_of_every_thread(process: subprocess.Popen[bytes]) -> None:
+    for tid in threads_of("/proc", process.pid):
+        scheduling._schedule(tid, {"policy": "batch", "nice": 7})
+    assert os.sched_getscheduler(process.pid) == os.SCHED_BATCH
+    assert os.getpriority(os.PRIO_PROCESS, process.pid) == 7
+
+
+def test_a_thread_that_has_ended_is_passed_over(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    scheduling._schedule(process.pid, {"policy": "batch", "nice": 7})
+
+
+def test_an_io_priority(process: subprocess.Popen[bytes]) -> None:
+    scheduling._set_io_priority([process.pid], {"ioClass": "best-effort", "ioPriority": 6})
+    said = subprocess.run(["ionice", "-p", str(process.pid)], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "best-effort: prio 6"
+
+
+def test_values_are_written_and_put_back(host: Host) -> None:
+    configure(host, scheduling=SECTION)
+    host.process(100, CGROUP)
+    folder = files(host, cpu_weight="100\n", memory_low="0\n")
+    assert "cpu.weight 20, memory.low 1048576: scheduling class small by annotation" in call(host, **{CLASS: "small"})
+    assert (folder / "cpu.weight").read_text() == "20"
+    assert (folder / "memory.low").read_text() == "1048576"
+    node = host.node()
+    known = set(node.ledger.containers())
+    assert scheduling.mend(node, known) == 0
+    (folder / "cpu.weight").write_text("100\n")
+    assert scheduling.mend(node, known) == 1
+    assert (folder / "cpu.weight").read_text() == "20"
+    host.end_process(100)
+    (folder / "cpu.weight").write_text("100\n")
+    assert scheduling.mend(node, known) == 0
+
+
+@pytest.mark.parametrize(
+    "annotations, words",
+    [
+        ({CLASS: "other"}, "namespace shop may not have scheduling class 'other'"),
+        ({CLASS: "x" * 500}, "may not have"),
+        ({f"{CLASS}__c0": "other", CLASS: "batch"}, "may not have scheduling class 'other'"),
+        ({CLASS: ""}, "is empty, which means none"),
+        ({}, "no scheduling class is annotated"),
+    ],
+)
+def test_who_gets_none(host: Host, annotations: dict[str, str], words: str) -> None:
+    configure(host, scheduling=SECTION)
+    host.process(100, CGROUP)
+    assert words in call(host, **annotations)
+
+
+def test_a_class_that_is_not_there(host: Host) -> None:
+    configure(host, scheduling=SECTION | {"allow": {"*": ["*"]}})
+    host.process(100, CGROUP)
+    assert "there is no scheduling class 'gone'; the classes are batch, small, other" in call(host, **{CLASS: "gone"})
+
+
+def test_defaults(host: Host) -> None:
+    configure(host, scheduling=SECTION | {"defaults": {"qos": {"Burstable": "small"}}})
+    host.process(100, CGROUP)
+    files(host, cpu_weight="100\n", memory_low="0\n")
+    assert "scheduling class small by the default of QoS class Burstable" in call(host)
+
+
+@pytest.mark.parametrize(
+    "spec, values, properties",
+    [
+        ({"cpuIdle": True}, [["cpu.idle", "1"]], {"CPUWeight": "idle"}),
+        ({"cpuIdle": False}, [["cpu.idle", "0"]], {}),
+        (
+            {"cpuMax": "50000 100000"},
+            [["cpu.max", "50000 100000"]],
+            {"CPUQuota": "50.00%", "CPUQuotaPeriodSec": "100000us"},
+        ),
+        ({"cpuMax": "max"}, [["cpu.max", "max 100000"]], {"CPUQuota": "", "CPUQuotaPeriodSec": "100000us"}),
+        ({"uclampMin": 12.5, "uclampMax": 50}, [["cpu.uclamp.min", "12.50"], ["cpu.uclamp.max", "50.00"]], {}),
+        ({"memoryMax": "max"}, [["memory.max", "max"]], {"MemoryMax": "infinity"}),
+        ({"hugepages": {"2MB": "1G"}}, [["hugetlb.2MB.max", "1073741824"]], {}),
+    ],
+)
+def test_what_a_class_means(spec: dict[str, Any], values: list[list[str]], properties: dict[str, str]) -> None:
+    assert scheduling.cgroup_values_of(spec) == (values, properties)
+
+
+@pytest.mark.parametrize(
+    "text, error",
+    [
+        ("scheduling: {classes: {a: {policy: fifo}}}", "needs a priority"),
+        ("scheduling: {classes: {a: {priority: 3}}}", "only fifo and rr have a priority"),
+        ("scheduling: {classes: {a: {cpuIdle: true, cpuWeight: 3}}}", "no cpu.weight with cpu.idle"),
+        ("scheduling: {classes: {a: {memoryLow: '010'}}}", "can't be '010'"),
+        ("scheduling: {classes: {a: {cpuMax: '50%'}}}", "is no cpu.max"),
+        ("scheduling: {classes: {a: {ioPriority: 3}}}", "have an ioPriority"),
+        ("scheduling: {defaults: {qos: {BestEffort: gone}}}", "there is no class 'gone'"),
+        ("blockio: {classes: {a: [{throttleReadBps: 1M}]}}", "limits need devices"),
+        ("blockio: {classes: {a: [{devices: [sda], weight: 3}]}}", "names no devices"),
+        ("blockio: {classes: {a: [{devices: ['/dev/sd[a-b]'], weight: 3}]}}", "has a bracket"),
+        ("blockio: {classes: {a: [{devices: [/dev/sda], throttleReadBps: 1.5M}]}}", "is no amount"),
+    ],
+)
+def test_what_config_check_says(text: str, error: str) -> None:
+    assert error in " ".join(str(problem) for problem in check_text(text.encode(), "config.yaml").errors)
+
+
+def test_valid_classes() -> None:
+    text = b"""
+scheduling: {enabled: true, classes: {rt: {policy: rr, priority: 5, ioClass: realtime, ioPriority: 0}}}
+blockio: {enabled: true, classes: {slow: [{devices: ['/dev/nvme?n1'], throttleReadBps: 10M, weight: 50}, {weight: 80}]}}
+"""
+    assert check_text(text, "config.yaml").problems == []
+
+
+# Block I/O
+
+
+def test_lines_of_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blockio, "devices_of", lambda patterns, _: [f"8:{16 * len(p)}" for p in patterns])
+    spec: list[dict[str, Any]] = [
+        {"devices": ["a", "bb"], "throttleReadBps": "10M", "throttleWriteIops": 100},
+        {"devices": ["bb"], "throttleReadBps": 5, "weight": 70},
+        {"weight": 30},
+    ]
+    assert blockio.values_of(spec, "/sys") == (
+        [
+            ["io.max", "8:16 rbps=10485760 wiops=100"],
+            ["io.max", "8:32 rbps=5 wiops=100"],
+            ["io.weight", "default 30"],
+            ["io.weight", "8:32 70"],
+        ],
+        30,
+    )
+
+
+def test_a_partition_stands_for_its_disk(tmp_path: Path) -> None:
+    disk = tmp_path / "devices/pci/block/sda"
+    (disk / "sda1").mkdir(parents=True)
+    (disk / "dev").write_text("8:0\n")
+    (disk / "sda1/partition").write_text("1\n")
+    (tmp_path / "dev/block").mkdir(parents=True)
+    (tmp_path / "dev/block/8:1").symlink_to(disk / "sda1")
+    (tmp_path / "dev/block/8:0").symlink_to(disk)
+    assert blockio.whole_disk("8:1", str(tmp_path)) == "8:0"
+    assert blockio.whole_disk("8:0", str(tmp_path)) == "8:0"
+
+
+def test_only_block_devices(tmp_path: Path) -> None:
+    (tmp_path / "sda").touch()
+    assert blockio.devices_of([f"{tmp_path}/s*", "/dev/nul?", "/nowhere/*"], "/sys") == []
+
+
+def test_io_limits_are_written(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    classes = {"slow": [{"devices": ["/dev/x"], "throttleReadBps": "1M"}, {"weight": 30}]}
+    configure(host, blockio={"enabled": True, "allow": {"shop": ["*"]}, "classes": classes})
+    monkeypatch.setattr(blockio, "devices_of", lambda patterns, _: ["8:0"] if patterns else [])
+    host.process(100, CGROUP)
+    folder = files(host, io_max="", io_weight="default 100\n")
+    assert "io.max 8:0 rbps=1048576, io.weight default 30: blockio class slow" in call(host, **{IO_CLASS: "slow"})
+    assert (folder / "io.max").read_text() == "8:0 rbps=1048576"
+    assert (folder / "io.weight").read_text() == "default 30"
+
+
+def test_what_the_runtime_limits_stays(host: Host) -> None:
+    configure(host, blockio={"enabled": True, "allow": {"*": ["*"]}, "classes": {"slow": []}})
+    host.process(100, CGROUP)
+    bundle = host.bundle({"linux": {"resources": {"blockIO": {"weight": 10}}}})
+    outcome = host.call(state(bundle=bundle, annotations=crio_annotations() | {IO_CLASS: "slow"}))
+    assert "the runtime limits its block I/O, which stays" in outcome.log
+
+
+@pytest.mark.parametrize(
+    "have, name, value, holds",
+    [
+        ("8:0 rbps=5 wbps=max riops=max wiops=max", "io.max", "8:0 rbps=5", True),
+        ("8:16 rbps=5 wbps=max\n8:0 rbps=5 wbps=max", "io.max", "8:0 rbps=5 wbps=max", True),
+        ("8:0 rbps=6 wbps=max", "io.max", "8:0 rbps=5", False),
+        ("", "io.max", "8:0 rbps=max", True),
+        ("", "io.max", "8:0 rbps=5", False),
+        ("default 30\n8:0 70", "io.weight", "default 30", True),
+        ("default 30\n8:0 70", "io.weight", "8:0 71", False),
+        ("20", "cpu.weight", "20", True),
+    ],
+)
+def test_whether_a_value_holds(have: str, name: str, value: str, holds: bool) -> None:
+    assert is_in_force(have, name, value) is holds
