@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
 from install.staged import call, command, install
+
 from kernel.groups import Resctrl
 from kernel.runtimes import Runtime, run
 from resctrl_hooks.install.places import CODE

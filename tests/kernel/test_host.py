@@ -148,7 +148,7 @@ def test_a_waiting_pod_wakes_reconcile(installed: None) -> None:
 def test_exposure(installed: None) -> None:
     printed = run(["systemd-analyze", "security", "--no-pager", units.RECONCILE], check=False)
     (found,) = re.findall(r"Overall exposure level for \S+: ([0-9.]+)", printed)
-    print(printed)  # noqa: T201  # for the report
+    print(printed)  # for the report
     assert float(found) <= EXPOSURE
 
 
