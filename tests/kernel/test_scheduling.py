@@ -1,0 +1,123 @@
+"""Scheduling and block I/O classes on a real kernel: what a child of the container's command has, and what lasts."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kernel.installed import Installed
+from kernel.runtimes import Runtime, run, wait_until
+
+SCHEDULING = "class.scheduling.resctrl-hooks.io"
+BLOCKIO = "class.blockio.resctrl-hooks.io"
+CHILD = ["/bin/sh", "-c", "sleep 1000 & echo $! > /dev/child; wait"]
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Installed:
+    return Installed(
+        str(tmp_path / "installed"),
+        monitoring={"enabled": False},
+        failurePolicy="fail",
+        scheduling={
+            "enabled": True,
+            "allow": {"": ["*"]},
+            "classes": {
+                "background": {"policy": "batch", "nice": 7, "cpuWeight": 20, "cpuMax": "50000 100000"},
+                "control": {"policy": "fifo", "priority": 5, "memoryLow": "8M"},
+                "idle": {"cpuIdle": True, "ioClass": "idle"},
+            },
+        },
+        blockio={
+            "enabled": True,
+            "allow": {"": ["*"]},
+            "classes": {"slow": [{"devices": ["/dev/vd?"], "throttleReadBps": "1M", "throttleWriteIops": 100}]},
+        },
+    )
+
+
+def create(runtime: Runtime, bundle: Callable[..., str], installed: Installed, name: str, **notes: str) -> int:
+    annotations = {key.replace("_", "."): value for key, value in notes.items()}
+    linux = {"cgroupsPath": runtime.cgroups_path(name)}
+    made = bundle(name, CHILD, hooks=installed.hooks, annotations=annotations, linux=linux)
+    runtime.create(name, made)
+    return runtime.pid(name)
+
+
+def folder_of(pid: int) -> Path:
+    return Path("/sys/fs/cgroup") / Path(f"/proc/{pid}/cgroup").read_text().strip().removeprefix("0::/")
+
+
+def child_of(pid: int) -> int:
+    """The one process that the container's command has started, by its pid here."""
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    wait_until(lambda: path.read_text().split(), "the command has a child")
+    return int(path.read_text().split()[0])
+
+
+def test_a_child_inherits_policy_and_nice(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
+    pid = create(runtime, bundle, installed, "s1", **{SCHEDULING: "background"})
+    runtime.start("s1")
+    child = child_of(pid)
+    assert os.sched_getscheduler(child) == os.SCHED_BATCH, installed.said()
+    assert os.getpriority(os.PRIO_PROCESS, child) == 7
+    folder = folder_of(pid)
+    assert (folder / "cpu.weight").read_text().strip() == "20"
+    assert (folder / "cpu.max").read_text().strip() == "50000 100000"
+
+
+def test_real_time_and_what_memory_is_protected(
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed
+) -> None:
+    pid = create(runtime, bundle, installed, "s2", **{SCHEDULING: "control"})
+    runtime.start("s2")
+    child = child_of(pid)
+    assert (os.sched_getscheduler(child), os.sched_getparam(child).sched_priority) == (os.SCHED_FIFO, 5)
+    assert (folder_of(pid) / "memory.low").read_text().strip() == str(8 << 20)
+
+
+def test_idle_cpu_and_io(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
+    pid = create(runtime, bundle, installed, "s3", **{SCHEDULING: "idle"})
+    runtime.start("s3")
+    assert (folder_of(pid) / "cpu.idle").read_text().strip() == "1", installed.said()
+    assert run(["ionice", "-p", str(child_of(pid))]).strip() == "idle"
+
+
+def test_limits_of_a_real_device(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
+    pid = create(runtime, bundle, installed, "b1", **{BLOCKIO: "slow"})
+    lines = (folder_of(pid) / "io.max").read_text().splitlines()
+    disks = [path for path in Path("/sys/block").iterdir() if path.name.startswith("vd")]
+    wanted = {f"{(disk / 'dev').read_text().strip()} rbps=1048576 wbps=max riops=max wiops=100" for disk in disks}
+    assert set(lines) == wanted, installed.said()
+    # They are in force: 3 MiB past the page cache take a container two seconds or more.
+    disk = min(disk.name for disk in disks)
+    before = time.monotonic()
+    read = f"echo $$ > {folder_of(pid)}/cgroup.procs; dd if=/dev/{disk} of=/dev/null bs=1M count=3 iflag=direct"
+    run(["/bin/sh", "-c", read])
+    assert time.monotonic() - before > 1.5
+
+
+def test_what_an_update_undoes_is_put_back(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
+    pid = create(runtime, bundle, installed, "u1", **{SCHEDULING: "background", BLOCKIO: "slow"})
+    runtime.start("u1")
+    folder = folder_of(pid)
+    limits = (folder / "io.max").read_text()
+    runtime.command("update", "--cpu-share", "2048", "u1")
+    (folder / "io.max").write_text(f"{limits.split()[0]} rbps=max wiops=max")
+    assert (folder / "cpu.weight").read_text().strip() != "20"
+    installed.reconcile()
+    assert (folder / "cpu.weight").read_text().strip() == "20"
+    assert (folder / "io.max").read_text() == limits
+
+
+@pytest.mark.parametrize("driver", [pytest.param("systemd", marks=pytest.mark.systemd)])
+def test_a_daemon_reload_leaves_it(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
+    pid = create(runtime, bundle, installed, "r1", **{SCHEDULING: "background", BLOCKIO: "slow"})
+    folder = folder_of(pid)
+    names = ("cpu.weight", "cpu.max", "io.max")
+    before = [(folder / name).read_text() for name in names]
+    run(["systemctl", "daemon-reload"])
+    assert [(folder / name).read_text() for name in names] == before
+    assert before[0].strip() == "20"
