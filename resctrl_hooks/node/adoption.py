@@ -134,7 +134,7 @@ def _threads_in_cgroup(folder: str, depth: int) -> "list[int]":
     # cgroup.threads is version 2's and, unlike cgroup.procs, works in threaded cgroups too; tasks is version 1's.
     for name in ("cgroup.threads", "tasks"):
         try:
-            found = [int(line) for line in read_kernel_file(f"{folder}/{name}").split()]
+            found = [tid for tid in map(int, read_kernel_file(f"{folder}/{name}").split()) if tid > 0]
             break
         except OSError as error:
             if error.errno not in _ELSEWHERE:
@@ -143,7 +143,7 @@ def _threads_in_cgroup(folder: str, depth: int) -> "list[int]":
         for name in list_folder(folder):
             if is_folder(f"{folder}/{name}"):
                 found += _threads_in_cgroup(f"{folder}/{name}", depth + 1)
-    return [tid for tid in found if tid > 0]
+    return found
 
 
 def _may_have_folders(folder: str) -> bool:

@@ -44,6 +44,8 @@ class _Decoder:
 
 
 _scan = make_scanner(_Decoder)  # type: ignore[arg-type]  # it reads attributes, from whatever has them
+_Decoder.parse_int = int  # type: ignore[assignment]  # in a small text no number can be long, and int() itself is faster
+_scan_small = make_scanner(_Decoder)  # type: ignore[arg-type]  # as above
 
 
 def parse_json(data: bytes) -> "Any":
@@ -54,7 +56,7 @@ def parse_json(data: bytes) -> "Any":
     """
     text = data.decode().strip(" \t\r\n")
     try:
-        value, end = _scan(text, 0)
+        value, end = (_scan_small if len(data) < _PAGE else _scan)(text, 0)
     except StopIteration as stop:
         raise ValueError(f"no JSON value at character {stop.value}") from None
     except RecursionError:
@@ -96,7 +98,11 @@ def read_file(path: str, limit: int, *, trusted: bool = False, follow: bool = Fa
             raise OSError(errno.EINVAL, "not a regular file", path)
         if trusted and (found.st_mode & _WRITABLE_BY_OTHERS or found.st_uid not in (0, posix.geteuid())):
             raise OSError(errno.EPERM, "others than root own it or can write it", path)
-        return read_all(fd, limit, path)
+        size = found.st_size
+        if size > limit:
+            raise OSError(errno.EFBIG, f"larger than {limit} bytes", path)
+        data = posix.read(fd, size + 1)
+        return data if len(data) == size else data + read_all(fd, limit - len(data), path)
     finally:
         posix.close(fd)
 
@@ -119,7 +125,9 @@ def read_kernel_file(path: str) -> bytes:
     """Reads a small file of procfs, sysfs, cgroupfs or resctrl, whose size is only known by reading."""
     fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
     try:
-        return read_all(fd, _LARGEST_KERNEL_FILE, path)
+        data = posix.read(fd, _PAGE)
+        # The kernel fills a buffer with whole records, of which none here is near that long: so this was the last.
+        return data if len(data) < _PAGE // 2 else data + read_all(fd, _LARGEST_KERNEL_FILE, path)
     finally:
         posix.close(fd)
 

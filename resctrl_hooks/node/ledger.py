@@ -131,6 +131,14 @@ class Ledger:
         """The record of a member, or None if there is none or it is damaged."""
         return self._read(f"{self.folder}/pods/{key}/{_MEMBER}{member}")
 
+    def has_member(self, key: str, member: str) -> bool:
+        """Whether a member has a record, whatever that says."""
+        try:
+            posix.lstat(f"{self.folder}/pods/{key}/{_MEMBER}{member}")
+        except OSError:
+            return False
+        return True
+
     def write_member(self, key: str, member: str, record: "Record") -> None:
         """Replaces the record of a member."""
         self._write(key, _MEMBER + member, record)
@@ -139,9 +147,10 @@ class Ledger:
         """Forgets a member and, if it is still this key's, where it was found. Says whether there was one."""
         path = f"{self.folder}/pods/{key}/{_MEMBER}{member}"
         try:
+            was_there = remove_file(path)
             if self.key_of(member) == key:
-                remove_file(f"{self.folder}/containers/{member}")
-            return remove_file(path)
+                remove_file(f"{self.folder}/containers/{member}")  # last: so that each record is pointed at
+            return was_there
         except OSError as error:
             raise self._error(error, path) from error
 

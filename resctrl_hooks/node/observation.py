@@ -42,9 +42,17 @@ class Seen:
         self.rdt_class = ""
         self._record = record
 
-    def lives(self, node: "Node") -> bool:
-        """Whether it is still the same process."""
-        return start_time(node.proc, self.pid) == self.start
+    def look_again(self, node: "Node") -> bool:
+        """Whether it is still the same process; if so, finds out in which class it is now."""
+        if start_time(node.proc, self.pid) != self.start:
+            return False
+        try:
+            where = resctrl_groups_of(node.proc, self.pid)
+        except ProcessLookupError:
+            return False
+        if where is not None:
+            self.rdt_class = where[0]
+        return True
 
     def details(self) -> "Record":
         """What the ledger is to record, with the class that the container is in now."""
@@ -91,7 +99,7 @@ def observe(node: "Node") -> Observation:
         record = node.ledger.read_member(key, container.id) if key else None
         try:
             if record is not None and (record.get("pid"), record.get("start")) == (container.pid, container.start):
-                seen = _recorded(key, container, record, node)
+                seen = _recorded(key, container, record)
             else:
                 seen = _unrecorded(container, node)
         except HookError as error:
@@ -107,21 +115,16 @@ def observe(node: "Node") -> Observation:
             record = node.ledger.read_member(key, id_) if key else None
             if record is not None and record.get("pid") and not node.monitor.member_is_dead(key, id_):
                 starting = Found(id_, record["pid"], record["start"], record.get("bundle", ""))
-                try:
-                    containers.append(_recorded(key, starting, record, node))
-                except ProcessLookupError:
-                    continue
+                containers.append(_recorded(key, starting, record))
     return Observation(containers, problems)
 
 
-def _recorded(key: str, found: Found, record: "Record", node: "Node") -> Seen:
+def _recorded(key: str, found: Found, record: "Record") -> Seen:
     seen = Seen(key, found, record, recorded=True)
     join = next((step for step in record.get("steps", []) if step["feature"] == MONITORING), None)
     seen.wanted = join is not None
     if join is not None:
-        seen.recorded_class = join["needs"]["class"]
-        where = resctrl_groups_of(node.proc, found.pid)
-        seen.rdt_class = where[0] if where is not None else join["needs"]["class"]
+        seen.recorded_class = seen.rdt_class = join["needs"]["class"]
     return seen
 
 

@@ -58,11 +58,11 @@ def resctrl_groups_of(proc: str, pid: int, tid: int = 0) -> "tuple[str, str] | N
         except OSError as error:
             raise ProcessLookupError(errno.ESRCH, "the task is gone", folder) from error
         return None
-    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    rdt_class = fields.get("res", "")
+    first, _, second = text.partition("\n")
+    rdt_class = first.partition("res:")[2]
     if not rdt_class:
         return None
-    return ("" if rdt_class == "/" else rdt_class), fields.get("mon", "")
+    return ("" if rdt_class == "/" else rdt_class), second.partition("mon:")[2].rstrip("\n")
 
 
 def threads_of(proc: str, pid: int) -> "list[int]":
@@ -82,7 +82,7 @@ def start_time(proc: str, pid: int) -> int:
     """
     text = _read(f"{proc}/{pid}/stat") if pid > 0 else ""
     # The second field is the command's name in parentheses and may itself hold spaces and parentheses.
-    fields = text[text.rfind(")") + 2 :].split()
+    fields = text[text.rfind(")") + 2 :].split(" ", _START_TIME + 1)
     return int(fields[_START_TIME]) if len(fields) > _START_TIME and fields[0] not in "ZXx" else 0
 
 

@@ -90,7 +90,11 @@ def reconcile(node: "Node", options: "Options | None" = None) -> Report:
 
 def _end_what_is_dead(node: "Node", seen: Observation, options: Options, report: Report) -> None:
     """Ends keys whose pod or last member is dead, and members whose init is gone: that may free RMIDs for others."""
-    for key in node.ledger.keys():  # noqa: SIM118  # it is no dictionary
+    living = {container.id: container.key for container in seen.containers if container.recorded}
+    keys = set(node.ledger.keys())
+    suspects = keys.difference(living.values())
+    suspects.update(node.ledger.key_of(member) for member in node.ledger.containers() if member not in living)
+    for key in sorted(keys if options.live is not None else suspects & keys):
         unwanted = options.live is not None and key not in options.live
         try:
             if options.dry_run:
@@ -124,42 +128,32 @@ def _say_what_is_dead(node: "Node", key: str, unwanted: bool, report: Report) ->
 def _bring_in(node: "Node", seen: Observation, options: Options, report: Report) -> "list[Seen]":
     """Adopts containers without a group, sweeps in threads outside it; returns the containers that want an RMID."""
     waiting = []
+    marked = set(node.ledger.marked("waiting"))
     for container in seen.containers:
         if not container.wanted or (options.live is not None and container.key not in options.live):
             continue
         try:
+            name = node.monitor.group_prefix + container.key
+            expected = set() if container.recorded_class is None else {container.recorded_class}
+            left = outside(node, name, expected, container.cgroup, container.pid)
             if options.dry_run:
-                _say_what_is_outside(node, container, report)
-            elif not _settle_in(node, container, report):
+                report.moved += len(left)
+                report.adopted += [container.id] if left else []
+            elif (left or not container.recorded or container.key in marked) and not _settle_in(
+                node, container, report
+            ):
                 waiting.append(container)
         except HookError as error:
             report.fail(node, container.key, error)
     return waiting
 
 
-def _say_what_is_outside(node: "Node", container: Seen, report: Report) -> None:
-    record = node.ledger.read_pod(container.key) or {}
-    classes = set(record.get("groups", {}))
-    name = node.monitor.group_prefix + container.key
-    left = len(outside(node, name, classes, container.cgroup, container.pid))
-    if left:
-        report.moved += left
-        report.adopted.append(container.id)
-
-
 def _settle_in(node: "Node", container: Seen, report: Report) -> bool:
     """One container: its record, its group, its threads. False if it has to wait for an RMID."""
     from .refusals import NoRMIDsError, RMIDsBusyError
 
-    name = node.monitor.group_prefix + container.key
-    record = node.ledger.read_pod(container.key)
-    classes = set((record or {}).get("groups", {}))
-    if container.recorded and not outside(node, name, classes, container.cgroup, container.pid):
-        if container.key in node.ledger.marked("waiting"):
-            node.ledger.unmark("waiting", container.key)
-        return True
     with node.monitor.hold(container.key) as held:
-        if not container.lives(node):
+        if not container.look_again(node):
             return True
         _describe(held, container)
         if not container.recorded:
@@ -256,12 +250,15 @@ def _tidy(node: "Node", seen: Observation, options: Options, report: Report) -> 
     if options.dry_run:
         return
     living = {container.key for container in seen.containers}
+    recorded = {container.id for container in seen.containers if container.recorded}
     for container in node.ledger.containers():
+        if container in recorded:
+            continue
         key = node.ledger.key_of(container)
         try:
             if not key:
                 node.ledger.forget(container)
-            elif node.ledger.read_member(key, container) is None:
+            elif not node.ledger.has_member(key, container):
                 with node.monitor.hold(key) as held:
                     if held.member(container) is None and node.ledger.key_of(container) == key:
                         node.ledger.forget(container)

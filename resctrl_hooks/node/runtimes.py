@@ -10,9 +10,12 @@ from .process import start_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .settings import Settings
+
+    Kind = tuple[str, Callable[[dict[str, Any]], tuple[Any, Any, Any]]]
 
 # Where root's containers are unless the settings say otherwise. CRI-O and Podman use the runtimes' own defaults.
 DEFAULT_ROOTS = (
@@ -47,21 +50,27 @@ def living_containers(settings: "Settings", proc: str) -> "list[Found]":
     """Every container of every runtime whose init process is the one that the runtime started."""
     found: "dict[str, Found]" = {}
     for root in roots_of(settings):
+        kinds = list(_KINDS)
         for id_ in list_folder(root):
             if valid_container_id(id_):
-                container = _read(f"{root}/{id_}", id_)
+                container = _read(f"{root}/{id_}", id_, kinds)
                 if container is not None and start_time(proc, container.pid) == container.start:
                     found[id_] = container
     return list(found.values())
 
 
-def _read(folder: str, id_: str) -> "Found | None":
-    for name, read in (("state.json", _runc), ("status", _crun)):
+def _read(folder: str, id_: str, kinds: "list[Kind]") -> "Found | None":
+    """Reads a container's state in whichever runtime's form it is; the form that fits is tried first the next time."""
+    for kind in tuple(kinds):
+        name, read = kind
         try:
             value = parse_json(read_file(f"{folder}/{name}", _LIMIT))
             pid, start, bundle = read(value)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
+        if kinds[0] is not kind:
+            kinds.remove(kind)
+            kinds.insert(0, kind)
         if isinstance(pid, int) and isinstance(start, int) and isinstance(bundle, str) and pid > 0 and start > 0:
             return Found(id_, pid, start, bundle)
     return None
@@ -75,3 +84,6 @@ def _runc(state: "dict[str, Any]") -> "tuple[Any, Any, Any]":
 
 def _crun(status: "dict[str, Any]") -> "tuple[Any, Any, Any]":
     return status["pid"], status["process-start-time"], status["bundle"]
+
+
+_KINDS: "tuple[Kind, ...]" = (("state.json", _runc), ("status", _crun))

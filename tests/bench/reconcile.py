@@ -1,0 +1,167 @@
+"""How reconcile grows with the number of containers, and what it costs against reading the same files in a bare loop.
+
+    python tests/bench/reconcile.py [--count 5] [--containers 100 1000 10000]
+
+The host is made of plain files on tmpfs: crun's state folder, bundles, /proc, cgroups, resctrl, the ledger. All
+containers run and are in their groups, which is what nearly every reconcile finds. Processor time is measured, which
+other work on the machine disturbs less.
+"""
+
+import argparse
+import json
+import posix
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from resctrl_hooks.node.log import Log
+from resctrl_hooks.node.reconcile import Options, reconcile
+from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.node.steps import Node
+
+TMPFS = Path("/dev/shm")
+BAR = 3.0
+JUDGED = 1000
+PER_POD = 2
+
+
+class Host:
+    """A made-up host with so many containers, two of them in each pod."""
+
+    def __init__(self, root: Path, containers: int) -> None:
+        self.root = root
+        for folder in ("resctrl/mon_groups", "proc/sys/kernel/random", "crun", "cgroup"):
+            (root / folder).mkdir(parents=True)
+        (root / "proc/sys/kernel/random/boot_id").write_text("0d5d0a52-6e2c-4a3c-8f2e-000000000001\n")
+        paths = {"resctrlPath": "resctrl", "procPath": "proc", "cgroupPath": "cgroup", "stateDir": "state"}
+        values = {name: str(root / folder) for name, folder in paths.items()}
+        settings = Settings({**values, "runtimeRoots": {"crun": str(root / "crun")}})
+        self.node = Node(settings, Log({"target": "none"}, stderr=False))
+        for number in range(containers):
+            self._add(number)
+        report = reconcile(self.node, Options(wait=False))
+        assert len(report.adopted) == containers, report.as_dict()
+        for number in range(containers):
+            self._join(number)
+        report = reconcile(self.node, Options(wait=False))
+        assert report.ok, report.as_dict()
+        assert not report.changed, report.as_dict()
+
+    def _names(self, number: int) -> tuple[str, str, str]:
+        id_, uid = f"{number:064x}", f"3f0ac7f2-8a3b-4f0e-9a55-{number // PER_POD:012d}"
+        return id_, uid, f"/kubepods/pod{uid}/crio-{id_}"
+
+    def _add(self, number: int) -> None:
+        id_, uid, cgroup = self._names(number)
+        pid = 100 + number
+        process = self.root / "proc" / str(pid)
+        (process / "task" / str(pid)).mkdir(parents=True)
+        (process / "stat").write_text(f"{pid} (sleep) S " + "1 " * 18 + "4711 0\n")
+        (process / "cgroup").write_text(f"0::{cgroup}\n")
+        (process / "cpu_resctrl_groups").write_text("res:/\nmon:\n")
+        folder = Path(f"{self.root}/cgroup{cgroup}")
+        folder.mkdir(parents=True)
+        (folder / "cgroup.threads").write_text(f"{pid}\n")
+        annotations = {
+            "io.container.manager": "cri-o",
+            "io.kubernetes.cri-o.ContainerType": "container",
+            "io.kubernetes.pod.uid": uid,
+            "io.kubernetes.pod.namespace": "shop",
+            "io.kubernetes.pod.name": f"web-{number // PER_POD}",
+            "io.kubernetes.container.name": f"c{number % PER_POD}",
+        }
+        bundle = self.root / "bundles" / id_
+        bundle.mkdir(parents=True)
+        (bundle / "config.json").write_text(json.dumps({"annotations": annotations, "linux": {}}))
+        (self.root / "crun" / id_).mkdir()
+        status = {"pid": pid, "process-start-time": 4711, "bundle": str(bundle)}
+        (self.root / "crun" / id_ / "status").write_text(json.dumps(status))
+
+    def _join(self, number: int) -> None:
+        """What the kernel would show after a write to ``tasks``."""
+        _, uid, _ = self._names(number)
+        (self.root / "proc" / str(100 + number) / "cpu_resctrl_groups").write_text(f"res:/\nmon:{uid}\n")
+
+    def reconcile(self) -> float:
+        """Seconds of processor time, user and system, of one that finds all well."""
+        started = time.process_time()
+        assert not reconcile(self.node, Options(wait=False)).changed
+        return time.process_time() - started
+
+    def files(self) -> list[str]:
+        """What it reads, each as often as it reads it."""
+        global _opened  # noqa: PLW0603  # an audit hook can't be removed, so it is told when to listen
+        _opened = []
+        self.reconcile()
+        found, _opened = _opened, None
+        return [path for path in found if path.startswith(str(self.root)) and "/locks/" not in path]
+
+
+_opened: list[str] | None = None
+
+
+def _listen(event: str, arguments: tuple[object, ...]) -> None:
+    if event == "open" and _opened is not None:
+        _opened.append(str(arguments[0]))
+
+
+def with_open(paths: list[str]) -> None:
+    """What anybody would write."""
+    for path in paths:
+        try:
+            with open(path, "rb") as file:
+                file.read()
+        except FileNotFoundError:
+            continue
+
+
+def with_posix(paths: list[str]) -> None:
+    """The least that Python can do."""
+    for path in paths:
+        try:
+            fd = posix.open(path, posix.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        posix.read(fd, 4096)
+        posix.close(fd)
+
+
+def took(subject: Callable[[list[str]], None], paths: list[str]) -> float:
+    """Seconds of processor time."""
+    started = time.process_time()
+    subject(paths)
+    return time.process_time() - started
+
+
+def main() -> int:
+    """Prints the table; exit code 1 if the bar isn't met."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=5)
+    parser.add_argument("--containers", type=int, nargs="+", default=[100, 1000, 10000])
+    options = parser.parse_args()
+    sys.addaudithook(_listen)
+    judged = 0.0
+    print("containers   files   reconcile   per container   of open(), read()   of system calls")
+    for containers in options.containers:
+        root = Path(tempfile.mkdtemp(dir=TMPFS))
+        try:
+            host = Host(root, containers)
+            paths = host.files()
+            rows = [(host.reconcile(), took(with_open, paths), took(with_posix, paths)) for _ in range(options.count)]
+        finally:
+            shutil.rmtree(root)
+        ours, bare, least = (statistics.median(times) for times in zip(*rows, strict=True))
+        if containers == JUDGED:
+            judged = ours / bare
+        per_one = ours / containers * 1e6
+        row = f"{containers:10d} {len(paths):7d} {ours * 1e3:8.1f} ms {per_one:12.0f} us"
+        print(f"{row} {ours / bare:19.2f} {ours / least:17.2f}")
+    return int(judged > BAR)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
