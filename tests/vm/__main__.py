@@ -6,7 +6,8 @@
     python3 tests/vm shell                       a shell in it; `exit` ends it, so does ^A x
     python3 tests/vm path                        print the cache folder
 
-Options, after the word and before the arguments: --kernel, --init, --rmids, --closids, --occupancy, --cpus, --limit.
+Options, after the word and before the arguments: --kernel, --init, --rmids, --closids, --occupancy, --cpus, --numa,
+--limit.
 """
 
 import argparse
@@ -35,7 +36,7 @@ def _parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("--kernel", choices=kernels.NAMES, default=kernels.OWN, help="Debian's kernel to boot")
     parser.add_argument("--init", choices=("shell", "systemd"), default=machine.Boot.init)
-    for name in ("rmids", "closids", "occupancy", "cpus"):
+    for name in ("rmids", "closids", "occupancy", "cpus", "numa"):
         parser.add_argument(f"--{name}", type=int, default=getattr(machine.Boot, name))
     parser.add_argument("--limit", type=float, default=1800, help="seconds that one boot may take")
     if "--" in words:  # what follows is not ours to read
@@ -47,7 +48,7 @@ def _parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
 def main(words: list[str]) -> int:
     """The command line; the exit status."""
     options, rest = _parse(words)
-    boot = machine.Boot(options.rmids, options.closids, options.occupancy, options.init, options.cpus)
+    boot = machine.Boot(options.rmids, options.closids, options.occupancy, options.init, options.cpus, options.numa)
     machine.terminate_as_interrupt()
     if options.command == "path":
         print(cache.folder())  # the answer

@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """The markers."""
     config.addinivalue_line(
-        "markers", "guest(rmids, closids, occupancy, init, cpus): the boot of the guest that it needs"
+        "markers", "guest(rmids, closids, occupancy, init, cpus, numa): the boot of the guest that it needs"
     )
     config.addinivalue_line("markers", "systemd: needs a guest whose init is systemd")
 

@@ -30,8 +30,6 @@ SOCKETS = 2
 QUIET = ("console=ttyS0", "panic=-1", "oops=panic", "loglevel=5")
 FAST = ("mitigations=off", "tsc=reliable")
 """Page-table isolation, above all, costs an emulated processor more than half of its time."""
-NUMA_CPUS = "8,sockets=2,cores=4"
-"""The CPUs of boots with NUMA nodes, which have the same number each."""
 MEMORY = 3072  # MiB
 RESULTS_SIZE = 256 << 20
 SKIPPED = frozenset({"__pycache__", "build", "dist", "htmlcov", "node_modules"})
@@ -55,7 +53,7 @@ class Boot:
         cpus: how many processors, an even number: half of them in each of two sockets. Each one more than the
             machine has makes the guest slower.
         init: `shell`, a small script as init that mounts what a host has, or `systemd`.
-        numa: how many NUMA nodes the machine has, 2 or 4; 0 is a machine that has none of them.
+        numa: how many NUMA nodes these processors and the memory are shared out to; 0 is a machine without any.
     """
 
     rmids: int = 32
@@ -63,6 +61,7 @@ class Boot:
     occupancy: int = 0
     init: str = "shell"
     cpus: int = 2
+    numa: int = 0
 
     def __str__(self) -> str:
         """Only what differs from the defaults, for people and file names."""
@@ -76,11 +75,9 @@ class Boot:
     @property
     def processors(self) -> list[str]:
         """CPUs and memory as the emulator's options."""
-        if not self.numa:
-            return ["-smp", CPUS, "-m", str(MEMORY)]
-        words = ["-smp", NUMA_CPUS, "-m", str(MEMORY)]
-        each = int(NUMA_CPUS.partition(",")[0]) // self.numa
+        words = ["-smp", f"{self.cpus},sockets={SOCKETS},cores={self.cpus // SOCKETS}", "-m", str(MEMORY)]
         for node in range(self.numa):
+            each = self.cpus // self.numa
             words += ["-object", f"memory-backend-ram,id=memory{node},size={MEMORY // self.numa}M"]
             words += ["-numa", f"node,nodeid={node},cpus={node * each}-{node * each + each - 1},memdev=memory{node}"]
         return words
@@ -184,11 +181,10 @@ def _command(machine: Machine, boot: Boot, work: str, *, shell: bool) -> list[st
     ]
     if os.path.exists(modules := os.path.join(machine.kernel, "modules.img")):
         disks += _disk("modules", modules, "readonly=on")
-    smp = f"{boot.cpus},sockets={SOCKETS},cores={boot.cpus // SOCKETS}"
     console = "mon:stdio" if shell else f"file:{work}/console"
     return [
         *emulator.qemu(machine.guest),
-        *("-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", PROCESSOR, "-smp", smp, "-m", str(MEMORY)),
+        *("-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", PROCESSOR, *boot.processors),
         *("-plugin", f"{machine.plugin},{boot.plugin_options}"),
         *("-kernel", f"{machine.kernel}/kernel", "-initrd", f"{machine.kernel}/initrd.gz", "-append", " ".join(append)),
         *disks,

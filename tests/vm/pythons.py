@@ -87,9 +87,10 @@ def start_script(root: str, version: tuple[int, int], folder: str) -> str:
     if not os.path.exists(loader):
         loader = f"{root}/lib64/ld-linux-x86-64.so.2"
     libraries = f"{root}/usr/lib/x86_64-linux-gnu:{root}/lib/x86_64-linux-gnu"
+    words = [os.path.realpath(loader), "--library-path", libraries, "--argv0", command, f"{root}/usr/bin/{name}"]
     with open(command, "w", encoding="ascii") as file:
-        line = f'exec "{os.path.realpath(loader)}" --library-path "{libraries}"'
-        file.write(f'#!/bin/sh\n{line} --argv0 "{command}" "{root}/usr/bin/{name}" "$@"\n')
+        # Perl, which every Debian has: a shell would complain of a current folder that is gone.
+        file.write("#!/usr/bin/perl\nexec " + ", ".join(f"'{word}'" for word in words) + ", @ARGV;\n")
     os.chmod(command, 0o755)
     return command
 
