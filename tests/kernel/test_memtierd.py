@@ -55,8 +55,9 @@ class Node:
         found = []
         for folder in self.folders():
             pid = int((folder / "memtierd.pid").read_text())
-            if b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.append(pid)
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                if b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.append(pid)
         return found
 
     def left(self) -> list[str]:
