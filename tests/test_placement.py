@@ -6,9 +6,11 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 from conftest import BOOT, UID, Host, crio_annotations, state
 from machines import machine, write_sysfs
 
+from resctrl_hooks.cli import main
 from resctrl_hooks.config.check import check_text
 from resctrl_hooks.node import cgroup, hook, kubelet, placement, placement_effect
 from resctrl_hooks.node.cgroup import CgroupError
@@ -404,3 +406,18 @@ def test_cpus_that_go_offline(node: Node) -> None:
     assert node.cpus("a") == "1-3,16-19"
     assert Usage(Book(real).topology, []).common == MACHINE.online & ~1
     assert issubclass(CgroupError, Exception)
+
+
+def test_explain_says_which_pool_and_which_came_next(node: Node) -> None:
+    node.start("a", 500)
+    node.process("b")
+    before = (node.host.state / "placement").read_bytes()
+    given = format_json(node.state("b", 2000, **{CPUS: "exclusive"}))
+    done = CliRunner().invoke(main, ["--config", str(node.host.config), "explain"], input=given)
+    assert done.exit_code == 0, done.output
+    assert (
+        "exclusive in l3-0, CPUs 0,16, memory nodes 0; CPUs 0,16 of its own: l3-0 has whole cores free" in done.output
+    )
+    assert "next best: l3-1 (8000m free)" in done.output
+    assert (node.host.state / "placement").read_bytes() == before
+    assert node.cpus("b") == ""

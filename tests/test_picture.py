@@ -1,0 +1,78 @@
+"""`resctrl-hook topology`: the machine as text, and who is where."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from conftest import Host
+from machines import MACHINES, machine, write_sysfs
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.node.placement_book import Book, Entry
+from resctrl_hooks.node.policy import EXCLUSIVE, SHARED, Decision
+from resctrl_hooks.node.topology import SLOW, MemoryNode, Topology
+from resctrl_hooks.picture import LEGEND
+
+
+def topology(host: Host, of: Topology, *words: str, **section: object) -> str:
+    host.configure(sysPath=write_sysfs(of, host.root / "sys"), placement=section)
+    done = CliRunner().invoke(main, ["--config", str(host.config), "topology", *words])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_parts_within_parts(host: Host) -> None:
+    assert topology(host, machine(2, 1, 2, 2, 2), reservedCpus="0") == (
+        "node  CPUs 0-15\n"
+        "  package0  CPUs 0-3,8-11  memory 8.0 GiB\n"
+        "    l3-0  CPUs 0-1,8-9  [r. ..]\n"
+        "    l3-1  CPUs 2-3,10-11  [.. ..]\n"
+        "  package1  CPUs 4-7,12-15  memory 8.0 GiB\n"
+        "    l3-2  CPUs 4-5,12-13  [.. ..]\n"
+        "    l3-3  CPUs 6-7,14-15  [.. ..]\n"
+        f"{LEGEND}\n"
+    )
+
+
+def test_who_is_where(host: Host) -> None:
+    topology(host, machine(2, 1, 2, 2, 2))
+    node = host.node()
+    node.ledger.prepare()
+    book = Book(node)
+    book.entries["a" * 64] = Entry(
+        "a" * 64, "pod-a", 1, 1, "/x", Decision(SHARED, "l3-0", cpus=0b1100000011, milli=500)
+    )
+    book.entries["b" * 64] = Entry("b" * 64, "pod-b", 1, 1, "/y", Decision(EXCLUSIVE, "l3-0", owned=0b100000001))
+    book.save()
+    book.written()
+    shown = topology(host, machine(2, 1, 2, 2, 2), "--usage")
+    assert "    l3-0  CPUs 0-1,8-9  2 of 4 CPUs shared by 1 containers asking for 500m  [## ..]\n" in shown
+    assert "      - aaaaaaaaaaaa of pod-a: shared, CPUs 1,9\n" in shown
+    assert "      - bbbbbbbbbbbb of pod-b: exclusive, CPUs 0,8\n" in shown
+    usage = json.loads(topology(host, machine(2, 1, 2, 2, 2), "--usage", "--json"))["usage"]
+    assert [entry["runsOn"] for entry in usage] == ["1,9", "0,8"]
+
+
+def test_what_else_there_may_be(host: Host) -> None:
+    hybrid = MACHINES["hybrid"]
+    shown = topology(host, hybrid)
+    assert "performance CPUs: 0-3,12-15; efficient CPUs: 4-11" in shown
+    special = machine(cores=2, threads=2, offline=0b1000, isolated=0b1)
+    special.nodes.append(MemoryNode(1, 0, {0: 20, 1: 10}, 1 << 30, SLOW))
+    special.nodes[0].distances[1] = 20
+    shown = topology(host, special)
+    assert "[i. .]" in shown
+    assert "offline CPUs: 3" in shown
+    assert "memory node 1: 1.0 GiB of slow memory, no CPUs" in shown
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_json_is_the_machine(host: Host, name: str) -> None:
+    assert json.loads(topology(host, MACHINES[name], "--json")) == MACHINES[name].as_record()
+
+
+def test_no_sysfs(host: Host) -> None:
+    host.configure(sysPath=str(host.root / "nowhere"))
+    done = CliRunner().invoke(main, ["--config", str(host.config), "topology"])
+    assert done.exit_code == 1
+    assert "names no CPUs" in done.output
