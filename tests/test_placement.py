@@ -12,6 +12,7 @@ from machines import machine, write_sysfs
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.config.check import check_text
+from resctrl_hooks.inventory.details import details_of
 from resctrl_hooks.node import cgroup, hook, kubelet, placement, placement_effect
 from resctrl_hooks.node.cgroup import CgroupError
 from resctrl_hooks.node.cpusets import parse_list
@@ -421,3 +422,13 @@ def test_explain_says_which_pool_and_which_came_next(node: Node) -> None:
     assert "next best: l3-1 (8000m free)" in done.output
     assert (node.host.state / "placement").read_bytes() == before
     assert node.cpus("b") == ""
+
+
+def test_show_has_what_was_decided(node: Node) -> None:
+    node.start("b", 2000, **{CPUS: "exclusive"})
+    (node.folder("b") / "cpuset.cpus.effective").write_text("0,16\n")
+    record = node.host.node().ledger.read_member(UID, _id("b"))
+    assert record is not None
+    shown = details_of(record)["placement"]
+    assert (shown["kind"], shown["owned"], shown["effective"]) == ("exclusive", "0,16", "0,16")
+    assert "of its own" in shown["why"]

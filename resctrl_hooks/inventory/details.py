@@ -44,7 +44,38 @@ def _memtierd(record: Record, steps: list[Record]) -> dict[str, Any]:
     return {"class": step.needs["class"], "state": state, "supervisor": step.needs["supervisor"], "folder": folder}
 
 
-DESCRIBERS: dict[str, Describer] = {MONITORING: _nothing, MEMORY: _memory, MEMTIERD: _memtierd}
+def _placement(record: Record, steps: list[Record]) -> dict[str, Any]:
+    """What was decided, and the CPUs that its cgroup has now."""
+    decision = dict(steps[0]["needs"].get("decision") or {"why": "not placed yet"})
+    decision.pop("milli", None)
+    path = f"{record.get('cgroup', '')}/cpuset.cpus.effective"
+    now = _kernel_text(path)
+    return decision | ({"effective": now} if now else {})
+
+
+def _class(record: Record, steps: list[Record]) -> dict[str, Any]:
+    """The class of RDT, block I/O or scheduling, with what it set."""
+    needs: Record = steps[0]["needs"]
+    values = {str(name): str(value) for name, value in needs.get("values") or []}
+    return {"class": needs["class"], **(needs.get("process") or {}), **values}
+
+
+def _kernel_text(path: str) -> str:
+    try:
+        return read_kernel_file(path).decode("ascii", "replace").strip()
+    except OSError:
+        return ""
+
+
+DESCRIBERS: dict[str, Describer] = {
+    "rdt": _class,
+    MONITORING: _nothing,
+    "placement": _placement,
+    "blockio": _class,
+    "scheduling": _class,
+    MEMORY: _memory,
+    MEMTIERD: _memtierd,
+}
 
 
 def details_of(record: Record) -> dict[str, Any]:
