@@ -38,4 +38,5 @@ def simulate(
     except (SimulationError, ValueError) as error:
         raise click.ClickException(str(error)) from None
 
+
 command = simulate
