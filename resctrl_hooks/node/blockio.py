@@ -6,10 +6,10 @@ Documentation/admin-guide/cgroup-v2.rst, "IO Interface Files").
 
 import posix
 
-from .cgroup import CgroupError, leaf_of, read_value
+from .cgroup import CgroupError, leaf_of
 from .cgroup_values import put, put_back
 from .chosen_class import chosen_class
-from .files import list_folder, read_kernel_file
+from .files import is_there, list_folder, read_kernel_file
 from .keys import matches
 from .steps import SKIP, Step
 
@@ -138,7 +138,7 @@ def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> Non
     put(workload.pid, workload.id, [pair for pair in values if pair[0] != WEIGHT], step.needs["properties"], node)
     for name, value in values:
         if name == WEIGHT:
-            files = [file for file in (WEIGHT, BFQ_WEIGHT) if read_value(leaf.folder, file)] or [WEIGHT]
+            files = [file for file in (WEIGHT, BFQ_WEIGHT) if is_there(f"{leaf.folder}/{file}")] or [WEIGHT]
             for file in files:
                 device, weight = value.split()
                 shown = str(min(int(weight), _LARGEST_BFQ)) if file == BFQ_WEIGHT else weight

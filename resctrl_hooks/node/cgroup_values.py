@@ -2,6 +2,7 @@
 
 from .cgroup import CgroupError, leaf_of, read_value, same_value, write_value
 from .errors import DeadlineError, HookError
+from .files import is_there
 from .log import INFO, WARNING
 from .process import start_time
 
@@ -23,11 +24,21 @@ def put(pid: int, container: str, values: "list[list[str]]", properties: "dict[s
     leaf = leaf_of(node, pid, container)
     if leaf is None:
         raise CgroupError(f"process {pid} has ended, so it has no cgroup")
-    lasting = _tell(leaf, properties, container, node)
+    _tell(leaf, properties, container, node)
     for name, value in values:
-        if lasting and leaf.unit_folder != leaf.folder and read_value(leaf.unit_folder, name):
-            _write(leaf.unit_folder, name, value)
-        _write(leaf.folder, name, value)
+        for folder in _folders(leaf, name):
+            _write(folder, name, value)
+
+
+def _folders(leaf: "Leaf", name: str) -> "list[str]":
+    """Where a value is to be written: in the container's cgroup, and in its scope where crun made one below that.
+
+    systemd enables a controller for the scope that it is told of, which crun's own part need not have.
+    """
+    if not leaf.own_scope or leaf.unit_folder == leaf.folder:
+        return [leaf.folder]
+    found = [folder for folder in (leaf.unit_folder, leaf.folder) if is_there(f"{folder}/{name}")]
+    return found or [leaf.folder]
 
 
 def _write(folder: str, name: str, value: str) -> None:
@@ -92,7 +103,9 @@ def put_back(feature: str, node: "Node", known: "set[str]") -> int:
                 leaf = leaf_of(node, record["pid"], container)
                 values = step["needs"].get("values", [])
                 if leaf is None or all(
-                    is_in_force(read_value(leaf.folder, name), name, value) for name, value in values
+                    is_in_force(read_value(folder, name), name, value)
+                    for name, value in values
+                    for folder in _folders(leaf, name)
                 ):
                     continue
                 put(record["pid"], container, values, step["needs"].get("properties", {}), node)

@@ -177,3 +177,12 @@ def is_folder(path: str) -> bool:
         return posix.lstat(path).st_mode & _KIND == _FOLDER
     except (FileNotFoundError, NotADirectoryError):
         return False
+
+
+def is_there(path: str) -> bool:
+    """Whether there is anything of that path."""
+    try:
+        posix.lstat(path)
+    except OSError:
+        return False
+    return True

