@@ -3,6 +3,10 @@
 import os
 from typing import Final, NamedTuple
 
+from resctrl_hooks.config.applied import read_compiled
+from resctrl_hooks.node.files import parse_json
+from resctrl_hooks.node.settings import Settings, compiled_path
+
 from .directories import RUNTIMES, choose
 from .hook_json import hook_json
 from .payload import Payload, payload
@@ -67,7 +71,8 @@ def plan(
     files.append(PlannedFile(LAUNCH, code.launch(), LAUNCHER))
     files += [PlannedFile(path, data, SETTINGS) for path, data in compiled_files(config, root).items()]
     if with_units:
-        texts = units(config, python=python)
+        state, resctrl = _paths(config, root, {file.path: file.data for file in files})
+        texts = units(config, python=python, state=state, resctrl=resctrl)
         if mounted_otherwise(root, ours=earlier_units):
             del texts[MOUNT]
             notes.append("this host mounts resctrl in its own way, which is left alone")
@@ -85,6 +90,15 @@ def plan(
     unique = {file.path: file for file in files}
     ordered = sorted(unique.values(), key=lambda file: KINDS.index(file.kind))
     return Plan(code, ordered, registrations, config, python, notes)
+
+
+def _paths(config: str, root: str, planned: dict[str, bytes]) -> tuple[str, str]:
+    """The state directory and resctrl's place, as the settings say that will be in force."""
+    path = compiled_path(config)
+    data = planned.get(path)
+    values = parse_json(data) if data is not None else read_compiled(root + path) or {}
+    settings = Settings(values)
+    return settings.state_dir, settings.resctrl_path
 
 
 def mounted_otherwise(root: str, *, ours: bool) -> bool:

@@ -74,7 +74,6 @@ _RECONCILE: Final = """\
 [Unit]
 Description=resctrl-hooks: make monitoring groups and records agree with what runs
 After={mount} {compile} {runtimes}
-ConditionPathIsMountPoint={resctrl}
 # The wake-up call may come at any rate; what it starts is short.
 StartLimitIntervalSec=0
 
@@ -97,7 +96,7 @@ ProtectHostname=yes
 ProtectKernelLogs=yes
 ProtectKernelModules=yes
 ProtectSystem=strict
-ReadWritePaths=/run -{resctrl} -/sys/fs/cgroup -{settings}
+ReadWritePaths=/run -{state} -{resctrl} -/sys/fs/cgroup -{settings}
 RestrictAddressFamilies=AF_UNIX
 RestrictNamespaces=yes
 RestrictRealtime=no
@@ -172,6 +171,7 @@ def units(
             mount=MOUNT,
             compile=COMPILE,
             runtimes=_RUNTIMES,
+            state=state,
             resctrl=resctrl,
             settings=config.rpartition("/")[0],
             command=_line(node_command(config, "reconcile", launch=launch, python=python)),

@@ -7,6 +7,8 @@ from resctrl_hooks.install.hook_json import hook_json
 from resctrl_hooks.install.payload import payload
 from resctrl_hooks.install.places import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, LAUNCH, PYTHON
 from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE, units
+from resctrl_hooks.node.files import parse_json
+from resctrl_hooks.node.settings import Settings
 
 MANAGED_BY: Final = MACHINE_CONFIG
 SETTINGS: Final = "/etc/resctrl-hooks/config.json"
@@ -58,7 +60,15 @@ def delivery(settings: bytes, *, mount: bool = True, mount_options: str = "", py
         DeliveredFile(SETTINGS, settings),
         DeliveredFile(HOOK, hook_json(SETTINGS, python=python)),
     ]
-    texts = units(SETTINGS, options=mount_options, python=python, boot_code=boot_code)
+    values = Settings(parse_json(settings))
+    texts = units(
+        SETTINGS,
+        state=values.state_dir,
+        resctrl=values.resctrl_path,
+        options=mount_options,
+        python=python,
+        boot_code=boot_code,
+    )
     wanted = [*([MOUNT] if mount else []), COMPILE, RECONCILE, TIMER, WAKE]
     return Delivery(
         code.version,

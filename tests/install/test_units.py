@@ -1,0 +1,68 @@
+"""The units as text: what they run, in which order, and that they follow the settings."""
+
+import configparser
+from pathlib import Path
+
+import pytest
+
+from install.staged import CONFIG, install
+from resctrl_hooks.install.places import BOOT_CODE, LAUNCH, UNITS
+from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, STARTED_BY, TIMER, WAKE, units
+
+
+def parsed(text: bytes) -> dict[str, dict[str, str]]:
+    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), strict=True)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # systemd's names have capitals
+    parser.read_string(text.decode())
+    return {name: dict(section) for name, section in parser.items() if section}
+
+
+@pytest.fixture
+def ours() -> dict[str, dict[str, dict[str, str]]]:
+    return {name: parsed(text) for name, text in units(CONFIG).items()}
+
+
+def test_no_key_is_there_twice_and_none_is_empty(ours: dict[str, dict[str, dict[str, str]]]) -> None:
+    values = [(key, value) for unit in ours.values() for section in unit.values() for key, value in section.items()]
+    assert [key for key, value in values if not value and key != "CapabilityBoundingSet"] == []
+
+
+@pytest.mark.parametrize("runtime", ["crio.service", "containerd.service", "podman.service"])
+def test_resctrl_and_bytecode_are_there_before_a_runtime(
+    ours: dict[str, dict[str, dict[str, str]]], runtime: str
+) -> None:
+    for unit in (MOUNT, COMPILE):
+        assert runtime in ours[unit]["Unit"]["Before"].split()
+    assert runtime in ours[RECONCILE]["Unit"]["After"].split()
+
+
+def test_reconcile_is_started_by_the_timer_and_by_the_wake_up_call(ours: dict[str, dict[str, dict[str, str]]]) -> None:
+    assert ours[TIMER]["Timer"]["OnUnitInactiveSec"] == "30"
+    assert TIMER.removesuffix(".timer") == RECONCILE.removesuffix(".service")
+    assert ours[WAKE]["Path"] == {"PathChanged": "/run/resctrl-hooks/wake", "Unit": RECONCILE}
+    assert "Install" not in ours[RECONCILE]
+    for unit, (folder,) in STARTED_BY.items():
+        assert f"{ours[unit]['Install']['WantedBy']}.wants" == folder
+
+
+def test_commands_are_quoted_as_systemd_reads_them() -> None:
+    text = units('/etc/my "odd" 100%/$x.yaml')[RECONCILE].decode()
+    assert f'{LAUNCH} --config "/etc/my \\"odd\\" 100%%/$$x.yaml" reconcile\n' in text
+
+
+def test_bytecode_at_boot_goes_to_a_folder_of_the_units_own() -> None:
+    service = parsed(units(CONFIG, boot_code=f"{BOOT_CODE}/node-x")[COMPILE])["Service"]
+    assert service["ExecStart"].endswith(f"compile {BOOT_CODE}/node-x")
+    assert f"/run/{service['RuntimeDirectory']}" == BOOT_CODE
+    assert service["RemainAfterExit"] == "yes"  # the folder goes when the unit does
+
+
+def test_they_follow_the_settings(tmp_path: Path) -> None:
+    yaml = tmp_path / CONFIG.lstrip("/")
+    yaml.parent.mkdir(parents=True)
+    yaml.write_text("stateDir: /var/lib/rh\nresctrlPath: /mnt/resctrl\n")
+    for _ in range(2):  # the second finds a compiled file
+        install(tmp_path)
+        found = {name: (tmp_path / UNITS.lstrip("/") / name).read_text() for name in (WAKE, RECONCILE)}
+        assert "PathChanged=/var/lib/rh/wake" in found[WAKE]
+        assert "-/var/lib/rh -/mnt/resctrl" in found[RECONCILE]
