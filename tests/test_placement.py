@@ -412,6 +412,7 @@ def test_cpus_that_go_offline(node: Node) -> None:
 def test_explain_says_which_pool_and_which_came_next(node: Node) -> None:
     node.start("a", 500)
     node.process("b")
+    (node.host.state / "topology").unlink()
     before = (node.host.state / "placement").read_bytes()
     given = format_json(node.state("b", 2000, **{CPUS: "exclusive"}))
     done = CliRunner().invoke(main, ["--config", str(node.host.config), "explain"], input=given)
@@ -421,6 +422,7 @@ def test_explain_says_which_pool_and_which_came_next(node: Node) -> None:
     )
     assert "next best: l3-1 (8000m free)" in done.output
     assert (node.host.state / "placement").read_bytes() == before
+    assert not (node.host.state / "topology").exists()
     assert node.cpus("b") == ""
 
 

@@ -16,7 +16,7 @@ from resctrl_hooks.picture import draw, usage_as_json
 def command(config: str, *, usage: bool, as_json: bool) -> None:
     """Draw this node's packages, NUMA nodes, caches and cores; with --usage, which containers run where."""
     with plain_errors():
-        book = Book(open_node(config))
+        book = Book(open_node(config), look_only=True)
     if as_json:
         value = book.topology.as_record()
         click.echo(json.dumps(value | ({"usage": usage_as_json(book)} if usage else {}), indent=2))

@@ -82,7 +82,7 @@ def preview(step: "Step", workload: "Workload", node: "Node") -> "tuple[Decision
     Raises:
         PlacementError: it could not be placed.
     """
-    book = Book(node)
+    book = Book(node, look_only=True)
     book.entries.pop(workload.id, None)
     decision = _decide(book, request_of(workload, node.settings), node)
     book.entries[workload.id] = Entry(workload.id, workload.key, 0, 0, "", decision)

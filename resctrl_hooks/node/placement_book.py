@@ -101,13 +101,14 @@ class Book:
     """The node's machine and every container's place on it. Change it only under `lock`.
 
     What is in force follows from who has what, so it isn't kept. Only while cpusets are being written they may differ;
-    ``unsure`` says that somebody was killed just then, or that CPUs came or went: then only the cgroups know.
+    ``unsure`` says that somebody was killed just then, or that CPUs came or went: then only the cgroups know. With
+    ``look_only`` nothing is kept for later.
     """
 
-    def __init__(self, node: "Node") -> None:
+    def __init__(self, node: "Node", *, look_only: bool = False) -> None:
         self._path = f"{node.ledger.folder}/{_BOOK}"
         self._boot = node.monitor.boot
-        self.topology = topology_of(node)
+        self.topology = topology_of(node, keep=not look_only)
         options = node.settings.placement
         try:
             self.reserved = parse_list(options.get("reservedCpus") or "")
@@ -177,7 +178,7 @@ def lock(node: "Node") -> "Lock":
     return node.ledger.lock_named(LOCK, node.monitor.patience)
 
 
-def topology_of(node: "Node") -> Topology:
+def topology_of(node: "Node", *, keep: bool = True) -> Topology:
     """This machine, from the copy that an earlier call has kept if no CPU came or went since.
 
     Raises:
@@ -193,10 +194,8 @@ def topology_of(node: "Node") -> Topology:
     except (OSError, KeyError, TypeError, ValueError, AttributeError):
         pass  # none yet, or another version's
     topology = read_topology(node.settings.sys_path)
-    try:
+    if keep:
         write_file(path, format_json({"as": now, "topology": topology.as_record()}))
-    except OSError:
-        pass  # `explain` may run before there is a state directory
     return topology
 
 
