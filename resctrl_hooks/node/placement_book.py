@@ -194,7 +194,7 @@ def topology_of(node: "Node", *, keep: bool = True) -> Topology:
     except (OSError, KeyError, TypeError, ValueError, AttributeError):
         pass  # none yet, or another version's
     topology = read_topology(node.settings.sys_path)
-    if keep:
+    if keep and is_there(node.ledger.folder):
         write_file(path, format_json({"as": now, "topology": topology.as_record()}))
     return topology
 
