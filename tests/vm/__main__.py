@@ -7,7 +7,7 @@
     python3 tests/vm path                        print the cache folder
 
 Options, after the word and before the arguments: --kernel, --init, --rmids, --closids, --occupancy, --cpus, --numa,
---limit.
+--limit, --seconds.
 """
 
 import argparse
@@ -39,6 +39,7 @@ def _parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     for name in ("rmids", "closids", "occupancy", "cpus", "numa"):
         parser.add_argument(f"--{name}", type=int, default=getattr(machine.Boot, name))
     parser.add_argument("--limit", type=float, default=1800, help="seconds that one boot may take")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="that all boots of `test` may take")
     if "--" in words:  # what follows is not ours to read
         end = words.index("--")
         return parser.parse_args(words[:end]), words[end + 1 :]
@@ -62,7 +63,7 @@ def main(words: list[str]) -> int:
         if options.command == "build":
             return 0
         if options.command == "test":
-            return suite.run(built, boot, rest, kernel=options.kernel, limit=options.limit)
+            return suite.run(built, boot, rest, kernel=options.kernel, limit=options.limit, seconds=options.seconds)
         return _run(built, boot, rest, shell=options.command == "shell", limit=options.limit)
 
 

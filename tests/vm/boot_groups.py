@@ -6,8 +6,11 @@ On the machine (`--boots-to FILE --collect-only`) it writes down the boots that 
 """
 
 import json
+import time
 
 import pytest
+
+_STARTED = time.monotonic()
 
 
 def needs_of(item: pytest.Item) -> dict[str, object]:
@@ -24,6 +27,7 @@ def needs_of(item: pytest.Item) -> dict[str, object]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The runner's two options."""
     parser.addoption("--boots-to", help="write the boots that the collected tests need to this file, as JSON")
+    parser.addoption("--seconds", type=float, default=float("inf"), help="skip what would begin later than this")
     parser.addoption("--boot", help="run only the tests that need just this of a boot, as JSON")
 
 
@@ -45,6 +49,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = [item for item in items if needs_of(item) == boot]
     config.hook.pytest_deselected(items=[item for item in items if needs_of(item) != boot])
     items[:] = kept
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips a test for which there is no time left: emulation is slow, and how slow depends on the machine."""
+    if time.monotonic() - _STARTED > item.config.getoption("--seconds"):
+        pytest.skip("no time left")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

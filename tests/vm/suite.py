@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 
 import cache
@@ -20,6 +21,8 @@ PYTEST = ("-p", "boot_groups")
 IN_GUEST = ("-p", "no:cacheprovider", "--timeout=900", "-o", "faulthandler_timeout=600")
 """Emulation is about ten times slower than the real thing: the project's limit for one test is too tight there."""
 ROOT = "/sys/fs/resctrl"
+RESERVE = 200
+"""Seconds of a boot's time that are for booting, for the last test and for the results."""
 NO_TESTS = 5
 """pytest's exit status for that."""
 NO_REPORT = 97
@@ -77,7 +80,9 @@ class Counts:
             self.passed += tests - failed - skipped
 
 
-def run(machine: Machine, base: Boot, arguments: list[str], *, kernel: str, limit: float) -> int:
+def run(
+    machine: Machine, base: Boot, arguments: list[str], *, kernel: str, limit: float, seconds: float = float("inf")
+) -> int:
     """Runs the tests that `arguments` (of pytest) choose.
 
     Args:
@@ -86,6 +91,7 @@ def run(machine: Machine, base: Boot, arguments: list[str], *, kernel: str, limi
         arguments: pytest's; without any file the suites are run.
         kernel: its name, one of kernels.NAMES.
         limit: seconds for each boot.
+        seconds: for all of them. A test for which either leaves no time is skipped, and said to be.
 
     Returns:
         pytest's exit status: the first that is not 0.
@@ -96,14 +102,15 @@ def run(machine: Machine, base: Boot, arguments: list[str], *, kernel: str, limi
     if not needed:
         say("no tests chosen")
         return NO_TESTS
-    counts, status = Counts(), 0
+    counts, status, end = Counts(), 0, time.monotonic() + seconds
     for number, needs in enumerate(needed, 1):
         boot = dataclasses.replace(base, **needs)  # type: ignore[arg-type]  # an unknown name fails here, as it should
         work = os.path.join(folder, f"{number}-{boot}")
         os.mkdir(work)
         say(f"boot {number} of {len(needed)}: {boot}, kernel {kernel}")
         command = ["python", "-m", "pytest", *PYTEST, *IN_GUEST, f"--boot={json.dumps(needs)}"]
-        command += ["--junitxml=/results/junit.xml", *arguments]
+        left = max(min(limit, end - time.monotonic()) - RESERVE, 0)
+        command += [f"--seconds={left:.0f}", "--junitxml=/results/junit.xml", *arguments]
         environment = {
             "PYTHONPATH": "/job/project/tests/vm",
             "RESCTRL_ROOT": ROOT,
@@ -124,5 +131,9 @@ def run(machine: Machine, base: Boot, arguments: list[str], *, kernel: str, limi
         f" in {len(needed)} boot{'s'[: len(needed) != 1]}",
         flush=True,
     )
+    if counts.skipped:
+        say(
+            f"NOT TESTED on {kernel_name}: {counts.skipped} tests were skipped, for want of time if nothing else is said"
+        )
     say(f"logs and reports: {folder}")
     return status
