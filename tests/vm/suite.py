@@ -132,8 +132,6 @@ def run(
         flush=True,
     )
     if counts.skipped:
-        say(
-            f"NOT TESTED on {kernel_name}: {counts.skipped} tests were skipped, for want of time if nothing else is said"
-        )
+        say(f"NOT TESTED on {kernel_name}: {counts.skipped} tests; unless the report says otherwise, time ran out")
     say(f"logs and reports: {folder}")
     return status
