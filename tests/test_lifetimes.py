@@ -36,7 +36,7 @@ def tracked(host: Host, *, cgroup: str = "", pid: int = 0, key: str = "k") -> No
         ("there", False, False, "idle"),
         ("there", False, True, "ends"),
         ("there", True, True, "lives"),
-        ("gone", True, False, "ends"),
+        ("gone", True, False, "lives"),  # a live process proves that its cgroup is somewhere
         ("gone", False, False, "ends"),
     ],
 )
@@ -53,6 +53,17 @@ def test_the_end_of_a_key(host: Host, cgroup: str, lives: bool, last: bool, beco
     assert ("idle/k" in host.records()) is (becomes == "idle")
     if becomes == "ends":
         assert host.records() == []
+
+
+def test_a_member_without_a_process_is_as_dead_as_its_pods_cgroup(host: Host) -> None:
+    tracked(host, cgroup=POD_CGROUP)
+    with host.node().monitor.hold("k") as held:
+        held.add_member("m")
+    (host.cgroup / POD_CGROUP.lstrip("/")).mkdir(parents=True)
+    assert not settled(host)
+    host.end_cgroup(POD_CGROUP)
+    assert settled(host)
+    assert (host.groups(), host.records()) == ([], [])
 
 
 def test_reaping_ends_the_dead_only(host: Host) -> None:
