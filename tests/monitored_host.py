@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from click.testing import CliRunner, Result
 
@@ -68,7 +69,7 @@ class MonitoredHost:
         """Runs a command in this process."""
         return CliRunner().invoke(main, ["--config", str(self.config), *arguments])
 
-    def json(self, *arguments: str) -> object:
+    def json(self, *arguments: str) -> Any:
         """What a command prints with --json."""
         result = self.run(*arguments, "--json")
         assert result.exit_code == 0, result.output
