@@ -42,7 +42,9 @@ class CompiledFinder:
         del path, target
         if name in self._places:
             return _Spec(name, self)  # type: ignore[arg-type]  # a loader by its methods
-        library = self._libraries.get(name, "")
+        library = self._libraries.get(name)
+        if library is None:
+            return None
         try:
             posix.stat(library)
         except OSError:
