@@ -1,8 +1,8 @@
 """Who is dead, and what ends with it: members with their init process, groups with their pod.
 
 A member is dead when its poststop came or its init is gone. A key is dead when its pod's cgroup is gone, whatever dead
-members are recorded (a live one proves that its cgroup is somewhere); without a recognisable pod cgroup, or where the settings say ``release: last-container``, when its
-last member is.
+members are recorded (a live one proves that its cgroup is somewhere); without a recognisable pod cgroup, or where the
+settings say ``release: last-container``, when its last member is.
 """
 
 from .errors import HookError, LockTimeoutError
