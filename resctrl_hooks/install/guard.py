@@ -10,6 +10,8 @@ command itself:
 - `START` arms an alarm before it opens any file of ours, so that one which hangs (a FIFO in its place, a dead loop)
   ends long before the runtime's own timeout, which would fail the container. `alarm(2)` in the interpreter itself costs
   nothing that can be measured; ``timeout(1)`` in the guard would cost 8 % of a bare interpreter, as much as the guard.
+  Before that it unblocks all signals: crun creates containers with every signal blocked, and its hooks inherit that; no
+  alarm would reach them, nor SIGTERM a program that they start.
   It executes the file's bytes as they are: `compile()` would build the interpreter's table of syntax tree types, 16 %.
 """
 
@@ -38,8 +40,8 @@ esac
 """
 
 START: Final = (
-    "import sys;from _signal import alarm;"
-    f"alarm({ALARM});"
+    "import sys;from _signal import alarm,pthread_sigmask,SIG_SETMASK;"
+    f"pthread_sigmask(SIG_SETMASK,());alarm({ALARM});"
     "del sys.argv[0];__file__=sys.argv[0];"
     'exec(open(__file__,"rb").read())'
 )

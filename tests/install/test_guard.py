@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from install.breakages import BROKEN, HANGING, Breakage
 from install.staged import call, command, install
 from resctrl_hooks.install.guard import ALARM, GUARD, TIMEOUT, hook_command
+from resctrl_hooks.install.places import CODE
 
 SHELLS = [["/bin/sh"], ["/bin/bash"], *([["/bin/busybox", "sh"]] if os.path.exists("/bin/busybox") else [])]
 
@@ -114,6 +116,27 @@ def test_hanging_code_ends_before_the_runtime_loses_patience(host: Path, breakag
     started = time.monotonic()
     assert call(words, timeout=TIMEOUT - 1).returncode == 0  # a TimeoutExpired fails the test
     assert time.monotonic() - started >= ALARM - 0.1  # by the alarm, not because something else went wrong
+
+
+def blocked(words: list[str]) -> list[str]:
+    """A command with every signal blocked, as crun starts its hooks."""
+    block = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals()); "
+    return [sys.executable, "-c", f"{block}os.execv(sys.argv[1], sys.argv[1:])", *words]
+
+
+@pytest.mark.parametrize("breakage", HANGING[:3])
+def test_a_runtime_that_blocks_signals_gets_its_hook_back_too(host: Path, breakage: Breakage) -> None:
+    words = blocked(command(host))
+    breakage(host)
+    assert call(words, timeout=TIMEOUT - 1).returncode == 0  # a TimeoutExpired fails the test
+
+
+def test_what_a_hook_starts_has_no_signal_blocked(host: Path) -> None:
+    script = host / CODE.lstrip("/") / "launch.py"
+    script.write_text(
+        "import sys\nsys.stderr.write([l for l in open('/proc/self/status') if l.startswith('SigBlk')][0])\n"
+    )
+    assert int(call(blocked(command(host))).stderr.split()[1], 16) == 0
 
 
 @pytest.mark.parametrize(
