@@ -403,6 +403,19 @@ def test_the_deadline(host: Host, pod: dict[str, Any], monkeypatch: pytest.Monke
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
+def test_the_deadline_comes_with_every_signal_blocked_as_crun_leaves_them(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.configure(deadlineSeconds=0.05)
+    monkeypatch.setattr(Filesystem, "mkdir", lambda self, path: time.sleep(5))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        outcome = host.call(pod)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert "deadline passed" in outcome.stderr
+
+
 def test_a_lock_that_somebody_else_holds(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     node = host.node()
     monkeypatch.setattr(hook, "Node", lambda settings: node)

@@ -4,7 +4,7 @@ Whatever goes wrong, the answer is one of two exit codes: 0 lets the container g
 """
 
 import time
-from _signal import ITIMER_REAL, SIGALRM, setitimer, signal
+from _signal import ITIMER_REAL, SIG_UNBLOCK, SIGALRM, pthread_sigmask, setitimer, signal
 
 from .errors import DeadlineError, HookError, InputError, LockTimeoutError, SettingsError
 from .files import read_all
@@ -289,6 +289,7 @@ def _bury_in(held: "HeldKey", container: str, node: Node) -> None:
 def _deadline(seconds: float) -> None:
     """Makes DeadlineError rise here after so many seconds, again and again; 0 takes that back."""
     signal(SIGALRM, _rise)
+    pthread_sigmask(SIG_UNBLOCK, (SIGALRM,))  # crun calls hooks with every signal blocked
     setitimer(ITIMER_REAL, seconds, _ALARM_AGAIN if seconds else 0)
 
 
