@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,11 @@ from resctrl_hooks.node.steps import Node
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 pytest_plugins = ["requirements"]  # what the marks `runtime` and `fuse` mean on this machine
+
+# nohup, or a shell's background, starts us with these ignored, and what the tests start would inherit that.
+for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 FIXTURES = Path(__file__).parent / "fixtures"
 LAUNCH = Path(hook.__file__).parent / "launch.py"
