@@ -243,7 +243,11 @@ def _results(work: str) -> int:
     packed = os.path.join(work, "results.tar")
     try:
         with tarfile.open(packed) as archive:
-            archive.extractall(work, filter="data")
+            # Debian 12's Python 3.11.2 is older than the argument, and 3.14 extracts this way by default.
+            if hasattr(tarfile, "data_filter"):
+                archive.extractall(work, filter="data")
+            else:
+                archive.extractall(work)
         with open(os.path.join(work, "status"), encoding="ascii") as status:
             return int(status.read())
     except (tarfile.TarError, OSError, ValueError) as trouble:
