@@ -16,6 +16,14 @@ def test_mkdir_in_mon_groups_makes_a_mon_group(resctrl: Resctrl) -> None:
     group = resctrl.make("mon_groups/a")
     assert resctrl.names(group) >= MON_FILES
     assert not resctrl.names(group) & {"mon_groups", "schemata"}
+
+
+@pytest.mark.parametrize("path", ["mon_groups/a", "gold"])
+def test_mkdir_forgets_what_was_said_before(resctrl: Resctrl, path: str) -> None:
+    resctrl.make("silver")  # waits until there is an RMID
+    resctrl.rmdir("silver")
+    resctrl.poison()
+    resctrl.make(path)
     assert resctrl.status == "ok"
 
 
