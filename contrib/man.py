@@ -13,7 +13,7 @@ _NAME = "resctrl-hook"
 
 def man_page() -> bytes:
     """The page's source: one section for each command, in the order of the overview."""
-    context = click.Context(main, info_name=_NAME)
+    context = click.Context(main, info_name=_NAME, **main.context_settings)
     lines = [
         f'.TH RESCTRL\\-HOOK 8 "" "{_NAME}" "System Administration"',
         ".SH NAME",
@@ -52,12 +52,12 @@ def _command(group: click.Group, name: str, context: click.Context) -> Iterator[
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
-    for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
-        if record:
-            yield ".TP"
-            yield f".B {_roff(record[0])}"
-            yield _roff(" ".join(record[1].split())) or "\\&"
+    # Not get_params(): click keeps the help option of whoever asked first, with that one's names.
+    records = [parameter.get_help_record(context) for parameter in command.params]
+    for names, text in [*filter(None, records), (", ".join(context.help_option_names), "Show this message and exit.")]:
+        yield ".TP"
+        yield f".B {_roff(names)}"
+        yield _roff(" ".join(text.split())) or "\\&"
 
 
 def _first(command: click.Command) -> str:
