@@ -254,11 +254,27 @@ def test_what_the_kernel_made_of_a_value_is_looked_at(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "have, want, same",
-    [("max", "max", True), ("0", "0", True), ("4096", "5000", True), ("0", "4096", False), ("max", "1", False)],
+    "name, have, want, same",
+    [
+        ("memory.high", "max", "max", True),
+        ("memory.high", "0", "0", True),
+        ("memory.max", "4096", "5000", True),
+        ("memory.low", "0", "4096", False),
+        ("memory.high", "max", "1", False),
+        ("hugetlb.2MB.max", "2097152", "3000000", True),
+        ("hugetlb.2MB.max", "2097152", "5000000", False),
+        ("hugetlb.1GB.max", "1073741824", "2000000000", True),
+        ("hugetlb.odd.max", "1", "2", False),
+        ("cpu.weight", "20", "21", False),
+        ("cpu.weight", "20", "20", True),
+        ("cpuset.cpus", "1", "2", False),
+        ("cpu.idle", "0", "1", False),
+        ("cpu.uclamp.max", "max", "100.00", True),
+        ("cpu.uclamp.max", "50.00", "100.00", False),
+    ],
 )
-def test_the_kernel_rounds_down_to_pages(have: str, want: str, same: bool) -> None:
-    assert same_value(have, want) is same
+def test_values_are_the_same_as_their_file_keeps_them(name: str, have: str, want: str, same: bool) -> None:
+    assert same_value(name, have, want) is same
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from .steps import Node
 
 _SLICE, _SCOPE, _SERVICE = ".slice", ".scope", ".service"
+_UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}  # in names of huge pages' files
+_CLAMP, _UNCLAMPED = "cpu.uclamp.", "100.00"
 _CRUNS_LEAF = "container"  # crun puts the processes of X.scope into X.scope/container
 
 
@@ -97,7 +99,7 @@ def read_value(folder: str, name: str) -> str:
 
 
 def write_value(folder: str, name: str, value: str) -> None:
-    """Writes a value (``max`` or bytes) and looks that the kernel has it.
+    """Writes a value and looks that the kernel has it.
 
     The file is never created, and never waited for: a memory.high below what is in use would hold the writer up until
     the kernel has reclaimed the rest (kernel, Documentation/admin-guide/cgroup-v2.rst, "memory.high").
@@ -116,16 +118,32 @@ def write_value(folder: str, name: str, value: str) -> None:
     except OSError as error:
         raise _refusal(folder, name, value, error) from error
     have = read_value(folder, name)
-    if not same_value(have, value):
+    if not same_value(name, have, value):
         raise CgroupError(f"the kernel made {have!r} of {name} {value!r} in {folder}")
 
 
-def same_value(have: str, want: str) -> bool:
-    """Whether the kernel's value is the wanted one, which it rounds down to whole pages."""
-    if have == want or not (have.isdigit() and want.isdigit()):
-        return have == want
-    page = posix.sysconf("SC_PAGE_SIZE")
-    return int(have) // page == int(want) // page
+def same_value(name: str, have: str, want: str) -> bool:
+    """Whether what a file says is what was wanted of it, as that file's values are kept.
+
+    Amounts of memory are rounded down to pages, those of huge pages to whole huge ones (mm/hugetlb_cgroup.c), and a
+    clamp of 100 per cent reads ``max`` (kernel/sched/core.c, cpu_uclamp_print). All others stay as written.
+    """
+    if have == want:
+        return True
+    if name.startswith(_CLAMP):
+        return have == "max" and want == _UNCLAMPED
+    grain = _grain(name)
+    return bool(grain) and have.isdigit() and want.isdigit() and int(have) // grain == int(want) // grain
+
+
+def _grain(name: str) -> int:
+    """What an amount is rounded down to in a file, in bytes; 0 for one that holds no amount of memory."""
+    controller, _, rest = name.partition(".")
+    if controller == "memory":
+        return posix.sysconf("SC_PAGE_SIZE")
+    size = rest.partition(".")[0]  # hugetlb.2MB.max
+    number, unit = size[:-2], size[-2:]
+    return int(number) * _UNITS[unit] if controller == "hugetlb" and number.isdigit() and unit in _UNITS else 0
 
 
 def _refusal(folder: str, name: str, value: str, error: OSError) -> CgroupError:

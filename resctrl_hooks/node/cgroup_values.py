@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from .cgroup import Leaf
     from .steps import Node
 
-_MEMORY = ("memory.", "hugetlb.")
 _DEVICE_FILES = ("io.max", "io.weight", "io.bfq.weight")  # a line for each device, of which ours is one
 
 
@@ -55,8 +54,7 @@ def _write(folder: str, name: str, value: str) -> None:
 def is_in_force(have: str, name: str, value: str) -> bool:
     """Whether a file says what was written; one with a line for each device says more than that."""
     if name not in _DEVICE_FILES:
-        # The kernel rounds amounts of memory down to whole pages.
-        return same_value(have, value) if name.startswith(_MEMORY) else have == value
+        return same_value(name, have, value)
     device, *wanted = value.split()
     for line in have.splitlines():
         found = line.split()

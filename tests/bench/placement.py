@@ -1,0 +1,207 @@
+"""What placing a container costs on a large node: 256 CPUs, 500 containers that are there already.
+
+    python tests/bench/placement.py [--count 60] [--profile]
+
+The host is made of plain files on tmpfs. Whole hooks are measured, in processor time: with placement and without it,
+each between two starts of a bare interpreter. What placement costs is the difference: its modules, the book, the
+decision, the container's record and cpusets. The bar is 10 ms, or the bare interpreter's start where that is more.
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
+
+from host import TMPFS
+from host import Host as Installed
+from machines import machine, write_sysfs
+from process import Call
+
+from resctrl_hooks.node import hook, placement
+from resctrl_hooks.node.oci import parse_state, read_bundle
+from resctrl_hooks.node.placement_book import Book, topology_of
+from resctrl_hooks.node.placement_request import request_of
+from resctrl_hooks.node.process import cgroups_of
+from resctrl_hooks.node.settings import load
+from resctrl_hooks.node.steps import Node
+from resctrl_hooks.node.workload import derive
+
+BAR = 0.010
+CONTAINERS = 500
+PER_POD = 2
+KIND = "cpus.placement.resctrl-hooks.io"
+BARE = "bare interpreter"
+BOOT = "0d5d0a52-6e2c-4a3c-8f2e-000000000001"
+
+
+class Host:
+    """A node of 256 CPUs with so many containers, most of them sharing; and what a runtime would say of the next."""
+
+    def __init__(self, root: Path, containers: int) -> None:
+        self.root = root
+        self.installed = Installed(root)
+        (root / "proc/sys/kernel/random").mkdir(parents=True)
+        (root / "proc/sys/kernel/random/boot_id").write_text(f"{BOOT}\n")
+        self.sys = write_sysfs(machine(2, 4, 4, 4, 2), root / "sys")
+        self.configure(placed=True)
+        node = Node(load(str(self.config))[0])
+        chance = random.Random(8)
+        for number in range(containers):
+            kind = chance.choices(["shared", "exclusive", "mixed"], [90, 8, 2])[0]
+            self._start(node, self.state(number, kind, chance.choice([0, 100, 250, 500, 1000])))
+
+    @property
+    def config(self) -> Path:
+        return self.root / "installed/etc/resctrl-hooks/config.json"
+
+    def configure(self, *, placed: bool) -> None:
+        """Puts settings in force, with placement or without."""
+        self.installed.configure(self.installed.resctrl)
+        values = json.loads(self.config.read_text())
+        values |= {"procPath": str(self.root / "proc"), "cgroupPath": str(self.root / "cgroup"), "sysPath": self.sys}
+        kubelet = str(self.root / "kubelet")
+        values["placement"] = {"enabled": placed, "allow": {"*": ["*"]}, "kubeletPath": kubelet}
+        self.config.write_text(json.dumps(values))
+
+    def state(self, number: int, kind: str, milli: int) -> dict[str, Any]:
+        """A container: its process, its cgroup, its bundle, and the state that its hooks are given."""
+        id_, uid, pid = f"{number:064x}", f"3f0ac7f2-8a3b-4f0e-9a55-{number // PER_POD:012d}", 1000 + number
+        path = f"/kubepods/burstable/pod{uid}/crio-{id_}"
+        folder = Path(f"{self.root}/cgroup{path}")
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            (folder / name).touch()
+        process = self.root / "proc" / str(pid)
+        (process / "task" / str(pid)).mkdir(parents=True, exist_ok=True)
+        (process / "stat").write_text(f"{pid} (sleep) S " + "1 " * 18 + "4711 0\n")
+        (process / "cgroup").write_text(f"0::{path}\n")
+        bundle = self.root / "bundles" / id_
+        bundle.mkdir(parents=True, exist_ok=True)
+        resources = {"cpu": {"shares": max(milli * 1024 // 1000, 2)}, "memory": {"limit": 1 << 30}}
+        (bundle / "config.json").write_text(json.dumps({"linux": {"resources": resources}}))
+        annotations = {
+            "io.container.manager": "cri-o",
+            "io.kubernetes.cri-o.ContainerType": "container",
+            "io.kubernetes.pod.uid": uid,
+            "io.kubernetes.pod.namespace": "shop",
+            "io.kubernetes.pod.name": f"web-{number // PER_POD}",
+            "io.kubernetes.container.name": f"c{number % PER_POD}",
+            KIND: kind if kind == "shared" else f"{kind}:2",
+        }
+        return {
+            "ociVersion": "1.2.1",
+            "id": id_,
+            "status": "created",
+            "pid": pid,
+            "bundle": str(bundle),
+            "annotations": annotations,
+        }
+
+    def _start(self, node: Node, told: dict[str, Any]) -> None:
+        parsed = parse_state(json.dumps(told).encode())
+        cgroups = cgroups_of(node.proc, parsed.pid)
+        hook.create_runtime(derive(parsed, read_bundle(parsed.bundle), cgroups, node.settings.cgroup_path), node)
+
+    def life(self, number: int, kind: str) -> dict[str, Call]:
+        """The two hooks of one more container; `end` comes between them."""
+        told = self.state(number, kind, 500 if kind == "shared" else 2000)
+        paths = {stage: self.root / f"{stage}.json" for stage in ("createRuntime", "poststop")}
+        paths["createRuntime"].write_text(json.dumps(told))
+        paths["poststop"].write_text(json.dumps(told | {"status": "stopped", "pid": 0}))
+        command = self.installed.hook_without_guard()
+        return {stage: Call(command, path) for stage, path in paths.items()}
+
+    def end(self, number: int) -> None:
+        """Its process ends."""
+        (self.root / "proc" / str(1000 + number) / "stat").unlink()
+
+
+def rounds(host: Host, count: int) -> dict[str, list[float]]:
+    """Processor time of each subject in each round, in seconds."""
+    times: dict[str, list[float]] = {}
+    number = CONTAINERS
+    python = host.installed.hook_without_guard()[0]
+    for turn in range(count + 1):
+        for kind in ("shared", "exclusive"):
+            for placed in (True, False):
+                host.configure(placed=placed)
+                calls = host.life(number, kind)
+                bare = Call([python, "-I", "-S", "-c", "pass"], calls["createRuntime"].stdin)
+                for stage, call in calls.items():
+                    if stage == "poststop":
+                        host.end(number)
+                    name = f"{stage}, {kind}, {'placed' if placed else 'not placed'}"
+                    found = [(BARE, bare.seconds()[1]), (name, call.seconds()[1])]
+                    host.installed.read_journal()
+                    for subject, took in found if turn else ():  # the first round fills the page cache
+                        times.setdefault(subject, []).append(took)
+    return times
+
+
+def main() -> int:
+    """Prints the table; exit code 1 if the bar isn't met."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--profile", action="store_true", help="where the time goes, in this process")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="resctrl-hooks-bench-", dir=TMPFS) as folder:
+        host = Host(Path(folder), CONTAINERS)
+        if options.profile:
+            profile(host)
+            return 0
+        times = rounds(host, options.count)
+    medians = {name: statistics.median(took) for name, took in times.items()}
+    bare = medians.pop(BARE)
+    load_average = os.getloadavg()[0]
+    print(f"Linux {platform.release().partition('-')[0]}, {os.cpu_count()} CPUs, load average {load_average:.1f}")
+    print(f"{BARE:<40} {bare * 1e3:5.1f} ms of processor time")
+    worst = 0.0
+    for name, took in medians.items():
+        print(f"{name:<40} {took * 1e3:5.1f} ms")
+    for name, took in medians.items():
+        if name.endswith(", placed"):
+            costs = took - medians[name.replace(", placed", ", not placed")]
+            worst = max(worst, costs)
+            print(f"{name + ': costs':<40} {costs * 1e3:5.1f} ms, {costs / bare:.2f} of a bare start")
+    met = worst <= max(BAR, bare)
+    print(f"at most {max(BAR, bare) * 1e3:.1f} ms: {'met' if met else 'NOT MET'}")
+    return int(not met)
+
+
+def profile(host: Host) -> None:
+    """The parts, each often enough, in this process (its Python may be another than the hooks')."""
+    node = Node(load(str(host.config))[0])
+    told = parse_state(json.dumps(host.state(CONTAINERS, "exclusive", 2000)).encode())
+    workload = derive(told, read_bundle(told.bundle), cgroups_of(node.proc, told.pid), node.settings.cgroup_path)
+    request = request_of(workload, node.settings)
+    book = Book(node)
+    choose = placement.policy_of(node.settings)
+    usage = book.usage()
+    subjects: dict[str, Callable[[], object]] = {
+        "topology": lambda: topology_of(node),
+        "book read, with topology": lambda: Book(node),
+        "usage": book.usage,
+        "decision": lambda: choose(book.topology, usage, request),
+        "book written": book.save,
+        "dead looked for": lambda: book.drop_dead(node),
+    }
+    for name, subject in subjects.items():
+        started = time.process_time()
+        for _ in range(50):
+            subject()
+        print(f"{name:<40} {(time.process_time() - started) * 20:6.2f} ms")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
