@@ -83,6 +83,18 @@ def test_the_finder_is_an_importer(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             sys.modules.pop(name, None)
 
 
+def test_what_runs_at_once_has_a_spec_as_any_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_PACKAGE", "tried")
+    sources = {"": "", ".a": "VALUE = 7", ".b": "from .a import VALUE; from . import a; PARENT = __spec__.parent"}
+    try:
+        launch.run_at_once(tuple((name, compile(source, "", "exec")) for name, source in sources.items()))
+        assert (sys.modules["tried"].__spec__ or sys.__spec__).submodule_search_locations is not None
+        assert vars(sys.modules["tried.b"])["PARENT"] == "tried"
+    finally:
+        for name in ("tried", "tried.a", "tried.b"):
+            sys.modules.pop(name, None)
+
+
 def test_without_a_compiled_file_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "_FOLDER", str(tmp_path))
     monkeypatch.setattr(launch, "_COMPILED", str(tmp_path), raising=False)

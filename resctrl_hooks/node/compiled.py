@@ -138,7 +138,7 @@ def compile_command(arguments: "list[str]") -> int:
 
     FOLDER is where it goes, this folder by default, and SHOWN what the modules' folder is called in tracebacks.
     """
-    here: str = sys.modules[__package__ or ""].__path__[0]  # a compiled module has no __file__
+    here: str = sys.modules[__name__.rpartition(".")[0]].__path__[0]  # a compiled module has no __file__
     if len(arguments) > 2:  # noqa: PLR2004  # FOLDER and SHOWN
         posix.write(2, _USAGE.encode())
         return 2

@@ -91,7 +91,8 @@ def run_at_once(codes: "tuple[tuple[str, CodeType], ...]") -> None:
     for name, code in codes:
         module = _Module(_PACKAGE + name)
         sys.modules[_PACKAGE + name] = module
-        module.__package__ = _PACKAGE
+        # What relative imports go by; Python 3.15 no longer looks at __package__.
+        module.__spec__ = _Spec(module.__name__, None, is_package=package is None)
         if package is None:
             package = module
             module.__path__ = [_FOLDER]

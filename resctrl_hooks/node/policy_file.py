@@ -1,5 +1,7 @@
 """A placement policy of somebody else's: a Python file of root's, with a function ``choose``, run in this half."""
 
+import sys
+
 from .files import read_file
 from .policy import Decision, PlacementError
 
@@ -20,8 +22,9 @@ def load_policy(path: str) -> "Choose":
     Raises:
         PlacementError: it isn't there, others than root can write it, or it is no policy.
     """
-    # With this package's name its relative imports find our modules, whatever the package is called here.
-    space: "dict[str, Any]" = {"__name__": f"{__package__}.policy_of_operator", "__package__": __package__}
+    # As a module of this package its relative imports find our modules, whatever the package is called here.
+    spec = type(sys.__spec__)(f"{__name__.rpartition('.')[0]}.policy_of_operator", None)
+    space: "dict[str, Any]" = {"__name__": spec.name, "__spec__": spec}
     try:
         code = compile(read_file(path, _LIMIT, trusted=True), path, "exec", dont_inherit=True)
         exec(code, space)  # noqa: S102  # root wrote it, and said in the settings that it is to be run
