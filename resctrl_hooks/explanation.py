@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from resctrl_hooks.config import InForce
+from resctrl_hooks.memory_explained import FEATURES as MEMORY_FEATURES
+from resctrl_hooks.memory_explained import found as memory_found
 from resctrl_hooks.node.cpusets import format_list
 from resctrl_hooks.node.errors import HookError, InputError
 from resctrl_hooks.node.files import is_folder, parse_json, read_file
@@ -186,6 +188,8 @@ def _said(step: Step, workload: Workload, node: Node) -> SaidStep:
     """A step with the place where it is done, for those whose place is a group."""
     if step.feature == PLACEMENT and step.action != SKIP:
         return _said_place(step, workload, node)
+    if step.feature in MEMORY_FEATURES and step.action != SKIP:
+        return SaidStep(step.feature, step.action, step.needs, step.why, *memory_found(step, workload, node))
     if step.feature != MONITORING or step.action == SKIP:
         return SaidStep(step.feature, step.action, step.needs, step.why)
     resctrl, name = node.monitor.resctrl, node.monitor.group_prefix + workload.key

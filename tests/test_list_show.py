@@ -152,3 +152,32 @@ def test_a_pod_without_a_group_is_shown_with_what_other_features_did(host: Monit
     assert container["details"] == {"memory": {"class": "noswap", "memory.swap.max": "0"}}
     assert container["outside"] == 0
     assert "memory: class noswap, memory.swap.max 0" in host.run("show", "shop/limited").output
+
+
+PODMAN = """#!/bin/sh
+printf '%s\\tweb,other\\t\\t\\n' CONTAINER
+printf '%s\\tmember\\t%s\\tshop\\n' MEMBER POD
+"""
+
+
+def test_podmans_names_are_asked_of_podman(
+    host: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone, pod, member = "a" * 64, "b" * 64, "c" * 64
+    stand_in = tmp_path / "bin/podman"
+    stand_in.parent.mkdir()
+    stand_in.write_text(PODMAN.replace("CONTAINER", alone).replace("MEMBER", member).replace("POD", pod))
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", str(stand_in.parent), prepend=os.pathsep)
+    for key, container in ((alone, alone), (pod, member)):
+        with host.node.monitor.hold(key) as held:
+            held.ensure_group("")
+            held.add_member(container, {"runtime": "podman", "container": ""}, host.process())
+    text = host.run("list", "--all").output
+    assert [line.split()[0] for line in text.splitlines()[1:5]] == ["web", "web", "shop", "member"]
+    assert host.json("show", "web")["key"] == alone
+    assert host.json("show", "member")["key"] == pod
+    assert host.json("show", "shop")["key"] == pod
+    stand_in.write_text("#!/bin/sh\nexit 125\n")
+    assert "no pod or container here is called" in host.run("show", "web").stderr
+    assert alone[:12] in host.run("list").output

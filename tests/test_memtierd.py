@@ -12,16 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 from conftest import FIXTURES, ID, POD_CGROUP, Host, always, crio_annotations, state
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resctrl_hooks.cli import main
 from resctrl_hooks.node import keeper, memtierd, memtierd_needs, programs, units
 from resctrl_hooks.node.cgroup import Leaf
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.memtierd_needs import Needs, lacking
 from resctrl_hooks.node.programs import ProgramError, find_program
 from resctrl_hooks.node.programs import run as run_program
+from resctrl_hooks.node.reconcile import Options, reconcile
 from resctrl_hooks.node.run_folder import RunFolder, RunFolderError, run_folders
 from resctrl_hooks.node.settings import Settings
 from resctrl_hooks.node.steps import Step
@@ -293,6 +296,11 @@ def test_strays_are_ended_and_only_those(node: Node) -> None:
     stray, kept = node.pid(), node.pid(OTHER)
     ours.ledger.remove_member(crio_annotations()["io.kubernetes.pod.uid"], ID)
     assert [folder.parts[-1] for folder in memtierd.strays(ours)] == [ID]
+    said = reconcile(ours, Options(dry_run=True))
+    assert said.strays == [f"memtierd {node.folder()}"]
+    assert str(node.folder()) in said.as_text()
+    assert said.changed
+    assert lives(stray)
     assert memtierd.mend(ours, set(ours.ledger.containers())) == 1
     assert not lives(stray)
     assert lives(kept)
@@ -622,3 +630,36 @@ def test_the_cgroup_of_our_own_is_named_by_the_container() -> None:
 def test_environment_is_fixed() -> None:
     assert set(programs.ENVIRONMENT) == {"PATH", "LC_ALL"}
     assert issubclass(ProgramError, HookError)
+
+
+def told(node: Node, *words: str, data: bytes = b"") -> Any:
+    result = CliRunner().invoke(main, ["--config", str(node.host.config), *words], input=data)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_list_show_and_explain_tell_of_it(node: Node) -> None:
+    node.configure(binary="/nowhere/memtierd")
+    node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    node.host.process(300, POD_CGROUP)  # the cgroup's own, so that its files are there
+    cgroup = node.host.cgroup / POD_CGROUP.lstrip("/") / f"crio-{ID}"
+    for name, value in {"memory.current": "50331648", "memory.high": "67108864", "memory.swap.current": "0"}.items():
+        (cgroup / name).write_text(f"{value}\n")
+    annotations = crio_annotations() | {CLASS: "track", "io.kubernetes.pod.name": "web-0"}
+    told_state = json.dumps(state(id=ID, pid=100, bundle=node.host.bundle(), annotations=annotations)).encode()
+    assert "this would fail: there is no program /nowhere/memtierd" in told(node, "explain", data=told_state)
+    node.configure()
+    said = told(node, "explain", data=told_state)
+    assert f"where: {node.folder()}; it would be started" in said
+    node.start()
+    assert f"it runs as pid {node.pid()}" in told(node, "explain", data=told_state)
+    (line,) = [line for line in told(node, "list").splitlines() if "shop/web-0" in line]
+    assert [word in line for word in ("track", "48.0 MiB of 64.0 MiB", "0 B", "runs")] == [True] * 4
+    (pod,) = json.loads(told(node, "list", "--json"))["pods"]
+    assert pod["containers"][0]["details"]["memtierd"]["state"] == f"runs as pid {node.pid()}"
+    said = told(node, "show", "web-0")
+    assert "memory.current 48.0 MiB" in said
+    assert f"runs as pid {node.pid()}" in said
+    os.kill(-node.keeper(), signal.SIGKILL)
+    wait_until(lambda: not lives(node.pid()))
+    assert "does not run" in told(node, "list", "--all")

@@ -35,12 +35,14 @@ def command(config: str, *, as_json: bool, fix: bool, root: str) -> None:
     left = [finding for _, finding, mended in found if finding.level == "problem" and not mended]
     if as_json:
         click.echo(json.dumps({"ok": not left, "findings": [_as_dict(*line) for line in found]}, indent=2))
-    elif not left:
-        warnings = sum(finding.level == "warning" for _, finding, _ in found)
-        click.echo(f"no problem, {warnings} warnings")
     else:
-        click.echo(f"{len(left)} problems")
+        warnings = sum(finding.level == "warning" for _, finding, _ in found)
+        click.echo(f"{_counted(len(left), 'problem')}, {_counted(warnings, 'warning')}")
     raise SystemExit(_FAILED if left else 0)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
 
 
 def _print(name: str, finding: Finding, mended: str) -> None:

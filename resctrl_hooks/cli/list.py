@@ -3,9 +3,10 @@
 import click
 from rich.markup import escape
 
+from resctrl_hooks.cli import memory_columns
 from resctrl_hooks.cli.opening import open_node, plain_errors
 from resctrl_hooks.cli.shown import STATE_STYLES, age, console, table
-from resctrl_hooks.inventory.gather import gather
+from resctrl_hooks.inventory.gather import gather, name_podmans
 from resctrl_hooks.inventory.models import STATES, Inventory
 
 _ROOT = "/"
@@ -19,22 +20,26 @@ _ID = 13
 def command(config: str, *, as_json: bool, every: bool) -> None:
     """List pods with their groups: class, tasks, age, state; then the groups that others made.
 
+    Where memory classes are in use, also the class, memory and swap now with their limits, and whether memtierd runs.
     A state is one of assigned, partly, waiting, idle and foreign; `show` says more about one pod.
     """
     with plain_errors():
         found = gather(open_node(config))
+    name_podmans(found.pods)
     if as_json:
         click.echo(found.model_dump_json(indent=2, exclude={"pods": {"__all__": {"containers": {"__all__": _LONG}}}}))
         return
     _print(found, every=every)
 
 
-_LONG = {"details", "outside_threads"}
+_LONG = {"outside_threads"}
 
 
 def _print(found: Inventory, *, every: bool) -> None:
     out = console()
-    rows = table("POD", "KEY", "CONTAINERS", "CLASS", "TASKS", "OUTSIDE", "AGE", "STATE", right=_NUMBERS)
+    memory = memory_columns.has_memory(found.pods)
+    more = memory_columns.COLUMNS if memory else ()
+    rows = table("POD", "KEY", "CONTAINERS", "CLASS", "TASKS", "OUTSIDE", "AGE", *more, "STATE", right=_NUMBERS)
     for pod in found.pods:
         alive = [container for container in pod.containers if container.alive]
         outside = sum(container.outside for container in alive)
@@ -46,6 +51,7 @@ def _print(found: Inventory, *, every: bool) -> None:
             str(pod.tasks),
             str(outside or "-"),
             age(pod.since),
+            *(map(escape, memory_columns.cells(alive)) if memory else ()),
             _styled(pod.state),
         )
         for container in pod.containers if every else ():
@@ -57,11 +63,12 @@ def _print(found: Inventory, *, every: bool) -> None:
                 str(container.threads),
                 str(container.outside or "-"),
                 age(container.since),
+                *(map(escape, memory_columns.cells([container] if container.alive else [])) if memory else ()),
                 "running" if container.alive else "ended",
             )
     for group in found.foreign:
-        cells = ("-", escape(group.rdt_class or _ROOT), str(group.tasks), "-", "-", _styled("foreign"))
-        rows.add_row(escape(group.name), "-", *cells)
+        cells = ("-", escape(group.rdt_class or _ROOT), str(group.tasks), "-", "-", *("-" for _ in more))
+        rows.add_row(escape(group.name), "-", *cells, _styled("foreign"))
     if rows.row_count:
         out.print(rows)
     else:
@@ -75,7 +82,7 @@ def _print(found: Inventory, *, every: bool) -> None:
         click.echo(f"resctrl-hook: {found.problem}", err=True)
 
 
-_NUMBERS = frozenset({"TASKS", "OUTSIDE", "AGE", "CONTAINERS"})
+_NUMBERS = frozenset({"TASKS", "OUTSIDE", "AGE", "CONTAINERS"}) | memory_columns.NUMBERS
 
 
 def _styled(state: str) -> str:

@@ -12,7 +12,7 @@ from rich.markup import escape
 from resctrl_hooks.cli.opening import open_node, plain_errors
 from resctrl_hooks.cli.shown import STATE_STYLES, age, console, scaled, table
 from resctrl_hooks.inventory.find import find
-from resctrl_hooks.inventory.gather import pod_of
+from resctrl_hooks.inventory.gather import name_podmans, pod_of
 from resctrl_hooks.inventory.models import STATES, Pod
 from resctrl_hooks.node import tally
 from resctrl_hooks.node.counters import Reading
@@ -22,6 +22,7 @@ from resctrl_hooks.node.steps import Node
 _MOST_THREADS = 20
 _MOST_LINES = 10
 _ROOT = "the root class"
+_CGROUP = "cgroup"
 _UNITS = {"By": ("B", True), "J": ("J", False), "F": ("F", False)}
 
 
@@ -32,7 +33,7 @@ _UNITS = {"By": ("B", True), "J": ("J", False), "F": ("F", False)}
 def command(config: str, key: str, *, as_json: bool) -> None:
     """Show one pod: containers, groups, tasks outside them, counters, memory, last errors.
 
-    KEY is the start of a pod's key or of a container's id, a pod's name, or NAMESPACE/POD.
+    KEY is the start of a pod's key or of a container's id, a pod's name, NAMESPACE/POD, or what Podman calls it.
     """
     with plain_errors():
         node = open_node(config)
@@ -42,6 +43,7 @@ def command(config: str, key: str, *, as_json: bool) -> None:
             raise click.ClickException(f"{full} has ended")
         readings, problem = _readings(node, full)
         failures = _failures(node, full)
+    name_podmans([pod])
     if as_json:
         value = pod.model_dump() | {"counters": [_plain(reading) for reading in readings], "failures": failures}
         click.echo(json.dumps(value, indent=2))
@@ -141,7 +143,8 @@ def _print_containers(out: Console, pod: Pod) -> None:
                 where = "elsewhere" if thread.rdt_class == "?" else f"in {thread.rdt_class or _ROOT}, {group}"
                 out.print(f"      {thread.thread} {escape(where)}")
         for feature, values in one.details.items():
-            words = ", ".join(f"{name} {_short(value)}" for name, value in values.items())
+            amounts = feature == _CGROUP  # the kernel's own numbers, of bytes
+            words = ", ".join(f"{name} {_short(value, amounts=amounts)}" for name, value in values.items())
             out.print(f"    {escape(feature)}: {escape(words)}")
 
 
@@ -149,7 +152,9 @@ def _threads(number: int) -> str:
     return f"{number} thread{'' if number == 1 else 's'}"
 
 
-def _short(value: object) -> str:
+def _short(value: object, *, amounts: bool = False) -> str:
+    if amounts and isinstance(value, str) and value.isdigit():
+        return scaled(int(value), "B", binary=True)
     if isinstance(value, dict):
         return " ".join(f"{name}={_short(inner)}" for name, inner in value.items())
     return str(value)

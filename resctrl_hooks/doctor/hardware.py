@@ -88,7 +88,7 @@ def rmids(host: Host) -> Iterator[Finding]:
     if inventory is None or inventory.rmids is None:
         return
     total, used = inventory.rmids.total, inventory.rmids.used
-    text = f"{used} of {total} RMIDs are in use, {len(inventory.waiting)} pods wait for one"
+    text = f"{used} of {total} RMIDs in use, {inventory.rmids.free} free, {len(inventory.waiting)} waiting for one"
     if inventory.waiting:
         yield problem(
             text,

@@ -171,18 +171,14 @@ def _tried(host: Host, command: list[str], process: subprocess.Popen[bytes], bun
     if created.returncode or stopped.returncode or said:
         status = created.returncode or stopped.returncode
         return problem(
-            f"self-test: the hook answers {status}: {said[-1] if said else 'nothing'}",
+            f"the hook answers {status}: {said[-1] if said else 'nothing'}",
             "see the other lines and the journal",
         )
     if not made and not host.settings.label_selector:
-        return warning(
-            "self-test: the hook made no group for a test process", "see `resctrl-hook explain` and the journal"
-        )
+        return warning("the hook made no group for a throw-away process", "see `resctrl-hook explain` and the journal")
     if os.path.isdir(group):
-        return problem(
-            f"self-test: {group} was not removed again", "see the journal; `resctrl-hook reconcile` removes it"
-        )
-    return ok("self-test: the hook serves a throw-away process")
+        return problem(f"{group} was not removed again", "see the journal; `resctrl-hook reconcile` removes it")
+    return ok("the hook gave a throw-away process a group, and took it back")
 
 
 def _call(command: list[str], state: dict[str, Any]) -> subprocess.CompletedProcess[bytes]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.keys import canonical_pod_uid
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
 from .finding import Finding, ok, problem, warning
@@ -78,7 +77,7 @@ def state_directory(host: Host) -> Iterator[Finding]:
         yield problem(f"{path} can't be written: {error.strerror}", why)
     else:
         keys = len(host.node.ledger.keys())
-        yield ok(f"{path} has the records of {keys} pods")
+        yield ok(f"{path} has the records of {keys} pod{'' if keys == 1 else 's'}")
 
 
 def _protect(path: str) -> Callable[[], str]:
@@ -122,13 +121,14 @@ def groups(host: Host) -> Iterator[Finding]:
     inventory = host.inventory
     if inventory is None or inventory.problem:
         return
-    leaked = [group for group in inventory.foreign if _like_ours(host, group.name) and not group.tasks]
+    claimed = {host.settings.group_prefix + key for key in _claimable(host)}
+    leaked = [group for group in inventory.foreign if group.name in claimed]
     others = [group for group in inventory.foreign if group not in leaked]
     if leaked:
         listed = ", ".join(group.path for group in leaked[:_SHOWN])
         yield warning(
-            f"{len(leaked)} empty groups look like ours and nobody recorded them: {listed}",
-            "`resctrl-hook reconcile --claim` removes those that no pod uses",
+            f"{len(leaked)} groups look like ours and nobody recorded them: {listed}",
+            "`resctrl-hook reconcile --claim` takes those of living pods as ours and removes the rest",
         )
     if others:
         listed = ", ".join(group.path for group in others[:_SHOWN])
@@ -151,9 +151,12 @@ def groups(host: Host) -> Iterator[Finding]:
         yield ok("no group is leaked, and every recorded one is there")
 
 
-def _like_ours(host: Host, name: str) -> bool:
-    prefix = host.settings.group_prefix
-    return name.startswith(prefix) and bool(canonical_pod_uid(name[len(prefix) :]))
+def _claimable(host: Host) -> list[str]:
+    """The keys whose groups `reconcile --claim` would take: nobody but reconcile itself decides that."""
+    from resctrl_hooks.node.reconcile import Options  # noqa: PLC0415  # for this check only
+    from resctrl_hooks.node.reconcile import reconcile as run  # noqa: PLC0415  # as above
+
+    return run(host.node, Options(dry_run=True, claim=True)).claimed
 
 
 def _reconcile(host: Host) -> Callable[[], str]:

@@ -43,12 +43,17 @@ def install(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
             compile_modules(plan, tree, warn=warn)
         if kind == DROP_IN:
             enable(plan, tree, say=say, warn=warn)
+        modules = 0
         for file in plan.files:
             if file.kind == kind:
                 for folder in tree.missing_folders(file.path):
                     tree.make_folder(folder)
                 if tree.write(file.path, file.data, file.mode):
-                    say(file.path)
+                    modules += kind == MODULE
+                    if kind != MODULE:
+                        say(file.path)
+        if modules:
+            say(f"{CODE}/{plan.payload.folder}/ ({modules} files)")
     _retire(plan, tree, before, {plan.payload.folder, serving}, say=say)
     record.files = {file.path: file.kind for file in plan.files if file.kind != MODULE} | _kept_settings(before)
     record.complete = True

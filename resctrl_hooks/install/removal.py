@@ -69,7 +69,7 @@ def uninstall(tree: Tree, *, say: Say, warn: Say) -> None:
             for problem in systemd.reload():
                 warn(problem)
     _sweep(record, tree)
-    _remove_code(tree)
+    _remove_code(tree, say=say)
     _remove_settings(record, tree, say=say)
     tree.remove(MANIFEST)
     for folder in sorted({*record.folders, CODE}, key=len, reverse=True):
@@ -98,11 +98,13 @@ def _sweep(record: Manifest, tree: Tree) -> None:
         tree.sweep(os.path.dirname(path), {os.path.basename(path)})
 
 
-def _remove_code(tree: Tree) -> None:
-    tree.remove(LAUNCH)
+def _remove_code(tree: Tree, *, say: Say) -> None:
+    if tree.remove(LAUNCH):
+        say(f"removed {LAUNCH}")
     for name in tree.names(CODE):
         if is_payload_folder(name):
             tree.remove_all(f"{CODE}/{name}")
+            say(f"removed {CODE}/{name}/")
 
 
 def _remove_settings(record: Manifest, tree: Tree, *, say: Say) -> None:
@@ -115,6 +117,7 @@ def _remove_settings(record: Manifest, tree: Tree, *, say: Say) -> None:
         folder = os.path.dirname(config)
         ours += [f"{folder}/{name}" for name in (COMPILED_NAME, LAST_VALID_NAME) if config in ours]
         for path in ours:
-            tree.remove(path)
+            if tree.remove(path):
+                say(f"removed {path}")
     else:
         say(f"{config} is kept with what it compiles to, since it was edited")

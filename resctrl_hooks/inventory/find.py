@@ -1,7 +1,9 @@
-"""Which pod somebody means: by the start of a key or container id, by namespace/pod, or by the pod's name alone."""
+"""Which pod somebody means: by the start of a key or container id, by namespace/pod, the pod's name, or Podman's."""
 
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.steps import Node
+
+from .podman import podman_names, serves_podman
 
 _MOST_SHOWN = 8
 
@@ -28,6 +30,8 @@ def find(node: Node, what: str) -> str:
         names = {key: _names(node, key) for key in keys}
         found = {key for key, of in names.items() if what in of}
         found = found or {key for key, of in names.items() if what and any(name.startswith(what) for name in of)}
+    if not found and what and serves_podman(node):
+        found = _called_by_podman(node, what, keys)
     found.discard("")
     if len(found) == 1:
         return found.pop()
@@ -35,6 +39,12 @@ def find(node: Node, what: str) -> str:
         raise NoSuchPodError(f"no pod or container here is called {what!r}")
     shown = ", ".join(sorted(found)[:_MOST_SHOWN])
     raise NoSuchPodError(f"{what!r} can mean {len(found)} pods: {shown}", hint="give more of it")
+
+
+def _called_by_podman(node: Node, what: str, keys: list[str]) -> set[str]:
+    names = podman_names()
+    found = {node.ledger.key_of(id_) for id_, name in names.containers.items() if name == what}
+    return found | {id_ for id_, name in names.pods.items() if name == what and id_ in keys}
 
 
 def _names(node: Node, key: str) -> set[str]:

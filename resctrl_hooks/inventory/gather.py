@@ -11,6 +11,8 @@ from resctrl_hooks.node.steps import Node
 
 from .details import details_of
 from .models import Container, Group, Inventory, Outside, Pod, Rmids, State
+from .podman import RUNTIME as PODMAN
+from .podman import podman_names
 
 Record = dict[str, Any]
 
@@ -84,6 +86,17 @@ def pod_of(node: Node, key: str) -> Pod | None:
     pod.since = min((one.since for one in pod.containers if one.since), default=_made(node, key))
     pod.state = state_of(pod, waiting=waiting)
     return pod
+
+
+def name_podmans(pods: list[Pod]) -> None:
+    """Gives containers and pods of Podman's the names that Podman has for them; asks it only if there are any."""
+    theirs = [pod for pod in pods if any(one.runtime == PODMAN and not one.name for one in pod.containers)]
+    names = podman_names() if theirs else None
+    for pod in theirs if names else ():
+        assert names is not None
+        pod.pod = pod.pod or names.pods.get(pod.key, "")
+        for one in pod.containers:
+            one.name = one.name or names.containers.get(one.id, "")
 
 
 def state_of(pod: Pod, *, waiting: bool) -> State:

@@ -69,7 +69,7 @@ class Pod(BaseModel):
     def name(self) -> str:
         """What people call it: namespace/pod, else its containers' names, else its key."""
         if self.pod:
-            return f"{self.namespace}/{self.pod}"
+            return f"{self.namespace}/{self.pod}" if self.namespace else self.pod
         return self.containers[0].name if self.containers and self.containers[0].name else self.key[:12]
 
     @property

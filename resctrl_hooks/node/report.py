@@ -23,7 +23,9 @@ class Report:
         self.freed = 0
         self.buried = 0
         self.claimed: "list[str]" = []
+        self.placed: "list[str]" = []
         self.mended = 0
+        self.strays: "list[str]" = []
         self.tidied = 0
         self.foreign: "set[str]" = set()
         self.waiting: "dict[str, str]" = {}
@@ -41,7 +43,15 @@ class Report:
     def changed(self) -> bool:
         """Whether anything was, or in a dry run would be, done."""
         return bool(
-            self.adopted or self.moved or self.released or self.buried or self.claimed or self.mended or self.tidied
+            self.adopted
+            or self.moved
+            or self.released
+            or self.buried
+            or self.claimed
+            or self.placed
+            or self.mended
+            or self.strays
+            or self.tidied
         )
 
     def fail(self, node: "Node", what: str, error: "HookError") -> None:
@@ -73,7 +83,9 @@ class Report:
             "groupsFreed": self.freed,
             "membersBuried": self.buried,
             "claimed": sorted(self.claimed),
+            "placed": sorted(self.placed),
             "mended": self.mended,
+            "strays": sorted(self.strays),
             "tidied": self.tidied,
             "foreignGroups": sorted(self.foreign),
             "waiting": self.waiting,
@@ -91,7 +103,7 @@ class Report:
         lines = [f"{text + ' ':.<48} {count}" for text, count in rows if count or text == rows[0][0]]
         for what, why in (*self.waiting.items(), *self.failures.items()):
             lines.append(f"  {what}: {why}")
-        lines += [f"  {problem}" for problem in self.problems]
+        lines += [f"  {what}" for what in (*sorted(self.strays), *self.problems)]
         return "\n".join(lines) + "\n"
 
     def _rows(self) -> "list[tuple[str, int]]":
@@ -105,7 +117,9 @@ class Report:
             (f"groups {would}freed", self.freed),
             (f"dead members {would}taken back", self.buried),
             (f"groups {would}claimed or removed", len(self.claimed)),
+            (f"containers {would}placed that ran unplaced", len(self.placed)),
             (f"things {would}put right", self.mended + self.tidied),
+            ("things of no container that would be ended", len(self.strays)),
             ("pods that wait for an RMID", len(self.waiting)),
             ("failures", len(self.failures)),
         ]

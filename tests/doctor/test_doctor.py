@@ -221,6 +221,15 @@ def leaked(patient: Patient) -> None:
     (patient.resctrl / "mon_groups" / UID / "tasks").write_text("")
 
 
+def test_groups_that_claim_would_not_take_are_others(patient: Patient) -> None:
+    for name in ("kepler", "1234", UID.upper(), UID.replace("-", ""), f"{UID}.old"):
+        patient.group(patient.resctrl / "mon_groups" / name)
+        (patient.resctrl / "mon_groups" / name / "tasks").write_text("")
+    said = {text for name, level, text in patient.findings() if name == "groups" and level == "ok"}
+    assert any(text.startswith("5 groups of others, which stay as they are: ") for text in said), said
+    assert patient.bad() == {}
+
+
 def swap_missing(patient: Patient) -> None:
     patient.write("proc/meminfo", "MemTotal: 1000 kB\nSwapTotal: 0 kB\n")
     patient.setting(classes=[{"name": "swap", "allowswap": True, "memtierdconfig": ""}])
@@ -235,7 +244,7 @@ def swap_missing(patient: Patient) -> None:
         (unmounted, "mount", "not mounted"),
         (read_only, "mount", "read-only"),
         (rmids_short, "RMIDs", "15 of 16"),
-        (pods_wait, "RMIDs", "1 pods wait"),
+        (pods_wait, "RMIDs", "1 waiting"),
         (counter_unavailable, "counters", "Unavailable"),
         (counter_unassigned, "counters", "Unassigned"),
         (cgroup_v1, "cgroups", "not cgroup version 2"),
