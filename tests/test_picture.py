@@ -8,7 +8,8 @@ from conftest import Host
 from machines import MACHINES, machine, write_sysfs
 
 from resctrl_hooks.cli import main
-from resctrl_hooks.node.placement_book import Book, Entry
+from resctrl_hooks.node.placement_book import Book
+from resctrl_hooks.node.placement_place import Entry
 from resctrl_hooks.node.policy import EXCLUSIVE, SHARED, Decision
 from resctrl_hooks.node.topology import SLOW, MemoryNode, Topology
 from resctrl_hooks.picture import LEGEND
@@ -39,10 +40,9 @@ def test_who_is_where(host: Host) -> None:
     node = host.node()
     node.ledger.prepare()
     book = Book(node)
-    book.entries["a" * 64] = Entry(
-        "a" * 64, "pod-a", 1, 1, "/x", Decision(SHARED, "l3-0", cpus=0b1100000011, milli=500)
-    )
-    book.entries["b" * 64] = Entry("b" * 64, "pod-b", 1, 1, "/y", Decision(EXCLUSIVE, "l3-0", owned=0b100000001))
+    shared = Decision(SHARED, "l3-0", cpus=0b1100000011, milli=500)
+    book.add(Entry("a" * 64, "pod-a", 1, 1, "/x", shared))
+    book.add(Entry("b" * 64, "pod-b", 1, 1, "/y", Decision(EXCLUSIVE, "l3-0", owned=0b100000001)))
     book.save()
     book.written()
     shown = topology(host, machine(2, 1, 2, 2, 2), "--usage")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -23,12 +25,9 @@ from resctrl_hooks.node.placement_book import Book
 from resctrl_hooks.node.placement_request import request_of
 from resctrl_hooks.node.policy import EXCLUSIVE, MIXED, RESERVED, SHARED, PlacementError, Usage, effective
 from resctrl_hooks.node.process import Cgroup, cgroups_of
-from resctrl_hooks.node.reconcile import reconcile
+from resctrl_hooks.node.reconcile import Options, reconcile
 from resctrl_hooks.node.settings import Settings
 from resctrl_hooks.node.workload import Workload, derive
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CPUS = "cpus.placement.resctrl-hooks.io"
 NRI = "resource-policy.nri.io"
@@ -45,9 +44,14 @@ class Node:
         self.pids: dict[str, int] = {}
         self.last_pid = 1000
 
-    def configure(self, **section: Any) -> None:
+    def configure(self, *, monitoring: bool = False, **section: Any) -> None:
         values = {"enabled": True, "allow": {"shop": ["*"]}, "kubeletPath": str(self.host.root / "kubelet")}
-        self.host.configure(sysPath=self.sys, monitoring={"enabled": False}, placement=values | section)
+        self.host.configure(
+            sysPath=self.sys,
+            monitoring={"enabled": monitoring},
+            placement=values | section,
+            runtimeRoots={"crun": str(self.host.root / "crun")},
+        )
 
     def folder(self, name: str) -> Path:
         return self.host.cgroup / f"kubepods/pod{UID}/crio-{_id(name)}"
@@ -206,6 +210,16 @@ def test_a_cgroup_above_that_has_fewer(node: Node) -> None:
     (node.folder("b") / "cpuset.cpus.effective").write_text("1-3")
     log = node.host.call(node.state("b", 1000, **{CPUS: "exclusive"})).log
     assert "the kernel gives the container CPUs 1-3, not 0,16; a cgroup above it" in log
+    (entry,) = Book(node.host.node()).entries.values()
+    assert (entry.decision.kind, entry.decision.owned, node.cpus("b")) == (SHARED, 0, "0-31")
+
+
+def test_a_cgroup_above_that_has_fewer_refuses_where_failures_do(node: Node) -> None:
+    node.configure(failurePolicy="fail")
+    node.process("b")
+    (node.folder("b") / "cpuset.cpus.effective").write_text("1-3")
+    outcome = node.host.call(node.state("b", 1000, **{CPUS: "exclusive"}))
+    assert outcome.code == 79
     assert Book(node.host.node()).entries == {}
 
 
@@ -226,10 +240,217 @@ def test_mend_makes_a_lost_or_damaged_book_anew(node: Node) -> None:
         real = node.host.node()
         assert placement.mend(real, set(real.ledger.containers())) == 2
         node.assert_sound()
-    (node.host.state / "placement").unlink()
-    node.start("c", 2000, **{CPUS: "exclusive"})  # takes what is b's, for all it can know
+
+
+@pytest.mark.parametrize("damage", [None, "", "1\n", f"2\t{BOOT}\t0\t\t\n\tshared\tx\t1\t0\t0\t0\t5\t1\n"])
+def test_a_hook_without_a_book_goes_by_the_records(node: Node, damage: str | None) -> None:
+    node.start("a", 500)
+    node.start("b", 2000, **{CPUS: "exclusive"})
+    node.start("gone", 2000, **{CPUS: "exclusive"})
+    node.die("gone")
+    book = node.host.state / "placement"
+    if damage is None:
+        book.unlink()
+    else:
+        book.write_text(damage)
+    node.start("c", 2000, **{CPUS: "exclusive"})
+    assert node.cpus("b") == "0,16"
+    assert node.cpus("c") == "1,17"
+    assert node.cpus("a") == "2-3,18-19"
+    node.assert_sound()
+
+
+def test_a_line_of_the_book_that_can_not_be_read_is_said(node: Node) -> None:
+    node.start("a", 500)
+    path = node.host.state / "placement"
+    path.write_text(path.read_text().replace(f"\t{node.pids['a']}\t", "\tx\t", 1))
     real = node.host.node()
-    placement.mend(real, set(real.ledger.containers()))
+    with pytest.raises(PlacementError, match="book of placements is damaged"):
+        placement.mend(real, set(real.ledger.containers()))
+
+
+def test_the_book_keeps_every_container_with_its_place(node: Node) -> None:
+    for number in range(6):
+        node.start(f"s{number}", 100 * number, **{"io.kubernetes.container.name": f"s{number}"})
+    node.start("b", 2500, **{CPUS: "mixed:2"})
+    first, second = Book(node.host.node()), Book(node.host.node())
+    assert len(first.places) < len(second.entries) == 7
+    for id_, entry in second.entries.items():  # one by one, and all at once
+        found = first.find(id_)
+        assert found is not None
+        for name in ("id", "key", "pid", "start", "folder", "unit", "unit_folder", "applied"):
+            assert getattr(found, name) == getattr(entry, name)
+        assert found.decision.as_record() == entry.decision.as_record()
+    assert first.usage().load(MACHINE.online) == second.usage().load(MACHINE.online) == (2000, 7)
+    assert second.usage(UID).near(UID) == second.usage().near(UID) | parse_list("0-3,16-19")
+    assert second.usage(UID).load(MACHINE.online) == (2000, 7)
+    assert not first.remove("nobody")
+    for id_ in second.entries:
+        assert first.remove(id_)
+    assert first.usage().load(MACHINE.online) == (0, 0)
+    assert first.usage().common == MACHINE.online
+
+
+# Whom no hook has placed
+
+
+def runs(node: Node, name: str, milli: int = 0, **annotations: str) -> dict[str, Any]:
+    """A container that runs, as its runtime knows it, without that any hook was called."""
+    node.process(name)
+    told = node.state(name, milli, **annotations)
+    bundle = Path(told["bundle"]) / "config.json"
+    bundle.write_text(json.dumps(json.loads(bundle.read_text()) | {"annotations": told["annotations"]}))
+    folder = node.host.root / "crun" / _id(name)
+    folder.mkdir(parents=True)
+    pid = node.pids[name]
+    status = {"pid": pid, "process-start-time": pid, "bundle": told["bundle"]}
+    (folder / "status").write_text(json.dumps(status))
+    return told
+
+
+def test_reconcile_places_whom_no_hook_has_seen(node: Node) -> None:
+    node.configure()
+    node.start("hooked", 500)
+    runs(node, "late", 2000, **{CPUS: "exclusive"})
+    runs(node, "sandbox", 0, **{"io.kubernetes.cri-o.ContainerType": "sandbox"})
+    del node.pids["sandbox"]
+    dry = reconcile(node.host.node(), Options(dry_run=True))
+    assert (dry.placed, node.cpus("late")) == ([_id("late")], "")
+    report = reconcile(node.host.node())
+    assert report.problems == []
+    assert not report.failures
+    assert report.placed == [_id("late")]
+    assert report.as_dict()["placed"] == [_id("late")]
+    assert "containers placed that ran unplaced" in report.as_text()
+    assert (node.cpus("late"), node.cpus("hooked")) == ("0,16", "1-3,17-19")
+    node.assert_sound()
+    assert reconcile(node.host.node()).placed == []
+    node.stop("late")
+    assert node.cpus("hooked") == "0-3,16-19"
+    assert node.host.node().ledger.containers() == [_id("hooked")]
+
+
+def test_a_container_that_was_recorded_before_placement_was_on(node: Node) -> None:
+    node.host.configure(sysPath=node.sys, runtimeRoots={"crun": str(node.host.root / "crun")})
+    told = runs(node, "early", 500)
+    assert node.host.call(told).code == 0
+    node.configure(monitoring=True)
+    assert reconcile(node.host.node()).placed == [_id("early")]
+    record = node.host.node().ledger.read_member(UID, _id("early"))
+    assert record is not None
+    assert [step["feature"] for step in record["steps"]] == ["monitoring", "placement"]
+    assert node.cpus("early") == "0-3,16-19"
+    assert reconcile(node.host.node()).placed == []
+
+
+def test_the_group_comes_before_the_place(node: Node) -> None:
+    node.configure(monitoring=True)
+    runs(node, "late", 500)
+    report = reconcile(node.host.node())
+    assert (report.adopted, report.placed) == ([_id("late")], [_id("late")])
+    record = node.host.node().ledger.read_member(UID, _id("late"))
+    assert record is not None
+    assert [step["feature"] for step in record["steps"]] == ["monitoring", "placement"]
+
+
+def test_whom_a_hook_would_leave_out_reconcile_leaves_out(node: Node) -> None:
+    node.configure(namespaces=["other"])
+    runs(node, "late", 500)
+    assert reconcile(node.host.node()).placed == []
+    assert node.cpus("late") == ""
+
+
+def test_who_runs_can_not_be_refused_any_more(node: Node) -> None:
+    node.configure(failurePolicy="fail", allow={})
+    runs(node, "late", 2000, **{CPUS: "exclusive"})
+    assert reconcile(node.host.node()).placed == [_id("late")]
+    assert node.cpus("late") == "0-3,16-19"
+
+
+def test_reconcile_does_not_work_against_the_kubelet(node: Node) -> None:
+    runs(node, "late", 500)
+    folder = node.host.root / "kubelet"
+    folder.mkdir()
+    (folder / "cpu_manager_state").write_text('{"policyName": "static"}')
+    report = reconcile(node.host.node())
+    assert report.placed == []
+    assert "placement does nothing here" in report.failures["placement"]
+    assert node.cpus("late") == ""
+
+
+# Who can't have what it asks for
+
+
+@pytest.mark.parametrize(
+    "section, annotations, words",
+    [
+        ({"allow": {}}, {CPUS: "exclusive"}, "namespace shop may not have exclusive CPUs"),
+        ({}, {CPUS: "mine"}, "can't be 'mine'"),
+        (
+            {"policy": "pools", "pools": [{"name": "db", "cpus": "0-3"}]},
+            {"pool.placement.resctrl-hooks.io": "gone"},
+            "there is no pool 'gone'",
+        ),
+        ({"policy": "/nowhere.py"}, {}, "policy /nowhere.py can't be used"),
+    ],
+)
+def test_who_can_not_be_placed_as_it_asks_shares(
+    node: Node, section: dict[str, Any], annotations: dict[str, str], words: str
+) -> None:
+    node.start("own", 2000, **{CPUS: "exclusive"})
+    node.configure(**section)
+    log = node.start("odd", 500, **annotations)
+    assert words in log
+    assert "shares CPUs instead of what it asks for" in log
+    assert parse_list(node.cpus("odd"))
+    assert not parse_list(node.cpus("odd")) & parse_list(node.cpus("own"))
+    node.assert_sound()
+    node.configure(failurePolicy="fail", **section)
+    node.process("refused")
+    outcome = node.host.call(node.state("refused", 500, **annotations))
+    assert (outcome.code, words in outcome.stderr) == (79, True)
+
+
+# CPUs that go offline
+
+
+def take_offline(node: Node, cpus: str) -> None:
+    write_sysfs(machine(2, 1, 2, 4, 2, offline=parse_list(cpus)), node.host.root / "sys")
+
+
+def test_no_cpu_is_left_to_share(node: Node) -> None:
+    node.start("a", 500)
+    node.start("own", 2000, **{CPUS: "exclusive"})
+    assert node.cpus("own") == "0,16"
+    take_offline(node, "1-15,17-31")
+    report = reconcile(node.host.node())
+    assert "no CPU is left to share, so 1 containers run on CPUs that others own" in report.failures["placement"]
+    assert not report.ok
+    assert (node.cpus("a"), node.cpus("own")) == ("0,16", "0,16")
+    log = node.start("b", 500)
+    assert "no CPU is left to share: all are offline, isolated, reserved or somebody's own" in log
+    take_offline(node, "31")
+    assert reconcile(node.host.node()).ok
+    assert (node.cpus("a"), node.cpus("own")) == ("1-3,17-19", "0,16")
+    node.assert_sound()
+
+
+def test_reserved_cpus_are_shared_before_others_own(node: Node) -> None:
+    node.configure(reservedCpus="31")
+    node.start("a", 500)
+    node.start("own", 2000, **{CPUS: "exclusive"})
+    take_offline(node, "1-15,17-30")
+    assert "so 1 containers run on reserved CPUs" in reconcile(node.host.node()).failures["placement"]
+    assert (node.cpus("a"), node.cpus("own")) == ("31", "0,16")
+
+
+def test_who_has_lost_all_of_its_own_cpus_gets_others(node: Node) -> None:
+    node.start("a", 500)
+    node.start("own", 2000, **{CPUS: "exclusive"})
+    take_offline(node, "0,16")
+    assert reconcile(node.host.node()).ok
+    assert node.cpus("own") == "1,17"
+    assert node.cpus("a") == "2-3,18-19"
     node.assert_sound()
 
 

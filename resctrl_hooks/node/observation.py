@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from .ledger import Record
     from .steps import Node
+    from .workload import Workload
 
 _MOST_DEPTH = 8
 
@@ -32,6 +33,7 @@ class Seen:
         self.id = found.id
         self.pid = found.pid
         self.start = found.start
+        self.bundle = found.bundle or record.get("bundle", "")
         self.recorded = recorded
         self.wanted = True
         self.cgroup: str = record.get("cgroup", "")
@@ -128,10 +130,20 @@ def _recorded(key: str, found: Found, record: "Record") -> Seen:
     return seen
 
 
+def workload_of(container: str, pid: int, path: str, node: "Node") -> "Workload":
+    """What a running container is, from its bundle and its process.
+
+    Raises:
+        InputError: its bundle can't be read.
+        BadKeyError: as `workload.derive`.
+    """
+    bundle = read_bundle(path)
+    state = State(container, "running", pid, path, bundle.annotations)
+    return derive(state, bundle, cgroups_of(node.proc, pid), node.settings.cgroup_path)
+
+
 def _unrecorded(found: Found, node: "Node") -> Seen:
-    bundle = read_bundle(found.bundle)
-    state = State(found.id, "running", found.pid, found.bundle, bundle.annotations)
-    workload = derive(state, bundle, cgroups_of(node.proc, found.pid), node.settings.cgroup_path)
+    workload = workload_of(found.id, found.pid, found.bundle, node)
     seen = Seen(workload.key, found, workload.details(), recorded=False)
     if not node.settings.monitoring.get("enabled", True):
         seen.wanted = False

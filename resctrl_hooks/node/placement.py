@@ -7,12 +7,12 @@ the book and in the container's record, so whoever comes next finishes or takes 
 from .cgroup import CgroupError, leaf_of
 from .cpusets import format_list
 from .errors import HookError
-from .held import record_is_dead
-from .log import INFO
-from .placement_book import Book, Entry, lock
-from .placement_effect import follow, settle_in, tell_all, tell_others
-from .placement_request import request_from, request_of
-from .policy import Decision, PlacementError, check, effective
+from .log import INFO, WARNING
+from .placement_book import Book, lock
+from .placement_effect import follow, settle_in, tell_others
+from .placement_place import Entry
+from .placement_request import request_from, request_of, shared_request
+from .policy import RESERVED, SHARED, Decision, PlacementError, check, effective
 from .process import start_time
 from .steps import SKIP, Step
 
@@ -20,8 +20,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .cgroup import Leaf
     from .held import HeldKey
     from .ledger import Record
+    from .observation import Seen
     from .policy import Request, Usage
     from .settings import Settings
     from .steps import Node
@@ -43,23 +45,52 @@ def failure_policy(settings: "Settings") -> str:
 def plan(workload: "Workload", node: "Node") -> "list[Step]":
     """Places the container, unless its runtime has, or its namespace is not to be placed.
 
-    Where it goes is decided under the node's lock, when the step is done; `preview` says where that would be now.
+    Where it goes is decided under the node's lock, when the step is done; `preview` says where that would be now. One
+    that asks for what it may not have shares, unless failures refuse: left alone it would run on others' own CPUs.
 
     Raises:
         PlacementError: the kubelet places containers here, or an annotation asks for what it may not have.
         CgroupError: the container has no cgroup of its own.
     """
+    return steps_for(workload, node, share=may_share(node.settings))
+
+
+def may_share(settings: "Settings") -> bool:
+    """Whether a container that can't be placed as it asks shares CPUs; else it is refused."""
+    return failure_policy(settings) != "fail"
+
+
+def steps_for(workload: "Workload", node: "Node", *, share: bool) -> "list[Step]":
+    """As `plan`, for those who know whether the container can still be refused."""
     reason = _why_not(workload, node)
     if reason:
         return [Step(NAME, SKIP, {}, reason)]
     from .kubelet import check_kubelet
 
     check_kubelet(node.settings)
-    request = request_of(workload, node.settings)
     leaf_of(node, workload.pid, workload.id)
+    why = ""
+    try:
+        request = request_of(workload, node.settings)
+    except PlacementError as error:
+        if not share:
+            raise
+        _shares_instead(error, workload.id, workload.key, node)
+        request, why = shared_request(workload, node.settings), f", since {error}"
     what = f"{request.exclusive} CPUs of its own" if request.exclusive else f"{request.kind} CPUs"
-    why = f"{what} for a request of {request.milli}m by policy {_policy_name(node.settings)}"
+    why = f"{what} for a request of {request.milli}m by policy {_policy_name(node.settings)}{why}"
     return [Step(NAME, "place", {"request": request.as_record()}, why)]
+
+
+def _shares_instead(error: HookError, container: str, key: str, node: "Node") -> None:
+    node.failures.append(error.reason)
+    node.log(
+        WARNING,
+        f"container {container[:12]} shares CPUs instead of what it asks for: {error}",
+        key=key,
+        container=container,
+        reason=error.reason,
+    )
 
 
 def _why_not(workload: "Workload", node: "Node") -> str:
@@ -83,9 +114,10 @@ def preview(step: "Step", workload: "Workload", node: "Node") -> "tuple[Decision
         PlacementError: it could not be placed.
     """
     book = Book(node, look_only=True)
-    book.entries.pop(workload.id, None)
-    decision = _decide(book, request_of(workload, node.settings), node)
-    book.entries[workload.id] = Entry(workload.id, workload.key, 0, 0, "", decision)
+    book.remove(workload.id)
+    request = request_from(step.needs["request"], workload.id, workload.key, node.settings.placement)
+    decision = _decide(book, request, node, share=may_share(node.settings))
+    book.add(Entry(workload.id, workload.key, 0, 0, "", decision))
     return decision, format_list(effective(decision, book.usage()))
 
 
@@ -93,11 +125,16 @@ def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> Non
     """Decides, writes that down, makes room, and puts the container where it belongs."""
     request = request_from(step.needs["request"], workload.id, workload.key, node.settings.placement)
     with lock(node):
-        _place(request, workload.pid, Book(node), held.key, node)
+        book = Book(node)
+        if book.lost:
+            from .placement_mend import recall  # once in a boot
+
+            recall(book, node, but=workload.id)
+        place(request, workload.pid, book, node, share=may_share(node.settings))
 
 
-def _place(request: "Request", pid: int, book: Book, key: str, node: "Node") -> None:
-    """Places one container, under the lock.
+def place(request: "Request", pid: int, book: Book, node: "Node", *, share: bool) -> None:
+    """Places one container, under the lock. With ``share`` it shares where it can't be placed as it asks.
 
     Raises:
         HookError: it can't be; then everything is as it was.
@@ -105,9 +142,21 @@ def _place(request: "Request", pid: int, book: Book, key: str, node: "Node") -> 
     leaf = leaf_of(node, pid, request.id)
     if leaf is None:
         raise CgroupError(f"process {pid} has ended, so it has no cgroup")
-    book.entries.pop(request.id, None)
-    decision = _decide(book, request, node)
-    entry = book.entries[request.id] = Entry(
+    book.remove(request.id)
+    decision = _decide(book, request, node, share=share)
+    try:
+        _enter(request, pid, leaf, decision, book, node)
+    except PlacementError as error:
+        if not share or decision.kind == SHARED:
+            raise
+        _shares_instead(error, request.id, request.key, node)
+        _enter(request, pid, leaf, _anywhere(book, request, error), book, node)
+
+
+def _enter(request: "Request", pid: int, leaf: "Leaf", decision: Decision, book: Book, node: "Node") -> None:
+    """Puts a decision in force, and takes it back if that can't be done."""
+    key = request.key
+    entry = Entry(
         request.id,
         key,
         pid,
@@ -117,17 +166,18 @@ def _place(request: "Request", pid: int, book: Book, key: str, node: "Node") -> 
         unit=leaf.unit if leaf.own_scope else "",
         unit_folder=leaf.unit_folder if leaf.own_scope else "",
     )
+    book.add(entry)
     book.save()
-    _record(node, key, request.id, decision)
+    record_decision(node, key, request.id, decision)
     try:
         others = follow(book, node, request.id, grow=False)
         settle_in(entry, book.usage(), node)
     except HookError:
-        del book.entries[request.id]
+        book.remove(request.id)
         book.save()
         follow(book, node, grow=True)
         book.written()
-        _record(node, key, request.id, None)
+        record_decision(node, key, request.id, None)
         raise
     others += follow(book, node, grow=True)  # what somebody dead has left
     book.written()
@@ -135,23 +185,46 @@ def _place(request: "Request", pid: int, book: Book, key: str, node: "Node") -> 
     node.log(INFO, f"placed container {request.id[:12]}: {decision.why}; CPUs {format_list(entry.applied)}", key=key)
 
 
-def _decide(book: Book, request: "Request", node: "Node") -> Decision:
-    """Asks the policy, and holds it to what none may do.
+def _decide(book: Book, request: "Request", node: "Node", *, share: bool) -> Decision:
+    """What the policy says, held to what none may do; with ``share`` the whole node's shared CPUs where that fails.
 
     A container that crashes in a loop leaves a dead one behind each time, whose poststop may come hours later.
     """
-    choose = policy_of(node.settings)
-    book.drop_dead(node, request.key)
-    usage = book.usage()
-    decision = choose(book.topology, usage, request)
-    if request.exclusive and not decision.owned and book.drop_dead(node):
-        usage = book.usage()
+    try:
+        choose = policy_of(node.settings)
+        book.drop_dead(node, request.key)
+        usage = book.usage(request.key)
+        _check_room(usage, request)
         decision = choose(book.topology, usage, request)
-    check(decision, usage, book.topology)
+        if request.exclusive and not decision.owned and book.drop_dead(node):
+            usage = book.usage(request.key)
+            decision = choose(book.topology, usage, request)
+        check(decision, usage, book.topology)
+    except PlacementError as error:
+        if not share:
+            raise
+        _shares_instead(error, request.id, request.key, node)
+        return _anywhere(book, request, error)
     return decision
 
 
-def _record(node: "Node", key: str, container: str, decision: "Decision | None") -> None:
+def _check_room(usage: "Usage", request: "Request") -> None:
+    if not usage.common and (request.kind != RESERVED or not usage.reserved):
+        raise PlacementError(
+            "no CPU is left to share: all are offline, isolated, reserved or somebody's own",
+            hint="bring CPUs online, or end a container that owns some",
+        )
+
+
+def _anywhere(book: Book, request: "Request", error: PlacementError) -> Decision:
+    """The whole node's shared CPUs."""
+    root = book.topology.root
+    return Decision(
+        SHARED, root.name, cpus=root.cpus, milli=request.milli, why=f"it shares the whole node, since {error.message}"
+    )
+
+
+def record_decision(node: "Node", key: str, container: str, decision: "Decision | None") -> None:
     """Writes a decision into the container's own record."""
     record = node.ledger.read_member(key, container)
     if record is None:
@@ -168,7 +241,7 @@ def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
     """Gives a dead container's CPUs back, to its pool's other containers first of all."""
     with lock(node):
         book = Book(node)
-        if book.entries.pop(member["id"], None) is None:
+        if not book.remove(member["id"]):
             return
         book.save()
         others = follow(book, node, grow=True)
@@ -177,73 +250,17 @@ def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
 
 
 def mend(node: "Node", known: "set[str]") -> int:
-    """Makes book, records and cpusets agree again: after killed hooks, and after a runtime or systemd undid something.
+    """For reconcile; see `placement_mend`."""
+    from .placement_mend import mend_all  # hooks don't mend
 
-    Returns how many containers had to be mended.
-
-    Raises:
-        HookError: some could not be.
-    """
-    problems: "list[str]" = []
-    with lock(node):
-        book = Book(node)
-        mended = _forget_dead(book, known, node)
-        for container in sorted(known):
-            key = node.ledger.key_of(container)
-            record = node.ledger.read_member(key, container) if key else None
-            needs = next((step["needs"] for step in (record or {}).get("steps", []) if step["feature"] == NAME), None)
-            if record is None or needs is None or record_is_dead(record, node.monitor.boot, node.proc):
-                continue
-            try:
-                mended += _mend_one(container, key, record, needs, book, node)
-            except HookError as error:
-                problems.append(f"{container[:12]}: {error}")
-        book.save()
-        done = follow(book, node, grow=False, checked=True)
-        done += follow(book, node, grow=True, checked=True)
-        mended += len({entry.id for entry in done})
-        book.written()
-        tell_all(book, done, node)
-    if problems:
-        raise PlacementError(f"{len(problems)} containers can't be placed: {'; '.join(problems[:5])}")
-    return mended
+    return mend_all(node, known)
 
 
-def _forget_dead(book: Book, known: "set[str]", node: "Node") -> int:
-    # One that is not among the known may have come after these were listed.
-    gone = [
-        entry.id
-        for entry in book.entries.values()
-        if (entry.id not in known and not node.ledger.key_of(entry.id)) or entry.is_dead(node)
-    ]
-    for id_ in gone:
-        del book.entries[id_]
-    return len(gone)
+def adopt(node: "Node", containers: "list[Seen]", *, dry_run: bool) -> "list[str]":
+    """For reconcile; see `placement_mend`."""
+    from .placement_mend import adopt_all  # hooks don't adopt
 
-
-def _mend_one(container: str, key: str, record: "Record", needs: "Record", book: Book, node: "Node") -> int:
-    """A living container that the book lacks: as its record decided if that is still possible, else anew."""
-    entry = book.entries.get(container)
-    if entry is not None and (entry.pid, entry.start) == (record.get("pid"), record.get("start")):
-        if needs.get("decision") is None:
-            _record(node, key, container, entry.decision)
-        return 0
-    kept = needs.get("decision")
-    if kept is not None:
-        try:
-            decision = Decision.of_record(kept)
-            check(decision, book.usage(), book.topology)
-            leaf = leaf_of(node, record["pid"], container)
-            if leaf is not None:
-                unit, folder = (leaf.unit, leaf.unit_folder) if leaf.own_scope else ("", "")
-                book.entries[container] = Entry(
-                    container, key, record["pid"], record["start"], leaf.folder, decision, unit=unit, unit_folder=folder
-                )
-            return 1
-        except (PlacementError, KeyError, TypeError, ValueError, AttributeError):
-            pass  # somebody else has these CPUs by now
-    _place(request_from(needs["request"], container, key, node.settings.placement), record["pid"], book, key, node)
-    return 1
+    return adopt_all(node, containers, dry_run=dry_run)
 
 
 def _policy_name(settings: "Settings") -> str:

@@ -1,108 +1,38 @@
 """Who has which CPUs on this node, in one file below the state directory, used under one lock for the whole node.
 
-The file is read in each placement, so it is one rather than a record for each container. What a container got stands in
-its own record too, from which `placement.mend` makes the file anew.
+The file is read in each placement, so it is one rather than a record for each container, and containers of the same
+place stand together: what there is to decide needs their sums, not each of them. What a container got is in its own
+record too, from which the file can be made anew.
 """
 
 import posix
 
 from .cpusets import format_list, parse_list
 from .files import format_json, is_there, parse_json, read_file, read_kernel_file, remove_file, write_file
-from .policy import Decision, Grant, PlacementError, Usage, effective
-from .process import start_time
+from .placement_place import Entry, Place
+from .policy import Grant, PlacementError, Usage, effective
 from .topology import Topology, read_topology
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .ledger import Lock
+    from .policy import Decision
     from .steps import Node
 
 LOCK = "placement"
 _BOOK = "placement"
 _TOPOLOGY = "topology"
 _LIMIT = 16 << 20
-_FORMAT = "1"
-_FIELDS = 14
+_FORMAT = "2"
 _WRITING = ".writing"
-
-
-class Entry:
-    """One container's place: whose it is, its process, where its cgroup is, and what was decided.
-
-    ``unit`` is its own scope of systemd's, and ``unit_folder`` that one's cgroup where it isn't the container's own
-    (crun's processes are a level below). ``applied`` is what its cgroup was told, 0 for nothing yet.
-    """
-
-    __slots__ = ("_row", "applied", "decision", "folder", "id", "key", "pid", "start", "unit", "unit_folder")
-
-    def __init__(
-        self,
-        id_: str,
-        key: str,
-        pid: int,
-        start: int,
-        folder: str,
-        decision: Decision,
-        *,
-        unit: str = "",
-        unit_folder: str = "",
-    ) -> None:
-        self.id = id_
-        self.key = key
-        self.pid = pid
-        self.start = start
-        self.folder = folder
-        self.unit = unit
-        self.unit_folder = unit_folder if unit_folder != folder else ""
-        self.decision = decision
-        self.applied = 0
-        self._row = ""
-
-    def as_row(self) -> str:
-        """As a line of fields between tabs: hundreds may be read in each hook, and JSON takes longer.
-
-        Raises:
-            PlacementError: a name of it holds a control character.
-        """
-        if not self._row:
-            sets = (self.decision.cpus, self.decision.owned, self.decision.hidden, self.decision.mems)
-            what = (self.decision.kind, self.decision.pool, str(self.decision.milli), *map(format_list, sets))
-            place = (self.key, str(self.pid), str(self.start), self.folder, self.unit, self.unit_folder)
-            self._row = "\t".join((self.id, *place, *what))
-            if not self._row.replace("\t", "").isprintable() or self._row.count("\t") != _FIELDS - 1:
-                raise PlacementError(f"a name with control characters can't be kept: {self.folder!r}")
-        return self._row
-
-    @classmethod
-    def of_row(cls, row: str, known: "dict[str, int]") -> "Entry":
-        """The entry that `as_row` wrote down.
-
-        ``known`` are the sets that were read before: most containers share one.
-
-        Raises:
-            ValueError: it did not.
-        """
-        id_, key, pid, start, folder, unit, unit_folder, kind, pool, milli, *texts = row.split("\t")
-        for text in texts:
-            if text not in known:
-                known[text] = parse_list(text)
-        cpus, owned, hidden, mems = [known[text] for text in texts]
-        decision = Decision(kind, pool, cpus=cpus, owned=owned, hidden=hidden, mems=mems, milli=int(milli))
-        entry = cls(id_, key, int(pid), int(start), folder, decision, unit=unit, unit_folder=unit_folder)
-        entry._row = row
-        return entry
-
-    def is_dead(self, node: "Node") -> bool:
-        """Whether its init process is gone."""
-        return start_time(node.proc, self.pid) != self.start or not self.start
 
 
 class Book:
     """The node's machine and every container's place on it. Change it only under `lock`.
 
     What is in force follows from who has what, so it isn't kept. Only while cpusets are being written they may differ;
-    ``unsure`` says that somebody was killed just then, or that CPUs came or went: then only the cgroups know. With
-    ``look_only`` nothing is kept for later.
+    ``unsure`` says that somebody was killed just then, or that CPUs came or went: then only the cgroups know. ``lost``
+    says that there is no book that can be read. With ``look_only`` nothing is kept for later.
     """
 
     def __init__(self, node: "Node", *, look_only: bool = False) -> None:
@@ -115,58 +45,105 @@ class Book:
         except ValueError as error:
             raise PlacementError(f"placement.reservedCpus can't be read: {error}") from error
         self.unsure = is_there(self._path + _WRITING)
-        self.entries: "dict[str, Entry]" = self._read()
+        self.lost = False
+        self.places: "dict[tuple[object, ...], Place]" = {}
+        self._usage: "Usage | None" = None
+        self._read()
         if not self.unsure:
             usage = self.usage()
-            for entry in self.entries.values():
-                entry.applied = effective(entry.decision, usage)
+            for place in self.places.values():
+                place.applied = effective(place.decision, usage)
 
     def _machine(self) -> "list[str]":
         """What the effect of a decision depends on beside the other decisions."""
         return [format_list(cpus) for cpus in (self.topology.online, self.topology.isolated, self.reserved)]
 
-    def _read(self) -> "dict[str, Entry]":
+    def _read(self) -> None:
         try:
-            head, *rows = read_file(self._path, _LIMIT).decode().split("\n")[:-1]
+            text = read_file(self._path, _LIMIT).decode()
+            head, *parts = text[: text.rindex("\n")].split("\n\t")
             form, boot, *machine = head.split("\t")
-            if boot != self._boot or form != _FORMAT:
-                return {}
-            self.unsure = self.unsure or machine != self._machine()
-            known: "dict[str, int]" = {}
-            entries = [Entry.of_row(row, known) for row in rows]
-            return {entry.id: entry for entry in entries}
-        except FileNotFoundError:
-            return {}
-        except ValueError:
-            self.unsure = True
-            return {}  # mend makes it anew from the records
+            self.lost = (form, boot) != (_FORMAT, self._boot)  # another version's, or another boot's
+            places = [Place.of_text(part) for part in parts] if not self.lost else []
+            self.places = {_identity(place.decision): place for place in places}
+        except (FileNotFoundError, ValueError):
+            self.lost = True
+            machine = []
+        self.unsure = self.unsure or self.lost or machine != self._machine()
 
     def save(self) -> None:
         """Replaces the file, before any cpuset is written: until `written` says so, these may differ from it."""
         posix.close(posix.open(self._path + _WRITING, posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC, 0o600))
-        head = "\t".join((_FORMAT, self._boot, *self._machine()))
-        lines = [head, *(entry.as_row() for entry in self.entries.values()), ""]
-        write_file(self._path, "\n".join(lines).encode())
+        parts = ["\t".join((_FORMAT, self._boot, *self._machine()))]
+        parts += [place.as_text() for place in self.places.values() if place.users]
+        write_file(self._path, ("\n\t".join(parts) + "\n").encode())
 
     def written(self) -> None:
         """Says that all cpusets are as the file has it."""
         remove_file(self._path + _WRITING)
 
-    def usage(self) -> Usage:
-        """Who has what."""
-        grants = [Grant(entry.id, entry.key, entry.decision) for entry in self.entries.values()]
-        return Usage(self.topology, grants, self.reserved)
+    @property
+    def entries(self) -> "dict[str, Entry]":
+        """Every container, by id: a copy. Who wants one of them asks `find`, which costs less."""
+        return {id_: entry for place in self.places.values() for id_, entry in place.entries().items()}
+
+    def find(self, id_: str) -> "Entry | None":
+        """A container's entry."""
+        for place in self.places.values():
+            entry = place.find(id_)
+            if entry is not None:
+                return entry
+        return None
+
+    def add(self, entry: Entry) -> None:
+        """Takes a container in."""
+        place = self.places.setdefault(_identity(entry.decision), Place(entry.decision))
+        place.add(entry)
+        self._usage = None
+
+    def remove(self, id_: str) -> bool:
+        """Forgets a container, and says whether it was there."""
+        for place in self.places.values():
+            entry = place.find(id_)
+            if entry is not None:
+                place.remove(entry)
+                self._usage = None
+                return True
+        return False
+
+    def usage(self, key: str = "") -> Usage:
+        """Who has what: a grant for each place, and one more for what of it is a key's, if it is to be near to that."""
+        if not key and self._usage is not None:
+            return self._usage
+        grants = []
+        for place in self.places.values():
+            own = place.of_key(key) if key else []
+            milli = sum(entry.decision.milli for entry in own)
+            if own:
+                grants.append(Grant("", key, place.decision, milli=milli, users=len(own)))
+            if place.users > len(own):
+                grants.append(Grant("", "", place.decision, milli=place.milli - milli, users=place.users - len(own)))
+        usage = Usage(self.topology, grants, self.reserved)
+        if not key:
+            self._usage = usage
+        return usage
 
     def drop_dead(self, node: "Node", key: str = "") -> int:
         """Forgets containers whose process is gone: those of one key, or else all that own CPUs. Returns how many."""
-        dead = [
-            entry.id
-            for entry in self.entries.values()
-            if (entry.key == key if key else entry.decision.owned) and entry.is_dead(node)
-        ]
-        for id_ in dead:
-            del self.entries[id_]
-        return len(dead)
+        dropped = 0
+        for place in self.places.values():
+            if key or place.decision.owned:
+                for entry in place.of_key(key) if key else list(place.entries().values()):
+                    if entry.is_dead(node):
+                        place.remove(entry)
+                        self._usage = None
+                        dropped += 1
+        return dropped
+
+
+def _identity(decision: "Decision") -> "tuple[object, ...]":
+    sets = (decision.cpus, decision.owned, decision.hidden, decision.mems)
+    return (decision.kind, decision.pool, *sets)
 
 
 def lock(node: "Node") -> "Lock":

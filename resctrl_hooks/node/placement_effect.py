@@ -15,7 +15,8 @@ from .policy import PlacementError, effective
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .placement_book import Book, Entry
+    from .placement_book import Book
+    from .placement_place import Entry
     from .policy import Usage
     from .steps import Node
 
@@ -35,16 +36,23 @@ def follow(book: "Book", node: "Node", but: str = "", *, grow: bool, checked: bo
         HookError: a living container's cpuset can't be written.
     """
     usage = book.usage()
-    done = []
-    todo = [(entry, effective(entry.decision, usage)) for entry in book.entries.values() if entry.id != but]
+    done: "list[Entry]" = []
+    lists: "dict[int, str]" = {}  # most of those to be written share a few sets
+    todo: "list[tuple[Entry, int]]" = []
+    for place in book.places.values():
+        wanted = effective(place.decision, usage)
+        if checked or book.unsure:
+            for entry in place.entries().values():
+                entry.applied = _have(entry)
+        todo += [(entry, wanted) for entry in place.unlike(wanted) if entry.id != but]
     todo.sort(key=lambda pair: not pair[0].applied & ~pair[1])  # losers first, within one pass too
     for entry, wanted in todo:
-        if checked or book.unsure:
-            entry.applied = _have(entry)
         have = entry.applied
-        if have == wanted or (not grow and have and not have & ~wanted):
+        if not grow and have and not have & ~wanted:
             continue
-        if _write(entry, wanted):
+        if wanted not in lists:
+            lists[wanted] = format_list(wanted)
+        if _write(entry, lists[wanted]):
             entry.applied = wanted
             done.append(entry)
     return done
@@ -60,7 +68,7 @@ def settle_in(entry: "Entry", usage: "Usage", node: "Node") -> None:
     wanted = effective(entry.decision, usage)
     mems = entry.decision.mems
     tell(entry, wanted, mems, node)
-    if not _write(entry, wanted, mems):
+    if not _write(entry, format_list(wanted), format_list(mems)):
         raise CgroupError(f"cgroup {entry.folder} is gone: the container has ended")
     entry.applied = wanted
     found = read_value(entry.folder, _EFFECTIVE)
@@ -111,13 +119,13 @@ def tell_all(book: "Book", changed: "list[Entry]", node: "Node") -> None:
         tell(entry, entry.applied, 0, node)
 
 
-def _write(entry: "Entry", cpus: int, mems: int = 0) -> bool:
+def _write(entry: "Entry", cpus: str, mems: str = "") -> bool:
     """Writes a container's cpuset; False if its cgroup is gone.
 
     Raises:
         CgroupError: the kernel refuses.
     """
-    values = {CPUS: format_list(cpus), **({MEMS: format_list(mems)} if mems else {})}
+    values = {CPUS: cpus, **({MEMS: mems} if mems else {})}
     below = entry.unit_folder
     for name, value in values.items():
         try:

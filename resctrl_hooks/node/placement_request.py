@@ -32,21 +32,9 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
     from .keys import matches
 
     options = settings.placement
-    milli, limit = cpu_request(workload.bundle.resources)
-    request = Request(
-        workload.id,
-        workload.key,
-        namespace=workload.namespace,
-        pod=workload.pod,
-        container=workload.container,
-        qos=qos_of(workload),
-        milli=milli,
-        limit=limit,
-        memory=_memory(workload.bundle.resources),
-        one_thread=_flag(workload, HIDE_THREADS) or False,
-        pool=_annotation(workload, POOL),
-        options=options,
-    )
+    request = shared_request(workload, settings)
+    request.pool = _annotation(workload, POOL)
+    request.one_thread = _flag(workload, HIDE_THREADS) or False
     if request.pool:
         _check_allowed(request.pool, f"pool {request.pool[:80]!r}", workload, options)
     if any(matches(pattern, workload.namespace) for pattern in options.get("reservedNamespaces") or []):
@@ -57,11 +45,28 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
         _check_allowed(RESERVED, "reserved CPUs", workload, options)
     if request.kind in (EXCLUSIVE, MIXED):
         _check_allowed(EXCLUSIVE, "exclusive CPUs", workload, options)
-        request.exclusive = request.exclusive or max(milli // MILLI, 1)
+        request.exclusive = request.exclusive or max(request.milli // MILLI, 1)
         if _flag(workload, PREFER_ISOLATED):
             _check_allowed("isolated", "isolated CPUs", workload, options)
             request.isolated = True
     return request
+
+
+def shared_request(workload: "Workload", settings: "Settings") -> Request:
+    """The request of a container that wants nothing special."""
+    milli, limit = cpu_request(workload.bundle.resources)
+    return Request(
+        workload.id,
+        workload.key,
+        namespace=workload.namespace,
+        pod=workload.pod,
+        container=workload.container,
+        qos=qos_of(workload),
+        milli=milli,
+        limit=limit,
+        memory=_memory(workload.bundle.resources),
+        options=settings.placement,
+    )
 
 
 def request_from(record: "dict[str, Any]", id_: str, key: str, options: "dict[str, Any]") -> Request:

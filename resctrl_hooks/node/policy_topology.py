@@ -59,7 +59,9 @@ def exclusive(order: "list[Domain]", topology: "Topology", usage: "Usage", reque
 def take_cores(topology: "Topology", free: int, number: int) -> int:
     """So many CPUs out of ``free``, in whole cores, fast ones first; none if there aren't as many."""
     fast = topology.kinds.get("performance", 0)
-    whole = [core for core in topology.cores if not core & ~free]
+    if count(free) < number:
+        return 0
+    whole = [core for core in topology.cores if core & free == core]
     if fast:
         whole.sort(key=lambda core: not core & fast)
     taken = have = 0

@@ -81,6 +81,7 @@ def reconcile(node: "Node", options: "Options | None" = None) -> Report:
         time.sleep(_NAP)
         report.forget_waiting()
         waiting = _bring_in(node, Observation(waiting), options, report)
+    _place(node, seen, options, report)
     _end_strays(node, seen, options, report)
     _tidy(node, seen, options, report)
     if report.changed or not report.ok:
@@ -229,18 +230,33 @@ def _claim(node: "Node", seen: Observation, options: Options, report: Report) ->
             report.fail(node, key, error)
 
 
+def _place(node: "Node", seen: Observation, options: Options, report: Report) -> None:
+    """Lets placement take in the containers that its hook has missed; `_end_strays` puts them where they belong."""
+    from .steps import features_in_use
+
+    for name, feature in features_in_use(node.settings):
+        adopt = getattr(feature, "adopt", None)
+        if adopt is not None:
+            try:
+                report.placed += adopt(node, seen.containers, dry_run=options.dry_run)
+            except HookError as error:
+                report.fail(node, name, error)
+
+
 def _end_strays(node: "Node", seen: Observation, options: Options, report: Report) -> None:
     """Lets each feature in use end what it started for containers that nobody records any more, and mend the rest."""
     from .steps import features_in_use
 
-    if options.dry_run:
-        return
     known = set(node.ledger.containers())
     for name, feature in features_in_use(node.settings):
         mend = getattr(feature, "mend", None)
+        strays = getattr(feature, "strays", None)
         if mend is not None:
             try:
-                report.mended += mend(node, known)
+                if not options.dry_run:
+                    report.mended += mend(node, known)
+                elif strays is not None:
+                    report.strays += [f"{name} {stray.path}" for stray in strays(node, known)]
             except HookError as error:
                 report.fail(node, name, error)
 

@@ -65,10 +65,10 @@ class Topology:
     """A machine. All sets of CPUs hold online ones only, but for ``offline``.
 
     ``isolated`` CPUs are those of the kernel's isolcpus= or of isolated cpuset partitions. ``kinds`` are the CPUs of a
-    hybrid processor by kind, ``performance`` and ``efficient``; empty on others. ``domains`` are in order of size.
+    hybrid processor by kind, ``performance`` and ``efficient``; empty on others.
     """
 
-    __slots__ = ("cores", "dies", "domains", "isolated", "kinds", "l3", "nodes", "offline", "online", "packages")
+    __slots__ = ("_domains", "cores", "dies", "isolated", "kinds", "l3", "nodes", "offline", "online", "packages")
 
     def __init__(
         self,
@@ -92,10 +92,15 @@ class Topology:
         self.l3 = l3 or {}
         self.nodes = nodes or []
         self.kinds = kinds or {}
-        self.domains = self._domains()
+        self._domains: "list[Domain]" = []
 
-    def _domains(self) -> "list[Domain]":
-        """Every distinct set of near CPUs, the smallest first."""
+    @property
+    def domains(self) -> "list[Domain]":
+        """Every distinct set of near CPUs, the smallest first. Not every hook asks."""
+        self._domains = self._domains or self._find_domains()
+        return self._domains
+
+    def _find_domains(self) -> "list[Domain]":
         found = [Domain("node", "node", self.online)]
         found += [Domain("package", f"package{number}", cpus) for number, cpus in self.packages.items()]
         found += [Domain("die", f"die{name}", cpus) for name, cpus in self.dies.items()]
@@ -107,9 +112,10 @@ class Topology:
                 distinct.setdefault(domain.cpus, domain)
         ordered = sorted(distinct.values(), key=lambda domain: (domain.size, _lowest(domain.cpus)))
         for place, domain in enumerate(ordered):
-            parts = [part.height for part in ordered[:place] if not part.cpus & ~domain.cpus]
-            domain.height = max(parts) + 1 if parts else 0
-            domain.above = [wider for wider in ordered[place:] if not domain.cpus & ~wider.cpus]
+            cpus, higher = domain.cpus, domain.height + 1
+            domain.above = [wider for wider in ordered[place:] if cpus & wider.cpus == cpus]
+            for wider in domain.above[1:]:
+                wider.height = max(wider.height, higher)
         return ordered
 
     @property

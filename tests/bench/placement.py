@@ -16,7 +16,6 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +187,7 @@ def profile(host: Host) -> None:
     book = Book(node)
     choose = placement.policy_of(node.settings)
     usage = book.usage()
-    subjects: dict[str, Callable[[], object]] = {
+    subjects: dict[str, Any] = {
         "topology": lambda: topology_of(node),
         "book read, with topology": lambda: Book(node),
         "usage": book.usage,

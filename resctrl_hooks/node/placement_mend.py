@@ -1,0 +1,181 @@
+"""Reconcile's part of placement: who was not placed is, the book agrees with the records, and cpusets with the book."""
+
+from .cgroup import CgroupError, leaf_of
+from .errors import HookError, InputError
+from .held import record_is_dead
+from .kubelet import check_kubelet
+from .log import DEBUG, INFO
+from .observation import workload_of
+from .placement import NAME, place, record_decision, steps_for
+from .placement_book import Book, lock
+from .placement_effect import follow, tell_all
+from .placement_place import Entry
+from .placement_request import request_from
+from .policy import Decision, PlacementError, check, short_of_cpus
+from .steps import SKIP
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .ledger import Record
+    from .observation import Seen
+    from .steps import Node
+
+_SHOWN = 5
+
+
+def adopt_all(node: "Node", containers: "list[Seen]", *, dry_run: bool) -> "list[str]":
+    """Records that containers are to be placed which no hook has seen, or only one without placement; returns these.
+
+    `mend_all` then places them. What leaves a container out in a hook does so here.
+
+    Raises:
+        PlacementError: the kubelet places containers here.
+    """
+    found: "list[str]" = []
+    late = [
+        one
+        for one in containers
+        # One that is wanted and not recorded could not join its group just now; both are done the next time.
+        if one.bundle and (one.recorded or not one.wanted) and not _step_of(_record_of(one.id, node))
+    ]
+    if late:
+        check_kubelet(node.settings)
+    for container in late:
+        try:
+            workload = workload_of(container.id, container.pid, container.bundle, node)
+            steps = [step for step in steps_for(workload, node, share=True) if step.action != SKIP]
+        except (CgroupError, InputError, ProcessLookupError) as error:
+            node.log(DEBUG, f"container {container.id[:12]} can't be placed: {error}", container=container.id)
+            continue
+        if not steps or dry_run:
+            found += [container.id] if steps else []
+            continue
+        with node.monitor.hold(container.key) as held:
+            if not container.look_again(node):
+                continue
+            record = held.member(container.id)
+            recorded = [step.as_record() for step in steps]
+            if record is None:
+                held.add_member(container.id, {**workload.details(), "steps": recorded}, container.pid)
+            else:
+                record["steps"] = [*record.get("steps", []), *recorded]
+                node.ledger.write_member(container.key, container.id, record)
+        node.log(INFO, f"container {container.id[:12]} ran before it was placed: {steps[0].why}", key=container.key)
+        found.append(container.id)
+    return found
+
+
+def mend_all(node: "Node", known: "set[str]") -> int:
+    """Makes book, records and cpusets agree again: after killed hooks, and after a runtime or systemd undid something.
+
+    Returns how many containers had to be mended.
+
+    Raises:
+        HookError: some could not be, or no CPU is left for those who share.
+    """
+    problems: "list[str]" = []
+    with lock(node):
+        book = Book(node)
+        records = {container: _record_of(container, node) for container in sorted(known)}
+        living = {
+            container: record
+            for container, record in records.items()
+            if _step_of(record) and not _is_dead(record, node)
+        }
+        if living or book.places:
+            check_kubelet(node.settings)
+        mended = _forget_dead(book, known, node)
+        for container, record in living.items():
+            try:
+                mended += record is not None and _mend_one(container, record, book, node)
+            except HookError as error:
+                problems.append(f"container {container[:12]} can't be placed: {error}")
+        book.save()
+        done = follow(book, node, grow=False, checked=True)
+        done += follow(book, node, grow=True, checked=True)
+        mended += len({entry.id for entry in done})
+        book.written()
+        tell_all(book, done, node)
+        problems += [problem for problem in (short_of_cpus(book.usage()),) if problem]
+    if problems:
+        more = f" and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+        raise PlacementError("; ".join(problems[:_SHOWN]) + more)
+    return mended
+
+
+def recall(book: Book, node: "Node", but: str = "") -> None:
+    """Fills a book that was lost from the records of living containers; reconcile mends what is not so any more."""
+    for container in node.ledger.containers():
+        record = _record_of(container, node)
+        step = _step_of(record)
+        if (
+            container != but
+            and record is not None
+            and step
+            and not record_is_dead(record, node.monitor.boot, node.proc)
+        ):
+            try:
+                _take_back(container, record, step, book, node)
+            except HookError:
+                continue
+
+
+def _record_of(container: str, node: "Node") -> "Record | None":
+    key = node.ledger.key_of(container)
+    return node.ledger.read_member(key, container) if key else None
+
+
+def _is_dead(record: "Record | None", node: "Node") -> bool:
+    return record_is_dead(record, node.monitor.boot, node.proc)
+
+
+def _step_of(record: "Record | None") -> "Record":
+    """The needs of a record's placement, empty for none."""
+    steps = (record or {}).get("steps", [])
+    return next((step["needs"] for step in steps if step["feature"] == NAME), {})
+
+
+def _forget_dead(book: Book, known: "set[str]", node: "Node") -> int:
+    # One that is not among the known may have come after these were listed.
+    gone = [
+        entry.id
+        for entry in book.entries.values()
+        if (entry.id not in known and not node.ledger.key_of(entry.id)) or entry.is_dead(node)
+    ]
+    for id_ in gone:
+        book.remove(id_)
+    return len(gone)
+
+
+def _mend_one(container: str, record: "Record", book: Book, node: "Node") -> int:
+    """A living container that the book lacks: as its record decided if that is still possible, else anew."""
+    needs, key = _step_of(record), record["key"]
+    entry = book.find(container)
+    if entry is not None and (entry.pid, entry.start) == (record.get("pid"), record.get("start")):
+        own = entry.decision.owned & ~entry.decision.hidden
+        if not own or own & book.topology.online:
+            if needs.get("decision") is None:
+                record_decision(node, key, container, entry.decision)
+            return 0
+        # All CPUs of its own went offline, and the kernel would let it run on everybody's.
+    if entry is not None:
+        book.remove(container)
+    if not _take_back(container, record, needs, book, node):
+        request = request_from(needs["request"], container, key, node.settings.placement)
+        place(request, record["pid"], book, node, share=True)  # it runs, so it can't be refused any more
+    return 1
+
+
+def _take_back(container: str, record: "Record", needs: "Record", book: Book, node: "Node") -> bool:
+    """Puts a recorded decision back into the book, and says whether that was possible."""
+    try:
+        decision = Decision.of_record(needs["decision"])
+        check(decision, book.usage(), book.topology)
+    except (PlacementError, KeyError, TypeError, ValueError, AttributeError):
+        return False  # there is none, or somebody else has these CPUs by now
+    leaf = leaf_of(node, record["pid"], container)
+    if leaf is not None:
+        unit, folder = (leaf.unit, leaf.unit_folder) if leaf.own_scope else ("", "")
+        pid, start = record["pid"], record["start"]
+        book.add(Entry(container, record["key"], pid, start, leaf.folder, decision, unit=unit, unit_folder=folder))
+    return True
