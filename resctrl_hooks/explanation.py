@@ -12,7 +12,9 @@ from resctrl_hooks.memory_explained import found as memory_found
 from resctrl_hooks.node.cpusets import format_list
 from resctrl_hooks.node.errors import HookError, InputError
 from resctrl_hooks.node.files import is_folder, parse_json, read_file
+from resctrl_hooks.node.held import record_is_dead
 from resctrl_hooks.node.hook import DONE, POSTSTOP, REFUSED, RefusedError, planned
+from resctrl_hooks.node.lifetimes import ENDS, LIVES, WAITS, fate
 from resctrl_hooks.node.log import WARNING, Log
 from resctrl_hooks.node.monitoring import NAME as MONITORING
 from resctrl_hooks.node.oci import BUNDLE_LIMIT, Bundle, State, parse_state, read_bundle
@@ -21,7 +23,11 @@ from resctrl_hooks.node.resctrl import MON_GROUPS
 from resctrl_hooks.node.steps import SKIP, Node, Step
 from resctrl_hooks.node.workload import Workload, derive
 
-_RELEASE_WITH_POD = "pod"
+_FATES = {
+    LIVES: "stays, other containers of the key live",
+    WAITS: "stays until the pod ends, that is until {} is gone",
+    ENDS: "is removed, and its RMID freed",
+}
 PLACEMENT = "placement"
 
 
@@ -197,7 +203,8 @@ def _said(step: Step, workload: Workload, node: Node) -> SaidStep:
     where = resctrl.group_folder(rdt_class, name)
     possible = False
     if not is_folder(f"{resctrl.root}/{MON_GROUPS}"):
-        finds = f"this would fail: there is no resctrl at {resctrl.root}"
+        missing = "no monitoring in the resctrl" if is_folder(f"{resctrl.root}/info") else "no resctrl"
+        finds = f"this would fail: there is {missing} at {resctrl.root}"
     elif not is_folder(resctrl.class_folder(rdt_class)):
         finds = f"this would fail: there is no RDT class {rdt_class}, and classes are never made here"
     else:
@@ -239,33 +246,17 @@ def _poststop(state: State, node: Node, said: Explanation) -> None:
         return
     names = ("runtime", "namespace", "pod", "container", "cgroup", "podCgroup", "bundle")
     said.workload = {"key": key, **{name: record.get(name, "") for name in names}}
-    if _lives(record, node):
+    if record.get("pid") and not record_is_dead(record, node.monitor.boot, node.proc):
         said.outcome = "its process lives, so this poststop is an earlier run's and nothing is done"
         return
     said.steps = [
         SaidStep(kept["feature"], f"undo {kept['action']}", kept["needs"], "the ledger has it")
         for kept in reversed(record.get("steps", []))
     ]
-    others = [other for other in node.ledger.members(key) if other != state.id]
-    living = [other for other in others if _lives(node.ledger.read_member(key, other) or {}, node)]
+    others = [node.ledger.read_member(key, other) for other in node.ledger.members(key) if other != state.id]
     name = node.monitor.group_prefix + key
     groups = [node.monitor.resctrl.group_folder(rdt_class, name) for rdt_class in sorted(pod["groups"])]
-    said.outcome = f"{', '.join(groups) or 'no group'}: {_fate(pod.get('cgroup', ''), living, node)}"
-
-
-def _fate(cgroup: str, living: list[str], node: Node) -> str:
-    """What becomes of a key's groups when a member has died, as `lifetimes.settle` decides it."""
-    there = bool(cgroup) and is_folder(cgroup)
-    if living and (there or not cgroup):
-        return f"stays, {len(living)} other containers of the key live"
-    if there and node.settings.monitoring.get("release", _RELEASE_WITH_POD) == _RELEASE_WITH_POD:
-        return f"stays until the pod ends, that is until {cgroup} is gone"
-    return "is removed, and its RMID freed"
-
-
-def _lives(record: dict[str, Any], node: Node) -> bool:
-    pid = record.get("pid", 0)
-    return bool(pid) and start_time(node.proc, pid) == record.get("start")
+    said.outcome = f"{', '.join(groups) or 'no group'}: {_FATES[fate(pod, others, node)].format(pod.get('cgroup'))}"
 
 
 def _fails(said: Explanation, error: HookError, *, refused: bool) -> None:

@@ -259,6 +259,20 @@ def test_a_refusal_keeps_what_the_pods_other_containers_have(
     assert host.node().ledger.members(UID) == [ID]
 
 
+def test_a_refusal_takes_back_a_group_that_only_the_refused_container_needed(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.configure(failurePolicy="fail")
+    host.call(pod)
+    before = host.groups()
+    host.add_class("gold")
+    host.process(200, f"{POD_CGROUP}/crio-x", rdt="gold")
+    refuse(monkeypatch, "write", errno.EINVAL)
+    assert host.call(pod | {"pid": 200, "id": "b" * 64}).code == 79
+    assert host.groups() == before
+    assert (host.node().ledger.read_pod(UID) or {})["groups"].keys() == {""}
+
+
 def test_out_of_rmids_ends_what_is_dead_first(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     dead = state(id="d" * 64, pid=300, bundle=host.bundle())
     host.process(300, "/x")

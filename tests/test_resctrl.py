@@ -11,6 +11,7 @@ from resctrl_hooks.node.refusals import (
     BadClassError,
     ClassMismatchError,
     GroupExistsError,
+    NoMonitoringError,
     NoRMIDsError,
     NotArrivedError,
     NotMountedError,
@@ -108,6 +109,14 @@ def test_ok_is_no_word_of_the_kernels(host: Host) -> None:
     assert resctrl(host).last_cmd_status() == ""
     (host.resctrl / "info/last_cmd_status").write_text("ok\n")
     assert resctrl(host).last_cmd_status() == ""
+
+
+def test_a_resctrl_for_allocation_only(host: Host) -> None:
+    (host.root / "allocation/info/L3").mkdir(parents=True)
+    only = Resctrl(str(host.root / "allocation"), proc=str(host.proc))
+    with pytest.raises(NoMonitoringError, match="has no monitoring"):
+        only.create("", "k")
+    assert only.groups("") == []
 
 
 def test_not_mounted(host: Host) -> None:

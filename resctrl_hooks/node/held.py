@@ -212,6 +212,14 @@ class HeldKey:
         self.tracked = False
         return removed
 
+    def release_but(self, classes: "set[str]") -> None:
+        """Removes the key's groups in other classes than these, but for shared ones, and forgets them."""
+        for rdt_class in set(self.how) - classes:
+            if self.how[rdt_class] != SHARED:
+                self._resctrl.remove(rdt_class, self.name)
+            del self.how[rdt_class]
+            self.save()
+
 
 def record_is_dead(record: "Record | None", boot: str, proc: str) -> bool:
     """Whether the init process that a member's record names is certainly gone."""

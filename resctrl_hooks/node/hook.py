@@ -172,7 +172,7 @@ def create_runtime(workload: "Workload", node: Node) -> str:
     if earlier and earlier != workload.key:
         _bury_earlier(workload.id, earlier, node)
     with node.monitor.hold(workload.key) as held:
-        new = not held.tracked
+        new, had = not held.tracked, set(held.how)
         if earlier == workload.key:
             _bury_in(held, workload.id, node)  # a restart under the same id whose poststop has not come
         details = {**workload.details(), "steps": [step.as_record() for _, step in todo]}
@@ -183,6 +183,8 @@ def create_runtime(workload: "Workload", node: Node) -> str:
             _bury_in(held, workload.id, node)
             if new and not held.members():
                 held.release()
+            else:
+                held.release_but(had)
             raise refusal
     return "; ".join(str(problem or step.why) for (problem, _), (_, step) in zip(problems, todo))
 

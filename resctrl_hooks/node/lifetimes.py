@@ -7,6 +7,7 @@ settings say ``release: last-container``, when its last member is.
 
 from .errors import HookError, LockTimeoutError
 from .files import is_folder
+from .held import record_is_dead
 from .log import INFO, WARNING
 from .steps import Step, feature_named
 
@@ -15,10 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .held import HeldKey
+    from .ledger import Record
     from .steps import Node
 
 POD = "pod"
 LAST_CONTAINER = "last-container"
+
+LIVES = "lives"
+WAITS = "waits"
+ENDS = "ends"
+
 _SHORT_PATIENCE = 0.05
 
 
@@ -36,16 +43,27 @@ def bury(held: "HeldKey", member: str, node: "Node") -> None:
     held.remove_member(member)
 
 
+def fate(record: "Record", members: "Iterable[Record | None]", node: "Node") -> str:
+    """What becomes of a key: it LIVES with one of its members, WAITS for its pod's end, or ENDS. Changes nothing.
+
+    ``record`` is the key's own in the ledger, ``members`` are its members'.
+    """
+    cgroup: str = record.get("cgroup", "")
+    has_cgroup = bool(cgroup) and is_folder(cgroup)
+    for member in members:
+        # A live process proves that its cgroup exists, wherever that is; for one without a pid the cgroup must tell.
+        proven = has_cgroup or not cgroup or bool((member or {}).get("pid"))
+        if proven and not record_is_dead(member, node.monitor.boot, node.proc):
+            return LIVES
+    return WAITS if has_cgroup and node.settings.monitoring.get("release", POD) == POD else ENDS
+
+
 def settle(held: "HeldKey", node: "Node") -> bool:
     """Ends the key if it is dead, else marks it idle if no member lives; says whether it ended."""
-    cgroup: str = held.record.get("cgroup", "")
-    has_cgroup = bool(cgroup) and is_folder(cgroup)
-    for member in held.members():
-        # A live process proves that its cgroup exists, wherever that is; for one without a pid the cgroup must tell.
-        if not held.member_is_dead(member) and (has_cgroup or not cgroup or (held.member(member) or {}).get("pid")):
-            return False
-    if has_cgroup and node.settings.monitoring.get("release", POD) == POD:
+    what = fate(held.record, (held.member(member) for member in held.members()), node)
+    if what == WAITS:
         node.ledger.mark("idle", held.key)
+    if what != ENDS:
         return False
     for member in held.members():
         bury(held, member, node)

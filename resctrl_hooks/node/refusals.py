@@ -15,6 +15,13 @@ class NotMountedError(ResctrlError):
     hint = "mount it: mount -t resctrl resctrl /sys/fs/resctrl; `resctrl-hook doctor` says more"
 
 
+class NoMonitoringError(ResctrlError):
+    """resctrl is mounted, but this processor or kernel has no monitoring: there are no mon_groups."""
+
+    reason = "no-monitoring"
+    hint = "look for cqm_* in /proc/cpuinfo and for rdt= on the kernel's command line; `resctrl-hook doctor` does both"
+
+
 class NoRMIDsError(ResctrlError):
     """All RMIDs are in use (ENOSPC), so no further mon_group can exist until one is removed."""
 

@@ -227,11 +227,13 @@ class Resctrl:
 
     def _error(self, error: OSError, message: str, rdt_class: str) -> ResctrlError:
         """The typed error for a refusal, with the kernel's words."""
-        from .refusals import BY_ERRNO, BadClassError, NotMountedError
+        from .refusals import BY_ERRNO, BadClassError, NoMonitoringError, NotMountedError
 
         number = error.errno or 0
         if number in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV):
             if not self.fs.is_folder(f"{self.root}/{MON_GROUPS}"):
+                if self.fs.is_folder(f"{self.root}/info"):
+                    return NoMonitoringError(f"resctrl at {self.root} has no monitoring", errno=number)
                 return NotMountedError(f"there is no resctrl at {self.root}", errno=number)
             folder = self.class_folder(rdt_class)
             if not self.fs.is_folder(folder):
