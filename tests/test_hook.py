@@ -14,6 +14,7 @@ from resctrl_hooks.node import hook, lifetimes, monitoring
 from resctrl_hooks.node.errors import DeadlineError, HookError, LedgerError
 from resctrl_hooks.node.held import HeldKey
 from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.node.oci import STATE_LIMIT
 from resctrl_hooks.node.resctrl import Filesystem
 
 GROUP = f"mon_groups/{UID}"
@@ -564,3 +565,21 @@ def test_a_held_key_is_free_again_whatever_happens(
     host.call(pod)
     with host.node().monitor.hold(UID):
         assert sys.exc_info() == (None, None, None)
+
+
+@pytest.mark.parametrize("case", ["too large", "no settings", "user namespace"])
+def test_the_state_is_read_to_its_end_whatever_becomes_of_it(host: Host, case: str) -> None:
+    # crun dies of SIGPIPE where a hook ends without that, and the container with it.
+    if case == "no settings":
+        host.config.write_text("{")
+    words = [*(("unshare", "--user", "--map-root-user") if case == "user namespace" else ()), *host.command()]
+    size = STATE_LIMIT + 300_000 if case == "too large" else 300_000
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={}, cwd="/") as hook:
+        assert hook.stdin
+        assert hook.stderr
+        hook.stdin.write(b'{"id": "' + b"x" * size)  # BrokenPipeError where crun would be killed
+        hook.stdin.close()
+        said = hook.stderr.read().decode()
+    assert hook.returncode == 0
+    assert {"too large": "larger than", "no settings": "settings", "user namespace": ""}[case] in said
+    assert (said == "") == (case == "user namespace")

@@ -18,6 +18,7 @@ _FOLDER = 0o040000
 _WRITABLE_BY_OTHERS = 0o022
 _PAGE = 4096
 _LARGEST_KERNEL_FILE = 1 << 26
+_PIPE = 1 << 16  # what Linux gives a pipe
 UNFINISHED = "~"  # what marks a file that is being written: no id or key holds it
 _LONGEST_INTEGER = 32  # more digits than any number in an OCI file; int() of a million digits takes seconds
 
@@ -119,6 +120,15 @@ def read_all(fd: int, limit: int, what: str) -> bytes:
         chunk = posix.read(fd, max(_PAGE, len(data)))
         data += chunk
     return data
+
+
+def read_to_end(fd: int) -> None:
+    """Reads ``fd`` to its end for nobody: SIGPIPE kills who writes to a pipe that is closed, as crun to its hook's."""
+    try:
+        while posix.read(fd, _PIPE):
+            pass
+    except OSError:
+        pass  # there is nothing to read
 
 
 def read_kernel_file(path: str) -> bytes:

@@ -7,7 +7,7 @@ import time
 from _signal import ITIMER_REAL, SIG_UNBLOCK, SIGALRM, pthread_sigmask, setitimer, signal
 
 from .errors import DeadlineError, HookError, InputError, LockTimeoutError, SettingsError
-from .files import read_all
+from .files import read_all, read_to_end
 from .log import ERROR, INFO, WARNING, Log
 from .oci import STATE_LIMIT, parse_state, read_bundle
 from .process import cgroups_of, in_initial_user_namespace
@@ -49,10 +49,12 @@ def run(config: str, stage: str, find: "Callable[[str], tuple[Settings, str]]" =
     """
     started = time.monotonic()
     if not in_initial_user_namespace():
+        read_to_end(0)
         return DONE  # rootless Podman runs our hook too, and must not notice
     try:
         settings, problem = find(config)
     except SettingsError as error:
+        read_to_end(0)
         Log()(ERROR, f"{error}; this container is left alone", stage=stage, reason=error.reason)
         return DONE
     node = Node(settings)
@@ -121,7 +123,11 @@ class _Call:
 
     def serve(self, node: Node) -> str:
         """Does the stage and says what was done in a few words."""
-        data = read_all(0, STATE_LIMIT, "the container state")
+        try:
+            data = read_all(0, STATE_LIMIT, "the container state")
+        except OSError:
+            read_to_end(0)  # it was too large
+            raise
         try:
             state = self.state = parse_state(data)
         except InputError:

@@ -72,6 +72,21 @@ def test_nobody_reading_stderr_is_no_failure(shell: list[str]) -> None:
         os.close(writer)
 
 
+def written_whole(words: list[str], state: bytes) -> int:
+    """Writes a state as crun does, whom SIGPIPE kills where its hook ends before it has read all; the hook's exit."""
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env={}, cwd="/") as hook:
+        assert hook.stdin
+        hook.stdin.write(state)  # BrokenPipeError where crun would be killed
+        hook.stdin.close()
+    return hook.returncode
+
+
+@pytest.mark.parametrize("hook", ["exit 1", "exit 0", "exit 79", "kill -9 $$"])
+def test_a_state_larger_than_a_pipe_is_read_whoever_reads_it(shell: list[str], hook: str) -> None:
+    words = [*shell, "-c", GUARD, "resctrl-hook", "/bin/sh", "-c", hook]
+    assert written_whole(words, b"x" * 300_000) == (79 if "79" in hook else 0)
+
+
 @pytest.mark.parametrize("closed", [0, 1, 2])
 def test_closed_descriptors_are_no_failure(shell: list[str], closed: int) -> None:
     words = [*shell, "-c", GUARD, "resctrl-hook", "/bin/sh", "-c", "echo something; exit 1"]
@@ -155,6 +170,12 @@ def test_a_refusal_gets_through_with_its_reason(host: Path) -> None:
     done = call(command(host), state={"id": "c1", "status": "created", "pid": 1, "bundle": "/nonexistent"})
     assert done.returncode == 79
     assert b"refused" in done.stderr
+
+
+def test_a_large_state_is_read_by_broken_code_too(host: Path) -> None:
+    words = command(host)
+    BROKEN[0](host)
+    assert written_whole(words, b"x" * 300_000) == 0
 
 
 def test_an_interpreter_gone_is_a_success(host: Path) -> None:
