@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -129,6 +129,78 @@ def test_reconcile_puts_back_what_was_written_over(
     assert effective(pid) != before
     installed.reconcile()
     assert effective(pid) == before
+
+
+def test_reconcile_places_whom_no_hook_has_seen(
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed
+) -> None:
+    linux = {"cgroupsPath": runtime.cgroups_path("n1"), "resources": {"cpu": {"shares": 2048}}}
+    runtime.create("n1", bundle("n1", SEE, annotations={CPUS: "exclusive:2"}, linux=linux))
+    runtime.start("n1")
+    late = runtime.pid("n1")
+    assert expand(seen(late)[0]) == list(range(8))
+    hooked = create(runtime, bundle, installed, "n2", "shared", 500)
+    runtime.start("n2")
+    installed.reconcile()
+    assert len(expand(allowed(late))) == 2, installed.said()
+    assert not set(expand(allowed(late))) & set(expand(allowed(hooked)))
+    before = allowed(late)
+    installed.reconcile()
+    assert allowed(late) == before
+
+
+def test_who_may_not_have_its_own_cpus_shares_them_and_keeps_off_others(
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed
+) -> None:
+    own = create(runtime, bundle, installed, "o1", "exclusive:2", 2000)
+    installed.configure(monitoring={"enabled": False}, placement={"enabled": True, "failurePolicy": "ignore"})
+    other = create(runtime, bundle, installed, "o2", "exclusive:2", 2000)
+    runtime.start("o2")
+    assert expand(seen(other)[0])
+    assert not set(expand(seen(other)[0])) & set(expand(effective(own)))
+    assert "may not have exclusive CPUs" in installed.said()
+
+
+def test_cpus_that_go_offline(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
+    own = create(runtime, bundle, installed, "h1", "exclusive:1", 1000)
+    shared = create(runtime, bundle, installed, "h2", "shared", 500)
+    runtime.start("h2")
+    assert (effective(own), "0" in expand_text(effective(shared))) == ("0", False)
+    try:
+        switch(range(1, 8), on=False)
+        assert installed.reconcile(check=False) == 1
+        assert "no CPU is left to share, so 1 containers run on CPUs that others own" in installed.said()
+        assert (effective(own), effective(shared)) == ("0", "0")
+    finally:
+        switch(range(1, 8), on=True)
+    installed.reconcile()
+    assert (effective(own), "0" in expand_text(effective(shared))) == ("0", False)
+    try:
+        switch([3, 4, 5, 6, 7], on=False)
+        taken = create(runtime, bundle, installed, "h3", "exclusive:1", 1000)
+        runtime.start("h3")
+        before = seen(taken)[0]
+        switch([int(before)], on=False)
+        installed.reconcile()
+        assert effective(taken) != before
+        assert len({effective(taken), effective(own), effective(shared)}) == 3
+    finally:
+        switch(range(1, 8), on=True)
+
+
+def expand_text(text: str) -> list[str]:
+    return [str(number) for number in expand(text)]
+
+
+def switch(cpus: Iterable[int], *, on: bool) -> None:
+    """Takes CPUs offline or back, until cpusets have followed."""
+    for cpu in cpus:
+        Path(f"/sys/devices/system/cpu/cpu{cpu}/online").write_text(str(int(on)))
+    online = set(expand(Path("/sys/devices/system/cpu/online").read_text().strip()))
+    wait_until(
+        lambda: set(expand(Path("/sys/fs/cgroup/cpuset.cpus.effective").read_text().strip())) == online,
+        "the root's cpuset follows",
+    )
 
 
 @pytest.mark.parametrize("driver", [pytest.param("systemd", marks=pytest.mark.systemd)])
