@@ -176,7 +176,7 @@ def test_cpus_that_go_offline(runtime: Runtime, bundle: Callable[..., str], inst
     installed.reconcile()
     assert (effective(own), "0" in expand_text(effective(shared))) == ("0", False)
     try:
-        switch([3, 4, 5, 6, 7], on=False)
+        switch(range(4, 8), on=False)
         taken = create(runtime, bundle, installed, "h3", "exclusive:1", 1000)
         runtime.start("h3")
         before = seen(taken)[0]
