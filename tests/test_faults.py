@@ -5,6 +5,7 @@ import pytest
 from conftest import Host, standard_streams
 
 from resctrl_hooks.node.faults import report
+from resctrl_hooks.node.settings import load
 
 
 def reported(host: Host, error: BaseException) -> tuple[bool, str]:
@@ -51,6 +52,14 @@ def test_even_the_log_may_be(host: Host, monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(faults, "Log", broken)
     assert reported(host, ValueError("first"))[1].count("first") == 1
+
+
+def test_the_settings_that_the_call_goes_by_decide(host: Host) -> None:
+    host.configure(failurePolicy="fail")
+    found = load(str(host.config))
+    host.configure(failurePolicy="ignore")
+    with standard_streams(b""):
+        assert report(str(host.config), "createRuntime", ValueError("x"), lambda _: found)
 
 
 def test_an_error_that_was_never_raised(host: Host) -> None:

@@ -4,11 +4,18 @@ from .ledger import Ledger
 from .log import ERROR, Log
 from .settings import Settings, load
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def report(config: str, stage: str, error: BaseException) -> bool:
-    """Logs where an unexpected error arose, and says whether the general policy is to refuse a container."""
+
+def report(config: str, stage: str, error: BaseException, find: "Callable[[str], tuple[Settings, str]]" = load) -> bool:
+    """Logs where an unexpected error arose, and says whether the general policy is to refuse a container.
+
+    ``find`` gives the settings for ``config``, as in `hook.run`.
+    """
     try:
-        settings, _ = load(config)
+        settings, _ = find(config)
     except Exception:  # noqa: BLE001  # whatever is wrong with them is said by ``error``
         settings = Settings()
     trace = error.__traceback__

@@ -66,7 +66,7 @@ def run(config: str, stage: str, find: "Callable[[str], tuple[Settings, str]]" =
     except Exception as error:  # noqa: BLE001  # here the stage is known, which says whether refusing is an answer
         from .faults import report  # only when something is broken
 
-        return REFUSED if report(config, call.stage, error) and call.stage != POSTSTOP else DONE
+        return REFUSED if report(config, call.stage, error, find) and call.stage != POSTSTOP else DONE
 
 
 def _answer(call: "_Call", node: Node, started: float) -> int:

@@ -50,7 +50,7 @@ def serve(config: str, stage: str, find: "Callable[[str], tuple[Settings, str]]"
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
         from .faults import report  # only when something is broken
 
-        return REFUSED if report(config, stage, error) and stage != POSTSTOP else DONE
+        return REFUSED if report(config, stage, error, find) and stage != POSTSTOP else DONE
 
 
 def start() -> None:
