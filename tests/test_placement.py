@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -655,3 +656,34 @@ def test_show_has_what_was_decided(node: Node) -> None:
     shown = details_of(record)["placement"]
     assert (shown["kind"], shown["owned"], shown["effective"]) == ("exclusive", "0,16", "0,16")
     assert "of its own" in shown["why"]
+
+
+def test_list_has_a_column_only_where_somebody_is_placed(node: Node) -> None:
+    def listed(*words: str) -> str:
+        done = CliRunner().invoke(main, ["--config", str(node.host.config), "list", *words], env={"COLUMNS": "200"})
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    assert "PLACED" not in listed()
+    node.start("a", 500, **{"io.kubernetes.container.name": "web"})
+    node.start("b", 2000, **{CPUS: "exclusive", "io.kubernetes.container.name": "db"})
+    (node.folder("a") / "cpuset.cpus.effective").write_text("1-3,17-19\n")
+    (node.folder("b") / "cpuset.cpus.effective").write_text("0,16\n")
+    text = listed("--all")
+    assert re.search(r"PLACED +CPUS +STATE", text)
+    assert re.search(r"shop/web-0 .* exclusive l3-0, shared l3-0 +0-3,16-19 ", text)
+    assert re.search(r"  web .* shared l3-0 +1-3,17-19 ", text)
+    assert re.search(r"  db .* exclusive l3-0 +0,16 ", text)
+    (pod,) = json.loads(listed("--json"))["pods"]
+    assert {one["name"]: one["details"]["placement"]["effective"] for one in pod["containers"]} == {
+        "web": "1-3,17-19",
+        "db": "0,16",
+    }
+
+
+def test_list_finds_the_cpus_of_a_scope_above(node: Node) -> None:
+    node.start("b", 2000, **{CPUS: "exclusive"})
+    (node.folder("b").parent / "cpuset.cpus.effective").write_text("0,16\n")
+    record = node.host.node().ledger.read_member(UID, _id("b"))
+    assert record is not None
+    assert details_of(record)["placement"]["effective"] == "0,16"

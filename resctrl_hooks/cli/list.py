@@ -3,7 +3,7 @@
 import click
 from rich.markup import escape
 
-from resctrl_hooks.cli import memory_columns
+from resctrl_hooks.cli import memory_columns, placement_columns
 from resctrl_hooks.cli.opening import open_node, plain_errors
 from resctrl_hooks.cli.shown import STATE_STYLES, age, console, table
 from resctrl_hooks.inventory.gather import gather, name_podmans
@@ -20,7 +20,8 @@ _ID = 13
 def command(config: str, *, as_json: bool, every: bool) -> None:
     """List pods with their groups: class, tasks, age, state; then the groups that others made.
 
-    Where memory classes are in use, also the class, memory and swap now with their limits, and whether memtierd runs.
+    Where memory classes are in use, also the class, memory and swap now with their limits, and whether memtierd runs;
+    where containers are placed, also how, in which pool, and the CPUs that they run on now.
     A state is one of assigned, partly, waiting, idle and foreign; `show` says more about one pod.
     """
     with plain_errors():
@@ -37,8 +38,9 @@ _LONG = {"outside_threads"}
 
 def _print(found: Inventory, *, every: bool) -> None:
     out = console()
-    memory = memory_columns.has_memory(found.pods)
-    more = memory_columns.COLUMNS if memory else ()
+    parts = [memory_columns] if memory_columns.has_memory(found.pods) else []
+    parts += [placement_columns] if placement_columns.has_places(found.pods) else []
+    more = [name for part in parts for name in part.COLUMNS]
     rows = table("POD", "KEY", "CONTAINERS", "CLASS", "TASKS", "OUTSIDE", "AGE", *more, "STATE", right=_NUMBERS)
     for pod in found.pods:
         alive = [container for container in pod.containers if container.alive]
@@ -51,7 +53,7 @@ def _print(found: Inventory, *, every: bool) -> None:
             str(pod.tasks),
             str(outside or "-"),
             age(pod.since),
-            *(map(escape, memory_columns.cells(alive)) if memory else ()),
+            *(escape(cell) for part in parts for cell in part.cells(alive)),
             _styled(pod.state),
         )
         for container in pod.containers if every else ():
@@ -63,7 +65,7 @@ def _print(found: Inventory, *, every: bool) -> None:
                 str(container.threads),
                 str(container.outside or "-"),
                 age(container.since),
-                *(map(escape, memory_columns.cells([container] if container.alive else [])) if memory else ()),
+                *(escape(cell) for part in parts for cell in part.cells([container] if container.alive else [])),
                 "running" if container.alive else "ended",
             )
     for group in found.foreign:

@@ -18,6 +18,7 @@ Record = Mapping[str, Any]
 Describer = Callable[[Record, list[Record]], dict[str, Any]]
 """From a container's record and its steps of one feature, what to show, by name."""
 
+_CPUS = "cpuset.cpus.effective"
 _MEMORY_FILES = ("memory.current", "memory.high", "memory.max", "memory.swap.current", "memory.swap.max")
 
 
@@ -48,8 +49,10 @@ def _placement(record: Record, steps: list[Record]) -> dict[str, Any]:
     """What was decided, and the CPUs that its cgroup has now."""
     decision = dict(steps[0]["needs"].get("decision") or {"why": "not placed yet"})
     decision.pop("milli", None)
-    path = f"{record.get('cgroup', '')}/cpuset.cpus.effective"
-    now = _kernel_text(path)
+    folder = str(record.get("cgroup", ""))
+    # Under systemd crun's processes are a level below the scope that has the cpuset.
+    places = (f"{folder}/{_CPUS}", f"{folder.rpartition('/')[0]}/{_CPUS}") if folder else ()
+    now = next((text for text in map(_kernel_text, places) if text), "")
     return decision | ({"effective": now} if now else {})
 
 
