@@ -5,13 +5,19 @@ from typing import Final
 
 from resctrl_hooks.node.errors import HookError
 
-from . import hardware, runtimes, state, system
+from . import hardware, placement, runtimes, state, system
 from .finding import Finding, problem
 from .host import Host
 
 Check = Callable[[Host], Iterator[Finding]]
 
-CHECKS: Final[dict[str, Check]] = {**hardware.CHECKS, **system.CHECKS, **runtimes.CHECKS, **state.CHECKS}
+CHECKS: Final[dict[str, Check]] = {
+    **hardware.CHECKS,
+    **system.CHECKS,
+    **runtimes.CHECKS,
+    **state.CHECKS,
+    **placement.CHECKS,
+}
 """By name, in the order of the screen."""
 
 

@@ -1,0 +1,85 @@
+"""Checks of placement: whether CPUs are left to share, and who runs on CPUs that are somebody's own."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from resctrl_hooks.node.cgroup import read_value
+from resctrl_hooks.node.cpusets import format_list, parse_list
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.placement_book import Book
+from resctrl_hooks.node.policy import short_of_cpus
+from resctrl_hooks.node.process import cgroups_of
+from resctrl_hooks.node.runtimes import living_containers
+
+from .finding import Finding, ok, problem, warning
+from .host import Host
+
+_EFFECTIVE: Final = "cpuset.cpus.effective"
+_HOSTS_OWN: Final = ("system.slice", "user.slice")
+_SHOWN: Final = 5
+_ID: Final = 12
+
+
+def placement(host: Host) -> Iterator[Finding]:
+    """Whether exclusive CPUs are exclusive, and the others have some."""
+    if not host.settings.placement.get("enabled"):
+        return
+    try:
+        book = Book(host.node, look_only=True)
+    except HookError as error:
+        yield problem(str(error), "`resctrl-hook topology` has to work before anything can be placed")
+        return
+    usage = book.usage()
+    short = short_of_cpus(usage)
+    if short:
+        yield problem(short, "bring CPUs online, or end a container that owns some; then `resctrl-hook reconcile`")
+    offline = [entry for entry in book.entries.values() if entry.decision.owned & ~usage.online]
+    if offline:
+        yield warning(
+            f"{len(offline)} containers own CPUs that are offline: {_listed([entry.id for entry in offline])}",
+            "bring them online; who has none left of its own gets others from `resctrl-hook reconcile`",
+        )
+    strangers = _strangers(host, book, usage.owned)
+    if strangers:
+        yield warning(
+            f"{len(strangers)} containers that are not placed run on CPUs of others: {_listed(strangers)}",
+            "`resctrl-hook reconcile` places those whom placement concerns; the rest need a cpuset of their own",
+        )
+    slices = [name for name in _HOSTS_OWN if _cpus(f"{host.settings.cgroup_path}/{name}") & usage.owned]
+    if slices:
+        keep = format_list(usage.reserved or usage.common)
+        yield warning(
+            f"the host's own processes in {' and '.join(slices)} may run on CPUs that containers own",
+            "; ".join(f"systemctl set-property {name} AllowedCPUs={keep}" for name in slices),
+        )
+    if not (short or offline or strangers or slices):
+        number = sum(place.users for place in book.places.values())
+        yield ok(f"{number} containers are placed; nobody else runs on CPUs that one of them owns")
+
+
+def _strangers(host: Host, book: Book, owned: int) -> list[str]:
+    """Living containers without a place whose cgroup has CPUs that somebody owns."""
+    known = book.entries
+    found = []
+    for container in living_containers(host.settings, host.settings.proc_path) if owned else ():
+        cgroups = cgroups_of(host.settings.proc_path, container.pid)
+        if container.id not in known and cgroups:
+            folder = cgroups[0].folder(host.settings.cgroup_path)
+            # crun's processes can be a level below the cgroup that has the cpuset.
+            if (_cpus(folder) or _cpus(folder.rpartition("/")[0])) & owned:
+                found.append(container.id)
+    return found
+
+
+def _cpus(folder: str) -> int:
+    try:
+        return parse_list(read_value(folder, _EFFECTIVE))
+    except (OSError, ValueError):
+        return 0
+
+
+def _listed(ids: list[str]) -> str:
+    return ", ".join(id_[:_ID] for id_ in ids[:_SHOWN])
+
+
+CHECKS: Final = {"placement": placement}

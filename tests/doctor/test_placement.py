@@ -1,0 +1,98 @@
+"""What doctor says of placement: CPUs that nobody can share, and who runs on CPUs of others."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Host as Made
+from machines import machine, write_sysfs
+
+from resctrl_hooks.doctor.finding import Finding
+from resctrl_hooks.doctor.host import Host
+from resctrl_hooks.doctor.placement import placement
+from resctrl_hooks.node.placement_book import Book
+from resctrl_hooks.node.placement_place import Entry
+from resctrl_hooks.node.policy import EXCLUSIVE, SHARED, Decision
+
+OWN, POOL = 0b11, 0b11111111
+
+
+@pytest.fixture
+def made(host: Made) -> Made:
+    """Eight CPUs, of which one container owns two and another shares the rest."""
+    configure(host)
+    node = host.node()
+    node.ledger.prepare()
+    book = Book(node)
+    book.add(Entry("a" * 64, "pod-a", 1, 1, "/x", Decision(SHARED, "node", cpus=POOL, milli=500)))
+    book.add(Entry("b" * 64, "pod-b", 1, 1, "/y", Decision(EXCLUSIVE, "node", owned=OWN)))
+    book.save()
+    book.written()
+    return host
+
+
+def configure(host: Made, *, enabled: bool = True, offline: int = 0) -> None:
+    sys_path = write_sysfs(machine(cores=8, threads=1, offline=offline), host.root / "sys")
+    section = {"enabled": enabled, "kubeletPath": str(host.root / "kubelet")}
+    host.configure(sysPath=sys_path, placement=section, runtimeRoots={"crun": str(host.root / "crun")})
+
+
+def found(host: Made) -> list[Finding]:
+    return list(placement(Host(str(host.config))))
+
+
+def stranger(host: Made, name: str, cpus: str) -> None:
+    pid = host.process(4711, f"/elsewhere/{name}", start=99)
+    (host.cgroup / f"elsewhere/{name}/cpuset.cpus.effective").write_text(cpus)
+    folder = host.root / "crun" / name
+    folder.mkdir(parents=True)
+    (folder / "status").write_text(json.dumps({"pid": pid, "process-start-time": 99, "bundle": "/b"}))
+
+
+def test_all_is_well(made: Made) -> None:
+    stranger(made, "far", "2-7")
+    (finding,) = found(made)
+    assert finding.level == "ok"
+    assert "2 containers are placed; nobody else" in finding.text
+    configure(made, enabled=False)
+    assert found(made) == []
+
+
+def test_no_cpu_is_left_to_share(made: Made) -> None:
+    configure(made, offline=0b11111100)
+    (finding,) = found(made)
+    assert finding.level == "problem"
+    assert "no CPU is left to share, so 1 containers run on CPUs that others own" in finding.text
+
+
+def test_owned_cpus_that_are_offline(made: Made) -> None:
+    configure(made, offline=0b1)
+    (finding,) = found(made)
+    assert finding.level == "warning"
+    assert f"1 containers own CPUs that are offline: {'b' * 12}" in finding.text
+
+
+def test_a_container_that_nobody_placed(made: Made) -> None:
+    stranger(made, "near", "1-7")
+    (finding,) = found(made)
+    assert finding.level == "warning"
+    assert "1 containers that are not placed run on CPUs of others: near" in finding.text
+
+
+def test_the_hosts_own_processes(made: Made) -> None:
+    for name, cpus in (("system.slice", "0-7"), ("user.slice", "2-7")):
+        folder = Path(made.cgroup / name)
+        folder.mkdir()
+        (folder / "cpuset.cpus.effective").write_text(cpus)
+    (finding,) = found(made)
+    assert finding.level == "warning"
+    assert "in system.slice may run on CPUs that containers own" in finding.text
+    assert finding.remedy == "systemctl set-property system.slice AllowedCPUs=2-7"
+
+
+def test_a_machine_that_can_not_be_read(made: Made) -> None:
+    section = {"enabled": True}
+    made.configure(sysPath=str(made.root / "nowhere"), placement=section)
+    (finding,) = found(made)
+    assert finding.level == "problem"
+    assert "names no CPUs" in finding.text
