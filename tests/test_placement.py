@@ -201,6 +201,7 @@ def test_a_cpuset_that_can_not_be_written_changes_nothing(node: Node, monkeypatc
     (node.folder("b") / "cpuset.cpus").unlink()
     log = node.host.call(node.state("b", 2000, **{CPUS: "exclusive"})).log
     assert "the cpuset controller is not enabled" in log
+    assert (node.host.state / "wake").exists()
     assert node.cpus("a") == before
     assert set(Book(node.host.node()).entries) == {_id("a")}
     del monkeypatch
@@ -213,6 +214,7 @@ def test_a_cgroup_above_that_has_fewer(node: Node) -> None:
     assert "the kernel gives the container CPUs 1-3, not 0,16; a cgroup above it" in log
     (entry,) = Book(node.host.node()).entries.values()
     assert (entry.decision.kind, entry.decision.owned, node.cpus("b")) == (SHARED, 0, "0-31")
+    assert (node.folder("b") / "cpuset.mems").read_text() == "0-1"
 
 
 def test_a_cgroup_above_that_has_fewer_refuses_where_failures_do(node: Node) -> None:

@@ -124,13 +124,17 @@ def preview(step: "Step", workload: "Workload", node: "Node") -> "tuple[Decision
 def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
     """Decides, writes that down, makes room, and puts the container where it belongs."""
     request = request_from(step.needs["request"], workload.id, workload.key, node.settings.placement)
-    with lock(node):
-        book = Book(node)
-        if book.lost:
-            from .placement_mend import recall  # once in a boot
+    try:
+        with lock(node):
+            book = Book(node)
+            if book.lost:
+                from .placement_mend import recall  # once in a boot
 
-            recall(book, node, but=workload.id)
-        place(request, workload.pid, book, node, share=may_share(node.settings))
+                recall(book, node, but=workload.id)
+            place(request, workload.pid, book, node, share=may_share(node.settings))
+    except HookError:
+        node.ledger.wake()  # reconcile tries again, and may have more time
+        raise
 
 
 def place(request: "Request", pid: int, book: Book, node: "Node", *, share: bool) -> None:
@@ -150,7 +154,9 @@ def place(request: "Request", pid: int, book: Book, node: "Node", *, share: bool
         if not share or decision.kind == SHARED:
             raise
         _shares_instead(error, request.id, request.key, node)
-        _enter(request, pid, leaf, _anywhere(book, request, error), book, node)
+        # Its cgroup may have been told memory nodes by now, and these can be set but not taken away.
+        mems = book.topology.memory_nodes if decision.mems else 0
+        _enter(request, pid, leaf, _anywhere(book, request, error, mems), book, node)
 
 
 def _enter(request: "Request", pid: int, leaf: "Leaf", decision: Decision, book: Book, node: "Node") -> None:
@@ -216,12 +222,10 @@ def _check_room(usage: "Usage", request: "Request") -> None:
         )
 
 
-def _anywhere(book: Book, request: "Request", error: PlacementError) -> Decision:
+def _anywhere(book: Book, request: "Request", error: PlacementError, mems: int = 0) -> Decision:
     """The whole node's shared CPUs."""
-    root = book.topology.root
-    return Decision(
-        SHARED, root.name, cpus=root.cpus, milli=request.milli, why=f"it shares the whole node, since {error.message}"
-    )
+    root, why = book.topology.root, f"it shares the whole node, since {error.message}"
+    return Decision(SHARED, root.name, cpus=root.cpus, mems=mems, milli=request.milli, why=why)
 
 
 def record_decision(node: "Node", key: str, container: str, decision: "Decision | None") -> None:
