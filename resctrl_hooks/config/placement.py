@@ -51,8 +51,8 @@ class Placement(FeatureSection):
     served_by: ClassVar[tuple[str, ...]] = ("placement",)
 
     failure_policy: FailurePolicy | None = None
-    """What it means that a container can't be placed as it asks: with `ignore` it shares CPUs, with `fail` it is refused.
-    Without it the general `failurePolicy` holds."""
+    """What it means that a container can't be placed as it asks: with `ignore` it shares CPUs, with `fail` it is
+    refused. Without it the general `failurePolicy` holds."""
 
     enabled: bool = False
     """Whether hooks do this at all."""
