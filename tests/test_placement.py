@@ -6,7 +6,7 @@ import json
 import random
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
@@ -16,7 +16,7 @@ from machines import machine, write_sysfs
 from resctrl_hooks.cli import main
 from resctrl_hooks.config.check import check_text
 from resctrl_hooks.inventory.details import details_of
-from resctrl_hooks.node import cgroup, hook, kubelet, placement, placement_effect
+from resctrl_hooks.node import hook, kubelet, placement, placement_effect
 from resctrl_hooks.node.cgroup import CgroupError
 from resctrl_hooks.node.cpusets import parse_list
 from resctrl_hooks.node.errors import DeadlineError
@@ -29,6 +29,9 @@ from resctrl_hooks.node.process import Cgroup, cgroups_of
 from resctrl_hooks.node.reconcile import Options, reconcile
 from resctrl_hooks.node.settings import Settings
 from resctrl_hooks.node.workload import Workload, derive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CPUS = "cpus.placement.resctrl-hooks.io"
 NRI = "resource-policy.nri.io"
@@ -475,27 +478,42 @@ class Killed(BaseException):
     """A kill -9: nothing of the hook runs after it."""
 
 
+class Killer:
+    """Kills the hook before or after one of its next writes, if it is armed with how many of these to let pass."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.armed = 0
+        for place, name in (
+            (placement_effect, "write_value"),
+            (placement, "record_decision"),
+            (Book, "save"),
+            (Book, "written"),
+        ):
+            monkeypatch.setattr(place, name, self._around(getattr(place, name)))
+
+    def _around(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*given: Any) -> None:
+            self._pass()
+            real(*given)
+            self._pass()
+
+        return called
+
+    def _pass(self) -> None:
+        self.armed -= 1
+        if not self.armed:
+            raise Killed
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_fifty_containers_at_random_with_kills_in_between(
     node: Node, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(seed)
-    real_write = cgroup.write_value
-    armed = [0]
-
-    def write(folder: str, name: str, value: str) -> None:
-        armed[0] -= 1
-        if not armed[0]:
-            raise Killed
-        real_write(folder, name, value)
-        if armed[0] == 1 and chance.random() < 0.5:
-            armed[0] = 0
-            raise Killed
-
-    monkeypatch.setattr(placement_effect, "write_value", write)
+    killer = Killer(monkeypatch)
     started = 0
     while started < 50 or node.pids:
-        armed[0] = chance.randrange(1, 8) if chance.random() < 0.3 else 0
+        killer.armed = chance.randrange(1, 20) if chance.random() < 0.4 else 0
         try:
             if started < 50 and chance.random() < 0.6:
                 started += 1
@@ -511,12 +529,12 @@ def test_fifty_containers_at_random_with_kills_in_between(
         except Killed:
             pass
         if chance.random() < 0.15:
-            armed[0] = 0
+            killer.armed = 0
             assert reconcile(node.host.node()).problems == []
             node.assert_sound()
             real = node.host.node()
             assert placement.mend(real, set(real.ledger.containers())) == 0
-    armed[0] = 0
+    killer.armed = 0
     reconcile(node.host.node())
     assert Book(node.host.node()).entries == {}
 

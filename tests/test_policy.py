@@ -22,6 +22,7 @@ from resctrl_hooks.node.policy import (
     Usage,
     check,
     effective,
+    short_of_cpus,
 )
 from resctrl_hooks.node.policy_file import load_policy
 from resctrl_hooks.node.topology import Topology
@@ -199,6 +200,37 @@ def test_reserved_cpus_are_for_whom_they_are() -> None:
     usage = Usage(topology, [Grant("a", "a", system), Grant("b", "b", user)], 0b11)
     assert effective(system, usage) == 0b11
     assert effective(user, usage) == topology.online & ~0b11
+
+
+def test_where_nothing_is_left_to_share() -> None:
+    topology = machine(1, 1, 1, 4, 1)
+    own = Grant("o", "o", Decision(EXCLUSIVE, "x", owned=0b0111))
+    shared = Decision(SHARED, "node", cpus=topology.online)
+    mixed = Decision(MIXED, "node", cpus=topology.online, owned=0b1000)
+    full = Grant("m", "m", mixed)
+    some = Usage(topology, [own, Grant("s", "s", shared)])
+    assert (effective(shared, some), short_of_cpus(some)) == (0b1000, "")
+    none = Usage(topology, [own, full, Grant("", "", shared, milli=10, users=3)])
+    assert effective(mixed, none) == 0b1000
+    assert effective(shared, none) == topology.online
+    assert short_of_cpus(none) == "no CPU is left to share, so 3 containers run on CPUs that others own"
+    reserved = Usage(topology, [own, Grant("s", "s", shared)], 0b1000)
+    assert effective(shared, reserved) == 0b1000
+    assert short_of_cpus(reserved) == "no CPU is left to share, so 1 containers run on reserved CPUs"
+    assert short_of_cpus(Usage(topology, [own, full])) == ""
+    isolated = machine(1, 1, 1, 4, 1, isolated=0b1111)
+    assert effective(Decision(RESERVED, "reserved"), Usage(isolated, [])) == isolated.online
+
+
+def test_a_grant_can_stand_for_several() -> None:
+    topology = machine(1, 1, 2, 4, 1)
+    one = [Grant(f"c{number}", "p", Decision(SHARED, "l3-0", cpus=0b1111, milli=300)) for number in range(3)]
+    all_ = [Grant("", "p", Decision(SHARED, "l3-0", cpus=0b1111), milli=900, users=3)]
+    for grants in (one, all_):
+        usage = Usage(topology, grants)
+        assert (usage.load(0b1111), usage.room(0b1111), usage.near("p")) == ((900, 3), 3100, 0b1111)
+        assert usage.load(0b1111) == (900, 3)
+        assert usage.can_give(0b111)
 
 
 def test_memory_that_does_not_fit_into_one_node() -> None:
