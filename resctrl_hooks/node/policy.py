@@ -225,9 +225,10 @@ class Usage:
         if not left:
             return False
         for pool in self._pools:
-            size = count(pool & left)
-            if not size or (not squeeze and pool & cpus and MILLI * size < self.load(pool)[0]):
-                return False
+            if pool & cpus:
+                size = count(pool & left)
+                if not size or (not squeeze and MILLI * size < self.load(pool)[0]):
+                    return False
         return True
 
 
