@@ -114,7 +114,7 @@ def follow_class(held: "HeldKey", node: "Node", old: str, new: str, used: "set[s
 
     RMID and counters go with it. Only an empty group in a class that no living task of the key uses is renamed, since
     a rename changes the class of every task in it, and only where the new class has none. Says whether it did. Linux
-    can't before Linux 6.2, and then both groups are kept and counted together.
+    can't before Linux 6.5, and then both groups are kept and counted together.
     """
     resctrl = node.monitor.resctrl
     if held.how.get(old, SHARED) == SHARED or old in used or new in held.how:

@@ -117,7 +117,7 @@ class Resctrl:
             raise self._error(error, f"mon_group {path} can't be looked at", rdt_class) from error
 
     def move(self, rdt_class: str, name: str, new_class: str) -> bool:
-        """Moves a group into another class, RMID and counters with it; False where the kernel can't (before 6.2).
+        """Moves a group into another class, RMID and counters with it; False where the kernel can't (before 6.5).
 
         All tasks in it change class with it.
         """

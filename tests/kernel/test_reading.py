@@ -115,8 +115,8 @@ def test_the_inode_number_tells_a_new_group_from_a_renamed_one(
     group = made(monitor)
     identity, _ = read_group(group, [])
     if again == "renamed":
-        if release() < (6, 2):
-            pytest.xfail("rename answers EPERM before Linux 6.2")
+        if release() < (6, 5):
+            pytest.xfail("rename answers EPERM before Linux 6.5")
         resctrl.make("gold")
         moved = resctrl.path("gold", KEY)
         os.rename(group, moved)
@@ -141,8 +141,8 @@ def release() -> Callable[[], tuple[int, int]]:
 def test_a_group_that_moves_to_another_class_counts_on(
     monitor: Monitor, resctrl: Resctrl, release: Callable[[], tuple[int, int]]
 ) -> None:
-    if release() < (6, 2):
-        pytest.xfail("rename answers EPERM before Linux 6.2")
+    if release() < (6, 5):
+        pytest.xfail("rename answers EPERM before Linux 6.5")
     group = made(monitor)
     grown(group, 1_000_000)
     first = by_path(monitor.read(KEY))[TOTAL]
