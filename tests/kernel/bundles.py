@@ -15,12 +15,45 @@ MOUNTS = (
 NAMESPACES = ("pid", "mount", "ipc", "uts", "network")
 OWN_PLACE = "cat /proc/self/cpu_resctrl_groups"
 """A container's command: says where its first instruction runs (a child of the shell, or the shell itself)."""
+FIRST_INSTRUCTION = ["/bin/cat", "/proc/self/cpu_resctrl_groups"]
+"""The same, by the container's init itself."""
+HOST_USR = {"destination": "/usr", "type": "bind", "source": "/usr", "options": ["rbind", "ro"]}
+"""A mount that gives a container this machine's programs and libraries."""
+EVERYBODY = [
+    *("/usr/bin/python3", "-I", "-S", "-W", "ignore", "-c"),
+    """
+import _thread, json, posix
+places = {}
+def note(who, done=None):
+    with open("/proc/thread-self/cpu_resctrl_groups") as place:
+        places[who] = place.read()
+    if done:
+        done.release()
+def both(who):
+    note(who)
+    done = _thread.allocate_lock()
+    done.acquire()
+    _thread.start_new_thread(note, (who + "'s thread", done))
+    done.acquire()
+    print(json.dumps(places), flush=True)
+both("init")
+places.clear()
+child = posix.fork()
+if not child:
+    both("child")
+    posix._exit(0)
+posix.waitpid(child, 0)
+""",
+]
+"""A container's command, with HOST_USR: init, a thread of it, a child and a thread of that say where they run."""
 
 
 def make_rootfs(folder: str) -> str:
     """A root file system with busybox and its commands."""
-    for name in ("bin", "proc", "sys", "dev", "tmp", "etc"):
+    for name in ("bin", "proc", "sys", "dev", "tmp", "etc", "usr"):
         os.makedirs(os.path.join(folder, name))
+    for name in ("lib", "lib64"):  # for HOST_USR
+        os.symlink(f"usr/{name}", os.path.join(folder, name))
     shutil.copy(BUSYBOX, os.path.join(folder, "bin"))
     subprocess.run(["chroot", folder, "/bin/busybox", "--install", "-s", "/bin"], check=True)
     with open(os.path.join(folder, "etc/passwd"), "w", encoding="ascii") as passwd:
@@ -54,6 +87,7 @@ def make_bundle(
     hooks: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
     annotations: Mapping[str, str] | None = None,
     linux: Mapping[str, Any] | None = None,
+    mounts: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Writes a bundle.
 
@@ -64,6 +98,7 @@ def make_bundle(
         hooks: `hooks` of the configuration; see hooks_from and Recorder.
         annotations: as the container manager would put them in.
         linux: more of the `linux` section: `intelRdt`, `cgroupsPath`, `resources`.
+        mounts: more than what every container has.
 
     Returns:
         The folder.
@@ -81,7 +116,7 @@ def make_bundle(
         },
         "root": {"path": rootfs, "readonly": True},
         "hostname": "container",
-        "mounts": list(MOUNTS),
+        "mounts": [*MOUNTS, *mounts],
         "annotations": dict(annotations or {}),
         "hooks": dict(hooks or {}),
         "linux": {"namespaces": [{"type": name} for name in NAMESPACES], **(linux or {})},

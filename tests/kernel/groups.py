@@ -3,12 +3,16 @@
 import contextlib
 import dataclasses
 import errno
+import json
 import os
 import time
 from collections.abc import Iterator
 
 LIMBO_SECONDS = 30
 """A freed RMID comes back when the kernel's worker has looked, about once a second; the guest is slow."""
+
+RENAMES = tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 5)
+"""Whether this kernel can rename a monitoring group; older ones answer EPERM."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +27,11 @@ def parse_place(text: str) -> Place:
     """Reads cpu_resctrl_groups: `res:/` or `res:gold`, then `mon:` or `mon:podA`."""
     fields = dict(line.split(":", 1) for line in text.splitlines())
     return Place(fields["res"].strip("/"), fields["mon"].strip("/"))
+
+
+def parse_places(printed: str) -> dict[str, Place]:
+    """Reads what bundles.EVERYBODY prints: who is where."""
+    return {who: parse_place(text) for line in printed.splitlines() for who, text in json.loads(line).items()}
 
 
 def place_of(task: int) -> Place:

@@ -3,14 +3,15 @@
 import json
 import os
 import subprocess
+from pathlib import Path
 from typing import Any
+
+from install.staged import HOOKS, install, led
 
 from resctrl_hooks.node import hook as node_hook
 
 LAUNCH = os.path.join(os.path.dirname(os.path.abspath(node_hook.__file__)), "launch.py")
 PYTHON = ["/usr/bin/python3", "-I", "-S"]
-DEADLINE = 9.0
-"""Seconds: emulation is ten times slower than what the default was chosen for."""
 
 
 class Installed:
@@ -21,17 +22,21 @@ class Installed:
         settings: the compiled configuration, apart from paths.
     """
 
+    CONFIG = "config.json"
+    DEADLINE = 9.0
+    """Seconds: emulation is ten times slower than what the default was chosen for."""
+
     def __init__(self, folder: str, **settings: Any) -> None:
         os.makedirs(folder, exist_ok=True)
         self.state = os.path.join(folder, "state")
-        self.config = os.path.join(folder, "config.json")
+        self.config = os.path.join(folder, self.CONFIG)
         self.log = os.path.join(folder, "log")
         self._folder = folder
         self.configure(**settings)
 
     def configure(self, **settings: Any) -> None:
         """Replaces the settings."""
-        paths = {"resctrlPath": os.environ["RESCTRL_ROOT"], "stateDir": self.state, "deadlineSeconds": DEADLINE}
+        paths = {"resctrlPath": os.environ["RESCTRL_ROOT"], "stateDir": self.state, "deadlineSeconds": self.DEADLINE}
         log = {"target": "file", "file": self.log}
         with open(self.config, "w", encoding="utf-8") as out:
             json.dump({"format": 1, **paths, "log": log, **settings}, out)
@@ -41,25 +46,32 @@ class Installed:
         return [*PYTHON, LAUNCH, "--config", self.config, *words]
 
     @property
+    def hook(self) -> dict[str, Any]:
+        """The hook as a bundle has it."""
+        path, *_ = words = self.command("hook")
+        return {"path": path, "args": words, "timeout": 60}
+
+    @property
     def hooks(self) -> dict[str, list[dict[str, Any]]]:
         """For a bundle."""
-        path, *_ = words = self.command("hook")
-        return {stage: [{"path": path, "args": words, "timeout": 60}] for stage in ("createRuntime", "poststop")}
+        return {stage: [self.hook] for stage in ("createRuntime", "poststop")}
 
     def write_hooks_d(self) -> str:
         """As a hooks.d folder: its path."""
         folder = os.path.join(self._folder, "hooks.d")
         os.makedirs(folder, exist_ok=True)
-        path, *_ = words = self.command("hook")
-        hook = {"path": path, "args": words, "timeout": 60}
         stages = ["createRuntime", "poststop"]
         with open(os.path.join(folder, "hook.json"), "w", encoding="utf-8") as out:
-            json.dump({"version": "1.0.0", "hook": hook, "when": {"always": True}, "stages": stages}, out)
+            json.dump({"version": "1.0.0", "hook": self.hook, "when": {"always": True}, "stages": stages}, out)
         return folder
 
-    def reconcile(self) -> None:
-        """Runs it once."""
-        subprocess.run(self.command("reconcile"), check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    def reconcile(self, *, check: bool = True) -> int:
+        """Runs it once; its exit status, which is not 0 as long as a pod waits or something is wrong."""
+        done = subprocess.run(
+            self.command("reconcile"), check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
+        assert not (check and done.returncode), done.stdout + done.stderr
+        return done.returncode
 
     def said(self) -> str:
         """The log so far."""
@@ -67,3 +79,36 @@ class Installed:
             return ""
         with open(self.log, encoding="utf-8") as source:
             return source.read()
+
+    def records(self) -> list[str]:
+        """All that the ledger holds: its files but for locks, and figures about calls."""
+        top = Path(self.state)
+        found = [path.relative_to(top) for path in top.rglob("*") if not path.is_dir() or path.is_symlink()]
+        return sorted(str(path) for path in found if len(path.parts) > 1 and path.parts[0] != "locks")
+
+
+class Staged(Installed):
+    """The hook with its guard, as `resctrl-hook install --root` stages it below a folder.
+
+    Args:
+        folder: what stands for the host's root.
+        runtime: whose hook it is: crio, podman, containerd.
+        settings: the compiled configuration, apart from paths.
+    """
+
+    CONFIG = "etc/resctrl-hooks/config.json"
+    DEADLINE = 4.5
+    """Seconds: below the alarm that the staged command sets itself, 5 s."""
+
+    def __init__(self, folder: str, *, runtime: str = "crio", **settings: Any) -> None:
+        os.makedirs(folder)
+        install(Path(folder), runtime=runtime)
+        super().__init__(folder, **settings)
+
+    @property
+    def hook(self) -> dict[str, Any]:
+        """The registered hook, its paths led below the folder as a chroot would."""
+        with open(self._folder + HOOKS, encoding="utf-8") as source:
+            found: dict[str, Any] = json.load(source)["hook"]
+        root = Path(self._folder)
+        return {**found, "args": [found["args"][0], *(led(root, word) for word in found["args"][1:])]}

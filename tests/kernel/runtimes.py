@@ -128,16 +128,16 @@ class Podman:
 
     def __init__(self, runtime: str, driver: str, hooks: str | None = None, options: Sequence[str] = ()) -> None:
         self.runtime, self.driver = runtime, driver
-        self._base = ["podman", f"--runtime={runtime}", f"--cgroup-manager={driver}", "--events-backend=file", *options]
+        self.words = ["podman", f"--runtime={runtime}", f"--cgroup-manager={driver}", "--events-backend=file", *options]
         if hooks:
-            self._base.append(f"--hooks-dir={hooks}")
+            self.words.append(f"--hooks-dir={hooks}")
 
     def __repr__(self) -> str:
         return f"podman/{self.runtime}/{self.driver}"
 
     def command(self, *words: str, check: bool = True) -> str:
         """Any command of Podman."""
-        return run([*self._base, *words], check=check)
+        return run([*self.words, *words], check=check)
 
     def import_image(self, rootfs: str, name: str) -> str:
         """Makes an image of a root file system; its name."""
