@@ -205,3 +205,20 @@ def test_a_lock_ends_with_its_process(ledger: Ledger) -> None:
     os.waitpid(child, 0)
     with ledger.lock("k", 0):
         assert time.monotonic() > 0
+
+
+def test_whoever_waits_long_for_a_lock_looks_more_often(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    naps: list[float] = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+
+    monkeypatch.setattr(time, "sleep", nap)
+    monkeypatch.setattr(time, "monotonic", lambda: sum(naps))
+    with ledger.lock("a", 1), pytest.raises(LockTimeoutError):
+        ledger.lock("a", 2.4)
+    longest = naps.index(max(naps))
+    assert 0.005 < naps[longest] <= 0.01
+    assert naps[0] == naps[-1] == min(naps) == 0.0005
+    assert naps[:longest] == sorted(naps[:longest])
+    assert naps[longest:] == sorted(naps[longest:], reverse=True)

@@ -40,7 +40,7 @@ _SEEK_END = 2  # only os names it
 CALLS = "calls"
 _FOLDERS = ("pods", "containers", "idle", "waiting", "locks")  # locks last: where it is, the others are
 _MEMBER = "c-"
-_LONGEST_NAP = 0.01
+_SHORTEST_NAP, _LONGEST_NAP = 0.0005, 0.01  # seconds
 _PRIVATE = 0o700
 
 
@@ -263,17 +263,19 @@ class Lock:
     def __init__(self, fd: int, path: str, patience: float) -> None:
         self._fd = fd
         end = time.monotonic() + patience
-        nap = 0.0005
+        nap = _SHORTEST_NAP
         while True:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
             except BlockingIOError:
-                if time.monotonic() >= end:
+                left = end - time.monotonic()
+                if left <= 0:
                     posix.close(fd)
                     raise LockTimeoutError(f"{path} was held for {patience:g} s", errno=errno.EAGAIN) from None
             time.sleep(nap)
-            nap = min(nap * 2, _LONGEST_NAP)
+            # Whoever has waited long looks more often than those who have just come, or else may starve.
+            nap = max(_SHORTEST_NAP, min(nap * 2, _LONGEST_NAP * (left / patience) ** 2))
 
     def __enter__(self) -> "Lock":  # noqa: PYI034  # typing.Self is of Python 3.11
         return self

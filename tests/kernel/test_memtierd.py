@@ -15,8 +15,8 @@ from kernel.runtimes import Failed, Podman, Runtime, run, wait_until
 
 CLASS = "class.memtierd.nri.io"
 SLEEP = ["/bin/sleep", "1000"]
-MANY = 40
-"""As many as an emulated machine can start in the time that one test may take."""
+MANY = 100
+"""Containers at a time, each with its memtierd."""
 STAND_IN = """#!/bin/sh
 test "$1" = -c && test -z "$2" && test "$3" = -config || { echo "wrong use: $*"; exit 2; }
 grep -q '^policy' "$4" || { echo "no policy in $4"; exit 1; }
