@@ -245,6 +245,7 @@ def test_memory_that_does_not_fit_into_one_node() -> None:
     "decision, words",
     [
         (Decision("any", "x"), "no kind"),
+        (Decision(SHARED, "x\ty", cpus=0b100), "can't be called"),
         (Decision(EXCLUSIVE, "x", owned=0b1), "gives away CPUs 0, which are taken"),
         (Decision(EXCLUSIVE, "x", owned=1 << 40), "offline"),
         (Decision(EXCLUSIVE, "x", owned=0b10), "taken"),

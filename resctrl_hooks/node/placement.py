@@ -173,9 +173,9 @@ def _enter(request: "Request", pid: int, leaf: "Leaf", decision: Decision, book:
         unit_folder=leaf.unit_folder if leaf.own_scope else "",
     )
     book.add(entry)
-    book.save()
-    record_decision(node, key, request.id, decision)
     try:
+        book.save()
+        record_decision(node, key, request.id, decision)
         others = follow(book, node, request.id, grow=False)
         settle_in(entry, book.usage(), node)
     except HookError:

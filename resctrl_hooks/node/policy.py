@@ -266,6 +266,8 @@ def check(decision: Decision, usage: Usage, topology: "Topology") -> None:
     taken = decision.owned & (usage.owned | usage.reserved | ~topology.online)
     if decision.kind not in KINDS:
         problem = f"there is no kind of placement {decision.kind!r}"
+    elif not decision.pool.isprintable():
+        problem = f"a pool can't be called {decision.pool!r}"
     elif taken:
         problem = f"it gives away CPUs {format_list(taken & topology.online) or 'that are offline'}, which are taken"
     elif decision.hidden & ~decision.owned or (decision.kind == EXCLUSIVE and not decision.owned & ~decision.hidden):
