@@ -7,33 +7,28 @@ the book and in the container's record, so whoever comes next finishes or takes 
 from .cgroup import CgroupError, leaf_of
 from .cpusets import format_list
 from .errors import HookError
-from .log import INFO, WARNING
+from .log import INFO
 from .placement_book import Book, lock
+from .placement_decision import anywhere, decide, policy_name, shares_instead
 from .placement_effect import follow, settle_in, tell_others
 from .placement_place import Entry
 from .placement_request import request_from, request_of, shared_request
-from .policy import RESERVED, SHARED, Decision, PlacementError, check, effective
+from .policy import SHARED, PlacementError, effective
 from .process import start_time
 from .steps import SKIP, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .cgroup import Leaf
     from .held import HeldKey
     from .ledger import Record
     from .observation import Seen
-    from .policy import Request, Usage
+    from .policy import Decision, Request
     from .settings import Settings
     from .steps import Node
-    from .topology import Topology
     from .workload import Workload
 
-    Choose = Callable[[Topology, Usage, Request], Decision]
-
 NAME = "placement"
-TOPOLOGY_AWARE, POOLS = "topology-aware", "pools"
 
 
 def failure_policy(settings: "Settings") -> str:
@@ -75,22 +70,11 @@ def steps_for(workload: "Workload", node: "Node", *, share: bool) -> "list[Step]
     except PlacementError as error:
         if not share:
             raise
-        _shares_instead(error, workload.id, workload.key, node)
+        shares_instead(error, workload.id, workload.key, node)
         request, why = shared_request(workload, node.settings), f", since {error}"
     what = f"{request.exclusive} CPUs of its own" if request.exclusive else f"{request.kind} CPUs"
-    why = f"{what} for a request of {request.milli}m by policy {_policy_name(node.settings)}{why}"
+    why = f"{what} for a request of {request.milli}m by policy {policy_name(node.settings)}{why}"
     return [Step(NAME, "place", {"request": request.as_record()}, why)]
-
-
-def _shares_instead(error: HookError, container: str, key: str, node: "Node") -> None:
-    node.failures.append(error.reason)
-    node.log(
-        WARNING,
-        f"container {container[:12]} shares CPUs instead of what it asks for: {error}",
-        key=key,
-        container=container,
-        reason=error.reason,
-    )
 
 
 def _why_not(workload: "Workload", node: "Node") -> str:
@@ -116,7 +100,7 @@ def preview(step: "Step", workload: "Workload", node: "Node") -> "tuple[Decision
     book = Book(node, look_only=True)
     book.remove(workload.id)
     request = request_from(step.needs["request"], workload.id, workload.key, node.settings.placement)
-    decision = _decide(book, request, node, share=may_share(node.settings))
+    decision = decide(book, request, node, share=may_share(node.settings))
     book.add(Entry(workload.id, workload.key, 0, 0, "", decision))
     return decision, format_list(effective(decision, book.usage()))
 
@@ -147,19 +131,19 @@ def place(request: "Request", pid: int, book: Book, node: "Node", *, share: bool
     if leaf is None:
         raise CgroupError(f"process {pid} has ended, so it has no cgroup")
     book.remove(request.id)
-    decision = _decide(book, request, node, share=share)
+    decision = decide(book, request, node, share=share)
     try:
         _enter(request, pid, leaf, decision, book, node)
     except PlacementError as error:
         if not share or decision.kind == SHARED:
             raise
-        _shares_instead(error, request.id, request.key, node)
+        shares_instead(error, request.id, request.key, node)
         # Its cgroup may have been told memory nodes by now, and these can be set but not taken away.
         mems = book.topology.memory_nodes if decision.mems else 0
-        _enter(request, pid, leaf, _anywhere(book, request, error, mems), book, node)
+        _enter(request, pid, leaf, anywhere(book, request, error, mems), book, node)
 
 
-def _enter(request: "Request", pid: int, leaf: "Leaf", decision: Decision, book: Book, node: "Node") -> None:
+def _enter(request: "Request", pid: int, leaf: "Leaf", decision: "Decision", book: Book, node: "Node") -> None:
     """Puts a decision in force, and takes it back if that can't be done."""
     key = request.key
     entry = Entry(
@@ -189,43 +173,6 @@ def _enter(request: "Request", pid: int, leaf: "Leaf", decision: Decision, book:
     book.written()
     tell_others(others, node)
     node.log(INFO, f"placed container {request.id[:12]}: {decision.why}; CPUs {format_list(entry.applied)}", key=key)
-
-
-def _decide(book: Book, request: "Request", node: "Node", *, share: bool) -> Decision:
-    """What the policy says, held to what none may do; with ``share`` the whole node's shared CPUs where that fails.
-
-    A container that crashes in a loop leaves a dead one behind each time, whose poststop may come hours later.
-    """
-    try:
-        choose = policy_of(node.settings)
-        book.drop_dead(node, request.key)
-        usage = book.usage(request.key)
-        _check_room(usage, request)
-        decision = choose(book.topology, usage, request)
-        if request.exclusive and not decision.owned and book.drop_dead(node):
-            usage = book.usage(request.key)
-            decision = choose(book.topology, usage, request)
-        check(decision, usage, book.topology)
-    except PlacementError as error:
-        if not share:
-            raise
-        _shares_instead(error, request.id, request.key, node)
-        return _anywhere(book, request, error)
-    return decision
-
-
-def _check_room(usage: "Usage", request: "Request") -> None:
-    if not usage.common and (request.kind != RESERVED or not usage.reserved):
-        raise PlacementError(
-            "no CPU is left to share: all are offline, isolated, reserved or somebody's own",
-            hint="bring CPUs online, or end a container that owns some",
-        )
-
-
-def _anywhere(book: Book, request: "Request", error: PlacementError, mems: int = 0) -> Decision:
-    """The whole node's shared CPUs."""
-    root, why = book.topology.root, f"it shares the whole node, since {error.message}"
-    return Decision(SHARED, root.name, cpus=root.cpus, mems=mems, milli=request.milli, why=why)
 
 
 def record_decision(node: "Node", key: str, container: str, decision: "Decision | None") -> None:
@@ -265,33 +212,3 @@ def adopt(node: "Node", containers: "list[Seen]", *, dry_run: bool) -> "list[str
     from .placement_mend import adopt_all  # hooks don't adopt
 
     return adopt_all(node, containers, dry_run=dry_run)
-
-
-def _policy_name(settings: "Settings") -> str:
-    name: str = settings.placement.get("policy") or TOPOLOGY_AWARE
-    return name
-
-
-def policy_of(settings: "Settings") -> "Choose":
-    """The policy that the settings name: one of ours, or a file of the operator's.
-
-    Raises:
-        PlacementError: there is none of that name, or the file can't be used.
-    """
-    name = _policy_name(settings)
-    if name == TOPOLOGY_AWARE:
-        from . import policy_topology
-
-        return policy_topology.choose
-    if name == POOLS:
-        from . import policy_pools
-
-        return policy_pools.choose
-    if name[:1] == "/":
-        from .policy_file import load_policy
-
-        return load_policy(name)
-    raise PlacementError(
-        f"there is no placement policy {name!r}",
-        hint=f"write {TOPOLOGY_AWARE}, {POOLS}, or the path of a policy's file",
-    )

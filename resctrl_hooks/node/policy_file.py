@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .placement import Choose
+    from .placement_decision import Choose
     from .policy import Request, Usage
     from .topology import Topology
 

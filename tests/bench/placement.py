@@ -27,9 +27,10 @@ from host import Host as Installed
 from machines import machine, write_sysfs
 from process import Call
 
-from resctrl_hooks.node import hook, placement
+from resctrl_hooks.node import hook
 from resctrl_hooks.node.oci import parse_state, read_bundle
 from resctrl_hooks.node.placement_book import Book, topology_of
+from resctrl_hooks.node.placement_decision import policy_of
 from resctrl_hooks.node.placement_request import request_of
 from resctrl_hooks.node.process import cgroups_of
 from resctrl_hooks.node.settings import load
@@ -185,7 +186,7 @@ def profile(host: Host) -> None:
     workload = derive(told, read_bundle(told.bundle), cgroups_of(node.proc, told.pid), node.settings.cgroup_path)
     request = request_of(workload, node.settings)
     book = Book(node)
-    choose = placement.policy_of(node.settings)
+    choose = policy_of(node.settings)
     usage = book.usage()
     subjects: dict[str, Any] = {
         "topology": lambda: topology_of(node),
