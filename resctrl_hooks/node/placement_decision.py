@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TOPOLOGY_AWARE, POOLS = "topology-aware", "pools"
 
 
-def decide(book: Book, request: "Request", node: "Node", *, share: bool) -> Decision:
+def decide(book: "Book", request: "Request", node: "Node", *, share: bool) -> Decision:
     """What the policy says, held to what none may do; with ``share`` the whole node's shared CPUs where that fails.
 
     A container that crashes in a loop leaves a dead one behind each time, whose poststop may come hours later.
@@ -50,13 +50,13 @@ def _check_room(usage: "Usage", request: "Request") -> None:
         )
 
 
-def anywhere(book: Book, request: "Request", error: PlacementError, mems: int = 0) -> Decision:
+def anywhere(book: "Book", request: "Request", error: PlacementError, mems: int = 0) -> Decision:
     """The whole node's shared CPUs."""
     root, why = book.topology.root, f"it shares the whole node, since {error.message}"
     return Decision(SHARED, root.name, cpus=root.cpus, mems=mems, milli=request.milli, why=why)
 
 
-def shares_instead(error: HookError, container: str, key: str, node: "Node") -> None:
+def shares_instead(error: "HookError", container: str, key: str, node: "Node") -> None:
     """Notes why a container shares CPUs although it asks for something else."""
     node.failures.append(error.reason)
     node.log(
