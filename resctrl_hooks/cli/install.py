@@ -25,7 +25,7 @@ _FAILED, _INVALID = 1, 2
     "runtimes",
     multiple=True,
     type=click.Choice(list(RUNTIMES)),
-    help="Make this runtime call the hook; can be repeated. Default: those that are installed.",
+    help="Make this runtime call the hook; can be repeated. Default: as before, or at first all that are here.",
 )
 @click.option("--root", metavar="DIR", default="/", show_default=True, help="Stage everything below DIR.")
 @click.option("--dry-run", is_flag=True, help="Print every file that would be written, and write nothing.")
@@ -39,7 +39,8 @@ def command(config: str, runtimes: tuple[str, ...], root: str, *, dry_run: bool,
     """
     tree = Tree(os.path.abspath(root))
     before = read_manifest(tree)
-    wanted = tuple(dict.fromkeys([*(runtimes or _found(tree)), *(before.runtimes if before else ())]))
+    earlier = before.runtimes if before else []
+    wanted = tuple(dict.fromkeys([*runtimes, *earlier] or _found(tree)))
     if not wanted:
         _fail("no runtime is installed here; name one with --runtime", _INVALID)
     if not os.path.isabs(config):

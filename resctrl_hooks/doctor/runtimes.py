@@ -46,18 +46,22 @@ def found(host: Host) -> Iterator[Finding]:
 
 def registered(host: Host) -> Iterator[Finding]:
     """Whether our hook's JSON is where each runtime reads it, is well-formed, and names what is there."""
+    callers: dict[str, list[str]] = {}
     for runtime in _installed(host):
         try:
             read = directories(runtime, host.tree.root)
         except (OSError, tomllib.TOMLDecodeError):
             continue
         ours = [f"{folder}/{HOOK_NAME}" for folder in read if host.tree.exists(f"{folder}/{HOOK_NAME}")]
-        if not ours:
-            wanted = bool(host.manifest and runtime.name in host.manifest.runtimes)
-            say = problem if wanted else warning
+        if ours:
+            callers.setdefault(ours[-1], []).append(runtime.name)
+        elif host.manifest and runtime.name not in host.manifest.runtimes:
+            yield ok(f"{runtime.name} doesn't call our hook, which was installed without it")
+        else:
+            say = problem if host.manifest else warning
             yield say(f"{runtime.name} doesn't call our hook", f"install it: {_INSTALL.format(runtime.name)}")
-            continue
-        yield from _registration(host, runtime, ours[-1])
+    for path, names_ in callers.items():
+        yield from _registration(host, names_, path)
     for folder in sorted({folder for one in RUNTIMES.values() for folder in one.default}):
         for name in names(host.tree.real(folder)):
             if name.endswith(".json") and name != HOOK_NAME:
@@ -69,8 +73,10 @@ def registered(host: Host) -> Iterator[Finding]:
                     )
 
 
-def _registration(host: Host, runtime: Runtime, path: str) -> Iterator[Finding]:
-    again = f"install again: {_INSTALL.format(runtime.name)}"
+def _registration(host: Host, runtimes: list[str], path: str) -> Iterator[Finding]:
+    who = " and ".join(runtimes)
+    wanted = [name for name in runtimes if host.manifest and name in host.manifest.runtimes]
+    again = f"install again: {_INSTALL.format((wanted or runtimes)[0])}"
     text = host.tree.read(path) or b""
     wrong = hook_problems(text)
     if wrong:
@@ -85,11 +91,11 @@ def _registration(host: Host, runtime: Runtime, path: str) -> Iterator[Finding]:
         yield problem(f"{path} names {', '.join(missing)}, which isn't there", again)
     elif config != host.config:
         yield warning(
-            f"{runtime.name} calls our hook with {config}, and you are looking at {host.config}",
+            f"{who} call{'s' * (len(runtimes) == 1)} our hook with {config}, and you are looking at {host.config}",
             f"resctrl-hook --config {config} doctor",
         )
     else:
-        yield ok(f"{runtime.name} calls our hook by {path}")
+        yield ok(f"{who} call{'s' * (len(runtimes) == 1)} our hook by {path}")
 
 
 def _config_in(command: list[str]) -> str:
@@ -171,7 +177,7 @@ def _tried(host: Host, command: list[str], process: subprocess.Popen[bytes], bun
     if created.returncode or stopped.returncode or said:
         status = created.returncode or stopped.returncode
         return problem(
-            f"the hook answers {status}: {said[-1] if said else 'nothing'}",
+            f"the hook ends with status {status} and says {said[-1] if said else 'nothing'}",
             "see the other lines and the journal",
         )
     if not made and not host.settings.label_selector:

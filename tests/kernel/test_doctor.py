@@ -1,0 +1,161 @@
+"""doctor on a whole host under systemd: nothing to say of a healthy one, and every fault named while containers start.
+
+Each fault is then mended as doctor says, and doctor looks again.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kernel.groups import Resctrl
+from kernel.runtimes import Podman, run
+from resctrl_hooks.cli import main
+from resctrl_hooks.install.places import CODE
+
+pytestmark = pytest.mark.systemd
+IMAGE = "localhost/busybox:test"
+CONFIG = Path("/etc/resctrl-hooks")
+STATE = "/run/resctrl-hooks"
+INSTALL = ("install", "--runtime", "podman")
+
+
+@pytest.fixture(params=["systemd"])
+def driver() -> str:
+    return "systemd"
+
+
+@pytest.fixture(params=["crun"])
+def runtime_name() -> str:
+    return "crun"
+
+
+def hook(*words: str) -> Result:
+    """The people's command, in this process: it may have lost its interpreter."""
+    return CliRunner().invoke(main, list(words))
+
+
+def done(*words: str) -> None:
+    result = hook(*words)
+    assert result.exit_code == 0, result.output
+
+
+@pytest.fixture(scope="module", autouse=True)
+def installed() -> Iterator[None]:
+    """Our hook on this host, for Podman, with a deadline that an emulated host can keep."""
+    done(*INSTALL)
+    (CONFIG / "config.yaml").write_text("deadlineSeconds: 8\n")
+    done("config", "apply")
+    yield
+    done("uninstall", "--release-groups")
+    (CONFIG / "config.yaml").unlink(missing_ok=True)
+
+
+def findings() -> tuple[bool, list[dict[str, Any]]]:
+    """Whether there is no problem, and what is not in order."""
+    result = hook("doctor", "--json")
+    said = json.loads(result.stdout)
+    assert (result.exit_code == 0) is said["ok"], result.output
+    return said["ok"], [finding for finding in said["findings"] if finding["level"] != "ok"]
+
+
+def test_a_healthy_host_has_no_problem(resctrl: Resctrl) -> None:
+    del resctrl
+    assert findings() == (True, [])
+    assert "ok      self-test" in hook("doctor").output
+
+
+@contextlib.contextmanager
+def interpreter_gone() -> Iterator[None]:
+    os.rename("/usr/bin/python3", "/usr/bin/python3.away")
+    yield
+    os.rename("/usr/bin/python3.away", "/usr/bin/python3")
+
+
+@contextlib.contextmanager
+def disk_full() -> Iterator[None]:
+    run(["mount", "-t", "tmpfs", "-o", "mode=700,size=16k,nr_inodes=4", "full", STATE])
+    with contextlib.suppress(OSError):
+        Path(f"{STATE}/filler").write_bytes(b"x" * 65536)
+    yield
+    run(["umount", STATE])
+
+
+@contextlib.contextmanager
+def code_gone() -> Iterator[None]:
+    shutil.rmtree(CODE)
+    yield
+    done(*INSTALL)
+
+
+@contextlib.contextmanager
+def modules_gone() -> Iterator[None]:
+    for folder in Path(CODE).glob("node-*"):
+        shutil.rmtree(folder)
+    yield
+    done(*INSTALL)
+
+
+@contextlib.contextmanager
+def half_of_them_gone() -> Iterator[None]:
+    for path in Path(CODE).glob("node-*/*.cpython-*"):
+        path.unlink()
+    for folder in Path(CODE).glob("node-*"):
+        for path in sorted(folder.glob("*.py"))[::2]:
+            path.unlink()
+    yield
+    done(*INSTALL)
+
+
+@contextlib.contextmanager
+def settings_garbage() -> Iterator[None]:
+    for path in CONFIG.glob("*.json"):
+        path.write_bytes(b"\xff{")
+    yield
+    done("config", "apply")
+
+
+@contextlib.contextmanager
+def unmounted() -> Iterator[None]:
+    run(["umount", os.environ["RESCTRL_ROOT"]])
+    yield
+    run(["systemctl", "start", "sys-fs-resctrl.mount"])
+
+
+Fault = Callable[[], contextlib.AbstractContextManager[None]]
+
+
+@pytest.mark.parametrize(
+    "fault, check, words, remedy",
+    [
+        (interpreter_gone, "code", "/usr/bin/python3 can't be run", "install Python"),
+        (code_gone, "hook", f"names {CODE}/launch.py, which isn't there", "resctrl-hook install --runtime podman"),
+        (modules_gone, "code", "is not whole", "resctrl-hook install"),
+        (half_of_them_gone, "code", "changed or missing", "resctrl-hook install"),
+        (settings_garbage, "configuration", "config.json", "resctrl-hook config apply"),
+        (disk_full, "state", "is full", "make room"),
+        (unmounted, "mount", "resctrl is not mounted", "systemctl start sys-fs-resctrl.mount"),
+    ],
+)
+def test_the_fault_is_named_and_containers_start(
+    podman: Callable[..., Podman], resctrl: Resctrl, fault: Fault, check: str, words: str, remedy: str
+) -> None:
+    del resctrl
+    engine = podman()
+    engine.run(IMAGE, "sleep 1000", "-d", "--name=before")
+    with fault():
+        assert engine.run(IMAGE, "echo started", "--rm") == "started"
+        engine.command("rm", "-f", "-t", "0", "before")
+        ok, found = findings()
+        named = [one for one in found if one["check"] == check and words in one["text"]]
+        assert [(one["level"], remedy in one["remedy"]) for one in named] == [("problem", True)], found
+        assert not ok
+    hook("reconcile")  # what could not be taken back then
+    assert findings() == (True, [])
+    assert engine.run(IMAGE, "echo started", "--rm") == "started"

@@ -1,0 +1,120 @@
+"""The quick start for Podman, typed as it stands: every command's output is what the page says."""
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kernel.groups import Resctrl
+from kernel.runtimes import LIMIT, run
+
+pytestmark = pytest.mark.systemd
+PAGE = Path(__file__).parents[2] / "docs/install-podman.md"
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PROMPT, ANY = "# ", "…"
+BUSYBOX = "docker.io/library/busybox"
+FROM_HERE = """
+site=$(echo /opt/resctrl-hooks/lib/python3*/site-packages)
+echo "import site; site.addsitedir('$(echo /opt/venv/lib/python3*/site-packages)')" >$site/here.pth
+sed '1s,.*,#!/opt/resctrl-hooks/bin/python,' /job/bin/resctrl-hook >/opt/resctrl-hooks/bin/resctrl-hook
+chmod +x /opt/resctrl-hooks/bin/resctrl-hook
+"""
+"""What pip would have put into the environment: the guest has it elsewhere, and no network."""
+INSTEAD = {
+    "/opt/resctrl-hooks/bin/pip install -q resctrl-hooks": FROM_HERE,
+    "/opt/resctrl-hooks/bin/pip install -q -U resctrl-hooks": "true",
+    f"podman pull -q {BUSYBOX}": f"podman tag localhost/busybox:test {BUSYBOX}",
+}
+"""The commands that need a network, and what is done in their place."""
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+}
+
+
+class Command(NamedTuple):
+    """A line that the reader types, and what the page says is printed."""
+
+    typed: str
+    expected: list[str]
+
+
+def commands(page: str) -> list[Command]:
+    """Everything that the page wants typed, in order."""
+    found: list[Command] = []
+    for block in BLOCK.findall(page):
+        assert block.startswith(PROMPT)
+        for line in block.splitlines():
+            if line.startswith(PROMPT):
+                found.append(Command(line.removeprefix(PROMPT), []))
+            else:
+                found[-1].expected.append(line)
+    return found
+
+
+def pattern(expected: list[str]) -> re.Pattern[str]:
+    """What the page says, as an expression: `…` is anything within a line, alone in one any lines or none.
+
+    A column's width depends on what is in it, so blanks count as one.
+    """
+    parts = []
+    for line in expected:
+        if line == ANY:
+            parts.append(r"(?:.*\n)*?")
+        else:
+            words = [re.escape(word).replace(ANY, r".*") for word in line.split()]
+            parts.append(" ".join(words) + r"\n")
+    return re.compile("".join(parts))
+
+
+def normal(printed: str) -> str:
+    """What was printed, with one blank for any."""
+    return "".join(" ".join(line.split()) + "\n" for line in printed.splitlines())
+
+
+def type_(line: str) -> str:
+    """Types it, in root's home: what a terminal would show."""
+    done = subprocess.run(
+        ["bash", "-c", line],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd="/root",
+        env=ENVIRONMENT,
+        timeout=LIMIT,
+        check=False,
+        text=True,
+    )
+    return done.stdout
+
+
+@pytest.fixture
+def host(image: str, resctrl: Resctrl) -> Iterator[None]:
+    """A host with an image, and without anything of ours; cleaned up whatever happens on it."""
+    del image, resctrl
+    before = os.environ["PATH"]
+    yield
+    assert os.environ["PATH"] == before
+    run(["mv", "/root/away", "/usr/local/libexec/resctrl-hooks"], check=False)
+    run(["podman", "rm", "--all", "--force", "--time=0"], check=False)
+    run(["resctrl-hook", "uninstall", "--release-groups"], check=False)
+    run(["podman", "untag", BUSYBOX], check=False)
+    run(["rm", "-rf", "/opt/resctrl-hooks", "/usr/local/bin/resctrl-hook"])
+
+
+def test_every_command_prints_what_the_page_says(host: None) -> None:
+    followed = commands(PAGE.read_text(encoding="utf-8"))
+    assert set(INSTEAD) <= {command.typed for command in followed}
+    wrong = []
+    for typed, expected in followed:
+        printed = type_(INSTEAD.get(typed, typed))
+        print(f"# {typed}\n{printed}", end="")  # the transcript, for whoever mends the page
+        if not pattern(expected).fullmatch(normal(printed)):
+            wrong.append(f"# {typed}\n{printed}--- but the page says:\n" + "".join(f"{line}\n" for line in expected))
+    assert wrong == [], "\n".join(wrong)
