@@ -313,3 +313,20 @@ def test_a_check_that_fails_spoils_no_other(patient: Patient) -> None:
     found = dict(examine(Host(CONFIG, str(patient.root)), checks))  # type: ignore[arg-type]
     assert "disk on fire" in found["first"].text
     assert found["second"].level == "ok"
+
+
+def test_runtimes_that_share_a_folder_are_named_together(patient: Patient) -> None:
+    patient.write("usr/bin/podman", "")
+    assert f"crio and podman call our hook by {HOOKS}" in [text for _, _, text in patient.findings()]
+    code_gone(patient)
+    assert [text for name, level, text in patient.findings() if name == "hook" and level != "ok"] == [
+        f"{HOOKS} names {CODE}/launch.py, which isn't there"
+    ]
+
+
+def test_a_runtime_that_nobody_wanted_the_hook_for_is_no_fault(patient: Patient) -> None:
+    patient.write("usr/bin/podman", "")
+    patient.write("etc/containers/containers.conf", '[engine]\nhooks_dir = ["/etc/other/hooks.d"]\n')
+    said = [(level, text) for name, level, text in patient.findings() if name == "hook"]
+    assert ("ok", "podman doesn't call our hook, which was installed without it") in said
+    assert patient.bad() == {}

@@ -155,6 +155,18 @@ def test_an_upgrade_keeps_the_settings_and_the_command(tmp_path: Path, monkeypat
     assert b"the container state" in call(command(tmp_path), state=b"x").stderr
 
 
+def test_an_upgrade_keeps_to_the_runtimes_of_before(tmp_path: Path) -> None:
+    for name in ("crio", "podman", "containerd"):
+        (tmp_path / "usr/bin" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "usr/bin" / name).touch()
+    install(tmp_path, runtime="podman")
+    before = files(tmp_path)
+    again = run("install", "--root", str(tmp_path))
+    assert "for podman;" in again.output
+    assert files(tmp_path) == before
+    assert "for containerd, podman;" in install(tmp_path, runtime="containerd")
+
+
 def test_the_modules_of_before_stay_for_one_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path)
     first = payload().folder
