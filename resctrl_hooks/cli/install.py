@@ -8,11 +8,12 @@ from typing import NoReturn
 import click
 
 from resctrl_hooks.config.problems import InvalidConfigError
+from resctrl_hooks.install import systemd
 from resctrl_hooks.install.directories import RUNTIMES
-from resctrl_hooks.install.installation import install
+from resctrl_hooks.install.installation import install, links
 from resctrl_hooks.install.manifest import read_manifest
-from resctrl_hooks.install.places import PYTHON, UNITS
-from resctrl_hooks.install.plan import Plan, plan
+from resctrl_hooks.install.places import CODE, MANIFEST, PYTHON, UNITS
+from resctrl_hooks.install.plan import DROP_IN, KINDS, LAUNCHER, Plan, plan
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.install.units import MOUNT
 
@@ -28,14 +29,15 @@ _FAILED, _INVALID = 1, 2
     help="Make this runtime call the hook; can be repeated. Default: as before, or at first all that are here.",
 )
 @click.option("--root", metavar="DIR", default="/", show_default=True, help="Stage everything below DIR.")
-@click.option("--dry-run", is_flag=True, help="Print every file that would be written, and write nothing.")
-@click.option("--python", default=PYTHON, show_default=True, help="The interpreter on the host, Python 3.9 or later.")
+@click.option("--dry-run", is_flag=True, help="Print all that would be written, in order, and write nothing.")
+@click.option("--python", default=PYTHON, show_default=True, help="The host's interpreter, 3.9 or later: its path.")
 @click.option("--units/--no-units", "with_units", default=True, help="systemd units for resctrl's mount and reconcile.")
 @click.pass_obj
 def command(config: str, runtimes: tuple[str, ...], root: str, *, dry_run: bool, python: str, with_units: bool) -> None:
     """Put the hook on this host, or below --root for an image.
 
     A configuration that is there already, and the records of what runs, stay as they are. Installing again upgrades.
+    The hook will go by --config, /etc/resctrl-hooks/config.yaml by default: a path on the host, so below --root.
     """
     tree = Tree(os.path.abspath(root))
     before = read_manifest(tree)
@@ -43,8 +45,12 @@ def command(config: str, runtimes: tuple[str, ...], root: str, *, dry_run: bool,
     wanted = tuple(dict.fromkeys([*runtimes, *earlier] or _found(tree)))
     if not wanted:
         _fail("no runtime is installed here; name one with --runtime", _INVALID)
-    if not os.path.isabs(config):
-        config = os.path.abspath(config)
+    for option, path in (("--config", config), ("--python", python)):
+        if not os.path.isabs(path):
+            _fail(
+                f"{option} is a path on the host, so it begins with /, and {path} doesn't",
+                _INVALID,
+            )
     try:
         todo = plan(
             wanted,
@@ -63,7 +69,7 @@ def command(config: str, runtimes: tuple[str, ...], root: str, *, dry_run: bool,
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}; nothing was installed", _FAILED)
     if dry_run:
-        _print(todo)
+        _print(todo, live=not tree.root and systemd.is_running())
         return
     try:
         os.makedirs(tree.root or "/", exist_ok=True)
@@ -81,9 +87,20 @@ def _found(tree: Tree) -> list[str]:
     return [name for name in RUNTIMES if shutil.which(name)]
 
 
-def _print(todo: Plan) -> None:
-    for file in todo.files:
-        click.echo(f"{file.mode:04o} {len(file.data):7d} {file.kind:<9} {file.path}")
+def _print(todo: Plan, *, live: bool) -> None:
+    """Prints a plan in the order in which it is carried out: what is made on the way stands before what needs it."""
+    made = [(LAUNCHER, f"bytecode  {CODE}/{todo.payload.folder}/{name}.*") for name in ("compiled", "launch")]
+    made += [(DROP_IN, f"link      {path}") for path in links(todo)]
+    if live and links(todo):
+        made.append((DROP_IN, "start     systemd reads the units and starts them"))
+    click.echo(f"0644       - record    {MANIFEST}")
+    for kind in KINDS:
+        for before, line in made:
+            if before == kind:
+                click.echo(f"{'-':>4} {'-':>7} {line}")
+        for file in todo.files:
+            if file.kind == kind:
+                click.echo(f"{file.mode:04o} {len(file.data):7d} {file.kind:<9} {file.path}")
     for note in todo.notes:
         click.echo(f"note: {note}")
 

@@ -30,7 +30,7 @@ _DEFAULTS: Final = b'{"format": 1, "managedBy": "%s"}\n' % MANAGED_BY.encode()
 )
 @click.option("--mount/--no-mount", default=True, help="A unit that mounts resctrl before CRI-O starts.")
 @click.option("--mount-options", default="", help="Options of that mount: cdp, mba_MBps, …")
-@click.option("--python", default=PYTHON, show_default=True, help="The node's interpreter, Python 3.9 or later.")
+@click.option("--python", default=PYTHON, show_default=True, help="The node's interpreter, 3.9 or later: its path.")
 @click.option("--butane", "as_butane", is_flag=True, help="Render Butane source instead.")
 @click.option("--policy", is_flag=True, help="Render the NodeDisruptionPolicy that spares later changes a reboot.")
 @click.pass_obj
@@ -55,6 +55,8 @@ def command(
     problem = role_problem(role)
     if problem:
         _fail(problem)
+    if not os.path.isabs(python):
+        _fail(f"--python is a path on the nodes, so it begins with /, and {python} doesn't")
     content = delivery(_settings(config), mount=mount, mount_options=mount_options, python=python)
     value = machine_config(content, role, arguments)
     text = to_yaml(value)

@@ -7,7 +7,7 @@ import click
 
 from resctrl_hooks.config import in_force
 from resctrl_hooks.install.directories import RUNTIMES
-from resctrl_hooks.install.removal import registered, uninstall, unregister
+from resctrl_hooks.install.removal import is_installed, registered, uninstall, unregister
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.settings import Settings
@@ -37,19 +37,24 @@ def command(config: str, runtimes: tuple[str, ...], root: str, *, release_groups
     a later installation goes on from. A configuration that was edited is kept.
     """
     tree = Tree(os.path.abspath(root))
-    settings = _settings(tree.real(config))
+    if tree.root and release_groups:
+        raise click.UsageError("--release-groups ends what runs on this machine, and below --root nothing runs")
+    # Records and groups are those of what runs, wherever the files are.
+    settings = None if tree.root else _settings(config)
     try:
         if runtimes and set(registered(tree)) - set(runtimes):
             unregister(tree, runtimes, say=click.echo)
             return
-        uninstall(tree, say=click.echo, warn=lambda text: click.echo(f"warning: {text}", err=True))
+        there = is_installed(tree)
+        if there:
+            uninstall(tree, say=click.echo, warn=lambda text: click.echo(f"warning: {text}", err=True))
         if settings is not None:
-            _end_records(settings, tree, release=release_groups)
+            _end_records(settings, release=release_groups)
     except (OSError, HookError) as error:
         what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
         click.echo(f"resctrl-hook: {what}; mend that and uninstall again", err=True)
         raise SystemExit(_FAILED) from error
-    click.echo("uninstalled")
+    click.echo("uninstalled" if there else f"nothing of resctrl-hooks is installed below {root}")
 
 
 def _settings(config: str) -> Settings | None:
@@ -60,9 +65,9 @@ def _settings(config: str) -> Settings | None:
         return None
 
 
-def _end_records(settings: Settings, tree: Tree, *, release: bool) -> None:
+def _end_records(settings: Settings, *, release: bool) -> None:
     """Removes the ledger, and before it the groups if that is wanted; a ledger that still describes groups stays."""
-    state = tree.real(settings.state_dir)
+    state = settings.state_dir
     if release:
         for key in Node(settings).monitor.reconcile([]):
             click.echo(f"released {key}")

@@ -21,9 +21,17 @@ CHECKS: Final[dict[str, Check]] = {
 """By name, in the order of the screen."""
 
 
+OF_FILES: Final = frozenset(
+    ("runtimes", "hook", "code", "configuration", "other configuration", "permissions", "units")
+)
+"""Those that an image can stand, too, where nothing runs."""
+
+
 def examine(host: Host, checks: dict[str, Check] | None = None) -> Iterator[tuple[str, Finding]]:
-    """What all checks find, each with the check's name."""
+    """What all checks find, each with the check's name; of an image, those that look at files."""
     for name, check in (checks or CHECKS).items():
+        if not host.runs and name not in OF_FILES:
+            continue
         try:
             for finding in check(host):
                 yield name, finding

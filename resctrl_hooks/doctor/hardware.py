@@ -9,6 +9,7 @@ from typing import Final
 
 from resctrl_hooks.node.counters import layout, read_group
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.monitor import DEFAULT_RESCTRL_ROOT
 
 from .finding import Finding, ok, problem, warning
 from .host import Host, names
@@ -30,10 +31,11 @@ def processor(host: Host) -> Iterator[Finding]:
     line = next((line for line in host.proc("cpuinfo").splitlines() if line.startswith("flags")), "")
     flags = set(line.partition(":")[2].split())
     found = [text for flag, text in _FLAGS.items() if flag in flags]
-    mounted = os.path.isdir(f"{host.settings.resctrl_path}/info")
     if found:
         yield ok(f"the processor counts {', '.join(found)}")
-    elif mounted and names(f"{host.settings.resctrl_path}/info"):
+    elif _is_simulated(host):
+        yield warning("the processor shows no cache or bandwidth monitoring", "see mount below: it is simulated")
+    elif names(f"{host.settings.resctrl_path}/info"):
         yield ok("the kernel offers resctrl, whatever /proc/cpuinfo says of the processor")
     else:
         yield problem(
@@ -47,6 +49,8 @@ def kernel(host: Host) -> Iterator[Finding]:
     release = host.proc("sys/kernel/osrelease").strip()
     if "resctrl" in host.proc("filesystems"):
         yield ok(f"Linux {release} has resctrl")
+    elif _is_simulated(host):
+        yield warning(f"Linux {release} has no resctrl of its own", "see mount below: it is simulated")
     else:
         yield problem(
             f"Linux {release} has no resctrl",
@@ -65,21 +69,32 @@ def kernel(host: Host) -> Iterator[Finding]:
 def mount(host: Host) -> Iterator[Finding]:
     """Whether resctrl is mounted where the settings say, and how."""
     path = host.settings.resctrl_path
-    lines = [line.split() for line in host.proc("self/mounts").splitlines()]
-    there = [words for words in lines if len(words) > 3 and words[1] == path]  # noqa: PLR2004  # type and options
-    if there:
-        kind, options = there[-1][2], there[-1][3]
+    kind, options = _mounted(host)
+    if kind:
         if "ro" in options.split(","):
             yield problem(f"{path} is mounted read-only", f"mount -o remount,rw {path}")
         else:
-            yield ok(f"{path} is mounted ({kind}; {options})")
+            what = "a simulation" if _is_simulated(host) else kind
+            yield ok(f"{path} is mounted ({what}; {options})")
     elif os.path.isdir(f"{path}/info"):
         yield ok(f"{path} is there")
     else:
         yield problem(
             f"resctrl is not mounted at {path}",
-            f"mount -t resctrl resctrl {path}, or `systemctl start sys-fs-resctrl.mount`",
+            f"mount -t resctrl resctrl {path}"
+            + (", or `systemctl start sys-fs-resctrl.mount`" if path == DEFAULT_RESCTRL_ROOT else ""),
         )
+
+
+def _mounted(host: Host) -> tuple[str, str]:
+    """The type and the options of what is mounted in resctrl's place; empty for nothing."""
+    lines = [line.split() for line in host.proc("self/mounts").splitlines()]
+    there = [words for words in lines if len(words) > 3 and words[1] == host.settings.resctrl_path]  # noqa: PLR2004
+    return (there[-1][2], there[-1][3]) if there else ("", "")
+
+
+def _is_simulated(host: Host) -> bool:
+    return _mounted(host)[0].startswith("fuse")
 
 
 def rmids(host: Host) -> Iterator[Finding]:

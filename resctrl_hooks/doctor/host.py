@@ -14,6 +14,7 @@ from resctrl_hooks.node.log import Log
 from resctrl_hooks.node.settings import Settings
 from resctrl_hooks.node.steps import Node
 
+DEFAULT_PROC = Settings().proc_path
 _SECONDS = 30
 
 
@@ -34,6 +35,11 @@ class Host:
     def live(self) -> bool:
         """Whether it is this very host."""
         return not self.tree.root
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is a host that runs: not so an image, whose settings name this machine's own procfs."""
+        return self.live or self.settings.proc_path != DEFAULT_PROC
 
     @property
     def settings(self) -> Settings:

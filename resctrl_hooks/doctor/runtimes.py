@@ -29,7 +29,7 @@ def found(host: Host) -> Iterator[Finding]:
     """The runtimes that are installed, and the hook directories that each reads."""
     there = _installed(host)
     if not there:
-        yield warning("neither CRI-O nor Podman nor containerd is installed", "install one, or tell us its --runtime")
+        yield warning("neither CRI-O nor Podman nor containerd is here", "install one, then `resctrl-hook install`")
     for runtime in there:
         version = (host.run(runtime.name, "--version") or "").splitlines()
         try:
@@ -211,7 +211,8 @@ def _registered_command(host: Host) -> list[str]:
 def _installed(host: Host) -> list[Runtime]:
     if host.live:
         return [runtime for runtime in RUNTIMES.values() if shutil.which(runtime.name)]
-    return [runtime for runtime in RUNTIMES.values() if host.tree.exists(f"/usr/bin/{runtime.name}")]
+    named = host.manifest.runtimes if host.manifest else []
+    return [one for one in RUNTIMES.values() if one.name in named or host.tree.exists(f"/usr/bin/{one.name}")]
 
 
 CHECKS: Final = {

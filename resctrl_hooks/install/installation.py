@@ -64,8 +64,7 @@ def _record(plan: Plan, before: Manifest | None, tree: Tree) -> Manifest:
     """What is true from now until the end: files of the old installation and of the new."""
     files = dict(before.files) if before else {}
     folders = list(before.folders) if before else []
-    links = [f"{UNITS}/{folder}/{unit}" for unit in ENABLED for folder in STARTED_BY[unit]]
-    for path in [MANIFEST, *(file.path for file in plan.files), *(links if _units_in(plan) else [])]:
+    for path in [MANIFEST, *(file.path for file in plan.files), *links(plan)]:
         folders += [folder for folder in tree.missing_folders(path) if folder not in folders]
     files |= {file.path: file.kind for file in plan.files if file.kind != MODULE}
     first = before.first_settings if before else ""
@@ -118,18 +117,21 @@ def compile_modules(plan: Plan, tree: Tree, *, warn: Say) -> None:
 def enable(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
     """Enables the units, and on this very host starts them, resctrl's mount first."""
     there = _units_in(plan)
-    for unit in there:
-        for folder in STARTED_BY[unit]:
-            path = f"{UNITS}/{folder}/{unit}"
-            for missing in tree.missing_folders(path):
-                tree.make_folder(missing)
-            tree.link(path, f"{UNITS}/{unit}")
+    for path, target in links(plan).items():
+        for missing in tree.missing_folders(path):
+            tree.make_folder(missing)
+        tree.link(path, target)
     if there and not tree.root and systemd.is_running():
         # A mounted resctrl stays as it is: mounting anew would end every group.
         started = [unit for unit in there if unit != MOUNT or not os.path.ismount("/sys/fs/resctrl")]
         for problem in systemd.reload_and_start(started):
             warn(problem)
         say("units enabled and started")
+
+
+def links(plan: Plan) -> dict[str, str]:
+    """The symbolic links that enable a plan's units, with what each leads to."""
+    return {f"{UNITS}/{folder}/{unit}": f"{UNITS}/{unit}" for unit in _units_in(plan) for folder in STARTED_BY[unit]}
 
 
 def _units_in(plan: Plan) -> list[str]:

@@ -11,7 +11,7 @@ from .directories import RUNTIMES, choose
 from .hook_json import hook_json
 from .payload import Payload, payload
 from .places import CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS
-from .settings_files import compiled_files
+from .settings_files import compiled_files, unapplied
 from .units import MOUNT, units
 
 _READABLE: Final = 0o644
@@ -77,6 +77,7 @@ def plan(
             del texts[MOUNT]
             notes.append("this host mounts resctrl in its own way, which is left alone")
         files += [PlannedFile(f"{UNITS}/{name}", data, UNIT) for name, data in texts.items()]
+    notes += unapplied(config, root)
     registrations: dict[str, list[str]] = {}
     for name in runtimes:
         directory = choose(name, root)

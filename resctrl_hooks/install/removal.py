@@ -44,6 +44,11 @@ def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say) -> None:
     record.save(tree)
 
 
+def is_installed(tree: Tree) -> bool:
+    """Whether anything of an installation is there, whole or not."""
+    return read_manifest(tree) is not None or bool(_without_manifest(tree).files) or tree.exists(CODE)
+
+
 def uninstall(tree: Tree, *, say: Say, warn: Say) -> None:
     """Removes everything that `install` put on the host below ``tree``, but settings that somebody has edited.
 

@@ -5,6 +5,7 @@ import tempfile
 from typing import Final
 
 from resctrl_hooks.config.applied import compile_file
+from resctrl_hooks.config.check import check_file
 from resctrl_hooks.node.settings import COMPILED_NAME, LAST_VALID_NAME
 
 FIRST: Final = b"""\
@@ -18,6 +19,16 @@ FIRST: Final = b"""\
 # What a failure means for a container: ignore (it starts without) or fail (it is refused).
 #failurePolicy: ignore
 """
+
+
+def unapplied(config: str, root: str = "") -> list[str]:
+    """What is wrong with a configuration beside which a compiled one stays in force."""
+    compiled = f"{config.rpartition('/')[0]}/{COMPILED_NAME}"
+    if config.endswith(".json") or not (os.path.lexists(root + config) and os.path.lexists(root + compiled)):
+        return []
+    found = check_file(root + config).problems
+    wrong = [f"{problem.severity}: {problem}" for problem in found if problem.severity == "error"]
+    return [*wrong, f"{compiled} stays in force until {config} is mended and applied"] if wrong else []
 
 
 def compiled_files(config: str, root: str = "") -> dict[str, bytes]:

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from install.staged import CONFIG, HOOKS, install
 
 from resctrl_hooks.cli import main
-from resctrl_hooks.doctor.examination import CHECKS, examine
+from resctrl_hooks.doctor.examination import CHECKS, OF_FILES, examine
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.install.payload import payload
 from resctrl_hooks.install.places import CODE, UNITS
@@ -273,6 +273,29 @@ def swap_missing(patient: Patient) -> None:
 def test_the_fault_is_named(patient: Patient, breakage: Callable[[Patient], None], check: str, words: str) -> None:
     breakage(patient)
     assert words in " / ".join(text for name, level, text in patient.findings() if name == check and level != "ok")
+
+
+def test_an_image_is_judged_by_its_files_alone(tmp_path: Path, one_version: None) -> None:
+    install(tmp_path)
+    for program in ("bin/sh", "usr/bin/python3"):
+        (tmp_path / program).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / program).touch()
+    found = list(examine(Host(CONFIG, str(tmp_path))))
+    assert {name for name, _ in found} <= OF_FILES
+    assert {name for name, _ in found} >= {"hook", "code", "configuration"}
+    assert [finding.text for _, finding in found if finding.level == "problem"] == []
+    (tmp_path / HOOKS.lstrip("/")).unlink()
+    assert "hook" in {name for name, finding in examine(Host(CONFIG, str(tmp_path))) if finding.level == "problem"}
+
+
+def test_a_simulation_is_called_one(patient: Patient) -> None:
+    no_resctrl(patient)
+    patient.write("proc/cpuinfo", "flags\t: fpu\n")
+    patient.write("proc/self/mounts", f"simulation {patient.resctrl} fuse rw,nosuid 0 0\n")
+    found = patient.findings()
+    assert not [text for _, level, text in found if level == "problem"]
+    assert ("mount", "ok", f"{patient.resctrl} is mounted (a simulation; rw,nosuid)") in found
+    assert {name for name, level, _ in found if level == "warning"} == {"processor", "kernel"}
 
 
 def run(patient: Patient, *words: str) -> Result:
