@@ -663,3 +663,33 @@ def test_list_show_and_explain_tell_of_it(node: Node) -> None:
     os.kill(-node.keeper(), signal.SIGKILL)
     wait_until(lambda: not lives(node.pid()))
     assert "does not run" in told(node, "list", "--all")
+
+
+@pytest.mark.parametrize("policy, code", [({}, 79), ({"failurePolicy": "ignore"}, 0)])
+def test_a_lock_that_stays_held_refuses_as_the_features_policy_says(
+    node: Node, policy: dict[str, str], code: int
+) -> None:
+    classes = [{"name": "track", "memtierdconfig": TEMPLATE}]
+    node.host.configure(classes=classes, memtierd=node.section | policy, deadlineSeconds=0.5)
+    uid = crio_annotations()["io.kubernetes.pod.uid"]
+    with node.host.node().ledger.lock(uid, 1):
+        outcome = node.start()
+    assert outcome.code == code, outcome.stderr
+    assert "was held for 0.4 s" in outcome.stderr
+    assert outcome.stderr.endswith({79: "the container is refused\n", 0: "the container goes on without\n"}[code])
+    assert node.left() == []
+
+
+@pytest.mark.parametrize("policy, code", [({}, 79), ({"failurePolicy": "ignore"}, 0)])
+def test_a_deadline_that_passes_refuses_as_the_features_policy_says(
+    node: Node, policy: dict[str, str], code: int
+) -> None:
+    classes = [{"name": "track", "memtierdconfig": TEMPLATE}]
+    node.host.configure(classes=classes, memtierd=node.section | policy | {"startSeconds": 60}, deadlineSeconds=0.5)
+    outcome = node.start()
+    assert (outcome.code, "deadline passed" in outcome.stderr) == (code, True)
+    if code:
+        assert node.left() == []
+        assert [record for record in node.host.records() if ID in record] == []  # the pod's group is the pod's
+    else:
+        assert lives(node.pid())  # poststop ends it

@@ -82,7 +82,7 @@ def _answer(call: "_Call", node: Node, started: float) -> int:
         finally:
             _deadline(0)
     except HookError as error:
-        refused = call.stage != POSTSTOP and (isinstance(error, RefusedError) or settings.failure_policy == "fail")
+        refused = call.stage != POSTSTOP and (isinstance(error, RefusedError) or _refuses(node))
         outcome = "the container is refused" if refused else "the container goes on without"
         call.tally(node, time.monotonic() - started, node.failures or [error.reason])
         node.log(ERROR, f"{call.stage} of {call.subject}: {error}; {outcome}", **call.fields(error))
@@ -174,6 +174,7 @@ def create_runtime(workload: "Workload", node: Node) -> str:
     todo = [(feature, step) for feature, step in steps if step.action != SKIP]
     if not todo:
         return "; ".join(step.why for _, step in steps)
+    node.strict = _strict(todo, node)
     earlier = node.ledger.key_of(workload.id)
     if earlier and earlier != workload.key:
         _bury_earlier(workload.id, earlier, node)
@@ -183,7 +184,10 @@ def create_runtime(workload: "Workload", node: Node) -> str:
             _bury_in(held, workload.id, node)  # a restart under the same id whose poststop has not come
         details = {**workload.details(), "steps": [step.as_record() for _, step in todo]}
         held.add_member(workload.id, details, workload.pid)
-        problems = [_do(feature, step, workload, held, node) for feature, step in todo]
+        problems = []
+        for number, (feature, step) in enumerate(todo):
+            problems.append(_do(feature, step, workload, held, node))
+            node.strict = _strict(todo[number + 1 :], node)
         refusal = next((problem for problem, refuses in problems if refuses), None)
         if refusal is not None:
             _bury_in(held, workload.id, node)
@@ -193,6 +197,15 @@ def create_runtime(workload: "Workload", node: Node) -> str:
                 held.release_but(had)
             raise refusal
     return "; ".join(str(problem or step.why) for (problem, _), (_, step) in zip(problems, todo))
+
+
+def _strict(todo: "list[tuple[Feature, Step]]", node: Node) -> bool:
+    return any(feature.failure_policy(node.settings) == "fail" for feature, _ in todo)
+
+
+def _refuses(node: Node) -> bool:
+    """Whether a container is refused for which time has run out, or the ledger can't be used."""
+    return node.strict or node.settings.failure_policy == "fail"
 
 
 def planned(workload: "Workload", node: Node) -> "list[tuple[Feature, Step]]":
@@ -247,7 +260,7 @@ def _give_up(error: HookError, workload: "Workload", node: Node) -> None:
     """Leaves what is missing to reconcile, or under ``fail`` takes back what was done: poststop may never come."""
     late = isinstance(error, (DeadlineError, LockTimeoutError))
     _deadline(0)
-    if node.settings.failure_policy != "fail":
+    if not _refuses(node):
         if late:
             node.ledger.mark("waiting", workload.key)  # needs no lock; reconcile finds the container itself
             node.ledger.wake()

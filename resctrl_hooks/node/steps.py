@@ -68,7 +68,8 @@ class Step:
 class Node:
     """What every step works on: the settings in force, the monitor with its ledger, and the log.
 
-    ``failures`` gathers why steps failed, a word each, for the tally.
+    ``failures`` gathers why steps failed, a word each, for the tally. ``strict`` says that a step is still to be done
+    without which its feature's policy refuses the container.
     """
 
     def __init__(self, settings: "Settings", log: "Log | None" = None) -> None:
@@ -85,6 +86,7 @@ class Node:
         )
         self.ledger = self.monitor.ledger
         self.failures: "list[str]" = []
+        self.strict = False
 
 
 # A feature's module is imported only where the settings use it: an import is the largest cost of a hook.
