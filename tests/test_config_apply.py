@@ -177,9 +177,9 @@ def test_in_force_prefers_what_was_applied(config: Path) -> None:
 
 
 def test_in_force_without_anything(config: Path) -> None:
-    with pytest.raises(SettingsError, match="there are no compiled settings"):
+    with pytest.raises(SettingsError, match=r"there is no .*no\.yaml; name another with --config"):
         in_force(str(config.parent / "no.yaml"))
-    with pytest.raises(click.ClickException, match="there are no compiled settings") as caught:
+    with pytest.raises(click.ClickException, match="there is no ") as caught:
         settings_in_force(str(config.parent / "no.yaml"))
     assert caught.value.exit_code == 2
     config.write_text("zzz: 1\nyyy: 2\n")

@@ -67,7 +67,7 @@ def test_without_resctrl_the_records_are_listed_and_it_is_said(tmp_path: Path) -
     with monitored_host(tmp_path, str(tmp_path / "nothing")) as host:
         host.node.monitor.ledger.prepare()
         result = host.run("list")
-        assert result.exit_code == 0
+        assert result.exit_code == 1
         assert "there is no resctrl at" in result.stderr
         assert "No pod is monitored here" in result.stdout
 

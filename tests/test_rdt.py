@@ -154,3 +154,14 @@ def test_no_resctrl(host: Host) -> None:
     failed = rdt(host, "show")
     assert failed.exit_code == 1
     assert "there is no resctrl at" in failed.output
+
+
+@pytest.mark.fuse
+def test_a_class_takes_an_rmid_too(tmp_path: Path) -> None:
+    with mounted(tmp_path / "sim", rmids=2) as root:
+        host = Host(tmp_path / "host", resctrl=Path(root), rdt={"classes": {"gold": {"MB": 50}}})
+        os.mkdir(host.resctrl / "mon_groups" / "somebody")
+        refused = rdt(host, "apply")
+        assert refused.exit_code == 1
+        assert "(ENOSPC)" in refused.output
+        assert "each class takes an RMID of its own" in refused.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -15,7 +16,7 @@ import pytest
 from conftest import LAUNCH, PYTHON, Host, crio_annotations
 from simulated_kernel import ROOT_CALLER, Kernel
 
-from resctrl_hooks import InputError
+from resctrl_hooks import HookError, InputError
 from resctrl_hooks.node.hook import create_runtime, poststop
 from resctrl_hooks.node.lifetimes import reap
 from resctrl_hooks.node.oci import parse_state, read_bundle
@@ -433,3 +434,14 @@ def test_reconciling_in_a_loop_removes_nothing_that_is_starting(tmp_path: Path) 
     assert reconcile(host.node(), NOW).ok
     assert (host.groups(), host.records()) == ([], [])
     assert not os.listdir(host.state / "pods")
+
+
+def test_a_runtime_s_folder_that_can_not_be_read_is_no_fault_of_ours(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(path: str) -> list[str]:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr("resctrl_hooks.node.runtimes.list_folder", denied)
+    with pytest.raises(HookError, match=r"/run/runc, where a runtime .* can't be read \(EACCES\)"):
+        reconcile(host.node())

@@ -44,8 +44,19 @@ def test_what_is_compiled_is_in_force(tmp_path: Path) -> None:
 def test_the_compiled_file_lies_beside_the_yaml() -> None:
     assert compiled_path(DEFAULT_CONFIG) == "/etc/resctrl-hooks/config.json"
     assert compiled_path("/x/y.yaml") == "/x/config.json"
-    assert compiled_path("y.yaml") == "./config.json"
+    assert compiled_path("/y.yaml") == "/config.json"
+    assert compiled_path("y.yaml") == "config.json"
     assert compiled_path("/x/y.json") == "/x/y.json"
+
+
+def test_the_last_valid_settings_lie_beside_a_relative_path_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("config.json").write_text("{")
+    Path("config.last.json").write_text('{"format": 1, "namespaces": ["shop"]}')
+    assert load("config.yaml")[0].namespaces == ["shop"]
+    assert load("config.json")[0].namespaces == ["shop"]
 
 
 def test_no_file_at_the_default_place_means_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,8 +67,22 @@ def test_no_file_at_the_default_place_means_the_defaults(tmp_path: Path, monkeyp
 
 
 def test_no_file_elsewhere_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"there are no compiled settings at .* \(ENOENT\).*config apply"):
-        load(str(tmp_path / "config.yaml"))
+    path = tmp_path / "config.yaml"
+    with pytest.raises(SettingsError, match=f"^there is no {path}; name another with --config$"):
+        load(str(path))
+    path.touch()
+    with pytest.raises(SettingsError, match=r"there are no compiled settings at .*config.json; .*config apply"):
+        load(str(path))
+
+
+def test_what_is_wrong_is_said_once(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"format": 1, "runtimeRoots": "/x"}')
+    with pytest.raises(SettingsError) as refused:
+        load(str(path))
+    assert str(refused.value) == (
+        f"the settings in {path} can't be used: runtimeRoots should be dict, not str; {SettingsError.hint}"
+    )
 
 
 GARBAGE = [

@@ -2,10 +2,14 @@
 
 import importlib
 import importlib.util
+import sys
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from resctrl_hooks import __version__
+from resctrl_hooks.cli.wording import in_one_line, no_such_command
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
 # Command, the module below this package that holds it as `command`, and its line in the overview: reading the modules
@@ -33,7 +37,28 @@ _COMMANDS = {
 
 
 class _LazyGroup(click.Group):
-    """A group that imports a command's module only when that command is called."""
+    """A group that imports a command's module only when that command is called, and says every failure in one line."""
+
+    _arguments: Sequence[str] = ()
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:
+        self._arguments = tuple(sys.argv[1:] if args is None else args)  # `list` is a command of this package
+        return super().main(args, *rest, **named)
+
+    def make_context(self, *given: Any, **named: Any) -> click.Context:
+        with in_one_line():
+            return super().make_context(*given, **named)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with in_one_line(self._arguments):
+            return super().invoke(ctx)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            ctx.fail(no_such_command(args[0], self.list_commands(ctx)))
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for name, (module, _) in _COMMANDS.items() if _exists(module)]

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import click
 import yaml
 
-from resctrl_hooks.config.applied import Applied, apply_file
+from resctrl_hooks.config.applied import Applied, Change, apply_file
 from resctrl_hooks.config.check import Checked, check_file, trust_problems
 from resctrl_hooks.config.problems import InvalidConfigError, Problem
 from resctrl_hooks.config.schema import json_schema
@@ -17,7 +17,6 @@ from resctrl_hooks.config.shown import Shown, show_settings
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.settings import DEFAULT_CONFIG, compiled_path
 
-FAILED = 1
 INVALID = 2
 
 _SOURCES = {
@@ -93,9 +92,10 @@ def apply(config: str, *, dry_run: bool, as_json: bool) -> None:
             _print_problems(error.problems)
         _fail("not applied; what was in force still is", INVALID)
     except SettingsError as error:
-        _fail(f"not applied: {error}", FAILED)
+        raise click.ClickException(f"not applied: {error}") from error
     except OSError as error:
-        _fail(f"not applied: {error.filename or config}: {error.strerror}; what was in force still is", FAILED)
+        what = f"not applied: {error.filename or config}: {error.strerror}; what was in force still is"
+        raise click.ClickException(what) from error
     if as_json:
         changes = [asdict(change) for change in applied.changes]
         problems = _as_list(applied.remarks)
@@ -143,10 +143,14 @@ def _print_applied(applied: Applied, *, dry_run: bool) -> None:
     for change in applied.changes:
         click.echo(f"  {change}")
     if dry_run:
-        click.echo(f"{len(applied.changes)} settings would change; nothing was written")
+        click.echo(f"{_counted(applied.changes)} would change; nothing was written")
     else:
-        what = f"{len(applied.changes)} settings changed" if applied.changes else "nothing changed"
+        what = f"{_counted(applied.changes)} changed" if applied.changes else "nothing changed"
         click.echo(f"{applied.path} is in force; {what}")
+
+
+def _counted(changes: list[Change]) -> str:
+    return f"{len(changes)} setting{'' if len(changes) == 1 else 's'}"
 
 
 def _print_shown(shown: Shown) -> None:

@@ -1,10 +1,12 @@
 """`resctrl-hook list`: which pods are monitored, which wait, and which groups others made."""
 
+import sys
+
 import click
 from rich.markup import escape
 
 from resctrl_hooks.cli import memory_columns, placement_columns
-from resctrl_hooks.cli.opening import open_node, plain_errors
+from resctrl_hooks.cli.opening import open_node
 from resctrl_hooks.cli.shown import STATE_STYLES, age, console, table
 from resctrl_hooks.inventory.gather import gather, name_podmans
 from resctrl_hooks.inventory.models import STATES, Inventory
@@ -22,15 +24,17 @@ def command(config: str, *, as_json: bool, every: bool) -> None:
 
     Where memory classes are in use, also the class, memory and swap now with their limits, and whether memtierd runs;
     where containers are placed, also how, in which pool, and the CPUs that they run on now.
-    A state is one of assigned, partly, waiting, idle and foreign; `show` says more about one pod.
+    A state is one of assigned, partly, waiting, idle, unmonitored and foreign; `show` says more about one pod.
+    Exits with 1 where there is no resctrl.
     """
-    with plain_errors():
-        found = gather(open_node(config))
+    found = gather(open_node(config))
     name_podmans(found.pods)
     if as_json:
         click.echo(found.model_dump_json(indent=2, exclude={"pods": {"__all__": {"containers": {"__all__": _LONG}}}}))
-        return
-    _print(found, every=every)
+    else:
+        _print(found, every=every)
+    if found.problem:
+        sys.exit(1)
 
 
 _LONG = {"outside_threads"}

@@ -5,10 +5,11 @@ import tempfile
 
 import click
 
-from resctrl_hooks.cli.opening import open_node, plain_errors
+from resctrl_hooks.cli.opening import open_node
 from resctrl_hooks.metrics.exposition import render
 from resctrl_hooks.metrics.listener import DEFAULT_PORT, Listener, parse_address
 from resctrl_hooks.metrics.scrape import Scraper
+from resctrl_hooks.node.faults import lacks_root
 
 _READABLE = 0o644
 
@@ -38,14 +39,13 @@ def command(config: str, output: str | None, listen: str | None, kind: str | Non
     """Write counters of all pods, and figures about the hook itself, as metrics."""
     if output and listen:
         raise click.UsageError("--output writes once and --listen serves; give one of them.")
-    with plain_errors():
-        scraper = Scraper(open_node(config))
-        if listen:
-            listener = Listener(parse_address(listen), scraper)
-            listener.end_on_signals()
-            click.echo(f"resctrl-hook: metrics at {listener.url}", err=True)
-            listener.serve_forever()
-            return
+    scraper = Scraper(open_node(config))
+    if listen:
+        listener = Listener(parse_address(listen), scraper)
+        listener.end_on_signals()
+        click.echo(f"resctrl-hook: metrics at {listener.url}", err=True)
+        listener.serve_forever()
+        return
     families, problems = scraper.families()
     text = render(families, openmetrics=(kind or ("prometheus" if output else "openmetrics")) == "openmetrics")
     if output:
@@ -53,7 +53,10 @@ def command(config: str, output: str | None, listen: str | None, kind: str | Non
     else:
         click.echo(text, nl=False)
     for problem in problems:
-        click.echo(f"resctrl-hook: {problem}", err=True)
+        if lacks_root(problem):
+            raise problem  # what else can't be read has no other reason
+    for text in dict.fromkeys(map(str, problems)):
+        click.echo(f"resctrl-hook: {text}", err=True)
     if problems:
         raise SystemExit(1)
 

@@ -6,7 +6,7 @@ import sys
 import click
 from rich.markup import escape
 
-from resctrl_hooks.cli.opening import open_node, plain_errors
+from resctrl_hooks.cli.opening import open_node
 from resctrl_hooks.cli.shown import console, table
 from resctrl_hooks.rdt.classes import ClassReport
 from resctrl_hooks.rdt.classes import apply as apply_classes
@@ -26,9 +26,8 @@ def command() -> None:
 @click.pass_obj
 def show(config: str, *, as_json: bool) -> None:
     """Compare the classes of this machine with the declared ones. Exits 1 where they differ."""
-    with plain_errors():
-        node = open_node(config)
-        reports = show_classes(node.monitor.resctrl, node.settings.rdt.get("classes") or {})
+    node = open_node(config)
+    reports = show_classes(node.monitor.resctrl, node.settings.rdt.get("classes") or {})
     _print(reports, as_json=as_json)
 
 
@@ -38,10 +37,9 @@ def show(config: str, *, as_json: bool) -> None:
 @click.pass_obj
 def apply(config: str, *, dry_run: bool, as_json: bool) -> None:
     """Create the declared classes and write their schemata. Classes that are not declared are left alone."""
-    with plain_errors():
-        node = open_node(config)
-        declared = node.settings.rdt.get("classes") or {}
-        reports = apply_classes(node.monitor.resctrl, declared, dry_run=dry_run)
+    node = open_node(config)
+    declared = node.settings.rdt.get("classes") or {}
+    reports = apply_classes(node.monitor.resctrl, declared, dry_run=dry_run)
     _print(reports, as_json=as_json, dry_run=dry_run)
 
 

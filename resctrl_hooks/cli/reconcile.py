@@ -7,6 +7,7 @@ import click
 from resctrl_hooks.config.applied import apply_if_newer
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.node.errors import SettingsError
+from resctrl_hooks.node.faults import lacks_root
 from resctrl_hooks.node.log import WARNING, to_stderr
 from resctrl_hooks.node.reconcile_command import reconcile_command
 
@@ -40,4 +41,6 @@ def _apply_edited(config: str) -> None:
         if apply_if_newer(config) is not None:
             to_stderr(WARNING, f"{config} was newer than what was in force, and is applied now")
     except (InvalidConfigError, SettingsError, OSError) as error:
+        if lacks_root(error):
+            return  # so does everything else, which says so
         to_stderr(WARNING, f"{config} is newer than what is in force, but can't be applied: {error}")

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from resctrl_hooks.cli.opening import open_node, plain_errors
+from resctrl_hooks.cli.opening import open_node
 from resctrl_hooks.cli.shown import STATE_STYLES, age, console, scaled, table
 from resctrl_hooks.inventory.find import find
 from resctrl_hooks.inventory.gather import name_podmans, pod_of
@@ -35,14 +35,13 @@ def command(config: str, key: str, *, as_json: bool) -> None:
 
     KEY is the start of a pod's key or of a container's id, a pod's name, NAMESPACE/POD, or what Podman calls it.
     """
-    with plain_errors():
-        node = open_node(config)
-        full = find(node, key)
-        pod = pod_of(node, full)
-        if pod is None:
-            raise click.ClickException(f"{full} has ended")
-        readings, problem = _readings(node, full)
-        failures = _failures(node, full)
+    node = open_node(config)
+    full = find(node, key)
+    pod = pod_of(node, full)
+    if pod is None:
+        raise click.ClickException(f"{full} has ended")
+    readings, problem = _readings(node, full)
+    failures = _failures(node, full)
     name_podmans([pod])
     if as_json:
         value = pod.model_dump() | {"counters": [_plain(reading) for reading in readings], "failures": failures}

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from resctrl_hooks.cli.keys import Keys
-from resctrl_hooks.cli.opening import open_node, plain_errors
+from resctrl_hooks.cli.opening import open_node
 from resctrl_hooks.cli.shown import console, scaled, table
 from resctrl_hooks.inventory.sample import Sample, take
 from resctrl_hooks.inventory.usage import POD, SORTS, TOTAL, UNHELD, Line, Names, ordered, usage
@@ -45,16 +45,15 @@ def command(config: str, *, once: bool, as_json: bool, interval: float, sort: st
 
     What no monitoring group holds has a line of its own, and the total is over all.
     """
-    with plain_errors():
-        node = open_node(config)
-        view = _View(node, interval, sort, reverse=reverse)
-        if as_json or once or not console().is_terminal:
-            lines = view.measure()
-            click.echo(json.dumps([asdict(line) for line in lines], indent=2)) if as_json else console().print(
-                view.table(lines)
-            )
-            return
-        _live(view, interval)
+    node = open_node(config)
+    view = _View(node, interval, sort, reverse=reverse)
+    if as_json or once or not console().is_terminal:
+        lines = view.measure()
+        click.echo(json.dumps([asdict(line) for line in lines], indent=2)) if as_json else console().print(
+            view.table(lines)
+        )
+        return
+    _live(view, interval)
 
 
 class _View:

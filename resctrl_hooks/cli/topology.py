@@ -4,7 +4,7 @@ import json
 
 import click
 
-from resctrl_hooks.cli.opening import open_node, plain_errors
+from resctrl_hooks.cli.opening import open_node
 from resctrl_hooks.node.placement_book import Book
 from resctrl_hooks.picture import draw, usage_as_json
 
@@ -15,8 +15,7 @@ from resctrl_hooks.picture import draw, usage_as_json
 @click.pass_obj
 def command(config: str, *, usage: bool, as_json: bool) -> None:
     """Draw this node's packages, NUMA nodes, caches and cores; with --usage, which containers run where."""
-    with plain_errors():
-        book = Book(open_node(config), look_only=True)
+    book = Book(open_node(config), look_only=True)
     if as_json:
         value = book.topology.as_record()
         click.echo(json.dumps(value | ({"usage": usage_as_json(book)} if usage else {}), indent=2))

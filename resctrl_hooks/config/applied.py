@@ -126,7 +126,7 @@ def apply_file(path: str, *, dry_run: bool = False) -> Applied:
         )
     changes = changes_between(effective(without_own_keys(before))[0], explicit_values_of(config))
     if not dry_run:
-        folder = os.path.dirname(target)
+        folder = os.path.dirname(target) or "."
         for name in (LAST_VALID_NAME, COMPILED_NAME):
             _put(folder, name, compiled(config))
     return Applied(target, changes, checked.remarks)

@@ -10,7 +10,7 @@ from typing import Literal
 import click
 
 from resctrl_hooks.node.errors import SettingsError
-from resctrl_hooks.node.settings import DEFAULT_CONFIG, LAST_VALID_NAME, Settings, compiled_path, load
+from resctrl_hooks.node.settings import DEFAULT_CONFIG, LAST_VALID_NAME, Settings, beside, compiled_path, load
 
 Source = Literal["compiled", "last-valid", "yaml", "defaults"]
 
@@ -42,12 +42,12 @@ def in_force(config: str = DEFAULT_CONFIG) -> InForce:
         SettingsError: what is there can't be used, or ``FILE`` was named and isn't there.
     """
     path = compiled_path(config)
-    applied = any(os.path.lexists(name) for name in (path, f"{path.rpartition('/')[0]}/{LAST_VALID_NAME}"))
+    applied = any(os.path.lexists(name) for name in (path, beside(path, LAST_VALID_NAME)))
     if applied or not os.path.exists(config):
         settings, problem = load(config)
         if not settings.path:
             return InForce(settings, "defaults", "", problem)
-        source: Source = "last-valid" if settings.path.endswith(f"/{LAST_VALID_NAME}") else "compiled"
+        source: Source = "last-valid" if settings.path == beside(path, LAST_VALID_NAME) else "compiled"
         return InForce(settings, source, settings.path, problem)
     return _never_applied(config)
 

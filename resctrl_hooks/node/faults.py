@@ -1,5 +1,9 @@
-"""What to say and do when this project itself has a fault."""
+"""What to say and do when this project itself has a fault, or is called by somebody who may not."""
 
+import errno
+import posix
+
+from .errors import HookError
 from .ledger import Ledger
 from .log import ERROR, Log
 from .settings import Settings, load
@@ -7,6 +11,15 @@ from .settings import Settings, load
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def lacks_root(error: BaseException) -> str:
+    """What to say where the kernel refused because whoever calls isn't root; empty for any other error."""
+    if posix.geteuid() == 0 or getattr(error, "errno", 0) not in (errno.EACCES, errno.EPERM):
+        return ""
+    if isinstance(error, HookError):
+        return f"this needs root: {error.message}"
+    return f"this needs root: {getattr(error, 'filename', None) or 'a file'} can't be used"
 
 
 def report(config: str, stage: str, error: BaseException, find: "Callable[[str], tuple[Settings, str]]" = load) -> bool:

@@ -94,7 +94,7 @@ class Ledger:
 
     def keys(self) -> "list[str]":
         """Every key that has a record."""
-        return [name for name in list_folder(f"{self.folder}/pods") if default_key_validator(name)]
+        return [name for name in self._names("pods") if default_key_validator(name)]
 
     def read_pod(self, key: str) -> "Record | None":
         """The record of a key, or None if there is none or it is damaged."""
@@ -124,7 +124,7 @@ class Ledger:
 
     def members(self, key: str) -> "list[str]":
         """The members of a key."""
-        names = list_folder(f"{self.folder}/pods/{key}")
+        names = self._names(f"pods/{key}")
         return [name[len(_MEMBER) :] for name in names if name.startswith(_MEMBER) and UNFINISHED not in name]
 
     def read_member(self, key: str, member: str) -> "Record | None":
@@ -160,6 +160,8 @@ class Ledger:
         """The key that a container belongs to, or an empty string."""
         try:
             key = posix.readlink(f"{self.folder}/containers/{container}")
+        except PermissionError as error:
+            raise self._error(error, f"{self.folder}/containers") from error
         except OSError:
             return ""
         return key if default_key_validator(key) else ""
@@ -179,7 +181,7 @@ class Ledger:
 
     def containers(self) -> "list[str]":
         """Every container that is pointed at."""
-        return list_folder(f"{self.folder}/containers")
+        return self._names("containers")
 
     def forget(self, container: str) -> None:
         """Removes the pointer of a container whose record is gone."""
@@ -205,7 +207,7 @@ class Ledger:
 
     def marked(self, folder: str) -> "list[str]":
         """The keys that carry a mark."""
-        return [key for key in list_folder(f"{self.folder}/{folder}") if default_key_validator(key)]
+        return [key for key in self._names(folder) if default_key_validator(key)]
 
     def wake(self) -> None:
         """Touches the file that a systemd path unit watches, which starts reconcile at once."""
@@ -230,6 +232,13 @@ class Ledger:
                 posix.close(fd)
         except OSError:
             pass  # figures about us are no reason to fail a container
+
+    def _names(self, folder: str) -> "list[str]":
+        path = f"{self.folder}/{folder}"
+        try:
+            return list_folder(path)
+        except OSError as error:
+            raise self._error(error, path) from error
 
     def _read(self, path: str) -> "Record | None":
         try:

@@ -128,8 +128,17 @@ def _say_what_is_dead(node: "Node", key: str, unwanted: bool, report: Report) ->
 
 def _bring_in(node: "Node", seen: Observation, options: Options, report: Report) -> "list[Seen]":
     """Adopts containers without a group, sweeps in threads outside it; returns the containers that want an RMID."""
-    waiting = []
+    waiting: "list[Seen]" = []
     marked = set(node.ledger.marked("waiting"))
+    if any(container.wanted for container in seen.containers):
+        from .refusals import NotMountedError
+
+        try:
+            node.monitor.resctrl.classes()
+        except NotMountedError as error:  # said once, rather than of each container
+            report.problems.append(str(error))
+            report.reasons.append(error.reason)
+            return waiting
     for container in seen.containers:
         if not container.wanted or (options.live is not None and container.key not in options.live):
             continue

@@ -4,6 +4,7 @@ import sys
 import time
 
 from .errors import HookError
+from .faults import lacks_root
 from .faults import report as report_fault
 from .files import format_json
 from .log import ERROR, WARNING, Log
@@ -57,7 +58,9 @@ def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool) -> i
         options = Options(dry_run=dry_run, live=read_live(live) if live else None, claim=claim)
         report = reconcile(node, options)
     except HookError as error:
-        Log()(ERROR, f"reconcile: {error}", stage=STAGE, reason=error.reason)
+        forbidden = lacks_root(error)
+        what = f"{forbidden}; run it with sudo" if forbidden else str(error)
+        Log()(ERROR, f"reconcile: {what}", stage=STAGE, reason=error.reason)
         return WRONG
     except Exception as error:  # noqa: BLE001  # a timer's command must not end in a traceback either
         report_fault(config, STAGE, error)

@@ -7,12 +7,19 @@ import errno
 
 from .errors import ResctrlError
 
+USUAL_ROOT = "/sys/fs/resctrl"  # in hints it stands for wherever resctrl is configured to be
+
 
 class NotMountedError(ResctrlError):
     """There is no resctrl file system at the configured path."""
 
     reason = "not-mounted"
-    hint = "mount it: mount -t resctrl resctrl /sys/fs/resctrl; `resctrl-hook doctor` says more"
+    hint = f"mount it: mount -t resctrl resctrl {USUAL_ROOT}; `resctrl-hook doctor` says more"
+
+    @classmethod
+    def at(cls, root: str, number: int = 0) -> "NotMountedError":
+        """The error for a place that has no resctrl."""
+        return cls(f"there is no resctrl at {root}", hint=cls.hint.replace(USUAL_ROOT, root), errno=number)
 
 
 class NoMonitoringError(ResctrlError):
@@ -91,7 +98,7 @@ class ReadOnlyError(ResctrlError):
     """resctrl is mounted read-only (EROFS)."""
 
     reason = "read-only"
-    hint = "mount -o remount,rw /sys/fs/resctrl"
+    hint = f"mount -o remount,rw {USUAL_ROOT}"
 
 
 # What each errno of a resctrl operation means. Source: kernel, Documentation/filesystems/resctrl.rst and rdtgroup.c.

@@ -130,11 +130,19 @@ class Resctrl:
         return True
 
     def classes(self) -> "list[str]":
-        """The names of all ctrl_groups but the root's."""
+        """The names of all ctrl_groups but the root's.
+
+        Raises:
+            NotMountedError: there is nothing at the mount point, or just the empty folder that sysfs has there.
+        """
         try:
             names = self.fs.listdir(self.root)
         except OSError as error:
             raise self._error(error, f"{self.root} can't be read", "") from error
+        if MON_GROUPS not in names and "info" not in names:
+            from .refusals import NotMountedError
+
+            raise NotMountedError.at(self.root)
         return [name for name in names if name not in _OURS and self.fs.is_folder(f"{self.root}/{name}/{MON_GROUPS}")]
 
     def groups(self, rdt_class: str) -> "list[str]":
@@ -227,19 +235,20 @@ class Resctrl:
 
     def _error(self, error: OSError, message: str, rdt_class: str) -> ResctrlError:
         """The typed error for a refusal, with the kernel's words."""
-        from .refusals import BY_ERRNO, BadClassError, NoMonitoringError, NotMountedError
+        from .refusals import BY_ERRNO, USUAL_ROOT, BadClassError, NoMonitoringError, NotMountedError
 
         number = error.errno or 0
         if number in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV):
             if not self.fs.is_folder(f"{self.root}/{MON_GROUPS}"):
                 if self.fs.is_folder(f"{self.root}/info"):
                     return NoMonitoringError(f"resctrl at {self.root} has no monitoring", errno=number)
-                return NotMountedError(f"there is no resctrl at {self.root}", errno=number)
+                return NotMountedError.at(self.root, number)
             folder = self.class_folder(rdt_class)
             if not self.fs.is_folder(folder):
                 return BadClassError(f"there is no RDT class {rdt_class!r} ({folder})", errno=number)
         kind = BY_ERRNO.get(number, ResctrlError)
-        return kind(message, errno=number, kernel=self.last_cmd_status())
+        hint = kind.hint.replace(USUAL_ROOT, self.root)
+        return kind(message, hint=hint, errno=number, kernel=self.last_cmd_status())
 
 
 def _gone(pid: int) -> ResctrlError:

@@ -4,6 +4,7 @@ runc writes ``<root>/<id>/state.json`` (libcontainer's state), crun ``<root>/<id
 createRuntime hooks, so that a missing file says nothing of a container that is just starting.
 """
 
+from .errors import HookError
 from .files import list_folder, parse_json, read_file
 from .keys import valid_container_id
 from .process import start_time
@@ -47,16 +48,28 @@ def roots_of(settings: "Settings") -> "list[str]":
 
 
 def living_containers(settings: "Settings", proc: str) -> "list[Found]":
-    """Every container of every runtime whose init process is the one that the runtime started."""
+    """Every container of every runtime whose init process is the one that the runtime started.
+
+    Raises:
+        HookError: a runtime's folder can't be read.
+    """
     found: "dict[str, Found]" = {}
     for root in roots_of(settings):
         kinds = list(_KINDS)
-        for id_ in list_folder(root):
+        for id_ in _names(root):
             if valid_container_id(id_):
                 container = _read(f"{root}/{id_}", id_, kinds)
                 if container is not None and start_time(proc, container.pid) == container.start:
                     found[id_] = container
     return list(found.values())
+
+
+def _names(root: str) -> "list[str]":
+    try:
+        return list_folder(root)
+    except OSError as error:
+        what = f"{root}, where a runtime keeps its containers, can't be read"
+        raise HookError(what, errno=error.errno or 0) from error
 
 
 def _read(folder: str, id_: str, kinds: "list[Kind]") -> "Found | None":

@@ -7,7 +7,7 @@ may come from an older or newer version, an image build or a MachineConfig.
 import posix
 
 from .errors import SettingsError
-from .files import parse_json, read_file
+from .files import is_there, parse_json, read_file
 from .keys import default_key_validator, matches
 
 TYPE_CHECKING = False
@@ -146,7 +146,12 @@ def allows(allow: "dict[str, list[str]] | None", namespace: str, class_name: str
 
 def compiled_path(config: str) -> str:
     """The compiled file for a ``--config FILE``: config.json beside the YAML, or FILE itself if it is JSON."""
-    return config if config.endswith(".json") else f"{config.rpartition('/')[0] or '.'}/{COMPILED_NAME}"
+    return config if config.endswith(".json") else beside(config, COMPILED_NAME)
+
+
+def beside(path: str, name: str) -> str:
+    """The path of another file in the folder of ``path``."""
+    return path[: path.rfind("/") + 1] + name
 
 
 def load(config: str = DEFAULT_CONFIG) -> "tuple[Settings, str]":
@@ -162,15 +167,16 @@ def load(config: str = DEFAULT_CONFIG) -> "tuple[Settings, str]":
     try:
         settings = _read(path)
     except (OSError, ValueError, SettingsError) as problem:
-        what = problem.strerror if isinstance(problem, OSError) else problem
+        what = problem.strerror if isinstance(problem, OSError) else str(getattr(problem, "message", problem))
+        what = (what or "").removeprefix(f"{path}: ")
         try:
-            settings = _read(f"{path.rpartition('/')[0]}/{LAST_VALID_NAME}")
+            settings = _read(beside(path, LAST_VALID_NAME))
         except (OSError, ValueError, SettingsError):
             if not isinstance(problem, FileNotFoundError):
                 raise SettingsError(f"the settings in {path} can't be used: {what}") from problem
             if config == DEFAULT_CONFIG:
                 return Settings(), _never_applied(config)
-            raise SettingsError(f"there are no compiled settings at {path}", errno=problem.errno or 0) from problem
+            raise _nothing_at(config, path) from problem
         return settings, f"the settings in {path} can't be used ({what}); the last valid ones are in force"
     return settings, _newer_yaml(config, path)
 
@@ -188,6 +194,12 @@ def _never_applied(config: str) -> str:
     except OSError:
         return ""
     return f"{config} was never applied, so the defaults hold; run `resctrl-hook config apply`"
+
+
+def _nothing_at(config: str, path: str) -> SettingsError:
+    if config != path and is_there(config):
+        return SettingsError(f"there are no compiled settings at {path}")
+    return SettingsError(f"there is no {config}", hint="name another with --config")
 
 
 def _newer_yaml(config: str, compiled: str) -> str:

@@ -77,7 +77,7 @@ def read_schemata(root: str, name: str) -> Schemata:
             return parse_schemata(source.read())
     except OSError as error:
         if not os.path.isdir(f"{root}/info"):
-            raise NotMountedError(f"there is no resctrl at {root}", errno=error.errno or 0) from error
+            raise NotMountedError.at(root, error.errno or 0) from error
         raise ResctrlError(f"{path} can't be read", errno=error.errno or 0) from error
 
 

@@ -1,5 +1,6 @@
 """The classes of this machine beside the declared ones: compared for `rdt show`, made for `rdt apply`."""
 
+import errno
 import os
 from typing import Any, Literal
 
@@ -10,6 +11,12 @@ from resctrl_hooks.node.resctrl import Resctrl
 
 from .abilities import Abilities, Schemata, read_abilities, read_schemata
 from .declared import ROOT_NAME, differences, lines, wanted_schemata
+
+# resctrl.rst: every ctrl_group is a monitoring group too; info/*/num_closids is compared before anything is made.
+_NO_RMID = (
+    "each class takes an RMID of its own, and workloads may have them all: apply classes before workloads start, "
+    "or free a group (`resctrl-hook list` shows who has one)"
+)
 
 State = Literal["as declared", "missing", "differs", "impossible", "not declared"]
 
@@ -89,7 +96,10 @@ def _applied(resctrl: Resctrl, report: ClassReport, spec: dict[str, Any], can: A
             done.append("created")
         except OSError as error:
             raise ResctrlError(
-                f"RDT class {report.name} can't be made", errno=error.errno or 0, kernel=resctrl.last_cmd_status()
+                f"RDT class {report.name} can't be made",
+                hint=_NO_RMID if error.errno == errno.ENOSPC else "",
+                errno=error.errno or 0,
+                kernel=resctrl.last_cmd_status(),
             ) from error
     wanted, _ = wanted_schemata(spec, can)
     for line in lines(wanted) if report.state in ("missing", "differs") else []:

@@ -1,0 +1,98 @@
+"""How a command that fails says so: in one line that begins with `resctrl-hook:`, and never with a traceback."""
+
+import difflib
+import errno
+import os
+import shlex
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, Any
+
+import click
+
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.faults import lacks_root
+
+NAME = "resctrl-hook"
+TRACEBACK = "RESCTRL_HOOK_TRACEBACK"  # the environment variable that shows where a fault of our own arose
+
+
+class FailedError(click.ClickException):
+    """A command failed for a reason that is said; it exits with ``code``."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code: int = code  # type: ignore[misc]  # click declares it for the class, and documents both
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Prints the line."""
+        click.echo(f"{NAME}: {self.format_message()}", file=file, err=file is None)
+
+
+class MisusedError(click.UsageError):
+    """A command was called in a way that it can't be."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Prints the usage, and the line."""
+        if self.ctx is not None:
+            help_ = f"Try '{self.ctx.command_path} --help' for help.\n"
+            click.echo(f"{self.ctx.get_usage()}\n{help_}", file=file, err=file is None)
+        click.echo(f"{NAME}: {self.format_message()}", file=file, err=file is None)
+
+
+@contextmanager
+def in_one_line(arguments: Sequence[str] = ()) -> Iterator[None]:
+    """Turns whatever goes wrong into a `FailedError` or `MisusedError`, which click prints before it exits.
+
+    ``arguments`` are those of the command, to be repeated with sudo where that is all that it takes.
+    """
+    try:
+        yield
+    except (click.exceptions.Exit, click.Abort, FailedError, MisusedError):
+        raise
+    except click.UsageError as error:
+        raise MisusedError(_misuse(error), error.ctx) from error
+    except click.ClickException as error:
+        text = _forbidden(error.__cause__, arguments) or error.format_message()
+        raise FailedError(text, error.exit_code) from error
+    except HookError as error:
+        raise FailedError(_forbidden(error, arguments) or str(error)) from error
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.EPIPE:
+            raise  # whoever read our output has seen enough: click ends quietly
+        if os.environ.get(TRACEBACK):
+            traceback.print_exception(error, file=sys.stderr)
+        raise FailedError(_forbidden(error, arguments) or _fault(error)) from error
+
+
+def no_such_command(name: str, known: Sequence[str]) -> str:
+    """What to say to a mistyped command."""
+    close = difflib.get_close_matches(name, known, 1)
+    return f"there is no command {name!r}; did you mean {close[0]}?" if close else f"there is no command {name!r}"
+
+
+def _forbidden(error: BaseException | None, arguments: Sequence[str]) -> str:
+    text = lacks_root(error) if error is not None else ""
+    return f"{text}; try {shlex.join(['sudo', NAME, *arguments])}" if text else ""
+
+
+def _misuse(error: click.UsageError) -> str:
+    if isinstance(error, click.NoSuchOption) and error.option_name == "--config" and error.ctx is not None:
+        rest = error.ctx.command_path.removeprefix(NAME).strip()
+        return f"--config stands before the command: {NAME} --config FILE {rest}".rstrip()
+    return error.format_message()
+
+
+def _fault(error: Exception) -> str:
+    """The system's own words for what the system refused; anything else is a mistake of ours, with its place."""
+    if isinstance(error, OSError) and error.strerror:
+        text = ": ".join(str(part) for part in (error.filename, error.strerror) if part)
+    else:
+        text = f"a fault of {NAME} itself: {type(error).__name__}: {error}"
+    if isinstance(error, OSError):
+        return text
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" in {os.path.basename(frames[-1].filename)}:{frames[-1].lineno} ({frames[-1].name})" if frames else ""
+    return f"{text}{where}; please report it, with what {TRACEBACK}=1 shows"

@@ -1,0 +1,75 @@
+"""Where resctrl isn't mounted, its folder is there all the same and empty: no command may take that for resctrl."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from conftest import Host, state
+
+from resctrl_hooks.cli import main
+
+WORDS = "there is no resctrl at {path}; mount it: mount -t resctrl resctrl {path}; `resctrl-hook doctor` says more"
+
+
+@pytest.fixture
+def unmounted(tmp_path: Path) -> Host:
+    folder = tmp_path / "mnt"
+    folder.mkdir()
+    return Host(tmp_path, resctrl=folder, runtimeRoots={"all": str(tmp_path / "runtime")})
+
+
+def run(host: Host, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["--config", str(host.config), *arguments])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("list",), ("list", "--json"), ("top", "--once", "--interval", "0.1"), ("metrics",), ("rdt", "show")],
+    ids=" ".join,
+)
+def test_it_is_said_with_the_path_that_is_configured(unmounted: Host, arguments: tuple[str, ...]) -> None:
+    done = run(unmounted, *arguments)
+    assert done.exit_code == 1
+    text = done.stderr if "--json" not in arguments else json.loads(done.stdout)["problem"]
+    said = text.removeprefix("resctrl-hook: ").replace(" (ENOENT)", "").rstrip("\n")
+    assert said == WORDS.format(path=unmounted.resctrl)
+
+
+def test_a_scrape_is_not_ok_and_tells_no_rmids(unmounted: Host) -> None:
+    text = run(unmounted, "metrics").stdout
+    assert "resctrl_scrape_ok 0" in text
+    assert "resctrl_rmids{" not in text
+
+
+@pytest.mark.parametrize("dry", [["--dry-run"], []], ids=["dry", "real"])
+def test_reconcile_brings_nobody_in(unmounted: Host, dry: list[str]) -> None:
+    for number in range(3):
+        folder = unmounted.root / f"runtime/{number:064x}"
+        folder.mkdir(parents=True)
+        unmounted.process(100 + number, start=1000)
+        bundle = unmounted.bundle(name=f"bundle{number}")
+        status = {"pid": 100 + number, "process-start-time": 1000, "bundle": bundle}
+        (folder / "status").write_text(json.dumps(status))
+    done = run(unmounted, "reconcile", "--json", *dry)
+    report = json.loads(done.stdout)
+    assert done.exit_code == 1
+    assert (report["containers"], report["threadsMoved"], report["adopted"]) == (3, 0, [])
+    assert report["problems"] == [WORDS.format(path=unmounted.resctrl)]
+    assert report["failures"] == {}
+
+
+def test_reconcile_needs_no_resctrl_for_containers_that_want_no_group(unmounted: Host) -> None:
+    unmounted.configure(monitoring={"enabled": False}, runtimeRoots={"all": str(unmounted.root / "runtime")})
+    folder = unmounted.root / f"runtime/{7:064x}"
+    folder.mkdir(parents=True)
+    unmounted.process(100, start=1000)
+    status = {"pid": 100, "process-start-time": 1000, "bundle": unmounted.bundle()}
+    (folder / "status").write_text(json.dumps(status))
+    assert run(unmounted, "reconcile").exit_code == 0
+
+
+def test_the_hook_says_it_too(unmounted: Host) -> None:
+    unmounted.process(100)
+    outcome = unmounted.call(state(bundle=unmounted.bundle()))
+    assert f"mount -t resctrl resctrl {unmounted.resctrl};" in outcome.stderr

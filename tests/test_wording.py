@@ -1,0 +1,150 @@
+"""Commands that fail say so in one line, whoever calls them and whatever goes wrong."""
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from conftest import ID, Host
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.cli.wording import TRACEBACK, FailedError, in_one_line
+
+NOBODY = 65534
+
+
+def run(host: Host, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["--config", str(host.config), *arguments])
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def readable() -> Iterator[Host]:
+    """A host whose folder anybody may enter, with a state directory that only root may read."""
+    with tempfile.TemporaryDirectory(prefix="rh") as folder:
+        os.chmod(folder, 0o755)
+        host = Host(Path(folder), runtimeRoots={"all": [f"{folder}/runtime"]})
+        host.node().ledger.prepare()
+        (host.root / "runtime").mkdir(mode=0o700)
+        host.process(100)
+        yield host
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("list",), ("list", "--json"), ("show", "web"), ("top", "--once", "--interval", "0.1"), ("metrics",),
+        ("reconcile",), ("reconcile", "--dry-run"), ("topology", "--usage"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_what_needs_root_says_so_in_one_line(
+    readable: Host, arguments: tuple[str, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(readable, *arguments)  # imports what it needs, of which some can be root's alone
+    (readable.state / "placement").touch(mode=0o600)
+    capfd.readouterr()
+    with as_nobody():
+        done = CliRunner().invoke(main, ["--config", str(readable.config), *arguments])
+    assert done.exit_code == 1
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    (line,) = (done.stderr + capfd.readouterr().err).splitlines()  # the node half writes to the descriptor itself
+    assert line.startswith("resctrl-hook: ")
+    assert "this needs root: /tmp/rh" in line
+    assert "sudo" in line
+
+
+def test_the_whole_command_is_repeated_with_sudo(readable: Host) -> None:
+    run(readable, "list")
+    with as_nobody():
+        line = run(readable, "list", "--all").stderr
+    assert line.endswith(f"; try sudo resctrl-hook --config {readable.config} list --all\n")
+
+
+def test_applying_a_configuration_needs_root(readable: Host) -> None:
+    path = readable.root / "config.yaml"
+    path.write_text("namespaces: [shop]\n")
+    arguments = ["--config", str(path), "config", "apply"]
+    CliRunner().invoke(main, [*arguments, "--dry-run"])
+    with as_nobody():
+        done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("resctrl-hook: this needs root: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_hidden_ledger_is_not_an_empty_one(readable: Host) -> None:
+    ledger = readable.node().ledger
+    with as_nobody():
+        for ask in (ledger.keys, ledger.containers, lambda: ledger.marked("waiting"), lambda: ledger.key_of(ID)):
+            with pytest.raises(Exception, match=f"{readable.state}/.* can't be used") as refused:
+                ask()
+            assert getattr(refused.value, "errno", 0) == errno.EACCES
+
+
+def test_a_fault_of_ours_is_one_line_with_its_place(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
+    def faulty(_: object) -> None:
+        raise KeyError("nothing")
+
+    monkeypatch.setattr("resctrl_hooks.cli.list.gather", faulty)
+    monkeypatch.delenv(TRACEBACK, raising=False)
+    done = run(host, "list")
+    assert done.exit_code == 1
+    assert done.stderr.startswith(
+        "resctrl-hook: a fault of resctrl-hook itself: KeyError: 'nothing' in test_wording.py:"
+    )
+    assert done.stderr.endswith(f"please report it, with what {TRACEBACK}=1 shows\n")
+    assert done.stderr.count("\n") == 1
+    monkeypatch.setenv(TRACEBACK, "1")
+    assert "Traceback" in run(host, "list").stderr
+
+
+def test_the_system_s_refusal_is_no_fault_of_ours(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
+    def full(_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/run/x")
+
+    monkeypatch.setattr("resctrl_hooks.cli.list.gather", full)
+    assert run(host, "list").stderr == "resctrl-hook: /run/x: No space left on device\n"
+
+
+def test_a_reader_that_has_gone_is_no_failure() -> None:
+    with pytest.raises(BrokenPipeError), in_one_line():
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+def test_click_s_own_errors_begin_as_ours_do() -> None:
+    with pytest.raises(FailedError) as failed, in_one_line():
+        raise click.ClickException("this didn't work")
+    assert (str(failed.value), failed.value.exit_code) == ("this didn't work", 1)
+    done = CliRunner().invoke(main, ["list", "--nonsense"])
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1].startswith("resctrl-hook: No such option")
+    assert "Error" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("list", "--config", "F"), ("config", "check", "--config", "F")])
+def test_config_before_the_command(arguments: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(main, arguments, prog_name="resctrl-hook")
+    words = " ".join(arguments[:-2])
+    assert done.exit_code == 2
+    assert f"--config stands before the command: resctrl-hook --config FILE {words}\n" in done.stderr
+
+
+def test_a_mistyped_command() -> None:
+    done = CliRunner().invoke(main, ["reconsile"])
+    assert done.exit_code == 2
+    assert "there is no command 'reconsile'; did you mean reconcile?" in done.stderr
+    assert "there is no command 'xyzzy'\n" in CliRunner().invoke(main, ["xyzzy"]).stderr
