@@ -13,11 +13,11 @@ from resctrl_hooks.install import systemd
 from resctrl_hooks.install.places import UNITS
 from resctrl_hooks.install.units import COMPILE, MOUNT, TIMER, WAKE
 from resctrl_hooks.memory_checks import memory_checks
+from resctrl_hooks.node.kubelet import DEFAULT_PATH, STATES
 
 from .finding import Finding, Level, ok, problem, warning
 from .host import Host
 
-_KUBELET: Final = "/var/lib/kubelet"
 _LEVELS: Final[dict[str, Level]] = {"good": "ok", "note": "warning", "bad": "problem"}
 
 
@@ -65,27 +65,23 @@ def _start(unit: str) -> str:
 
 def kubelet(host: Host) -> Iterator[Finding]:
     """The kubelet's static managers, which write cpusets themselves."""
-    for name, key, ours in (
-        ("cpu_manager_state", "policyName", "placement of CPUs"),
-        ("memory_manager_state", "policyName", "placement of memory"),
-    ):
-        text = host.text(f"{_KUBELET}/{name}")
+    for name, what, pinning in STATES:
+        text = host.text(f"{DEFAULT_PATH}/{name}")
         if not text:
             continue
         try:
-            policy = str(json.loads(text)[key])
+            policy = str(json.loads(text)["policyName"])
         except (ValueError, KeyError, TypeError):
-            yield warning(f"{_KUBELET}/{name} can't be read", "see the kubelet's log")
+            yield warning(f"{DEFAULT_PATH}/{name} can't be read", "see the kubelet's log")
             continue
-        static = policy.lower() == "static"
         wanted = bool(host.settings.placement) and host.settings.placement.get("enabled", True) is not False
-        if static and wanted:
+        if policy in pinning and wanted:
             yield problem(
-                f"the kubelet's {name.removesuffix('_state').replace('_', ' ')} is static and will undo our {ours}",
-                "use one of the two: cpuManagerPolicy/memoryManagerPolicy none, or no `placement` section",
+                f"the kubelet's {what} manager has the policy {policy}, and placement does nothing beside it",
+                "use one of the two: cpuManagerPolicy/memoryManagerPolicy none, or placement.enabled: false",
             )
         else:
-            yield ok(f"the kubelet's {name.removesuffix('_state').replace('_', ' ')} has the policy {policy.lower()}")
+            yield ok(f"the kubelet's {what} manager has the policy {policy}")
 
 
 def memory(host: Host) -> Iterator[Finding]:

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 DEFAULT_PATH = "/var/lib/kubelet"
-# The files in which the managers keep their state, with the policies that pin (kubernetes, pkg/kubelet/cm).
-_STATES = (("cpu_manager_state", "CPU", ("static",)), ("memory_manager_state", "memory", ("Static", "BestEffort")))
+STATES = (("cpu_manager_state", "CPU", ("static",)), ("memory_manager_state", "memory", ("Static", "BestEffort")))
+"""The files in which the managers keep their state, with the policies that pin (kubernetes, pkg/kubelet/cm)."""
 _LIMIT = 16 << 20
 
 
@@ -17,7 +17,7 @@ def static_managers(settings: "Settings") -> "list[str]":
     """What says that the kubelet pins containers here: a sentence for each of its managers that does."""
     folder: str = settings.placement.get("kubeletPath") or DEFAULT_PATH
     found = []
-    for name, what, pinning in _STATES:
+    for name, what, pinning in STATES:
         try:
             state = parse_json(read_file(f"{folder}/{name}", _LIMIT, follow=True))
             policy = state.get("policyName", "")
