@@ -1,0 +1,184 @@
+"""The project's promise: a container's own first instruction is in its pod's group, and whatever it starts is too."""
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from kernel.bundles import EVERYBODY, FIRST_INSTRUCTION, HOST_USR
+from kernel.groups import Place, Resctrl, parse_place, parse_places, place_of
+from kernel.installed import Staged
+from kernel.pods import KubernetesPod
+from kernel.runtimes import Failed, Runtime, wait_until
+from resctrl_hooks.install.places import LAUNCH
+
+UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+SLEEP = ["/bin/sleep", "1000"]
+SAY_AND_STAY = "cat /proc/self/cpu_resctrl_groups >/dev/said; sleep 1000 & wait"
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> Staged:
+    return Staged(str(tmp_path / "host"))
+
+
+@pytest.fixture
+def pod(runtime: Runtime, staged: Staged, bundle: Callable[..., str], resctrl: Resctrl) -> Iterator[KubernetesPod]:
+    del resctrl  # there before, and cleared after
+    made = KubernetesPod(UID, runtime, staged, bundle)
+    yield made
+    made.remove()
+
+
+def said(pid: int) -> Place:
+    """What SAY_AND_STAY said of itself."""
+    path = Path(f"/proc/{pid}/root/dev/said")
+    wait_until(lambda: path.exists() and path.read_text(), "the container has said where it is")
+    return parse_place(path.read_text())
+
+
+def has_threads(pod: KubernetesPod, pid: int, number: int) -> bool:
+    return len(pod.threads(pid)) == number
+
+
+def nothing_is_left(pod: KubernetesPod, resctrl: Resctrl) -> None:
+    """Ends the pod, and looks that reconcile leaves nothing of it."""
+    pod.remove()
+    pod.installed.reconcile()
+    assert list(resctrl.groups()) == []
+    assert pod.installed.records() == []
+
+
+def test_init_itself(pod: KubernetesPod, resctrl: Resctrl) -> None:
+    assert parse_place(pod.run("c0", FIRST_INSTRUCTION)) == Place("", UID), pod.installed.said()
+    nothing_is_left(pod, resctrl)
+
+
+def test_children_and_threads(pod: KubernetesPod) -> None:
+    places = parse_places(pod.run("c0", EVERYBODY, mounts=[HOST_USR]))
+    who = ["init", "init's thread", "child", "child's thread"]
+    assert places == dict.fromkeys(who, Place("", UID)), pod.installed.said()
+
+
+def test_two_containers_of_a_pod_stay_each_in_its_class(pod: KubernetesPod, resctrl: Resctrl) -> None:
+    resctrl.make("gold")
+    resctrl.make("silver")
+    pids = {name: pod.start(name, SAY_AND_STAY, rdt_class=name) for name in ("gold", "silver")}
+    for rdt_class, pid in pids.items():
+        assert said(pid) == Place(rdt_class, UID), pod.installed.said()
+        wait_until(partial(has_threads, pod, pid, 2), "its child runs")
+        assert {place_of(tid) for tid in pod.threads(pid)} == {Place(rdt_class, UID)}
+        assert resctrl.tasks(rdt_class, UID) == pod.threads(pid)
+    pod.end("gold")
+    assert place_of(pids["silver"]) == Place("silver", UID)
+    pod.end("silver")
+    pod.remove()
+    pod.installed.reconcile()
+    assert {os.path.basename(path) for path in resctrl.groups()} == {"gold", "silver"}
+
+
+def total_bytes(resctrl: Resctrl, group: str) -> int:
+    """What a group has counted, over all domains."""
+    files = Path(resctrl.path(group=group)).glob("mon_data/mon_L3_*/mbm_total_bytes")
+    return sum(int(path.read_text()) for path in files)
+
+
+@pytest.mark.parametrize("again", ["c0", "c0-again"], ids=["same-id", "new-id"])
+def test_a_restart_keeps_the_group_and_its_counters(pod: KubernetesPod, resctrl: Resctrl, again: str) -> None:
+    pod.start("c0", SLEEP)
+    group = resctrl.path(group=UID)
+    inode, counted = os.stat(group).st_ino, total_bytes(resctrl, UID)
+    pod.end("c0")
+    assert os.stat(group).st_ino == inode
+    pid = pod.start(again, SLEEP)
+    assert place_of(pid) == Place("", UID)
+    assert os.stat(group).st_ino == inode, "the group was made anew, so its counters began again"
+    assert total_bytes(resctrl, UID) >= counted
+    assert list(resctrl.groups()) == [group]
+    pod.end(again)
+    nothing_is_left(pod, resctrl)
+
+
+HOSTILE = {
+    "traversal": "../../canary",
+    "absolute": "/etc/canary",
+    "dots": "..",
+    "newline": f"{UID}\n",
+    "second line": f"{UID}\n../../canary",
+    "the kernel's": "mon_groups",
+    "huge": "a" * 300_000,
+    "empty": "",
+    "another pod's": "7b1d2c64-55e1-4c0b-8f0a-6e2f9b4d8a02",
+}
+"""Pod UIDs that CRI-O would never write."""
+
+
+def everything(*folders: str) -> set[tuple[str, int]]:
+    """Each file and folder below these, with its inode: whatever is made, removed or made anew."""
+    found = set()
+    for top in folders:
+        for folder, names, files in os.walk(top):
+            found |= {(path, os.lstat(path).st_ino) for name in names + files if (path := os.path.join(folder, name))}
+    return found
+
+
+ONE_DRIVER = pytest.mark.parametrize("driver", ["cgroupfs"])
+"""For what a cgroup driver has nothing to do with."""
+
+
+@ONE_DRIVER
+@pytest.mark.parametrize("uid", [pytest.param(uid, id=name) for name, uid in HOSTILE.items()])
+def test_a_hostile_pod_uid_changes_nothing(pod: KubernetesPod, resctrl: Resctrl, tmp_path: Path, uid: str) -> None:
+    state = Path(pod.installed.state)
+    (state / "pods").mkdir(parents=True)
+    (state / "canary").write_text("sings")  # where "../../canary" leads from a key's record
+    before = everything("/etc", str(tmp_path / "host"))
+    bundle = pod.make_bundle("c0", FIRST_INSTRUCTION, annotations={"io.kubernetes.pod.uid": uid})
+    printed = pod.runtime.run("c0", bundle)
+    assert parse_place(printed) == Place("", "")
+    assert list(resctrl.groups()) == []
+    ours = {str(state), pod.installed.log}
+    new = {path for path, _ in everything("/etc", str(tmp_path / "host")) - before}
+    assert {path for path in new if os.path.dirname(path) not in ours} - ours <= {f"{state}/locks"}
+    assert not {path for path, _ in before} - {path for path, _ in everything("/etc", str(tmp_path / "host"))}
+    assert pod.installed.records() == []
+    assert (state / "canary").read_text() == "sings"
+    assert all(line.startswith("<") for line in pod.installed.said().splitlines()), "a line of somebody else's"
+    pod.installed.configure(failurePolicy="fail")
+    with pytest.raises(Failed):
+        pod.runtime.run("c0", bundle)
+    assert list(resctrl.groups()) == []
+
+
+@ONE_DRIVER
+def test_a_nul_in_the_pod_uid(pod: KubernetesPod) -> None:
+    # crun, a C program, ends the text there and hands the hook the pod's own UID.
+    printed = pod.run("c0", FIRST_INSTRUCTION, annotations={"io.kubernetes.pod.uid": f"{UID}\0/../canary"})
+    assert parse_place(printed) == Place("", UID if pod.runtime.name == "crun" else ""), pod.installed.said()
+
+
+@ONE_DRIVER
+@pytest.mark.parametrize("size", [1 << 20, 5 << 20], ids=["1 MiB", "more than we take"])
+def test_annotations_without_end(pod: KubernetesPod, resctrl: Resctrl, size: int) -> None:
+    printed = pod.run("c0", FIRST_INSTRUCTION, annotations={"example": "x" * size})
+    assert parse_place(printed) == Place("", UID if size < 4 << 20 else ""), pod.installed.said()
+    nothing_is_left(pod, resctrl)
+
+
+@ONE_DRIVER
+def test_a_large_state_and_a_hook_that_is_broken(pod: KubernetesPod, tmp_path: Path) -> None:
+    # A pipe holds 64 KiB of it, and crun is killed by SIGPIPE if nobody reads the rest.
+    (tmp_path / "host" / LAUNCH.lstrip("/")).unlink()
+    printed = pod.run("c0", FIRST_INSTRUCTION, annotations={"example": "x" * (1 << 20)})
+    assert parse_place(printed) == Place("", "")
+
+
+@ONE_DRIVER
+def test_words_of_a_pods_author_in_the_log(pod: KubernetesPod) -> None:
+    forged = "web-0\n<27>resctrl-hook[1]: everything is well"
+    pod.run("c0", FIRST_INSTRUCTION, annotations={"io.kubernetes.pod.name": forged})
+    lines = pod.installed.said().splitlines()
+    assert [line for line in lines if line.startswith("<27>")] == []
+    assert [line for line in lines if "everything is well" in line]
