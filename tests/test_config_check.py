@@ -24,7 +24,7 @@ from resctrl_hooks.config.check import Checked, check_file, check_text
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.config.root import Configuration
 from resctrl_hooks.config.schema import json_schema
-from resctrl_hooks.node.settings import DEFAULTS, Settings
+from resctrl_hooks.node.settings import DEFAULTS, Settings, allows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,19 +92,33 @@ def test_runtime_roots_in_every_spelling(roots: Any) -> None:
         ("log:\n  xyzzy: 1", "c.yaml:2: log.xyzzy: unknown key; known here: target, level, file, journalSocket, syslogSocket"),
         ("classes:\n- name: a\n  swap: 1", 'c.yaml:3: classes[0].swap: unknown key; did you mean "allowswap"?'),
         ("monitoring: {release: container}", "c.yaml:1: monitoring.release: 'container' is not a choice; did you mean \"last-container\"?"),
-        ("failurePolicy: 1", "c.yaml:1: failurePolicy: 1 is not a choice; choose one of ignore, fail"),
+        ("failurePolicy: 1", "c.yaml:1: failurePolicy: 1 is not a choice; choose ignore or fail"),
+        ("failurePolicy: off", "c.yaml:1: failurePolicy: false is not a choice; choose ignore or fail"),
+        ("log: {level: off}", "c.yaml:1: log.level: false is not a choice; choose error, warning, notice, info or debug"),
         ("monitoring: {enabled: maybe}", "c.yaml:1: monitoring.enabled: should be true or false, not 'maybe'"),
         ("monitoring: [1]", "c.yaml:1: monitoring: should be a mapping, not a list"),
         ("namespaces: shop", "c.yaml:1: namespaces: should be a list, not 'shop'"),
         ("namespaces:\n- a\n- 1\n", "c.yaml:3: namespaces[1]: should be a text, not 1; put it in quotes"),
-        ("namespaces: ['']", "c.yaml:1: namespaces[0]: an empty pattern fits nothing; write a name, or * for all"),
+        ("memory: {allow: {a: ['']}}", "c.yaml:1: memory.allow.a[0]: an empty pattern fits nothing; write a name, or * for all"),
         ("labelSelector: {a: true}", "c.yaml:1: labelSelector.a: should be a text, not true; put it in quotes"),
         ("labelSelector: {on: x}", "c.yaml:1: the key 'on' is read as True, not as a text; quote it"),
         ("resctrlPath: sys", "c.yaml:1: resctrlPath: 'sys' is not an absolute path; begin it with a slash"),
         ("stateDir: /a/../b", "c.yaml:1: stateDir: '/a/../b' goes through '..'; write the path that is meant"),
-        ("runtimeRoots: [/a, b]", "c.yaml:1: runtimeRoots.all[1]: 'b' is not an absolute path; begin it with a slash"),
+        ("runtimeRoots: [/a, b]", "c.yaml:1: runtimeRoots[1]: 'b' is not an absolute path; begin it with a slash"),
         ("groupPrefix: ../", "c.yaml:1: groupPrefix: no group's name can begin with '../'; use letters, digits and _+.-, and no dot in front"),
-        ("deadlineSeconds: 20", "c.yaml:1: deadlineSeconds: 20: input should be less than or equal to 9"),
+        ("deadlineSeconds: 20", "c.yaml:1: deadlineSeconds: 20 should be at most 9"),
+        ("runtimeRoots: rel", "c.yaml:1: runtimeRoots: 'rel' is not an absolute path; begin it with a slash"),
+        ("rdt: {classes: {a: {L3: zz}}}", "c.yaml:1: rdt.classes.a.L3: 'zz' is no mask of cache ways; write it in hexadecimal digits and quotes, such as \"ff0\""),
+        ("rdt: {classes: {a: {L3: {'0': zz}}}}", "c.yaml:1: rdt.classes.a.L3['0']: 'zz' is no mask of cache ways; write it in hexadecimal digits and quotes, such as \"ff0\""),
+        ("rdt: {classes: {a: {L3: {b: ff}}}}", "c.yaml:1: rdt.classes.a.L3.b: 'b' is no domain; write its number, as schemata has it, in quotes: \"0\""),
+        ("rdt: {classes: {a: {L3: [1]}}}", "c.yaml:1: rdt.classes.a.L3: should be a text or a mapping, not a list"),
+        ("rdt: {classes: {a: {MB: x}}}", "c.yaml:1: rdt.classes.a.MB: should be a whole number or a mapping, not 'x'"),
+        ("rdt: {classes: {a: {MB: {'0': 0}}}}", "c.yaml:1: rdt.classes.a.MB['0']: 0 should be at least 1"),
+        ("scheduling: {classes: {a: {hugepages: {3: 1}}}}", "c.yaml:1: the key '3' is read as 3, not as a text; quote it"),
+        ("scheduling: {classes: {a: {hugepages: {three: 1G}}}}", "c.yaml:1: scheduling.classes.a.hugepages.three: 'three' is no size of huge pages; write it as the kernel does: 2MB or 1GB"),
+        ("placement: {pools: [{name: 'a b', cpus: '0'}]}", "c.yaml:1: placement.pools[0].name: 'a b' can't be a pool; use up to 63 letters, digits and _.-, and a letter or digit first"),
+        ("placement: {pools: [{name: a, cpus: ''}]}", "c.yaml:1: placement.pools[0].cpus: should not be empty"),
+        ("memory: {allowLimits: {'*': [memory.max]}}", "c.yaml:1: memory.allowLimits['*'][0]: no limit is called 'memory.max'; the limits are memory.swap.max and memory.high"),
         ("deadlineSeconds: .inf", "c.yaml:1: deadlineSeconds: inf: input should be a finite number"),
         ("classes: [{allowswap: true}]", "c.yaml:1: classes[0].name: is required but missing; add it"),
         ("classes:\n- {name: a}\n- {name: b}\n- name: a\n", "c.yaml:4: classes[2].name: there is another class 'a' (the one at [0]); give each its own name"),
@@ -129,6 +143,75 @@ def test_runtime_roots_in_every_spelling(roots: Any) -> None:
 def test_what_is_wrong_and_where(text: str, line: str) -> None:
     assert problems(text) == [line]
     assert check(text).config is None
+
+
+# Valid, and yet perhaps not what was meant: a file, the key that the note is about, and some of its words.
+@pytest.mark.parametrize(
+    "text, key, words",
+    [
+        ("classes: [{name: a}]", "classes", "are refused, unless memory.allowLimits lets"),
+        ("classes: [{name: a}]\nmemory: {allowLimits: {}, allow: {x: [b, a]}}", "memory.allow.x[0]", "no class is called 'b'; the classes are a"),
+        ("classes: [{name: a}]\nmemory: {allowLimits: {}}\nmemtierd: {allow: {x: [b]}}", "memtierd.allow.x[0]", "no class is called 'b'"),
+        ("placement: {enabled: true, allow: {shop: [exlusive]}}", "placement.allow.shop[0]", "nothing called 'exlusive'"),
+        ("placement: {enabled: true, pools: [{name: a, cpus: '0'}], policy: pools, allow: {s: [a, default, b]}}", "placement.allow.s[2]", "exclusive, isolated, reserved, a, default"),
+        ("placement: {enabled: true, pools: [{name: a, cpus: '0'}]}", "placement.pools", "set `policy: pools`"),
+        ("placement: {reservedCpus: '0'}", "placement", "until it also says `enabled: true`"),
+        ("rdt: {classes: {a: {MB: 50}}}", "rdt", "`resctrl-hook rdt apply` makes the classes all the same"),
+        ("rdt: {enabled: true, classes: {bronze: {MB: 50}}, defaults: {qos: {BestEffort: bronz}}}", "rdt.defaults.qos.BestEffort", "declares no 'bronz'"),
+        ("rdt: {enabled: true, classes: {bronze: {MB: 50}}, allow: {x: [bronz, /, 'b*']}}", "rdt.allow.x[0]", "declares no 'bronz'"),
+        ("blockio: {enabled: true, classes: {slow: [{weight: 10}]}, allow: {x: [slwo]}}", "blockio.allow.x[0]", "no class is called 'slwo'"),
+        ("scheduling: {enabled: true, classes: {a: {nice: 1}}, allow: {x: [b, '*']}}", "scheduling.allow.x[0]", "no class is called 'b'"),
+        ("scheduling: {enabled: true, classes: {a: {hugepages: {3MB: 1G, 2MB: 1G}}}}", "scheduling.classes.a.hugepages['3MB']", "powers of two"),
+        ("stateDir: /home/x", "stateDir", "does not see what is below /home"),
+        ("stateDir: /var/tmp/x", "stateDir", "does not see what is below /var/tmp"),
+    ],
+)  # fmt: skip
+def test_what_is_valid_and_can_not_be_meant(text: str, key: str, words: str) -> None:
+    checked = check(text)
+    assert checked.errors == []
+    assert [(note.key, note.severity) for note in checked.problems] == [(key, "note")]
+    assert words in checked.problems[0].what
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "classes: [{name: a}]\nmemory: {allowLimits: {}}",
+        "classes: [{name: a}]\nmemory: {failurePolicy: ignore}",
+        "memory: {allow: {x: [b]}}",
+        "memory: {allowLimits: {x: ['memory.*'], y: [memory.high]}}",
+        "placement: {enabled: false, reservedCpus: '0'}",
+        "placement: {enabled: true, policy: /etc/policy.py, pools: [{name: a, cpus: '0'}], allow: {x: [anything]}}",
+        "rdt: {enabled: true, allow: {x: [gold]}, defaults: {qos: {BestEffort: bronze}}}",
+        "rdt: {failurePolicy: fail}",
+        "stateDir: /homes/x",
+    ],
+)
+def test_what_can_be_meant_has_no_note(text: str) -> None:
+    assert problems(text) == []
+
+
+def test_an_empty_pattern_means_no_namespace() -> None:
+    text = "namespaces: ['']\nplacement: {enabled: true, namespaces: [''], allow: {'': [exclusive]}}"
+    settings = Settings(json.loads(json.dumps(yaml.safe_load(text))))
+    assert problems(text) == []
+    assert allows(settings.placement["allow"], "", "exclusive")
+    assert not allows(settings.placement["allow"], "shop", "exclusive")
+
+
+def test_cpus_that_this_machine_has_not(tmp_path: Path) -> None:
+    (tmp_path / "sys/devices/system/cpu").mkdir(parents=True)
+    (tmp_path / "sys/devices/system/cpu/possible").write_text("0-3\n")
+    path = tmp_path / "c.yaml"
+    placement = {"enabled": True, "policy": "pools", "reservedCpus": "2-5", "pools": [{"name": "a", "cpus": "900"}]}
+    path.write_text(json.dumps({"sysPath": str(tmp_path / "sys"), "placement": placement}))
+    notes = {note.key: note.what for note in check_file(str(path)).remarks if note.severity == "note"}
+    assert notes == {
+        "placement.reservedCpus": "this machine has no CPU 4-5, only 0-3",
+        "placement.pools[0].cpus": "this machine has no CPU 900, only 0-3",
+    }
+    (tmp_path / "sys/devices/system/cpu/possible").unlink()
+    assert check_file(str(path)).remarks == []
 
 
 def test_not_utf8() -> None:
@@ -159,7 +242,7 @@ def test_all_problems_at_once_in_the_order_of_lines() -> None:
 
 
 def test_remarks_on_classes() -> None:
-    text = TEMPLATE + "      swapoutms: 1\n  allowswap: false\n"
+    text = TEMPLATE + "      swapoutms: 1\n  allowswap: false\nmemory: {allowLimits: {}}\n"
     found = check(text)
     assert found.errors == []
     assert [(note.key, note.line) for note in found.remarks if note.severity == "note"] == [

@@ -74,7 +74,7 @@ def test_schemata_there_and_back() -> None:
         ("rdt: {classes: {gold: {L3: 0xff}}}", "is a number in YAML"),
         ("rdt: {classes: {gold: {L3: '0'}}}", "no cache at all"),
         ("rdt: {classes: {gold: {L3: 'fxf'}}}", "is no mask"),
-        ("rdt: {classes: {gold: {MB: 0}}}", "greater than or equal to 1"),
+        ("rdt: {classes: {gold: {MB: 0}}}", "0 should be at least 1"),
         ("rdt: {classes: {a/b: {MB: 10}}}", "can't be a class"),
         ("rdt: {classes: {gold: {L4: ff}}}", "L4"),
         ("rdt: {defaults: {qos: {best: gold}}}", "Guaranteed"),

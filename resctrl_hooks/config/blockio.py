@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
-from .classes import ClassDefaults
-from .section import Allow, ClassName, FailurePolicy, FeatureSection, Section, wrong
+from .classes import ClassDefaults, allowed_in_vain
+from .section import Allow, ClassName, FailurePolicy, FeatureSection, Remark, Section, wrong
 
 _AMOUNT = re.compile(r"[1-9][0-9]{0,15}[KMGT]?")
 
@@ -86,3 +86,8 @@ class Blockio(FeatureSection):
     def _known(self) -> "Blockio":
         self.defaults.check_known(list(self.classes))
         return self
+
+    def remarks(self) -> list[Remark]:
+        """Classes that nobody can have, for want of them."""
+        found = allowed_in_vain(self.allow, self.classes, "no class is called {pattern}; the classes are {known}")
+        return [*super().remarks(), *found]

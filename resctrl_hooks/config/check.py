@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from resctrl_hooks.node.files import read_file
+from resctrl_hooks.node.cpusets import format_list, parse_list
+from resctrl_hooks.node.files import read_file, read_kernel_file
 from resctrl_hooks.node.steps import FEATURES
 
 from .document import Document, DocumentError, parse_document
@@ -57,13 +58,13 @@ def check_file(path: str) -> Checked:
     except OSError as error:
         right = "write one, or name another with --config" if error.errno == errno.ENOENT else ""
         return Checked(path, None, [Problem(f"can't be read: {error.strerror}", right, file=path)])
-    checked = check_text(text, path)
+    checked = check_text(text, path, here=True)
     checked.problems += trust_problems(path)
     return checked
 
 
-def check_text(text: bytes, path: str) -> Checked:
-    """Checks the text of a configuration file."""
+def check_text(text: bytes, path: str, *, here: bool = False) -> Checked:
+    """Checks the text of a configuration file; ``here``: also against this machine, which may not be the one meant."""
     try:
         document = parse_document(text, path)
     except DocumentError as error:
@@ -76,7 +77,8 @@ def check_text(text: bytes, path: str) -> Checked:
         config = Configuration.model_validate(value)
     except ValidationError as error:
         return Checked(path, None, of_validation(error, Configuration, document))
-    return Checked(path, config, list(_remarks(config, document)))
+    found = [*_remarks(config, document), *(_about_this_machine(config, document) if here else ())]
+    return Checked(path, config, found)
 
 
 def _remarks(config: Configuration, document: Document) -> Iterator[Problem]:
@@ -89,6 +91,21 @@ def _remarks(config: Configuration, document: Document) -> Iterator[Problem]:
         if isinstance(section, FeatureSection) and not known.intersection(section.served_by):
             what = "this version's hooks do nothing with this section yet"
             yield Problem(what, "", name, document.line((name,)), document.path, "warning")
+
+
+def _about_this_machine(config: Configuration, document: Document) -> Iterator[Problem]:
+    """CPUs that this machine can't have, hot-plugged ones included (sysfs-devices-system-cpu, ``possible``)."""
+    try:
+        possible = read_kernel_file(f"{config.sys_path}/devices/system/cpu/possible").decode().strip()
+        there = parse_list(possible)
+    except (OSError, ValueError):
+        return
+    pools = [(("placement", "pools", place, "cpus"), pool.cpus) for place, pool in enumerate(config.placement.pools)]
+    for path, cpus in [(("placement", "reservedCpus"), config.placement.reserved_cpus), *pools]:
+        missing = parse_list(cpus) & ~there
+        if missing:
+            what = f"this machine has no CPU {format_list(missing)}, only {possible}"
+            yield Problem(what, "", dotted(path), document.line(path), document.path, "note")
 
 
 def _walk(value: Any, at: KeyPath) -> Iterator[tuple[KeyPath, Remark]]:

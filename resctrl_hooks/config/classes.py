@@ -1,14 +1,17 @@
-"""What sections with classes of workloads have in common: the class of those that ask for none."""
+"""What sections with classes have in common: the class of those that ask for none, and who may have which."""
 
+from collections.abc import Collection
 from typing import Literal
 
-from .section import ClassName, Pattern, Section, wrong
+from resctrl_hooks.node.keys import matches
+
+from .section import Allow, ClassName, NamespacePattern, Remark, Section, wrong
 
 
 class ClassDefaults(Section):
     """The class of containers that ask for none; `allow` does not concern these."""
 
-    namespaces: dict[Pattern, ClassName] = {}
+    namespaces: dict[NamespacePattern, ClassName] = {}
     """By namespace: `{namespace pattern: class}`; the first that fits counts, before the QoS class."""
 
     qos: dict[Literal["Guaranteed", "Burstable", "BestEffort"], ClassName] = {}
@@ -24,3 +27,19 @@ class ClassDefaults(Section):
                         f"the classes are {', '.join(classes)}",
                         at=("defaults", where, key),
                     )
+
+
+def allowed_in_vain(allow: Allow, known: Collection[str], text: str) -> list[Remark]:
+    """A remark for each pattern of an ``allow`` table that fits nothing that there is.
+
+    Args:
+        allow: the table; remarks are relative to its section.
+        known: what there is.
+        text: what to say, with ``{pattern}`` and ``{known}`` in it.
+    """
+    return [
+        Remark(("allow", namespace, place), text.format(pattern=repr(pattern), known=", ".join(known)))
+        for namespace, patterns in allow.items()
+        for place, pattern in enumerate(patterns)
+        if pattern.strip("*") and not any(matches(pattern, name) for name in known)
+    ]

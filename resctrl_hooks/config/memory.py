@@ -4,6 +4,9 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
+from resctrl_hooks.node.keys import matches
+from resctrl_hooks.node.memory_class import LIMITS
+
 from .memtierd import check_template
 from .section import Allow, FailurePolicy, FeatureSection, KeyPath, Remark, Section, wrong
 
@@ -48,6 +51,15 @@ class MemoryClass(Section):
         return found
 
 
+def _limits(allow: Allow) -> Allow:
+    for namespace, patterns in allow.items():
+        for place, pattern in enumerate(patterns):
+            if not any(matches(pattern, limit) for limit in LIMITS):
+                what = f"no limit is called {pattern!r}"
+                raise wrong(what, f"the limits are {' and '.join(LIMITS)}", at=(namespace, place))
+    return allow
+
+
 class Memory(FeatureSection):
     """Memory classes. They are in use as soon as `classes` has one."""
 
@@ -60,6 +72,6 @@ class Memory(FeatureSection):
     allow: Allow = {"*": ["*"]}
     """Which namespaces may have which of `classes`: `{namespace pattern: [class patterns]}`."""
 
-    allow_limits: Allow = {}
+    allow_limits: Annotated[Allow, AfterValidator(_limits)] = {}
     """Which namespaces may set memory.swap.max and memory.high themselves by annotation; by default none:
     `{namespace pattern: [memory.high, memory.swap.max]}`."""

@@ -1,13 +1,28 @@
 """The ``placement`` section."""
 
+import re
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from resctrl_hooks.node.cpusets import parse_list
 
-from .section import AbsolutePath, Allow, FailurePolicy, FeatureSection, Pattern, Section, unique_names, wrong
+from .classes import allowed_in_vain
+from .section import (
+    AbsolutePath,
+    Allow,
+    FailurePolicy,
+    FeatureSection,
+    NamespacePattern,
+    Remark,
+    Section,
+    unique_names,
+    wrong,
+)
 
+_POOL_NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,62})$")
+_KINDS = ("exclusive", "isolated", "reserved")
+_DEFAULT_POOL = "default"
 _OURS = ("topology-aware", "pools")
 
 
@@ -25,6 +40,12 @@ def _policy(value: str) -> str:
     return value
 
 
+def _pool_name(value: str) -> str:
+    if not _POOL_NAME.fullmatch(value):
+        raise wrong(f"{value!r} can't be a pool", "use up to 63 letters, digits and _.-, and a letter or digit first")
+    return value
+
+
 Cpus = Annotated[str, AfterValidator(_cpus)]
 """A list of CPUs or memory nodes, as the kernel writes it."""
 
@@ -32,7 +53,7 @@ Cpus = Annotated[str, AfterValidator(_cpus)]
 class Pool(Section):
     """One pool of the policy `pools`."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,62})$")]
+    name: Annotated[str, AfterValidator(_pool_name), WithJsonSchema({"type": "string", "pattern": _POOL_NAME.pattern})]
     """What annotations and `allow` call it."""
 
     cpus: Annotated[Cpus, Field(min_length=1)]
@@ -41,7 +62,7 @@ class Pool(Section):
     mems: Cpus = ""
     """Its memory nodes; by default those of its CPUs."""
 
-    namespaces: list[Pattern] = []
+    namespaces: list[NamespacePattern] = []
     """The namespaces whose containers run in it; the first pool that fits counts."""
 
 
@@ -60,7 +81,7 @@ class Placement(FeatureSection):
     policy: Annotated[str, AfterValidator(_policy)] = "topology-aware"
     """Who decides: `topology-aware`, `pools`, or the path of a root-owned Python file with a function `choose`."""
 
-    namespaces: list[Pattern] = []
+    namespaces: list[NamespacePattern] = []
     """Only containers of these namespaces are placed. Empty means all, and those of no namespace too."""
 
     allow: Allow = {}
@@ -70,7 +91,7 @@ class Placement(FeatureSection):
     reserved_cpus: Cpus = ""
     """CPUs for the system, which no other container gets."""
 
-    reserved_namespaces: list[Pattern] = []
+    reserved_namespaces: list[NamespacePattern] = []
     """Namespaces whose containers run on the reserved CPUs, such as kube-system."""
 
     pin_memory: bool = True
@@ -97,3 +118,14 @@ class Placement(FeatureSection):
         if self.policy == "pools" and not self.pools:
             raise wrong("the policy pools needs pools", "add placement.pools", at=("policy",))
         return self
+
+    def remarks(self) -> list[Remark]:
+        """What may be had and isn't there. A policy of somebody else's knows itself what its pools are."""
+        found = super().remarks()
+        if self.policy not in _OURS:
+            return found
+        pools = [*(pool.name for pool in self.pools), _DEFAULT_POOL] if self.pools else []
+        if self.pools and self.policy != "pools":
+            found.append(Remark(("pools",), "pools are for the policy `pools` alone; set `policy: pools`"))
+        text = "there is nothing called {pattern} to be had; there are {known}"
+        return found + allowed_in_vain(self.allow, [*_KINDS, *pools], text)

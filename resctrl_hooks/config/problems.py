@@ -26,6 +26,16 @@ _KINDS = {
 }
 
 
+# What a number should have been, by pydantic's type, whose context has the number under the second name.
+_BOUNDS = {
+    "greater_than": ("more than", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("less than", "lt"),
+    "less_than_equal": ("at most", "le"),
+}
+_EMPTY = ("string_too_short", "too_short")
+
+
 @dataclass(frozen=True)
 class Problem:
     """One finding. ``key`` is the key path as people write it; ``line`` counts from 1, 0 where there is none."""
@@ -71,12 +81,58 @@ def dotted(path: KeyPath) -> str:
 
 def of_validation(error: ValidationError, model: type[Section], document: Document) -> list[Problem]:
     """All that pydantic found wrong, in the order of the file's lines."""
-    found = [_of_details(details, model, document) for details in error.errors()]
+    alternatives: dict[KeyPath, list[ErrorDetails]] = {}
+    found = []
+    for details in error.errors():
+        path, branch = _in_document(details, document.value)
+        if branch is None:
+            found.append(_of_details(details, path, model, document))
+        else:
+            alternatives.setdefault(branch, []).append(details)
+    for branch, several in alternatives.items():
+        found += _of_alternatives(branch, several, model, document)
     return sorted(found, key=lambda problem: problem.line)
 
 
-def _of_details(details: ErrorDetails, model: type[Section], document: Document) -> Problem:
-    path: KeyPath = tuple(part for part in details["loc"] if part != "[key]")
+def _in_document(details: ErrorDetails, value: Any) -> tuple[KeyPath, KeyPath | None]:
+    """The path of an error in the document; and of the value of which pydantic tried several types, if it did.
+
+    Between the keys pydantic names the type that it tried, which is no key of the document's.
+    """
+    path: KeyPath = ()
+    branch: KeyPath | None = None
+    location = details["loc"]
+    for part in location:
+        if isinstance(value, dict) and isinstance(part, str):
+            spelled = next((key for key in value if key == part or key.lower() == part), None)
+            if spelled is None and details["type"] == "missing" and part is location[-1]:
+                spelled = part
+            if spelled is not None:
+                path, value = (*path, part), value.get(spelled)
+                continue
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            path, value = (*path, part), value[part]
+            continue
+        if part != "[key]":
+            branch = path if branch is None else branch
+    return path, branch
+
+
+def _of_alternatives(
+    branch: KeyPath, several: list[ErrorDetails], model: type[Section], document: Document
+) -> list[Problem]:
+    """What is wrong with a value of several possible types: what is wrong within one of them, else that it is none."""
+    paths = [_in_document(details, document.value)[0] for details in several]
+    found = list(zip(several, paths, strict=True))
+    within = [(details, path) for details, path in found if details["type"] not in _KINDS or path != branch]
+    if within or len(several) == 1:
+        return [_of_details(details, path, model, document) for details, path in within or found]
+    kinds = " or ".join(dict.fromkeys(_KINDS[details["type"]] for details in several))
+    what = f"should be {kinds}, not {_shown(several[0]['input'])}"
+    return [Problem(what, "", dotted(branch), document.line(branch), document.path)]
+
+
+def _of_details(details: ErrorDetails, path: KeyPath, model: type[Section], document: Document) -> Problem:
     context = details.get("ctx", {})
     path += tuple(context.get("at", ()))
     what, right = _words(details, path, model)
@@ -97,7 +153,13 @@ def _words(details: ErrorDetails, path: KeyPath, model: type[Section]) -> tuple[
         return f"should be {_KINDS[kind]}, not {_shown(value)}", quotes.removeprefix("; ")
     if kind == "literal_error":
         choices = _choices(context["expected"])
-        return f"{_shown(value)} is not a choice", _close(str(value), choices) or f"choose one of {', '.join(choices)}"
+        close = _close(value, choices) if isinstance(value, str) else ""  # `off` is false in YAML, and no "fail"
+        return f"{_shown(value)} is not a choice", close or f"choose {', '.join(choices[:-1])} or {choices[-1]}"
+    if kind in _BOUNDS:
+        words, name = _BOUNDS[kind]
+        return f"{_shown(value)} should be {words} {context[name]:g}", ""
+    if kind in _EMPTY:
+        return "should not be empty", ""
     return f"{_shown(value)}: {details['msg'][:1].lower()}{details['msg'][1:]}", ""
 
 

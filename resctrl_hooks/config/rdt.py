@@ -3,18 +3,28 @@
 import re
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from resctrl_hooks.node.keys import valid_class
 
-from .classes import ClassDefaults
-from .section import Allow, FailurePolicy, FeatureSection, Section, wrong
+from .classes import ClassDefaults, allowed_in_vain
+from .section import Allow, FailurePolicy, FeatureSection, Remark, Section, wrong
 
 MASKS = ("L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA")
 BANDWIDTHS = ("MB", "SMBA")
 _MASK = re.compile(r"(0x)?[0-9a-f]{1,16}")
 
-Domain = Annotated[str, Field(pattern=r"^[0-9]{1,6}$")]
+ROOT_CLASS = "/"
+_DOMAIN = re.compile(r"[0-9]{1,6}")
+
+
+def _domain(value: str) -> str:
+    if not _DOMAIN.fullmatch(value):
+        raise wrong(f"{value!r} is no domain", 'write its number, as schemata has it, in quotes: "0"')
+    return value
+
+
+Domain = Annotated[str, AfterValidator(_domain), WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,6}$"})]
 
 
 def _mask(value: str) -> str:
@@ -68,7 +78,7 @@ class RdtClass(Section):
 
 
 def _class_or_root(name: str) -> str:
-    return name if name == "/" or valid_class(name) else _no_class(name)
+    return name if name == ROOT_CLASS or valid_class(name) else _no_class(name)
 
 
 def _no_class(name: str) -> str:
@@ -96,3 +106,20 @@ class Rdt(FeatureSection):
     classes: dict[Annotated[str, AfterValidator(_class_or_root)], RdtClass] = {}
     """Classes that `resctrl-hook rdt apply` creates, and what each may use. Hooks create none. `/` is the
     root class."""
+
+    def remarks(self) -> list[Remark]:
+        """Classes that are chosen and not declared; they can have been made by others, if none is declared at all."""
+        found = super().remarks()
+        if self.classes and found:
+            found = [Remark((), f"{found[0].text}; `resctrl-hook rdt apply` makes the classes all the same")]
+        known = [*self.classes, ROOT_CLASS] if self.classes else []
+        if not known:
+            return found
+        text = "`classes` declares no {pattern}, so something else has to make it; declared are {known}"
+        found += allowed_in_vain(self.allow, known, text)
+        for where, chosen in (("namespaces", self.defaults.namespaces), ("qos", self.defaults.qos)):
+            for key, name in chosen.items():
+                if name not in known:
+                    what = text.format(pattern=repr(name), known=", ".join(self.classes))
+                    found.append(Remark(("defaults", where, key), what))
+        return found

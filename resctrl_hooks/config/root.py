@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from resctrl_hooks.node.keys import default_key_validator
 
 from .blockio import Blockio
+from .classes import allowed_in_vain
 from .log import LogSection
 from .memory import Memory, MemoryClass
 from .memtierd import Memtierd
@@ -18,14 +19,20 @@ from .section import (
     PATHS_SCHEMAS,
     AbsolutePath,
     FailurePolicy,
+    NamespacePattern,
     Paths,
-    Pattern,
     Remark,
     Section,
     unique_names,
     wrong,
 )
 
+_TELEMETRY = "this configures the exporter of the resctrl-mon plugin and is ignored here; see `resctrl-hook metrics`"
+_LIMITS = (
+    "with classes, pods that set memory.high or memory.swap.max by annotation are refused, unless memory.allowLimits "
+    'lets their namespace: `memory: {allowLimits: {"*": ["*"]}}` is what the memtierd plugin does'
+)
+_HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108  # ProtectHome= and PrivateTmp= of the unit
 LONGEST_DEADLINE = 9.0  # below the timeout of 10 s in the hook's JSON, after which the runtime fails the container
 
 
@@ -52,7 +59,7 @@ class Configuration(Section):
     resctrl_path: AbsolutePath = "/sys/fs/resctrl"
     """Where resctrl is mounted."""
 
-    namespaces: list[Pattern] = []
+    namespaces: list[NamespacePattern] = []
     """Only pods of these Kubernetes namespaces are monitored. Empty means all. `team-*` fits all that begin so."""
 
     label_selector: dict[str, str] = {}
@@ -100,8 +107,24 @@ class Configuration(Section):
     """Accepted and ignored: the exporter of the resctrl-mon NRI plugin, whose file may be used here."""
 
     def remarks(self) -> list[Remark]:
-        """What is ignored."""
-        if self.telemetry is None:
+        """What is ignored, out of reach or allowed in vain, and what classes mean for pods that set limits."""
+        found = self._on_memory_classes()
+        if self.telemetry is not None:
+            found.append(Remark(("telemetry",), _TELEMETRY))
+        hidden = next((folder for folder in _HIDDEN if f"{self.state_dir}/".startswith(f"{folder}/")), "")
+        if hidden:
+            found.append(Remark(("stateDir",), f"reconcile's systemd unit does not see what is below {hidden}"))
+        return found
+
+    def _on_memory_classes(self) -> list[Remark]:
+        if not self.classes:
             return []
-        text = "this configures the exporter of the resctrl-mon plugin and is ignored here; see `resctrl-hook metrics`"
-        return [Remark(("telemetry",), text)]
+        names = [each.name for each in self.classes]
+        found = []
+        for section, allow in (("memory", self.memory.allow), ("memtierd", self.memtierd.allow)):
+            remarks = allowed_in_vain(allow, names, "no class is called {pattern}; the classes are {known}")
+            found += [Remark((section, *remark.at), remark.text) for remark in remarks]
+        policy = self.memory.failure_policy or self.memtierd.failure_policy or "fail"
+        if policy == "fail" and "allow_limits" not in self.memory.model_fields_set:
+            found.append(Remark(("classes",), _LIMITS))
+        return found

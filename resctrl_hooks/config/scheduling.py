@@ -1,16 +1,18 @@
 """The ``scheduling`` section."""
 
+import re
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.memory_class import canonical
 
-from .classes import ClassDefaults
-from .section import Allow, ClassName, FailurePolicy, FeatureSection, Section, wrong
+from .classes import ClassDefaults, allowed_in_vain
+from .section import Allow, ClassName, FailurePolicy, FeatureSection, Remark, Section, wrong
 
 _MOST_QUOTA = 1 << 40
+_PAGE_SIZE = re.compile(r"^[1-9][0-9]*[KMG]B$")
 
 
 def _amount(value: str) -> str:
@@ -18,6 +20,12 @@ def _amount(value: str) -> str:
         canonical("memory", value)
     except HookError as error:
         raise wrong(error.message, error.hint) from error
+    return value
+
+
+def _page_size(value: str) -> str:
+    if not _PAGE_SIZE.fullmatch(value):
+        raise wrong(f"{value!r} is no size of huge pages", "write it as the kernel does: 2MB or 1GB")
     return value
 
 
@@ -31,6 +39,15 @@ def _cpu_max(value: str) -> str:
 
 Amount = Annotated[str, AfterValidator(_amount)]
 """Bytes: `max`, or a whole number with K, M, G or T."""
+
+
+PageSize = Annotated[str, AfterValidator(_page_size), WithJsonSchema({"type": "string", "pattern": _PAGE_SIZE.pattern})]
+"""A size of huge pages, as the kernel names its files."""
+
+
+def _is_power_of_two(size: str) -> bool:
+    number = int(size[:-2])
+    return number & (number - 1) == 0
 
 
 class SchedulingClass(Section):
@@ -75,7 +92,7 @@ class SchedulingClass(Section):
     memory_max: Amount | None = None
     """memory.max: the most it may have."""
 
-    hugepages: dict[Annotated[str, Field(pattern=r"^[1-9][0-9]*[KMG]B$")], Amount] = {}
+    hugepages: dict[PageSize, Amount] = {}
     """hugetlb.SIZE.max by size, such as `2MB: 1G`."""
 
     @model_validator(mode="after")
@@ -90,6 +107,11 @@ class SchedulingClass(Section):
         if self.io_priority is not None and self.io_class in (None, "idle"):
             raise wrong("only realtime and best-effort have an ioPriority", "add an ioClass", at=("ioPriority",))
         return self
+
+    def remarks(self) -> list[Remark]:
+        """Pages of a size that no kernel has."""
+        text = "no kernel has huge pages of this size: all sizes are powers of two"
+        return [Remark(("hugepages", size), text) for size in self.hugepages if not _is_power_of_two(size)]
 
 
 class Scheduling(FeatureSection):
@@ -117,3 +139,8 @@ class Scheduling(FeatureSection):
     def _known(self) -> "Scheduling":
         self.defaults.check_known(list(self.classes))
         return self
+
+    def remarks(self) -> list[Remark]:
+        """Classes that nobody can have, for want of them."""
+        found = allowed_in_vain(self.allow, self.classes, "no class is called {pattern}; the classes are {known}")
+        return [*super().remarks(), *found]

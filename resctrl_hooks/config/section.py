@@ -102,10 +102,13 @@ Paths = Annotated[list[AbsolutePath], BeforeValidator(_listed), WithJsonSchema({
 Pattern = Annotated[str, AfterValidator(_pattern)]
 """A name, with ``*`` for any text and ``?`` for one character."""
 
+NamespacePattern = Annotated[str, AfterValidator(lambda pattern: _pattern(pattern) if pattern else pattern)]
+"""As `Pattern`; the empty one fits containers that have no namespace, such as Podman's, and no others."""
+
 ClassName = Annotated[str, AfterValidator(_class_name)]
 """A name that can be a class's."""
 
-Allow = dict[Pattern, list[Pattern]]
+Allow = dict[NamespacePattern, list[Pattern]]
 """Which namespaces may have which classes: ``{namespace pattern: [class patterns]}``."""
 
 FailurePolicy = Literal["ignore", "fail"]
@@ -145,3 +148,10 @@ class FeatureSection(Section):
     failure_policy: FailurePolicy | None = None
     """What a failure of this feature means: `ignore` lets the container go on without, `fail` refuses it.
     Without it the general `failurePolicy` holds."""
+
+    def remarks(self) -> list[Remark]:
+        """A feature that has to be enabled, and was set up without that."""
+        said = self.model_fields_set
+        if getattr(self, "enabled", True) or "enabled" in said or said <= {"failure_policy"}:
+            return []
+        return [Remark((), "hooks do nothing of this until it also says `enabled: true`")]
