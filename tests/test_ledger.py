@@ -169,6 +169,13 @@ def test_what_the_kernel_refuses_is_a_ledger_error(
     assert caught.value.errno == number
 
 
+def test_no_record_is_written_that_could_not_be_read(ledger: Ledger) -> None:
+    ledger.write_member("k", "m", {"id": "m"})
+    with pytest.raises(LedgerError, match="too large"):
+        ledger.write_member("k", "m", {"id": "m" * (1 << 20)})
+    assert ledger.read_member("k", "m") == {"id": "m", "format": 1}
+
+
 # Locks
 
 

@@ -252,13 +252,16 @@ class Ledger:
 
     def _write(self, key: str, name: str, record: "Record") -> None:
         record["format"] = _FORMAT
+        data = format_json(record)
         folder = f"{self.folder}/pods/{key}"
+        if len(data) > _LIMIT:
+            raise LedgerError(f"{folder}/{name} would be too large to be read again", errno=errno.EFBIG)
         try:
             try:
-                write_file(f"{folder}/{name}", format_json(record))
+                write_file(f"{folder}/{name}", data)
             except FileNotFoundError:
                 _make_folder(folder, _PRIVATE)
-                write_file(f"{folder}/{name}", format_json(record))
+                write_file(f"{folder}/{name}", data)
         except OSError as error:
             raise self._error(error, f"{folder}/{name}") from error
 
