@@ -596,6 +596,10 @@ def test_what_a_container_asks_for(
         ({"pool.placement.resctrl-hooks.io": "db"}, "may not have pool 'db'"),
         ({CPUS: "mine"}, "can't be 'mine'"),
         ({CPUS: "exclusive:-1"}, "can't be"),
+        ({CPUS: "exclusive:²"}, "can't be"),
+        ({CPUS: "mixed:①"}, "can't be"),
+        ({CPUS: "exclusive:٣"}, "can't be"),
+        ({"pool.placement.resctrl-hooks.io": "x" * 254}, "longer than any pool's name"),
     ],
 )
 def test_what_it_may_not_have(annotations: dict[str, str], words: str) -> None:
@@ -639,6 +643,56 @@ def test_a_policy_of_the_operators(node: Node) -> None:
     node.configure(policy=str(file))
     node.start("a")
     assert node.cpus("a") == "3"
+
+
+def ran_unseen(node: Node, name: str, milli: int = 0, **annotations: str) -> None:
+    """A container that runs although no hook has seen it, as crun keeps its state."""
+    node.process(name)
+    given = node.state(name, milli, **annotations)
+    config = Path(given["bundle"]) / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"annotations": given["annotations"]}))
+    folder = node.host.root / "crun" / _id(name)
+    folder.mkdir(parents=True)
+    pid = node.pids[name]
+    status = {"pid": pid, "process-start-time": pid, "bundle": given["bundle"]}
+    (folder / "status").write_text(json.dumps(status))
+
+
+def test_what_one_container_asks_for_stops_reconcile_for_nobody_else(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.start("dead", 1000)
+    node.die("dead")
+    ran_unseen(node, "odd", 500, **{CPUS: "exclusive:²"})
+    ran_unseen(node, "late", 500)
+    reconcile(node.host.node())
+    assert node.cpus("odd") == node.cpus("late") == "0-3,16-19"
+    assert _id("dead") not in Book(node.host.node()).entries
+    ran_unseen(node, "broken")
+    ran_unseen(node, "last")
+    real = placement.steps_for
+
+    def faulty(workload: Workload, *rest: Any, **named: Any) -> Any:
+        if workload.id == _id("broken"):
+            raise KeyError("nothing")
+        return real(workload, *rest, **named)
+
+    monkeypatch.setattr("resctrl_hooks.node.placement_mend.steps_for", faulty)
+    report = reconcile(node.host.node())
+    assert report.failures == {_id("broken"): "a fault of resctrl-hook itself: KeyError: 'nothing'; please report it"}
+    assert node.cpus("last") == "0-3,16-19"
+
+
+def test_a_record_that_can_not_be_read_stops_reconcile_for_nobody_else(node: Node) -> None:
+    node.start("broken", 500)
+    node.start("good", 500)
+    record = node.host.state / "pods" / UID / f"c-{_id('broken')}"
+    record.unlink()
+    record.mkdir()
+    ran_unseen(node, "late", 500)
+    report = reconcile(node.host.node())
+    assert any("can't be used (EINVAL)" in problem for problem in report.problems)
+    assert node.cpus("late") == "0-3,16-19"
 
 
 def test_cpus_that_go_offline(node: Node) -> None:

@@ -1,12 +1,12 @@
 """What runs on this node, and what of it is ours: read without any lock, so it may be out of date a moment later."""
 
-from .errors import HookError
 from .files import is_folder, list_folder
 from .keys import workload_key_validator
 from .monitoring import NAME as MONITORING
 from .monitoring import plan
 from .oci import State, read_bundle
 from .process import cgroups_of, resctrl_groups_of, start_time
+from .report import as_hook_error
 from .runtimes import Found, living_containers
 from .steps import SKIP
 from .workload import derive, pod_in_cgroup
@@ -97,27 +97,30 @@ def observe(node: "Node") -> Observation:
     problems: "list[str]" = []
     found = {container.id: container for container in living_containers(node.settings, node.proc)}
     for container in found.values():
-        key = node.ledger.key_of(container.id)
-        record = node.ledger.read_member(key, container.id) if key else None
         try:
+            key = node.ledger.key_of(container.id)
+            record = node.ledger.read_member(key, container.id) if key else None
             if record is not None and (record.get("pid"), record.get("start")) == (container.pid, container.start):
                 seen = _recorded(key, container, record)
             else:
                 seen = _unrecorded(container, node)
-        except HookError as error:
-            if start_time(node.proc, container.pid) == container.start:
-                problems.append(f"container {container.id}: {error}")
-            continue
         except ProcessLookupError:
+            continue
+        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+            if start_time(node.proc, container.pid) == container.start:
+                problems.append(f"container {container.id}: {as_hook_error(error)}")
             continue
         containers.append(seen)
     for id_ in node.ledger.containers():
         if id_ not in found:
-            key = node.ledger.key_of(id_)
-            record = node.ledger.read_member(key, id_) if key else None
-            if record is not None and record.get("pid") and not node.monitor.member_is_dead(key, id_):
-                starting = Found(id_, record["pid"], record["start"], record.get("bundle", ""))
-                containers.append(_recorded(key, starting, record))
+            try:
+                key = node.ledger.key_of(id_)
+                record = node.ledger.read_member(key, id_) if key else None
+                if record is not None and record.get("pid") and not node.monitor.member_is_dead(key, id_):
+                    starting = Found(id_, record["pid"], record["start"], record.get("bundle", ""))
+                    containers.append(_recorded(key, starting, record))
+            except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+                problems.append(f"container {id_}: {as_hook_error(error)}")
     return Observation(containers, problems)
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .ledger import Record
     from .observation import Seen
     from .policy import Decision, Request
+    from .report import Report
     from .settings import Settings
     from .steps import Node
     from .workload import Workload
@@ -207,8 +208,8 @@ def mend(node: "Node", known: "set[str]") -> int:
     return mend_all(node, known)
 
 
-def adopt(node: "Node", containers: "list[Seen]", *, dry_run: bool) -> "list[str]":
+def adopt(node: "Node", containers: "list[Seen]", report: "Report") -> None:
     """For reconcile; see `placement_mend`."""
     from .placement_mend import adopt_all  # hooks don't adopt
 
-    return adopt_all(node, containers, dry_run=dry_run)
+    adopt_all(node, containers, report)

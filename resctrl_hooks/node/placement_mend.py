@@ -1,7 +1,7 @@
 """Reconcile's part of placement: who was not placed is, the book agrees with the records, and cpusets with the book."""
 
 from .cgroup import CgroupError, leaf_of
-from .errors import HookError, InputError
+from .errors import HookError, InputError, LedgerError
 from .held import record_is_dead
 from .kubelet import check_kubelet
 from .log import DEBUG, INFO
@@ -12,26 +12,29 @@ from .placement_effect import follow, tell_all
 from .placement_place import Entry
 from .placement_request import request_from
 from .policy import Decision, PlacementError, check, short_of_cpus
+from .report import as_hook_error
 from .steps import SKIP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .ledger import Record
     from .observation import Seen
-    from .steps import Node
+    from .report import Report
+    from .steps import Node, Step
+    from .workload import Workload
 
 _SHOWN = 5
 
 
-def adopt_all(node: "Node", containers: "list[Seen]", *, dry_run: bool) -> "list[str]":
-    """Records that containers are to be placed which no hook has seen, or only one without placement; returns these.
+def adopt_all(node: "Node", containers: "list[Seen]", report: "Report") -> None:
+    """Records that containers are to be placed which no hook has seen, or only one without placement.
 
-    `mend_all` then places them. What leaves a container out in a hook does so here.
+    `mend_all` then places them. What leaves a container out in a hook does so here. The report says which these are,
+    and with which it failed.
 
     Raises:
         PlacementError: the kubelet places containers here.
     """
-    found: "list[str]" = []
     late = [
         one
         for one in containers
@@ -44,25 +47,27 @@ def adopt_all(node: "Node", containers: "list[Seen]", *, dry_run: bool) -> "list
         try:
             workload = workload_of(container.id, container.pid, container.bundle, node)
             steps = [step for step in steps_for(workload, node, share=True) if step.action != SKIP]
+            if steps and (report.dry_run or _record_steps(container, workload, steps, node)):
+                report.placed.append(container.id)
         except (CgroupError, InputError, ProcessLookupError) as error:
             node.log(DEBUG, f"container {container.id[:12]} can't be placed: {error}", container=container.id)
-            continue
-        if not steps or dry_run:
-            found += [container.id] if steps else []
-            continue
-        with node.monitor.hold(container.key) as held:
-            if not container.look_again(node):
-                continue
-            record = held.member(container.id)
-            recorded = [step.as_record() for step in steps]
-            if record is None:
-                held.add_member(container.id, {**workload.details(), "steps": recorded}, container.pid)
-            else:
-                record["steps"] = [*record.get("steps", []), *recorded]
-                node.ledger.write_member(container.key, container.id, record)
-        node.log(INFO, f"container {container.id[:12]} ran before it was placed: {steps[0].why}", key=container.key)
-        found.append(container.id)
-    return found
+        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+            report.fail(node, container.id, error)
+
+
+def _record_steps(container: "Seen", workload: "Workload", steps: "list[Step]", node: "Node") -> bool:
+    with node.monitor.hold(container.key) as held:
+        if not container.look_again(node):
+            return False
+        record = held.member(container.id)
+        recorded = [step.as_record() for step in steps]
+        if record is None:
+            held.add_member(container.id, {**workload.details(), "steps": recorded}, container.pid)
+        else:
+            record["steps"] = [*record.get("steps", []), *recorded]
+            node.ledger.write_member(container.key, container.id, record)
+    node.log(INFO, f"container {container.id[:12]} ran before it was placed: {steps[0].why}", key=container.key)
+    return True
 
 
 def mend_all(node: "Node", known: "set[str]") -> int:
@@ -88,8 +93,8 @@ def mend_all(node: "Node", known: "set[str]") -> int:
         for container, record in living.items():
             try:
                 mended += record is not None and _mend_one(container, record, book, node)
-            except HookError as error:
-                problems.append(f"container {container[:12]} can't be placed: {error}")
+            except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+                problems.append(f"container {container[:12]} can't be placed: {as_hook_error(error)}")
         book.save()
         done = follow(book, node, grow=False, checked=True)
         done += follow(book, node, grow=True, checked=True)
@@ -121,8 +126,12 @@ def recall(book: Book, node: "Node", but: str = "") -> None:
 
 
 def _record_of(container: str, node: "Node") -> "Record | None":
-    key = node.ledger.key_of(container)
-    return node.ledger.read_member(key, container) if key else None
+    """A container's record, None also for one that can't be read: `observation` says so."""
+    try:
+        key = node.ledger.key_of(container)
+        return node.ledger.read_member(key, container) if key else None
+    except LedgerError:
+        return None
 
 
 def _is_dead(record: "Record | None", node: "Node") -> bool:

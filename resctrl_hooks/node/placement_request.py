@@ -21,6 +21,7 @@ _NRI = ".resource-policy.nri.io"
 PREFER_SHARED, PREFER_ISOLATED = f"prefer-shared-cpus{_NRI}", f"prefer-isolated-cpus{_NRI}"
 PREFER_RESERVED, HIDE_THREADS = f"prefer-reserved-cpus{_NRI}", f"hide-hyperthreads{_NRI}"
 _MOST = 1 << 14
+_LONGEST_POOL = 253  # what it asks for goes into its record, which has a bound
 
 
 def request_of(workload: "Workload", settings: "Settings") -> Request:
@@ -35,6 +36,8 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
     request = shared_request(workload, settings)
     request.pool = _annotation(workload, POOL)
     request.one_thread = _flag(workload, HIDE_THREADS) or False
+    if len(request.pool) > _LONGEST_POOL:
+        raise PlacementError(f"annotation {POOL} is longer than any pool's name: {request.pool[:80]!r} …")
     if request.pool:
         _check_allowed(request.pool, f"pool {request.pool[:80]!r}", workload, options)
     if any(matches(pattern, workload.namespace) for pattern in options.get("reservedNamespaces") or []):
@@ -86,7 +89,7 @@ def _choose_kind(request: Request, workload: "Workload", options: "dict[str, Any
     said = _annotation(workload, CPUS)
     kind, colon, number = said.partition(":")
     if said:
-        if kind not in (SHARED, EXCLUSIVE, MIXED, RESERVED) or (colon and not number.isdigit()):
+        if kind not in (SHARED, EXCLUSIVE, MIXED, RESERVED) or (colon and not _is_number(number)):
             raise PlacementError(
                 f"annotation {CPUS} can't be {said[:80]!r}",
                 hint="write shared, exclusive, mixed or reserved; exclusive:4 and mixed:4 say how many",
@@ -106,6 +109,11 @@ def _choose_kind(request: Request, workload: "Workload", options: "dict[str, Any
         request.kind = EXCLUSIVE
     elif shared is False:
         request.kind = MIXED
+
+
+def _is_number(text: str) -> bool:
+    # Other scripts' digits are decimal too, and a superscript is a digit that int() doesn't take.
+    return text.isascii() and text.isdecimal()
 
 
 def _check_allowed(name: str, what: str, workload: "Workload", options: "dict[str, Any]") -> None:

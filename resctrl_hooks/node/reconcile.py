@@ -7,7 +7,7 @@ its key's lock after looking again, so that it can run beside hooks and beside a
 import time
 
 from .adoption import follow_class, gather, outside
-from .errors import HookError, InputError
+from .errors import InputError
 from .files import parse_json, read_file
 from .held import ADOPTED, SHARED
 from .lifetimes import bury, looks_dead, settle
@@ -112,7 +112,7 @@ def _end_what_is_dead(node: "Node", seen: Observation, options: Options, report:
                 if unwanted or settle(held, node):
                     report.released.append(key)
                     report.freed += groups
-        except HookError as error:
+        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
             report.fail(node, key, error)
 
 
@@ -153,7 +153,7 @@ def _bring_in(node: "Node", seen: Observation, options: Options, report: Report)
                 node, container, report
             ):
                 waiting.append(container)
-        except HookError as error:
+        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
             report.fail(node, container.key, error)
     return waiting
 
@@ -235,7 +235,7 @@ def _claim(node: "Node", seen: Observation, options: Options, report: Report) ->
                     report.claimed.append(key)
                     report.freed += 1
                     node.log(INFO, f"removed the group of {key}, which no pod or container has", key=key)
-        except HookError as error:
+        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
             report.fail(node, key, error)
 
 
@@ -247,8 +247,8 @@ def _place(node: "Node", seen: Observation, options: Options, report: Report) ->
         adopt = getattr(feature, "adopt", None)
         if adopt is not None:
             try:
-                report.placed += adopt(node, seen.containers, dry_run=options.dry_run)
-            except HookError as error:
+                adopt(node, seen.containers, report)
+            except Exception as error:  # noqa: BLE001  # see report.as_hook_error
                 report.fail(node, name, error)
 
 
@@ -266,7 +266,7 @@ def _end_strays(node: "Node", seen: Observation, options: Options, report: Repor
                     report.mended += mend(node, known)
                 elif strays is not None:
                     report.strays += [f"{name} {stray.path}" for stray in strays(node, known)]
-            except HookError as error:
+            except Exception as error:  # noqa: BLE001  # see report.as_hook_error
                 report.fail(node, name, error)
 
 
@@ -288,7 +288,7 @@ def _tidy(node: "Node", seen: Observation, options: Options, report: Report) -> 
                     if held.member(container) is None and node.ledger.key_of(container) == key:
                         node.ledger.forget(container)
                         report.tidied += 1
-        except HookError as error:
+        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
             report.fail(node, container, error)
     for key in node.ledger.marked("waiting"):
         if key not in living and not node.ledger.members(key):
