@@ -51,7 +51,10 @@ class SaidStep:
 
 @dataclass
 class Explanation:
-    """Everything that can be said of one call of the hook before it is made."""
+    """Everything that can be said of one call of the hook before it is made.
+
+    ``blocked`` says why it would end before any step; the steps are then those of a call that isn't.
+    """
 
     stage: str
     container: str
@@ -62,6 +65,7 @@ class Explanation:
     workload: dict[str, Any] = field(default_factory=dict)
     steps: list[SaidStep] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    blocked: str = ""
     outcome: str = ""
     exit_code: int = DONE
 
@@ -142,6 +146,7 @@ def _own_bundle(state: State, said: Explanation) -> Bundle:
     except InputError as error:
         what = "the hook would stop there; the rest supposes an empty one, unless --bundle names another"
         said.notes.append(f"{error}: {what}")
+        said.blocked = str(error)
         return Bundle({})
 
 
@@ -149,25 +154,36 @@ def _create_runtime(state: State, bundle: Bundle, node: Node, said: Explanation)
     cgroups = cgroups_of(node.proc, state.pid)
     workload = derive(state, bundle, cgroups, node.settings.cgroup_path)
     said.workload = _described(workload)
+    gone = f"process {state.pid} is not there any more" if state.pid else "the state names no process"
     if said.process != "lives":
-        what = f"process {state.pid} is not there any more" if state.pid else "the state names no process"
         said.notes.append(
-            f"{what}, so its cgroup and its RDT class can't be seen: the hook would fail, the rest goes by the state "
+            f"{gone}, so its cgroup and its RDT class can't be seen: the hook would fail, the rest goes by the state "
             "and the bundle alone (a Podman pod is known only by the cgroup)"
         )
         workload.pid = 0
+        if not state.pid:
+            said.blocked = gone
     elif not workload.cgroup:
-        where = ", ".join(cgroup.path for cgroup in cgroups) or "none"
+        where = ", ".join(dict.fromkeys(cgroup.path for cgroup in cgroups)) or "none"
         said.notes.append(f"is process {state.pid} the container's? Its cgroup is not the container's own: {where}")
     steps = planned(workload, node)
     said.steps = [_said(step, workload, node) for _, step in steps]
     _look_back(workload, node, said)
-    impossible = [(feature, step) for (feature, _), step in zip(steps, said.steps, strict=True) if not step.possible]
-    if any(feature.failure_policy(node.settings) == "fail" for feature, _ in impossible):
-        said.outcome = f"the container is refused (exit code {REFUSED})"
+    lost = said.process == "gone"  # with it everything that is to be done for it
+    impossible = [
+        (feature, step)
+        for (feature, _), step in zip(steps, said.steps, strict=True)
+        if not step.skipped and (lost or not step.possible)
+    ]
+    why = f": {gone}" if lost else ""
+    refusing = any(feature.failure_policy(node.settings) == "fail" for feature, _ in impossible)
+    if said.blocked:
+        _fails(said, said.blocked, refused=node.settings.failure_policy == "fail")
+    elif refusing:
+        said.outcome = f"the container is refused (exit code {REFUSED}){why}"
         said.exit_code = REFUSED
     elif impossible:
-        said.outcome = f"the container goes on without {', '.join(step.feature for _, step in impossible)}"
+        said.outcome = f"the container goes on without {', '.join(step.feature for _, step in impossible)}{why}"
     elif not said.steps:
         said.outcome = "the container goes on; what could be done for it can't be told, see the notes"
     elif all(step.skipped for step in said.steps):
@@ -259,7 +275,7 @@ def _poststop(state: State, node: Node, said: Explanation) -> None:
     said.outcome = f"{', '.join(groups) or 'no group'}: {_FATES[fate(pod, others, node)].format(pod.get('cgroup'))}"
 
 
-def _fails(said: Explanation, error: HookError, *, refused: bool) -> None:
+def _fails(said: Explanation, error: HookError | str, *, refused: bool) -> None:
     refused = refused and said.stage != POSTSTOP
     said.exit_code = REFUSED if refused else DONE
     end = f"the container is refused (exit code {REFUSED})" if refused else "the container goes on without"

@@ -75,6 +75,33 @@ def test_a_captured_state_whose_process_has_gone(host: Host, name: str) -> None:
     if name.startswith("crio"):  # CRI-O's state alone names the pod; Podman's cgroup has gone with the process
         assert said["workload"]["key"] == CASES[name][0]
     assert said["steps"][0]["needs"] == {"class": CASES[name][1]}
+    assert said["outcome"] == f"the container goes on without monitoring: process {create['pid']} is not there any more"
+
+
+@pytest.mark.parametrize("policy", ["ignore", "fail"])
+@pytest.mark.parametrize("missing", ["process", "pid", "bundle"])
+def test_what_the_hook_would_miss_is_in_the_outcome(host: Host, pod: dict[str, Any], missing: str, policy: str) -> None:
+    host.configure(failurePolicy=policy)
+    if missing == "process":
+        host.end_process(100)
+    elif missing == "pid":
+        pod["pid"] = 0
+    else:
+        pod["bundle"] = "/nonexistent"
+    said = as_json(host, pod)
+    words = {
+        "process": "process 100 is not there",
+        "pid": "the state names no process",
+        "bundle": "/nonexistent/config.json",
+    }
+    assert words[missing] in said["outcome"]
+    assert ("goes on without" if policy == "ignore" else "is refused (exit code 79)") in said["outcome"]
+    assert said["exitCode"] == host.call(pod).code
+
+
+def test_a_poststop_of_a_state_that_was_captured_before(host: Host, pod: dict[str, Any]) -> None:
+    head = explained(host, pod, "--stage", "poststop").output.splitlines()[0]
+    assert head == f"poststop of container {ID} (as if it had stopped: the state says created, process 100)"
 
 
 def test_a_bundle_that_has_gone_and_another_in_its_place(host: Host) -> None:
@@ -141,6 +168,10 @@ def test_poststop_while_others_live_and_while_it_lives(host: Host, pod: dict[str
 def test_a_pid_that_belongs_to_somebody_else(host: Host, pod: dict[str, Any]) -> None:
     host.process(100, "/system.slice/sshd.service")
     assert "is process 100 the container's?" in as_json(host, pod)["notes"][0]
+    (host.proc / "100/cgroup").write_text(
+        "".join(f"{number}:c{number}:/\n" for number in range(3)) + "0::/init.scope\n"
+    )
+    assert as_json(host, pod)["notes"][0].endswith("not the container's own: /init.scope, /")
 
 
 def test_text_of_a_pod_author_does_not_reach_the_terminal_raw(host: Host, pod: dict[str, Any]) -> None:

@@ -181,3 +181,14 @@ def test_podmans_names_are_asked_of_podman(
     stand_in.write_text("#!/bin/sh\nexit 125\n")
     assert "no pod or container here is called" in host.run("show", "web").stderr
     assert alone[:12] in host.run("list").output
+
+
+def test_show_knows_a_group_of_somebody_elses_when_it_sees_one(host: MonitoredHost) -> None:
+    os.mkdir(host.resctrl / "gold")
+    os.mkdir(host.resctrl / "gold/mon_groups/somebody")
+    done = host.run("show", "somebody")
+    assert done.exit_code == 1
+    folder = host.resctrl / "gold/mon_groups/somebody"
+    assert f"'somebody' is a foreign group, {folder}: nothing of it is recorded here" in done.stderr
+    for name in ("..", "nobody", "gold", "gold/mon_groups/somebody"):
+        assert "is called" in host.run("show", name).stderr

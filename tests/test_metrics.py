@@ -208,3 +208,19 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 def test_an_empty_family_is_left_out_and_labels_are_escaped() -> None:
     assert render([Family("x", "gauge", "h")]) == "# EOF\n"
     assert labels({"a": NASTY}) == 'a="a\\"b\\\\c\\nd"'
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [("99999", "there is no port 99999; the last one is 65535"), ("9" * 5000, "the last one"), ("a:b", "no port in")],
+)
+def test_a_port_that_is_none(text: str, words: str) -> None:
+    with pytest.raises(ListenAddressError, match=words):
+        parse_address(text)
+
+
+def test_a_port_that_somebody_has(host: MonitoredHost) -> None:
+    with Listener(("127.0.0.1", 0), Scraper(host.node)) as listener:
+        done = host.run("metrics", "--listen", f"127.0.0.1:{listener.server_address[1]}")
+    assert done.exit_code == 1
+    assert "(EADDRINUSE); another process listens there" in done.stderr

@@ -12,6 +12,7 @@ from resctrl_hooks.node.hook import CREATE_RUNTIME, POSTSTOP
 from resctrl_hooks.node.oci import STATE_LIMIT
 
 INVALID = 2
+STOPPED = "stopped"
 _WORDS = {
     "runtime": "runtime",
     "key": "key",
@@ -50,7 +51,9 @@ def command(config: str, stage: str | None, bundle: str, *, as_json: bool) -> No
 
 def _print(said: Explanation) -> None:
     process = {"lives": f"process {said.pid}", "gone": f"process {said.pid}, gone", "none": "no process"}[said.process]
-    click.echo(f"{said.stage} of container {said.container} (status {said.status}, {process})")
+    stopped = said.stage != POSTSTOP or said.status == STOPPED
+    status = f"status {said.status}" if stopped else f"as if it had stopped: the state says {said.status}"
+    click.echo(f"{said.stage} of container {said.container} ({status}, {process})")
     click.echo(f"settings: {said.settings}")
     for name, word in _WORDS.items():
         value = said.workload.get(name)

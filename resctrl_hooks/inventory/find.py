@@ -1,11 +1,13 @@
 """Which pod somebody means: by the start of a key or container id, by namespace/pod, the pod's name, or Podman's."""
 
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.files import is_folder
 from resctrl_hooks.node.steps import Node
 
 from .podman import podman_names, serves_podman
 
 _MOST_SHOWN = 8
+_WHAT_IT_HAS = "its counters are in its folder, and `resctrl-hook top` shows them"
 
 
 class NoSuchPodError(HookError):
@@ -36,9 +38,25 @@ def find(node: Node, what: str) -> str:
     if len(found) == 1:
         return found.pop()
     if not found:
+        where = _foreign_group(node, what)
+        if where:
+            raise NoSuchPodError(
+                f"{what!r} is a foreign group, {where}: nothing of it is recorded here", hint=_WHAT_IT_HAS
+            )
         raise NoSuchPodError(f"no pod or container here is called {what!r}")
     shown = ", ".join(sorted(found)[:_MOST_SHOWN])
     raise NoSuchPodError(f"{what!r} can mean {len(found)} pods: {shown}", hint="give more of it")
+
+
+def _foreign_group(node: Node, what: str) -> str:
+    """The folder of a mon_group of that name, as `list` shows those that others made; empty for none."""
+    resctrl = node.monitor.resctrl
+    try:
+        folders = [resctrl.group_folder(rdt_class, what) for rdt_class in ["", *resctrl.classes()]]
+    except HookError:
+        return ""
+    names = what and "/" not in what and what not in (".", "..")
+    return next((folder for folder in folders if names and is_folder(folder)), "")
 
 
 def _called_by_podman(node: Node, what: str, keys: list[str]) -> set[str]:

@@ -1,5 +1,6 @@
 """An HTTP listener for Prometheus: one scrape for each GET of /metrics, one at a time."""
 
+import errno
 import ipaddress
 import signal
 import socket
@@ -16,6 +17,13 @@ DEFAULT_PORT = 9777
 _LOOPBACK = "127.0.0.1"
 _PATH = "/metrics"
 _SLOW_CLIENT_SECONDS = 10
+_LAST_PORT = (1 << 16) - 1
+_LONGEST_PORT = 5
+_HINTS = {
+    errno.EADDRINUSE: "another process listens there: end it, or give another port",
+    errno.EADDRNOTAVAIL: "this host has no such address",
+    errno.EACCES: "a port below 1024 needs root",
+}
 
 
 class ListenAddressError(HookError):
@@ -33,8 +41,10 @@ def parse_address(text: str) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     host = host.strip("[]") or _LOOPBACK
-    if not (port.isascii() and port.isdecimal()) or int(port) >= 1 << 16:
+    if not (port.isascii() and port.isdecimal()):
         raise ListenAddressError(f"no port in {text!r}")
+    if len(port) > _LONGEST_PORT or int(port) > _LAST_PORT:
+        raise ListenAddressError(f"there is no port {port}", hint=f"the last one is {_LAST_PORT}")
     if host == "localhost":
         host = _LOOPBACK
     try:
@@ -59,7 +69,9 @@ class Listener(ThreadingHTTPServer):
         try:
             super().__init__(address, _Handler)
         except OSError as error:
-            raise ListenAddressError(f"can't listen at {address[0]}:{address[1]}", errno=error.errno or 0) from error
+            what = f"can't listen at {address[0]}:{address[1]}"
+            hint = _HINTS.get(error.errno or 0, "")
+            raise ListenAddressError(what, hint=hint, errno=error.errno or 0) from error
 
     @property
     def url(self) -> str:
