@@ -338,6 +338,54 @@ def test_a_poststop_that_can_not_be_read(host: Host, data: bytes) -> None:
     assert host.call(data).code == (0 if b"stopped" in data else 79)
 
 
+def test_a_poststop_larger_than_any(host: Host) -> None:
+    host.configure(failurePolicy="fail")
+    large = stopped(annotations={"a": "x" * (STATE_LIMIT + 1)})
+    assert host.call(large).code == 0
+    assert host.call(large | {"status": "created"}).code == 79
+
+
+def test_a_poststop_that_fails_before_it_is_read(host: Host, pod: dict[str, Any]) -> None:
+    host.configure(failurePolicy="fail")
+    boot = host.proc / "sys/kernel/random/boot_id"
+    boot.unlink()
+    boot.mkdir()
+    assert host.call(stopped()).code == 0
+    assert host.call(pod).code == 79
+
+
+def test_a_fault_under_fail_is_taken_back(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    host.configure(failurePolicy="fail")
+    for module, name in ((HeldKey, "assign_pid"), (hook, "_do")):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, broken)
+            outcome = host.call(pod)
+        assert outcome.code == 79
+        assert "ZeroDivisionError: a bug" in outcome.stderr
+        assert (host.groups(), host.records()) == ([], [])
+
+
+def test_one_features_trouble_is_not_anothers(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a feature's own policy refuses, no failure of one before it lets through."""
+    host.configure(classes=[{"name": "none", "allowswap": False}])
+    pod["annotations"] |= {"class.memtierd.nri.io": "none"}
+    limit = host.cgroup / f"{POD_CGROUP}/crio-{ID}/memory.swap.max".lstrip("/")
+    limit.with_name("cgroup.controllers").write_text("memory\n")
+    limit.write_text("max\n")
+
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error", "/proc/100/cpu_resctrl_groups")
+
+    monkeypatch.setattr(monitoring, "plan", broken)
+    outcome = host.call(pod)
+    assert outcome.code == 0
+    assert "cpu_resctrl_groups" in outcome.log
+    assert limit.read_text().strip() == "0"
+
+
 def test_a_poststop_with_a_fault_of_ours(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     host.configure(failurePolicy="fail")
     host.call(pod)

@@ -6,7 +6,7 @@ import pytest
 from conftest import POD_CGROUP, Host
 
 from resctrl_hooks.node import steps
-from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.errors import DeadlineError, HookError, LockTimeoutError
 from resctrl_hooks.node.lifetimes import bury, looks_dead, reap, settle
 
 
@@ -103,6 +103,49 @@ def test_a_mark_without_a_record_goes(host: Host) -> None:
     assert looks_dead(node, "k")
     assert reap(node, ["k"]) == 1
     assert host.records() == []
+
+
+class Failing:
+    """A feature whose steps can't be taken back."""
+
+    def __init__(self, error: HookError) -> None:
+        self.error = error
+        self.tried = 0
+
+    def undo(self, *_: Any) -> None:
+        self.tried += 1
+        raise self.error
+
+
+def dead_of(feature: Failing, host: Host, monkeypatch: pytest.MonkeyPatch) -> steps.Node:
+    """A node with two dead keys, each with a member that the feature has served."""
+    monkeypatch.setattr(steps, "FEATURES", (("x", lambda settings: True, lambda: feature),))
+    node = host.node()
+    for key in ("a", "b"):
+        tracked(host, key=key)
+        with node.monitor.hold(key) as held:
+            held.add_member("m" + key, {"steps": [{"feature": "x", "action": "", "needs": {}}], "boot": "earlier"})
+    return node
+
+
+def test_who_can_not_be_buried_now_is_kept(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    feature = Failing(LockTimeoutError("somebody else places"))
+    node = dead_of(feature, host, monkeypatch)
+    assert reap(node, ["a", "b"]) == 0
+    assert node.ledger.members("a") == ["ma"]
+    assert len(host.groups()) == 2
+    monkeypatch.setattr(feature, "error", HookError("lost"))
+    assert reap(node, ["a", "b"]) == 2
+    assert host.records() == []
+
+
+def test_the_deadline_ends_a_reaping(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    feature = Failing(DeadlineError("the hook's deadline passed"))
+    node = dead_of(feature, host, monkeypatch)
+    with pytest.raises(DeadlineError):
+        reap(node, ["a", "b"])
+    assert feature.tried == 1
+    assert node.ledger.members("a") == ["ma"]
 
 
 def test_burying_takes_steps_back_the_last_first(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

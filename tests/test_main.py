@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from conftest import UID, Host, standard_streams
 
-from resctrl_hooks.node import main
+from resctrl_hooks.node import hook, main
 
 
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["hook", "more"], ["--config"], ["--config", "x"], ["-h"]])
@@ -27,7 +27,7 @@ def test_a_fault_before_anything_is_known(host: Host, monkeypatch: pytest.Monkey
     def broken(*_: object) -> int:
         raise AssertionError("a bug")
 
-    monkeypatch.setattr(main, "run", broken)
+    monkeypatch.setattr(hook, "in_initial_user_namespace", broken)
     assert host.call({}, "hook") == (0, "resctrl-hook: a fault of resctrl-hook itself: AssertionError: a bug in "
                                      + host.log.read_text().partition("a bug in ")[2].partition("; please")[0]
                                      + "; please report it\n", host.log.read_text())  # fmt: skip

@@ -377,6 +377,11 @@ def test_wrong_use_is_two(cluster: Cluster, arguments: list[str]) -> None:
     assert reconcile_command(str(cluster.host.config), arguments) == 2
 
 
+def test_settings_that_can_not_be_used(cluster: Cluster) -> None:
+    cluster.host.config.write_text("{")
+    assert reconcile_command(str(cluster.host.config), []) == 2
+
+
 def test_the_report_is_a_table_and_json(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     assert reconcile_command(str(host.config), []) == 0
     assert capsys.readouterr().out.startswith("containers that run ....")

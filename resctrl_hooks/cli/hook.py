@@ -5,8 +5,7 @@ import sys
 import click
 
 from resctrl_hooks.config import in_force
-from resctrl_hooks.node.hook import CREATE_RUNTIME, HOOK, POSTSTOP
-from resctrl_hooks.node.main import serve
+from resctrl_hooks.node.hook import CREATE_RUNTIME, HOOK, POSTSTOP, run
 from resctrl_hooks.node.settings import Settings
 
 
@@ -20,7 +19,7 @@ def _stage(name: str, text: str) -> click.Command:
     @click.command(name, help=text)
     @click.pass_obj
     def stage(config: str) -> None:
-        sys.exit(serve(config, name, _find))
+        sys.exit(run(config, name, _find))
 
     return stage
 

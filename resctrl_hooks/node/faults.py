@@ -13,6 +13,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+class FaultError(HookError):
+    """This project itself has a fault."""
+
+    reason = "fault"
+    hint = "please report it"
+
+
+def describe(error: BaseException) -> str:
+    """An error that nobody foresaw, and where it arose."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = ""
+    if trace is not None:
+        code = trace.tb_frame.f_code
+        where = f" in {code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} ({code.co_name})"
+    return f"a fault of resctrl-hook itself: {type(error).__name__}: {error}{where}"
+
+
 def lacks_root(error: BaseException) -> str:
     """What to say where the kernel refused because whoever calls isn't root; empty for any other error."""
     if posix.geteuid() == 0 or getattr(error, "errno", 0) not in (errno.EACCES, errno.EPERM):
@@ -31,18 +50,11 @@ def report(config: str, stage: str, error: BaseException, find: "Callable[[str],
         settings, _ = find(config)
     except Exception:  # noqa: BLE001  # whatever is wrong with them is said by ``error``
         settings = Settings()
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = ""
-    if trace is not None:
-        code = trace.tb_frame.f_code
-        where = f" in {code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} ({code.co_name})"
-    Ledger(settings.state_dir).tally(stage, 0, ["fault"])
+    Ledger(settings.state_dir).tally(stage, 0, [FaultError.reason])
     refuses = settings.failure_policy == "fail"
-    what = f"a fault of resctrl-hook itself: {type(error).__name__}: {error}{where}; please report it"
+    what = str(FaultError(describe(error)))
     try:
-        Log(settings.log)(ERROR, what, stage=stage, reason="fault")
+        Log(settings.log)(ERROR, what, stage=stage, reason=FaultError.reason)
     except Exception:  # noqa: BLE001  # the log's own settings may be what is wrong
-        Log()(ERROR, what, stage=stage, reason="fault")
+        Log()(ERROR, what, stage=stage, reason=FaultError.reason)
     return refuses

@@ -109,14 +109,20 @@ def read_file(path: str, limit: int, *, trusted: bool = False, follow: bool = Fa
 
 
 def read_all(fd: int, limit: int, what: str) -> bytes:
-    """Reads ``fd`` to its end; more than ``limit`` bytes are OSError EFBIG that names ``what``.
+    """Reads ``fd`` to its end; more than ``limit`` bytes are OSError EFBIG that names ``what``."""
+    data = read_beginning(fd, limit)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"larger than {limit} bytes", what)
+    return data
+
+
+def read_beginning(fd: int, limit: int) -> bytes:
+    """Reads ``fd`` to its end, or until that is more than ``limit`` bytes.
 
     It begins with a page, since the kernel clears a buffer as large as what one asks /proc/sys for.
     """
     data = chunk = posix.read(fd, _PAGE)
-    while chunk:
-        if len(data) > limit:
-            raise OSError(errno.EFBIG, f"larger than {limit} bytes", what)
+    while chunk and len(data) <= limit:
         chunk = posix.read(fd, max(_PAGE, len(data)))
         data += chunk
     return data

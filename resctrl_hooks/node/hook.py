@@ -7,7 +7,7 @@ import time
 from _signal import ITIMER_REAL, SIG_UNBLOCK, SIGALRM, pthread_sigmask, setitimer, signal
 
 from .errors import DeadlineError, HookError, InputError, LockTimeoutError, SettingsError
-from .files import read_all, read_to_end
+from .files import read_beginning, read_to_end
 from .log import ERROR, INFO, WARNING, Log
 from .oci import STATE_LIMIT, parse_state, read_bundle
 from .process import cgroups_of, in_initial_user_namespace
@@ -45,8 +45,21 @@ def run(config: str, stage: str, find: "Callable[[str], tuple[Settings, str]]" =
     """Serves one call by a runtime: reads the state from stdin, does its stage, logs, and returns the exit code.
 
     ``stage`` is ``createRuntime``, ``poststop``, or ``hook`` for what the state's status says. ``find`` gives the
-    settings for ``config``: the command that people type can also go by a file that was never applied.
+    settings for ``config``: the command that people type can also go by a file that was never applied. A fault of our
+    own is one line in the log, answered as the policy says, and never a traceback.
     """
+    call = _Call(stage)
+    try:
+        return _run(call, config, find)
+    # A container's start must not depend on our having no bugs, nor on somebody's Ctrl-C at a terminal.
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
+        from .faults import report  # only when something is broken
+
+        refusable = call.is_refusable()
+        return REFUSED if report(config, call.stage, error, find) and refusable else DONE
+
+
+def _run(call: "_Call", config: str, find: "Callable[[str], tuple[Settings, str]]") -> int:
     started = time.monotonic()
     if not in_initial_user_namespace():
         read_to_end(0)
@@ -55,18 +68,12 @@ def run(config: str, stage: str, find: "Callable[[str], tuple[Settings, str]]" =
         settings, problem = find(config)
     except SettingsError as error:
         read_to_end(0)
-        Log()(ERROR, f"{error}; this container is left alone", stage=stage, reason=error.reason)
+        Log()(ERROR, f"{error}; this container is left alone", stage=call.stage, reason=error.reason)
         return DONE
     node = Node(settings)
     if problem:
-        node.log(WARNING, problem, stage=stage, reason=SettingsError.reason)
-    call = _Call(stage)
-    try:
-        return _answer(call, node, started)
-    except Exception as error:  # noqa: BLE001  # here the stage is known, which says whether refusing is an answer
-        from .faults import report  # only when something is broken
-
-        return REFUSED if report(config, call.stage, error, find) and call.stage != POSTSTOP else DONE
+        node.log(WARNING, problem, stage=call.stage, reason=SettingsError.reason)
+    return _answer(call, node, started)
 
 
 def _answer(call: "_Call", node: Node, started: float) -> int:
@@ -82,7 +89,7 @@ def _answer(call: "_Call", node: Node, started: float) -> int:
         finally:
             _deadline(0)
     except HookError as error:
-        refused = call.stage != POSTSTOP and (isinstance(error, RefusedError) or _refuses(node))
+        refused = (isinstance(error, RefusedError) or _refuses(node)) and call.is_refusable()
         outcome = "the container is refused" if refused else "the container goes on without"
         call.tally(node, time.monotonic() - started, node.failures or [error.reason])
         node.log(ERROR, f"{call.stage} of {call.subject}: {error}; {outcome}", **call.fields(error))
@@ -99,6 +106,7 @@ class _Call:
 
     def __init__(self, stage: str) -> None:
         self.stage = stage
+        self.data: "bytes | None" = None
         self.state: "State | None" = None
         self.workload: "Workload | None" = None
 
@@ -117,23 +125,38 @@ class _Call:
             fields.update(reason=error.reason, errno=error.errno, kernel=error.kernel)
         return fields
 
+    def _read(self) -> bytes:
+        """The state, or of one that is too large the beginning."""
+        data = self.data = read_beginning(0, STATE_LIMIT)
+        if len(data) > STATE_LIMIT:
+            read_to_end(0)
+        return data
+
+    def is_refusable(self) -> bool:
+        """Whether refusing is an answer: not to a poststop, which must never fail, nor to what may be one."""
+        if self.state is None:
+            if self.data is None:
+                try:
+                    _deadline(_TIME_TO_TAKE_BACK)
+                    self._read()
+                except (HookError, OSError):
+                    return self.stage == CREATE_RUNTIME
+                finally:
+                    _deadline(0)
+            if b'"stopped"' in (self.data or b""):
+                self.stage = POSTSTOP  # whatever the rest of it is worth
+        return self.stage != POSTSTOP
+
     def tally(self, node: Node, seconds: float, reasons: "list[str]") -> None:
         """Counts this call."""
         node.ledger.tally(self.stage, seconds, reasons, self.workload.key if self.workload else "")
 
     def serve(self, node: Node) -> str:
         """Does the stage and says what was done in a few words."""
-        try:
-            data = read_all(0, STATE_LIMIT, "the container state")
-        except OSError:
-            read_to_end(0)  # it was too large
-            raise
-        try:
-            state = self.state = parse_state(data)
-        except InputError:
-            if b'"stopped"' in data:
-                self.stage = POSTSTOP  # what the rest is worth or not: a poststop must never fail
-            raise
+        data = self._read()
+        if len(data) > STATE_LIMIT:
+            raise InputError(f"the container state is larger than {STATE_LIMIT} bytes")
+        state = self.state = parse_state(data)
         if self.stage == HOOK:
             self.stage = state.stage
         if self.stage == POSTSTOP:
@@ -148,7 +171,7 @@ class _Call:
                 summary = create_runtime(workload, node)
             except RefusedError:
                 raise
-            except HookError as error:
+            except Exception as error:
                 _give_up(error, workload, node)
                 raise
         try:
@@ -220,10 +243,11 @@ def planned(workload: "Workload", node: Node) -> "list[tuple[Feature, Step]]":
             found += [(feature, step) for step in feature.plan(workload, node)]
         except DeadlineError:
             raise
-        except HookError as error:
+        except Exception as caught:  # no feature's trouble is another's
+            error = _failure(caught)
             node.failures.append(error.reason)
             if feature.failure_policy(node.settings) == "fail":
-                raise _refusal(name, error) from error
+                raise _refusal(name, error) from caught
             node.log(WARNING, f"{name} of {workload}: {error}", key=workload.key, reason=error.reason)
     return found
 
@@ -233,13 +257,11 @@ def _do(
 ) -> "tuple[HookError | None, bool]":
     """Does a step; returns what went wrong, and whether that refuses the container."""
     try:
-        try:
-            feature.do(step, workload, held, node)
-        except OSError as error:
-            raise HookError(f"{error.filename or 'a file'}: {error.strerror}", errno=error.errno or 0) from error
+        feature.do(step, workload, held, node)
     except DeadlineError:
         raise
-    except HookError as error:
+    except Exception as caught:  # noqa: BLE001  # no feature's trouble is another's
+        error = _failure(caught)
         node.failures.append(error.reason)
         if feature.failure_policy(node.settings) == "fail":
             return _refusal(step.feature, error), True
@@ -256,7 +278,18 @@ def _do(
     return None, False
 
 
-def _give_up(error: HookError, workload: "Workload", node: Node) -> None:
+def _failure(error: Exception) -> HookError:
+    """What went wrong as an error of this project's; one that nobody foresaw is a fault of ours."""
+    if isinstance(error, HookError):
+        return error
+    if isinstance(error, OSError):
+        return HookError(f"{error.filename or 'a file'}: {error.strerror}", errno=error.errno or 0)
+    from .faults import FaultError, describe  # only when something is broken
+
+    return FaultError(describe(error))
+
+
+def _give_up(error: Exception, workload: "Workload", node: Node) -> None:
     """Leaves what is missing to reconcile, or under ``fail`` takes back what was done: poststop may never come."""
     late = isinstance(error, (DeadlineError, LockTimeoutError))
     _deadline(0)

@@ -5,7 +5,7 @@ members are recorded (a live one proves that its cgroup is somewhere); without a
 settings say ``release: last-container``, when its last member is.
 """
 
-from .errors import HookError, LockTimeoutError
+from .errors import DeadlineError, HookError, LockTimeoutError
 from .files import is_folder
 from .held import record_is_dead
 from .log import INFO, WARNING
@@ -20,17 +20,20 @@ if TYPE_CHECKING:
     from .steps import Node
 
 POD = "pod"
-LAST_CONTAINER = "last-container"
 
 LIVES = "lives"
 WAITS = "waits"
 ENDS = "ends"
 
-_SHORT_PATIENCE = 0.05
+_SHORT_PATIENCE = 0.05  # seconds that the dead may cost the living for each lock
 
 
-def bury(held: "HeldKey", member: str, node: "Node") -> None:
-    """Takes back all steps of a member that has died, the last first, and forgets it."""
+def bury(held: "HeldKey", member: str, node: "Node") -> bool:
+    """Takes back all steps of a member that has died, the last first, and forgets it.
+
+    Where a step's lock is held by somebody for too long, the member is kept, so that it can be tried again; returns
+    whether it is forgotten.
+    """
     record = held.member(member)
     for kept in reversed((record or {}).get("steps", [])):
         step = Step.of_record(kept)
@@ -38,9 +41,14 @@ def bury(held: "HeldKey", member: str, node: "Node") -> None:
         try:
             if feature is not None and record is not None:
                 feature.undo(step, record, held, node)
+        except DeadlineError:
+            raise
         except HookError as error:
             node.log(WARNING, f"{step.feature} of container {member[:12]}: {error}", key=held.key, container=member)
+            if isinstance(error, LockTimeoutError):
+                return False
     held.remove_member(member)
+    return True
 
 
 def fate(record: "Record", members: "Iterable[Record | None]", node: "Node") -> str:
@@ -65,8 +73,8 @@ def settle(held: "HeldKey", node: "Node") -> bool:
         node.ledger.mark("idle", held.key)
     if what != ENDS:
         return False
-    for member in held.members():
-        bury(held, member, node)
+    if not all(bury(held, member, node) for member in held.members()):
+        return False
     for group in held.release():
         node.log(INFO, f"group {group.path} is removed", key=held.key, rdt_class=group.rdt_class)
     if node.ledger.marked("waiting"):
@@ -80,15 +88,17 @@ def reap(node: "Node", keys: "Iterable[str]", but: str = "") -> int:
     A key whose lock is held is in use by another hook, so it is passed over; so is ``but``, which the caller holds.
     """
     ended = 0
-    patience, node.monitor.patience = node.monitor.patience, 0.0
+    patience, node.monitor.patience = node.monitor.patience, _SHORT_PATIENCE
     try:
         for key in keys:
             if key != but and looks_dead(node, key):
                 try:
-                    with node.monitor.hold(key) as held:
+                    with node.monitor.hold(key, patience=0) as held:
                         ended += settle(held, node)
                 except LockTimeoutError:
                     continue
+                except DeadlineError:
+                    raise
                 except HookError as error:
                     node.log(WARNING, f"{key} can't be released: {error}", key=key)
     finally:

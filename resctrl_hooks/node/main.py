@@ -7,14 +7,8 @@ import gc
 import posix
 import sys
 
-from .hook import CREATE_RUNTIME, DONE, HOOK, POSTSTOP, REFUSED, run
-from .settings import DEFAULT_CONFIG, load
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .settings import Settings
+from .hook import CREATE_RUNTIME, HOOK, POSTSTOP, run
+from .settings import DEFAULT_CONFIG
 
 WRONG_USE = 2
 _USAGE = "usage: resctrl-hook-node [--config FILE] createRuntime|poststop|hook|reconcile|compile [OPTION...]\n"
@@ -28,7 +22,7 @@ def main(arguments: "list[str]") -> int:
         arguments = arguments[2:]
     command = arguments[0] if arguments else ""
     if command in (CREATE_RUNTIME, POSTSTOP, HOOK) and len(arguments) == 1:
-        return serve(config, command)
+        return run(config, command)
     if command == "reconcile":
         gc.enable()  # it can run for long
         from .reconcile_command import reconcile_command  # a hook has no use for it
@@ -40,17 +34,6 @@ def main(arguments: "list[str]") -> int:
         return compile_command(arguments[1:])
     posix.write(2, _USAGE.encode())
     return WRONG_USE
-
-
-def serve(config: str, stage: str, find: "Callable[[str], tuple[Settings, str]]" = load) -> int:
-    """A hook stage; a fault of our own is one line in the log, answered as the policy says, and never a traceback."""
-    try:
-        return run(config, stage, find)
-    # A container's start must not depend on our having no bugs, nor on somebody's Ctrl-C at a terminal.
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
-        from .faults import report  # only when something is broken
-
-        return REFUSED if report(config, stage, error, find) and stage != POSTSTOP else DONE
 
 
 def start() -> None:

@@ -91,16 +91,16 @@ class Monitor:
 
         raise BadKeyError(f"this can't be a group's key: {key[:80]!r}")
 
-    def hold(self, key: str) -> HeldKey:
+    def hold(self, key: str, patience: "float | None" = None) -> HeldKey:
         """Takes the key's lock, for several operations that belong together: ``with monitor.hold(key) as held``.
 
         Raises:
             BadKeyError: as `canonical_key`.
-            LockTimeoutError: somebody else held the lock all of ``patience``.
+            LockTimeoutError: somebody else held the lock all of ``patience``, the monitor's own by default.
             LedgerError: the state directory can't be used.
         """
         key = self.canonical_key(key)
-        lock = self.ledger.lock(key, self.patience)
+        lock = self.ledger.lock(key, self.patience if patience is None else patience)
         try:
             return HeldKey(key, self.group_prefix + key, self.resctrl, self.ledger, self.boot, lock)
         except BaseException:

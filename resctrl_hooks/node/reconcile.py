@@ -105,8 +105,7 @@ def _end_what_is_dead(node: "Node", seen: Observation, options: Options, report:
                 groups = len(held.how)
                 for member in held.members():
                     if unwanted or held.member_is_dead(member):
-                        bury(held, member, node)
-                        report.buried += 1
+                        report.buried += bury(held, member, node)
                 if unwanted:
                     held.release()
                 if unwanted or settle(held, node):

@@ -3,7 +3,7 @@
 import sys
 import time
 
-from .errors import HookError
+from .errors import HookError, SettingsError
 from .faults import lacks_root
 from .faults import report as report_fault
 from .files import format_json
@@ -19,7 +19,7 @@ OK, WRONG, MISUSED = 0, 1, 2
 
 
 def reconcile_command(config: str, arguments: "list[str]") -> int:
-    """Runs the command; returns 0 if nothing is wrong (any more), 1 if something is, 2 for wrong use."""
+    """Runs the command; returns 0 if nothing is wrong (any more), 1 if something is, 2 for wrong use or settings."""
     flags = {"--dry-run": False, "--json": False, "--claim": False}
     values = {"--live": "", "--watch": ""}
     rest = list(arguments)
@@ -57,6 +57,9 @@ def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool) -> i
             node.log(WARNING, problem, stage=STAGE)
         options = Options(dry_run=dry_run, live=read_live(live) if live else None, claim=claim)
         report = reconcile(node, options)
+    except SettingsError as error:
+        Log()(ERROR, f"reconcile: {error}", stage=STAGE, reason=error.reason)
+        return MISUSED
     except HookError as error:
         forbidden = lacks_root(error)
         what = f"{forbidden}; run it with sudo" if forbidden else str(error)

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 DRAM, SLOW, FAST, UNKNOWN = "dram", "slow", "fast", "unknown"
-LEVELS = ("node", "package", "die", "numa", "l3")  # from the widest; what is the same as a wider one is left out
 _FORMAT = 1
 _LAST_LEVEL_CACHE = "3"
 
