@@ -25,8 +25,8 @@ chmod +x /opt/resctrl-hooks/bin/resctrl-hook
 """
 """What pip would have put into the environment: the guest has it elsewhere, and no network."""
 INSTEAD = {
-    "/opt/resctrl-hooks/bin/pip install -q resctrl-hooks": FROM_HERE,
-    "/opt/resctrl-hooks/bin/pip install -q -U resctrl-hooks": "true",
+    "/opt/resctrl-hooks/bin/pip install -q .": FROM_HERE,
+    "/opt/resctrl-hooks/bin/pip install -q -U .": "true",
     f"podman pull -q {BUSYBOX}": f"podman tag localhost/busybox:test {BUSYBOX}",
 }
 """The commands that need a network, and what is done in their place."""
