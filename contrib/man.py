@@ -6,9 +6,31 @@ from collections.abc import Iterator
 import click
 
 from resctrl_hooks.cli import main
-from resctrl_hooks.node.settings import DEFAULT_CONFIG
+from resctrl_hooks.install.places import CODE, HOOK_NAME
+from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE
+from resctrl_hooks.node.monitor import DEFAULT_RESCTRL_ROOT, DEFAULT_STATE_DIR
+from resctrl_hooks.node.settings import DEFAULT_CONFIG, compiled_path
 
 _NAME = "resctrl-hook"
+_FILES = {
+    DEFAULT_CONFIG: "The configuration, yours to edit.",
+    compiled_path(DEFAULT_CONFIG): "What config apply makes of it, and hooks read.",
+    f"hooks.d/{HOOK_NAME}": "The hook's registration, in the folder that the runtime reads.",
+    f"{CODE}/": "What hooks and reconcile run.",
+    f"{DEFAULT_STATE_DIR}/": "The records of what runs, of this boot.",
+    f"{DEFAULT_RESCTRL_ROOT}/": "Where the kernel's resctrl is mounted, and the groups are.",
+    f"{MOUNT}, {COMPILE}": "Units: resctrl's mount, and bytecode for this host's Python.",
+    f"{RECONCILE}, {TIMER}, {WAKE}": "Units: reconcile, every 30 seconds and when a pod waits.",
+}
+_EXAMPLES = {
+    "resctrl-hook install --dry-run": "Which files would be written where.",
+    "resctrl-hook doctor": "What is wrong with this host, and how to mend it.",
+    "resctrl-hook list": "Which pods are monitored, and who waits for an RMID.",
+    "runc state ID | resctrl-hook explain": "What the hook would do for a container, and why.",
+    "resctrl-hook metrics --listen": "Metrics for Prometheus, at http://127.0.0.1:9777/metrics.",
+    "resctrl-hook --config my.yaml config check": "Whether a configuration is valid, before it is put in force.",
+}
+_SEE_ALSO = ("runc(8)", "crun(1)", "podman(1)", "oci-hooks(5)", "crio.conf(5)", "systemd.timer(5)", "journalctl(1)")
 
 
 def man_page() -> bytes:
@@ -26,12 +48,14 @@ def man_page() -> bytes:
         ".SH COMMANDS",
         *(line for name in main.list_commands(context) for line in _command(main, name, context)),
         ".SH FILES",
-        ".TP",
-        f".B {_roff(DEFAULT_CONFIG)}",
-        "The configuration.",
+        *_terms(_FILES),
+        ".SH EXAMPLES",
+        *_terms(_EXAMPLES),
         ".SH EXIT STATUS",
         "0 done or deliberately skipped, 1 failed, 2 wrong use or invalid configuration.",
         "The hook stages know only 0 and 79, which refuses the container.",
+        ".SH SEE ALSO",
+        _roff(", ".join(_SEE_ALSO)),
     ]
     return ("\n".join(lines) + "\n").encode()
 
@@ -58,6 +82,11 @@ def _options(command: click.Command, context: click.Context) -> Iterator[str]:
         yield ".TP"
         yield f".B {_roff(names)}"
         yield _roff(" ".join(text.split())) or "\\&"
+
+
+def _terms(described: dict[str, str]) -> Iterator[str]:
+    for term, text in described.items():
+        yield from (".TP", f".B {_roff(term)}", _roff(text))
 
 
 def _first(command: click.Command) -> str:

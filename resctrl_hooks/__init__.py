@@ -1,7 +1,8 @@
 """Per-pod resctrl monitoring groups: the library that the OCI hooks are made of.
 
     >>> from resctrl_hooks import Monitor, NoRMIDsError, pod_uid_validator, canonical_pod_uid
-    >>> monitor = Monitor(key_validator=pod_uid_validator, key_canonicalizer=canonical_pod_uid)
+    >>> keys = {"key_validator": pod_uid_validator, "key_canonicalizer": canonical_pod_uid}
+    >>> monitor = Monitor(state_dir="/run/my-program", **keys)  # the default is the hooks' own ledger
 
 Use this package to create, fill, read and release monitoring groups from a program of your own. Use goresctrl's
 ``pkg/rdt`` or ``resctrl-hook rdt`` where you want to manage RDT *classes*: a group here lives in a class that exists.
