@@ -144,6 +144,14 @@ def test_a_runtime_that_fails_is_said_and_passed_over(
     assert "broken can't run a container here, going on without it: no such luck" in capsys.readouterr().out
 
 
+def test_a_runtime_that_was_asked_for_and_fails_names_another(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(story, "available", lambda _: (["crun"], ""))
+    monkeypatch.setattr("shutil.which", lambda name: name if name == "runc" else None)
+    monkeypatch.setitem(story.SUBJECTS, "crun", Broken)
+    with pytest.raises(RuntimeFailedError, match="no such luck\ncrun can't run a container here; try --with runc"):
+        tell(stage, "crun")
+
+
 class Deaf(PlainProcess):
     """A runtime that never calls the hook."""
 

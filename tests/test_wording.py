@@ -86,6 +86,18 @@ def test_applying_a_configuration_needs_root(readable: Host) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", [("install", "--runtime", "podman"), ("uninstall",)], ids=lambda words: words[0])
+def test_installing_needs_root(readable: Host, command: tuple[str, ...]) -> None:
+    image = readable.root / "image"
+    arguments = [*command, "--root", str(image)]
+    assert CliRunner().invoke(main, ["install", "--runtime", "podman", "--root", str(image)]).exit_code == 0
+    with as_nobody():
+        done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"resctrl-hook: this needs root: {image}/")
+    assert done.stderr.endswith(f"; try sudo resctrl-hook {' '.join(arguments)}\n")
+
+
 def test_a_hidden_ledger_is_not_an_empty_one(readable: Host) -> None:
     ledger = readable.node().ledger
     with as_nobody():

@@ -67,7 +67,7 @@ def command(config: str, runtimes: tuple[str, ...], root: str, *, dry_run: bool,
     except tomllib.TOMLDecodeError as error:
         _fail(f"a runtime's configuration can't be read: {error}; nothing was installed", _FAILED)
     except OSError as error:
-        _fail(f"{error.filename}: {error.strerror}; nothing was installed", _FAILED)
+        raise click.ClickException(f"{error.filename}: {error.strerror}; nothing was installed") from error
     if dry_run:
         _print(todo, live=not tree.root and systemd.is_running())
         return
@@ -75,7 +75,8 @@ def command(config: str, runtimes: tuple[str, ...], root: str, *, dry_run: bool,
         os.makedirs(tree.root or "/", exist_ok=True)
         install(todo, tree, say=click.echo, warn=_warn)
     except OSError as error:
-        _fail(f"{error.filename}: {error.strerror}; mend that and install again, or uninstall", _FAILED)
+        what = f"{error.filename}: {error.strerror}; mend that and install again, or uninstall"
+        raise click.ClickException(what) from error
     for note in todo.notes:
         click.echo(f"note: {note}")
     click.echo(f"installed {todo.payload.version} for {', '.join(wanted)}; `resctrl-hook doctor` checks it")

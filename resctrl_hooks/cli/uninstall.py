@@ -13,7 +13,6 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.settings import Settings
 from resctrl_hooks.node.steps import Node
 
-_FAILED = 1
 _OURS = "resctrl-hooks"
 
 
@@ -52,8 +51,7 @@ def command(config: str, runtimes: tuple[str, ...], root: str, *, release_groups
             _end_records(settings, release=release_groups)
     except (OSError, HookError) as error:
         what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
-        click.echo(f"resctrl-hook: {what}; mend that and uninstall again", err=True)
-        raise SystemExit(_FAILED) from error
+        raise click.ClickException(f"{what}; mend that and uninstall again") from error
     click.echo("uninstalled" if there else f"nothing of resctrl-hooks is installed below {root}")
 
 

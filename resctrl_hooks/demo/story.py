@@ -111,6 +111,11 @@ def _created(stage: Stage, names: list[str]) -> Subject:
             command = subject.create()
         except RuntimeFailedError as error:
             _abandon(subject)
+            if name == names[-1] and name != PROCESS:
+                others = [other for other in SUBJECTS if other != name and (other == PROCESS or shutil.which(other))]
+                raise RuntimeFailedError(
+                    f"{error}\n{name} can't run a container here; try --with {others[0]}"
+                ) from error
             if name == names[-1]:
                 raise
             reason = str(error).rpartition("\n")[2]
