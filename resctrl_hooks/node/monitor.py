@@ -41,8 +41,8 @@ class Monitor:
 
     Args:
         resctrl_root: where resctrl is mounted.
-        state_dir: the ledger's folder; programs that share it share their groups. The default is the hooks' own ledger,
-            where `remove` and `reconcile` end the groups of pods: a program of another purpose gives a folder of its own.
+        state_dir: the ledger's folder; programs that share it share their groups. The default is the hooks' own,
+            where `remove` and `reconcile` end the groups of pods: a program of another purpose gives its own folder.
         group_prefix: stands before each key in a group's name. Kepler expects none.
         key_validator: which keys are accepted, before and after canonicalization.
         key_canonicalizer: gives each key its one spelling; it must leave a canonical key as it is.
