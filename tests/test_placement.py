@@ -683,6 +683,19 @@ def test_what_one_container_asks_for_stops_reconcile_for_nobody_else(
     assert node.cpus("last") == "0-3,16-19"
 
 
+def test_a_container_that_made_cgroups_below_its_own_is_placed_in_its_own(node: Node) -> None:
+    ran_unseen(node, "late", 500)
+    pid = node.pids["late"]
+    node.host.process(pid, f"/kubepods/pod{UID}/crio-{_id('late')}/init.scope", start=pid)
+    reconcile(node.host.node())
+    assert node.cpus("late") == "0-3,16-19"
+    (node.host.state / "placement").unlink()
+    (node.folder("late") / "cpuset.cpus").write_text("")
+    reconcile(node.host.node())  # from the record now
+    assert node.cpus("late") == "0-3,16-19"
+    assert list((node.folder("late") / "init.scope").iterdir()) == []
+
+
 def test_a_record_that_can_not_be_read_stops_reconcile_for_nobody_else(node: Node) -> None:
     node.start("broken", 500)
     node.start("good", 500)

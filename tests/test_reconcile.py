@@ -111,6 +111,17 @@ def test_a_container_that_no_hook_saw_is_adopted_with_all_its_threads(cluster: C
     assert not cluster.reconcile().changed
 
 
+def test_of_a_container_whose_init_made_cgroups_everything_is_adopted(cluster: Cluster) -> None:
+    id_ = f"{1:064x}"
+    own = f"/kubepods/pod{POD}/crio-{id_}"
+    pid = cluster.kernel.spawn(f"{own}/init.scope", 1)
+    service = cluster.kernel.spawn(f"{own}/system.slice/svc.service", 2)
+    cluster.appear(id_, pid)
+    report = cluster.reconcile()
+    assert (report.adopted, report.moved) == ([id_], 3)
+    assert cluster.groups_of(pid) == cluster.groups_of(service) == {("", POD)}
+
+
 def test_what_entered_by_exec_is_swept_in(cluster: Cluster) -> None:
     id_, _ = cluster.start(1)
     later = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}", 2)

@@ -90,6 +90,21 @@ def test_values_are_written_and_put_back(host: Host) -> None:
     assert scheduling.mend(node, known) == 0
 
 
+def test_an_init_that_moved_into_a_cgroup_of_its_own_making_leaves_the_values_where_they_are(host: Host) -> None:
+    configure(host, scheduling=SECTION)
+    host.process(100, CGROUP)
+    folder = files(host, cpu_weight="100\n", memory_low="0\n")
+    call(host, **{CLASS: "small"})
+    host.process(100, f"{CGROUP}/init.scope")
+    node = host.node()
+    known = set(node.ledger.containers())
+    assert scheduling.mend(node, known) == 0
+    (folder / "cpu.weight").write_text("100\n")
+    assert scheduling.mend(node, known) == 1
+    assert (folder / "cpu.weight").read_text() == "20"
+    assert [path.name for path in (folder / "init.scope").iterdir()] == []
+
+
 @pytest.mark.parametrize(
     "annotations, words",
     [
@@ -214,6 +229,29 @@ def test_io_limits_are_written(host: Host, monkeypatch: pytest.MonkeyPatch) -> N
     assert "io.max 8:0 rbps=1048576, io.weight default 30: blockio class slow" in call(host, **{IO_CLASS: "slow"})
     assert (folder / "io.max").read_text() == "8:0 rbps=1048576"
     assert (folder / "io.weight").read_text() == "default 30"
+
+
+@pytest.mark.parametrize(
+    "there, wanted",
+    [
+        (["io.bfq.weight"], {"io.bfq.weight": "default 1000"}),
+        (["io.weight", "io.bfq.weight"], {"io.weight": "default 3000", "io.bfq.weight": "default 1000"}),
+    ],
+)
+def test_weights_are_bfqs_too_where_it_is_loaded(host: Host, there: list[str], wanted: dict[str, str]) -> None:
+    classes = {"fast": [{"weight": 3000}]}
+    configure(host, blockio={"enabled": True, "allow": {"shop": ["*"]}, "classes": classes})
+    host.process(100, CGROUP)
+    folder = files(host, **{name.replace(".", "_"): "default 100\n" for name in there})
+    call(host, **{IO_CLASS: "fast"})
+    assert {name: (folder / name).read_text() for name in there} == wanted
+    node = host.node()
+    known = set(node.ledger.containers())
+    assert blockio.mend(node, known) == 0
+    for name in there:
+        (folder / name).write_text("default 100\n")
+        assert blockio.mend(node, known) == 1
+        assert {name: (folder / name).read_text() for name in there} == wanted
 
 
 def test_what_the_runtime_limits_stays(host: Host) -> None:

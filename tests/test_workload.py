@@ -167,6 +167,28 @@ def test_a_plain_container() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "path, asked, own",
+    [
+        (f"/machine.slice/libpod-{ID}.scope/container/init.scope", "", f"/machine.slice/libpod-{ID}.scope/container"),
+        (f"/machine.slice/crio-{ID}.scope/init.scope", "", f"/machine.slice/crio-{ID}.scope"),
+        (f"/kubepods/pod{UID}/{ID}/init.scope", "", f"/kubepods/pod{UID}/{ID}"),
+        (f"/kubepods/pod{UID}/{ID}/container", "", f"/kubepods/pod{UID}/{ID}"),
+        (f"/docker/{ID}/docker/{CONTAINER}", "", f"/docker/{ID}"),
+        (f"/docker/{ID}/x-{ID}", "", f"/docker/{ID}"),
+        ("/mine/special/init.scope", "mine/special", "/mine/special"),
+        ("/system.slice/runc-box.scope/container/a", "system.slice:runc:box", "/system.slice/runc-box.scope/container"),
+    ],
+)
+def test_what_a_container_made_below_its_cgroup_is_not_that(path: str, asked: str, own: str) -> None:
+    assert workload({}, path, cgroupsPath=asked).cgroup == f"/cg{own}"
+
+
+def test_the_end_of_a_session_is_no_container() -> None:
+    path = "/user.slice/session-1.scope/1"
+    assert workload({}, path, id_="1").cgroup == f"/cg{path}"
+
+
 def test_hosts_with_both_cgroup_versions() -> None:
     cgroups = [Cgroup("unified", "/"), Cgroup("memory", f"/kubepods/pod{UID}/crio-{ID}"), Cgroup("cpu", "/other")]
     found = derive(State(ID, "created", 1, "/b", crio_annotations()), Bundle({}), cgroups, "/cg")

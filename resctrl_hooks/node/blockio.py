@@ -6,10 +6,10 @@ Documentation/admin-guide/cgroup-v2.rst, "IO Interface Files").
 
 import posix
 
-from .cgroup import CgroupError, leaf_of
-from .cgroup_values import put, put_back
+from .cgroup import leaf_of
+from .cgroup_values import WEIGHT, put, put_back
 from .chosen_class import chosen_class
-from .files import is_there, list_folder, read_kernel_file
+from .files import list_folder, read_kernel_file
 from .keys import matches
 from .steps import SKIP, Step
 
@@ -33,8 +33,6 @@ _LIMITS = (
 )
 _KIND, _BLOCK = 0o170000, 0o060000
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-WEIGHT, BFQ_WEIGHT = "io.weight", "io.bfq.weight"
-_LARGEST_BFQ = 1000
 
 
 def failure_policy(settings: "Settings") -> str:
@@ -57,7 +55,7 @@ def plan(workload: "Workload", node: "Node") -> "list[Step]":
     name, spec, why = chosen_class(workload, node.settings.blockio, NAME, ANNOTATIONS)
     if not name:
         return [Step(NAME, SKIP, {}, why)]
-    leaf_of(node, workload.pid, workload.id)
+    leaf_of(node, workload.pid, workload.id, workload.cgroup)
     values, weight = values_of(spec, node.settings.sys_path)
     properties = {"IOAccounting": "yes", **({"IOWeight": str(weight)} if weight else {})}
     shown = ", ".join(f"{file} {value}" for file, value in values) or "no device fits its patterns"
@@ -130,19 +128,8 @@ def whole_disk(device: str, sys_path: str) -> str:
 
 
 def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
-    """Writes the values; where the BFQ scheduler has the weights, in its file and range."""
-    values = step.needs["values"]
-    leaf = leaf_of(node, workload.pid, workload.id)
-    if leaf is None:
-        raise CgroupError(f"process {workload.pid} has ended, so it has no cgroup")
-    put(workload.pid, workload.id, [pair for pair in values if pair[0] != WEIGHT], step.needs["properties"], node)
-    for name, value in values:
-        if name == WEIGHT:
-            files = [file for file in (WEIGHT, BFQ_WEIGHT) if is_there(f"{leaf.folder}/{file}")] or [WEIGHT]
-            for file in files:
-                device, weight = value.split()
-                shown = str(min(int(weight), _LARGEST_BFQ)) if file == BFQ_WEIGHT else weight
-                put(workload.pid, workload.id, [[file, f"{device} {shown}"]], {}, node)
+    """Writes the values."""
+    put(workload, step.needs, node)
 
 
 def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:

@@ -5,7 +5,7 @@ import posix
 
 from .errors import HookError
 from .files import is_folder, read_kernel_file
-from .process import cgroups_of
+from .process import CRUNS_LEAF, cgroups_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 _SLICE, _SCOPE, _SERVICE = ".slice", ".scope", ".service"
 _UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}  # in names of huge pages' files
 _CLAMP, _UNCLAMPED = "cpu.uclamp.", "100.00"
-_CRUNS_LEAF = "container"  # crun puts the processes of X.scope into X.scope/container
 
 
 class CgroupError(HookError):
@@ -24,7 +23,7 @@ class CgroupError(HookError):
 
 
 class Leaf:
-    """The cgroup that a container's process is in.
+    """A container's cgroup.
 
     ``unit`` is the system manager's unit in whose part of the tree it lies (empty for none) and ``unit_folder`` its
     folder. ``own_scope`` is true where that unit is a scope made for this one container.
@@ -43,11 +42,13 @@ class Leaf:
         unit = parts[depth] if depth < len(parts) else ""
         self.unit = unit if unit.endswith((_SCOPE, _SERVICE)) else ""
         self.unit_folder = "/".join([root, *parts[: depth + 1]]) if self.unit else ""
-        self.own_scope = self.unit.endswith(_SCOPE) and parts[depth + 1 :] in ([], [_CRUNS_LEAF])
+        self.own_scope = self.unit.endswith(_SCOPE) and parts[depth + 1 :] in ([], [CRUNS_LEAF])
 
 
-def leaf_of(node: "Node", pid: int, container: str) -> "Leaf | None":
-    """The cgroup of a container's process, or None if the process is gone.
+def leaf_of(node: "Node", pid: int, container: str, own: str = "") -> "Leaf | None":
+    """The cgroup of a container, or None if its process is gone.
+
+    ``own`` is the folder that is known to be its own: its process may have moved into one of its own making below.
 
     Raises:
         CgroupError: the host has no cgroup v2 of its own, or the container no cgroup of its own.
@@ -57,21 +58,24 @@ def leaf_of(node: "Node", pid: int, container: str) -> "Leaf | None":
         return None
     if found[0].hierarchy == "unified":
         raise CgroupError(
-            "this host mixes cgroup versions 1 and 2, and memory is version 1's there",
+            "this host mixes cgroup versions 1 and 2, and the controllers are version 1's there",
             hint="boot it with systemd.unified_cgroup_hierarchy=1",
         )
     if found[0].hierarchy:
         raise CgroupError(
-            "this host has cgroup version 1, which knows neither memory.high nor memory.swap.max",
+            "this host has cgroup version 1, whose files are others",
             hint="boot it with systemd.unified_cgroup_hierarchy=1",
         )
     path = found[0].path
     if path == "/" or "/../" in f"{path}/":
         raise CgroupError(
-            "the container's process is in the root cgroup, which has no limits",
+            "the container's process is in the root cgroup, where nothing can be set",
             hint="start it with a cgroup of its own (Podman: not with --cgroups=disabled)",
         )
-    leaf = Leaf(node.settings.cgroup_path, path)
+    root = node.settings.cgroup_path
+    if own and f"{root}{path}/".startswith(f"{own}/"):
+        path = own[len(root) :]
+    leaf = Leaf(root, path)
     if container not in path and [one for one in processes(leaf.folder) if one != pid]:
         raise CgroupError(
             f"the container shares cgroup {path} with other processes",

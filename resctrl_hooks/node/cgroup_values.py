@@ -8,25 +8,49 @@ from .process import start_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .cgroup import Leaf
     from .steps import Node
+    from .workload import Workload
 
-_DEVICE_FILES = ("io.max", "io.weight", "io.bfq.weight")  # a line for each device, of which ours is one
+WEIGHT, BFQ_WEIGHT = "io.weight", "io.bfq.weight"
+_DEVICE_FILES = ("io.max", WEIGHT, BFQ_WEIGHT)  # a line for each device, of which ours is one
+_LARGEST_BFQ = 1000
 
 
-def put(pid: int, container: str, values: "list[list[str]]", properties: "dict[str, str]", node: "Node") -> None:
-    """Writes values, pairs of a file's name and what goes into it, and the properties that keep them.
+def put(workload: "Workload", needs: "dict[str, Any]", node: "Node") -> None:
+    """Writes a step's ``values``, pairs of a file's name and what goes into it, and the ``properties`` that keep them.
 
     Raises:
         CgroupError: the container has no cgroup for it, or the kernel refuses.
     """
-    leaf = leaf_of(node, pid, container)
+    leaf = leaf_of(node, workload.pid, workload.id, workload.cgroup)
     if leaf is None:
-        raise CgroupError(f"process {pid} has ended, so it has no cgroup")
-    _tell(leaf, properties, container, node)
+        raise CgroupError(f"process {workload.pid} has ended, so it has no cgroup")
+    _put(leaf, workload.id, needs, node)
+
+
+def _put(leaf: "Leaf", container: str, needs: "dict[str, Any]", node: "Node") -> None:
+    values: "list[list[str]]" = needs.get("values", [])
+    _tell(leaf, needs.get("properties", {}), container, node)
     for name, value in values:
-        for folder in _folders(leaf, name):
-            _write(folder, name, value)
+        for folder, file, line in _targets(leaf, name, value):
+            _write(folder, file, line)
+
+
+def _targets(leaf: "Leaf", name: str, value: str) -> "list[tuple[str, str, str]]":
+    """Where a value goes: folders, files, and what goes into each.
+
+    The weight goes to the BFQ scheduler too, which has a file and a range of its own, and only while it is loaded.
+    """
+    if name != WEIGHT:
+        return [(folder, name, value) for folder in _folders(leaf, name)]
+    device, weight = value.split()
+    lines = ((WEIGHT, value), (BFQ_WEIGHT, f"{device} {min(int(weight), _LARGEST_BFQ)}"))
+    targets = [(folder, file, line) for file, line in lines for folder in _folders(leaf, file)]
+    found = [target for target in targets if is_there(f"{target[0]}/{target[1]}")]
+    return found or [(leaf.folder, WEIGHT, value)]
 
 
 def _folders(leaf: "Leaf", name: str) -> "list[str]":
@@ -98,15 +122,15 @@ def put_back(feature: str, node: "Node", known: "set[str]") -> int:
             if step["feature"] != feature:
                 continue
             try:
-                leaf = leaf_of(node, record["pid"], container)
+                leaf = leaf_of(node, record["pid"], container, record.get("cgroup", ""))
                 values = step["needs"].get("values", [])
                 if leaf is None or all(
-                    is_in_force(read_value(folder, name), name, value)
+                    is_in_force(read_value(folder, file), file, line)
                     for name, value in values
-                    for folder in _folders(leaf, name)
+                    for folder, file, line in _targets(leaf, name, value)
                 ):
                     continue
-                put(record["pid"], container, values, step["needs"].get("properties", {}), node)
+                _put(leaf, container, step["needs"], node)
                 node.log(INFO, f"put the {feature} class of container {container[:12]} back", key=key)
                 mended += 1
             except HookError as error:

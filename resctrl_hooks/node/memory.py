@@ -44,14 +44,16 @@ def plan(workload: "Workload", node: "Node") -> "list[Step]":
             f"{HIGH} {high} would stall the container's start",
             hint=f"the least that a container can start with is {SMALLEST_HIGH} bytes",
         )
-    leaf_of(node, workload.pid, workload.id)  # the host's part can fail already now, which explain shows
+    leaf_of(
+        node, workload.pid, workload.id, workload.cgroup
+    )  # the host's part can fail already now, which explain shows
     limits = ", ".join(f"{name} {value}" for name, value in choice.limits.items())
     return [Step(NAME, "limit", {"class": choice.name, "limits": choice.limits}, f"{limits}: {choice.why}")]
 
 
 def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
     """Writes the limits where they hold at once and, on a scope of systemd's, where a daemon-reload leaves them."""
-    leaf = leaf_of(node, workload.pid, workload.id)
+    leaf = leaf_of(node, workload.pid, workload.id, workload.cgroup)
     if leaf is None:
         raise CgroupError(f"process {workload.pid} has ended, so it has no cgroup")
     limits: "dict[str, str]" = step.needs["limits"]

@@ -98,7 +98,7 @@ def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> Non
     from .template import TemplateError, fill
 
     settings = node.settings
-    leaf = leaf_of(node, workload.pid, workload.id)
+    leaf = leaf_of(node, workload.pid, workload.id, workload.cgroup)
     if leaf is None:
         raise MemtierdError(f"process {workload.pid} has ended, so there is nothing for memtierd to do")
     template = _template(step.needs["class"], settings)

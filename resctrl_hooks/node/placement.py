@@ -64,7 +64,7 @@ def steps_for(workload: "Workload", node: "Node", *, share: bool) -> "list[Step]
     from .kubelet import check_kubelet
 
     check_kubelet(node.settings)
-    leaf_of(node, workload.pid, workload.id)
+    leaf_of(node, workload.pid, workload.id, workload.cgroup)
     why = ""
     try:
         request = request_of(workload, node.settings)
@@ -116,19 +116,21 @@ def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> Non
                 from .placement_mend import recall  # once in a boot
 
                 recall(book, node, but=workload.id)
-            place(request, workload.pid, book, node, share=may_share(node.settings))
+            place(request, workload.pid, workload.cgroup, book, node, share=may_share(node.settings))
     except HookError:
         node.ledger.wake()  # reconcile tries again, and may have more time
         raise
 
 
-def place(request: "Request", pid: int, book: Book, node: "Node", *, share: bool) -> None:
+def place(request: "Request", pid: int, cgroup: str, book: Book, node: "Node", *, share: bool) -> None:
     """Places one container, under the lock. With ``share`` it shares where it can't be placed as it asks.
+
+    ``cgroup`` is the container's own, as its record has it.
 
     Raises:
         HookError: it can't be; then everything is as it was.
     """
-    leaf = leaf_of(node, pid, request.id)
+    leaf = leaf_of(node, pid, request.id, cgroup)
     if leaf is None:
         raise CgroupError(f"process {pid} has ended, so it has no cgroup")
     book.remove(request.id)

@@ -171,7 +171,8 @@ def _mend_one(container: str, record: "Record", book: Book, node: "Node") -> int
         book.remove(container)
     if not _take_back(container, record, needs, book, node):
         request = request_from(needs["request"], container, key, node.settings.placement)
-        place(request, record["pid"], book, node, share=True)  # it runs, so it can't be refused any more
+        # It runs, so it can't be refused any more.
+        place(request, record["pid"], record.get("cgroup", ""), book, node, share=True)
     return 1
 
 
@@ -182,7 +183,7 @@ def _take_back(container: str, record: "Record", needs: "Record", book: Book, no
         check(decision, book.usage(), book.topology)
     except (PlacementError, KeyError, TypeError, ValueError, AttributeError):
         return False  # there is none, or somebody else has these CPUs by now
-    leaf = leaf_of(node, record["pid"], container)
+    leaf = leaf_of(node, record["pid"], container, record.get("cgroup", ""))
     if leaf is not None:
         unit, folder = (leaf.unit, leaf.unit_folder) if leaf.own_scope else ("", "")
         pid, start = record["pid"], record["start"]

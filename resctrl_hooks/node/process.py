@@ -5,6 +5,7 @@ import posix
 
 from .files import read_kernel_file
 
+CRUNS_LEAF = "container"  # crun puts the processes of X.scope into X.scope/container
 _GONE = (errno.ENOENT, errno.ESRCH)
 _ALL_UIDS = 4294967295
 _START_TIME = 19  # field 22 of /proc/pid/stat, counted after the first two

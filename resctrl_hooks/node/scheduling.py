@@ -62,7 +62,7 @@ def plan(workload: "Workload", node: "Node") -> "list[Step]":
         key: spec[key] for key in ("policy", "priority", "nice", "ioClass", "ioPriority") if spec.get(key) is not None
     }
     if values:
-        leaf_of(node, workload.pid, workload.id)
+        leaf_of(node, workload.pid, workload.id, workload.cgroup)
     shown = ", ".join(
         [*(f"{key} {value}" for key, value in process.items()), *(f"{file} {value}" for file, value in values)]
     )
@@ -114,7 +114,7 @@ def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> Non
     if process.get("ioClass"):
         _set_io_priority(threads, process)
     if step.needs["values"]:
-        put(workload.pid, workload.id, step.needs["values"], step.needs["properties"], node)
+        put(workload, step.needs, node)
 
 
 def _schedule(tid: int, process: "dict[str, Any]") -> None:

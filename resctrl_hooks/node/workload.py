@@ -11,6 +11,7 @@ from .errors import HookError, InputError
 from .files import parse_json, read_file
 from .keys import canonical_pod_uid, is_hex, pod_uid_validator
 from .oci import BUNDLE_LIMIT
+from .process import CRUNS_LEAF
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -161,25 +162,38 @@ def derive(state: "State", bundle: "Bundle", cgroups: "list[Cgroup]", cgroup_roo
         if found:
             workload.key = uid or found
             workload.pod_cgroup = cgroup.folder(cgroup_root, path)
-        if _is_own(cgroup.path, state.id, bundle.cgroups_path):
-            workload.cgroup = workload.cgroup or cgroup.folder(cgroup_root)
+        own = own_cgroup(cgroup.path, state.id, bundle.cgroups_path)
+        if own:
+            workload.cgroup = workload.cgroup or cgroup.folder(cgroup_root, own)
         # Beside version 1, runtimes leave a pod's empty cgroups of these two behind: a controller's says when it ends.
         if found and cgroup.hierarchy not in ("unified", "systemd"):
             break
     return workload
 
 
-def _is_own(path: str, container: str, asked: str) -> bool:
-    """Whether a cgroup is the container's alone, so that what is done to it concerns nobody else.
+def own_cgroup(path: str, container: str, asked: str) -> str:
+    """The part of a cgroup path that is the container's alone, so that what is done there concerns nobody else.
 
-    The runtimes name it after the container, or as ``linux.cgroupsPath`` asked: "/path", or "slice:prefix:name".
+    The runtimes name it after the container, or as ``linux.cgroupsPath`` asked: "/path", or "slice:prefix:name". What
+    is below it the container made itself, as systemd in it does, but for crun's own. Empty for none.
     """
-    stems = [part.removesuffix(".scope") for part in path.split("/")]
-    if any(stem == container or stem.endswith(f"-{container}") for stem in stems):
-        return True
-    if ":" in asked:
-        return "-".join(asked.split(":")[1:]) in stems
-    return bool(asked.strip("/")) and f"/{asked.strip('/')}/" in f"{path}/"
+    wanted = "" if ":" in asked else asked.strip("/")
+    place = f"{path}/".find(f"/{wanted}/") if wanted else -1
+    if place >= 0:
+        return path[: place + len(wanted) + 1]
+    parts = path.split("/")
+    stems = [part.removesuffix(".scope") for part in parts]
+    names = {container, "-".join(asked.split(":")[1:]) or container}
+    # Exactly named ones first: the end of "session-1.scope" is no sign of a container "1".
+    found = [index for index, stem in enumerate(stems) if stem in names] or [
+        index for index, stem in enumerate(stems) if stem.endswith(f"-{container}")
+    ]
+    if not found:
+        return ""
+    end = found[0] + 1
+    if parts[found[0]] != stems[found[0]] and parts[end : end + 1] == [CRUNS_LEAF]:
+        end += 1
+    return "/".join(parts[:end])
 
 
 def _bad_key(message: str, hint: str) -> HookError:
