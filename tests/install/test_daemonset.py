@@ -1,15 +1,25 @@
-"""The DaemonSets: well-formed, and their scripts install on a host's root and leave nothing there."""
+"""The DaemonSets: well-formed; installing on a host and leaving nothing there; serving metrics with few rights."""
 
+import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
 import yaml
 
 from install.staged import CONFIG, HOOKS, files
+from resctrl_hooks import Monitor
+from resctrl_hooks.demo.podman import Podman
+from resctrl_hooks.node.monitor import DEFAULT_RESCTRL_ROOT, DEFAULT_STATE_DIR
+from resctrl_hooks.node.settings import DEFAULT_CONFIG
+
+if TYPE_CHECKING:
+    from resctrl_hooks.demo.stage import Stage
 
 FOLDER = Path(__file__).parents[2] / "contrib/daemonset"
 
@@ -80,3 +90,113 @@ def test_only_the_installer_is_privileged(name: str) -> None:
     for container in spec["containers"]:
         assert "privileged" not in container["securityContext"]
         assert "volumeMounts" not in container
+
+
+# Metrics
+
+UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+RESCTRL = "/resctrl"
+"""In place of the kernel's, which many machines that run tests don't have; the rest is where the manifest has it."""
+ASK = """
+import time, urllib.error, urllib.request
+for _ in range(600):
+    try:
+        print(urllib.request.urlopen("http://127.0.0.1:9777/metrics").read().decode())
+        break
+    except urllib.error.URLError:  # it is still starting
+        time.sleep(0.1)
+"""
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder for Podman's own files, whose paths may not be long."""
+    with tempfile.TemporaryDirectory(prefix="m-") as folder:
+        yield Path(folder)
+
+
+class Place(NamedTuple):
+    """What Podman needs of a stage: a folder, and a hook."""
+
+    folder: str
+    hook: list[str]
+
+
+def metrics_container() -> tuple[dict[str, Any], dict[str, str]]:
+    """The container that serves metrics, and the host's paths by volume."""
+    spec = daemonset("metrics.yaml")["spec"]
+    (container,) = spec["containers"]
+    return container, {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"]}
+
+
+def rights(container: dict[str, Any]) -> list[str]:
+    """What its security context says, as Podman has it."""
+    context = container["securityContext"]
+    assert context["allowPrivilegeEscalation"] is False
+    assert context["readOnlyRootFilesystem"] is True
+    dropped = [f"--cap-drop={name}" for name in context["capabilities"]["drop"]]
+    return [f"--user={context['runAsUser']}", "--security-opt=no-new-privileges", "--read-only", *dropped]
+
+
+def mounts(container: dict[str, Any], paths: dict[str, str], host: Path) -> list[str]:
+    """The folders of a host below `host`, where the manifest mounts them."""
+    found = []
+    for mount in container["volumeMounts"]:
+        source = host / paths[mount["name"]].lstrip("/")
+        target = RESCTRL if mount["mountPath"] == DEFAULT_RESCTRL_ROOT else mount["mountPath"]
+        found.append(f"--volume={source}:{target}:{'ro' if mount.get('readOnly') else 'rw'}")
+    return found
+
+
+def code() -> list[str]:
+    """What the image has: Python, its packages, the project."""
+    repository = str(Path(__file__).parents[2])
+    folders = {repository, sys.prefix, sys.base_prefix}
+    return [f"--volume={folder}:{folder}:ro" for folder in folders if not folder.startswith("/usr")]
+
+
+def monitored(host: Path) -> None:
+    """A host with one pod in a group, laid out as a node is."""
+    group = host / DEFAULT_RESCTRL_ROOT.lstrip("/") / "mon_groups" / UID
+    (group / "mon_data/mon_L3_00").mkdir(parents=True)
+    (group / "mon_data/mon_L3_00/llc_occupancy").write_text("4096\n")
+    (group.parents[1] / "info/L3_MON").mkdir(parents=True)
+    (group.parents[1] / "info/L3_MON/num_rmids").write_text("8\n")
+    Monitor(str(group.parents[1]), state_dir=str(host / DEFAULT_STATE_DIR.lstrip("/"))).ensure_group(UID)
+    settings = host / os.path.dirname(DEFAULT_CONFIG).lstrip("/")
+    settings.mkdir(parents=True)
+    (settings / "config.json").write_text(json.dumps({"format": 1, "resctrlPath": RESCTRL}))
+
+
+@pytest.mark.runtime
+def test_metrics_are_served_with_the_rights_of_the_manifest(tmp_path: Path, short: Path) -> None:
+    host = tmp_path / "host"
+    monitored(host)
+    container, paths = metrics_container()
+    program, *words = [word.replace("$(POD_IP)", "127.0.0.1") for word in container["command"]]
+    assert program == "resctrl-hook"
+    podman = Podman(cast("Stage", Place(str(short), ["/bin/true"])))
+    *options, rootfs, folder = podman.rootfs("image")
+    given = [*rights(container), *mounts(container, paths, host), *code(), *options, "--network=none", "--name=metrics"]
+    serve = [sys.executable, "-m", "resctrl_hooks", *words]
+    podman.call("run", "--detach", "--log-driver=k8s-file", *given, rootfs, folder, *serve)
+    try:
+        text = podman.call("exec", "metrics", "/usr/bin/python3", "-c", ASK)
+    finally:
+        podman.call("rm", "-f", "-t", "0", "metrics")
+        podman.settle()
+    assert f'l3_llc_occupancy_bytes{{pod_uid="{UID}"' in text
+    assert "resctrl_scrape_ok 1" in text
+    assert (host / DEFAULT_STATE_DIR.lstrip("/") / "counters").exists()  # totals are kept
+
+
+def test_the_pod_monitor_finds_the_metrics_pods() -> None:
+    monitor = yaml.safe_load((FOLDER / "podmonitor.yaml").read_text())
+    container, paths = metrics_container()
+    assert monitor["spec"]["selector"]["matchLabels"] == daemonset("metrics.yaml")["metadata"]["labels"]
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint["honorLabels"] is True
+    assert [(port["name"], port["containerPort"]) for port in container["ports"]] == [(endpoint["port"], 9777)]
+    assert sorted(paths.values()) == [os.path.dirname(DEFAULT_CONFIG), DEFAULT_STATE_DIR, DEFAULT_RESCTRL_ROOT]
+    written = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+    assert written == {DEFAULT_STATE_DIR}
