@@ -35,6 +35,9 @@ def configuration(host: Host) -> Iterator[Finding]:
     real = host.tree.real(host.config)
     if os.path.exists(real) and not real.endswith(".json"):
         for found in check_file(real).problems:
+            if found.severity == "note":
+                yield ok(f"note: {found}")  # it may well be meant so
+                continue
             say = problem if found.severity == "error" else warning
             yield say(str(found), "edit it, then `resctrl-hook config apply`")
 
