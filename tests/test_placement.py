@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
-from conftest import BOOT, UID, Host, crio_annotations, state
+from conftest import BOOT, UID, Host, always, crio_annotations, state
 from machines import machine, write_sysfs
 
 from resctrl_hooks.cli import main
@@ -22,7 +22,7 @@ from resctrl_hooks.node.cpusets import parse_list
 from resctrl_hooks.node.errors import DeadlineError
 from resctrl_hooks.node.files import format_json
 from resctrl_hooks.node.oci import Bundle, State, parse_state, read_bundle
-from resctrl_hooks.node.placement_book import Book
+from resctrl_hooks.node.placement_book import Book, note_untold, take_untold
 from resctrl_hooks.node.placement_request import request_of
 from resctrl_hooks.node.policy import EXCLUSIVE, MIXED, RESERVED, SHARED, PlacementError, Usage, effective
 from resctrl_hooks.node.process import Cgroup, cgroups_of
@@ -681,6 +681,74 @@ def test_what_one_container_asks_for_stops_reconcile_for_nobody_else(
     report = reconcile(node.host.node())
     assert report.failures == {_id("broken"): "a fault of resctrl-hook itself: KeyError: 'nothing'; please report it"}
     assert node.cpus("last") == "0-3,16-19"
+
+
+def with_units(node: Node, count: int, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, str], float]]:
+    """Containers in scopes of their own, of which some hook had no time to tell; what systemd is told, in time."""
+    told: list[tuple[str, dict[str, str], float]] = []
+    for number in range(count):
+        node.start(f"s{number}", 10)
+    real = node.host.node()
+    book = Book(real)
+    for entry in book.entries.values():
+        entry.unit = f"crio-{entry.id}.scope"
+    book.save()
+    book.written()
+    note_untold(real)
+    monkeypatch.setattr("resctrl_hooks.node.units.available", always(value=True))
+    monkeypatch.setattr("resctrl_hooks.node.units.set_properties", lambda *given: told.append(given))
+    return told
+
+
+def test_hooks_get_the_lock_while_reconcile_tells_systemd(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = with_units(node, 4, monkeypatch)
+    monkeypatch.setattr(placement_effect, "_SHARE_AT_A_TIME", 0)
+    free = []
+
+    def breathe(_: float) -> None:
+        with node.host.node().ledger.lock_named("placement", 0):
+            free.append(len(told))
+        # A hook has it, and gives somebody else CPUs: what it wrote is what is told.
+        (node.folder("s3") / "cpuset.cpus").write_text("5")
+
+    monkeypatch.setattr("resctrl_hooks.node.placement_effect.time.sleep", breathe)
+    real = node.host.node()
+    placement.mend(real, set(real.ledger.containers()))
+    assert free == [1, 2, 3]
+    cpus = {unit: properties["AllowedCPUs"] for unit, properties, _ in told}
+    assert [cpus[f"crio-{_id(f's{number}')}.scope"] for number in (0, 3)] == ["0-3,16-19", "5"]
+    assert {seconds for *_, seconds in told} == {real.settings.deadline / 2}
+    assert not take_untold(real)
+
+
+def test_who_was_not_told_is_told_the_next_time(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = with_units(node, 2, monkeypatch)
+    real = node.host.node()
+    known = set(real.ledger.containers())
+
+    def too_late(*_: object) -> None:
+        raise DeadlineError("no time")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("resctrl_hooks.node.units.set_properties", too_late)
+        with pytest.raises(PlacementError, match="systemd can't be told of all CPUs: no time"):
+            placement.mend(real, known)
+    assert placement.mend(real, known) == 0
+    assert len(told) == 2
+
+
+@pytest.mark.parametrize("name", ["placement", "placement.writing", "placement.untold", "topology"])
+def test_a_file_of_placement_that_can_not_be_used_is_no_fault(node: Node, name: str) -> None:
+    node.start("a", 500)
+    file = node.host.state / name
+    file.unlink(missing_ok=True)
+    file.mkdir()
+    report = reconcile(node.host.node())
+    assert f"{file} can't be used" in report.failures["placement"]
+    assert report.reasons == ["ledger"]
+    outcome = node.host.call(node.state("a", status="stopped"))
+    assert outcome.code == 0
+    assert "fault" not in outcome.log
 
 
 def test_a_container_that_made_cgroups_below_its_own_is_placed_in_its_own(node: Node) -> None:

@@ -1,9 +1,9 @@
 """Values of a container's cgroup that a class sets: written, told to systemd, and put back if somebody undid them."""
 
 from .cgroup import CgroupError, leaf_of, read_value, same_value, write_value
-from .errors import DeadlineError, HookError
+from .errors import HookError
 from .files import is_there
-from .log import INFO, WARNING
+from .log import INFO
 from .process import start_time
 
 TYPE_CHECKING = False
@@ -33,7 +33,11 @@ def put(workload: "Workload", needs: "dict[str, Any]", node: "Node") -> None:
 
 def _put(leaf: "Leaf", container: str, needs: "dict[str, Any]", node: "Node") -> None:
     values: "list[list[str]]" = needs.get("values", [])
-    _tell(leaf, needs.get("properties", {}), container, node)
+    properties: "dict[str, str]" = needs.get("properties", {})
+    if properties and leaf.own_scope:
+        from .units import tell  # only where systemd manages the container
+
+        tell(leaf.unit, properties, node, container=container)
     for name, value in values:
         for folder, file, line in _targets(leaf, name, value):
             _write(folder, file, line)
@@ -86,24 +90,6 @@ def is_in_force(have: str, name: str, value: str) -> bool:
             return True
     # A device without any limit has no line.
     return bool(wanted) and all(word.endswith("=max") for word in wanted)
-
-
-def _tell(leaf: "Leaf", properties: "dict[str, str]", container: str, node: "Node") -> bool:
-    """Tells systemd, and says whether it took it; without that the values hold until a daemon-reload."""
-    if not leaf.own_scope or not properties:
-        return False
-    from .units import available, set_properties  # only where systemd manages the container
-
-    if not available(node.settings):
-        return False
-    try:
-        set_properties(leaf.unit, properties)
-    except DeadlineError:
-        raise
-    except HookError as error:
-        node.log(WARNING, f"{error}; this holds only until the next systemctl daemon-reload", container=container)
-        return False
-    return True
 
 
 def put_back(feature: str, node: "Node", known: "set[str]") -> int:

@@ -1,8 +1,6 @@
 """Swap and memory limits of a container, written to its cgroup before its process runs: by class or by annotation."""
 
 from .cgroup import CgroupError, leaf_of, read_value, write_value
-from .errors import DeadlineError, HookError
-from .log import WARNING
 from .memory_class import HIGH, MAX, SWAP, MemoryLimitError, choice_of, policy_of
 from .steps import SKIP, Step
 
@@ -77,25 +75,13 @@ def _check_room(leaf: "Leaf", high: str) -> None:
 
 
 def _set_properties(leaf: "Leaf", limits: "dict[str, str]", workload: "Workload", node: "Node") -> bool:
-    """Tells systemd of the limits where the container has a scope of its own there, and says whether it has.
-
-    If systemd refuses, they hold until a daemon-reload, which is worth a warning and no more.
-    """
+    """Tells systemd of the limits where the container has a scope of its own there, and says whether it has."""
     if not leaf.own_scope:
         return False  # below a service it would hit the whole service, and the container's part is delegated
-    from .units import available, patience, set_properties  # only where systemd manages the container
+    from .units import tell  # only where systemd manages the container
 
-    if not available(node.settings):
-        return False
     values = {_PROPERTIES[name]: _INFINITY if value == MAX else value for name, value in limits.items()}
-    try:
-        set_properties(leaf.unit, values, patience(node.settings))
-    except DeadlineError:
-        raise
-    except HookError as error:
-        what = f"{error}; the limits of {workload} hold only until the next systemctl daemon-reload"
-        node.log(WARNING, what, key=workload.key, container=workload.id, reason=error.reason)
-    return True
+    return tell(leaf.unit, values, node, key=workload.key, container=workload.id)
 
 
 def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:

@@ -5,9 +5,11 @@ place stand together: what there is to decide needs their sums, not each of them
 record too, from which the file can be made anew.
 """
 
+import errno
 import posix
 
 from .cpusets import format_list, parse_list
+from .errors import LedgerError
 from .files import format_json, is_there, parse_json, read_file, read_kernel_file, remove_file, write_file
 from .placement_place import Entry, Place
 from .policy import Grant, PlacementError, Usage, effective
@@ -25,6 +27,7 @@ _TOPOLOGY = "topology"
 _LIMIT = 16 << 20
 _FORMAT = "2"
 _WRITING = ".writing"
+_UNTOLD = "placement.untold"  # beside the book: systemd hasn't heard of every cpuset yet
 
 
 class Book:
@@ -33,6 +36,9 @@ class Book:
     What is in force follows from who has what, so it isn't kept. Only while cpusets are being written they may differ;
     ``unsure`` says that somebody was killed just then, or that CPUs came or went: then only the cgroups know. ``lost``
     says that there is no book that can be read. With ``look_only`` nothing is kept for later.
+
+    Raises:
+        LedgerError: from every method that uses the file, where the kernel refuses.
     """
 
     def __init__(self, node: "Node", *, look_only: bool = False) -> None:
@@ -69,18 +75,25 @@ class Book:
         except (FileNotFoundError, ValueError):
             self.lost = True
             machine = []
+        except OSError as error:
+            raise _unusable(error, self._path) from error
         self.unsure = self.unsure or self.lost or machine != self._machine()
 
     def save(self) -> None:
         """Replaces the file, before any cpuset is written: until `written` says so, these may differ from it."""
-        posix.close(posix.open(self._path + _WRITING, posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC, 0o600))
         parts = ["\t".join((_FORMAT, self._boot, *self._machine()))]
         parts += [place.as_text() for place in self.places.values() if place.users]
-        write_file(self._path, ("\n\t".join(parts) + "\n").encode())
+        path = self._path + _WRITING
+        try:
+            posix.close(posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC, 0o600))
+            path = self._path
+            write_file(path, ("\n\t".join(parts) + "\n").encode())
+        except OSError as error:
+            raise _unusable(error, path) from error
 
     def written(self) -> None:
         """Says that all cpusets are as the file has it."""
-        remove_file(self._path + _WRITING)
+        _remove(self._path + _WRITING)
 
     @property
     def entries(self) -> "dict[str, Entry]":
@@ -155,6 +168,28 @@ def lock(node: "Node") -> "Lock":
     return node.ledger.lock_named(LOCK, node.monitor.patience)
 
 
+def note_untold(node: "Node") -> None:
+    """Notes that somebody had no time to tell systemd of every cpuset.
+
+    Raises:
+        LedgerError: that can't be written down.
+    """
+    path = f"{node.ledger.folder}/{_UNTOLD}"
+    try:
+        write_file(path, b"")
+    except OSError as error:
+        raise _unusable(error, path) from error
+
+
+def take_untold(node: "Node") -> bool:
+    """Takes that note away, and says whether there was one.
+
+    Raises:
+        LedgerError: it can't be taken away.
+    """
+    return _remove(f"{node.ledger.folder}/{_UNTOLD}")
+
+
 def topology_of(node: "Node", *, keep: bool = True) -> Topology:
     """This machine, from the copy that an earlier call has kept if no CPU came or went since.
 
@@ -172,8 +207,22 @@ def topology_of(node: "Node", *, keep: bool = True) -> Topology:
         pass  # none yet, or another version's
     topology = read_topology(node.settings.sys_path)
     if keep and is_there(node.ledger.folder):
-        write_file(path, format_json({"as": now, "topology": topology.as_record()}))
+        try:
+            write_file(path, format_json({"as": now, "topology": topology.as_record()}))
+        except OSError as error:
+            raise _unusable(error, path) from error
     return topology
+
+
+def _remove(path: str) -> bool:
+    try:
+        return remove_file(path)
+    except OSError as error:
+        raise _unusable(error, path) from error
+
+
+def _unusable(error: OSError, path: str) -> LedgerError:
+    return LedgerError(f"{path} can't be used", errno=error.errno or errno.EIO)
 
 
 def _read(path: str) -> str:

@@ -8,9 +8,10 @@ import time
 
 from .cgroup import CgroupError, read_value, write_value
 from .cpusets import count, format_list, parse_list
-from .errors import DeadlineError, HookError
-from .files import is_folder, remove_file, write_file
+from .errors import HookError
+from .files import is_folder
 from .log import WARNING
+from .placement_book import lock, note_untold, take_untold
 from .policy import PlacementError, effective
 
 TYPE_CHECKING = False
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 
 CPUS, MEMS = "cpuset.cpus", "cpuset.mems"
 _EFFECTIVE = "cpuset.cpus.effective"
-UNTOLD = "placement.untold"  # beside the book: systemd hasn't heard of every cpuset yet
 _SHARE_OF_DEADLINE = 0.3  # of the hook's deadline is what telling systemd about others may take
+_SHARE_AT_A_TIME = 0.1  # of it is what reconcile keeps others from the lock
+_BREATH = 0.05  # seconds, in which any hook that waits for the lock has it
 
 
 def follow(book: "Book", node: "Node", but: str = "", *, grow: bool, checked: bool = False) -> "list[Entry]":
@@ -86,19 +88,12 @@ def tell(entry: "Entry", wanted: int, mems: int, node: "Node") -> None:
     """Tells systemd of a scope's cpuset, so that a daemon-reload keeps it."""
     if not entry.unit:
         return
-    from .units import available, set_properties  # only where systemd manages the container
+    from .units import tell as tell_systemd  # only where systemd manages the container
 
-    if not available(node.settings):
-        return
     values = {"AllowedCPUs": format_list(wanted)}
     if mems:
         values["AllowedMemoryNodes"] = format_list(mems)
-    try:
-        set_properties(entry.unit, values)
-    except DeadlineError:
-        raise
-    except HookError as error:
-        node.log(WARNING, f"{error}; its CPUs hold only until the next systemctl daemon-reload", container=entry.id)
+    tell_systemd(entry.unit, values, node, container=entry.id)
 
 
 def tell_others(entries: "list[Entry]", node: "Node") -> None:
@@ -106,17 +101,43 @@ def tell_others(entries: "list[Entry]", node: "Node") -> None:
     end = time.monotonic() + node.settings.deadline * _SHARE_OF_DEADLINE
     for entry in entries:
         if entry.unit and time.monotonic() > end:
-            write_file(f"{node.ledger.folder}/{UNTOLD}", b"")
+            note_untold(node)
             node.ledger.wake()
             return
         tell(entry, entry.applied, 0, node)
 
 
-def tell_all(book: "Book", changed: "list[Entry]", node: "Node") -> None:
-    """As `tell_others` without a limit, and if a hook had no time for some, for all containers."""
-    late = remove_file(f"{node.ledger.folder}/{UNTOLD}")
-    for entry in book.entries.values() if late else changed:
-        tell(entry, entry.applied, 0, node)
+def to_tell(book: "Book", changed: "list[Entry]", node: "Node") -> "list[Entry]":
+    """Whom `tell_all` is to tell systemd of: those that were written, or all if a hook had no time for some."""
+    late = take_untold(node)
+    return [entry for entry in (book.entries.values() if late else changed) if entry.unit]
+
+
+def tell_all(entries: "list[Entry]", node: "Node") -> None:
+    """Tells systemd of the cpusets of all of these; for reconcile, without the lock.
+
+    That may take long, so hooks get the lock in between: what is told is what the cgroup says just then.
+
+    Raises:
+        HookError: there was no end of it; the next reconcile tells them all.
+    """
+    left = entries[::-1]
+    try:
+        while left:
+            with lock(node):
+                end = time.monotonic() + node.settings.deadline * _SHARE_AT_A_TIME
+                while left:
+                    entry = left.pop()
+                    cpus = _have(entry)
+                    if cpus:  # else it has ended
+                        tell(entry, cpus, 0, node)
+                    if time.monotonic() > end:
+                        break
+            if left:
+                time.sleep(_BREATH)
+    except Exception:
+        note_untold(node)
+        raise
 
 
 def _write(entry: "Entry", cpus: str, mems: str = "") -> bool:

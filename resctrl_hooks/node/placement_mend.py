@@ -8,7 +8,7 @@ from .log import DEBUG, INFO
 from .observation import workload_of
 from .placement import NAME, place, record_decision, steps_for
 from .placement_book import Book, lock
-from .placement_effect import follow, tell_all
+from .placement_effect import follow, tell_all, to_tell
 from .placement_place import Entry
 from .placement_request import request_from
 from .policy import Decision, PlacementError, check, short_of_cpus
@@ -100,8 +100,12 @@ def mend_all(node: "Node", known: "set[str]") -> int:
         done += follow(book, node, grow=True, checked=True)
         mended += len({entry.id for entry in done})
         book.written()
-        tell_all(book, done, node)
+        untold = to_tell(book, done, node)
         problems += [problem for problem in (short_of_cpus(book.usage()),) if problem]
+    try:
+        tell_all(untold, node)
+    except HookError as error:
+        problems.append(f"systemd can't be told of all CPUs: {error}")
     if problems:
         more = f" and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
         raise PlacementError("; ".join(problems[:_SHOWN]) + more)

@@ -4,8 +4,9 @@ Only where systemd really runs this machine (sd_booted(3)) and the cgroups are t
 """
 
 from .cgroup import processes
-from .errors import HookError
+from .errors import DeadlineError, HookError
 from .files import is_folder
+from .log import WARNING
 from .programs import find_program, run
 from .settings import DEFAULTS
 
@@ -13,13 +14,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .cgroup import Leaf
     from .settings import Settings
+    from .steps import Node
 
 _BOOTED = "/run/systemd/system"
 _PREFIX = "resctrl-hooks-memtierd-"
 _SUFFIX = ".service"
 _SLICE = "system.slice"
 _LONGEST_UNIT = 255
-_PATIENCE = 1.5  # half of a hook's usual deadline
 _NOT_LOADED = 5  # systemctl's answer for a unit that it doesn't have
 _SHOWN_LINES = "5"
 _SERVICE = (
@@ -56,7 +57,7 @@ def patience(settings: "Settings") -> float:
     return settings.deadline / 2
 
 
-def set_properties(unit: str, properties: "dict[str, str]", seconds: float = _PATIENCE) -> None:
+def set_properties(unit: str, properties: "dict[str, str]", seconds: float) -> None:
     """Sets properties of a running unit until it ends, so that a daemon-reload keeps them.
 
     Raises:
@@ -67,6 +68,23 @@ def set_properties(unit: str, properties: "dict[str, str]", seconds: float = _PA
     code, output = run([find_program("systemctl"), "set-property", "--runtime", "--", unit, *values], seconds)
     if code:
         raise UnitError(f"systemctl set-property {unit} {' '.join(values)}: {_words(code, output)}")
+
+
+def tell(unit: str, properties: "dict[str, str]", node: "Node", **fields: "str | int") -> bool:
+    """Tells systemd of what a unit's cgroup is given, so that a daemon-reload keeps it, and says whether it manages it.
+
+    If it refuses, the values hold until a daemon-reload, which is worth a warning with these fields and no more.
+    """
+    if not available(node.settings):
+        return False
+    try:
+        set_properties(unit, properties, patience(node.settings))
+    except DeadlineError:
+        raise
+    except HookError as error:
+        what = f"{error}; the values hold only until the next systemctl daemon-reload"
+        node.log(WARNING, what, reason=error.reason, **fields)
+    return True
 
 
 def unit_name(container: str) -> str:
