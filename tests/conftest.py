@@ -28,6 +28,8 @@ pytest_plugins = ["requirements"]  # what the marks `runtime` and `fuse` mean on
 for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
+# A simulation serves in a session of its own and outlives us: a run that is told to end takes its fixtures down first.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 FIXTURES = Path(__file__).parent / "fixtures"
 LAUNCH = Path(hook.__file__).parent / "launch.py"
