@@ -118,6 +118,14 @@ def test_what_a_refusal_means_is_the_sections_to_say(rdt_host: Host) -> None:
     assert rdt_host.call(pod).code == 79
 
 
+def test_a_process_that_is_still_in_the_root_class_was_not_moved(rdt_host: Host) -> None:
+    rdt_host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")
+    rdt_host.configure(rdt={"enabled": True, "failurePolicy": "fail", "allow": {"shop": ["gold"]}})
+    outcome = rdt_host.call(state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "gold"}))
+    assert outcome.code == 79
+    assert "was moved to RDT class gold but is in the root class" in outcome.stderr
+
+
 def test_reconcile_puts_back_what_fell_to_the_root_class(rdt_host: Host) -> None:
     rdt_host.end_process(100)
     rdt_host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")

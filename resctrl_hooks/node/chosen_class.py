@@ -28,8 +28,9 @@ def chosen_class(
     Raises:
         ClassError: there is no such class, or the namespace may not have it.
     """
-    name, why = _annotated(workload, annotations)
-    if why:
+    name, source = workload.annotation(*(name for one in annotations for name in workload.own_and_pods(one)))
+    if source:
+        name, why = name.strip(), f"annotation {source}"
         if not name:
             return "", None, f"{why} is empty, which means none"
         if not allows(section.get("allow"), workload.namespace, name):
@@ -38,7 +39,7 @@ def chosen_class(
                 hint=f"{what}.allow in the configuration says who may",
             )
     else:
-        name, why = _default(workload, section.get("defaults") or {})
+        name, why = default_class(workload, section.get("defaults") or {})
         if not name:
             return "", None, f"no {what} class is annotated, and there is no default for it"
     classes = section.get("classes") or {}
@@ -47,18 +48,8 @@ def chosen_class(
     return name, classes[name], f"{what} class {name} by {why}"
 
 
-def _annotated(workload: "Workload", annotations: "tuple[str, ...]") -> "tuple[str, str]":
-    endings = ["/pod", ""]
-    if workload.container:
-        endings[:0] = [f"/container.{workload.container}", f"/{workload.container}"]
-    for annotation in annotations:
-        for ending in endings:
-            if annotation + ending in workload.annotations:
-                return workload.annotations[annotation + ending].strip(), f"annotation {annotation}{ending}"
-    return "", ""
-
-
-def _default(workload: "Workload", defaults: "dict[str, Any]") -> "tuple[str, str]":
+def default_class(workload: "Workload", defaults: "dict[str, Any]") -> "tuple[str, str]":
+    """The operator's default for a namespace, else for a QoS class ("" for none), and which of them it is."""
     for pattern, name in (defaults.get("namespaces") or {}).items():
         if matches(pattern, workload.namespace):
             return name, f"the default of namespaces {pattern}"

@@ -86,13 +86,8 @@ def choice_of(workload: "Workload", settings: "Settings") -> Choice:
 
 def _annotation(workload: "Workload", what: str) -> "tuple[str, str]":
     """The value of an annotation and its full name; two empty strings if neither container nor pod has it."""
-    names = [what + SUFFIX]
-    if workload.container:
-        names.insert(0, f"{what}{SUFFIX}/{workload.container}")
-    for name in names:
-        if name in workload.annotations:
-            return workload.annotations[name], name
-    return "", ""
+    own = [f"{what}{SUFFIX}/{workload.container}"] if workload.container else []
+    return workload.annotation(*own, what + SUFFIX)
 
 
 def _allowed_class(name: str, workload: "Workload", settings: "Settings") -> "dict[str, Any]":

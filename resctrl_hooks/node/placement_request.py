@@ -125,11 +125,7 @@ def _check_allowed(name: str, what: str, workload: "Workload", options: "dict[st
 
 
 def _annotation(workload: "Workload", name: str) -> str:
-    """An annotation's value: the container's own, else the pod's, else the one without either."""
-    names = [f"{name}/pod", name]
-    if workload.container:
-        names[:0] = [f"{name}/container.{workload.container}", f"{name}/{workload.container}"]
-    return next((workload.annotations[found] for found in names if found in workload.annotations), "").strip()
+    return workload.annotation(*workload.own_and_pods(name))[0].strip()
 
 
 def _flag(workload: "Workload", name: str) -> "bool | None":

@@ -74,7 +74,9 @@ def choose(workload: "Workload", node: "Node") -> "tuple[str, str]":
                 hint="rdt.allow in the configuration says who may",
             )
     else:
-        name, source = _default(workload, node.settings)
+        from .chosen_class import default_class  # most containers of a node with RDT classes ask for one
+
+        name, source = default_class(workload, node.settings.rdt.get("defaults") or {})
         if not name:
             return "", "no RDT class is annotated, and there is no default for it"
     resctrl = node.monitor.resctrl
@@ -86,13 +88,13 @@ def choose(workload: "Workload", node: "Node") -> "tuple[str, str]":
     return name, f"by {source}"
 
 
-def _where(node: "Node", pid: int) -> str:
-    """The class that a process is in, "" for the root class or where nothing says so."""
+def _where(node: "Node", pid: int) -> "str | None":
+    """The class that a process is in, "" for the root class, None where nothing says so."""
     try:
         where = resctrl_groups_of(node.proc, pid) if pid else None
     except ProcessLookupError:
-        return ""
-    return where[0] if where else ""
+        return None
+    return where[0] if where else None
 
 
 def _annotated(workload: "Workload") -> "tuple[str, str]":
@@ -103,24 +105,8 @@ def _annotated(workload: "Workload") -> "tuple[str, str]":
     if workload.runtime != "cri-o":  # which refuses these, or has obeyed them: then the bundle says so
         names += [f"{_BETA}/container.{workload.container}"] if workload.container else []
         names += [f"{_BETA}/pod", _CRI]
-    for name in names:
-        if name in workload.annotations:
-            return workload.annotations[name], f"annotation {name}"
-    return "", ""
-
-
-def _default(workload: "Workload", settings: "Settings") -> "tuple[str, str]":
-    """The operator's default for a namespace, else for a QoS class."""
-    from .keys import matches
-    from .qos import qos_of
-
-    defaults = settings.rdt.get("defaults") or {}
-    for pattern, name in (defaults.get("namespaces") or {}).items():
-        if matches(pattern, workload.namespace):
-            return name, f"the default of namespaces {pattern}"
-    qos = qos_of(workload)
-    name = (defaults.get("qos") or {}).get(qos, "") if qos else ""
-    return name, f"the default of QoS class {qos}"
+    value, found = workload.annotation(*names)
+    return value, f"annotation {found}" if found else ""
 
 
 def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
@@ -134,9 +120,9 @@ def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> Non
         move(node, name, fresh)
         seen.update(fresh)
     where = _where(node, workload.pid)
-    if where and where != name:
+    if where is not None and where != name:
         raise RdtClassError(
-            f"process {workload.pid} was moved to RDT class {name} but is in {where}",
+            f"process {workload.pid} was moved to RDT class {name} but is in {where or 'the root class'}",
             hint="two programs manage RDT classes here; keep one",
         )
 

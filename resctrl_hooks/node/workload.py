@@ -117,6 +117,18 @@ class Workload:
         """Whether the key is a pod's rather than the container's own."""
         return self.key != self.id
 
+    def annotation(self, *names: str) -> "tuple[str, str]":
+        """The value of the first of these annotations that is there, and its name; two empty strings for none."""
+        for name in names:
+            if name in self.annotations:
+                return self.annotations[name], name
+        return "", ""
+
+    def own_and_pods(self, name: str) -> "list[str]":
+        """An annotation's names, the container's own before its pod's, in all forms that the field writes."""
+        own = [f"{name}/container.{self.container}", f"{name}/{self.container}"] if self.container else []
+        return [*own, f"{name}/pod", name]
+
     def details(self) -> "Record":
         """What the ledger records of the container, beside its steps."""
         return {
