@@ -7,6 +7,7 @@ from conftest import ID, Host
 
 from resctrl_hooks.node import tally
 from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.node.reconcile import reconcile
 
 
 @pytest.fixture
@@ -74,6 +75,16 @@ def test_few_lines_are_not_folded(ledger: Ledger) -> None:
     ledger.tally("poststop", 0.001)
     tally.fold(ledger)
     assert not Path(ledger.folder, "tally").exists()
+
+
+def test_reconcile_folds(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tally, "_FOLD_FROM", 1)
+    used = host.node().ledger
+    used.prepare()
+    used.tally("poststop", 0.001)
+    reconcile(host.node())
+    assert not Path(used.folder, "calls").exists()
+    assert tally.read(used).stage("poststop").runs == 1
 
 
 def test_the_file_has_a_bound(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,14 @@ import time
 from .adoption import follow_class, gather, outside
 from .errors import InputError
 from .files import parse_json, read_file
-from .held import ADOPTED, SHARED
-from .lifetimes import bury, looks_dead, settle
+from .held import ADOPTED, SHARED, record_is_dead
+from .lifetimes import ENDS, bury, fate, settle
 from .log import INFO, WARNING
 from .observation import Observation, Seen, observe
 from .process import resctrl_groups_of
 from .report import Report
+from .tally import fold
+from .unfinished import remove_unfinished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,10 +119,10 @@ def _end_what_is_dead(node: "Node", seen: Observation, options: Options, report:
 
 def _say_what_is_dead(node: "Node", key: str, unwanted: bool, report: Report) -> None:  # noqa: FBT001  # one caller
     record = node.ledger.read_pod(key) or {}
-    members = node.ledger.members(key)
-    dead = [member for member in members if unwanted or node.monitor.member_is_dead(key, member)]
-    report.buried += len(dead)
-    if unwanted or (looks_dead(node, key) and len(dead) == len(members)):
+    members = {member: node.ledger.read_member(key, member) for member in node.ledger.members(key)}
+    living = [one for one in members.values() if not unwanted and not record_is_dead(one, node.monitor.boot, node.proc)]
+    report.buried += len(members) - len(living)
+    if unwanted or record.get("boot") != node.monitor.boot or fate(record, living, node) == ENDS:
         report.released.append(key)
         report.freed += len(record.get("groups", {}))
 
@@ -270,9 +272,14 @@ def _end_strays(node: "Node", seen: Observation, options: Options, report: Repor
 
 
 def _tidy(node: "Node", seen: Observation, options: Options, report: Report) -> None:
-    """Removes marks and pointers that lead nowhere."""
+    """Removes marks and pointers that lead nowhere, and what killed writers left; adds the calls up."""
     if options.dry_run:
         return
+    try:
+        fold(node.ledger)
+        report.tidied += remove_unfinished(node.ledger.folder, node.proc)
+    except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+        report.fail(node, "stateDir", error)
     living = {container.key for container in seen.containers}
     recorded = {container.id for container in seen.containers if container.recorded}
     for container in node.ledger.containers():

@@ -105,7 +105,7 @@ def read(ledger: "Ledger") -> Tally:
 
 
 def fold(ledger: "Ledger", patience: float = _PATIENCE) -> None:
-    """Adds the lines up on disk where they have become many; for reconcile and every exporter, now and then.
+    """Adds the lines up on disk where they have become many; for reconcile and every exporter.
 
     Raises:
         LedgerError: the state directory can't be used, or somebody else folds for longer than ``patience``.
