@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from kernel.groups import Resctrl, place_of
+from kernel.groups import RENAMES, Resctrl, place_of
 from kernel.installed import Installed
 from kernel.runtimes import Runtime, wait_until
+from resctrl_hooks import Monitor
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 POD = f"/kubepods/pod{UID}"
@@ -64,6 +65,11 @@ class Pod:
         report: dict[str, Any] = json.loads(done.stdout)
         assert report["ok"], (report, done.stderr)
         return report
+
+    def total_bytes(self) -> float:
+        """What the library says that the pod's memory bandwidth has come to."""
+        readings = Monitor(os.environ["RESCTRL_ROOT"], state_dir=self.installed.state).read(UID)
+        return sum(reading.value or 0 for reading in readings if reading.counter.name == "mbm_total_bytes")
 
     def threads(self, container: str) -> set[int]:
         """All thread ids in a container's cgroup."""
@@ -123,12 +129,22 @@ def test_a_pod_that_changes_class_as_a_whole_takes_its_group_along(pod: Pod, res
     resctrl.make("silver")
     pid = pod.start("one", intelRdt={"closID": "gold"})
     made = os.stat(resctrl.path("gold", UID)).st_ino
+    counted = pod.total_bytes()
     for tid in pod.threads("one"):
         resctrl.join(tid, "silver")
     pod.reconcile()
     assert (place_of(pid).rdt_class, place_of(pid).group) == ("silver", UID)
-    assert not os.path.exists(resctrl.path("gold", UID))
-    assert os.stat(resctrl.path("silver", UID)).st_ino == made
+    if RENAMES:
+        assert not os.path.exists(resctrl.path("gold", UID))
+        assert os.stat(resctrl.path("silver", UID)).st_ino == made
+    else:  # another group and another RMID; both are counted together
+        assert os.stat(resctrl.path("gold", UID)).st_ino == made
+        assert resctrl.tasks("gold", UID) == set()
+    assert pod.total_bytes() >= counted
+    pod.end("one")
+    pod.cgroup.rmdir()
+    assert pod.reconcile()["released"] == [UID]
+    assert {os.path.basename(path) for path in resctrl.groups()} == {"gold", "silver"}
 
 
 def test_a_fork_bomb_is_wholly_in_its_group_after_an_adoption(pod: Pod, resctrl: Resctrl) -> None:
