@@ -1,11 +1,19 @@
 """RMIDs run out in two ways: all are in use (ENOSPC), or those that were freed are still in limbo (EBUSY)."""
 
 import errno
+import itertools
 import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from kernel.groups import Resctrl
+from kernel.groups import Place, Resctrl, place_of
+from kernel.installed import Staged
+from kernel.pods import KubernetesPod
+from kernel.runtimes import Failed, Runtime, wait_until
+
+UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 
 
 def fill(resctrl: Resctrl, count: int) -> list[str]:
@@ -38,3 +46,112 @@ def test_none_left_now_while_cache_lines_are_tagged(resctrl: Resctrl) -> None:
         os.mkdir(resctrl.path(group="after"))
     assert error.value.errno == errno.EBUSY
     assert "Out of RMIDs" in resctrl.last_status()
+
+
+@pytest.fixture
+def pod(tmp_path: Path, runtime_name: str, bundle: Callable[..., str], resctrl: Resctrl) -> Iterator[KubernetesPod]:
+    del resctrl
+    staged = Staged(str(tmp_path / "host"))
+    made = KubernetesPod(UID, Runtime(runtime_name, "cgroupfs"), staged, bundle)
+    yield made
+    made.remove()
+
+
+def refusal(resctrl: Resctrl) -> int:
+    """Makes groups pod0, pod1, … until the kernel refuses: with which errno."""
+    for number in itertools.count():
+        try:
+            os.mkdir(resctrl.path(group=f"pod{number}"))
+        except OSError as error:
+            return error.errno or 0
+    raise AssertionError
+
+
+def nothing_is_left(pod: KubernetesPod) -> None:
+    """Ends the container, of which poststop leaves nothing, then the pod, of which reconcile leaves nothing."""
+    pod.end("c0")
+    assert not {"c0", "c-c0"} & {os.path.basename(record) for record in pod.installed.records()}
+    pod.remove()
+    pod.installed.reconcile()
+    assert pod.installed.records() == []
+
+
+def waits(pod: KubernetesPod) -> bool:
+    return f"waiting/{UID}" in pod.installed.records()
+
+
+@pytest.mark.guest(rmids=4)
+def test_a_container_starts_without_an_rmid_and_gets_one_later(pod: KubernetesPod, resctrl: Resctrl) -> None:
+    others = fill(resctrl, 3)
+    pid = pod.start("c0", "sleep 1000 & wait")
+    wait_until(lambda: len(pod.threads(pid)) == 2, "its child runs")
+    assert place_of(pid) == Place("", "")
+    assert waits(pod)
+    assert "Out of RMIDs" in pod.installed.said()
+    os.rmdir(others[0])
+    wait_until(lambda: not pod.installed.reconcile(check=False), "reconcile finds an RMID out of limbo")
+    assert {place_of(tid) for tid in pod.threads(pid)} == {Place("", UID)}
+    assert not waits(pod)
+    nothing_is_left(pod)
+    assert sorted(resctrl.groups()) == sorted(others[1:])
+
+
+@pytest.mark.guest(rmids=4)
+def test_the_poststop_of_one_that_waits_leaves_nothing(pod: KubernetesPod, resctrl: Resctrl) -> None:
+    others = fill(resctrl, 3)
+    pod.start("c0", "sleep 1000")
+    assert waits(pod)
+    nothing_is_left(pod)
+    assert sorted(resctrl.groups()) == sorted(others)
+
+
+@pytest.mark.guest(rmids=4)
+def test_the_group_of_a_pod_that_has_ended_makes_room(pod: KubernetesPod, resctrl: Resctrl) -> None:
+    pod.start("c0", "sleep 1000")
+    pod.end("c0")
+    pod.remove()
+    fill(resctrl, 2)
+    other = KubernetesPod("7b1d2c64-55e1-4c0b-8f0a-6e2f9b4d8a02", pod.runtime, pod.installed, pod._bundle)
+    try:
+        pid = other.start("c1", "sleep 1000")
+        assert not os.path.exists(resctrl.path(group=UID))
+        # Its RMID is in limbo for a second or more, and no hook sleeps.
+        wait_until(lambda: not pod.installed.reconcile(check=False), "reconcile finds an RMID out of limbo")
+        assert place_of(pid) == Place("", other.uid)
+    finally:
+        other.remove()
+
+
+@pytest.fixture
+def for_ever(resctrl: Resctrl) -> Iterator[None]:
+    """No RMID comes out of limbo: any occupancy is too much to reuse one."""
+    threshold = Path(resctrl.root, "info/L3_MON/max_threshold_occupancy")
+    kept = threshold.read_text()
+    threshold.write_text("0\n")
+    yield
+    threshold.write_text(kept)
+
+
+@pytest.mark.guest(rmids=4, occupancy=3)
+@pytest.mark.usefixtures("for_ever")
+def test_a_container_starts_while_all_rmids_are_in_limbo(pod: KubernetesPod, resctrl: Resctrl) -> None:
+    if refusal(resctrl) == errno.ENOSPC:  # the first here: nothing is in limbo yet
+        os.rmdir(resctrl.path(group="pod0"))
+    pid = pod.start("c0", "sleep 1000")
+    assert place_of(pid) == Place("", "")
+    assert waits(pod)
+    assert f"errno={errno.EBUSY}" in pod.installed.said()
+    assert pod.installed.reconcile(check=False) != 0
+    assert waits(pod)
+    nothing_is_left(pod)
+
+
+@pytest.mark.guest(rmids=4)
+def test_without_an_rmid_a_container_is_refused_where_that_is_wanted(pod: KubernetesPod, resctrl: Resctrl) -> None:
+    fill(resctrl, 3)
+    pod.installed.configure(failurePolicy="fail")
+    with pytest.raises(Failed):
+        pod.start("c0", "sleep 1000")
+    assert "Out of RMIDs" in pod.installed.said()
+    pod.runtime.delete("c0", force=True, check=False)
+    assert [record for record in pod.installed.records() if not record.startswith("waiting/")] == []
