@@ -7,11 +7,12 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import ID, POD_CGROUP, Host, crio_annotations, state
+from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 
 from resctrl_hooks.config.check import check_text
 from resctrl_hooks.node import blockio, scheduling
 from resctrl_hooks.node.cgroup_values import is_in_force
+from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.process import threads_of
 
 if TYPE_CHECKING:
@@ -88,6 +89,31 @@ def test_values_are_written_and_put_back(host: Host) -> None:
     host.end_process(100)
     (folder / "cpu.weight").write_text("100\n")
     assert scheduling.mend(node, known) == 0
+
+
+def test_one_that_can_not_be_put_back_keeps_nobody_else_from_it(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(host, scheduling=SECTION)
+    folders = {}
+    for number in range(3):
+        id_ = f"{number:064x}"
+        cgroup = f"{POD_CGROUP}/crio-{id_}"
+        host.process(100 + number, cgroup)
+        folders[id_] = host.cgroup / cgroup.lstrip("/")
+        for name in ("cpu.weight", "memory.low"):
+            (folders[id_] / name).write_text("0\n")
+        notes = crio_annotations() | {CLASS: "small"}
+        assert host.call(state(id=id_, pid=100 + number, bundle=host.bundle(), annotations=notes)).code == 0
+        (folders[id_] / "cpu.weight").write_text("100\n")
+    unreadable, unwritable, good = sorted(folders)
+    record = host.state / "pods" / UID / f"c-{unreadable}"
+    record.unlink()
+    record.mkdir()
+    (folders[unwritable] / "cpu.weight").unlink()
+    (folders[unwritable] / "cpu.weight").mkdir()
+    node = host.node()
+    with pytest.raises(HookError, match="scheduling of 1 containers can't be put back"):
+        scheduling.mend(node, set(node.ledger.containers()))
+    assert (folders[good] / "cpu.weight").read_text() == "20"
 
 
 def test_an_init_that_moved_into_a_cgroup_of_its_own_making_leaves_the_values_where_they_are(host: Host) -> None:

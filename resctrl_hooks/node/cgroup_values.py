@@ -1,10 +1,8 @@
 """Values of a container's cgroup that a class sets: written, told to systemd, and put back if somebody undid them."""
 
 from .cgroup import CgroupError, leaf_of, read_value, same_value, write_value
-from .errors import HookError
 from .files import is_there
 from .log import INFO
-from .process import start_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,29 +96,24 @@ def put_back(feature: str, node: "Node", known: "set[str]") -> int:
     Raises:
         CgroupError: some can't be written.
     """
+    from .observation import living_with  # hooks don't mend
+    from .report import as_hook_error
+
     mended, problems = 0, []
-    for container in sorted(known):
-        key = node.ledger.key_of(container)
-        record = node.ledger.read_member(key, container) if key else None
-        if record is None or not record.get("pid") or start_time(node.proc, record["pid"]) != record.get("start"):
-            continue
-        for step in record.get("steps", []):
-            if step["feature"] != feature:
+    for container, record, needs in living_with(feature, node, known):
+        try:
+            leaf = leaf_of(node, record["pid"], container, record.get("cgroup", ""))
+            if leaf is None or all(
+                is_in_force(read_value(folder, file), file, line)
+                for name, value in needs.get("values", [])
+                for folder, file, line in _targets(leaf, name, value)
+            ):
                 continue
-            try:
-                leaf = leaf_of(node, record["pid"], container, record.get("cgroup", ""))
-                values = step["needs"].get("values", [])
-                if leaf is None or all(
-                    is_in_force(read_value(folder, file), file, line)
-                    for name, value in values
-                    for folder, file, line in _targets(leaf, name, value)
-                ):
-                    continue
-                _put(leaf, container, step["needs"], node)
-                node.log(INFO, f"put the {feature} class of container {container[:12]} back", key=key)
-                mended += 1
-            except HookError as error:
-                problems.append(f"{container[:12]}: {error}")
+            _put(leaf, container, needs, node)
+            node.log(INFO, f"put the {feature} class of container {container[:12]} back", key=record["key"])
+            mended += 1
+        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+            problems.append(f"{container[:12]}: {as_hook_error(error)}")
     if problems:
         raise CgroupError(f"{feature} of {len(problems)} containers can't be put back: {'; '.join(problems[:5])}")
     return mended

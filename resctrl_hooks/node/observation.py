@@ -1,6 +1,8 @@
 """What runs on this node, and what of it is ours: read without any lock, so it may be out of date a moment later."""
 
+from .errors import LedgerError
 from .files import is_folder, list_folder
+from .held import record_is_dead
 from .keys import workload_key_validator
 from .monitoring import NAME as MONITORING
 from .monitoring import plan
@@ -13,7 +15,7 @@ from .workload import derive, pod_in_cgroup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from .ledger import Record
     from .steps import Node
@@ -122,6 +124,23 @@ def observe(node: "Node") -> Observation:
             except Exception as error:  # noqa: BLE001  # see report.as_hook_error
                 problems.append(f"container {id_}: {as_hook_error(error)}")
     return Observation(containers, problems)
+
+
+def living_with(feature: str, node: "Node", known: "Iterable[str]") -> "Iterator[tuple[str, Record, Record]]":
+    """Of these containers the living ones that have a step of a feature: id, record, and what the step needs.
+
+    One whose record can't be read is passed over; `observe` says so.
+    """
+    for container in sorted(known):
+        try:
+            key = node.ledger.key_of(container)
+            record = node.ledger.read_member(key, container) if key else None
+        except LedgerError:
+            continue
+        if record is not None and record.get("pid") and not record_is_dead(record, node.monitor.boot, node.proc):
+            for step in record.get("steps", []):
+                if step["feature"] == feature:
+                    yield container, record, step["needs"]
 
 
 def _recorded(key: str, found: Found, record: "Record") -> Seen:

@@ -157,37 +157,37 @@ def mend(node: "Node", known: "set[str]") -> int:
     Those that somebody moved into another class stay there. Returns how many were put back.
 
     Raises:
-        RdtClassError: a class was removed under a living container.
+        RdtClassError: a class was removed under a living container, or the kernel refuses one.
     """
     from .adoption import threads_of_container  # hooks don't mend
-    from .held import record_is_dead
     from .log import INFO, WARNING
+    from .observation import living_with
+    from .report import as_hook_error
 
-    mended, gone = 0, []
+    mended, gone, problems = 0, [], []
     resctrl = node.monitor.resctrl
-    for container in known:
-        key = node.ledger.key_of(container)
-        record = node.ledger.read_member(key, container) if key else None
-        steps = (record or {}).get("steps", [])
-        name = next((step["needs"]["class"] for step in steps if step["feature"] == NAME), "")
-        if not name or record is None or record_is_dead(record, node.monitor.boot, node.proc):
-            continue
+    for container, record, needs in living_with(NAME, node, known):
+        name = needs["class"]
         try:
-            where = resctrl_groups_of(node.proc, record.get("pid", 0))
-        except ProcessLookupError:
+            if _where(node, record["pid"]) != "":
+                continue
+            if not resctrl.fs.is_folder(resctrl.class_folder(name)):
+                gone.append(f"{container[:12]} ({name})")
+                continue
+            move(node, name, threads_of_container(node, record.get("cgroup", ""), record["pid"]))
+        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+            problems.append(f"{container[:12]}: {as_hook_error(error)}")
             continue
-        if where is None or where[0]:
-            continue
-        if not resctrl.fs.is_folder(resctrl.class_folder(name)):
-            gone.append(f"{container[:12]} ({name})")
-            continue
-        move(node, name, threads_of_container(node, record.get("cgroup", ""), record["pid"]))
-        node.log(INFO, f"put container {container} back into RDT class {name}", key=key, container=container)
+        node.log(INFO, f"put container {container} back into RDT class {name}", key=record["key"], container=container)
         mended += 1
     if gone:
         node.log(WARNING, f"RDT classes are gone under {len(gone)} living containers", stage="reconcile")
         raise RdtClassError(
             f"RDT classes were removed under living containers: {', '.join(sorted(gone)[:10])}",
             hint="they run in the root class until the class is back: `resctrl-hook rdt apply`, then reconcile",
+        )
+    if problems:
+        raise RdtClassError(
+            f"{len(problems)} containers can't be put back into their RDT class: {'; '.join(problems[:5])}"
         )
     return mended
