@@ -117,6 +117,11 @@ def permissions(host: Host) -> Iterator[Finding]:
             yield ok(f"{LAUNCH} is labelled {label}")
 
 
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
 def groups(host: Host) -> Iterator[Finding]:
     """Groups without an owner, records without a group, threads outside."""
     if os.geteuid() != 0:
@@ -128,25 +133,23 @@ def groups(host: Host) -> Iterator[Finding]:
     leaked = [group for group in inventory.foreign if group.name in claimed]
     others = [group for group in inventory.foreign if group not in leaked]
     if leaked:
-        listed = ", ".join(group.path for group in leaked[:_SHOWN])
         yield warning(
-            f"{len(leaked)} groups look like ours and nobody recorded them: {listed}",
+            f"nobody recorded these, which look like ours: {_some([group.path for group in leaked])}",
             "`resctrl-hook reconcile --claim` takes those of living pods as ours and removes the rest",
         )
     if others:
-        listed = ", ".join(group.path for group in others[:_SHOWN])
-        yield ok(f"{len(others)} groups of others, which stay as they are: {listed}")
+        yield ok(f"groups of others stay as they are: {_some([group.path for group in others])}")
     partly = [pod.name for pod in inventory.pods if pod.state == "partly"]
     if partly:
         yield warning(
-            f"{len(partly)} pods have threads outside of their group: {', '.join(partly[:_SHOWN])}",
+            f"threads are outside of their pod's group: {_some(partly)}",
             "`resctrl-hook reconcile` brings them in",
             _reconcile(host),
         )
     missing = [group.path for pod in inventory.pods for group in pod.groups if group.how == "missing"]
     if missing:
         yield warning(
-            f"{len(missing)} recorded groups are gone: {', '.join(missing[:_SHOWN])}",
+            f"groups are recorded and gone: {_some(missing)}",
             "`resctrl-hook reconcile` makes them anew",
             _reconcile(host),
         )
