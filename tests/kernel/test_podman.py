@@ -1,0 +1,295 @@
+"""Podman's containers and pods, with our hook as it is installed for Podman: from the first instruction to removal."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kernel.bundles import EVERYBODY, FIRST_INSTRUCTION
+from kernel.groups import Place, Resctrl, parse_place, parse_places, place_of
+from kernel.installed import Staged
+from kernel.runtimes import Podman, run, wait_until
+from resctrl_hooks.node.keys import is_hex
+
+USR = "--volume=/usr:/usr:ro"
+QUIET = ("--network=none", "--log-driver=k8s-file")
+SAY_AND_STAY = "cat /proc/self/cpu_resctrl_groups >/dev/said; sleep 1000"
+
+ONE_DRIVER = pytest.mark.parametrize("driver", ["cgroupfs"])
+"""For what a cgroup driver has nothing to do with."""
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> Staged:
+    return Staged(str(tmp_path / "host"), runtime="podman")
+
+
+@pytest.fixture
+def engine(podman: Callable[..., Podman], staged: Staged, resctrl: Resctrl) -> Podman:
+    del resctrl  # there before, and cleared after
+    return podman(staged.write_hooks_d())
+
+
+def group_names(resctrl: Resctrl) -> list[str]:
+    return sorted(os.path.basename(path) for path in resctrl.groups())
+
+
+def said(pid: int) -> Place:
+    """What SAY_AND_STAY said of itself."""
+    path = Path(f"/proc/{pid}/root/dev/said")
+    wait_until(lambda: path.exists() and path.read_text(), "the container has said where it is")
+    return parse_place(path.read_text())
+
+
+def nothing_is_left(staged: Staged, resctrl: Resctrl) -> None:
+    """After reconcile: of a pod no hook can tell the end, for Podman removes its cgroup after the last poststop."""
+    staged.reconcile()
+    assert group_names(resctrl) == []
+    assert staged.records() == []
+
+
+def test_run(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
+    printed = engine.command("run", *QUIET, "--name=m", image, *FIRST_INSTRUCTION)
+    assert parse_place(printed) == Place("", engine.inspect("m", "{{.Id}}")), staged.said()
+    engine.command("rm", "m")  # `podman run` doesn't wait for conmon's clean-up, which runs poststop
+    assert group_names(resctrl) == []
+    assert staged.records() == []
+
+
+@ONE_DRIVER
+def test_children_and_threads(engine: Podman, image: str) -> None:
+    places = parse_places(engine.command("run", *QUIET, "--rm", USR, image, *EVERYBODY))
+    assert len(places) == 4
+    (place,) = set(places.values())
+    assert place.rdt_class == ""
+    assert is_hex(place.group, 64)
+
+
+@pytest.mark.parametrize("infra", ["true", "false"], ids=["with-infra", "without-infra"])
+def test_a_pods_containers_share_its_group(
+    engine: Podman, image: str, staged: Staged, resctrl: Resctrl, infra: str
+) -> None:
+    network = ["--network=none"] if infra == "true" else []
+    pod = engine.command("pod", "create", "--name=p", f"--infra={infra}", *network).strip().splitlines()[-1]
+    engine.run(image, SAY_AND_STAY, "--detach", "--pod=p", "--name=first")
+    assert said(engine.pid("first")) == Place("", pod), staged.said()
+    second = engine.command("run", *QUIET, "--pod=p", "--name=second", image, *FIRST_INSTRUCTION)
+    assert parse_place(second) == Place("", pod)
+    assert group_names(resctrl) == [pod]
+    assert place_of(engine.pid("first")) == Place("", pod), "the second one's end is not the pod's"
+    engine.command("pod", "rm", "--force", "--time=0", "p")
+    nothing_is_left(staged, resctrl)
+
+
+@ONE_DRIVER
+def test_a_pod_that_has_ended_goes_with_the_next_hook(
+    engine: Podman, image: str, staged: Staged, resctrl: Resctrl
+) -> None:
+    engine.command("pod", "create", "--name=p", "--network=none")
+    engine.run(image, "true", "--pod=p")
+    engine.command("pod", "rm", "--force", "--time=0", "p")
+    engine.run(image, "true", "--rm")
+    assert group_names(resctrl) == []
+    assert staged.records() == []
+
+
+@ONE_DRIVER
+def test_containers_of_a_pod_in_two_classes(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
+    resctrl.make("gold")
+    resctrl.make("silver")
+    pod = engine.command("pod", "create", "--name=p", "--network=none").strip().splitlines()[-1]
+    for name in ("gold", "silver"):
+        engine.run(image, SAY_AND_STAY, "--detach", "--pod=p", f"--name={name}", f"--rdt-class={name}")
+    for name in ("gold", "silver"):
+        pid = engine.pid(name)
+        assert (said(pid), place_of(pid)) == (Place(name, pod), Place(name, pod)), staged.said()
+    engine.command("pod", "rm", "--force", "--time=0", "p")
+    staged.reconcile()
+    assert group_names(resctrl) == ["gold", "silver"]
+    assert staged.records() == []
+
+
+KUBE = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web", "annotations": {"io.kubernetes.pod.uid": "../../../etc"}},
+    "spec": {"restartPolicy": "Never"},
+}
+
+
+def test_kube_play(engine: Podman, image: str, staged: Staged, resctrl: Resctrl, tmp_path: Path) -> None:
+    words = ["/bin/sh", "-c", SAY_AND_STAY]
+    containers = [{"name": name, "image": image, "imagePullPolicy": "Never", "command": words} for name in ("a", "b")]
+    path = tmp_path / "web.yaml"
+    path.write_text(yaml.safe_dump({**KUBE, "spec": {**KUBE["spec"], "containers": containers}}))  # type: ignore[dict-item]
+    engine.command("kube", "play", *QUIET, str(path))
+    pod = json.loads(engine.command("pod", "inspect", "web"))
+    pod_id = (pod[0] if isinstance(pod, list) else pod)["Id"]
+    for name in ("web-a", "web-b"):
+        assert said(engine.pid(name)) == Place("", pod_id), staged.said()
+    assert group_names(resctrl) == [pod_id]
+    engine.command("kube", "down", "--force", str(path))
+    nothing_is_left(staged, resctrl)
+
+
+def test_restart_under_the_same_id(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
+    container = engine.run(image, SAY_AND_STAY, "--detach", "--name=m")
+    for _ in range(2):
+        before = engine.pid("m")
+        engine.command("restart", "--time=0", "m")
+        pid = engine.pid("m")
+        assert pid != before
+        assert said(pid) == Place("", container), staged.said()
+        assert group_names(resctrl) == [container]
+        assert pid in resctrl.tasks(group=container)
+        assert [name for name in staged.records() if name.startswith("pods/")] == [
+            f"pods/{container}/c-{container}",
+            f"pods/{container}/pod",
+        ]
+    engine.command("rm", "--force", "--time=0", "m")
+    assert group_names(resctrl) == []
+    assert staged.records() == []
+
+
+@ONE_DRIVER
+def test_restart_of_a_pod_keeps_its_group(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
+    pod = engine.command("pod", "create", "--name=p", "--network=none").strip().splitlines()[-1]
+    engine.run(image, SAY_AND_STAY, "--detach", "--pod=p", "--name=m")
+    inode = os.stat(resctrl.path(group=pod)).st_ino
+    engine.command("restart", "--time=0", "m")
+    assert said(engine.pid("m")) == Place("", pod), staged.said()
+    assert os.stat(resctrl.path(group=pod)).st_ino == inode, "its counters began again"
+    engine.command("pod", "rm", "--force", "--time=0", "p")
+    nothing_is_left(staged, resctrl)
+
+
+@ONE_DRIVER
+def test_what_enters_later_is_brought_in(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
+    container = engine.run(image, SAY_AND_STAY, "--detach", "--name=m")
+    entered = engine.command("exec", "m", *FIRST_INSTRUCTION)
+    assert parse_place(entered) == Place("", ""), "facts: no hook sees what enters later"
+    engine.command("exec", "--detach", "m", "/bin/sleep", "2000")
+    wait_until(lambda: len(sleeping(2000)) == 1, "it has entered")
+    staged.reconcile()
+    assert place_of(sleeping(2000)[0]) == Place("", container)
+    assert group_names(resctrl) == [container]
+
+
+def sleeping(seconds: int) -> list[int]:
+    """The processes that sleep so long."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes() == f"/bin/sleep\0{seconds}\0".encode():
+                found.append(int(path.parent.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+@ONE_DRIVER
+@pytest.mark.parametrize("policy", ["ignore", "fail"])
+def test_without_resctrl_podmans_containers_start_or_are_refused(
+    engine: Podman, image: str, staged: Staged, policy: str
+) -> None:
+    staged.configure(resctrlPath="/nonexistent", failurePolicy=policy)
+    printed = engine.run(image, "echo it runs", "--rm", check=False)
+    assert ("it runs" in printed) == (policy == "ignore"), printed
+    assert staged.records() == []
+
+
+# Below a service, where there is no scope of the container's own.
+
+
+@pytest.fixture
+def service() -> Iterator[str]:
+    """The name of a transient service, which ends with the test."""
+    name = "split-test.service"
+    yield name
+    run(["systemctl", "stop", name], check=False)
+    run(["systemctl", "reset-failed", name], check=False)
+
+
+@pytest.mark.systemd
+@pytest.mark.parametrize("driver", ["systemd"])
+def test_cgroups_split(engine: Podman, image: str, staged: Staged, resctrl: Resctrl, service: str) -> None:
+    words = [*engine.words, "run", *QUIET, "--rm", "--cgroups=split", "--name=m", image, "/bin/sh", "-c", SAY_AND_STAY]
+    run(["systemd-run", f"--unit={service}", "--property=Delegate=yes", *words])
+    wait_until(lambda: engine.command("ps", "--quiet", check=False).strip(), "the container runs")
+    pid, container = engine.pid("m"), engine.inspect("m", "{{.Id}}")
+    assert f"/system.slice/{service}/" in Path(f"/proc/{pid}/cgroup").read_text()
+    assert said(pid) == Place("", container), staged.said()
+    engine.command("rm", "--force", "--time=0", "m")
+    assert group_names(resctrl) == []
+    assert staged.records() == []
+
+
+QUADLETS = {
+    "alone.container": """[Container]
+Image={image}
+ContainerName=alone
+Exec=/bin/sh -c "{command}"
+Network=none
+Pull=never
+StopTimeout=1
+GlobalArgs={options}
+""",
+    "both.pod": """[Pod]
+PodName=both
+Network=none
+GlobalArgs={options}
+""",
+    "member.container": """[Container]
+Image={image}
+ContainerName=member
+Exec=/bin/sh -c "{command}"
+Pod=both.pod
+Pull=never
+StopTimeout=1
+GlobalArgs={options}
+""",
+}
+
+
+@pytest.fixture
+def quadlets(engine: Podman, image: str) -> Iterator[None]:
+    """Units of containers, one alone and one in a pod, as an administrator writes them."""
+    folder = Path("/etc/containers/systemd")
+    folder.mkdir(parents=True, exist_ok=True)
+    options = " ".join(engine.words[1:])
+    for name, text in QUADLETS.items():
+        (folder / name).write_text(text.format(image=image, command=SAY_AND_STAY, options=options))
+    run(["systemctl", "daemon-reload"])
+    yield
+    run(["systemctl", "stop", "alone.service", "member.service", "both-pod.service"], check=False)
+    for name in QUADLETS:
+        (folder / name).unlink()
+    run(["systemctl", "daemon-reload"])
+
+
+@pytest.mark.systemd
+@pytest.mark.parametrize("driver", ["systemd"])
+@pytest.mark.usefixtures("quadlets")
+def test_quadlets(engine: Podman, staged: Staged, resctrl: Resctrl) -> None:
+    run(["systemctl", "start", "alone.service"])
+    alone = engine.inspect("alone", "{{.Id}}")
+    pid = engine.pid("alone")
+    assert "/system.slice/alone.service/" in Path(f"/proc/{pid}/cgroup").read_text()
+    assert said(pid) == Place("", alone), staged.said()
+    run(["systemctl", "restart", "alone.service"])  # --rm: another container, another id
+    again = engine.inspect("alone", "{{.Id}}")
+    assert group_names(resctrl) == [again]
+    assert again != alone
+    run(["systemctl", "stop", "alone.service"])
+    assert group_names(resctrl) == []
+    run(["systemctl", "start", "both-pod.service", "member.service"])
+    pod = engine.command("pod", "inspect", "--format", "{{.ID}}", "both").strip()
+    member = engine.inspect("member", "{{.Id}}")
+    # Its cgroup is below its service and not in the pod's: so it has a group of its own, beside the infra container's.
+    assert said(engine.pid("member")) == Place("", member), staged.said()
+    assert group_names(resctrl) == sorted([pod, member])
+    run(["systemctl", "stop", "both-pod.service", "member.service"])
+    nothing_is_left(staged, resctrl)
