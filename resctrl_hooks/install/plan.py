@@ -73,7 +73,7 @@ def plan(
     if with_units:
         state, resctrl = _paths(config, root, {file.path: file.data for file in files})
         texts = units(config, python=python, state=state, resctrl=resctrl)
-        if mounted_otherwise(root, ours=earlier_units):
+        if mounted_otherwise(root, ours=earlier_units or _is(f"{root}{UNITS}/{MOUNT}", texts[MOUNT])):
             del texts[MOUNT]
             notes.append("this host mounts resctrl in its own way, which is left alone")
         files += [PlannedFile(f"{UNITS}/{name}", data, UNIT) for name, data in texts.items()]
@@ -100,6 +100,15 @@ def _paths(config: str, root: str, planned: dict[str, bytes]) -> tuple[str, str]
     values = parse_json(data) if data is not None else read_compiled(root + path) or {}
     settings = Settings(values)
     return settings.state_dir, settings.resctrl_path
+
+
+def _is(path: str, data: bytes) -> bool:
+    """Whether a file is there with just this in it: ours, although its record was lost."""
+    try:
+        with open(path, "rb") as file:
+            return file.read() == data
+    except OSError:
+        return False
 
 
 def mounted_otherwise(root: str, *, ours: bool) -> bool:

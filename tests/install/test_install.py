@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,15 @@ def test_an_upgrade_keeps_to_the_runtimes_of_before(tmp_path: Path) -> None:
     assert "for podman;" in again.output
     assert files(tmp_path) == before
     assert "for containerd, podman;" in install(tmp_path, runtime="containerd")
+
+
+def test_the_mount_unit_is_known_as_ours_without_its_record(tmp_path: Path) -> None:
+    install(tmp_path)
+    shutil.rmtree(tmp_path / CODE.lstrip("/"))  # with the record in it
+    assert "in its own way" not in install(tmp_path)
+    uninstall(tmp_path)
+    left = {name for name in files(tmp_path) if "resctrl" in name}
+    assert {os.path.dirname(name) for name in left} == {"/etc/resctrl-hooks"}  # nobody knows whether it was edited
 
 
 def test_the_modules_of_before_stay_for_one_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

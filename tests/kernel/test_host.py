@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel.bare import clear_host
 from kernel.groups import Resctrl
 from kernel.runtimes import Podman, run, wait_until
 from resctrl_hooks.install import units
@@ -44,13 +45,14 @@ def hook(*words: str) -> str:
 def installed(resctrl: Resctrl) -> Iterator[None]:
     """Our hook on this host, for Podman."""
     del resctrl
+    clear_host()
     hook("install", "--runtime", "podman")
     # Emulation is ten times slower than what the default deadline was chosen for.
     Path("/etc/resctrl-hooks/config.yaml").write_text("deadlineSeconds: 8\n")
     hook("config", "apply")
     yield
     hook("uninstall", "--release-groups")
-    Path("/etc/resctrl-hooks/config.yaml").unlink(missing_ok=True)
+    clear_host()
 
 
 def groups(resctrl: Resctrl) -> list[str]:
@@ -75,6 +77,7 @@ def test_install_upgrade_uninstall_under_running_containers(
     podman: Callable[..., Podman], resctrl: Resctrl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del monkeypatch
+    clear_host()
     before = ours()
     hook("install", "--runtime", "podman")
     Path("/etc/resctrl-hooks/config.yaml").write_text("deadlineSeconds: 8\n")

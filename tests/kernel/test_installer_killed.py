@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from kernel.bare import clear_host
 from kernel.groups import Resctrl
 from kernel.runtimes import Podman
 from resctrl_hooks.cli import main
@@ -72,6 +73,7 @@ def serves(engine: Podman, moment: str) -> None:
 
 
 def test_containers_start_at_each_moment(podman: Callable[..., Podman], resctrl: Resctrl) -> None:
+    clear_host()
     registered = Path(f"{VENDOR_HOOKS}/resctrl-hooks.json")
     engine = podman()
     extra = Path(hook.__file__).with_name("extra.py")
