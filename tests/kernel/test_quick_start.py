@@ -103,7 +103,7 @@ def host(image: str, resctrl: Resctrl) -> Iterator[None]:
     run(["mv", "/root/away", "/usr/local/libexec/resctrl-hooks"], check=False)
     run(["podman", "rm", "--all", "--force", "--time=0"], check=False)
     clear_host()
-    run(["podman", "untag", BUSYBOX], check=False)
+    run(["podman", "untag", BUSYBOX, BUSYBOX], check=False)  # this name only: others need the image
     run(["rm", "-rf", "/opt/resctrl-hooks", "/usr/local/bin/resctrl-hook"])
 
 
