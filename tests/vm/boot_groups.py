@@ -11,6 +11,8 @@ import time
 import pytest
 
 _STARTED = time.monotonic()
+_FAILED: dict[str, None] = {}
+"""The ids of tests that failed or could not be set up or cleaned up, in their order."""
 
 
 def needs_of(item: pytest.Item) -> dict[str, object]:
@@ -28,6 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The runner's two options."""
     parser.addoption("--boots-to", help="write the boots that the collected tests need to this file, as JSON")
     parser.addoption("--seconds", type=float, default=float("inf"), help="skip what would begin later than this")
+    parser.addoption("--failed-to", help="write the ids of the tests that failed to this file, a line each")
     parser.addoption("--boot", help="run only the tests that need just this of a boot, as JSON")
 
 
@@ -55,6 +58,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skips a test for which there is no time left: emulation is slow, and how slow depends on the machine."""
     if time.monotonic() - _STARTED > item.config.getoption("--seconds"):
         pytest.skip("no time left")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Takes down what fails."""
+    if report.failed:
+        _FAILED[report.nodeid] = None
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Writes down what has failed."""
+    if path := session.config.getoption("--failed-to"):
+        with open(path, "w", encoding="utf-8") as out:
+            out.writelines(f"{name}\n" for name in _FAILED)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
+from typing import Self
 
 import cache
 import guest
@@ -23,8 +24,8 @@ IN_GUEST = ("-p", "no:cacheprovider", "--timeout=900", "-o", "faulthandler_timeo
 ROOT = "/sys/fs/resctrl"
 RESERVE = 200
 """Seconds of a boot's time that are for booting, for the last test and for the results."""
-NO_TESTS = 5
-"""pytest's exit status for that."""
+FAILED, NO_TESTS = 1, 5
+"""pytest's exit statuses for those."""
 NO_REPORT = 97
 """The guest ended well, but pytest can't have."""
 
@@ -71,6 +72,13 @@ class Counts:
     skipped: int = 0
     expected: int = 0
     """Failures that the tests expect, strictly: what an older kernel is known to do otherwise."""
+    unsteady: int = 0
+    """Failed, and passed in a second boot."""
+
+    def __iadd__(self, other: Self) -> Self:
+        for field in dataclasses.fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+        return self
 
     def add(self, report: str) -> None:
         """Adds a JUnit file's numbers."""
@@ -85,18 +93,51 @@ class Counts:
             self.passed += tests - failed - skipped
 
 
-def run(
-    machine: Machine, base: Boot, arguments: list[str], *, kernel: str, limit: float, seconds: float = float("inf")
-) -> int:
-    """Runs the tests that `arguments` (of pytest) choose.
+@dataclasses.dataclass(frozen=True)
+class Suite:
+    """How to run tests: in which guest, for how long.
+
+    `base` is the boot of tests that don't say what they need, `limit` the seconds of each boot, and `end` when, by the
+    monotonic clock, nothing more is begun. A test for which either leaves no time is skipped, and said to be.
+    """
+
+    machine: Machine
+    base: Boot
+    limit: float
+    end: float
+
+    def boot(self, needs: dict[str, object], arguments: list[str], work: str) -> tuple[int, Counts, list[str]]:
+        """Boots once for the tests with these needs; pytest's exit status, the numbers, and the ids of what failed."""
+        boot = dataclasses.replace(self.base, **needs)  # type: ignore[arg-type]  # an unknown name fails here, as it should
+        os.mkdir(work)
+        command = ["python", "-m", "pytest", *PYTEST, *IN_GUEST, f"--boot={json.dumps(needs)}"]
+        left = max(min(self.limit, self.end - time.monotonic()) - RESERVE, 0)
+        command += [f"--seconds={left:.0f}", "--junitxml=/results/junit.xml", "--failed-to=/results/failed", *arguments]
+        environment = {
+            "PYTHONPATH": "/job/project/tests/vm",
+            "RESCTRL_ROOT": ROOT,
+            "RESCTRL_GUEST": json.dumps(dataclasses.asdict(boot)),
+            "COLUMNS": str(shutil.get_terminal_size().columns),
+            "PY_COLORS": str(int(sys.stdout.isatty())),
+        }
+        outcome = boot_once(self.machine, boot, shlex.join(command), work, limit=self.limit, environment=environment)
+        counts = Counts()
+        if not os.path.exists(report := os.path.join(work, "junit.xml")):
+            say(f"pytest left no report: {work}")
+            return outcome.status or NO_REPORT, counts, []
+        counts.add(report)
+        with open(os.path.join(work, "failed"), encoding="utf-8") as failed:
+            return outcome.status, counts, failed.read().splitlines()
+
+
+def run(suite: Suite, arguments: list[str], *, kernel: str, again: bool = False) -> int:
+    """Runs the tests that `arguments` (of pytest) choose; without any file, the suites.
 
     Args:
-        machine: with that kernel.
-        base: the boot of tests that don't say what they need.
-        arguments: pytest's; without any file the suites are run.
-        kernel: its name, one of kernels.NAMES.
-        limit: seconds for each boot.
-        seconds: for all of them. A test for which either leaves no time is skipped, and said to be.
+        suite: how.
+        arguments: pytest's.
+        kernel: the machine's, one of kernels.NAMES.
+        again: a test that fails has a second chance in a boot of its own; what passes there is said to be unsteady.
 
     Returns:
         pytest's exit status: the first that is not 0.
@@ -107,37 +148,30 @@ def run(
     if not needed:
         say("no tests chosen")
         return NO_TESTS
-    counts, status, end = Counts(), 0, time.monotonic() + seconds
+    total, status = Counts(), 0
     for number, needs in enumerate(needed, 1):
-        boot = dataclasses.replace(base, **needs)  # type: ignore[arg-type]  # an unknown name fails here, as it should
-        work = os.path.join(folder, f"{number}-{boot}")
-        os.mkdir(work)
+        boot = dataclasses.replace(suite.base, **needs)  # type: ignore[arg-type]  # as above
         say(f"boot {number} of {len(needed)}: {boot}, kernel {kernel}")
-        command = ["python", "-m", "pytest", *PYTEST, *IN_GUEST, f"--boot={json.dumps(needs)}"]
-        left = max(min(limit, end - time.monotonic()) - RESERVE, 0)
-        command += [f"--seconds={left:.0f}", "--junitxml=/results/junit.xml", *arguments]
-        environment = {
-            "PYTHONPATH": "/job/project/tests/vm",
-            "RESCTRL_ROOT": ROOT,
-            "RESCTRL_GUEST": json.dumps(dataclasses.asdict(boot)),
-            "COLUMNS": str(shutil.get_terminal_size().columns),
-            "PY_COLORS": str(int(sys.stdout.isatty())),
-        }
-        outcome = boot_once(machine, boot, shlex.join(command), work, limit=limit, environment=environment)
-        status = status or outcome.status
-        if os.path.exists(report := os.path.join(work, "junit.xml")):
-            counts.add(report)
-        else:
-            say(f"pytest left no report: {work}")
-            status = status or NO_REPORT
+        work = os.path.join(folder, f"{number}-{boot}")
+        outcome, counts, failed = suite.boot(needs, arguments, work)
+        if again and outcome == FAILED and failed:
+            say(f"once more, in a boot of their own: {' '.join(failed)}")
+            outcome, second, twice = suite.boot(needs, failed, f"{work}-again")
+            for name in failed:
+                if name not in twice:
+                    say(f"UNSTEADY, failed and then passed: {name}")
+            counts.unsteady, counts.failed = len(failed) - len(twice), second.failed
+        total += counts
+        status = status or outcome
     kernel_name = "the guest's kernel" if kernel == kernels.OWN else f"Linux {kernel}"
-    expected = f", {counts.expected} failed as expected" if counts.expected else ""
+    unsteady = f", {total.unsteady} unsteady" if total.unsteady else ""
+    expected = f", {total.expected} failed as expected" if total.expected else ""
     print(  # the result
-        f"kernel tests on {kernel_name}: {counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped"
-        f"{expected} in {len(needed)} boot{'s'[: len(needed) != 1]}",
+        f"kernel tests on {kernel_name}: {total.passed} passed, {total.failed} failed{unsteady}, "
+        f"{total.skipped} skipped{expected} in {len(needed)} boot{'s'[: len(needed) != 1]}",
         flush=True,
     )
-    if counts.skipped:
-        say(f"NOT TESTED on {kernel_name}: {counts.skipped} tests; unless the report says otherwise, time ran out")
+    if total.skipped:
+        say(f"NOT TESTED on {kernel_name}: {total.skipped} tests; unless the report says otherwise, time ran out")
     say(f"logs and reports: {folder}")
     return status

@@ -1,7 +1,12 @@
 """Which boots a choice of tests needs, and what travels into the guest."""
 
+import os
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import cache
 import guest
@@ -31,6 +36,81 @@ def tests(tmp_path: Path) -> str:
     path = tmp_path / "test_made_up.py"
     path.write_text(TESTS)
     return str(path)
+
+
+def test_what_fails_is_written_down(tmp_path: Path) -> None:
+    path = tmp_path / "test_made_up.py"
+    path.write_text("""
+import pytest
+
+@pytest.fixture
+def broken():
+    yield
+    raise AssertionError
+
+def test_passes(): pass
+
+@pytest.mark.parametrize("text", ["a b", "é[::]"])
+def test_fails(text): assert not text
+
+def test_can_not_be_cleaned_up(broken): pass
+""")
+    failed = tmp_path / "failed"
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(suite.__file__)}
+    command = [sys.executable, "-m", "pytest", *suite.PYTEST, "-q", "-p", "no:cacheprovider", f"--failed-to={failed}"]
+    subprocess.run([*command, str(path)], env=environment, cwd=tmp_path, capture_output=True, check=False)
+    names = failed.read_text().splitlines()
+    assert [name.partition("::")[2] for name in names] == [
+        "test_fails[a b]", "test_fails[\\xe9[::]]", "test_can_not_be_cleaned_up",
+    ]  # fmt: skip
+    again = subprocess.run(
+        [*command, *names], env=environment, cwd=tmp_path, capture_output=True, check=False, text=True
+    )
+    assert failed.read_text().splitlines() == names, again.stdout
+
+
+class Guest:
+    """Stands for boots: what fails in each, in turn."""
+
+    def __init__(self, *failures: list[str]) -> None:
+        self.failures = list(failures)
+        self.asked: list[list[str]] = []
+
+    def boot(self, needs: dict[str, object], arguments: list[str], work: str) -> tuple[int, suite.Counts, list[str]]:
+        del needs, work
+        self.asked.append(arguments)
+        failed = self.failures.pop(0)
+        return int(bool(failed)), suite.Counts(passed=3 - len(failed), failed=len(failed)), failed
+
+
+@pytest.mark.parametrize(
+    "failures, status, said",
+    [
+        ([[]], 0, "3 passed, 0 failed, 0 skipped"),
+        ([["x", "y"], []], 0, "1 passed, 0 failed, 2 unsteady, 0 skipped"),
+        ([["x", "y"], ["y"]], 1, "1 passed, 1 failed, 1 unsteady, 0 skipped"),
+    ],
+)
+def test_a_second_chance(
+    failures: list[list[str]],
+    status: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    booted = Guest(*failures)
+    how: Any = SimpleNamespace(base=machine.Boot(), boot=booted.boot)
+    monkeypatch.setattr(suite, "boots_needed", lambda *_: [{}])
+    monkeypatch.setattr(cache, "new_run", lambda: str(tmp_path))
+    assert suite.run(how, ["tests/vm"], kernel="default", again=True) == status
+    assert booted.asked == [["tests/vm"], *failures[:1]][: len(failures)]
+    out = capsys.readouterr()
+    assert said in out.out
+    assert [line for line in (out.out + out.err).splitlines() if "UNSTEADY" in line] == [
+        f"vm: UNSTEADY, failed and then passed: {name}"
+        for name in failures[0] if name not in failures[-1]
+    ]  # fmt: skip
 
 
 def test_each_need_is_one_boot(tests: str, tmp_path: Path) -> None:
