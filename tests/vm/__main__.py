@@ -39,7 +39,7 @@ def _parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--init", choices=("shell", "systemd"), default=machine.Boot.init)
     for name in ("rmids", "closids", "occupancy", "cpus", "numa"):
         parser.add_argument(f"--{name}", type=int, default=getattr(machine.Boot, name))
-    parser.add_argument("--limit", type=float, default=1800, help="seconds that one boot may take")
+    parser.add_argument("--limit", type=float, default=3600, help="seconds that one boot may take")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="that all boots of `test` may take")
     parser.add_argument("--again", action="store_true", help="a failing test has a second chance in a boot of its own")
     if "--" in words:  # what follows is not ours to read
