@@ -7,7 +7,7 @@
     python3 tests/vm path                        print the cache folder
 
 Options, after the word and before the arguments: --kernel, --init, --rmids, --closids, --occupancy, --cpus, --numa,
---limit, --seconds, --again.
+--limit, --seconds, --jobs, --again.
 """
 
 import argparse
@@ -41,6 +41,7 @@ def _parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
         parser.add_argument(f"--{name}", type=int, default=getattr(machine.Boot, name))
     parser.add_argument("--limit", type=float, default=3600, help="seconds that one boot may take")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="that all boots of `test` may take")
+    parser.add_argument("--jobs", type=int, default=suite.jobs_here(), help="boots of `test` at the same time")
     parser.add_argument("--again", action="store_true", help="a failing test has a second chance in a boot of its own")
     if "--" in words:  # what follows is not ours to read
         end = words.index("--")
@@ -65,7 +66,7 @@ def main(words: list[str]) -> int:
         if options.command == "build":
             return 0
         if options.command == "test":
-            how = suite.Suite(built, boot, options.limit, time.monotonic() + options.seconds)
+            how = suite.Suite(built, boot, options.limit, time.monotonic() + options.seconds, options.jobs)
             return suite.run(how, rest, kernel=options.kernel, again=options.again)
         return _run(built, boot, rest, shell=options.command == "shell", limit=options.limit)
 

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +32,9 @@ QUIET = ("console=ttyS0", "panic=-1", "oops=panic", "loglevel=5")
 FAST = ("mitigations=off", "tsc=reliable")
 """Page-table isolation, above all, costs an emulated processor more than half of its time."""
 MEMORY = 3072  # MiB
+_RUNNING: set[subprocess.Popen[bytes]] = set()
+"""The emulators of this process, for `end_all`."""
+_ENDING = threading.Event()
 RESULTS_SIZE = 256 << 20
 SKIPPED = frozenset({"__pycache__", "build", "dist", "htmlcov", "node_modules"})
 """Folders that don't travel, as those whose name begins with a dot don't."""
@@ -227,11 +231,22 @@ def _emulator(command: list[str], machine: Machine, work: str, *, shell: bool) -
             env=emulator.environment(machine.guest),
             start_new_session=not shell,  # ^C is for us, and then we end it; in a shell it is for the guest
         )
+    _RUNNING.add(process)
+    if _ENDING.is_set():
+        process.kill()
     try:
         yield process
     finally:
         process.kill()
         process.wait()
+        _RUNNING.discard(process)
+
+
+def end_all() -> None:
+    """Ends the emulators of other threads, whose boots then fail, and those that they may start yet."""
+    _ENDING.set()
+    for process in list(_RUNNING):
+        process.kill()
 
 
 def _results(work: str) -> int:
@@ -279,6 +294,7 @@ def boot_once(  # each is a choice of the person who boots
     limit: float = 1800,
     shell: bool = False,
     environment: Mapping[str, str] | None = None,
+    show: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Boots the guest, runs `script` (for sh, in the project's folder) as root and powers the guest off.
 
@@ -291,6 +307,7 @@ def boot_once(  # each is a choice of the person who boots
         limit: seconds after which the guest is killed.
         shell: the job talks to this terminal rather than to a file.
         environment: the job's additional environment.
+        show: what to do with what the job prints, in pieces, as it comes; by default it goes to standard output.
 
     Raises:
         VmError: the guest did not finish its job.
@@ -309,7 +326,7 @@ def boot_once(  # each is a choice of the person who boots
             if shell:
                 process.wait()
             else:
-                _follow(output, process, time.monotonic() + limit, _show)
+                _follow(output, process, time.monotonic() + limit, show or _show)
         return Outcome(_results(work), work)
     except VmError as trouble:
         say(f"last lines of its console:\n  {_tail(work)}")

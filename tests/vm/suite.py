@@ -1,5 +1,6 @@
 """Runs the tests in the guest: finds out which boots they need, boots each once, passes results through."""
 
+import concurrent.futures
 import dataclasses
 import json
 import os
@@ -7,13 +8,16 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from typing import Self
 
 import cache
 import guest
 import kernels
+import machine
 from cache import VmError, say
 from machine import Boot, Machine, boot_once
 
@@ -22,6 +26,8 @@ PYTEST = ("-p", "boot_groups")
 IN_GUEST = ("-p", "no:cacheprovider", "--timeout=900", "-o", "faulthandler_timeout=600")
 """Emulation is about ten times slower than the real thing: the project's limit for one test is too tight there."""
 ROOT = "/sys/fs/resctrl"
+SPARE = 1024
+"""MiB that an emulator needs besides its guest's memory."""
 RESERVE = 200
 """Seconds of a boot's time that are for booting, for the last test and for the results."""
 FAILED, NO_TESTS = 1, 5
@@ -98,17 +104,21 @@ class Suite:
     """How to run tests: in which guest, for how long.
 
     `base` is the boot of tests that don't say what they need, `limit` the seconds of each boot, and `end` when, by the
-    monotonic clock, nothing more is begun. A test for which either leaves no time is skipped, and said to be.
+    monotonic clock, nothing more is begun. A test for which either leaves no time is skipped, and said to be. `jobs`
+    is how many boots there are at the same time.
     """
 
     machine: Machine
     base: Boot
     limit: float
     end: float
+    jobs: int = 1
 
-    def boot(self, needs: dict[str, object], arguments: list[str], work: str) -> tuple[int, Counts, list[str]]:
+    def boot(
+        self, needs: dict[str, object], arguments: list[str], work: str, show: Callable[[str], None]
+    ) -> tuple[int, Counts, list[str]]:
         """Boots once for the tests with these needs; pytest's exit status, the numbers, and the ids of what failed."""
-        boot = dataclasses.replace(self.base, **needs)  # type: ignore[arg-type]  # an unknown name fails here, as it should
+        boot = self.needed(needs)
         os.mkdir(work)
         command = ["python", "-m", "pytest", *PYTEST, *IN_GUEST, f"--boot={json.dumps(needs)}"]
         left = max(min(self.limit, self.end - time.monotonic()) - RESERVE, 0)
@@ -120,7 +130,8 @@ class Suite:
             "COLUMNS": str(shutil.get_terminal_size().columns),
             "PY_COLORS": str(int(sys.stdout.isatty())),
         }
-        outcome = boot_once(self.machine, boot, shlex.join(command), work, limit=self.limit, environment=environment)
+        script = shlex.join(command)
+        outcome = boot_once(self.machine, boot, script, work, limit=self.limit, environment=environment, show=show)
         counts = Counts()
         if not os.path.exists(report := os.path.join(work, "junit.xml")):
             say(f"pytest left no report: {work}")
@@ -128,6 +139,41 @@ class Suite:
         counts.add(report)
         with open(os.path.join(work, "failed"), encoding="utf-8") as failed:
             return outcome.status, counts, failed.read().splitlines()
+
+    def needed(self, needs: dict[str, object]) -> Boot:
+        """The boot with these needs."""
+        return dataclasses.replace(self.base, **needs)  # type: ignore[arg-type]  # an unknown name fails here, as it should
+
+
+def jobs_here() -> int:
+    """How many boots this machine can have at the same time: each keeps one processor busy, most of the time."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    return max(1, min(os.cpu_count() or 1, memory // (machine.MEMORY + SPARE)))
+
+
+class Screen:
+    """Standard output as several boots share it: by whole lines, each with its boot's number in front."""
+
+    def __init__(self) -> None:
+        self._printing = threading.Lock()
+
+    def share(self, number: int) -> Callable[[str], None]:
+        """What shows the pieces that come from boot `number`."""
+        begun = ""
+
+        def show(text: str) -> None:
+            nonlocal begun
+            *lines, begun = (begun + text).split("\n")
+            with self._printing:
+                sys.stdout.write("".join(f"{number}| {line}\n" for line in lines))
+                sys.stdout.flush()
+
+        return show
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def run(suite: Suite, arguments: list[str], *, kernel: str, again: bool = False) -> int:
@@ -148,21 +194,38 @@ def run(suite: Suite, arguments: list[str], *, kernel: str, again: bool = False)
     if not needed:
         say("no tests chosen")
         return NO_TESTS
-    total, status = Counts(), 0
-    for number, needs in enumerate(needed, 1):
-        boot = dataclasses.replace(suite.base, **needs)  # type: ignore[arg-type]  # as above
+    screen = Screen()
+
+    def one(number: int, needs: dict[str, object]) -> tuple[int, Counts, list[str]]:
+        """One boot, and the second one of what fails in it."""
+        boot = suite.needed(needs)
         say(f"boot {number} of {len(needed)}: {boot}, kernel {kernel}")
         work = os.path.join(folder, f"{number}-{boot}")
-        outcome, counts, failed = suite.boot(needs, arguments, work)
-        if again and outcome == FAILED and failed:
+        show = _write if min(suite.jobs, len(needed)) == 1 else screen.share(number)
+        status, counts, failed = suite.boot(needs, arguments, work, show)
+        if again and status == FAILED and failed:
             say(f"once more, in a boot of their own: {' '.join(failed)}")
-            outcome, second, twice = suite.boot(needs, failed, f"{work}-again")
+            status, second, twice = suite.boot(needs, failed, f"{work}-again", show)
             for name in failed:
                 if name not in twice:
                     say(f"UNSTEADY, failed and then passed: {name}")
-            counts.unsteady, counts.failed = len(failed) - len(twice), second.failed
-        total += counts
-        status = status or outcome
+            counts.unsteady, counts.failed, failed = len(failed) - len(twice), second.failed, twice
+        return status, counts, failed
+
+    total, status, names = Counts(), 0, []
+    with concurrent.futures.ThreadPoolExecutor(suite.jobs) as pool:
+        boots = [pool.submit(one, number, needs) for number, needs in enumerate(needed, 1)]
+        try:
+            for ended in boots:
+                outcome, counts, failed = ended.result()
+                total += counts
+                names += failed
+                status = status or outcome
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            machine.end_all()
+            raise
+    _write("".join(f"FAILED {name}\n" for name in names))
     kernel_name = "the guest's kernel" if kernel == kernels.OWN else f"Linux {kernel}"
     unsteady = f", {total.unsteady} unsteady" if total.unsteady else ""
     expected = f", {total.expected} failed as expected" if total.expected else ""

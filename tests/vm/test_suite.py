@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 import tarfile
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -76,10 +78,17 @@ class Guest:
         self.failures = list(failures)
         self.asked: list[list[str]] = []
 
-    def boot(self, needs: dict[str, object], arguments: list[str], work: str) -> tuple[int, suite.Counts, list[str]]:
-        del needs, work
+    def needed(self, needs: dict[str, object]) -> machine.Boot:
+        return machine.Boot(**needs)  # type: ignore[arg-type]
+
+    def boot(
+        self, needs: dict[str, object], arguments: list[str], work: str, show: Callable[[str], None]
+    ) -> tuple[int, suite.Counts, list[str]]:
+        del work
+        show(f"{needs.get('rmids', 'some')} RM")
         self.asked.append(arguments)
         failed = self.failures.pop(0)
+        show("IDs\n")
         return int(bool(failed)), suite.Counts(passed=3 - len(failed), failed=len(failed)), failed
 
 
@@ -100,17 +109,59 @@ def test_a_second_chance(
     tmp_path: Path,
 ) -> None:
     booted = Guest(*failures)
-    how: Any = SimpleNamespace(base=machine.Boot(), boot=booted.boot)
+    how: Any = SimpleNamespace(boot=booted.boot, needed=booted.needed, jobs=2)
     monkeypatch.setattr(suite, "boots_needed", lambda *_: [{}])
     monkeypatch.setattr(cache, "new_run", lambda: str(tmp_path))
     assert suite.run(how, ["tests/vm"], kernel="default", again=True) == status
     assert booted.asked == [["tests/vm"], *failures[:1]][: len(failures)]
     out = capsys.readouterr()
     assert said in out.out
+    assert out.out.startswith("some RMIDs\n")
+    assert [line for line in out.out.splitlines() if line.startswith("FAILED")] == [
+        f"FAILED {name}" for name in failures[-1]
+    ]
     assert [line for line in (out.out + out.err).splitlines() if "UNSTEADY" in line] == [
         f"vm: UNSTEADY, failed and then passed: {name}"
         for name in failures[0] if name not in failures[-1]
     ]  # fmt: skip
+
+
+def test_boots_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    booted = Guest([], ["x"])
+    together = threading.Barrier(2, timeout=30)
+
+    def boot(*arguments: Any) -> tuple[int, suite.Counts, list[str]]:
+        together.wait()
+        return booted.boot(*arguments)
+
+    how: Any = SimpleNamespace(boot=boot, needed=booted.needed, jobs=2)
+    monkeypatch.setattr(suite, "boots_needed", lambda *_: [{}, {"rmids": 4}])
+    monkeypatch.setattr(cache, "new_run", lambda: str(tmp_path))
+    assert suite.run(how, ["tests/vm"], kernel="default") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert sorted(lines[:2]) == ["1| some RMIDs", "2| 4 RMIDs"]
+    assert lines[2:4] == ["FAILED x", "kernel tests on the guest's kernel: 5 passed, 1 failed, 0 skipped in 2 boots"]
+
+
+def test_one_that_breaks_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    booted = Guest()
+    ended = threading.Event()
+
+    def boot(needs: dict[str, object], *_: object) -> tuple[int, suite.Counts, list[str]]:
+        if not needs:
+            raise cache.VmError("no guest")
+        assert ended.wait(30)
+        raise cache.VmError("ended")
+
+    how: Any = SimpleNamespace(boot=boot, needed=booted.needed, jobs=2)
+    monkeypatch.setattr(suite, "boots_needed", lambda *_: [{}, {"rmids": 4}, {"rmids": 5}])
+    monkeypatch.setattr(cache, "new_run", lambda: str(tmp_path))
+    monkeypatch.setattr(machine, "end_all", ended.set)
+    with pytest.raises(cache.VmError, match="no guest"):
+        suite.run(how, ["tests/vm"], kernel="default")
+    assert ended.is_set()
 
 
 def test_each_need_is_one_boot(tests: str, tmp_path: Path) -> None:
