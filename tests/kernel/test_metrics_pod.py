@@ -1,0 +1,132 @@
+"""The metrics DaemonSet, its container run by Podman with the rights and mounts of its manifest; the command in one."""
+
+import json
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kernel.groups import Resctrl
+from kernel.installed import Installed
+from kernel.runtimes import Podman, wait_until
+
+FOLDER = Path(__file__).parents[2] / "contrib/daemonset"
+PORT = 9777
+STATE = "/run/resctrl-hooks"
+CONFIG = "/etc/resctrl-hooks"
+ONE_DRIVER = pytest.mark.parametrize("driver", ["cgroupfs"])
+ONE_RUNTIME = pytest.mark.parametrize("runtime_name", ["crun"])
+
+
+@pytest.fixture
+def host(tmp_path: Path, resctrl: Resctrl) -> Iterator[Installed]:
+    """The hook with its records where they are on a node."""
+    del resctrl
+    found = Installed(str(tmp_path / "host"), stateDir=STATE)
+    found.state = STATE
+    os.makedirs(CONFIG, mode=0o755, exist_ok=True)
+    Path(CONFIG, "config.json").write_text(Path(found.config).read_text())
+    yield found
+    for folder in (STATE, CONFIG):
+        subprocess.run(["rm", "-rf", folder], check=True)
+
+
+@pytest.fixture
+def image_root(tmp_path: Path) -> Iterator[str]:
+    """What stands for the image: the guest's own disk, without what is mounted on it."""
+    root = tmp_path / "image"
+    root.mkdir()
+    subprocess.run(["mount", "--bind", "/", str(root)], check=True)
+    yield str(root)
+    subprocess.run(["umount", str(root)], check=True)
+
+
+def spec() -> dict[str, Any]:
+    manifest: dict[str, Any] = yaml.safe_load((FOLDER / "metrics.yaml").read_text())
+    pod: dict[str, Any] = manifest["spec"]["template"]["spec"]
+    return pod
+
+
+def as_podman_has_it(pod: dict[str, Any]) -> list[str]:
+    """The container's rights and mounts as options."""
+    (container,) = pod["containers"]
+    context = container["securityContext"]
+    assert context["allowPrivilegeEscalation"] is False
+    options = [f"--user={context['runAsUser']}", "--security-opt=no-new-privileges"]
+    options += [f"--cap-drop={name}" for name in context["capabilities"]["drop"]]
+    options += ["--read-only"] * context["readOnlyRootFilesystem"]
+    paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"]}
+    for mount in container["volumeMounts"]:
+        mode = "ro" if mount.get("readOnly") else "rw"
+        options.append(f"--volume={paths[mount['name']]}:{mount['mountPath']}:{mode}")
+    return options
+
+
+def code() -> list[str]:
+    """The project and its packages, which a real image has inside."""
+    folders = [path for path in sys.path if path.startswith(("/job", "/opt"))]
+    tops = sorted({"/" + path.split("/")[1] for path in folders})
+    return [*(f"--volume={top}:{top}:ro" for top in tops), f"--env=PYTHONPATH={':'.join(folders)}"]
+
+
+@ONE_DRIVER
+@ONE_RUNTIME
+def test_it_serves_the_nodes_metrics(
+    podman: Callable[..., Podman], image: str, host: Installed, image_root: str, resctrl: Resctrl
+) -> None:
+    engine = podman(host.write_hooks_d())
+    engine.command("run", "--detach", "--network=none", "--name=web", image, "sleep", "1000")
+    (group,) = resctrl.groups()
+    pod = spec()
+    words = [word.replace("$(POD_IP)", "127.0.0.1") for word in pod["containers"][0]["command"]]
+    assert words[0] == "resctrl-hook"
+    command = [sys.executable, "-m", "resctrl_hooks", *words[1:]]
+    engine.command(
+        "run",
+        "--detach",
+        "--network=host",
+        "--name=metrics",
+        *as_podman_has_it(pod),
+        *code(),
+        "--rootfs",
+        image_root,
+        *command,
+    )
+
+    def scrape() -> str:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics", timeout=30) as answer:
+                return str(answer.read().decode())
+        except urllib.error.URLError:
+            assert engine.inspect("metrics", "{{.State.Running}}") == "true", engine.command("logs", "metrics")
+            return ""
+
+    wait_until(scrape, "metrics are served")
+    text = scrape()
+    assert "resctrl_scrape_ok 1" in text
+    assert f'l3_llc_occupancy_bytes{{pod_uid="{os.path.basename(group)}"' in text
+    assert os.path.exists(f"{STATE}/counters"), "totals are kept"
+
+
+@ONE_DRIVER
+@ONE_RUNTIME
+def test_the_command_sees_the_node_from_a_container(
+    podman: Callable[..., Podman], image: str, host: Installed, image_root: str, resctrl: Resctrl
+) -> None:
+    engine = podman(host.write_hooks_d())
+    engine.command("run", "--detach", "--network=none", "--name=web", image, "sleep", "1000")
+    (group,) = resctrl.groups()
+    page = (FOLDER.parents[1] / "docs/troubleshooting.md").read_text()
+    _, _, typed = page.partition("podman run ")
+    options = [word for word in typed.partition(" IMAGE ")[0].replace("\\\n", " ").split() if word != "--rm"]
+    command = [sys.executable, "-m", "resctrl_hooks", "list", "--json"]
+    printed = engine.command("run", "--rm", *options, *code(), "--rootfs", image_root, *command)
+    states = {pod["key"]: pod["state"] for pod in json.loads(printed)["pods"]}
+    assert states[os.path.basename(group)] == "assigned"
