@@ -25,6 +25,8 @@ UNINSTALL = ("uninstall", "--release-groups")
 KILLED = 137
 WRITTEN = ("launch.py", "config.json", "resctrl-hooks-reconcile.timer", "resctrl-hooks.json")
 """Files of ours in the order in which they come; before each of them is one moment."""
+REWRITTEN = tuple(name for name in WRITTEN if name != "config.json")
+"""The same of an upgrade, which leaves the compiled configuration as it is."""
 REMOVED = ("resctrl-hooks.json", "resctrl-hooks-compile.service", "launch.py", "config.json", "manifest.json")
 
 
@@ -84,14 +86,15 @@ def test_containers_start_at_each_moment(podman: Callable[..., Podman], resctrl:
             assert not registered.exists()
         done(*INSTALL)
         serves(engine, "installed")
-        assert len(os.listdir(resctrl.path("", "x").removesuffix("/x"))) == 1
+        done("reconcile")  # the units' own one may have adopted the container before, which no poststop released then
+        assert len(list(resctrl.groups())) == 1
         extra.write_text('"""Another version."""\n')
         assert "extra.py" in payload.payload().modules
-        for name in WRITTEN:
+        for name in REWRITTEN:
             killed_before(name, "write", *INSTALL)
             serves(engine, f"upgrade-{name}")
             # The old version or the new one, it works: the container before has lost its group, this one has one.
-            assert len(os.listdir(resctrl.path("", "x").removesuffix("/x"))) == 1, name
+            assert len(list(resctrl.groups())) == 1, name
         done(*INSTALL)
         serves(engine, "upgraded")
         for name in REMOVED:
