@@ -8,11 +8,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-import threading
 import time
-import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from typing import Self
 
 import cache
 import guest
@@ -20,6 +17,7 @@ import kernels
 import machine
 from cache import VmError, say
 from machine import Boot, Machine, boot_once
+from results import Counts, Report, Screen, write
 
 SUITES = ("tests/kernel", "tests/conformance")
 PYTEST = ("-p", "boot_groups")
@@ -70,36 +68,6 @@ def boots_needed(arguments: list[str], work: str) -> list[dict[str, object]]:
 
 
 @dataclasses.dataclass
-class Counts:
-    """Numbers of tests, as the reports of all boots have them."""
-
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-    expected: int = 0
-    """Failures that the tests expect, strictly: what an older kernel is known to do otherwise."""
-    unsteady: int = 0
-    """Failed, and passed in a second boot."""
-
-    def __iadd__(self, other: Self) -> Self:
-        for field in dataclasses.fields(self):
-            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
-        return self
-
-    def add(self, report: str) -> None:
-        """Adds a JUnit file's numbers."""
-        for suite in ET.parse(report).getroot().iter("testsuite"):
-            tests, skipped = int(suite.get("tests", 0)), int(suite.get("skipped", 0))
-            failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
-            # pytest counts these two together, and tells them apart by this attribute.
-            expected = len(suite.findall("testcase/skipped[@type='pytest.xfail']"))
-            self.failed += failed
-            self.skipped += skipped - expected
-            self.expected += expected
-            self.passed += tests - failed - skipped
-
-
-@dataclasses.dataclass(frozen=True)
 class Suite:
     """How to run tests: in which guest, for how long.
 
@@ -114,10 +82,12 @@ class Suite:
     end: float
     jobs: int = 1
 
-    def boot(
-        self, needs: dict[str, object], arguments: list[str], work: str, show: Callable[[str], None]
-    ) -> tuple[int, Counts, list[str]]:
-        """Boots once for the tests with these needs; pytest's exit status, the numbers, and the ids of what failed."""
+    def needed(self, needs: dict[str, object]) -> Boot:
+        """The boot with these needs."""
+        return dataclasses.replace(self.base, **needs)  # type: ignore[arg-type]  # an unknown name fails here, as it should
+
+    def boot(self, needs: dict[str, object], arguments: list[str], work: str, show: Callable[[str], None]) -> Report:
+        """Boots once for the tests with these needs."""
         boot = self.needed(needs)
         os.mkdir(work)
         command = ["python", "-m", "pytest", *PYTEST, *IN_GUEST, f"--boot={json.dumps(needs)}"]
@@ -132,48 +102,33 @@ class Suite:
         }
         script = shlex.join(command)
         outcome = boot_once(self.machine, boot, script, work, limit=self.limit, environment=environment, show=show)
-        counts = Counts()
-        if not os.path.exists(report := os.path.join(work, "junit.xml")):
+        if not os.path.exists(junit := os.path.join(work, "junit.xml")):
             say(f"pytest left no report: {work}")
-            return outcome.status or NO_REPORT, counts, []
-        counts.add(report)
+            return Report(outcome.status or NO_REPORT)
+        report = Report(outcome.status)
+        report.counts.add(junit)
         with open(os.path.join(work, "failed"), encoding="utf-8") as failed:
-            return outcome.status, counts, failed.read().splitlines()
+            report.failed = failed.read().splitlines()
+        return report
 
-    def needed(self, needs: dict[str, object]) -> Boot:
-        """The boot with these needs."""
-        return dataclasses.replace(self.base, **needs)  # type: ignore[arg-type]  # an unknown name fails here, as it should
+    def boot_again(self, needs: dict[str, object], first: Report, work: str, show: Callable[[str], None]) -> Report:
+        """Boots once more, for what failed the first time; how it all ended then."""
+        say(f"once more, in a boot of their own: {' '.join(first.failed)}")
+        second = self.boot(needs, first.failed, work, show)
+        if second.counts.skipped:
+            say("no time for all of them: the first time counts")
+            return first
+        passed = [name for name in first.failed if name not in second.failed]
+        for name in passed:
+            say(f"UNSTEADY, failed and then passed: {name}")
+        counts = dataclasses.replace(first.counts, unsteady=len(passed), failed=second.counts.failed)
+        return Report(second.status, counts, second.failed)
 
 
 def jobs_here() -> int:
     """How many boots this machine can have at the same time: each keeps one processor busy, most of the time."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
     return max(1, min(os.cpu_count() or 1, memory // (machine.MEMORY + SPARE)))
-
-
-class Screen:
-    """Standard output as several boots share it: by whole lines, each with its boot's number in front."""
-
-    def __init__(self) -> None:
-        self._printing = threading.Lock()
-
-    def share(self, number: int) -> Callable[[str], None]:
-        """What shows the pieces that come from boot `number`."""
-        begun = ""
-
-        def show(text: str) -> None:
-            nonlocal begun
-            *lines, begun = (begun + text).split("\n")
-            with self._printing:
-                sys.stdout.write("".join(f"{number}| {line}\n" for line in lines))
-                sys.stdout.flush()
-
-        return show
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
 
 
 def run(suite: Suite, arguments: list[str], *, kernel: str, again: bool = False) -> int:
@@ -194,47 +149,44 @@ def run(suite: Suite, arguments: list[str], *, kernel: str, again: bool = False)
     if not needed:
         say("no tests chosen")
         return NO_TESTS
+    at_once = min(suite.jobs, len(needed)) > 1
     screen = Screen()
 
-    def one(number: int, needs: dict[str, object]) -> tuple[int, Counts, list[str]]:
-        """One boot, and the second one of what fails in it."""
+    def one(number: int, needs: dict[str, object]) -> Report:
         boot = suite.needed(needs)
         say(f"boot {number} of {len(needed)}: {boot}, kernel {kernel}")
         work = os.path.join(folder, f"{number}-{boot}")
-        show = _write if min(suite.jobs, len(needed)) == 1 else screen.share(number)
-        status, counts, failed = suite.boot(needs, arguments, work, show)
-        if again and status == FAILED and failed:
-            say(f"once more, in a boot of their own: {' '.join(failed)}")
-            status, second, twice = suite.boot(needs, failed, f"{work}-again", show)
-            for name in failed:
-                if name not in twice:
-                    say(f"UNSTEADY, failed and then passed: {name}")
-            counts.unsteady, counts.failed, failed = len(failed) - len(twice), second.failed, twice
-        return status, counts, failed
+        show = screen.share(number) if at_once else write
+        report = suite.boot(needs, arguments, work, show)
+        if again and report.status == FAILED and report.failed:
+            return suite.boot_again(needs, report, f"{work}-again", show)
+        return report
 
-    total, status, names = Counts(), 0, []
     with concurrent.futures.ThreadPoolExecutor(suite.jobs) as pool:
         boots = [pool.submit(one, number, needs) for number, needs in enumerate(needed, 1)]
         try:
-            for ended in boots:
-                outcome, counts, failed = ended.result()
-                total += counts
-                names += failed
-                status = status or outcome
+            reports = [boot.result() for boot in boots]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             machine.end_all()
             raise
-    _write("".join(f"FAILED {name}\n" for name in names))
+    summarize(reports, kernel=kernel)
+    say(f"logs and reports: {folder}")
+    return next((report.status for report in reports if report.status), 0)
+
+
+def summarize(reports: list[Report], *, kernel: str) -> None:
+    """Prints what failed, and the numbers of all boots."""
+    total = Counts()
+    for report in reports:
+        total += report.counts
+        write("".join(f"FAILED {name}\n" for name in report.failed))
     kernel_name = "the guest's kernel" if kernel == kernels.OWN else f"Linux {kernel}"
     unsteady = f", {total.unsteady} unsteady" if total.unsteady else ""
     expected = f", {total.expected} failed as expected" if total.expected else ""
-    print(  # the result
+    write(
         f"kernel tests on {kernel_name}: {total.passed} passed, {total.failed} failed{unsteady}, "
-        f"{total.skipped} skipped{expected} in {len(needed)} boot{'s'[: len(needed) != 1]}",
-        flush=True,
+        f"{total.skipped} skipped{expected} in {len(reports)} boot{'s'[: len(reports) != 1]}\n"
     )
     if total.skipped:
         say(f"NOT TESTED on {kernel_name}: {total.skipped} tests; unless the report says otherwise, time ran out")
-    say(f"logs and reports: {folder}")
-    return status

@@ -7,7 +7,6 @@ import tarfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import cache
@@ -15,6 +14,7 @@ import guest
 import machine
 import pytest
 import suite
+from results import Counts, Report
 
 TESTS = """
 import pytest
@@ -71,25 +71,30 @@ def test_can_not_be_cleaned_up(broken): pass
     assert failed.read_text().splitlines() == names, again.stdout
 
 
-class Guest:
+class Booted(suite.Suite):
     """Stands for boots: what fails in each, in turn."""
 
     def __init__(self, *failures: list[str]) -> None:
+        super().__init__(machine.Machine("", "", ""), machine.Boot(), limit=1, end=1, jobs=2)
         self.failures = list(failures)
         self.asked: list[list[str]] = []
 
-    def needed(self, needs: dict[str, object]) -> machine.Boot:
-        return machine.Boot(**needs)  # type: ignore[arg-type]
-
-    def boot(
-        self, needs: dict[str, object], arguments: list[str], work: str, show: Callable[[str], None]
-    ) -> tuple[int, suite.Counts, list[str]]:
+    def boot(self, needs: dict[str, object], arguments: list[str], work: str, show: Callable[[str], None]) -> Report:
         del work
         show(f"{needs.get('rmids', 'some')} RM")
         self.asked.append(arguments)
         failed = self.failures.pop(0)
         show("IDs\n")
-        return int(bool(failed)), suite.Counts(passed=3 - len(failed), failed=len(failed)), failed
+        return Report(int(bool(failed)), Counts(passed=3 - len(failed), failed=len(failed)), failed)
+
+
+@pytest.fixture
+def needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, object]]:
+    """The boots that the tests are said to need."""
+    boots: list[dict[str, object]] = []
+    monkeypatch.setattr(suite, "boots_needed", lambda *_: boots)
+    monkeypatch.setattr(cache, "new_run", lambda: str(tmp_path))
+    return boots
 
 
 @pytest.mark.parametrize(
@@ -104,63 +109,61 @@ def test_a_second_chance(
     failures: list[list[str]],
     status: int,
     said: str,
-    monkeypatch: pytest.MonkeyPatch,
+    needs: list[dict[str, object]],
     capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
 ) -> None:
-    booted = Guest(*failures)
-    how: Any = SimpleNamespace(boot=booted.boot, needed=booted.needed, jobs=2)
-    monkeypatch.setattr(suite, "boots_needed", lambda *_: [{}])
-    monkeypatch.setattr(cache, "new_run", lambda: str(tmp_path))
-    assert suite.run(how, ["tests/vm"], kernel="default", again=True) == status
+    needs.append({})
+    booted = Booted(*failures)
+    assert suite.run(booted, ["tests/vm"], kernel="default", again=True) == status
     assert booted.asked == [["tests/vm"], *failures[:1]][: len(failures)]
     out = capsys.readouterr()
     assert said in out.out
     assert out.out.startswith("some RMIDs\n")
-    assert [line for line in out.out.splitlines() if line.startswith("FAILED")] == [
-        f"FAILED {name}" for name in failures[-1]
-    ]
+    assert [line for line in out.out.splitlines() if "FAILED" in line] == [f"FAILED {name}" for name in failures[-1]]
     assert [line for line in (out.out + out.err).splitlines() if "UNSTEADY" in line] == [
         f"vm: UNSTEADY, failed and then passed: {name}"
         for name in failures[0] if name not in failures[-1]
     ]  # fmt: skip
 
 
-def test_boots_at_the_same_time(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    booted = Guest([], ["x"])
+def test_no_time_is_no_second_chance(needs: list[dict[str, object]], capsys: pytest.CaptureFixture[str]) -> None:
+    class Late(Booted):
+        def boot(self, needs: dict[str, object], arguments: list[str], *rest: Any) -> Report:
+            report = super().boot(needs, arguments, *rest)
+            return report if report.failed else Report(0, Counts(skipped=1))
+
+    needs.append({})
+    assert suite.run(Late(["x"], []), ["tests/vm"], kernel="default", again=True) == 1
+    assert "FAILED x\n" in capsys.readouterr().out
+
+
+def test_boots_at_the_same_time(needs: list[dict[str, object]], capsys: pytest.CaptureFixture[str]) -> None:
     together = threading.Barrier(2, timeout=30)
 
-    def boot(*arguments: Any) -> tuple[int, suite.Counts, list[str]]:
-        together.wait()
-        return booted.boot(*arguments)
+    class Two(Booted):
+        def boot(self, *arguments: Any) -> Report:
+            together.wait()
+            return super().boot(*arguments)
 
-    how: Any = SimpleNamespace(boot=boot, needed=booted.needed, jobs=2)
-    monkeypatch.setattr(suite, "boots_needed", lambda *_: [{}, {"rmids": 4}])
-    monkeypatch.setattr(cache, "new_run", lambda: str(tmp_path))
-    assert suite.run(how, ["tests/vm"], kernel="default") == 1
+    needs += [{}, {"rmids": 4}]
+    assert suite.run(Two([], ["x"]), ["tests/vm"], kernel="default") == 1
     lines = capsys.readouterr().out.splitlines()
     assert sorted(lines[:2]) == ["1| some RMIDs", "2| 4 RMIDs"]
-    assert lines[2:4] == ["FAILED x", "kernel tests on the guest's kernel: 5 passed, 1 failed, 0 skipped in 2 boots"]
+    assert lines[2:] == ["FAILED x", "kernel tests on the guest's kernel: 5 passed, 1 failed, 0 skipped in 2 boots"]
 
 
-def test_one_that_breaks_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    booted = Guest()
+def test_one_that_breaks_ends_the_others(needs: list[dict[str, object]], monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
 
-    def boot(needs: dict[str, object], *_: object) -> tuple[int, suite.Counts, list[str]]:
-        if not needs:
-            raise cache.VmError("no guest")
-        assert ended.wait(30)
-        raise cache.VmError("ended")
+    class Breaks(Booted):
+        def boot(self, needs: dict[str, object], *_: object) -> Report:
+            assert not needs or ended.wait(30)
+            raise cache.VmError("ended" if needs else "no guest")
 
-    how: Any = SimpleNamespace(boot=boot, needed=booted.needed, jobs=2)
-    monkeypatch.setattr(suite, "boots_needed", lambda *_: [{}, {"rmids": 4}, {"rmids": 5}])
-    monkeypatch.setattr(cache, "new_run", lambda: str(tmp_path))
+    needs += [{}, {"rmids": 4}, {"rmids": 5}]
     monkeypatch.setattr(machine, "end_all", ended.set)
     with pytest.raises(cache.VmError, match="no guest"):
-        suite.run(how, ["tests/vm"], kernel="default")
+        suite.run(Breaks(), ["tests/vm"], kernel="default")
     assert ended.is_set()
 
 
@@ -207,10 +210,10 @@ def test_counts_come_from_the_reports(tmp_path: Path) -> None:
     report.write_text(
         f'<testsuites><testsuite tests="9" failures="1" errors="2" skipped="3">{cases}</testsuite></testsuites>'
     )
-    counts = suite.Counts()
+    counts = Counts()
     counts.add(str(report))
     counts.add(str(report))
-    assert counts == suite.Counts(passed=6, failed=6, skipped=4, expected=2)
+    assert counts == Counts(passed=6, failed=6, skipped=4, expected=2)
 
 
 def test_the_project_travels_as_if_installed(tmp_path: Path) -> None:

@@ -1,0 +1,72 @@
+"""What the tests of a boot came to, and how several boots share a terminal."""
+
+import dataclasses
+import sys
+import threading
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from typing import Self
+
+
+@dataclasses.dataclass
+class Counts:
+    """Numbers of tests, as the reports of all boots have them."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    expected: int = 0
+    """Failures that the tests expect, strictly: what an older kernel is known to do otherwise."""
+    unsteady: int = 0
+    """Failed, and passed in a second boot."""
+
+    def __iadd__(self, other: Self) -> Self:
+        for field in dataclasses.fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+        return self
+
+    def add(self, report: str) -> None:
+        """Adds a JUnit file's numbers."""
+        for suite in ET.parse(report).getroot().iter("testsuite"):
+            tests, skipped = int(suite.get("tests", 0)), int(suite.get("skipped", 0))
+            failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+            # pytest counts these two together, and tells them apart by this attribute.
+            expected = len(suite.findall("testcase/skipped[@type='pytest.xfail']"))
+            self.failed += failed
+            self.skipped += skipped - expected
+            self.expected += expected
+            self.passed += tests - failed - skipped
+
+
+@dataclasses.dataclass
+class Report:
+    """How one boot's tests ended: pytest's exit status, the numbers, and the ids of what failed."""
+
+    status: int
+    counts: Counts = dataclasses.field(default_factory=Counts)
+    failed: list[str] = dataclasses.field(default_factory=list)
+
+
+class Screen:
+    """Standard output as several boots share it: by whole lines, each with its boot's number in front."""
+
+    def __init__(self) -> None:
+        self._printing = threading.Lock()
+
+    def share(self, number: int) -> Callable[[str], None]:
+        """What shows the pieces that come from boot `number`."""
+        begun = ""
+
+        def show(text: str) -> None:
+            nonlocal begun
+            *lines, begun = (begun + text).split("\n")
+            with self._printing:
+                write("".join(f"{number}| {line}\n" for line in lines))
+
+        return show
+
+
+def write(text: str) -> None:
+    """Shows a piece as it is, at once."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
