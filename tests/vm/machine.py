@@ -257,7 +257,8 @@ def _results(work: str) -> int:
     """
     packed = os.path.join(work, "results.tar")
     try:
-        with tarfile.open(packed) as archive:
+        # Of an empty disk, other modes than "r:" would read every byte, to see if it is compressed.
+        with tarfile.open(packed, "r:") as archive:
             # Debian 12's Python 3.11.2 is older than the argument, and 3.14 extracts this way by default.
             if hasattr(tarfile, "data_filter"):
                 archive.extractall(work, filter="data")

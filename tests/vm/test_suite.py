@@ -231,6 +231,15 @@ def test_the_project_travels_as_if_installed(tmp_path: Path) -> None:
     assert not [name for name in names if "/." in name or "__pycache__" in name]
 
 
+def test_a_guest_that_left_nothing(tmp_path: Path) -> None:
+    disk = tmp_path / "results.tar"
+    disk.touch()
+    os.truncate(disk, machine.RESULTS_SIZE)
+    with pytest.raises(cache.VmError, match="before its job did"):
+        machine._results(str(tmp_path))
+    assert not disk.exists()
+
+
 def test_extras_are_expanded() -> None:
     names = guest.requirements()
     assert any(name.startswith("pytest>") for name in names)
