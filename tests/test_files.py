@@ -14,6 +14,7 @@ from resctrl_hooks.node.files import (
     format_json,
     is_folder,
     list_folder,
+    make_folder,
     parse_json,
     read_file,
     read_kernel_file,
@@ -179,6 +180,20 @@ def test_folders_and_removal(tmp_path: Path) -> None:
     assert sorted(list_folder(str(tmp_path))) == ["d", "f", "l"]
     assert remove_file(str(tmp_path / "f")) is True
     assert remove_file(str(tmp_path / "f")) is False
+
+
+@pytest.mark.parametrize("mask", [0, 0o077])
+def test_a_folder_is_made_with_those_above_it_whatever_the_umask(tmp_path: Path, mask: int) -> None:
+    (tmp_path / "there").mkdir(mode=0o711)
+    (tmp_path / "link").symlink_to("there")
+    old_mask = os.umask(mask)
+    try:
+        assert make_folder(f"{tmp_path}/link/above/own", 0o700) is True
+        assert make_folder(f"{tmp_path}/link/above/own", 0o755) is False
+    finally:
+        os.umask(old_mask)
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("there", "there/above", "there/above/own")]
+    assert modes == [0o711, 0o755, 0o700]
 
 
 def test_kernel_files_have_no_size() -> None:

@@ -118,7 +118,7 @@ def clean(stage: Stage) -> None:
     assert stage.reconcile(live=set()).ok
     assert stage.host.groups() == []
     assert stage.host.records() == []
-    shutil.rmtree(stage.host.state, ignore_errors=True)
+    shutil.rmtree(stage.host.state.parent, ignore_errors=True)
 
 
 def assert_in_its_group(stage: Stage) -> None:
@@ -156,7 +156,7 @@ def test_a_container_that_dies_with_its_killed_hook_leaves_nothing(stage: Stage)
         report = stage.reconcile()
         assert report.ok, (name, number, report.as_dict())
         assert (stage.host.groups(), stage.host.records()) == ([], []), (name, number)
-        shutil.rmtree(stage.host.state, ignore_errors=True)
+        shutil.rmtree(stage.host.state.parent, ignore_errors=True)
 
 
 def test_poststop_killed_anywhere_is_mended_by_one_reconcile(stage: Stage) -> None:

@@ -8,7 +8,7 @@ import marshal
 import posix
 import sys
 
-from .files import read_file, write_file
+from .files import make_folder, read_file, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def compile_command(arguments: "list[str]") -> int:
     folder, shown = (*arguments, here, here)[:2] if len(arguments) != 1 else (arguments[0], here)
     posix.umask(0o022)
     try:
-        make_folder(folder)
+        make_folder(folder, 0o755)
         script = f"{here}/{_LAUNCH}{_ENDING}"
         code = compile(read_file(script, _LIMIT), f"{shown}/{_LAUNCH}{_ENDING}", "exec", dont_inherit=True, optimize=2)
         magic = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER
@@ -156,13 +156,3 @@ def compile_command(arguments: "list[str]") -> int:
         posix.write(2, f"{error.filename or folder}: {error.strerror}\n".encode())
         return 1
     return 0
-
-
-def make_folder(path: str) -> None:
-    """Makes a folder and those above it, each for root to write and all to read."""
-    parts = path.split("/")
-    for depth in range(2, len(parts) + 1):
-        try:
-            posix.mkdir("/".join(parts[:depth]), 0o755)
-        except FileExistsError:
-            continue

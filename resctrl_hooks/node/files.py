@@ -16,6 +16,7 @@ _KIND = 0o170000  # S_IFMT, S_IFREG and S_IFDIR of inode(7); the stat module is 
 _REGULAR = 0o100000
 _FOLDER = 0o040000
 _WRITABLE_BY_OTHERS = 0o022
+_READABLE = 0o755
 _PAGE = 4096
 _LARGEST_KERNEL_FILE = 1 << 26
 _PIPE = 1 << 16  # what Linux gives a pipe
@@ -168,6 +169,26 @@ def write_file(path: str, data: bytes, mode: int = 0o600) -> None:
     finally:
         posix.close(fd)
     posix.rename(temporary, path)
+
+
+def make_folder(path: str, mode: int) -> bool:
+    """Makes a folder, and for all to read those above it that are missing; says whether it was missing itself.
+
+    The path begins with a slash. Folders that are there stay as they are, and may be links: as /var/run is.
+    """
+    parts = path.split("/")
+    for depth in range(2, len(parts)):
+        above = "/".join(parts[:depth])
+        try:
+            posix.mkdir(above, _READABLE)
+            posix.chmod(above, _READABLE)  # whatever the umask is
+        except FileExistsError:
+            continue
+    try:
+        posix.mkdir(path, mode)
+    except FileExistsError:
+        return False
+    return True
 
 
 def remove_file(path: str) -> bool:

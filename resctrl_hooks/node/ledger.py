@@ -22,7 +22,18 @@ import posix
 import time
 
 from .errors import LedgerError, LockTimeoutError
-from .files import UNFINISHED, format_json, is_folder, list_folder, parse_json, read_file, remove_file, write_file
+from .files import (
+    UNFINISHED,
+    format_json,
+    is_folder,
+    is_there,
+    list_folder,
+    make_folder,
+    parse_json,
+    read_file,
+    remove_file,
+    write_file,
+)
 from .keys import default_key_validator
 
 TYPE_CHECKING = False
@@ -83,12 +94,8 @@ class Ledger:
 
     def prepare(self) -> None:
         """Makes the state directory and its folders, for root alone."""
-        parents = self.folder.split("/")[1:]
-        for depth in range(1, len(parents)):
-            _make_folder("/" + "/".join(parents[:depth]), 0o755)
-        _make_folder(self.folder, _PRIVATE)
-        for name in _FOLDERS:
-            _make_folder(f"{self.folder}/{name}", _PRIVATE)
+        for path in (self.folder, *(f"{self.folder}/{name}" for name in _FOLDERS)):
+            _make_private(path)
 
     # Records of keys
 
@@ -133,11 +140,7 @@ class Ledger:
 
     def has_member(self, key: str, member: str) -> bool:
         """Whether a member has a record, whatever that says."""
-        try:
-            posix.lstat(f"{self.folder}/pods/{key}/{_MEMBER}{member}")
-        except OSError:
-            return False
-        return True
+        return is_there(f"{self.folder}/pods/{key}/{_MEMBER}{member}")
 
     def write_member(self, key: str, member: str, record: "Record") -> None:
         """Replaces the record of a member."""
@@ -260,7 +263,7 @@ class Ledger:
             try:
                 write_file(f"{folder}/{name}", data)
             except FileNotFoundError:
-                _make_folder(folder, _PRIVATE)
+                _make_private(folder)
                 write_file(f"{folder}/{name}", data)
         except OSError as error:
             raise self._error(error, f"{folder}/{name}") from error
@@ -296,9 +299,6 @@ class Lock:
         posix.close(self._fd)
 
 
-def _make_folder(path: str, mode: int) -> None:
-    try:
-        posix.mkdir(path, mode)
-    except FileExistsError:
-        if mode == _PRIVATE and not is_folder(path):
-            raise  # folders above ours may be links, as /var/run is
+def _make_private(path: str) -> None:
+    if not make_folder(path, _PRIVATE) and not is_folder(path):
+        raise FileExistsError(errno.EEXIST, "not a folder", path)  # a link perhaps, which others could redirect

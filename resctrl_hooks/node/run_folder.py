@@ -8,7 +8,7 @@ import errno
 import posix
 
 from .errors import HookError
-from .files import list_folder, read_all
+from .files import list_folder, make_folder, read_all
 from .keys import valid_container_id
 
 CONFIG = "memtierd.config.yaml"
@@ -59,7 +59,7 @@ class RunFolder:
         tries = _TRIES
         while True:
             try:
-                _make_root(self.root)
+                make_folder(self.root, _PRIVATE)
                 return Opened(self._walk(make=True), self.path)
             except OSError as error:
                 # Another container's end may just have removed a folder that we share.
@@ -186,17 +186,6 @@ def run_folders(root: str) -> "list[RunFolder]":
 
 def _valid_name(name: str) -> bool:
     return len(name) <= _LONGEST_NAME and name[0] != "." and _LETTERS.issuperset(name)
-
-
-def _make_root(root: str) -> None:
-    parts = root.split("/")[1:]
-    for depth in range(1, len(parts) + 1):
-        path, mode = "/" + "/".join(parts[:depth]), _PRIVATE if depth == len(parts) else 0o755
-        try:
-            posix.mkdir(path, mode)
-            posix.chmod(path, mode)  # crun runs hooks with umask 0
-        except FileExistsError:
-            continue
 
 
 def _check(fd: int, what: str) -> None:
