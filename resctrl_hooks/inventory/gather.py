@@ -4,8 +4,8 @@ import contextlib
 import os
 from typing import Any
 
-from resctrl_hooks.node.adoption import outside, threads_of_container
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.gathering import outside, threads_of_container
 from resctrl_hooks.node.process import resctrl_groups_of
 from resctrl_hooks.node.steps import Node
 

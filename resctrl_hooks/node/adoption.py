@@ -1,115 +1,102 @@
-"""Brings every thread of a container into its key's groups, although they keep forking and others enter by exec.
+"""Adopts containers that run: their record, the group of their pod, their threads; also into a class that changed."""
 
-A thread that a moved one starts is born into the group, so each round leaves fewer outside, and the last finds none.
-"""
-
-import errno
-import posix
-
-from .errors import HookError, ResctrlError
-from .files import is_folder, list_folder, read_kernel_file
+from .gathering import gather, outside
 from .held import CREATED, SHARED
-from .process import resctrl_groups_of, threads_of
+from .log import INFO
+from .process import resctrl_groups_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .held import HeldKey
+    from .observation import Seen
+    from .reconcile import Options
+    from .report import Report
     from .steps import Node
 
-_MOST_ROUNDS = 100
-_MOST_DEPTH = 16
-_LINKS_OF_A_LEAF = 2
-_ELSEWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.EOPNOTSUPP)
 
+def adopt(node: "Node", containers: "list[Seen]", options: "Options", report: "Report") -> "list[Seen]":
+    """Adopts containers without a group, sweeps in threads outside it; returns the containers that want an RMID."""
+    waiting: "list[Seen]" = []
+    marked = set(node.ledger.marked("waiting"))
+    if any(container.wanted for container in containers):
+        from .refusals import NotMountedError
 
-class Gathering:
-    """What became of a container's threads: moved, left outside, or in a group of somebody else's."""
-
-    __slots__ = ("foreign", "left", "moved")
-
-    def __init__(self) -> None:
-        self.moved = 0
-        self.left = 0
-        self.foreign: "set[str]" = set()
-
-
-def threads_of_container(node: "Node", cgroup: str, pid: int) -> "list[int]":
-    """All thread ids of a container: those in its own cgroup and below, or else of its init and all descendants."""
-    return _threads_in_cgroup(cgroup, 0) if cgroup else _threads_below(node.proc, pid, set())
-
-
-def outside(node: "Node", name: str, classes: "set[str]", cgroup: str, pid: int) -> "list[tuple[int, str, str]]":
-    """The threads of a container that are not in group ``name`` of their class: thread id, class, group.
-
-    Where /proc doesn't say (a simulation, Linux before 5.9), the groups' ``tasks`` files do, and the class is given as
-    "?" since only a move can tell.
-    """
-    found = []
-    listed: "set[int] | None" = None
-    for tid in threads_of_container(node, cgroup, pid):
         try:
-            where = resctrl_groups_of(node.proc, tid)
+            node.monitor.resctrl.classes()
+        except NotMountedError as error:  # said once, rather than of each container
+            report.problems.append(str(error))
+            report.reasons.append(error.reason)
+            return waiting
+    for container in containers:
+        if not container.wanted or (options.live is not None and container.key not in options.live):
+            continue
+        try:
+            name = node.monitor.group_prefix + container.key
+            expected = set() if container.recorded_class is None else {container.recorded_class}
+            left = outside(node, name, expected, container.cgroup, container.pid)
+            if options.dry_run:
+                report.moved += len(left)
+                report.adopted += [container.id] if left else []
+            elif (left or not container.recorded or container.key in marked) and not _settle_in(
+                node, container, report
+            ):
+                waiting.append(container)
+        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+            report.fail(node, container.key, error)
+    return waiting
+
+
+def _settle_in(node: "Node", container: "Seen", report: "Report") -> bool:
+    """One container: its record, its group, its threads. False if it has to wait for an RMID."""
+    from .refusals import NoRMIDsError, RMIDsBusyError
+
+    with node.monitor.hold(container.key) as held:
+        if not container.look_again(node):
+            return True
+        container.describe(held)
+        if not container.recorded:
+            held.add_member(container.id, container.details(), container.pid)
+        _follow(held, node, container)
+        try:
+            held.ensure_group(container.rdt_class)
+            gathering = gather(held, node, container.cgroup, container.pid, container.rdt_class)
+        except NoRMIDsError as error:
+            node.ledger.mark("waiting", held.key)
+            report.wait(held.key, error, limbo=isinstance(error, RMIDsBusyError))
+            return False
+        node.ledger.unmark("waiting", held.key)
+        if gathering.moved or not container.recorded:
+            report.adopted.append(container.id)
+            report.moved += gathering.moved
+            node.log(
+                INFO, f"brought {gathering.moved} threads of {container.id} in", key=held.key, container=container.id
+            )
+        container.recorded = True
+        report.left += gathering.left
+        report.foreign.update(gathering.foreign)
+        return True
+
+
+def _follow(held: "HeldKey", node: "Node", container: "Seen") -> None:
+    """If the container's class has changed, takes the key's group along where that moves nobody else."""
+    old, new = container.recorded_class, container.rdt_class
+    if old is None or old == new or old not in held.how:
+        return
+    used = set()
+    for member in held.members():
+        record = held.member(member) or {}
+        try:
+            where = resctrl_groups_of(node.proc, record.get("pid", 0)) if record.get("pid") else None
         except ProcessLookupError:
             continue
-        if where is None:
-            if listed is None:
-                resctrl = node.monitor.resctrl
-                listed = set().union(*(resctrl.tasks(rdt_class, name) for rdt_class in classes))
-            if tid not in listed:
-                found.append((tid, "?", ""))
-        elif where[1] != name or where[0] not in classes:
-            found.append((tid, where[0], where[1]))
-    return found
+        if where is not None:
+            used.add(where[0])
+    if used and _follow_class(held, node, old, new, used):
+        node.log(INFO, f"moved the group of {held.key} from class {old!r} to {new!r}", key=held.key)
+    held.add_member(container.id, container.details(), container.pid)
 
 
-def gather(held: "HeldKey", node: "Node", cgroup: str, pid: int, fallback_class: str) -> Gathering:
-    """Moves every thread of a container into the key's group of its own class, making groups where they are missing.
-
-    Threads in a group that somebody else made (a runtime's own, another tool's) stay there.
-
-    Raises:
-        NoRMIDsError: a class that the container uses has no group, and none can be made.
-        ResctrlError: the kernel refused otherwise.
-    """
-    from .refusals import ClassMismatchError
-
-    result = Gathering()
-    take_over = node.settings.monitoring.get("takeOver", False)
-    for _ in range(_MOST_ROUNDS):
-        result.left = 0
-        todo: "dict[str, list[int]]" = {}
-        for tid, rdt_class, group in outside(node, held.name, set(held.how), cgroup, pid):
-            if group and group != held.name and not take_over:
-                result.foreign.add(group)
-            else:
-                todo.setdefault(fallback_class if rdt_class == "?" else rdt_class, []).append(tid)
-        if not todo:
-            break
-        for rdt_class, tids in todo.items():
-            held.ensure_group(rdt_class)
-            result.left += len(tids)
-            try:
-                node.monitor.resctrl.add_tasks(rdt_class, held.name, tids)
-            except ClassMismatchError:
-                if not _somewhere(held, node, rdt_class, tids):
-                    continue  # their class changed under our hands; the next round sees the new one
-            result.moved += len(tids)
-    return result
-
-
-def _somewhere(held: "HeldKey", node: "Node", but: str, tids: "list[int]") -> bool:
-    """Where only the kernel knows a thread's class, tries the key's other groups."""
-    for rdt_class in held.how:
-        if rdt_class != but:
-            try:
-                node.monitor.resctrl.add_tasks(rdt_class, held.name, tids)
-                return True
-            except ResctrlError:
-                continue
-    return False
-
-
-def follow_class(held: "HeldKey", node: "Node", old: str, new: str, used: "set[str]") -> bool:
+def _follow_class(held: "HeldKey", node: "Node", old: str, new: str, used: "set[str]") -> bool:
     """Renames the group of a class that living tasks have left into the one that they are in now.
 
     RMID and counters go with it. Only an empty group in a class that no living task of the key uses is renamed, since
@@ -127,46 +114,3 @@ def follow_class(held: "HeldKey", node: "Node", old: str, new: str, used: "set[s
     del held.how[old if moved else new]
     held.save()
     return moved
-
-
-def _threads_in_cgroup(folder: str, depth: int) -> "list[int]":
-    found: "list[int]" = []
-    # cgroup.threads is version 2's and, unlike cgroup.procs, works in threaded cgroups too; tasks is version 1's.
-    for name in ("cgroup.threads", "tasks"):
-        try:
-            found = [tid for tid in map(int, read_kernel_file(f"{folder}/{name}").split()) if tid > 0]
-            break
-        except OSError as error:
-            if error.errno not in _ELSEWHERE:
-                raise HookError(f"{folder}/{name} can't be read", errno=error.errno or 0) from error
-    if depth < _MOST_DEPTH and _may_have_folders(folder):
-        for name in list_folder(folder):
-            if is_folder(f"{folder}/{name}"):
-                found += _threads_in_cgroup(f"{folder}/{name}", depth + 1)
-    return found
-
-
-def _may_have_folders(folder: str) -> bool:
-    """A folder's link count is two more than its folders, where the file system counts them: kernfs and tmpfs do."""
-    try:
-        return posix.lstat(folder).st_nlink != _LINKS_OF_A_LEAF
-    except OSError:
-        return False
-
-
-def _threads_below(proc: str, pid: int, seen: "set[int]") -> "list[int]":
-    """The threads of a process and, from /proc/pid/task/tid/children, of all its descendants."""
-    found: "list[int]" = []
-    queue = [pid]
-    while queue:
-        process = queue.pop()
-        if process in seen:
-            continue
-        seen.add(process)
-        for tid in threads_of(proc, process):
-            found.append(tid)
-            try:
-                queue += [int(child) for child in read_kernel_file(f"{proc}/{process}/task/{tid}/children").split()]
-            except OSError:
-                continue
-    return found

@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from .held import HeldKey
     from .ledger import Record
     from .steps import Node
     from .workload import Workload
@@ -64,13 +65,18 @@ class Seen:
         steps.append({"feature": MONITORING, "action": "join", "needs": {"class": self.rdt_class}})
         return {**self._record, "steps": steps}
 
+    def describe(self, held: "HeldKey") -> None:
+        """Says whose the key is, if nobody has recorded that yet."""
+        if not held.tracked:
+            held.record.update(cgroup=self.pod_cgroup, namespace=self.namespace, pod=self.pod)
+
 
 class Observation:
     """The containers that live, and whatever could not be read of them."""
 
-    def __init__(self, containers: "list[Seen]", problems: "list[str] | None" = None) -> None:
+    def __init__(self, containers: "list[Seen]", problems: "list[str]") -> None:
         self.containers = containers
-        self.problems = problems or []
+        self.problems = problems
         self._pods: "set[str] | None" = None
 
     def unrecorded(self, node: "Node") -> "Iterator[tuple[str, str]]":

@@ -159,7 +159,7 @@ def mend(node: "Node", known: "set[str]") -> int:
     Raises:
         RdtClassError: a class was removed under a living container, or the kernel refuses one.
     """
-    from .adoption import threads_of_container  # hooks don't mend
+    from .gathering import threads_of_container  # hooks don't mend
     from .log import INFO, WARNING
     from .observation import living_with
     from .report import as_hook_error

@@ -6,21 +6,19 @@ its key's lock after looking again, so that it can run beside hooks and beside a
 
 import time
 
-from .adoption import follow_class, gather, outside
+from .adoption import adopt
 from .errors import InputError
 from .files import parse_json, read_file
 from .held import ADOPTED, SHARED, record_is_dead
 from .lifetimes import ENDS, bury, fate, settle
 from .log import INFO, WARNING
-from .observation import Observation, Seen, observe
-from .process import resctrl_groups_of
+from .observation import observe
 from .report import Report
-from .tally import fold
-from .unfinished import remove_unfinished
+from .tidying import tidy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .held import HeldKey
+    from .observation import Observation
     from .steps import Node
 
 _LIVE_LIMIT = 16 << 20
@@ -75,23 +73,24 @@ def reconcile(node: "Node", options: "Options | None" = None) -> Report:
     _end_what_is_dead(node, seen, options, report)
     if options.claim:
         _claim(node, seen, options, report)
-    waiting = _bring_in(node, seen, options, report)
+    waiting = adopt(node, seen.containers, options, report)
     until = time.monotonic() + _PATIENCE_FOR_LIMBO
     while waiting and options.wait and not options.dry_run and time.monotonic() < until:
         if not report.only_limbo:
             break
         time.sleep(_NAP)
         report.forget_waiting()
-        waiting = _bring_in(node, Observation(waiting), options, report)
+        waiting = adopt(node, waiting, options, report)
     _place(node, seen, options, report)
     _end_strays(node, seen, options, report)
-    _tidy(node, seen, options, report)
+    if not options.dry_run:
+        tidy(node, seen.containers, report)
     if report.changed or not report.ok:
         node.log(INFO if report.ok else WARNING, report.as_line(), stage="reconcile")
     return report
 
 
-def _end_what_is_dead(node: "Node", seen: Observation, options: Options, report: Report) -> None:
+def _end_what_is_dead(node: "Node", seen: "Observation", options: Options, report: Report) -> None:
     """Ends keys whose pod or last member is dead, and members whose init is gone: that may free RMIDs for others."""
     living = {container.id: container.key for container in seen.containers if container.recorded}
     keys = set(node.ledger.keys())
@@ -127,94 +126,7 @@ def _say_what_is_dead(node: "Node", key: str, unwanted: bool, report: Report) ->
         report.freed += len(record.get("groups", {}))
 
 
-def _bring_in(node: "Node", seen: Observation, options: Options, report: Report) -> "list[Seen]":
-    """Adopts containers without a group, sweeps in threads outside it; returns the containers that want an RMID."""
-    waiting: "list[Seen]" = []
-    marked = set(node.ledger.marked("waiting"))
-    if any(container.wanted for container in seen.containers):
-        from .refusals import NotMountedError
-
-        try:
-            node.monitor.resctrl.classes()
-        except NotMountedError as error:  # said once, rather than of each container
-            report.problems.append(str(error))
-            report.reasons.append(error.reason)
-            return waiting
-    for container in seen.containers:
-        if not container.wanted or (options.live is not None and container.key not in options.live):
-            continue
-        try:
-            name = node.monitor.group_prefix + container.key
-            expected = set() if container.recorded_class is None else {container.recorded_class}
-            left = outside(node, name, expected, container.cgroup, container.pid)
-            if options.dry_run:
-                report.moved += len(left)
-                report.adopted += [container.id] if left else []
-            elif (left or not container.recorded or container.key in marked) and not _settle_in(
-                node, container, report
-            ):
-                waiting.append(container)
-        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
-            report.fail(node, container.key, error)
-    return waiting
-
-
-def _settle_in(node: "Node", container: Seen, report: Report) -> bool:
-    """One container: its record, its group, its threads. False if it has to wait for an RMID."""
-    from .refusals import NoRMIDsError, RMIDsBusyError
-
-    with node.monitor.hold(container.key) as held:
-        if not container.look_again(node):
-            return True
-        _describe(held, container)
-        if not container.recorded:
-            held.add_member(container.id, container.details(), container.pid)
-        _follow(held, node, container)
-        try:
-            held.ensure_group(container.rdt_class)
-            gathering = gather(held, node, container.cgroup, container.pid, container.rdt_class)
-        except NoRMIDsError as error:
-            node.ledger.mark("waiting", held.key)
-            report.wait(held.key, error, limbo=isinstance(error, RMIDsBusyError))
-            return False
-        node.ledger.unmark("waiting", held.key)
-        if gathering.moved or not container.recorded:
-            report.adopted.append(container.id)
-            report.moved += gathering.moved
-            node.log(
-                INFO, f"brought {gathering.moved} threads of {container.id} in", key=held.key, container=container.id
-            )
-        container.recorded = True
-        report.left += gathering.left
-        report.foreign.update(gathering.foreign)
-        return True
-
-
-def _describe(held: "HeldKey", container: Seen) -> None:
-    if not held.tracked:
-        held.record.update(cgroup=container.pod_cgroup, namespace=container.namespace, pod=container.pod)
-
-
-def _follow(held: "HeldKey", node: "Node", container: Seen) -> None:
-    """If the container's class has changed, takes the key's group along where that moves nobody else."""
-    old, new = container.recorded_class, container.rdt_class
-    if old is None or old == new or old not in held.how:
-        return
-    used = set()
-    for member in held.members():
-        record = held.member(member) or {}
-        try:
-            where = resctrl_groups_of(node.proc, record.get("pid", 0)) if record.get("pid") else None
-        except ProcessLookupError:
-            continue
-        if where is not None:
-            used.add(where[0])
-    if used and follow_class(held, node, old, new, used):
-        node.log(INFO, f"moved the group of {held.key} from class {old!r} to {new!r}", key=held.key)
-    held.add_member(container.id, container.details(), container.pid)
-
-
-def _claim(node: "Node", seen: Observation, options: Options, report: Report) -> None:
+def _claim(node: "Node", seen: "Observation", options: Options, report: Report) -> None:
     """For a lost ledger: takes groups of our shape that nobody records, of living pods as ours, the rest away."""
     living = {container.key: container for container in seen.containers}
     for rdt_class, key in seen.unrecorded(node):
@@ -227,7 +139,7 @@ def _claim(node: "Node", seen: Observation, options: Options, report: Report) ->
                 if held.how.get(rdt_class, SHARED) != SHARED:
                     continue
                 if key in living:
-                    _describe(held, living[key])
+                    living[key].describe(held)
                     held.how[rdt_class] = ADOPTED
                     held.save()
                     report.claimed.append(key)
@@ -240,7 +152,7 @@ def _claim(node: "Node", seen: Observation, options: Options, report: Report) ->
             report.fail(node, key, error)
 
 
-def _place(node: "Node", seen: Observation, options: Options, report: Report) -> None:
+def _place(node: "Node", seen: "Observation", options: Options, report: Report) -> None:
     """Lets placement take in the containers that its hook has missed; `_end_strays` puts them where they belong."""
     from .steps import features_in_use
 
@@ -253,7 +165,7 @@ def _place(node: "Node", seen: Observation, options: Options, report: Report) ->
                 report.fail(node, name, error)
 
 
-def _end_strays(node: "Node", seen: Observation, options: Options, report: Report) -> None:
+def _end_strays(node: "Node", seen: "Observation", options: Options, report: Report) -> None:
     """Lets each feature in use end what it started for containers that nobody records any more, and mend the rest."""
     from .steps import features_in_use
 
@@ -269,34 +181,3 @@ def _end_strays(node: "Node", seen: Observation, options: Options, report: Repor
                     report.strays += [f"{name} {stray.path}" for stray in strays(node, known)]
             except Exception as error:  # noqa: BLE001  # see report.as_hook_error
                 report.fail(node, name, error)
-
-
-def _tidy(node: "Node", seen: Observation, options: Options, report: Report) -> None:
-    """Removes marks and pointers that lead nowhere, and what killed writers left; adds the calls up."""
-    if options.dry_run:
-        return
-    try:
-        fold(node.ledger)
-        report.tidied += remove_unfinished(node.ledger.folder, node.proc)
-    except Exception as error:  # noqa: BLE001  # see report.as_hook_error
-        report.fail(node, "stateDir", error)
-    living = {container.key for container in seen.containers}
-    recorded = {container.id for container in seen.containers if container.recorded}
-    for container in node.ledger.containers():
-        if container in recorded:
-            continue
-        key = node.ledger.key_of(container)
-        try:
-            if not key:
-                node.ledger.forget(container)
-            elif not node.ledger.has_member(key, container):
-                with node.monitor.hold(key) as held:
-                    if held.member(container) is None and node.ledger.key_of(container) == key:
-                        node.ledger.forget(container)
-                        report.tidied += 1
-        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
-            report.fail(node, container, error)
-    for key in node.ledger.marked("waiting"):
-        if key not in living and not node.ledger.members(key):
-            node.ledger.unmark("waiting", key)
-            report.tidied += 1

@@ -6,7 +6,7 @@ import time
 from conftest import Host
 
 from resctrl_hooks.node.reconcile import reconcile
-from resctrl_hooks.node.unfinished import remove_unfinished
+from resctrl_hooks.node.tidying import remove_unfinished
 
 
 def test_only_what_nobody_writes_any_more_goes(host: Host) -> None:
