@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from resctrl_hooks.node.cpusets import count, format_list, members
+from resctrl_hooks.node.cpusets import count, format_list, lowest, members
 from resctrl_hooks.node.placement_book import Book
 from resctrl_hooks.node.placement_place import Entry
 from resctrl_hooks.node.policy import Usage, effective
@@ -48,7 +48,7 @@ def _part(domain: Domain, depth: int, topology: Topology, used: Usage, book: Boo
     for entry in _here(book, domain) if book is not None else []:
         runs = format_list(effective(entry.decision, used))
         lines.append(f"{indent}  - {entry.id[:_SHOWN]} of {entry.key[:36]}: {entry.decision.kind}, CPUs {runs}")
-    for part in sorted(below, key=lambda part: part.cpus & -part.cpus):
+    for part in sorted(below, key=lambda part: lowest(part.cpus)):
         _part(part, depth + 1, topology, used, book, lines)
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.cpusets import count, format_list, members, parse_list
+from resctrl_hooks.node.cpusets import count, format_list, lowest, members, parse_list
 
 
 @given(st.sets(st.integers(0, 600)))
@@ -10,6 +10,7 @@ def test_there_and_back(numbers: set[int]) -> None:
     mask = sum(1 << number for number in numbers)
     assert members(mask) == sorted(numbers)
     assert count(mask) == len(numbers)
+    assert lowest(mask) == min(numbers, default=-1)
     assert parse_list(format_list(mask)) == mask
 
 

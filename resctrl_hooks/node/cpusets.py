@@ -47,6 +47,11 @@ def members(mask: int) -> "list[int]":
     return found
 
 
+def lowest(mask: int) -> int:
+    """The lowest number in a set; -1 for the empty set."""
+    return (mask & -mask).bit_length() - 1
+
+
 def count(mask: int) -> int:
     """How many there are in a set (int.bit_count is of Python 3.10)."""
     return bin(mask).count("1")

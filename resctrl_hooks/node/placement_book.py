@@ -13,7 +13,7 @@ from .errors import LedgerError
 from .files import format_json, is_there, parse_json, read_file, read_kernel_file, remove_file, write_file
 from .placement_place import Entry, Place
 from .policy import Grant, PlacementError, Usage, effective
-from .topology import Topology, read_topology
+from .topology import Topology
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -205,6 +205,8 @@ def topology_of(node: "Node", *, keep: bool = True) -> Topology:
             return Topology.of_record(kept["topology"])
     except (OSError, KeyError, TypeError, ValueError, AttributeError):
         pass  # none yet, or another version's
+    from .topology_sysfs import read_topology  # only where nothing is kept
+
     topology = read_topology(node.settings.sys_path)
     if keep and is_there(node.ledger.folder):
         try:

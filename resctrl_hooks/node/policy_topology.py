@@ -1,6 +1,6 @@
 """The topology-aware policy: the tightest part of the machine that has room, balanced, a pod's containers together."""
 
-from .cpusets import count, format_list
+from .cpusets import count, format_list, lowest
 from .policy import EXCLUSIVE, MILLI, MIXED, RESERVED, SHARED, Decision
 
 TYPE_CHECKING = False
@@ -31,8 +31,7 @@ def ranked(topology: "Topology", usage: "Usage", request: "Request") -> "list[Do
         milli, users = usage.load(domain.cpus)
         room = MILLI * count(domain.cpus & usage.common) - milli
         away = next((wider.size for wider in domain.above if not near & ~wider.cpus), 0) if near else 0
-        lowest = (domain.cpus & -domain.cpus).bit_length()
-        return domain.height, away, -(room * MILLI // domain.size), users * MILLI // domain.size, lowest
+        return domain.height, away, -(room * MILLI // domain.size), users * MILLI // domain.size, lowest(domain.cpus)
 
     return sorted(topology.domains, key=rank)
 

@@ -1,12 +1,6 @@
-"""The node's CPUs, caches and memory, from sysfs, as plain sets: what placement policies decide on.
+"""The node's CPUs, caches and memory as plain sets: what placement policies decide on. `topology_sysfs` reads them."""
 
-Source: kernel, Documentation/admin-guide/cputopology.rst, mm/numaperf.rst, ABI/testing/sysfs-devices-system-cpu and
-sysfs-kernel-mm-memory-tiers.
-"""
-
-from .cpusets import count, format_list, members, parse_list
-from .errors import HookError
-from .files import list_folder, read_kernel_file
+from .cpusets import count, format_list, lowest, parse_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,13 +8,6 @@ if TYPE_CHECKING:
 
 DRAM, SLOW, FAST, UNKNOWN = "dram", "slow", "fast", "unknown"
 _FORMAT = 1
-_LAST_LEVEL_CACHE = "3"
-
-
-class TopologyError(HookError):
-    """sysfs doesn't say what CPUs this machine has."""
-
-    reason = "topology"
 
 
 class MemoryNode:
@@ -85,7 +72,7 @@ class Topology:
         self.online = online
         self.offline = offline
         self.isolated = isolated & online
-        self.cores = sorted(cores, key=_lowest)
+        self.cores = sorted(cores, key=lowest)
         self.packages = packages or {0: online}
         self.dies = dies or {}
         self.l3 = l3 or {}
@@ -109,7 +96,7 @@ class Topology:
         for domain in found:
             if domain.cpus:
                 distinct.setdefault(domain.cpus, domain)
-        ordered = sorted(distinct.values(), key=lambda domain: (domain.size, _lowest(domain.cpus)))
+        ordered = sorted(distinct.values(), key=lambda domain: (domain.size, lowest(domain.cpus)))
         for place, domain in enumerate(ordered):
             cpus, higher = domain.cpus, domain.height + 1
             domain.above = [wider for wider in ordered[place:] if cpus & wider.cpus == cpus]
@@ -195,136 +182,3 @@ class Topology:
             offline=parse_list(record["offline"]),
             kinds={name: parse_list(text) for name, text in record["kinds"].items()},
         )
-
-
-def read_topology(sys_path: str) -> Topology:
-    """Reads the machine below a sysfs mount. One CPU of each core is asked, not all of them.
-
-    Raises:
-        TopologyError: there are no CPUs there.
-    """
-    folder = f"{sys_path}/devices/system/cpu"
-    online = _list(f"{folder}/online")
-    if not online:
-        raise TopologyError(
-            f"{folder}/online names no CPUs", hint="placement needs sysfs; sysPath in the configuration says where"
-        )
-    packages: "dict[int, int]" = {}
-    dies: "dict[str, int]" = {}
-    l3: "dict[int, int]" = {}
-    cores: "list[int]" = []
-    left = online
-    while left:
-        cpu = _lowest(left)
-        base = f"{folder}/cpu{cpu}/topology"
-        core = (_first_list(base, "core_cpus_list", "thread_siblings_list") | 1 << cpu) & online
-        cores.append(core)
-        left &= ~core
-        if not any(cpus >> cpu & 1 for cpus in packages.values()):
-            cpus = _first_list(base, "package_cpus_list", "core_siblings_list") & online
-            packages[_number(f"{base}/physical_package_id", len(packages))] = cpus or core
-        if not any(cpus >> cpu & 1 for cpus in dies.values()):
-            cpus = _first_list(base, "die_cpus_list") & online
-            if cpus:
-                package = next(number for number, cpus_of in packages.items() if cpus_of >> cpu & 1)
-                dies[f"{package}.{_number(f'{base}/die_id', len(dies))}"] = cpus
-        if not any(cpus >> cpu & 1 for cpus in l3.values()):
-            number, cpus = _last_cache(f"{folder}/cpu{cpu}/cache", len(l3))
-            if cpus & online:
-                l3[number] = cpus & online
-    kinds = {
-        name: _list(f"{sys_path}/devices/{pmu}/cpus") & online
-        for name, pmu in (("performance", "cpu_core"), ("efficient", "cpu_atom"))
-    }
-    return Topology(
-        online,
-        cores,
-        packages=packages,
-        dies=dies,
-        l3=l3,
-        nodes=_memory_nodes(sys_path, online),
-        isolated=_list(f"{folder}/isolated"),
-        offline=_list(f"{folder}/offline"),
-        kinds={name: cpus for name, cpus in kinds.items() if cpus} if all(kinds.values()) else {},
-    )
-
-
-def _last_cache(folder: str, fallback: int) -> "tuple[int, int]":
-    """The L3 cache of a CPU: its id and the CPUs that share it. Usually at index3."""
-    for index in ("index3", "index2", "index4", "index1", "index0"):
-        if _read(f"{folder}/{index}/level") == _LAST_LEVEL_CACHE:
-            return _number(f"{folder}/{index}/id", fallback), _list(f"{folder}/{index}/shared_cpu_list")
-    return 0, 0
-
-
-def _memory_nodes(sys_path: str, online: int) -> "list[MemoryNode]":
-    folder = f"{sys_path}/devices/system/node"
-    numbers = members(_list(f"{folder}/online"))
-    with_memory = _list(f"{folder}/has_memory")
-    tiers = _tiers(f"{sys_path}/devices/virtual/memory_tiering")
-    cpus = {number: _list(f"{folder}/node{number}/cpulist") & online for number in numbers}
-    ranks = [rank for number, rank in tiers.items() if cpus.get(number)]
-    ordinary = min(ranks) if ranks else None
-    found = []
-    for number in numbers:
-        if not with_memory >> number & 1 and with_memory:
-            continue  # no page of memory can come from it
-        distances = [int(text) for text in _read(f"{folder}/node{number}/distance").split() if text.isdigit()]
-        kind = DRAM if cpus[number] else UNKNOWN
-        if not cpus[number] and ordinary is not None and number in tiers:
-            kind = SLOW if tiers[number] > ordinary else FAST if tiers[number] < ordinary else DRAM
-        far = dict(zip(numbers, distances))
-        found.append(MemoryNode(number, cpus[number], far, _memory(f"{folder}/node{number}/meminfo"), kind))
-    return found
-
-
-def _tiers(folder: str) -> "dict[int, int]":
-    """The memory tier of each node: a lower number means faster memory."""
-    found = {}
-    for name in list_folder(folder):
-        rank = name[len("memory_tier") :]
-        if name.startswith("memory_tier") and rank.isdigit():
-            for number in members(_list(f"{folder}/{name}/nodelist")):
-                found[number] = int(rank)
-    return found
-
-
-def _memory(path: str) -> int:
-    """Bytes of memory, from the line ``Node 0 MemTotal: 16 kB``."""
-    for line in _read(path).splitlines():
-        words = line.split()
-        if "MemTotal:" in words and words[-2].isdigit():
-            return int(words[-2]) << 10
-    return 0
-
-
-def _first_list(base: str, *names: str) -> int:
-    """The first of these files that says anything; older kernels have other names."""
-    for name in names:
-        found = _list(f"{base}/{name}")
-        if found:
-            return found
-    return 0
-
-
-def _list(path: str) -> int:
-    try:
-        return parse_list(_read(path))
-    except ValueError:
-        return 0
-
-
-def _number(path: str, fallback: int) -> int:
-    text = _read(path)
-    return int(text) if text.isdigit() else fallback  # an id of -1 means that the firmware has none
-
-
-def _read(path: str) -> str:
-    try:
-        return read_kernel_file(path).decode("ascii", "replace").strip()
-    except OSError:
-        return ""
-
-
-def _lowest(mask: int) -> int:
-    return (mask & -mask).bit_length() - 1
