@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 from conftest import ID, POD_CGROUP, UID, Host, fixture, state
 from test_captured import CASES, captured
 
-from resctrl_hooks import explanation
 from resctrl_hooks.cli import main
+from resctrl_hooks.explanation import explain
 
 
 def explained(host: Host, told: Any, *options: str) -> Result:
@@ -202,7 +202,7 @@ def test_a_feature_that_cannot_plan(host: Host, pod: dict[str, Any], policy: str
 def test_a_rootless_runtimes_hook_does_nothing(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explanation, "in_initial_user_namespace", lambda: False)
+    monkeypatch.setattr(explain, "in_initial_user_namespace", lambda: False)
     said = as_json(host, pod)
     assert (said["steps"], said["exitCode"]) == ([], 0)
     assert "the hook exits at once" in said["outcome"]

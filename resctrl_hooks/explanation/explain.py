@@ -3,77 +3,28 @@
 A captured state can be explained long after its process has gone: what can't be known any more is said.
 """
 
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from resctrl_hooks.config import InForce
-from resctrl_hooks.memory_explained import FEATURES as MEMORY_FEATURES
-from resctrl_hooks.memory_explained import found as memory_found
-from resctrl_hooks.node.cpusets import format_list
 from resctrl_hooks.node.errors import HookError, InputError
 from resctrl_hooks.node.files import is_folder, parse_json, read_file
 from resctrl_hooks.node.held import record_is_dead
 from resctrl_hooks.node.hook import DONE, POSTSTOP, REFUSED, RefusedError, planned
 from resctrl_hooks.node.lifetimes import ENDS, LIVES, WAITS, fate
 from resctrl_hooks.node.log import WARNING, Log
-from resctrl_hooks.node.monitoring import NAME as MONITORING
 from resctrl_hooks.node.oci import BUNDLE_LIMIT, Bundle, State, parse_state, read_bundle
 from resctrl_hooks.node.process import cgroups_of, in_initial_user_namespace, start_time
-from resctrl_hooks.node.resctrl import MON_GROUPS
-from resctrl_hooks.node.steps import SKIP, Node, Step
+from resctrl_hooks.node.steps import Node
 from resctrl_hooks.node.workload import Workload, derive
+
+from .places import said_step
+from .said import Explanation, SaidStep
 
 _FATES = {
     LIVES: "stays, other containers of the key live",
     WAITS: "stays until the pod ends, that is until {} is gone",
     ENDS: "is removed, and its RMID freed",
 }
-PLACEMENT = "placement"
-
-
-@dataclass(frozen=True)
-class SaidStep:
-    """One step: what would be done or undone, why, what is found where it would be done, and whether it can be."""
-
-    feature: str
-    action: str
-    needs: dict[str, Any]
-    why: str
-    where: str = ""
-    finds: str = ""
-    possible: bool = True
-
-    @property
-    def skipped(self) -> bool:
-        """Whether it is there only to say why nothing is done."""
-        return self.action == SKIP
-
-
-@dataclass
-class Explanation:
-    """Everything that can be said of one call of the hook before it is made.
-
-    ``blocked`` says why it would end before any step; the steps are then those of a call that isn't.
-    """
-
-    stage: str
-    container: str
-    status: str
-    pid: int
-    process: str
-    settings: str
-    workload: dict[str, Any] = field(default_factory=dict)
-    steps: list[SaidStep] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    blocked: str = ""
-    outcome: str = ""
-    exit_code: int = DONE
-
-    def as_json(self) -> dict[str, Any]:
-        """For ``--json``."""
-        values = asdict(self)
-        values["exitCode"] = values.pop("exit_code")
-        return values
 
 
 class _Notes(Log):
@@ -167,7 +118,7 @@ def _create_runtime(state: State, bundle: Bundle, node: Node, said: Explanation)
         where = ", ".join(dict.fromkeys(cgroup.path for cgroup in cgroups)) or "none"
         said.notes.append(f"is process {state.pid} the container's? Its cgroup is not the container's own: {where}")
     steps = planned(workload, node)
-    said.steps = [_said(step, workload, node) for _, step in steps]
+    said.steps = [said_step(step, workload, node) for _, step in steps]
     _look_back(workload, node, said)
     lost = said.process == "gone"  # with it everything that is to be done for it
     impossible = [
@@ -204,44 +155,6 @@ def _described(workload: Workload) -> dict[str, Any]:
         "podCgroup": workload.pod_cgroup,
         "bundle": workload.bundle_path,
     }
-
-
-def _said(step: Step, workload: Workload, node: Node) -> SaidStep:
-    """A step with the place where it is done, for those whose place is a group."""
-    if step.feature == PLACEMENT and step.action != SKIP:
-        return _said_place(step, workload, node)
-    if step.feature in MEMORY_FEATURES and step.action != SKIP:
-        return SaidStep(step.feature, step.action, step.needs, step.why, *memory_found(step, workload, node))
-    if step.feature != MONITORING or step.action == SKIP:
-        return SaidStep(step.feature, step.action, step.needs, step.why)
-    resctrl, name = node.monitor.resctrl, node.monitor.group_prefix + workload.key
-    rdt_class = step.needs["class"]
-    where = resctrl.group_folder(rdt_class, name)
-    possible = False
-    if not is_folder(f"{resctrl.root}/{MON_GROUPS}"):
-        missing = "no monitoring in the resctrl" if is_folder(f"{resctrl.root}/info") else "no resctrl"
-        finds = f"this would fail: there is {missing} at {resctrl.root}"
-    elif not is_folder(resctrl.class_folder(rdt_class)):
-        finds = f"this would fail: there is no RDT class {rdt_class}, and classes are never made here"
-    else:
-        finds = "it is there" if resctrl.exists(rdt_class, name) else "it would be made, which takes an RMID"
-        possible = True
-    return SaidStep(step.feature, step.action, step.needs, step.why, where, finds, possible)
-
-
-def _said_place(step: Step, workload: Workload, node: Node) -> SaidStep:
-    """A placement with the pool that would be chosen now, why, and which others came next."""
-    from resctrl_hooks.node.placement import preview  # noqa: PLC0415  # only where that feature is in use
-
-    try:
-        decision, cpus = preview(step, workload, node)
-    except HookError as error:
-        finds = f"this would fail: {error}"
-        return SaidStep(step.feature, step.action, step.needs, step.why, "", finds, possible=False)
-    others = f"; next best: {', '.join(decision.runners_up)}" if decision.runners_up else ""
-    where = f"{decision.kind} in {decision.pool}, CPUs {cpus}"
-    where += f", memory nodes {format_list(decision.mems)}" if decision.mems else ""
-    return SaidStep(step.feature, step.action, step.needs, step.why, where, f"{decision.why}{others}")
 
 
 def _look_back(workload: Workload, node: Node, said: Explanation) -> None:
