@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from conftest import Host, stat_line
 
 from resctrl_hooks.node.resctrl import Filesystem
+from resctrl_hooks.simulation.files import File
 from resctrl_hooks.simulation.machine import Machine
 from resctrl_hooks.simulation.model import Resctrl
 from resctrl_hooks.simulation.proc import Life
-from resctrl_hooks.simulation.tree import Directory, File, Tree
+from resctrl_hooks.simulation.tree import Directory, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,38 +7,19 @@ import stat
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NoReturn
 
 import mfusepy
 
 from .counters import WORDS
+from .files import File
 from .model import Resctrl
-from .tree import Directory, File, Tree
+from .tree import Directory, Tree
 
 XATTR = "user.resctrl.reading"
 """The extended attribute that tells a counter's file what to read: `Unavailable`, `Unassigned`, `Error`, a number."""
 
 _PAGE = 4096
-_FOREVER = 1_000_000_000
-"""Seconds. All changes go through the mount, so what the kernel keeps of names and attributes never goes stale."""
-
-_OPTIONS = MappingProxyType(
-    {
-        "foreground": True,
-        # One request at a time: each takes microseconds, and several threads would only wait for one another.
-        "nothreads": True,
-        "direct_io": True,
-        "fsname": "resctrl",
-        "subtype": "resctrl",
-        "entry_timeout": _FOREVER,
-        "attr_timeout": _FOREVER,
-        "negative_timeout": 0,
-        "nosuid": True,
-        "nodev": True,
-        "noexec": True,
-    }
-)
 
 
 @dataclass(slots=True, eq=False)
@@ -256,25 +237,3 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
             if node.group.readings.pop(counter, None) is None:
                 raise OSError(errno.ENODATA, path)
         return 0
-
-
-def serve(resctrl: Resctrl, mountpoint: str, ready: Callable[[], None]) -> None:
-    """Mount a simulation, and serve it until it is unmounted or a SIGTERM, SIGINT or SIGHUP comes.
-
-    Args:
-        resctrl: What to show.
-        mountpoint: An existing directory.
-        ready: Called when it is mounted.
-
-    Raises:
-        RuntimeError: libfuse could not mount; it says why on stderr.
-    """
-    filesystem = Filesystem(resctrl, ready)
-    # Only root may let others in without a word of the machine's owner (user_allow_other in fuse.conf).
-    root = os.getuid() == 0
-    try:
-        mfusepy.FUSE(filesystem, mountpoint, **_OPTIONS, allow_other=root, default_permissions=root)
-    except RuntimeError:
-        # libfuse says the same of a mount that failed and of one that a signal has ended.
-        if not filesystem.mounted:
-            raise

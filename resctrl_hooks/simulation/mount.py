@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from types import MappingProxyType
 
 from .machine import Machine
 
@@ -21,6 +22,25 @@ DEVICE = "/dev/fuse"
 _MNT_DETACH = 2
 _SECONDS_TO_MOUNT = 30
 _SECONDS_TO_END = 10
+_FOREVER = 1_000_000_000
+"""Seconds. All changes go through the mount, so what the kernel keeps of names and attributes never goes stale."""
+
+_OPTIONS = MappingProxyType(
+    {
+        "foreground": True,
+        # One request at a time: each takes microseconds, and several threads would only wait for one another.
+        "nothreads": True,
+        "direct_io": True,
+        "fsname": "resctrl",
+        "subtype": "resctrl",
+        "entry_timeout": _FOREVER,
+        "attr_timeout": _FOREVER,
+        "negative_timeout": 0,
+        "nosuid": True,
+        "nodev": True,
+        "noexec": True,
+    }
+)
 
 
 class SimulationError(Exception):
@@ -93,14 +113,21 @@ def serve_here(mountpoint: str, machine: Machine, ready: Callable[[], None] = la
     """
     path = prepare(mountpoint)
     _check_fuse()
-    from .filesystem import serve  # noqa: PLC0415 - imports mfusepy
+    import mfusepy  # noqa: PLC0415 - as above
+
+    from .filesystem import Filesystem  # noqa: PLC0415 - imports mfusepy
     from .model import Resctrl  # noqa: PLC0415 - as above, for a quick error
 
+    filesystem = Filesystem(Resctrl(machine), ready)
+    # Only root may let others in without a word of the machine's owner (user_allow_other in fuse.conf).
+    root = os.getuid() == 0
     try:
-        serve(Resctrl(machine), path, ready)
+        mfusepy.FUSE(filesystem, path, **_OPTIONS, allow_other=root, default_permissions=root)
     except RuntimeError as error:
-        hint = "" if os.getuid() == 0 else "; without root it needs the package fuse3"
-        raise SimulationError(f"libfuse can't mount at {path} (status {error}){hint}") from None
+        # libfuse says the same of a mount that failed and of one that a signal has ended.
+        if not filesystem.mounted:
+            hint = "" if root else "; without root it needs the package fuse3"
+            raise SimulationError(f"libfuse can't mount at {path} (status {error}){hint}") from None
 
 
 def start(mountpoint: str, machine: Machine) -> subprocess.Popen[bytes]:

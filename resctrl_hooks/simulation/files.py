@@ -1,0 +1,121 @@
+"""The files of a resctrl filesystem: what each shows and takes."""
+
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import cpus, schemata
+from .counters import domain_folders
+from .group import Group
+from .machine import BANDWIDTH_GRAN, FULL_MASK, MIN_BANDWIDTH, MIN_CBM_BITS, SHAREABLE_BITS
+from .model import Resctrl
+
+_READABLE = stat.S_IFREG | 0o444
+_WRITABLE = stat.S_IFREG | 0o644
+
+Caller = tuple[int, int]
+"""Thread id and user id of whoever writes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class File:
+    """A file.
+
+    Args:
+        group: Whose it is; with the group's end reads and writes of open files end too.
+        path: Its path below the group.
+        mode: Type and permissions as they are at first.
+        read: Its text.
+        write: Takes what is written in one go; None for a file that can't be written.
+        counter: Folder and name of a counter.
+    """
+
+    group: Group
+    path: str
+    mode: int
+    read: Callable[[], str]
+    write: Callable[[str, Caller], None] | None = None
+    counter: tuple[str, str] | None = None
+
+
+def info_files(sim: Resctrl) -> dict[str, File]:
+    """The files of `info`, by their path below it: what the machine can do, and what the kernel last said."""
+    machine = sim.machine
+    kinds: dict[str, list[str]] = {}
+    for folder, names in domain_folders(machine).items():
+        kinds[folder.removeprefix("mon_").rpartition("_")[0]] = list(names)
+    constants: dict[str, str] = {
+        "L3/cbm_mask": f"{FULL_MASK:x}",
+        "L3/min_cbm_bits": str(MIN_CBM_BITS),
+        "L3/num_closids": str(machine.closids),
+        "L3/shareable_bits": f"{SHAREABLE_BITS:x}",
+        "L3/sparse_masks": "0",
+        "MB/bandwidth_gran": str(BANDWIDTH_GRAN),
+        "MB/delay_linear": "1",
+        "MB/min_bandwidth": str(MIN_BANDWIDTH),
+        "MB/num_closids": str(machine.closids),
+        "MB/thread_throttle_mode": "max",
+    }
+    for kind, events in kinds.items():
+        constants[f"{kind}_MON/mon_features"] = "\n".join(events)
+        constants[f"{kind}_MON/num_rmids"] = str(machine.rmids)
+    files = {
+        path: File(sim.root, f"info/{path}", _READABLE, lambda text=text: f"{text}\n")  # type: ignore[misc]
+        for path, text in constants.items()
+    }
+    variable: tuple[tuple[str, Callable[[], str], Callable[[str], None] | None], ...] = (
+        ("last_cmd_status", lambda: sim.status, None),
+        ("L3/bit_usage", lambda: schemata.bit_usage_text(machine, sim.all_classes()), None),
+        ("L3_MON/max_threshold_occupancy", lambda: f"{sim.threshold}\n", sim.write_threshold),
+        ("L3_MON/mbm_assign_mode", lambda: "[default]\n", sim.write_assign_mode),
+    )
+    for path, read, write in variable:
+        files[path] = File(
+            sim.root,
+            f"info/{path}",
+            _READABLE if write is None else _WRITABLE,
+            read,
+            None if write is None else lambda text, _, write=write: write(text),  # type: ignore[misc]
+        )
+    return files
+
+
+def group_files(sim: Resctrl, group: Group) -> dict[str, File]:
+    """The files in a group's own directory, by name."""
+    machine = sim.machine
+    rows: list[tuple[str, Callable[[], str], Callable[[str, Caller], None] | None]] = [
+        (
+            "tasks",
+            lambda: "".join(f"{tid}\n" for tid in sim.tasks.listed(group)),
+            lambda text, caller: sim.write_tasks(group, text, caller),
+        ),
+        (
+            "cpus",
+            lambda: f"{cpus.mask_text(group.cpus, machine)}\n",
+            lambda text, _: sim.write_cpus(group, text),
+        ),
+        (
+            "cpus_list",
+            lambda: f"{cpus.list_text(group.cpus)}\n",
+            lambda text, _: sim.write_cpus_list(group, text),
+        ),
+    ]
+    if group.parent is None:
+        rows += [
+            (
+                "schemata",
+                lambda: schemata.schemata_text(group),
+                lambda text, _: sim.write_schemata(group, text),
+            ),
+            ("mode", lambda: f"{group.mode}\n", lambda text, _: sim.write_mode(group, text)),
+            ("size", lambda: schemata.size_text(group), None),
+        ]
+    return {
+        name: File(group, name, _READABLE if write is None else _WRITABLE, read, write) for name, read, write in rows
+    }
+
+
+def counter_file(sim: Resctrl, group: Group, folder: str, event: str) -> File:
+    """A counter's file."""
+    path = f"mon_data/{folder}/{event}"
+    return File(group, path, _READABLE, lambda: f"{sim.counters.text(group, folder, event)}\n", None, (folder, event))
