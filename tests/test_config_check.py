@@ -199,6 +199,20 @@ def test_an_empty_pattern_means_no_namespace() -> None:
     assert not allows(settings.placement["allow"], "shop", "exclusive")
 
 
+@pytest.mark.parametrize(
+    "text, error",
+    [
+        ("placement: {policy: best}", "there is no policy 'best'"),
+        ("placement: {policy: pools}", "needs pools"),
+        ("placement: {reservedCpus: all}", "is no list of CPUs"),
+        ("placement: {reservedCpus: '0-3', pools: [{name: a, cpus: '3-4'}]}", "pool a has CPUs of another pool"),
+        ("placement: {pools: [{name: a, cpus: '3'}, {name: a, cpus: '4'}]}", "another class 'a'"),
+    ],
+)
+def test_what_a_placement_can_not_be(text: str, error: str) -> None:
+    assert error in " ".join(str(problem) for problem in check_text(text.encode(), "config.yaml").errors)
+
+
 def test_cpus_that_this_machine_has_not(tmp_path: Path) -> None:
     (tmp_path / "sys/devices/system/cpu").mkdir(parents=True)
     (tmp_path / "sys/devices/system/cpu/possible").write_text("0-3\n")

@@ -1,0 +1,98 @@
+"""Containers that come and go at random while hooks are killed: whatever is left is mended."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from conftest import Host
+from placed_host import CPUS, PlacedHost
+
+from resctrl_hooks.node import hook, placement, placement_effect
+from resctrl_hooks.node.files import format_json
+from resctrl_hooks.node.oci import parse_state, read_bundle
+from resctrl_hooks.node.placement_book import Book
+from resctrl_hooks.node.process import cgroups_of
+from resctrl_hooks.node.reconcile import reconcile
+from resctrl_hooks.node.workload import derive
+
+
+@pytest.fixture
+def node(host: Host) -> PlacedHost:
+    return PlacedHost(host)
+
+
+class Killed(BaseException):
+    """A kill -9: nothing of the hook runs after it."""
+
+
+class Killer:
+    """Kills the hook before or after one of its next writes, if it is armed with how many of these to let pass."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.armed = 0
+        for place, name in (
+            (placement_effect, "write_value"),
+            (placement, "record_decision"),
+            (Book, "save"),
+            (Book, "written"),
+        ):
+            monkeypatch.setattr(place, name, self._around(getattr(place, name)))
+
+    def _around(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*given: Any) -> None:
+            self._pass()
+            real(*given)
+            self._pass()
+
+        return called
+
+    def _pass(self) -> None:
+        self.armed -= 1
+        if not self.armed:
+            raise Killed
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fifty_containers_at_random_with_kills_in_between(
+    node: PlacedHost, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    killer = Killer(monkeypatch)
+    started = 0
+    while started < 50 or node.pids:
+        killer.armed = chance.randrange(1, 20) if chance.random() < 0.4 else 0
+        try:
+            if started < 50 and chance.random() < 0.6:
+                started += 1
+                kind = chance.choice(["shared", "shared", "exclusive", "mixed"])
+                name = f"c{started}"
+                node.process(name)
+                call(node, node.state(name, chance.randrange(0, 4000), **{CPUS: kind}))
+            elif node.pids:
+                name = chance.choice(sorted(node.pids))
+                node.die(name)
+                if chance.random() < 0.7:
+                    call(node, node.state(name, status="stopped"))
+        except Killed:
+            pass
+        if chance.random() < 0.15:
+            killer.armed = 0
+            assert reconcile(node.host.node()).problems == []
+            node.assert_sound()
+            real = node.host.node()
+            assert placement.mend(real, set(real.ledger.containers())) == 0
+    killer.armed = 0
+    reconcile(node.host.node())
+    assert Book(node.host.node()).entries == {}
+
+
+def call(node: PlacedHost, given: dict[str, Any]) -> None:
+    """As `Host.call`, but what kills the hook is not caught on the way."""
+    parsed, real = parse_state(format_json(given)), node.host.node()
+    if parsed.stage == hook.POSTSTOP:
+        hook.poststop(parsed, real)
+    else:
+        cgroups = cgroups_of(real.proc, parsed.pid)
+        workload = derive(parsed, read_bundle(parsed.bundle), cgroups, real.settings.cgroup_path)
+        hook.create_runtime(workload, real)
