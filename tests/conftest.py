@@ -38,6 +38,8 @@ ID = "c" * 63 + "1"
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 POD_CGROUP = f"/kubepods/burstable/pod{UID}"
 BOOT = "0d5d0a52-6e2c-4a3c-8f2e-000000000001"
+GROUP = f"mon_groups/{UID}"
+BOTH_POLICIES = pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 79)])
 
 
 class Outcome(NamedTuple):
@@ -191,6 +193,11 @@ def standard_streams(data: bytes) -> Iterator[Any]:
 def state(**changes: Any) -> dict[str, Any]:
     """A createRuntime state of crun's, of a plain container without annotations."""
     return {"ociVersion": "1.2.1", "id": ID, "status": "created", "pid": 100, "bundle": "/nonexistent"} | changes
+
+
+def stopped(**changes: Any) -> dict[str, Any]:
+    """The state that a poststop gets, when process and bundle are gone."""
+    return state(status="stopped", pid=0, bundle="/gone") | changes
 
 
 def crio_annotations(uid: str = UID, **changes: str) -> dict[str, str]:

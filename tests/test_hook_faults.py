@@ -1,0 +1,231 @@
+"""States that nobody can read, faults of our own, deadlines: the container goes on, or is refused by the policy."""
+
+import errno
+import json
+import signal
+import sys
+import time
+from typing import Any
+
+import pytest
+from conftest import BOTH_POLICIES, GROUP, ID, POD_CGROUP, UID, Host, state, stopped
+
+from resctrl_hooks.node import hook, lifetimes, monitoring
+from resctrl_hooks.node.errors import DeadlineError, HookError, LedgerError
+from resctrl_hooks.node.held import HeldKey
+from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.node.oci import STATE_LIMIT
+from resctrl_hooks.node.resctrl import Filesystem
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b'{"status":"stopped"',
+        b'{"id":"../x","status":"stopped"}',
+        json.dumps(state(status="stopped", pid=-1)).encode(),
+    ],
+)
+def test_a_poststop_that_can_not_be_read(host: Host, data: bytes) -> None:
+    host.configure(failurePolicy="fail")
+    assert host.call(data, "poststop").code == 0
+    assert host.call(data).code == (0 if b"stopped" in data else 79)
+
+
+def test_a_poststop_larger_than_any(host: Host) -> None:
+    host.configure(failurePolicy="fail")
+    large = stopped(annotations={"a": "x" * (STATE_LIMIT + 1)})
+    assert host.call(large).code == 0
+    assert host.call(large | {"status": "created"}).code == 79
+
+
+def test_a_poststop_that_fails_before_it_is_read(host: Host, pod: dict[str, Any]) -> None:
+    host.configure(failurePolicy="fail")
+    boot = host.proc / "sys/kernel/random/boot_id"
+    boot.unlink()
+    boot.mkdir()
+    assert host.call(stopped()).code == 0
+    assert host.call(pod).code == 79
+
+
+def test_a_fault_under_fail_is_taken_back(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    host.configure(failurePolicy="fail")
+    for module, name in ((HeldKey, "assign_pid"), (hook, "_do")):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, broken)
+            outcome = host.call(pod)
+        assert outcome.code == 79
+        assert "ZeroDivisionError: a bug" in outcome.stderr
+        assert (host.groups(), host.records()) == ([], [])
+
+
+def test_one_features_trouble_is_not_anothers(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a feature's own policy refuses, no failure of one before it lets through."""
+    host.configure(classes=[{"name": "none", "allowswap": False}])
+    pod["annotations"] |= {"class.memtierd.nri.io": "none"}
+    limit = host.cgroup / f"{POD_CGROUP}/crio-{ID}/memory.swap.max".lstrip("/")
+    limit.with_name("cgroup.controllers").write_text("memory\n")
+    limit.write_text("max\n")
+
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error", "/proc/100/cpu_resctrl_groups")
+
+    monkeypatch.setattr(monitoring, "plan", broken)
+    outcome = host.call(pod)
+    assert outcome.code == 0
+    assert "cpu_resctrl_groups" in outcome.log
+    assert limit.read_text().strip() == "0"
+
+
+def test_a_poststop_with_a_fault_of_ours(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    host.configure(failurePolicy="fail")
+    host.call(pod)
+    host.end_process(100)
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(lifetimes, "bury", broken)
+    outcome = host.call(stopped())
+    assert outcome.code == 0
+    assert "a fault of resctrl-hook itself: ZeroDivisionError: a bug in test_hook_faults.py" in outcome.stderr
+    assert outcome.stderr.count("\n") == 1
+
+
+@BOTH_POLICIES
+@pytest.mark.parametrize("fault", [ZeroDivisionError("a bug"), MemoryError(), RecursionError(), KeyboardInterrupt()])
+def test_a_fault_of_ours(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, fault: BaseException, policy: str, code: int
+) -> None:
+    host.configure(failurePolicy=policy)
+
+    def broken(*_: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(monitoring, "plan", broken)
+    outcome = host.call(pod)
+    assert outcome.code == code
+    assert type(fault).__name__ in outcome.stderr
+    assert outcome.stderr.count("\n") == 1
+
+
+@BOTH_POLICIES
+def test_a_ledger_that_fills_up(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, policy: str, code: int
+) -> None:
+    host.configure(failurePolicy=policy)
+
+    def full(*_: object) -> None:
+        raise LedgerError("can't be used", errno=errno.ENOSPC)
+
+    monkeypatch.setattr(Ledger, "write_member", full)
+    outcome = host.call(pod)
+    assert (outcome.code, outcome.stderr.count("\n")) == (code, 1)
+    assert host.groups() == []
+    if policy == "fail":
+        assert host.node().ledger.key_of(ID) == ""
+
+
+def test_poststop_with_a_ledger_that_can_not_be_used(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.configure(failurePolicy="fail")
+    host.call(pod)
+    host.end_process(100)
+
+    def broken(*_: object) -> None:
+        raise LedgerError("can't be used", errno=errno.EIO)
+
+    monkeypatch.setattr(Ledger, "read_pod", broken)
+    assert host.call(stopped()).code == 0
+
+
+@BOTH_POLICIES
+def test_the_deadline(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, policy: str, code: int) -> None:
+    host.configure(failurePolicy=policy, deadlineSeconds=0.05)
+    monkeypatch.setattr(Filesystem, "mkdir", lambda self, path: time.sleep(60))
+    outcome = host.call(pod)
+    assert outcome.code == code
+    assert "deadline passed" in outcome.stderr
+    if policy == "ignore":
+        assert f"waiting/{UID}" in host.records()
+    else:  # the member is forgotten; the pod's own record goes with the pod
+        assert host.records() == [f"idle/{UID}", f"pods/{UID}/pod"]
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_the_deadline_comes_with_every_signal_blocked_as_crun_leaves_them(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.configure(deadlineSeconds=0.05)
+    monkeypatch.setattr(Filesystem, "mkdir", lambda self, path: time.sleep(5))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        outcome = host.call(pod)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert "deadline passed" in outcome.stderr
+
+
+def test_a_lock_that_somebody_else_holds(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    node = host.node()
+    monkeypatch.setattr(hook, "Node", lambda settings: node)
+    node.monitor.patience = 0.01
+    with host.node().monitor.hold(UID):
+        outcome = host.call(pod)
+    assert outcome.code == 0
+    assert "reason=lock-timeout" in outcome.log
+    assert f"waiting/{UID}" in host.records()
+
+
+@BOTH_POLICIES
+def test_what_others_left_behind_refuses_nobody(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, policy: str, code: int
+) -> None:
+    host.configure(failurePolicy=policy)
+    host.call(pod)
+    host.node().ledger.mark("idle", "somebody")
+
+    def endless(*_: object) -> None:
+        raise DeadlineError("the hook's deadline passed")
+
+    monkeypatch.setattr(lifetimes, "reap", endless)
+    outcome = host.call(pod | {"id": "b" * 64})
+    assert outcome.code == 0
+    assert "idle groups are left to reconcile" in outcome.stderr
+    assert len(host.node().ledger.members(UID)) == 2
+
+
+def test_one_feature_that_can_not_plan_does_not_stop_the_others(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken:
+        @staticmethod
+        def plan(*_: object) -> None:
+            raise HookError("can't plan")
+
+        @staticmethod
+        def failure_policy(*_: object) -> str:
+            return "ignore"
+
+    monkeypatch.setattr(hook, "features_in_use", lambda settings: [("broken", Broken), ("monitoring", monitoring)])
+    outcome = host.call(pod)
+    assert outcome.code == 0
+    assert "broken of shop/web-0/c0" in outcome.stderr
+    assert host.groups() == [GROUP]
+
+
+def test_a_held_key_is_free_again_whatever_happens(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(HeldKey, "add_member", broken)
+    host.call(pod)
+    with host.node().monitor.hold(UID):
+        assert sys.exc_info() == (None, None, None)

@@ -1,0 +1,198 @@
+"""What pods may not ask for and what the kernel refuses: either policy's answer, and what is left of it."""
+
+import errno
+import os
+from typing import Any
+
+import pytest
+from conftest import BOTH_POLICIES, GROUP, ID, POD_CGROUP, UID, Host, state, stopped
+
+from resctrl_hooks.node.resctrl import Filesystem
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, call: str, number: int) -> None:
+    """Makes one system call on resctrl fail."""
+
+    def refusing(self: Filesystem, path: str, *_: object) -> None:
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(Filesystem, call, refusing)
+
+
+@BOTH_POLICIES
+@pytest.mark.parametrize(
+    "uid, words",
+    [
+        ("../../../etc", "names no pod UID"),
+        ("", "names no pod UID"),
+        ("3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c0\0", "names no pod UID"),
+        ("ffffffff-8a3b-4f0e-9a55-1d9d3b7e6c01", "somebody forged a pod UID"),
+    ],
+)
+def test_a_pod_uid_that_is_not_the_pods(
+    host: Host, pod: dict[str, Any], uid: str, words: str, policy: str, code: int
+) -> None:
+    host.configure(failurePolicy=policy)
+    pod["annotations"]["io.kubernetes.pod.uid"] = uid
+    outcome = host.call(pod)
+    assert outcome.code == code
+    assert words in outcome.stderr
+    assert outcome.stderr.count("\n") == 1
+    assert host.groups() == []
+    assert not host.state.exists()
+
+
+@BOTH_POLICIES
+def test_a_class_that_does_not_exist_is_not_made(host: Host, pod: dict[str, Any], policy: str, code: int) -> None:
+    host.configure(failurePolicy=policy)
+    host.bundle({"linux": {"intelRdt": {"closID": "platinum"}}})
+    outcome = host.call(pod)
+    assert (outcome.code, outcome.stderr.count("\n")) == (code, 1)
+    assert "there is no RDT class 'platinum'" in outcome.stderr
+    assert not (host.resctrl / "platinum").exists()
+
+
+@BOTH_POLICIES
+@pytest.mark.parametrize("name", ["../../etc", "mon_groups", "a\nb", "\ud800"])
+def test_a_class_that_can_be_none(host: Host, pod: dict[str, Any], name: str, policy: str, code: int) -> None:
+    host.configure(failurePolicy=policy)
+    host.bundle({"linux": {"intelRdt": {"closID": name}}})
+    outcome = host.call(pod)
+    assert (outcome.code, outcome.stderr.count("\n")) == (code, 1)
+    assert "no RDT class can have this name" in outcome.stderr
+    assert host.groups() == []
+
+
+# The call, its errno, what the operator reads, and whether the pod waits for an RMID
+REFUSALS = [
+    ("mkdir", errno.ENOSPC, "reason=no-rmids", True),
+    ("mkdir", errno.EBUSY, "reason=rmids-busy", True),
+    ("mkdir", errno.EACCES, "reason=not-permitted", False),
+    ("mkdir", errno.EPERM, "reason=not-permitted", False),
+    ("mkdir", errno.EROFS, "reason=read-only", False),
+    ("mkdir", errno.ENODEV, "reason=not-mounted", False),
+    ("mkdir", errno.EIO, "reason=resctrl", False),
+    ("write", errno.EINVAL, "reason=class-mismatch", False),
+    ("write", errno.ESRCH, "reason=task-gone", False),
+    ("write", errno.EACCES, "reason=not-permitted", False),
+    ("write", errno.EROFS, "reason=read-only", False),
+]
+
+
+@pytest.mark.parametrize("policy", ["ignore", "fail"])
+@pytest.mark.parametrize("call, number, reason, waits", REFUSALS)
+def test_what_the_kernel_refuses(
+    host: Host,
+    pod: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+    number: int,
+    reason: str,
+    waits: bool,
+    policy: str,
+) -> None:
+    (host.resctrl / "info/last_cmd_status").write_text("the kernel's own words\n")
+    host.configure(failurePolicy=policy)
+    refuse(monkeypatch, call, number)
+    outcome = host.call(pod)
+    if number != errno.ESRCH:
+        assert "the kernel says: the kernel's own words" in outcome.stderr
+    assert outcome.stderr.count("\n") == 1
+    assert errno.errorcode[number] in outcome.stderr
+    if policy == "fail":
+        assert outcome.code == 79
+        assert "reason=refused" in outcome.log
+        # What was done before the refusal is undone: crun calls no poststop for this container.
+        assert (host.groups(), host.records()) == ([], [])
+        return
+    assert outcome.code == 0
+    assert reason in outcome.log
+    assert f"errno={number}" in outcome.log
+    assert (f"waiting/{UID}" in host.records()) is waits
+    assert (host.state / "wake").exists() is waits
+    # The record stays, so that poststop or reconcile find their way; then nothing is left.
+    monkeypatch.undo()
+    host.end_process(100)
+    host.end_cgroup(POD_CGROUP)
+    host.call(stopped())
+    assert (host.groups(), host.records()) == ([], [])
+
+
+def test_a_features_own_policy(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    host.configure(failurePolicy="ignore", monitoring={"failurePolicy": "fail"})
+    refuse(monkeypatch, "mkdir", errno.ENOSPC)
+    assert host.call(pod).code == 79
+    host.configure(failurePolicy="fail", monitoring={"failurePolicy": "ignore"})
+    assert host.call(pod).code == 0
+
+
+def test_a_refusal_keeps_what_the_pods_other_containers_have(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.configure(failurePolicy="fail")
+    host.call(pod)
+    host.process(200, f"{POD_CGROUP}/crio-x")
+    refuse(monkeypatch, "write", errno.EINVAL)
+    assert host.call(pod | {"pid": 200, "id": "b" * 64}).code == 79
+    assert host.groups() == [GROUP]
+    assert host.node().ledger.members(UID) == [ID]
+
+
+def test_a_refusal_takes_back_a_group_that_only_the_refused_container_needed(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.configure(failurePolicy="fail")
+    host.call(pod)
+    before = host.groups()
+    host.add_class("gold")
+    host.process(200, f"{POD_CGROUP}/crio-x", rdt="gold")
+    refuse(monkeypatch, "write", errno.EINVAL)
+    assert host.call(pod | {"pid": 200, "id": "b" * 64}).code == 79
+    assert host.groups() == before
+    assert (host.node().ledger.read_pod(UID) or {})["groups"].keys() == {""}
+
+
+def test_out_of_rmids_ends_what_is_dead_first(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    dead = state(id="d" * 64, pid=300, bundle=host.bundle())
+    host.process(300, "/x")
+    host.call(dead)
+    host.end_process(300)
+    real = Filesystem.mkdir
+
+    def full(self: Filesystem, path: str) -> None:
+        if len(host.groups()) == 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(self, path)
+
+    monkeypatch.setattr(Filesystem, "mkdir", full)
+    outcome = host.call(pod)
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert host.groups() == [GROUP]
+
+
+@BOTH_POLICIES
+def test_resctrl_is_not_mounted(host: Host, pod: dict[str, Any], policy: str, code: int) -> None:
+    host.configure(failurePolicy=policy, resctrlPath=str(host.root / "nothing"))
+    outcome = host.call(pod)
+    assert (outcome.code, outcome.stderr.count("\n")) == (code, 1)
+    assert "there is no resctrl at" in outcome.stderr
+    assert "doctor" in outcome.stderr
+
+
+@BOTH_POLICIES
+@pytest.mark.parametrize("change", [{"pid": 0}, {"pid": None}, {"bundle": ""}, {"bundle": "/nonexistent"}])
+def test_a_state_without_what_createruntime_needs(
+    host: Host, pod: dict[str, Any], change: dict[str, Any], policy: str, code: int
+) -> None:
+    host.configure(failurePolicy=policy)
+    outcome = host.call(pod | change)
+    assert (outcome.code, outcome.stderr.count("\n")) == (code, 1)
+    assert host.groups() == []
+    assert not host.state.exists()
+
+
+@BOTH_POLICIES
+def test_the_process_has_ended(host: Host, pod: dict[str, Any], policy: str, code: int) -> None:
+    host.configure(failurePolicy=policy)
+    assert host.call(pod | {"pid": 999}).code == code
+    assert host.groups() == []
