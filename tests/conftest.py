@@ -16,8 +16,11 @@ import pytest
 from hypothesis import settings
 
 from resctrl_hooks.node import hook, main
+from resctrl_hooks.node.oci import Bundle, parse_state
+from resctrl_hooks.node.process import cgroups_of
 from resctrl_hooks.node.settings import load
 from resctrl_hooks.node.steps import Node
+from resctrl_hooks.node.workload import Workload, derive
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("untimed", deadline=None)
@@ -210,6 +213,13 @@ def crio_annotations(uid: str = UID, **changes: str) -> dict[str, str]:
         "io.kubernetes.pod.name": "web-0",
         "io.kubernetes.container.name": "c0",
     } | changes
+
+
+def workload_of(host: Host, **annotations: str) -> Workload:
+    """What a container of pod shop/web-0 with these annotations is, whose process is 100."""
+    given = state(annotations=crio_annotations() | annotations)
+    parsed = parse_state(json.dumps(given).encode())
+    return derive(parsed, Bundle({}), cgroups_of(str(host.proc), 100), str(host.cgroup))
 
 
 def fixture(name: str) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from conftest import FIXTURES, ID, POD_CGROUP, Host, always, crio_annotations, fixture, state
+from conftest import FIXTURES, ID, POD_CGROUP, Host, always, fixture, state, workload_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,10 +15,9 @@ from resctrl_hooks.node import cgroup, memory
 from resctrl_hooks.node.cgroup import CgroupError, Leaf, leaf_of, same_value, write_value
 from resctrl_hooks.node.memory_class import MemoryClassError, MemoryLimitError, canonical, choice_of
 from resctrl_hooks.node.oci import Bundle, parse_state
-from resctrl_hooks.node.process import cgroups_of
 from resctrl_hooks.node.settings import Settings
 from resctrl_hooks.node.steps import Node, Step, features_in_use
-from resctrl_hooks.node.workload import Workload, derive
+from resctrl_hooks.node.workload import derive
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,12 +32,6 @@ VALUES = {
     "memory.current": "1000000\n",
     "cgroup.controllers": "memory\n",
 }
-
-
-def workload_of(host: Host, **annotations: str) -> Workload:
-    given = state(annotations=crio_annotations() | annotations)
-    parsed = parse_state(json.dumps(given).encode())
-    return derive(parsed, Bundle({}), cgroups_of(str(host.proc), 100), str(host.cgroup))
 
 
 def give_limits(host: Host, path: str = CGROUP, **values: str) -> Path:

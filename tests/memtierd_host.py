@@ -1,0 +1,107 @@
+"""A made-up host whose containers get a stand-in for memtierd."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from conftest import ID, POD_CGROUP, Host, crio_annotations, state
+
+from resctrl_hooks.node import memtierd
+from resctrl_hooks.node.run_folder import run_folders
+from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.node.steps import Step
+
+CLASS = "class.memtierd.nri.io"
+
+
+TEMPLATE = (
+    "policy:\n  name: age\n  config: |\n    cgroups:\n      - $CGROUP2_ABS_PATH\n    stats: $MEMTIERD_SWAP_STATS_PATH\n"
+)
+
+
+STAND_IN = """#!/bin/sh
+# the real command line, or nothing
+test "$1" = -c && test -z "$2" && test "$3" = -config || { echo "wrong use: $*"; exit 2; }
+grep -q '^policy' "$4" || { echo "no policy in $4"; exit 1; }
+echo started
+exec sleep 1000
+"""
+
+
+OTHER = "d" * 63 + "2"
+
+
+SOON = 20.0
+
+
+def wait_until(true: Any) -> None:
+    until = time.monotonic() + SOON
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def program(path: Path, text: str = STAND_IN) -> str:
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+def lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+class MemtierdHost:
+    """A host whose containers of class `track` get a stand-in for memtierd."""
+
+    def __init__(self, host: Host, **section: Any) -> None:
+        self.host = host
+        self.run_dir = host.root / "run/memtierd"
+        self.section = {"runDir": str(self.run_dir), "binary": program(host.root / "memtierd"), "startSeconds": 0.1}
+        self.configure(**section)
+
+    def configure(self, template: str = TEMPLATE, **section: Any) -> None:
+        self.host.configure(
+            classes=[{"name": "track", "memtierdconfig": template}, {"name": "plain"}],
+            memtierd=self.section | section,
+        )
+
+    def start(
+        self, id_: str = ID, pid: int = 100, name: str = "track", *, alone: bool = True, pod: str = "web-0"
+    ) -> Any:
+        if not (self.host.proc / str(pid)).exists():
+            self.host.process(pid, f"{POD_CGROUP}/crio-{id_}")
+        annotations = crio_annotations() | {CLASS: name, "io.kubernetes.pod.name": pod}
+        return self.host.call(state(id=id_, pid=pid, bundle=self.host.bundle(), annotations=annotations), alone=alone)
+
+    def stop(self, id_: str = ID, pid: int = 100) -> Any:
+        self.host.end_process(pid)
+        return self.host.call(state(id=id_, status="stopped", pid=0), alone=True)
+
+    def folder(self, id_: str = ID) -> Path:
+        return self.run_dir / "shop/web-0/c0" / id_
+
+    def pid(self, id_: str = ID) -> int:
+        return int((self.folder(id_) / "memtierd.pid").read_text())
+
+    def keeper(self, id_: str = ID) -> int:
+        pid: int = json.loads((self.folder(id_) / "memtierd.keeper").read_text())["processes"][0][0]
+        return pid
+
+    def step(self) -> Step:
+        """The step that is recorded of the container."""
+        ledger = self.host.node().ledger
+        record = ledger.read_member(ledger.key_of(ID), ID)
+        assert record is not None
+        return Step.of_record(record["steps"][-1])
+
+    def left(self) -> list[str]:
+        return sorted(str(path) for path in self.run_dir.rglob("*"))
+
+    def clean(self) -> None:
+        for folder in run_folders(str(self.run_dir)):
+            memtierd.end(folder, folder.parts[-1], str(self.host.cgroup), Settings({}), systemd=False)
