@@ -11,7 +11,8 @@ import pytest
 from conftest import ID, POD_CGROUP, Host, crio_annotations, state
 from memtierd_host import CLASS, MemtierdHost, lives, program, wait_until
 
-from resctrl_hooks.node import keeper, memtierd
+from resctrl_hooks.node import memtierd
+from resctrl_hooks.node.memtierd_processes import cgroup_folder
 from resctrl_hooks.node.run_folder import RunFolder
 from resctrl_hooks.node.settings import Settings
 
@@ -116,4 +117,4 @@ def test_whether_it_runs(node: MemtierdHost) -> None:
 
 
 def test_the_cgroup_of_our_own_is_named_by_the_container() -> None:
-    assert keeper.cgroup_folder("/sys/fs/cgroup", ID) == f"/sys/fs/cgroup/resctrl-hooks/memtierd-{ID}"
+    assert cgroup_folder("/sys/fs/cgroup", ID) == f"/sys/fs/cgroup/resctrl-hooks/memtierd-{ID}"

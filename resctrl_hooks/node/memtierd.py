@@ -3,24 +3,19 @@
 systemd supervises it as a transient service where it runs the machine; elsewhere a small process of ours does.
 """
 
-import time
-
 from .cgroup import leaf_of
 from .errors import DeadlineError, HookError
 from .log import WARNING
 from .memory_class import choice_of, policy_of
-from .programs import ALL_FOLDERS, ProgramError, find_program
-from .run_folder import CONFIG, OUTPUT, PID, STATS, RunFolder, RunFolderError, run_folders
+from .run_folder import CONFIG, STATS, RunFolder, RunFolderError, run_folders
 from .steps import SKIP, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from .cgroup import Leaf
     from .held import HeldKey
     from .ledger import Record
-    from .run_folder import Opened
     from .settings import Settings
     from .steps import Node
     from .workload import Workload
@@ -28,17 +23,6 @@ if TYPE_CHECKING:
 NAME = "memtierd"
 RUN_DIR = "/run/resctrl-hooks/memtierd"
 SYSTEMD, PROCESS, AUTO = "systemd", "process", "auto"
-_START_SECONDS = 0.2  # how long memtierd must live to count as started
-_MEMORY_MAX = "512M"
-_NAP = 0.02
-_SHOWN_LINES = 5
-_PODMAN = "podman"
-
-
-class MemtierdError(HookError):
-    """memtierd is missing, can't do its work on this node, or ended at once."""
-
-    reason = "memtierd"
 
 
 def failure_policy(settings: "Settings") -> str:
@@ -95,29 +79,21 @@ def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> Non
     Raises:
         HookError: it can't be started or ended at once; nothing of it is left.
     """
-    from .template import TemplateError, fill
+    from .memtierd_start import MemtierdError, check_needs, configuration, program_of, start  # not to end one
 
-    settings = node.settings
     leaf = leaf_of(node, workload.pid, workload.id, workload.cgroup)
     if leaf is None:
         raise MemtierdError(f"process {workload.pid} has ended, so there is nothing for memtierd to do")
-    template = _template(step.needs["class"], settings)
     folder = folder_of(step, workload.id)
-    try:
-        text = fill(template, leaf.folder, f"{folder.path}/{STATS}")
-    except TemplateError as error:
-        raise TemplateError(f"class {step.needs['class']}: {error.message}", hint=error.hint) from error
-    program = _program(settings)
-    _check_needs(text, leaf, workload, node)
+    text = configuration(step.needs["class"], leaf.folder, f"{folder.path}/{STATS}", node.settings)
+    program = program_of(node.settings)
+    check_needs(text, leaf, workload, node)
     _end(step, workload.id, node)  # what an earlier run under this very id may have left
     opened = folder.make()
     try:
         opened.write(CONFIG, text.encode())
         command = [program, "-c", "", "-config", f"{folder.path}/{CONFIG}"]
-        if step.needs["supervisor"] == SYSTEMD:
-            _start_service(command, leaf, workload, opened, settings)
-        else:
-            _start_process(command, workload, opened, node)
+        start(command, leaf, workload, opened, node, systemd=step.needs["supervisor"] == SYSTEMD)
     except DeadlineError:
         raise  # no time is left; its record says what to end
     except HookError:
@@ -132,84 +108,10 @@ def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> Non
         opened.close()
 
 
-def _template(name: str, settings: "Settings") -> str:
-    for spec in settings.classes:
-        if spec.get("name") == name:
-            return str(spec["memtierdconfig"])
-    raise MemtierdError(f"there is no memory class {name!r} any more")
-
-
 def folder_of(step: "Step", container: str) -> RunFolder:
     """The run folder of a container's memtierd, as a recorded step names it."""
     namespace, pod, name = step.needs["names"]
     return RunFolder(step.needs["runDir"], (namespace, pod, name), container)
-
-
-def _program(settings: "Settings") -> str:
-    try:
-        return find_program(settings.memtierd.get("binary", "memtierd"), ALL_FOLDERS)
-    except ProgramError as error:
-        raise MemtierdError(
-            error.message,
-            hint=error.hint or "install memtierd, or name it in memtierd.binary; no class needs one otherwise",
-        ) from error
-
-
-def _check_needs(text: str, leaf: "Leaf", workload: "Workload", node: "Node") -> None:
-    from .memtierd_needs import Needs, lacking
-
-    found = lacking(Needs(text), node.settings, leaf.folder)
-    for words in found.idle:
-        node.log(WARNING, f"memtierd of {workload}: {words}", key=workload.key, container=workload.id, reason="idle")
-    if found.fatal:
-        raise MemtierdError("; ".join(found.fatal), hint="`resctrl-hook doctor` says what this node can do")
-
-
-def _start_service(
-    command: "list[str]", leaf: "Leaf", workload: "Workload", opened: "Opened", settings: "Settings"
-) -> None:
-    from . import units
-
-    # A service that holds a Podman container is that container's own (Quadlet); a CRI's is the whole runtime's.
-    bound = leaf.own_scope or workload.runtime == _PODMAN
-    memory_max: str = settings.memtierd.get("memoryMax", _MEMORY_MAX)
-    seconds = units.patience(settings)
-    units.start_service(workload.id, leaf, command, memory_max, seconds, bound=bound)
-    until = time.monotonic() + _start_seconds(settings)
-    while True:
-        found = units.service_processes(settings.cgroup_path, workload.id)
-        if not found:
-            raise _ended(units.last_lines(workload.id, seconds))
-        if time.monotonic() >= until:
-            break
-        time.sleep(_NAP)
-    opened.write(PID, f"{found[0]}\n".encode())
-
-
-def _start_process(command: "list[str]", workload: "Workload", opened: "Opened", node: "Node") -> None:
-    from . import keeper
-    from .process import start_time
-
-    cgroup = keeper.cgroup_folder(node.settings.cgroup_path, workload.id)
-    began = start_time(node.proc, workload.pid)
-    keeper.start(keeper.Kept(command, cgroup, node.proc, workload.pid, began), opened)
-    until = time.monotonic() + _start_seconds(node.settings)
-    while time.monotonic() < until:
-        if not keeper.living(opened):
-            lines = opened.read(OUTPUT).decode("utf-8", "replace").splitlines()
-            raise _ended("\n".join(lines[-_SHOWN_LINES:]))
-        time.sleep(_NAP)
-
-
-def _start_seconds(settings: "Settings") -> float:
-    return float(settings.memtierd.get("startSeconds", _START_SECONDS))
-
-
-def _ended(output: str) -> MemtierdError:
-    said = " / ".join(line for line in output.splitlines() if line)
-    return MemtierdError(
-        f"memtierd ended at once; its last lines: {said or '(none)'}", hint="mend the class's memtierdconfig"
-    )
 
 
 def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
@@ -233,10 +135,10 @@ def end(folder: RunFolder, container: str, cgroups: str, settings: "Settings", *
     opened = folder.open()
     if opened is None:
         return False
-    from . import keeper  # only where something ends
+    from . import memtierd_processes  # only where something ends
 
     try:
-        keeper.end(opened, keeper.cgroup_folder(cgroups, container))
+        memtierd_processes.end(opened, memtierd_processes.cgroup_folder(cgroups, container))
         if systemd:
             from .units import patience, stop_service
 
@@ -252,7 +154,7 @@ def running(step: "Step", container: str) -> "list[int]":
         from .units import service_processes
 
         return service_processes(step.needs["cgroups"], container)
-    from . import keeper
+    from .memtierd_processes import memtierd_of
 
     try:
         opened = folder_of(step, container).open()
@@ -261,7 +163,7 @@ def running(step: "Step", container: str) -> "list[int]":
     if opened is None:
         return []
     try:
-        return keeper.memtierd_of(opened)
+        return memtierd_of(opened)
     finally:
         opened.close()
 
