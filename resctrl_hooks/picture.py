@@ -5,7 +5,7 @@ from typing import Any
 from resctrl_hooks.node.cpusets import count, format_list, lowest, members
 from resctrl_hooks.node.placement_book import Book
 from resctrl_hooks.node.placement_place import Entry
-from resctrl_hooks.node.policy import Usage, effective
+from resctrl_hooks.node.placement_usage import Usage, effective
 from resctrl_hooks.node.topology import Domain, MemoryNode, Topology
 
 FREE, OWNED, RESERVED, ISOLATED = ".", "#", "r", "i"

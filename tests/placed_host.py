@@ -9,7 +9,7 @@ from machines import machine, write_sysfs
 
 from resctrl_hooks.node.cpusets import parse_list
 from resctrl_hooks.node.placement_book import Book
-from resctrl_hooks.node.policy import effective
+from resctrl_hooks.node.placement_usage import effective
 
 CPUS = "cpus.placement.resctrl-hooks.io"
 

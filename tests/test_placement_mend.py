@@ -11,7 +11,7 @@ from resctrl_hooks.node import placement
 from resctrl_hooks.node.cpusets import parse_list
 from resctrl_hooks.node.errors import DeadlineError
 from resctrl_hooks.node.placement_book import Book
-from resctrl_hooks.node.policy import Usage
+from resctrl_hooks.node.placement_usage import Usage
 from resctrl_hooks.node.reconcile import Options, reconcile
 from resctrl_hooks.node.workload import Workload
 

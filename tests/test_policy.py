@@ -10,20 +10,8 @@ from machines import MACHINES, machine
 
 from resctrl_hooks.node import policy_pools, policy_topology
 from resctrl_hooks.node.cpusets import count, format_list, parse_list
-from resctrl_hooks.node.policy import (
-    EXCLUSIVE,
-    MIXED,
-    RESERVED,
-    SHARED,
-    Decision,
-    Grant,
-    PlacementError,
-    Request,
-    Usage,
-    check,
-    effective,
-    short_of_cpus,
-)
+from resctrl_hooks.node.placement_usage import Grant, Usage, effective, short_of_cpus
+from resctrl_hooks.node.policy import EXCLUSIVE, MIXED, RESERVED, SHARED, Decision, PlacementError, Request, check
 from resctrl_hooks.node.policy_file import load_policy
 from resctrl_hooks.node.topology import Topology
 

@@ -7,7 +7,7 @@ from resctrl_hooks.node.cgroup import read_value
 from resctrl_hooks.node.cpusets import format_list, parse_list
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.placement_book import Book
-from resctrl_hooks.node.policy import short_of_cpus
+from resctrl_hooks.node.placement_usage import short_of_cpus
 from resctrl_hooks.node.process import cgroups_of
 from resctrl_hooks.node.runtimes import living_containers
 

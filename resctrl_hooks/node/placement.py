@@ -13,7 +13,8 @@ from .placement_decision import anywhere, decide, policy_name, shares_instead
 from .placement_effect import follow, settle_in, tell_others
 from .placement_place import Entry
 from .placement_request import request_from, request_of, shared_request
-from .policy import SHARED, PlacementError, effective
+from .placement_usage import effective
+from .policy import SHARED, PlacementError
 from .process import start_time
 from .steps import SKIP, Step
 

@@ -12,7 +12,8 @@ from .cpusets import format_list, parse_list
 from .errors import LedgerError
 from .files import format_json, is_there, parse_json, read_file, read_kernel_file, remove_file, write_file
 from .placement_place import Entry, Place
-from .policy import Grant, PlacementError, Usage, effective
+from .placement_usage import Grant, Usage, effective
+from .policy import PlacementError
 from .topology import Topology
 
 TYPE_CHECKING = False

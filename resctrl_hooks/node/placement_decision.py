@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
     from .errors import HookError
     from .placement_book import Book
-    from .policy import Request, Usage
+    from .placement_usage import Usage
+    from .policy import Request
     from .settings import Settings
     from .steps import Node
     from .topology import Topology

@@ -12,13 +12,14 @@ from .errors import HookError
 from .files import is_folder
 from .log import WARNING
 from .placement_book import lock, note_untold, take_untold
-from .policy import PlacementError, effective
+from .placement_usage import effective
+from .policy import PlacementError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .placement_book import Book
     from .placement_place import Entry
-    from .policy import Usage
+    from .placement_usage import Usage
     from .steps import Node
 
 CPUS, MEMS = "cpuset.cpus", "cpuset.mems"

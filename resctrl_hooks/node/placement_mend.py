@@ -11,7 +11,8 @@ from .placement_book import Book, lock
 from .placement_effect import follow, tell_all, to_tell
 from .placement_place import Entry
 from .placement_request import request_from
-from .policy import Decision, PlacementError, check, short_of_cpus
+from .placement_usage import short_of_cpus
+from .policy import Decision, PlacementError, check
 from .report import as_hook_error
 from .steps import SKIP
 

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .placement_decision import Choose
-    from .policy import Request, Usage
+    from .placement_usage import Usage
+    from .policy import Request
     from .topology import Topology
 
 _LIMIT = 1 << 20

@@ -12,7 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .policy import Request, Usage
+    from .placement_usage import Usage
+    from .policy import Request
     from .topology import Topology
 
 DEFAULT = "default"

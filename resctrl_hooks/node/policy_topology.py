@@ -5,7 +5,8 @@ from .policy import EXCLUSIVE, MILLI, MIXED, RESERVED, SHARED, Decision
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .policy import Request, Usage
+    from .placement_usage import Usage
+    from .policy import Request
     from .topology import Domain, Topology
 
 _SHOWN = 3
