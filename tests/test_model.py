@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from simulated_kernel import ROOT_CALLER, Kernel
 
 from resctrl_hooks import BadClassError, NotMountedError
-from resctrl_hooks.node.hook import create_runtime, poststop
-from resctrl_hooks.node.lifetimes import reap
+from resctrl_hooks.node.hook import create_runtime
+from resctrl_hooks.node.lifetimes import poststop, reap
 from resctrl_hooks.node.oci import parse_state, read_bundle
 from resctrl_hooks.node.process import cgroups_of
 from resctrl_hooks.node.reconcile import Options, reconcile

@@ -8,7 +8,7 @@ import pytest
 from conftest import Host
 from placed_host import CPUS, PlacedHost
 
-from resctrl_hooks.node import hook, placement, placement_effect
+from resctrl_hooks.node import hook, lifetimes, placement, placement_effect
 from resctrl_hooks.node.files import format_json
 from resctrl_hooks.node.oci import parse_state, read_bundle
 from resctrl_hooks.node.placement_book import Book
@@ -91,7 +91,7 @@ def call(node: PlacedHost, given: dict[str, Any]) -> None:
     """As `Host.call`, but what kills the hook is not caught on the way."""
     parsed, real = parse_state(format_json(given)), node.host.node()
     if parsed.stage == hook.POSTSTOP:
-        hook.poststop(parsed, real)
+        lifetimes.poststop(parsed, real)
     else:
         cgroups = cgroups_of(real.proc, parsed.pid)
         workload = derive(parsed, read_bundle(parsed.bundle), cgroups, real.settings.cgroup_path)

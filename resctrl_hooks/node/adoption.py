@@ -41,7 +41,7 @@ def adopt(node: "Node", containers: "list[Seen]", options: "Options", report: "R
                 node, container, report
             ):
                 waiting.append(container)
-        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
             report.fail(node, container.key, error)
     return waiting
 

@@ -96,8 +96,8 @@ def put_back(feature: str, node: "Node", known: "set[str]") -> int:
     Raises:
         CgroupError: some can't be written.
     """
+    from .faults import as_hook_error
     from .observation import living_with  # hooks don't mend
-    from .report import as_hook_error
 
     mended, problems = 0, []
     for container, record, needs in living_with(feature, node, known):
@@ -112,7 +112,7 @@ def put_back(feature: str, node: "Node", known: "set[str]") -> int:
             _put(leaf, container, needs, node)
             node.log(INFO, f"put the {feature} class of container {container[:12]} back", key=record["key"])
             mended += 1
-        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
             problems.append(f"{container[:12]}: {as_hook_error(error)}")
     if problems:
         raise CgroupError(f"{feature} of {len(problems)} containers can't be put back: {'; '.join(problems[:5])}")

@@ -32,6 +32,15 @@ def describe(error: BaseException) -> str:
     return f"a fault of resctrl-hook itself: {type(error).__name__}: {error}{where}"
 
 
+def as_hook_error(error: Exception) -> HookError:
+    """An error of any kind in words for the operator: where many are served, one's trouble is no other's."""
+    if isinstance(error, HookError):
+        return error
+    if isinstance(error, OSError):
+        return HookError(f"{error.filename or 'a file'} can't be used", errno=error.errno or 0)
+    return FaultError(describe(error))
+
+
 def lacks_root(error: BaseException) -> str:
     """What to say where the kernel refused because whoever calls isn't root; empty for any other error."""
     if posix.geteuid() == 0 or getattr(error, "errno", 0) not in (errno.EACCES, errno.EPERM):

@@ -160,6 +160,8 @@ class _Call:
         if self.stage == HOOK:
             self.stage = state.stage
         if self.stage == POSTSTOP:
+            from .lifetimes import poststop  # createRuntime, which starts containers, doesn't need it
+
             summary = poststop(state, node)
         else:
             if not state.pid:
@@ -200,18 +202,18 @@ def create_runtime(workload: "Workload", node: Node) -> str:
     node.strict = _strict(todo, node)
     earlier = node.ledger.key_of(workload.id)
     if earlier and earlier != workload.key:
-        _bury_earlier(workload.id, earlier, node)
+        _forget(workload.id, earlier, node)
     with node.monitor.hold(workload.key) as held:
         new, had = not held.tracked, set(held.how)
         if earlier == workload.key:
             _bury_in(held, workload.id, node)  # a restart under the same id whose poststop has not come
         details = {**workload.details(), "steps": [step.as_record() for _, step in todo]}
         held.add_member(workload.id, details, workload.pid)
-        problems = []
+        problems: "list[HookError | None]" = []
         for number, (feature, step) in enumerate(todo):
             problems.append(_do(feature, step, workload, held, node))
             node.strict = _strict(todo[number + 1 :], node)
-        refusal = next((problem for problem, refuses in problems if refuses), None)
+        refusal = next((problem for problem in problems if isinstance(problem, RefusedError)), None)
         if refusal is not None:
             _bury_in(held, workload.id, node)
             if new and not held.members():
@@ -219,7 +221,7 @@ def create_runtime(workload: "Workload", node: Node) -> str:
             else:
                 held.release_but(had)
             raise refusal
-    return "; ".join(str(problem or step.why) for (problem, _), (_, step) in zip(problems, todo))
+    return "; ".join(str(problem or step.why) for problem, (_, step) in zip(problems, todo))
 
 
 def _strict(todo: "list[tuple[Feature, Step]]", node: Node) -> bool:
@@ -244,49 +246,44 @@ def planned(workload: "Workload", node: Node) -> "list[tuple[Feature, Step]]":
         except DeadlineError:
             raise
         except Exception as caught:  # no feature's trouble is another's
-            error = _failure(caught)
-            node.failures.append(error.reason)
-            if feature.failure_policy(node.settings) == "fail":
-                raise _refusal(name, error) from caught
-            node.log(WARNING, f"{name} of {workload}: {error}", key=workload.key, reason=error.reason)
+            trouble = _trouble(name, feature, caught, workload, node)
+            if isinstance(trouble, RefusedError):
+                raise trouble from caught
     return found
 
 
-def _do(
-    feature: "Feature", step: "Step", workload: "Workload", held: "HeldKey", node: Node
-) -> "tuple[HookError | None, bool]":
-    """Does a step; returns what went wrong, and whether that refuses the container."""
+def _do(feature: "Feature", step: "Step", workload: "Workload", held: "HeldKey", node: Node) -> "HookError | None":
+    """Does a step, and returns what went wrong, as `_trouble` has it."""
     try:
         feature.do(step, workload, held, node)
     except DeadlineError:
         raise
     except Exception as caught:  # noqa: BLE001  # no feature's trouble is another's
-        error = _failure(caught)
-        node.failures.append(error.reason)
-        if feature.failure_policy(node.settings) == "fail":
-            return _refusal(step.feature, error), True
-        node.log(
-            WARNING,
-            f"{step.feature} of {workload}: {error}",
-            key=workload.key,
-            container=workload.id,
-            reason=error.reason,
-            errno=error.errno,
-            kernel=error.kernel,
-        )
-        return error, False
-    return None, False
+        return _trouble(step.feature, feature, caught, workload, node)
+    return None
 
 
-def _failure(error: Exception) -> HookError:
-    """What went wrong as an error of this project's; one that nobody foresaw is a fault of ours."""
-    if isinstance(error, HookError):
-        return error
-    if isinstance(error, OSError):
-        return HookError(f"{error.filename or 'a file'}: {error.strerror}", errno=error.errno or 0)
-    from .faults import FaultError, describe  # only when something is broken
+def _trouble(name: str, feature: "Feature", caught: Exception, workload: "Workload", node: Node) -> HookError:
+    """What went wrong with a feature: a RefusedError if its policy is to refuse, else it is in the log by now."""
+    if isinstance(caught, HookError):
+        error = caught
+    else:
+        from .faults import as_hook_error  # only when something is broken
 
-    return FaultError(describe(error))
+        error = as_hook_error(caught)
+    node.failures.append(error.reason)
+    if feature.failure_policy(node.settings) == "fail":
+        return RefusedError(f"{name}: {error.message}", hint=error.hint, errno=error.errno, kernel=error.kernel)
+    node.log(
+        WARNING,
+        f"{name} of {workload}: {error}",
+        key=workload.key,
+        container=workload.id,
+        reason=error.reason,
+        errno=error.errno,
+        kernel=error.kernel,
+    )
+    return error
 
 
 def _give_up(error: Exception, workload: "Workload", node: Node) -> None:
@@ -300,38 +297,17 @@ def _give_up(error: Exception, workload: "Workload", node: Node) -> None:
     elif not isinstance(error, LockTimeoutError):  # without the lock nothing was done
         try:
             _deadline(_TIME_TO_TAKE_BACK)
-            _bury_earlier(workload.id, workload.key, node)
+            _forget(workload.id, workload.key, node)
         except (HookError, OSError):
             pass  # what can't be taken back now is found dead by reconcile
         finally:
             _deadline(0)
 
 
-def _refusal(name: str, error: HookError) -> RefusedError:
-    return RefusedError(f"{name}: {error.message}", hint=error.hint, errno=error.errno, kernel=error.kernel)
+def _forget(container: str, key: str, node: Node) -> None:
+    from .lifetimes import forget  # as below
 
-
-def poststop(state: "State", node: Node) -> str:
-    """Takes back what createRuntime did for a container, as the ledger recorded it: the state may be poorer."""
-    from .lifetimes import settle  # createRuntime, which starts containers, doesn't need it
-
-    key = node.ledger.key_of(state.id)
-    if not key:
-        return ""
-    with node.monitor.hold(key) as held:
-        record = held.member(state.id)
-        if record is not None and record.get("pid") and not held.member_is_dead(state.id):
-            return "its process lives, so this poststop is an earlier run's; nothing is done"
-        _bury_in(held, state.id, node)
-        return f"released {key}" if settle(held, node) else f"left {key}"
-
-
-def _bury_earlier(container: str, key: str, node: Node) -> None:
-    from .lifetimes import settle  # only for a container id that has changed pods
-
-    with node.monitor.hold(key) as held:
-        _bury_in(held, container, node)
-        settle(held, node)
+    forget(container, key, node)
 
 
 def _bury_in(held: "HeldKey", container: str, node: Node) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from .held import HeldKey
     from .ledger import Record
+    from .oci import State
     from .steps import Node
 
 POD = "pod"
@@ -26,6 +27,29 @@ WAITS = "waits"
 ENDS = "ends"
 
 _SHORT_PATIENCE = 0.05  # seconds that the dead may cost the living for each lock
+
+
+def poststop(state: "State", node: "Node") -> str:
+    """Takes back what createRuntime did for a container, as the ledger recorded it: the state may be poorer.
+
+    Says in a few words what was done.
+    """
+    key = node.ledger.key_of(state.id)
+    if not key:
+        return ""
+    with node.monitor.hold(key) as held:
+        record = held.member(state.id)
+        if record is not None and record.get("pid") and not held.member_is_dead(state.id):
+            return "its process lives, so this poststop is an earlier run's; nothing is done"
+        bury(held, state.id, node)
+        return f"released {key}" if settle(held, node) else f"left {key}"
+
+
+def forget(container: str, key: str, node: "Node") -> None:
+    """Takes back what was done for a container under a key, and ends the key if that is dead then."""
+    with node.monitor.hold(key) as held:
+        bury(held, container, node)
+        settle(held, node)
 
 
 def bury(held: "HeldKey", member: str, node: "Node") -> bool:

@@ -1,6 +1,7 @@
 """What runs on this node, and what of it is ours: read without any lock, so it may be out of date a moment later."""
 
 from .errors import LedgerError
+from .faults import as_hook_error
 from .files import is_folder, list_folder
 from .held import record_is_dead
 from .keys import workload_key_validator
@@ -8,7 +9,6 @@ from .monitoring import NAME as MONITORING
 from .monitoring import plan
 from .oci import State, read_bundle
 from .process import cgroups_of, resctrl_groups_of, start_time
-from .report import as_hook_error
 from .runtimes import Found, living_containers
 from .steps import SKIP
 from .workload import derive, pod_in_cgroup
@@ -114,7 +114,7 @@ def observe(node: "Node") -> Observation:
                 seen = _unrecorded(container, node)
         except ProcessLookupError:
             continue
-        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
             if start_time(node.proc, container.pid) == container.start:
                 problems.append(f"container {container.id}: {as_hook_error(error)}")
             continue
@@ -127,7 +127,7 @@ def observe(node: "Node") -> Observation:
                 if record is not None and record.get("pid") and not node.monitor.member_is_dead(key, id_):
                     starting = Found(id_, record["pid"], record["start"], record.get("bundle", ""))
                     containers.append(_recorded(key, starting, record))
-            except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+            except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
                 problems.append(f"container {id_}: {as_hook_error(error)}")
     return Observation(containers, problems)
 

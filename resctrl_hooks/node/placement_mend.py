@@ -2,6 +2,7 @@
 
 from .cgroup import CgroupError, leaf_of
 from .errors import HookError, InputError, LedgerError
+from .faults import as_hook_error
 from .held import record_is_dead
 from .kubelet import check_kubelet
 from .log import DEBUG, INFO
@@ -13,7 +14,6 @@ from .placement_place import Entry
 from .placement_request import request_from
 from .placement_usage import short_of_cpus
 from .policy import Decision, PlacementError, check
-from .report import as_hook_error
 from .steps import SKIP
 
 TYPE_CHECKING = False
@@ -52,7 +52,7 @@ def adopt_all(node: "Node", containers: "list[Seen]", report: "Report") -> None:
                 report.placed.append(container.id)
         except (CgroupError, InputError, ProcessLookupError) as error:
             node.log(DEBUG, f"container {container.id[:12]} can't be placed: {error}", container=container.id)
-        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
             report.fail(node, container.id, error)
 
 
@@ -94,7 +94,7 @@ def mend_all(node: "Node", known: "set[str]") -> int:
         for container, record in living.items():
             try:
                 mended += record is not None and _mend_one(container, record, book, node)
-            except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+            except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
                 problems.append(f"container {container[:12]} can't be placed: {as_hook_error(error)}")
         book.save()
         done = follow(book, node, grow=False, checked=True)

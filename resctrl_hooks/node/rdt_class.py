@@ -159,10 +159,10 @@ def mend(node: "Node", known: "set[str]") -> int:
     Raises:
         RdtClassError: a class was removed under a living container, or the kernel refuses one.
     """
+    from .faults import as_hook_error
     from .gathering import threads_of_container  # hooks don't mend
     from .log import INFO, WARNING
     from .observation import living_with
-    from .report import as_hook_error
 
     mended, gone, problems = 0, [], []
     resctrl = node.monitor.resctrl
@@ -175,7 +175,7 @@ def mend(node: "Node", known: "set[str]") -> int:
                 gone.append(f"{container[:12]} ({name})")
                 continue
             move(node, name, threads_of_container(node, record.get("cgroup", ""), record["pid"]))
-        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
             problems.append(f"{container[:12]}: {as_hook_error(error)}")
             continue
         node.log(INFO, f"put container {container} back into RDT class {name}", key=record["key"], container=container)

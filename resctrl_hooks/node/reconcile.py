@@ -112,7 +112,7 @@ def _end_what_is_dead(node: "Node", seen: "Observation", options: Options, repor
                 if unwanted or settle(held, node):
                     report.released.append(key)
                     report.freed += groups
-        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
             report.fail(node, key, error)
 
 
@@ -148,7 +148,7 @@ def _claim(node: "Node", seen: "Observation", options: Options, report: Report) 
                     report.claimed.append(key)
                     report.freed += 1
                     node.log(INFO, f"removed the group of {key}, which no pod or container has", key=key)
-        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
             report.fail(node, key, error)
 
 
@@ -161,7 +161,7 @@ def _place(node: "Node", seen: "Observation", options: Options, report: Report) 
         if adopt is not None:
             try:
                 adopt(node, seen.containers, report)
-            except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+            except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
                 report.fail(node, name, error)
 
 
@@ -179,5 +179,5 @@ def _end_strays(node: "Node", seen: "Observation", options: Options, report: Rep
                     report.mended += mend(node, known)
                 elif strays is not None:
                     report.strays += [f"{name} {stray.path}" for stray in strays(node, known)]
-            except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+            except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
                 report.fail(node, name, error)

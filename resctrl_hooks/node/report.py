@@ -1,29 +1,14 @@
 """What a reconcile did and what is still wrong, as an object, a dictionary and a short table."""
 
-from .errors import HookError
+from .faults import as_hook_error
 from .log import WARNING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .errors import HookError
     from .steps import Node
-
-
-class FaultError(HookError):
-    """This project itself has a fault."""
-
-    reason = "fault"
-    hint = "please report it"
-
-
-def as_hook_error(error: Exception) -> HookError:
-    """An error in words for the operator. Reconcile serves a whole node: none of one container's may end it."""
-    if isinstance(error, HookError):
-        return error
-    if isinstance(error, OSError):
-        return HookError(f"{error.filename or 'a file'} can't be used", errno=error.errno or 0)
-    return FaultError(f"a fault of resctrl-hook itself: {type(error).__name__}: {error}")
 
 
 class Report:

@@ -21,7 +21,7 @@ def tidy(node: "Node", containers: "list[Seen]", report: "Report") -> None:
     try:
         fold(node.ledger)
         report.tidied += remove_unfinished(node.ledger.folder, node.proc)
-    except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+    except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
         report.fail(node, "stateDir", error)
     living = {container.key for container in containers}
     recorded = {container.id for container in containers if container.recorded}
@@ -37,7 +37,7 @@ def tidy(node: "Node", containers: "list[Seen]", report: "Report") -> None:
                     if held.member(container) is None and node.ledger.key_of(container) == key:
                         node.ledger.forget(container)
                         report.tidied += 1
-        except Exception as error:  # noqa: BLE001  # see report.as_hook_error
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
             report.fail(node, container, error)
     for key in node.ledger.marked("waiting"):
         if key not in living and not node.ledger.members(key):
