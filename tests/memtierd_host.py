@@ -13,13 +13,9 @@ from resctrl_hooks.node.settings import Settings
 from resctrl_hooks.node.steps import Step
 
 CLASS = "class.memtierd.nri.io"
-
-
 TEMPLATE = (
     "policy:\n  name: age\n  config: |\n    cgroups:\n      - $CGROUP2_ABS_PATH\n    stats: $MEMTIERD_SWAP_STATS_PATH\n"
 )
-
-
 STAND_IN = """#!/bin/sh
 # the real command line, or nothing
 test "$1" = -c && test -z "$2" && test "$3" = -config || { echo "wrong use: $*"; exit 2; }
@@ -30,8 +26,6 @@ exec sleep 1000
 
 
 OTHER = "d" * 63 + "2"
-
-
 SOON = 20.0
 
 

@@ -12,8 +12,6 @@ from resctrl_hooks.node.placement_book import Book
 from resctrl_hooks.node.placement_usage import effective
 
 CPUS = "cpus.placement.resctrl-hooks.io"
-
-
 MACHINE = machine(2, 1, 2, 4, 2)  # l3-0: 0-3,16-19  l3-1: 4-7,20-23  l3-2: 8-11,24-27  l3-3: 12-15,28-31
 
 

@@ -127,9 +127,6 @@ def test_a_cgroup_above_that_has_fewer_refuses_where_failures_do(node: PlacedHos
     assert Book(node.host.node()).entries == {}
 
 
-# Who can't have what it asks for
-
-
 @pytest.mark.parametrize(
     "section, annotations, words",
     [

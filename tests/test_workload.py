@@ -1,23 +1,21 @@
 from typing import Any
 
 import pytest
-from conftest import ID, UID, Host, crio_annotations, state
+from conftest import ID, UID, crio_annotations, state
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.errors import InputError
 from resctrl_hooks.node.keys import default_key_validator
 from resctrl_hooks.node.oci import Bundle, State
 from resctrl_hooks.node.process import Cgroup
 from resctrl_hooks.node.refusals import BadKeyError
-from resctrl_hooks.node.workload import Workload, derive, dialect_of, pod_in_cgroup, pod_labels
+from resctrl_hooks.node.workload import Workload, derive, dialect_of, pod_in_cgroup
 
 POD = "99d6fbf08f5e7c6f6fc59daa8dc5d2ce338dcc9da537075e6388d195d91205c2"
 CONTAINER = "a37bbf8c87789f5cb34d80ea4027864f2017a200a2fa8da1118b7fb9059e0755"
 STATIC = UID.replace("-", "")
 SLICE = f"kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice"
 PARTS = ("kubepods", "pod", "-pod", f"pod{UID}", ".slice", "libpod-", POD, "..", "machine-libpod_pod_", "/")
-LABELS: tuple[Any, ...] = (None, 7, [], "", "[]", "7", "{", "\ud800", "[" * 9999)
 
 
 def workload(annotations: dict[str, str], *paths: str, id_: str = ID, **linux: Any) -> Workload:
@@ -217,55 +215,6 @@ def test_beside_version_1_a_controllers_cgroup_says_when_the_pod_ends() -> None:
 )
 def test_dialects(annotations: dict[str, str], name: str) -> None:
     assert dialect_of(annotations).name == name
-
-
-# Labels
-
-
-def sandboxed(host: Host, config: Any) -> Workload:
-    folder = host.bundle(config, "sandbox")
-    return workload(crio_annotations(**{"io.kubernetes.cri-o.ResolvPath": f"{folder}/resolv.conf"}), "/x")
-
-
-def test_labels(host: Host) -> None:
-    found = sandboxed(host, {"annotations": {"io.kubernetes.cri-o.Labels": '{"app":"web","n":7}'}})
-    assert pod_labels(found) == {"app": "web"}
-
-
-def test_a_runtime_that_tells_no_labels() -> None:
-    assert pod_labels(workload(containerd(), "/x")) == {}
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        [],
-        {},
-        {"annotations": []},
-        {"annotations": {}},
-        *({"annotations": {"io.kubernetes.cri-o.Labels": value}} for value in LABELS),
-    ],
-)
-def test_a_sandbox_without_labels(host: Host, config: Any) -> None:
-    found = sandboxed(host, config)
-    with pytest.raises(InputError, match="holds no labels"):
-        pod_labels(found)
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "relative/resolv.conf",
-        "/a/../b/resolv.conf",
-        "/a/../resolv.conf",
-        "/nonexistent/resolv.conf",
-        "/a\0/x",
-        "/\ud800/x",
-    ],
-)
-def test_a_sandbox_that_can_not_be_read(path: str) -> None:
-    with pytest.raises(InputError, match="sandbox"):
-        pod_labels(workload(crio_annotations(**{"io.kubernetes.cri-o.ResolvPath": path}), "/x"))
 
 
 def test_the_state_that_tests_use_is_a_state() -> None:

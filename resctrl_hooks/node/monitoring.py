@@ -3,7 +3,6 @@
 from .errors import HookError, ResctrlError
 from .process import resctrl_groups_of
 from .steps import SKIP, Step
-from .workload import pod_labels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +46,8 @@ def why_not(workload: "Workload", node: "Node") -> str:
         return "the runtime makes its own mon_group (linux.intelRdt.enableMonitoring); monitoring.takeOver is false"
     reason = settings.selects(workload)
     if not reason and settings.label_selector:
+        from .pod_labels import pod_labels  # few select by labels
+
         reason = settings.selects_labels(pod_labels(workload))
     return reason
 

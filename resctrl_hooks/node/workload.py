@@ -7,10 +7,8 @@ process really is in.
 
 import time
 
-from .errors import HookError, InputError
-from .files import parse_json, read_file
+from .errors import HookError
 from .keys import canonical_pod_uid, is_hex, pod_uid_validator
-from .oci import BUNDLE_LIMIT
 from .process import CRUNS_LEAF
 
 TYPE_CHECKING = False
@@ -65,8 +63,6 @@ _MARKS = (
     ("io.kubernetes.cri-o.ContainerType", "", _CRIO),
     ("io.kubernetes.cri.container-type", "", _CONTAINERD),
 )
-
-_CRIO_LABELS = "io.kubernetes.cri-o.Labels"
 
 
 class Workload:
@@ -246,24 +242,3 @@ def _pod_of_part(part: str, below: str) -> str:
         return part
     uid = part[3:]
     return canonical_pod_uid(uid) if part.startswith("pod") and pod_uid_validator(uid) else ""
-
-
-def pod_labels(workload: Workload) -> "dict[str, str]":
-    """The pod's Kubernetes labels, which CRI-O keeps in the sandbox's own bundle only; empty where there are none.
-
-    Raises:
-        InputError: the sandbox's bundle can't be read.
-    """
-    folder = workload.sandbox_folder
-    if not folder:
-        return {}
-    if folder[0] != "/" or "/../" in f"{folder}/":
-        raise InputError(f"the pod's sandbox folder is not an absolute path: {folder[:200]!r}")
-    try:
-        config = parse_json(read_file(f"{folder}/config.json", BUNDLE_LIMIT))
-        labels = parse_json(config["annotations"][_CRIO_LABELS].encode())
-        return {name: value for name, value in labels.items() if isinstance(value, str)}
-    except OSError as error:
-        raise InputError(f"the sandbox's {folder}/config.json can't be read", errno=error.errno or 0) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"the sandbox's {folder}/config.json holds no labels") from error
