@@ -11,7 +11,6 @@ from .classes import ClassDefaults, allowed_in_vain
 from .section import Allow, FailurePolicy, FeatureSection, Remark, Section, wrong
 
 MASKS = ("L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA")
-BANDWIDTHS = ("MB", "SMBA")
 _MASK = re.compile(r"(0x)?[0-9a-f]{1,16}")
 
 ROOT_CLASS = "/"

@@ -42,10 +42,6 @@ class Rmids:
         """Take an id back."""
         self._limbo.append((self._clock() + self._seconds, rmid))
 
-    def give_back(self, rmid: int) -> None:
-        """Take back an id that nobody has used, as after a mkdir that failed later on."""
-        self._free.appendleft(rmid)
-
 
 class Closids:
     """The classes of service of a machine; 0 belongs to the root group. They have no limbo."""
