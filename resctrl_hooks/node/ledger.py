@@ -95,7 +95,8 @@ class Ledger:
     def prepare(self) -> None:
         """Makes the state directory and its folders, for root alone."""
         for path in (self.folder, *(f"{self.folder}/{name}" for name in _FOLDERS)):
-            _make_private(path)
+            if not make_folder(path, _PRIVATE) and not is_folder(path):
+                raise FileExistsError(errno.EEXIST, "not a folder", path)  # a link perhaps, which others could redirect
 
     # Records of keys
 
@@ -263,7 +264,7 @@ class Ledger:
             try:
                 write_file(f"{folder}/{name}", data)
             except FileNotFoundError:
-                _make_private(folder)
+                posix.mkdir(folder, _PRIVATE)
                 write_file(f"{folder}/{name}", data)
         except OSError as error:
             raise self._error(error, f"{folder}/{name}") from error
@@ -297,8 +298,3 @@ class Lock:
 
     def __exit__(self, *_: object) -> None:
         posix.close(self._fd)
-
-
-def _make_private(path: str) -> None:
-    if not make_folder(path, _PRIVATE) and not is_folder(path):
-        raise FileExistsError(errno.EEXIST, "not a folder", path)  # a link perhaps, which others could redirect
