@@ -37,6 +37,15 @@ def test_both_versions_beside_each_other(host: Host) -> None:
     assert Cgroup("memory", "/").folder("/c") == "/c/memory"
 
 
+@pytest.mark.parametrize("feed", ["\f", "\v", "\x1c", "\x85", "\u2028", "\r"])
+def test_a_cgroups_name_is_no_line_of_its_own(host: Host, feed: str) -> None:
+    """The kernel refuses a line feed in a cgroup's name, and nothing else of what Python takes for a line's end."""
+    host.process(7)
+    path = f"/own/a{feed}0::/kubepods/pod1"
+    (host.proc / "7/cgroup").write_bytes(f"0::{path}\n".encode())
+    assert [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)] == [("", path)]
+
+
 def test_a_process_that_is_gone(host: Host) -> None:
     proc = str(host.proc)
     assert cgroups_of(proc, 7) == []

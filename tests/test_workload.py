@@ -154,6 +154,13 @@ def test_podman_users_can_not_claim_a_kubernetes_pod(lie: dict[str, str]) -> Non
     assert (found.key, found.runtime, found.namespace) == (ID, "podman", "")
 
 
+@pytest.mark.parametrize("made", [f"{POD}/libpod-x", f"pod{UID}", f"kubepods-pod{STATIC}.slice"])
+def test_a_container_that_makes_cgroups_can_not_name_itself_into_a_pod(made: str) -> None:
+    found = workload({"io.container.manager": "libpod"}, f"/machine.slice/libpod-{ID}.scope/container/{made}")
+    assert (found.key, found.pod_cgroup) == (ID, "")
+    assert found.cgroup == f"/cg/machine.slice/libpod-{ID}.scope/container"
+
+
 def test_a_plain_container() -> None:
     found = workload({}, f"/mine/{ID}")
     assert (found.key, found.runtime, found.namespace, found.cgroup) == (ID, "oci", "", f"/cg/mine/{ID}")

@@ -32,7 +32,8 @@ class Cgroup:
 def cgroups_of(proc: str, pid: int) -> "list[Cgroup]":
     """The cgroups of a process, version 2's first; empty if the process is gone (cgroups(7), /proc/pid/cgroup)."""
     text = _read(f"{proc}/{pid}/cgroup")
-    lines = [line.split(":", 2) for line in text.splitlines() if line.count(":") > 1]
+    # Only a line feed ends a line: a container that may make cgroups may give them a form feed in their names.
+    lines = [line.split(":", 2) for line in text.split("\n") if line.count(":") > 1]
     found: "list[Cgroup]" = []
     for number, controllers, path in lines:
         if number == "0":

@@ -161,7 +161,9 @@ def derive(state: "State", bundle: "Bundle", cgroups: "list[Cgroup]", cgroup_roo
             )
         uid = workload.key = canonical_pod_uid(claimed)
     for cgroup in cgroups:
-        found, path = pod_in_cgroup(cgroup.path)
+        own = own_cgroup(cgroup.path, state.id, bundle.cgroups_path)
+        # What is below its own it may have made and named itself, after somebody else's pod too.
+        found, path = pod_in_cgroup(own or cgroup.path)
         if found and not is_hex(found, 64) and uid and found != uid:
             raise _bad_key(
                 f"container {state.id[:64]} claims pod {uid} but runs in the cgroup of pod {found}",
@@ -170,7 +172,6 @@ def derive(state: "State", bundle: "Bundle", cgroups: "list[Cgroup]", cgroup_roo
         if found:
             workload.key = uid or found
             workload.pod_cgroup = cgroup.folder(cgroup_root, path)
-        own = own_cgroup(cgroup.path, state.id, bundle.cgroups_path)
         if own:
             workload.cgroup = workload.cgroup or cgroup.folder(cgroup_root, own)
         # Beside version 1, runtimes leave a pod's empty cgroups of these two behind: a controller's says when it ends.
