@@ -242,7 +242,8 @@ def test_too_deep(text: str) -> None:
 def test_aliases_cannot_make_a_huge_value_of_a_small_file() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30)]
-    assert len(check("\n".join(lines)).errors) == 30
+    (found,) = problems("\n".join(lines))
+    assert "its aliases stand for too much" in found
 
 
 def test_merged_keys_as_yaml_has_them() -> None:
@@ -386,3 +387,26 @@ def test_any_mapping_is_valid_for_both_halves_or_has_a_line(value: dict[str, Any
 def test_any_text_has_an_answer(text: str) -> None:
     checked = check(text)
     assert (checked.config is None) == bool(checked.errors)
+
+
+def test_what_compiles_to_more_than_hooks_read_is_refused() -> None:
+    """A file of a third of that: in the compiled one each é is six characters."""
+    text = "namespaces:\n" + "".join(f"- {'é' * 200}{number}\n" for number in range(900))
+    assert len(text.encode()) < check_module.LARGEST / 2
+    assert problems(text) == [
+        "c.yaml: it compiles to more than the 1048576 bytes that hooks read; patterns (`team-*`) stand for many names"
+    ]
+
+
+def test_aliases_that_stand_for_too_much_are_refused_before_anybody_goes_through_them() -> None:
+    some = ", ".join(["a"] * 2000)
+    text = f"memory:\n  allow:\n    n0: &x [{some}]\n" + "".join(f"    n{number}: *x\n" for number in range(1, 2000))
+    (found,) = problems(text)
+    assert "its aliases stand for too much" in found
+    assert found.startswith("c.yaml:")
+
+
+@pytest.mark.parametrize("value", ["!!bool maybe", '!!int ""', "!!int '-'", '!!float ""'])
+def test_a_tag_that_the_value_does_not_fit_is_the_files_fault(value: str) -> None:
+    (found,) = problems(f"deadlineSeconds: {value}\n")
+    assert "can't be read" in found

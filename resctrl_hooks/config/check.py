@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from resctrl_hooks.node.cpusets import format_list, parse_list
-from resctrl_hooks.node.files import read_file, read_kernel_file
+from resctrl_hooks.node.files import format_json, read_file, read_kernel_file
 from resctrl_hooks.node.steps import FEATURES
 
 from .document import Document, DocumentError, parse_document
@@ -19,6 +19,7 @@ from .root import Configuration
 from .section import FeatureSection, KeyPath, Remark, Section
 
 LARGEST = 1 << 20  # the node half reads no larger compiled file
+_HEAD = 200  # bytes that the compiled file says of itself
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -77,6 +78,10 @@ def check_text(text: bytes, path: str, *, here: bool = False) -> Checked:
         config = Configuration.model_validate(value)
     except ValidationError as error:
         return Checked(path, None, of_validation(error, Configuration, document))
+    if len(format_json(config.model_dump(mode="json", by_alias=True, exclude_unset=True))) > LARGEST - _HEAD:
+        # Aliases are written out there, and what isn't ASCII is escaped; hooks would leave every container alone.
+        what = f"it compiles to more than the {LARGEST} bytes that hooks read"
+        return Checked(path, None, [Problem(what, "patterns (`team-*`) stand for many names", file=path)])
     found = [*_remarks(config, document), *(_about_this_machine(config, document) if here else ())]
     return Checked(path, config, found)
 

@@ -13,6 +13,7 @@ from .section import KeyPath
 
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 _DEEPEST = 60
+_LONGEST = 1 << 20  # characters, aliases written out; what is no alias is no longer than its file
 
 
 class DocumentError(Exception):
@@ -109,26 +110,38 @@ def _child(node: Node | None, part: str | int) -> tuple[Node, Node] | None:
 
 
 class _Builder:
-    """Makes plain values of nodes. An alias is built once, so that a small file can't become a huge value."""
+    """Makes plain values of nodes. An alias is built once, and counted each time: who validates it goes through all."""
 
     def __init__(self, loader: _Loader) -> None:
         self._loader = loader
         self._done: dict[int, Any] = {}
+        self._sizes: dict[int, int] = {}
+        self._size = 0
         self._open: set[int] = set()
 
     def build(self, node: Node, depth: int = 0) -> Any:
         """The value of a node and all below it."""
         if id(node) in self._done:
+            self._count(self._sizes[id(node)], node)
             return self._done[id(node)]
         if id(node) in self._open:
             raise DocumentError("an alias that contains itself", "write it out", node.start_mark.line + 1)
         if depth > _DEEPEST:
             raise DocumentError("nested too deeply", "a configuration needs a few levels", node.start_mark.line + 1)
+        before = self._size
+        self._count(len(node.value) if isinstance(node, ScalarNode) else 1, node)
         self._open.add(id(node))
         value = self._value(node, depth + 1)
         self._open.discard(id(node))
         self._done[id(node)] = value
+        self._sizes[id(node)] = self._size - before
         return value
+
+    def _count(self, size: int, node: Node) -> None:
+        self._size += size
+        if self._size > _LONGEST:
+            line = node.start_mark.line + 1
+            raise DocumentError("its aliases stand for too much", "a pattern (`team-*`) stands for many names", line)
 
     def _value(self, node: Node, depth: int) -> Any:
         if isinstance(node, MappingNode) and node.tag == "tag:yaml.org,2002:map":
@@ -158,7 +171,7 @@ class _Builder:
         line = node.start_mark.line + 1
         try:
             value = self._loader.construct_object(node) if isinstance(node, ScalarNode) else node
-        except (ValueError, OverflowError) as error:
+        except (ValueError, OverflowError, LookupError) as error:  # the last for `!!bool maybe` and `!!int ""`
             raise DocumentError(f"{node.value[:40]!r} can't be read: {error}", "put it in quotes", line) from None
         if value is not None and not isinstance(value, (str, int, float, bool)):
             raise DocumentError(f"a value of the kind {node.tag} has no place here", "write a plain value", line)
