@@ -175,6 +175,39 @@ def test_the_listener_answers_in_the_format_that_is_asked_for(host: MonitoredHos
         thread.join()
 
 
+def test_a_pod_whose_record_comes_after_a_scrape_has_its_name_from_then_on(host: MonitoredHost) -> None:
+    """A scrape may come between a hook's record of the container and that of the pod."""
+    scraper = Scraper(host.node)
+    with host.node.monitor.hold(KEYS[2]) as held:
+        held.add_member("c1")
+        scraper.families()
+        held.record.update(namespace="shop", pod="late-0")
+        say(Path(held.ensure_group().path), llc_occupancy=7)
+    text = render(scraper.families()[0])
+    labels_of = [sample.labels for family in parse_openmetrics(text) for sample in family.samples]
+    assert {found["pod"] for found in labels_of if found.get("pod_uid") == KEYS[2]} == {"late-0"}
+
+
+def _handle(listener: Listener, error: Exception) -> None:
+    try:
+        raise error
+    except type(error):
+        listener.handle_error(None, ("127.0.0.1", 1))
+
+
+def test_a_client_that_goes_away_is_worth_no_traceback(host: MonitoredHost, capfd: pytest.CaptureFixture[str]) -> None:
+    listener = Listener(("127.0.0.1", 0), Scraper(host.node))
+    for error, said in (
+        (ConnectionResetError(104, "reset"), ""),
+        (BrokenPipeError(32, "pipe"), ""),
+        (TimeoutError(), ""),
+        (KeyError("x"), "resctrl-hook: a scrape failed: KeyError: 'x'\n"),
+    ):
+        _handle(listener, error)
+        assert capfd.readouterr() == ("", said)
+    listener.server_close()
+
+
 def test_the_listener_ends_when_it_is_told(host: MonitoredHost) -> None:
     code = "from resctrl_hooks.cli import main; main()"
     command = [sys.executable, "-c", code, "--config", str(host.config), "metrics", "--listen", "127.0.0.1:0"]

@@ -29,7 +29,7 @@ SORTS: dict[str, Callable[[Line], float | None]] = {
 
 
 class Names:
-    """What pods are called, read once for each."""
+    """What pods are called, read once for each that has a name."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -43,7 +43,9 @@ class Names:
             name = f"{record.get('namespace', '')}/{record['pod']}" if record.get("pod") else ""
             for id_ in ledger.members(key) if not name else ():
                 name = name or str((ledger.read_member(key, id_) or {}).get("container", ""))
-            self._known[key] = name or key[:12]
+            if not name:
+                return key[:12]  # its records may just be being written
+            self._known[key] = name
         return self._known[key]
 
 

@@ -4,6 +4,7 @@ import errno
 import ipaddress
 import signal
 import socket
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import FrameType
@@ -83,6 +84,12 @@ class Listener(ThreadingHTTPServer):
         """Makes SIGTERM and SIGINT end `serve_forever`, or keep it from starting."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Says in one line that an answer failed: a scraper that gave up waiting is no fault of ours."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, (ConnectionError, TimeoutError)):
+            sys.stderr.write(f"resctrl-hook: a scrape failed: {type(error).__name__}: {error}\n")
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         # shutdown() waits for serve_forever(), which this signal interrupted.

@@ -7,7 +7,9 @@ from .exposition import Family, labels
 from .names import domain_labels, family_of
 
 Names = dict[str, tuple[str, str]]
-"""Namespace and pod by key: they never change, so an exporter that stays keeps what it has read."""
+"""Namespace and pod by key: once recorded they never change, so an exporter that stays keeps what it has read."""
+
+_UNNAMED = ("", "")
 
 
 def pod_families(node: Node, names: Names) -> list[Family]:
@@ -24,7 +26,7 @@ def pod_families(node: Node, names: Names) -> list[Family]:
         "resctrl_unavailable", "gauge", "1 for a counter that has no number now; state is the kernel's word."
     )
     for key, found in readings.items():
-        namespace, pod = names[key]
+        namespace, pod = names.get(key, _UNNAMED)
         whose = labels({"pod_uid": key, "namespace": namespace, "pod": pod})
         last: str | None = None
         start = ""
@@ -47,10 +49,12 @@ def pod_families(node: Node, names: Names) -> list[Family]:
 
 
 def _learn(node: Node, names: Names, keys: object) -> None:
+    """Brings the names up to date; a key whose record isn't written yet has none, and is looked up again."""
     assert hasattr(keys, "__iter__")
     wanted = set(keys)
     for key in names.keys() - wanted:
         del names[key]
     for key in wanted - names.keys():
-        record = node.ledger.read_pod(key) or {}
-        names[key] = (str(record.get("namespace", "")), str(record.get("pod", "")))
+        record = node.ledger.read_pod(key)
+        if record is not None:
+            names[key] = (str(record.get("namespace", "")), str(record.get("pod", "")))
