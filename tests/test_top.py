@@ -157,3 +157,12 @@ def test_without_resctrl_it_says_so(tmp_path: Path) -> None:
         result = host.run("top", "--once")
     assert result.exit_code == 1
     assert "there is no resctrl at" in result.stderr
+
+
+@pytest.mark.parametrize("interval", ["nan", "inf", "1e20", "0", "-1"])
+def test_an_interval_that_nobody_can_wait_for_is_wrong_use(tmp_path: Path, interval: str) -> None:
+    with monitored_host(tmp_path, str(tmp_path / "nothing")) as host:
+        for arguments in (["top", "--interval", interval], ["reconcile", "--watch", interval])[: 1 + (interval != "0")]:
+            result = host.run(*arguments)
+            assert result.exit_code == 2
+            assert "Invalid value" in result.stderr

@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from resctrl_hooks.cli.seconds import Seconds
 from resctrl_hooks.config.applied import apply_if_newer
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.node.errors import SettingsError
@@ -17,7 +18,7 @@ from resctrl_hooks.node.reconcile_command import reconcile_command
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--live", metavar="FILE", default="", help="Keys that live, a JSON list or one a line: all others end.")
 @click.option("--claim", is_flag=True, help="After the ledger was lost: take groups of our shape as ours.")
-@click.option("--watch", metavar="SECONDS", type=click.FloatRange(min=0), help="Stay, and repeat after each pause.")
+@click.option("--watch", metavar="SECONDS", type=Seconds(0), help="Stay, and repeat after each pause.")
 @click.pass_obj
 def command(config: str, *, dry_run: bool, as_json: bool, live: str, claim: bool, watch: float | None) -> None:
     """Make groups and records agree with what runs on this node.
@@ -32,7 +33,7 @@ def command(config: str, *, dry_run: bool, as_json: bool, live: str, claim: bool
     if live:
         arguments += ["--live", live]
     if watch is not None:
-        arguments += ["--watch", f"{watch:g}"]
+        arguments += ["--watch", f"{watch:.6f}"]
     sys.exit(reconcile_command(config, arguments))
 
 

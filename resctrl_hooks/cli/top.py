@@ -14,6 +14,7 @@ from rich.table import Table
 
 from resctrl_hooks.cli.keys import Keys
 from resctrl_hooks.cli.opening import open_node
+from resctrl_hooks.cli.seconds import Seconds
 from resctrl_hooks.cli.shown import console, scaled, table
 from resctrl_hooks.inventory.sample import Sample, take
 from resctrl_hooks.inventory.usage import POD, SORTS, TOTAL, UNHELD, Line, Names, ordered, usage
@@ -31,7 +32,7 @@ _UNKNOWN = "-"
 @click.option("--json", "as_json", is_flag=True, help="As --once, as JSON.")
 @click.option(
     "--interval",
-    type=click.FloatRange(0.1),
+    type=Seconds(0.1),
     default=2.0,
     show_default=True,
     metavar="SECONDS",

@@ -16,6 +16,7 @@ from .steps import Node
 _USAGE = "usage: reconcile [--dry-run] [--json] [--live FILE] [--claim] [--watch SECONDS]\n"
 STAGE = "reconcile"
 OK, WRONG, MISUSED = 0, 1, 2
+_LONGEST_PAUSE = 86400.0
 
 
 def reconcile_command(config: str, arguments: "list[str]") -> int:
@@ -33,7 +34,8 @@ def reconcile_command(config: str, arguments: "list[str]") -> int:
             sys.stderr.write(_USAGE)
             return MISUSED
     pause = values["--watch"] or "0"
-    if not pause.replace(".", "", 1).isdigit():
+    # Other scripts' digits are digits too, which float() need not take.
+    if not pause.isascii() or not pause.replace(".", "", 1).isdecimal() or float(pause) > _LONGEST_PAUSE:
         sys.stderr.write(_USAGE)
         return MISUSED
     while True:
