@@ -375,6 +375,22 @@ def test_live_files_are_lists_or_lines(tmp_path: Path, text: str) -> None:
     assert read_live(str(tmp_path / "live")) == ({"a", "b"} if text else set())
 
 
+@pytest.mark.parametrize("spelled", [POD.upper(), POD.replace("-", "")])
+def test_a_pod_that_lives_in_another_spelling_lives(cluster: Cluster, tmp_path: Path, spelled: str) -> None:
+    cluster.start(1)
+    (tmp_path / "live").write_text(f"{spelled}\r\n")
+    report = cluster.reconcile(Options(live=read_live(str(tmp_path / "live")), wait=False))
+    assert report.released == []
+    assert cluster.kernel.groups() == {("", POD)}
+
+
+@pytest.mark.parametrize("text", ['{"items": []}', "null and more", '["a", 1]', '["a", {}]', '"a"', "[[]]", "a b"])
+def test_what_is_no_list_of_keys_ends_nobody(tmp_path: Path, text: str) -> None:
+    (tmp_path / "live").write_text(text)
+    with pytest.raises(InputError, match="neither a JSON list nor a key a line"):
+        read_live(str(tmp_path / "live"))
+
+
 def test_an_unreadable_live_file_is_an_error_and_releases_nobody(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(InputError):
         read_live(str(tmp_path / "missing"))
@@ -383,7 +399,10 @@ def test_an_unreadable_live_file_is_an_error_and_releases_nobody(cluster: Cluste
     assert cluster.kernel.groups() == {("", POD)}
 
 
-@pytest.mark.parametrize("arguments", [["--wrong"], ["--live"], ["--watch", "x"], ["extra"], ["--watch", "-1"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--wrong"], ["--live"], ["--watch", "x"], ["extra"], ["--watch", "-1"], ["--watch", "²"], ["--watch", "9" * 20]],
+)
 def test_wrong_use_is_two(cluster: Cluster, arguments: list[str]) -> None:
     assert reconcile_command(str(cluster.host.config), arguments) == 2
 

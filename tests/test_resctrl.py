@@ -157,6 +157,14 @@ def test_a_class_that_can_be_none(host: Host, name: str) -> None:
             use(name, "k")
 
 
+def test_a_class_whose_name_nobody_can_print_is_passed_over(host: Host) -> None:
+    """The kernel takes any name without a line feed; one such class must not keep `list` and metrics from the others."""
+    for name in (b"gold", b"\xff", b"a\tb"):
+        os.makedirs(os.path.join(os.fsencode(host.resctrl), name, b"mon_groups"))
+    resctrl = Resctrl(str(host.resctrl))
+    assert resctrl.classes() == ["gold"]
+
+
 def test_a_group_can_move_to_another_class(host: Host) -> None:
     host.add_class("gold")
     resctrl(host).create("", "k")

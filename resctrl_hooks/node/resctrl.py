@@ -12,7 +12,6 @@ from .keys import valid_class
 from .process import resctrl_groups_of, threads_of
 
 MON_GROUPS = "mon_groups"
-_OURS = frozenset((MON_GROUPS, "mon_data", "info"))
 _MOST_ROUNDS = 20
 
 
@@ -130,7 +129,7 @@ class Resctrl:
         return True
 
     def classes(self) -> "list[str]":
-        """The names of all ctrl_groups but the root's.
+        """The names of all ctrl_groups but the root's, and but those with control characters: see `keys.valid_class`.
 
         Raises:
             NotMountedError: there is nothing at the mount point, or just the empty folder that sysfs has there.
@@ -143,7 +142,7 @@ class Resctrl:
             from .refusals import NotMountedError
 
             raise NotMountedError.at(self.root)
-        return [name for name in names if name not in _OURS and self.fs.is_folder(f"{self.root}/{name}/{MON_GROUPS}")]
+        return [name for name in names if valid_class(name) and self.fs.is_folder(f"{self.root}/{name}/{MON_GROUPS}")]
 
     def groups(self, rdt_class: str) -> "list[str]":
         """The names of the mon_groups of a class; none if the class is gone."""
