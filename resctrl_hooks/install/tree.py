@@ -4,6 +4,7 @@ Each file is replaced whole and durably: an empty hook JSON after a power cut wo
 """
 
 import contextlib
+import errno
 import os
 import re
 from typing import Final
@@ -51,7 +52,7 @@ class Tree:
         real = self.real(path)
         if self.read(path) == data and not os.path.islink(real) and os.stat(real).st_mode & 0o7777 == mode:
             return False
-        folder = os.path.dirname(real)
+        folder = self._inside(os.path.dirname(real))
         temporary = f"{folder}/.{os.path.basename(real)}.{os.getpid()}.unfinished"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         try:
@@ -70,9 +71,18 @@ class Tree:
 
     def make_folder(self, path: str) -> None:
         """Makes one folder, whose parent is there."""
+        self._inside(os.path.dirname(self.real(path)))
         with contextlib.suppress(FileExistsError):
             os.mkdir(self.real(path), _FOLDER_MODE)
             os.chmod(self.real(path), _FOLDER_MODE)
+
+    def _inside(self, folder: str) -> str:
+        """The folder, if no link leads from below the root to this machine's own files: an image's may be absolute."""
+        root = os.path.realpath(self.root or "/").rstrip("/")
+        if not f"{os.path.realpath(folder)}/".startswith(f"{root}/"):
+            what = f"a link leads out of {self.root}, to {os.path.realpath(folder)}; run this in a chroot there"
+            raise OSError(errno.EXDEV, what, folder)
+        return folder
 
     def missing_folders(self, path: str) -> list[str]:
         """The folders above a file that aren't there, outermost first."""
@@ -86,6 +96,7 @@ class Tree:
     def link(self, path: str, target: str) -> None:
         """Makes a symbolic link, in the place of another if there is one."""
         real = self.real(path)
+        self._inside(os.path.dirname(real))
         if os.path.islink(real) and os.readlink(real) == target:
             return
         with contextlib.suppress(FileNotFoundError):
@@ -94,6 +105,7 @@ class Tree:
 
     def remove(self, path: str) -> bool:
         """Removes a file or link, durably, and says whether it was there."""
+        self._inside(os.path.dirname(self.real(path)))
         try:
             os.unlink(self.real(path))
         except (FileNotFoundError, NotADirectoryError):

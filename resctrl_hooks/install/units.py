@@ -96,7 +96,7 @@ ProtectHostname=yes
 ProtectKernelLogs=yes
 ProtectKernelModules=yes
 ProtectSystem=strict
-ReadWritePaths=/run -{state} -{resctrl} -/sys/fs/cgroup -{settings}
+ReadWritePaths=/run {state} {resctrl} -/sys/fs/cgroup {settings}
 RestrictAddressFamilies=AF_UNIX
 RestrictNamespaces=yes
 RestrictRealtime=no
@@ -171,13 +171,13 @@ def units(
             mount=MOUNT,
             compile=COMPILE,
             runtimes=_RUNTIMES,
-            state=state,
-            resctrl=resctrl,
-            settings=config.rpartition("/")[0],
+            state=_path(state),
+            resctrl=_path(resctrl),
+            settings=_path(config.rpartition("/")[0]),
             command=_line(node_command(config, "reconcile", launch=launch, python=python)),
         ),
         TIMER: _TIMER.format(period=period),
-        WAKE: _WAKE.format(state=state, reconcile=RECONCILE),
+        WAKE: _WAKE.format(state=state.replace("%", "%%"), reconcile=RECONCILE),
     }
     return {name: text.encode() for name, text in texts.items()}
 
@@ -185,6 +185,11 @@ def units(
 def _line(command: list[str]) -> str:
     """A command as systemd reads it: % and $ doubled, and words quoted that need it."""
     return " ".join(_word(word.replace("%", "%%").replace("$", "$$")) for word in command)
+
+
+def _path(path: str) -> str:
+    """A path in a list of them, which need not be there."""
+    return _word(f"-{path}".replace("%", "%%"))
 
 
 def _word(word: str) -> str:

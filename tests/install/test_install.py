@@ -294,3 +294,26 @@ def test_the_hosts_own_way_to_mount_resctrl_is_left_alone(tmp_path: Path, own: s
     install(tmp_path)
     uninstall(tmp_path)
     assert files(tmp_path) == {f"/{own}"}
+
+
+@pytest.mark.parametrize("link", ["usr/local", "etc/systemd/system", "usr/share/containers"])
+def test_an_images_absolute_link_does_not_lead_to_this_machines_own_files(tmp_path: Path, link: str) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    outside.mkdir()
+    (root / link).parent.mkdir(parents=True)
+    (root / link).symlink_to(outside)
+    result = run("install", "--runtime", "crio", "--root", str(root))
+    assert result.exit_code == 1
+    assert "a link leads out of" in result.output
+    assert list(outside.iterdir()) == []
+
+
+def test_a_relative_link_within_the_root_is_followed(tmp_path: Path) -> None:
+    """CoreOS: /usr/local leads to ../var/usrlocal."""
+    (tmp_path / "var/usrlocal").mkdir(parents=True)
+    (tmp_path / "usr").mkdir()
+    (tmp_path / "usr/local").symlink_to("../var/usrlocal")
+    install(tmp_path)
+    assert (tmp_path / "var/usrlocal" / LAUNCH.removeprefix("/usr/local/")).is_file()
+    uninstall(tmp_path)
+    assert not any((tmp_path / "var/usrlocal").iterdir())

@@ -66,3 +66,10 @@ def test_they_follow_the_settings(tmp_path: Path) -> None:
         found = {name: (tmp_path / UNITS.lstrip("/") / name).read_text() for name in (WAKE, RECONCILE)}
         assert "PathChanged=/var/lib/rh/wake" in found[WAKE]
         assert "-/var/lib/rh -/mnt/resctrl" in found[RECONCILE]
+
+
+def test_paths_are_whole_words_wherever_they_stand() -> None:
+    made = units("/etc/my rh/config.yaml", state="/var/lib/r h/100%")
+    writes = parsed(made[RECONCILE])["Service"]["ReadWritePaths"]
+    assert writes == '/run "-/var/lib/r h/100%%" -/sys/fs/resctrl -/sys/fs/cgroup "-/etc/my rh"'
+    assert parsed(made[WAKE])["Path"]["PathChanged"] == "/var/lib/r h/100%%/wake"  # not a list, so not quoted
