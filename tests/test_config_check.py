@@ -105,6 +105,8 @@ def test_runtime_roots_in_every_spelling(roots: Any) -> None:
         ("resctrlPath: sys", "c.yaml:1: resctrlPath: 'sys' is not an absolute path; begin it with a slash"),
         ("stateDir: /a/../b", "c.yaml:1: stateDir: '/a/../b' goes through '..'; write the path that is meant"),
         ("runtimeRoots: [/a, b]", "c.yaml:1: runtimeRoots[1]: 'b' is not an absolute path; begin it with a slash"),
+        ('stateDir: "/run/a\\nb"', "c.yaml:1: stateDir: '/run/a\\nb' has control characters; write the path that is meant"),
+        (f"groupPrefix: {'p' * 192}", "c.yaml:1: groupPrefix: 'pppppppppppppppppppp'… is too long for a prefix; 191 characters leave room for an id"),
         ("groupPrefix: ../", "c.yaml:1: groupPrefix: no group's name can begin with '../'; use letters, digits and _+.-, and no dot in front"),
         ("deadlineSeconds: 20", "c.yaml:1: deadlineSeconds: 20 should be at most 9"),
         ("runtimeRoots: rel", "c.yaml:1: runtimeRoots: 'rel' is not an absolute path; begin it with a slash"),

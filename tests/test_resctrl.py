@@ -158,7 +158,7 @@ def test_a_class_that_can_be_none(host: Host, name: str) -> None:
 
 
 def test_a_class_whose_name_nobody_can_print_is_passed_over(host: Host) -> None:
-    """The kernel takes any name without a line feed; one such class must not keep `list` and metrics from the others."""
+    """The kernel takes any name without a line feed; one such must not keep `list` and metrics from the others."""
     for name in (b"gold", b"\xff", b"a\tb"):
         os.makedirs(os.path.join(os.fsencode(host.resctrl), name, b"mon_groups"))
     resctrl = Resctrl(str(host.resctrl))

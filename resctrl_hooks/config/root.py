@@ -35,10 +35,14 @@ _LIMITS = (
 _HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108  # ProtectHome= and PrivateTmp= of the unit
 LONGEST_DEADLINE = 9.0  # below the timeout of 10 s in the hook's JSON, after which the runtime fails the container
 
+_LONGEST_PREFIX = 255 - 64  # a group's name has at most 255 bytes, and a container's id 64
+
 
 def _prefix(prefix: str) -> str:
     if prefix and not default_key_validator(prefix):
         raise wrong(f"no group's name can begin with {prefix!r}", "use letters, digits and _+.-, and no dot in front")
+    if len(prefix) > _LONGEST_PREFIX:
+        raise wrong(f"{prefix[:20]!r}… is too long for a prefix", f"{_LONGEST_PREFIX} characters leave room for an id")
     return prefix
 
 

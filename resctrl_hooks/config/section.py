@@ -69,6 +69,8 @@ def _absolute(path: str) -> str:
         raise wrong(f"{path!r} is not an absolute path", "begin it with a slash")
     if "\0" in path or "/../" in f"{path}/":
         raise wrong(f"{path!r} goes through '..'", "write the path that is meant")
+    if not path.isprintable():
+        raise wrong(f"{path!r} has control characters", "write the path that is meant")
     return path.rstrip("/") or "/"
 
 
