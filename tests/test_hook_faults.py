@@ -200,6 +200,17 @@ def test_what_others_left_behind_refuses_nobody(
     assert len(host.node().ledger.members(UID)) == 2
 
 
+def test_what_another_version_recorded_of_somebody_else_is_no_reason_to_refuse(host: Host, pod: dict[str, Any]) -> None:
+    host.configure(failurePolicy="fail")
+    with host.node().monitor.hold("somebody") as held:
+        held.ensure_group()
+        step = {"feature": "memtierd", "action": "start", "needs": {"of": "another version"}}
+        held.add_member("gone", {"steps": [step], "boot": "earlier"})
+    host.node().ledger.mark("idle", "somebody")
+    assert host.call(pod).code == 0
+    assert host.groups() == [f"mon_groups/{UID}"]
+
+
 def test_one_feature_that_can_not_plan_does_not_stop_the_others(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

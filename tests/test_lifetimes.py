@@ -108,7 +108,7 @@ def test_a_mark_without_a_record_goes(host: Host) -> None:
 class Failing:
     """A feature whose steps can't be taken back."""
 
-    def __init__(self, error: HookError) -> None:
+    def __init__(self, error: Exception) -> None:
         self.error = error
         self.tried = 0
 
@@ -137,6 +137,18 @@ def test_who_can_not_be_buried_now_is_kept(host: Host, monkeypatch: pytest.Monke
     monkeypatch.setattr(feature, "error", HookError("lost"))
     assert reap(node, ["a", "b"]) == 2
     assert host.records() == []
+
+
+@pytest.mark.parametrize("error", [KeyError("unit"), OSError(5, "Input/output error"), TypeError("no")])
+def test_a_step_that_this_version_can_not_take_back_keeps_no_group(
+    host: Host, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """After a downgrade a known step may need what its record has under another name."""
+    feature = Failing(error)
+    node = dead_of(feature, host, monkeypatch)
+    assert reap(node, ["a", "b"]) == 2
+    assert host.records() == []
+    assert host.groups() == []
 
 
 def test_the_deadline_ends_a_reaping(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

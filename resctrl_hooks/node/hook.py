@@ -182,7 +182,7 @@ class _Call:
                 from .lifetimes import reap  # an import that most calls don't need
 
                 reap(node, idle)
-        except (HookError, OSError) as error:
+        except Exception as error:  # noqa: BLE001
             # This container's part is done: what others left behind, or too much of it, is no reason to refuse it.
             node.log(WARNING, f"idle groups are left to reconcile: {error}", stage=self.stage)
         return summary

@@ -5,7 +5,7 @@ members are recorded (a live one proves that its cgroup is somewhere); without a
 settings say ``release: last-container``, when its last member is.
 """
 
-from .errors import DeadlineError, HookError, LockTimeoutError
+from .errors import DeadlineError, LockTimeoutError
 from .files import is_folder
 from .held import record_is_dead
 from .log import INFO, WARNING
@@ -56,19 +56,22 @@ def bury(held: "HeldKey", member: str, node: "Node") -> bool:
     """Takes back all steps of a member that has died, the last first, and forgets it.
 
     Where a step's lock is held by somebody for too long, the member is kept, so that it can be tried again; returns
-    whether it is forgotten.
+    whether it is forgotten. A step that can't be taken back otherwise keeps nobody's group.
     """
     record = held.member(member)
     for kept in reversed((record or {}).get("steps", [])):
-        step = Step.of_record(kept)
-        feature = feature_named(step.feature)
+        name = str(kept.get("feature"))
         try:
+            feature = feature_named(name)
             if feature is not None and record is not None:
-                feature.undo(step, record, held, node)
+                feature.undo(Step.of_record(kept), record, held, node)
         except DeadlineError:
             raise
-        except HookError as error:
-            node.log(WARNING, f"{step.feature} of container {member[:12]}: {error}", key=held.key, container=member)
+        except Exception as caught:  # noqa: BLE001  # another version may have kept what this one can't read
+            from .faults import as_hook_error  # only when something is broken
+
+            error = as_hook_error(caught)
+            node.log(WARNING, f"{name} of container {member[:12]}: {error}", key=held.key, container=member)
             if isinstance(error, LockTimeoutError):
                 return False
     held.remove_member(member)
@@ -123,7 +126,7 @@ def reap(node: "Node", keys: "Iterable[str]", but: str = "") -> int:
                     continue
                 except DeadlineError:
                     raise
-                except HookError as error:
+                except Exception as error:  # noqa: BLE001  # one key's trouble is no other container's
                     node.log(WARNING, f"{key} can't be released: {error}", key=key)
     finally:
         node.monitor.patience = patience
