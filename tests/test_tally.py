@@ -31,6 +31,14 @@ def test_calls_are_counted_by_stage_reason_and_duration(ledger: Ledger) -> None:
     assert [(stage, reasons, key) for _, stage, reasons, key in found.failures] == [("createRuntime", "no-rmids", "k1")]
 
 
+def test_the_last_run_is_the_last_after_the_clock_was_set_back(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine may begin with a wrong clock; an alert on the time of the last run would stay silent for as long."""
+    for now in (4_000_000_000.0, 1_700_000_000.0):
+        monkeypatch.setattr("time.time", iter([now]).__next__)
+        ledger.tally("reconcile", 0.1)
+    assert tally.read(ledger).stage("reconcile").last == 1_700_000_000
+
+
 def test_half_a_line_is_passed_over(ledger: Ledger) -> None:
     ledger.tally("poststop", 0.001)
     with Path(ledger.folder, "calls").open("a") as calls:
