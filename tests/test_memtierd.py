@@ -15,7 +15,10 @@ from memtierd_host import CLASS, OTHER, TEMPLATE, MemtierdHost, lives, program, 
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.node import memtierd
+from resctrl_hooks.node.memtierd_processes import KeeperError
+from resctrl_hooks.node.memtierd_start import MemtierdError
 from resctrl_hooks.node.reconcile import Options, reconcile
+from resctrl_hooks.node.run_folder import RunFolder
 
 
 @pytest.fixture
@@ -131,6 +134,56 @@ def test_strays_are_ended_and_only_those(node: MemtierdHost) -> None:
     assert not lives(stray)
     assert lives(kept)
     assert memtierd.mend(ours, set()) == 0
+
+
+def test_a_stray_that_will_not_end_keeps_none_of_the_others(
+    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.start()
+    node.start(OTHER, 200)
+    ours = node.host.node()
+    for container in (ID, OTHER):
+        ours.ledger.remove_member(crio_annotations()["io.kubernetes.pod.uid"], container)
+    first = memtierd.strays(ours)[0].parts[-1]
+    real = memtierd.end
+
+    def end(folder: RunFolder, container: str, *rest: Any, **named: Any) -> bool:
+        if container == first:
+            raise KeeperError("it will not end")
+        return real(folder, container, *rest, **named)
+
+    monkeypatch.setattr(memtierd, "end", end)
+    with pytest.raises(MemtierdError, match="1 memtierds of no container can't be ended"):
+        memtierd.mend(ours, set())
+    assert [folder.parts[-1] for folder in memtierd.strays(ours)] == [first]
+    monkeypatch.undo()
+    assert memtierd.mend(ours, set()) == 1
+
+
+def test_a_container_that_starts_while_strays_are_ended_is_none(
+    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ending one takes seconds; meanwhile a restart under the id of another brings a memtierd that is no stray."""
+    node.start()
+    node.start(OTHER, 200)
+    ours = node.host.node()
+    uid = crio_annotations()["io.kubernetes.pod.uid"]
+    for container in (ID, OTHER):
+        ours.ledger.remove_member(uid, container)
+    _, second = (folder.parts[-1] for folder in memtierd.strays(ours))
+    pid = node.pid(second)
+    real = memtierd.end
+
+    def end(*given: Any, **named: Any) -> bool:
+        ours.ledger.point(second, uid)  # what its hook does before all else
+        return real(*given, **named)
+
+    monkeypatch.setattr(memtierd, "end", end)
+    assert memtierd.mend(ours, set()) == 1
+    assert lives(pid)
+    ours.ledger.forget(second)
+    monkeypatch.undo()
+    assert memtierd.mend(ours, set()) == 1
 
 
 def test_many_come_and_go(node: MemtierdHost) -> None:

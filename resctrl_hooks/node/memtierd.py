@@ -175,8 +175,24 @@ def strays(node: "Node", known: "Collection[str]" = ()) -> "list[RunFolder]":
 
 
 def mend(node: "Node", known: "Collection[str]") -> int:
-    """Ends memtierds of containers that nobody records, and returns how many there were; reconcile calls it."""
-    systemd = supervisor_of(node.settings) == SYSTEMD
+    """Ends memtierds of containers that nobody records, and returns how many there were; reconcile calls it.
+
+    Raises:
+        MemtierdError: some could not be ended; the others are.
+    """
     settings = node.settings
-    found = strays(node, known)
-    return sum(end(folder, folder.parts[-1], settings.cgroup_path, settings, systemd=systemd) for folder in found)
+    systemd = supervisor_of(settings) == SYSTEMD
+    ended, problems = 0, []
+    for folder in strays(node, known):
+        container = folder.parts[-1]
+        if node.ledger.key_of(container):
+            continue  # ending others takes a while, in which a hook may have come for this one
+        try:
+            ended += end(folder, container, settings.cgroup_path, settings, systemd=systemd)
+        except HookError as error:
+            problems.append(f"{container[:12]}: {error}")
+    if problems:
+        from .memtierd_start import MemtierdError  # not to end one
+
+        raise MemtierdError(f"{len(problems)} memtierds of no container can't be ended: {'; '.join(problems[:5])}")
+    return ended
