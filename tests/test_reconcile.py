@@ -480,3 +480,10 @@ def test_a_runtime_s_folder_that_can_not_be_read_is_no_fault_of_ours(
     monkeypatch.setattr("resctrl_hooks.node.runtimes.list_folder", denied)
     with pytest.raises(HookError, match=r"/run/runc, where a runtime .* can't be read \(EACCES\)"):
         reconcile(host.node())
+
+
+def test_a_closed_stdout_is_no_fault(tmp_path: Path) -> None:
+    host = Cluster(tmp_path).host
+    words = [*PYTHON, str(LAUNCH), "--config", str(host.config), "reconcile"]
+    done = subprocess.run(["/bin/sh", "-c", '"$@" >&-', "sh", *words], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")

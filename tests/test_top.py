@@ -6,6 +6,7 @@ import pty
 import select
 import signal
 import struct
+import subprocess
 import sys
 import termios
 import time
@@ -166,3 +167,24 @@ def test_an_interval_that_nobody_can_wait_for_is_wrong_use(tmp_path: Path, inter
             result = host.run(*arguments)
             assert result.exit_code == 2
             assert "Invalid value" in result.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_lacks_a_character_shows_the_rest(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
+    with monitored_host(tmp_path, str(tmp_path / "resctrl")) as host:
+        words = [
+            sys.executable,
+            "-m",
+            "resctrl_hooks",
+            "--config",
+            str(host.config),
+            "top",
+            "--once",
+            "--interval",
+            "0.1",
+        ]
+        environment = os.environ | {"PYTHONIOENCODING": encoding}
+        done = subprocess.run(words, capture_output=True, check=True, env=environment)
+    assert b"TOTAL" in done.stdout
+    assert b"MBM?" in done.stdout

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import io
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -43,6 +44,9 @@ class _LazyGroup(click.Group):
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:
         self._arguments = tuple(sys.argv[1:] if args is None else args)  # `list` is a command of this package
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")  # a terminal of another time has no sign for sorting, and goes on
         return super().main(args, *rest, **named)
 
     def make_context(self, *given: Any, **named: Any) -> click.Context:

@@ -42,7 +42,7 @@ def reconcile_command(config: str, arguments: "list[str]") -> int:
         code = once(config, values["--live"], dry_run=flags["--dry-run"], claim=flags["--claim"], json=flags["--json"])
         if not values["--watch"]:
             return code
-        sys.stdout.flush()
+        print(end="", flush=True)  # noqa: T201
         time.sleep(float(pause))
 
 
@@ -72,5 +72,6 @@ def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool) -> i
         return WRONG
     if not dry_run:
         node.ledger.tally(STAGE, time.monotonic() - started, sorted(set(report.reasons)))
-    sys.stdout.write(format_json(report.as_dict()).decode() if json else report.as_text())
+    # print() does without a stdout that somebody has closed.
+    print(format_json(report.as_dict()).decode() if json else report.as_text(), end="")  # noqa: T201
     return OK if report.ok else WRONG
