@@ -229,3 +229,13 @@ def test_whoever_waits_long_for_a_lock_looks_more_often(ledger: Ledger, monkeypa
     assert naps[0] == naps[-1] == min(naps) == 0.0005
     assert naps[:longest] == sorted(naps[:longest])
     assert naps[longest:] == sorted(naps[longest:], reverse=True)
+
+
+def test_a_pointer_that_is_written_anew_is_not_taken_for_a_broken_one(ledger: Ledger) -> None:
+    """Reconcile looks without a lock: a poststop may just have removed it, and a restart under the same id makes it."""
+    (Path(ledger.folder) / "containers/junk").symlink_to("../..")
+    (Path(ledger.folder) / "containers/file").touch()
+    ledger.point("c1", "k")
+    for name in ("junk", "file", "c1", "missing"):
+        ledger.forget_unusable(name)
+    assert ledger.containers() == ["c1"]

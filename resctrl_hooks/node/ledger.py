@@ -191,6 +191,18 @@ class Ledger:
         """Removes the pointer of a container whose record is gone."""
         remove_file(f"{self.folder}/containers/{container}")
 
+    def forget_unusable(self, container: str) -> None:
+        """Removes a pointer to what can be no key. One that isn't there may just be being written anew, and stays."""
+        path = f"{self.folder}/containers/{container}"
+        try:
+            usable = default_key_validator(posix.readlink(path))
+        except FileNotFoundError:
+            return
+        except OSError:
+            usable = False
+        if not usable:
+            remove_file(path)
+
     # Markers
 
     def mark(self, folder: str, key: str) -> None:

@@ -31,7 +31,7 @@ def tidy(node: "Node", containers: "list[Seen]", report: "Report") -> None:
         key = node.ledger.key_of(container)
         try:
             if not key:
-                node.ledger.forget(container)
+                node.ledger.forget_unusable(container)
             elif not node.ledger.has_member(key, container):
                 with node.monitor.hold(key) as held:
                     if held.member(container) is None and node.ledger.key_of(container) == key:
