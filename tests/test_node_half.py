@@ -112,15 +112,11 @@ def call(
 
 
 def copied(folder: Path, *, compiled_by: str = "") -> Path:
-    """The node half below another folder and under another name; returns its launch script."""
-    target = folder / "elsewhere" / "other_name"
+    """The node half in a folder whose name can be no package's; returns its launch script."""
+    target = folder / "elsewhere" / "other-name.1.0"
     shutil.copytree(NODE, target, ignore=shutil.ignore_patterns("__pycache__", "compiled.c*", ".*"))
     if compiled_by:
-        script = (
-            "import sys; sys.path.insert(0, sys.argv[1]); from other_name import compiled; "
-            "compiled.compile_folder(sys.argv[2])"
-        )
-        subprocess.run([compiled_by, "-I", "-S", "-B", "-c", script, str(target.parent), str(target)], check=True)
+        subprocess.run([compiled_by, "-I", "-S", "-B", str(target / LAUNCH.name), "compile"], check=True)
     return target / LAUNCH.name
 
 
@@ -133,9 +129,9 @@ def test_each_stage_imports_next_to_nothing(
     for arguments in (["createRuntime"], ["hook"], ["poststop"], ["reconcile"], ["reconcile", "--dry-run"]):
         code, modules, stderr = call(python, launch, host, pod, *arguments)
         assert (code, stderr) == (0, b""), arguments
-        own = {name for name in modules if name.partition(".")[0] == "other_name"}
+        own = {name for name in modules if name.partition(".")[0] == "node"}
         assert modules - own <= ALLOWED, arguments
-        assert "other_name.main" in own
+        assert "node.main" in own
 
 
 def test_what_most_hooks_do_not_need_they_do_not_import(host: Host, pod: dict[str, Any]) -> None:

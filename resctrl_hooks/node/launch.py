@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _FOLDER = __file__.rpartition("/")[0] or "."
 # An installed node half is started by a script in front of this one, which says where the compiled file lies.
 _COMPILED: str = globals().get("COMPILED", _FOLDER)
-_PARENT, _, _PACKAGE = _FOLDER.rpartition("/")
+# Not the folder's name, which may be no package's: one with a dot in it, or that of a module there is already.
+_PACKAGE = "node"
 _Spec: "type[ModuleSpec]" = type(sys.__spec__)
 _Module: "type[ModuleType]" = type(sys)
 _HEAD = 16  # the interpreter's magic number and the size of what is read at once, as `compiled.py` writes them
@@ -89,23 +90,29 @@ def run_at_once(codes: "tuple[tuple[str, CodeType], ...]") -> None:
     """Makes modules of codes that come in the order of their imports, the package first."""
     package = None
     for name, code in codes:
-        module = _Module(_PACKAGE + name)
-        sys.modules[_PACKAGE + name] = module
-        # What relative imports go by; Python 3.15 no longer looks at __package__.
-        module.__spec__ = _Spec(module.__name__, None, is_package=package is None)
+        module = make_module(name)
         if package is None:
             package = module
-            module.__path__ = [_FOLDER]
         else:
             setattr(package, name[1:], module)
         exec(code, module.__dict__)  # noqa: S102  # as above
+
+
+def make_module(name: str) -> "ModuleType":
+    """An empty module of the package, or with an empty name the package, whose modules are this folder's."""
+    module = _Module(_PACKAGE + name)
+    sys.modules[_PACKAGE + name] = module
+    # What relative imports go by; Python 3.15 no longer looks at __package__.
+    module.__spec__ = _Spec(module.__name__, None, is_package=not name)
+    if not name:
+        module.__path__ = [_FOLDER]
+    return module
 
 
 if __name__ == "__main__":
     # A hook ends before there is garbage worth a collection; looking for it takes 2 % of a hook's time.
     gc.disable()
     load_compiled()
-    # A script's own folder is not on an isolated interpreter's path, and running a folder would import runpy. It comes
-    # last, so that the standard library's modules are not looked for in it.
-    sys.path.append(_PARENT or "/")
+    if _PACKAGE not in sys.modules:
+        make_module("")  # its own file holds a docstring only, and the folder is on no path
     __import__(f"{_PACKAGE}.main", fromlist=["main"]).start()
