@@ -155,7 +155,9 @@ def test_poststop_while_others_live_and_while_it_lives(host: Host, pod: dict[str
     for told in (pod, other):
         assert host.call(told).code == 0
     stop = pod | {"status": "stopped", "pid": 0}
-    assert "its process lives" in as_json(host, stop)["outcome"]
+    assert "stays, other containers of the key live" in as_json(host, stop)["outcome"]
+    assert host.call(pod).code == 0
+    assert "started again and lives" in as_json(host, stop)["outcome"]
     host.end_process(100)
     assert "stays, other containers of the key live" in as_json(host, stop)["outcome"]
     assert as_json(host, stop | {"id": "f" * 64})["outcome"].startswith("nothing is recorded")

@@ -62,6 +62,15 @@ def test_a_restart_with_the_same_id_before_its_poststop(host: Host) -> None:
     assert (host.groups(), host.records()) == ([], [])
 
 
+def test_a_poststop_is_the_end_although_the_process_is_still_seen(host: Host, pod: dict[str, Any]) -> None:
+    host.call(pod)
+    assert host.call(stopped()).log.count(f"left {UID}") == 1
+    assert host.records() == [f"idle/{UID}", f"pods/{UID}/pod"]
+    host.end_cgroup(POD_CGROUP)
+    host.call(stopped(id="d" * 64))
+    assert host.groups() == []
+
+
 def test_an_id_that_changes_pods(host: Host, pod: dict[str, Any]) -> None:
     host.call(pod)
     host.end_process(100)

@@ -95,6 +95,9 @@ def test_what_the_kernel_refuses(
     host.configure(failurePolicy=policy)
     refuse(monkeypatch, call, number)
     outcome = host.call(pod)
+    lines = outcome.log.splitlines()
+    assert all("stage=createRuntime" in line for line in lines)
+    assert "duration_usec=" in lines[-1]
     if number != errno.ESRCH:
         assert "the kernel says: the kernel's own words" in outcome.stderr
     assert outcome.stderr.count("\n") == 1

@@ -8,9 +8,8 @@ from typing import Any
 from resctrl_hooks.config import InForce
 from resctrl_hooks.node.errors import HookError, InputError
 from resctrl_hooks.node.files import is_folder, parse_json, read_file
-from resctrl_hooks.node.held import record_is_dead
 from resctrl_hooks.node.hook import DONE, POSTSTOP, REFUSED, RefusedError, planned
-from resctrl_hooks.node.lifetimes import ENDS, LIVES, WAITS, fate
+from resctrl_hooks.node.lifetimes import ENDS, LIVES, WAITS, fate, is_of_earlier_run
 from resctrl_hooks.node.log import WARNING, Log
 from resctrl_hooks.node.oci import BUNDLE_LIMIT, Bundle, State, parse_state, read_bundle
 from resctrl_hooks.node.process import cgroups_of, in_initial_user_namespace, start_time
@@ -175,8 +174,8 @@ def _poststop(state: State, node: Node, said: Explanation) -> None:
         return
     names = ("runtime", "namespace", "pod", "container", "cgroup", "podCgroup", "bundle")
     said.workload = {"key": key, **{name: record.get(name, "") for name in names}}
-    if record.get("pid") and not record_is_dead(record, node.monitor.boot, node.proc):
-        said.outcome = "its process lives, so this poststop is an earlier run's and nothing is done"
+    if is_of_earlier_run(record, node):
+        said.outcome = "it was started again and lives, so this poststop is an earlier run's and nothing is done"
         return
     said.steps = [
         SaidStep(kept["feature"], f"undo {kept['action']}", kept["needs"], "the ledger has it")

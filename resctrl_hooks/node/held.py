@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 CREATED = "created"
 ADOPTED = "adopted"
 SHARED = "shared"
+AGAIN = "again"  # of a member: its container was started before under the same id, and no poststop has come since
 
 
 class Group:

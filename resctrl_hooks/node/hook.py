@@ -8,6 +8,7 @@ from _signal import ITIMER_REAL, SIG_UNBLOCK, SIGALRM, pthread_sigmask, setitime
 
 from .errors import DeadlineError, HookError, InputError, LockTimeoutError, SettingsError
 from .files import read_beginning, read_to_end
+from .held import AGAIN
 from .log import ERROR, INFO, WARNING, Log
 from .oci import STATE_LIMIT, parse_state, read_bundle
 from .process import cgroups_of, in_initial_user_namespace
@@ -91,8 +92,10 @@ def _answer(call: "_Call", node: Node, started: float) -> int:
     except HookError as error:
         refused = (isinstance(error, RefusedError) or _refuses(node)) and call.is_refusable()
         outcome = "the container is refused" if refused else "the container goes on without"
-        call.tally(node, time.monotonic() - started, node.failures or [error.reason])
-        node.log(ERROR, f"{call.stage} of {call.subject}: {error}; {outcome}", **call.fields(error))
+        took = time.monotonic() - started
+        call.tally(node, took, node.failures or [error.reason])
+        message = f"{call.stage} of {call.subject}: {error}; {outcome}"
+        node.log(ERROR, message, duration_usec=int(took * 1e6), **call.fields(error))
         return REFUSED if refused else DONE
     took = time.monotonic() - started
     call.tally(node, took, node.failures)
@@ -208,6 +211,8 @@ def create_runtime(workload: "Workload", node: Node) -> str:
         if earlier == workload.key:
             _bury_in(held, workload.id, node)  # a restart under the same id whose poststop has not come
         details = {**workload.details(), "steps": [step.as_record() for _, step in todo]}
+        if earlier:
+            details[AGAIN] = True
         held.add_member(workload.id, details, workload.pid)
         problems: "list[HookError | None]" = []
         for number, (feature, step) in enumerate(todo):
@@ -277,6 +282,7 @@ def _trouble(name: str, feature: "Feature", caught: Exception, workload: "Worklo
     node.log(
         WARNING,
         f"{name} of {workload}: {error}",
+        stage=CREATE_RUNTIME,
         key=workload.key,
         container=workload.id,
         reason=error.reason,

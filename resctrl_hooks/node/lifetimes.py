@@ -7,7 +7,7 @@ settings say ``release: last-container``, when its last member is.
 
 from .errors import DeadlineError, LockTimeoutError
 from .files import is_folder
-from .held import record_is_dead
+from .held import AGAIN, record_is_dead
 from .log import INFO, WARNING
 from .steps import Step, feature_named
 
@@ -38,9 +38,8 @@ def poststop(state: "State", node: "Node") -> str:
     if not key:
         return ""
     with node.monitor.hold(key) as held:
-        record = held.member(state.id)
-        if record is not None and record.get("pid") and not held.member_is_dead(state.id):
-            return "its process lives, so this poststop is an earlier run's; nothing is done"
+        if is_of_earlier_run(held.member(state.id), node):
+            return "it was started again and lives, so this poststop is an earlier run's; nothing is done"
         bury(held, state.id, node)
         return f"released {key}" if settle(held, node) else f"left {key}"
 
@@ -76,6 +75,16 @@ def bury(held: "HeldKey", member: str, node: "Node") -> bool:
                 return False
     held.remove_member(member)
     return True
+
+
+def is_of_earlier_run(member: "Record | None", node: "Node") -> bool:
+    """Whether a poststop that comes now ends an earlier run of a container.
+
+    It does where the container was started again before any poststop came, and lives. Any other poststop says that its
+    container is dead, whatever its process looks like.
+    """
+    again = member is not None and bool(member.get(AGAIN) and member.get("pid"))
+    return again and not record_is_dead(member, node.monitor.boot, node.proc)
 
 
 def fate(record: "Record", members: "Iterable[Record | None]", node: "Node") -> str:
