@@ -122,6 +122,19 @@ def test_of_a_container_whose_init_made_cgroups_everything_is_adopted(cluster: C
     assert cluster.groups_of(pid) == cluster.groups_of(service) == {("", POD)}
 
 
+def test_on_a_simulated_host_whose_cgroups_are_plain_folders_it_is_adopted_too(host: Host, tmp_path: Path) -> None:
+    id_ = "a" * 64
+    host.process(100, f"/kubepods/pod{POD}/crio-{id_}")
+    (tmp_path / "crun" / id_).mkdir(parents=True)
+    bundle = host.bundle({"annotations": crio_annotations(POD), "linux": {}})
+    status = {"pid": 100, "process-start-time": 1000, "bundle": bundle}
+    (tmp_path / "crun" / id_ / "status").write_text(json.dumps(status))
+    host.configure(runtimeRoots={"crun": str(tmp_path / "crun")})
+    assert reconcile(host.node(), NOW).adopted == [id_]
+    assert host.tasks(f"mon_groups/{POD}") == [100]
+    assert not reconcile(host.node(), NOW).changed
+
+
 def test_what_entered_by_exec_is_swept_in(cluster: Cluster) -> None:
     id_, _ = cluster.start(1)
     later = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}", 2)

@@ -42,9 +42,9 @@ def compiled_files(config: str, root: str = "") -> dict[str, bytes]:
         return {} if os.path.lexists(root + config) else {config: b'{"format": 1}\n'}
     folder = config.rpartition("/")[0]
     files = {}
+    if os.path.lexists(f"{root}{folder}/{COMPILED_NAME}"):
+        return {}  # also without a YAML file beside it: a MachineConfig's, or an image's
     if os.path.lexists(root + config):
-        if os.path.lexists(f"{root}{folder}/{COMPILED_NAME}"):
-            return {}
         compiled = compile_file(root + config)
     else:
         with tempfile.NamedTemporaryFile(suffix=".yaml") as file:

@@ -7,7 +7,7 @@ import errno
 import posix
 
 from .errors import HookError, ResctrlError
-from .files import is_folder, list_folder, read_kernel_file
+from .files import is_folder, is_there, list_folder, read_kernel_file
 from .process import resctrl_groups_of, threads_of
 
 TYPE_CHECKING = False
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .held import HeldKey
     from .steps import Node
 
+_LISTS = ("cgroup.threads", "tasks")  # version 2's, which unlike cgroup.procs threaded cgroups have too; version 1's
 _MOST_ROUNDS = 100
 _MOST_DEPTH = 16
 _LINKS_OF_A_LEAF = 2
@@ -33,8 +34,14 @@ class Gathering:
 
 
 def threads_of_container(node: "Node", cgroup: str, pid: int) -> "list[int]":
-    """All thread ids of a container: those in its own cgroup and below, or else of its init and all descendants."""
-    return _threads_in_cgroup(cgroup, 0) if cgroup else _threads_below(node.proc, pid, set())
+    """All thread ids of a container: those in its own cgroup and below, or else of its init and all descendants.
+
+    The latter also where its cgroup is a plain folder, as a simulated host's. A cgroup that has gone has no threads:
+    by now its init's process id may be somebody else's.
+    """
+    if cgroup and not (is_folder(cgroup) and not any(is_there(f"{cgroup}/{name}") for name in _LISTS)):
+        return _threads_in_cgroup(cgroup, 0)
+    return _threads_below(node.proc, pid, set())
 
 
 def outside(node: "Node", name: str, classes: "set[str]", cgroup: str, pid: int) -> "list[tuple[int, str, str]]":
@@ -110,8 +117,7 @@ def _somewhere(held: "HeldKey", node: "Node", but: str, tids: "list[int]") -> bo
 
 def _threads_in_cgroup(folder: str, depth: int) -> "list[int]":
     found: "list[int]" = []
-    # cgroup.threads is version 2's and, unlike cgroup.procs, works in threaded cgroups too; tasks is version 1's.
-    for name in ("cgroup.threads", "tasks"):
+    for name in _LISTS:
         try:
             found = [tid for tid in map(int, read_kernel_file(f"{folder}/{name}").split()) if tid > 0]
             break
