@@ -56,6 +56,16 @@ def test_a_state_directory_that_is_none(tmp_path: Path, what: str) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.parametrize("mode, owner", [(0o777, 0), (0o770, 0), (0o700, 65534)])
+def test_a_state_directory_of_others_is_not_used(tmp_path: Path, mode: int, owner: int) -> None:
+    tmp_path.chmod(mode)
+    os.chown(tmp_path, owner, owner)
+    with pytest.raises(LedgerError, match="others than root"):
+        Ledger(str(tmp_path)).lock("key", 0)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_records(ledger: Ledger) -> None:
     assert ledger.read_pod("k") is None
     ledger.write_pod("k", {"groups": {"": "created"}})

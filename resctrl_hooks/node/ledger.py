@@ -53,6 +53,7 @@ _FOLDERS = ("pods", "containers", "idle", "waiting", "locks")  # locks last: whe
 _MEMBER = "c-"
 _SHORTEST_NAP, _LONGEST_NAP = 0.0005, 0.01  # seconds
 _PRIVATE = 0o700
+_WRITABLE_BY_OTHERS = 0o022
 
 
 class Ledger:
@@ -80,9 +81,19 @@ class Ledger:
         """Takes the lock of this name: one of the keys', or one that a feature keeps for the whole node."""
         path = f"{self.folder}/locks/{name}"
         try:
+            self._check_owner()
             return Lock(self._open_lock(path), path, patience)
         except OSError as error:
             raise self._error(error, path) from error
+
+    def _check_owner(self) -> None:
+        """Refuses a folder that others own or can write: root undoes what its records say."""
+        try:
+            found = posix.stat(self.folder)
+        except FileNotFoundError:
+            return  # it will be made
+        if found.st_mode & _WRITABLE_BY_OTHERS or found.st_uid not in (0, posix.geteuid()):
+            raise LedgerError(f"{self.folder}: others than root own it or can write it", errno=errno.EPERM)
 
     def _open_lock(self, path: str) -> int:
         flags = posix.O_RDWR | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW
