@@ -119,6 +119,7 @@ def test_runtime_roots_in_every_spelling(roots: Any) -> None:
         ("scheduling: {classes: {a: {hugepages: {3: 1}}}}", "c.yaml:1: the key '3' is read as 3, not as a text; quote it"),
         ("scheduling: {classes: {a: {hugepages: {three: 1G}}}}", "c.yaml:1: scheduling.classes.a.hugepages.three: 'three' is no size of huge pages; write it as the kernel does: 2MB or 1GB"),
         ("placement: {pools: [{name: 'a b', cpus: '0'}]}", "c.yaml:1: placement.pools[0].name: 'a b' can't be a pool; use up to 63 letters, digits and _.-, and a letter or digit first"),
+        ("placement: {pools: [{name: isolated, cpus: '0'}]}", "c.yaml:1: placement.pools[0].name: 'isolated' can't be a pool; `allow` would mean these CPUs by that; use another name"),
         ("placement: {pools: [{name: a, cpus: ''}]}", "c.yaml:1: placement.pools[0].cpus: should not be empty"),
         ("memory: {allowLimits: {'*': [memory.max]}}", "c.yaml:1: memory.allowLimits['*'][0]: no limit is called 'memory.max'; the limits are memory.swap.max and memory.high"),
         ("deadlineSeconds: .inf", "c.yaml:1: deadlineSeconds: inf: input should be a finite number"),

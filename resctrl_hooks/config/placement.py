@@ -43,6 +43,8 @@ def _policy(value: str) -> str:
 def _pool_name(value: str) -> str:
     if not _POOL_NAME.fullmatch(value):
         raise wrong(f"{value!r} can't be a pool", "use up to 63 letters, digits and _.-, and a letter or digit first")
+    if value in _KINDS:
+        raise wrong(f"{value!r} can't be a pool", "`allow` would mean these CPUs by that; use another name")
     return value
 
 
