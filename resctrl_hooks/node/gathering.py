@@ -39,8 +39,10 @@ def threads_of_container(node: "Node", cgroup: str, pid: int) -> "list[int]":
     The latter also where its cgroup is a plain folder, as a simulated host's. A cgroup that has gone has no threads:
     by now its init's process id may be somebody else's.
     """
-    if cgroup and not (is_folder(cgroup) and not any(is_there(f"{cgroup}/{name}") for name in _LISTS)):
-        return _threads_in_cgroup(cgroup, 0)
+    if cgroup:
+        found = _threads_in_cgroup(cgroup, 0)
+        if found or not is_folder(cgroup) or any(is_there(f"{cgroup}/{name}") for name in _LISTS):
+            return found
     return _threads_below(node.proc, pid, set())
 
 
