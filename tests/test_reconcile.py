@@ -335,6 +335,22 @@ def test_a_lost_ledger_is_mended_by_claiming(cluster: Cluster) -> None:
     assert {name for _, name in cluster.kernel.groups()} == {"pqos"}, "a claimed group ends with its pod"
 
 
+def test_a_claim_leaves_the_group_that_a_runtime_made_for_itself(cluster: Cluster) -> None:
+    id_ = f"{7:064x}"
+    pid = cluster.kernel.spawn(f"/crio-{id_}", 1, "")
+    cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/{id_}")
+    cluster.kernel.model.write_tasks(cluster.kernel.model.root.monitored[id_], f"{pid}\n", ROOT_CALLER)
+    cluster.kernel.show_tasks()
+    cluster.appear(id_, pid)
+    config = {"linux": {"intelRdt": {"enableMonitoring": True}}}
+    (cluster.root / f"bundle-{id_[-8:]}" / "config.json").write_text(json.dumps(config))
+    for options in (Options(claim=True, dry_run=True), Options(claim=True, wait=False)):
+        report = cluster.reconcile(options)
+        assert (report.ok, report.claimed, report.adopted) == (True, [], [])
+    assert cluster.groups_of(pid) == {("", id_)}
+    assert [record for record in cluster.host.records() if id_ in record] == []
+
+
 def test_a_reboot_voids_every_record(cluster: Cluster) -> None:
     cluster.start(1)
     cluster.start(2, pod_number(2))

@@ -131,8 +131,11 @@ def _say_what_is_dead(node: "Node", key: str, unwanted: bool, report: Report) ->
 
 
 def _claim(node: "Node", seen: "Observation", options: Options, report: Report) -> None:
-    """For a lost ledger: takes groups of our shape that nobody records, of living pods as ours, the rest away."""
-    living = {container.key: container for container in seen.containers}
+    """For a lost ledger: takes groups of our shape that nobody records, of living pods as ours, the rest away.
+
+    Those of containers that the filters leave out are not ours, and so are those that a runtime made for itself.
+    """
+    living = {container.key: container for container in seen.containers if container.wanted}
     for rdt_class, key in seen.unrecorded(node):
         try:
             if options.dry_run:
