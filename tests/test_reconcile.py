@@ -6,7 +6,9 @@ import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +25,7 @@ from resctrl_hooks.node.oci import parse_state, read_bundle
 from resctrl_hooks.node.process import cgroups_of
 from resctrl_hooks.node.reconcile import Options, read_live, reconcile
 from resctrl_hooks.node.reconcile_command import reconcile_command
+from resctrl_hooks.node.settings import load
 from resctrl_hooks.node.workload import derive
 
 if TYPE_CHECKING:
@@ -434,6 +437,75 @@ def test_an_unreadable_live_file_is_an_error_and_releases_nobody(cluster: Cluste
 )
 def test_wrong_use_is_two(cluster: Cluster, arguments: list[str]) -> None:
     assert reconcile_command(str(cluster.host.config), arguments) == 2
+
+
+@pytest.mark.parametrize("peoples", [False, True], ids=["node-half", "people-half"])
+def test_watching_repeats_until_it_is_interrupted(tmp_path: Path, peoples: bool) -> None:
+    host = Host(tmp_path, real_proc=True, runtimeRoots={"crun": str(tmp_path / "crun")})
+    (tmp_path / "crun").mkdir()
+    ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
+    command = [*ours, "--config", str(host.config), "reconcile", "--json", "--watch", "0.05"]
+    container = subprocess.Popen(["sleep", "1000"])
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        assert watching.stderr is not None
+        try:
+            assert json.loads(watching.stdout.readline())["containers"] == 0
+            start = int(Path(f"/proc/{container.pid}/stat").read_text().rpartition(")")[2].split()[19])
+            bundle = host.bundle({"annotations": crio_annotations(POD), "linux": {}})
+            (tmp_path / "crun/later").mkdir()
+            status = {"pid": container.pid, "process-start-time": start, "bundle": bundle}
+            (tmp_path / "crun/later/status").write_text(json.dumps(status))
+            adopted: list[str] = []
+            while not adopted:
+                adopted = json.loads(watching.stdout.readline())["adopted"]
+            assert adopted == ["later"]
+            assert host.tasks(f"mon_groups/{POD}") == [container.pid]
+            watching.send_signal(signal.SIGINT)
+            assert watching.wait(20) == 130
+            assert watching.stderr.read() == ""
+        finally:
+            watching.kill()
+            container.kill()
+            container.wait()
+
+
+@pytest.mark.parametrize(
+    "yaml, installed, fails, said",
+    [
+        ("failurePolicy: fail\n", True, "fail", "was edited: "),
+        ("failurePolicy: maybe\n", True, "ignore", "was edited and can't be applied: error: "),
+        ("failurePolicy: fail\n", False, "ignore", "run `resctrl-hook config apply`"),
+    ],
+    ids=["valid", "not-valid", "no-command"],
+)
+def test_the_timers_reconcile_has_an_edited_configuration_applied_where_the_command_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, yaml: str, installed: bool, fails: str, said: str
+) -> None:
+    """A systemd unit runs the node half, which reads no YAML."""
+    host = Host(tmp_path)
+    tmp_path.chmod(0o755)
+    edited = tmp_path / "config.yaml"
+    edited.write_text(yaml)
+    os.utime(host.config, (1e9, 1e9))
+    program = tmp_path / "bin" / "resctrl-hook"
+    program.parent.mkdir()
+    if installed:
+        here = Path(__file__).parents[1]
+        program.write_text(f'#!/bin/sh\nPYTHONPATH={here} exec {sys.executable} -m resctrl_hooks "$@"\n')
+        program.chmod(0o755)
+    lines: list[str] = []
+    monkeypatch.setattr("resctrl_hooks.node.log.Log.__call__", lambda _log, _level, line, **_: lines.append(line))
+    monkeypatch.setattr("resctrl_hooks.node.reconcile_command.ALL_FOLDERS", (str(program.parent),))
+    paths = json.loads(host.config.read_text())
+    edited.write_text(yaml + "".join(f"{name}: {json.dumps(paths[name])}\n" for name in paths if name != "format"))
+    for words in (["--dry-run"], []):
+        assert reconcile_command(str(edited), words) == 0
+        assert load(str(edited))[0].failure_policy == (fails if not words else "ignore")
+    assert any(said in line for line in lines), lines
+    lines.clear()
+    assert reconcile_command(str(edited), []) == 0
+    assert lines == [] or fails == "ignore", "it is applied once"
 
 
 def test_settings_that_can_not_be_used(cluster: Cluster) -> None:

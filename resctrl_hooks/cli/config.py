@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import click
 import yaml
 
-from resctrl_hooks.config.applied import Applied, Change, apply_file
+from resctrl_hooks.config.applied import Applied, Change, apply_file, is_newer
 from resctrl_hooks.config.check import Checked, check_file, trust_problems
 from resctrl_hooks.config.problems import InvalidConfigError, Problem
 from resctrl_hooks.config.schema import json_schema
@@ -76,13 +76,18 @@ def check(config: str, *, as_json: bool) -> None:
 
 @command.command()
 @click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
+@click.option("--if-newer", is_flag=True, help="Do nothing unless the file was edited since it was last applied.")
 @_as_json
 @click.pass_obj
-def apply(config: str, *, dry_run: bool, as_json: bool) -> None:
+def apply(config: str, *, dry_run: bool, if_newer: bool, as_json: bool) -> None:
     """Validate the configuration file and put it in force for the hooks.
 
     One that does not validate never replaces the one in force.
     """
+    if if_newer and not is_newer(config):
+        if as_json:
+            _print_json({"file": config, "applied": False, "changes": [], "problems": []})
+        return
     try:
         applied = apply_file(config, dry_run=dry_run)
     except InvalidConfigError as error:

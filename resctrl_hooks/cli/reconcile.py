@@ -26,15 +26,13 @@ def command(config: str, *, dry_run: bool, as_json: bool, live: str, claim: bool
     Containers without a group are brought into one, threads that entered later too; what belongs to dead pods and
     containers is released. Exit code 0 says that nothing is wrong any more, 1 that something still is.
     """
-    if not dry_run:
-        _apply_edited(config)
     flags = {"--dry-run": dry_run, "--json": as_json, "--claim": claim}
     arguments = [name for name, given in flags.items() if given]
     if live:
         arguments += ["--live", live]
     if watch is not None:
         arguments += ["--watch", f"{watch:.6f}"]
-    sys.exit(reconcile_command(config, arguments))
+    sys.exit(reconcile_command(config, arguments, _apply_edited))
 
 
 def _apply_edited(config: str) -> None:

@@ -138,19 +138,22 @@ def apply_if_newer(path: str) -> Applied | None:
     Raises:
         InvalidConfigError, SettingsError, OSError: as `apply_file`.
     """
+    return apply_file(path) if is_newer(path) else None
+
+
+def is_newer(path: str) -> bool:
+    """Whether a YAML file was edited since it was last applied, and is what is to be in force on this node."""
     target = compiled_path(path)
     try:
         edited = os.stat(path).st_mtime
     except FileNotFoundError:
-        return None
+        return False
     try:
         if path == target or os.stat(target).st_mtime >= edited:
-            return None
+            return False
     except FileNotFoundError:
         pass
-    if (read_compiled(target) or {}).get(MANAGED_BY):
-        return None
-    return apply_file(path)
+    return not (read_compiled(target) or {}).get(MANAGED_BY)
 
 
 def changes_between(old: dict[str, Any], new: dict[str, Any]) -> list[Change]:

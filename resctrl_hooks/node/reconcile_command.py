@@ -1,4 +1,4 @@
-"""The node half's ``reconcile`` command: options, repetition, output, exit code."""
+"""The node half's ``reconcile`` command: an edited configuration, options, repetition, output, exit code."""
 
 import sys
 import time
@@ -7,20 +7,51 @@ from .errors import HookError, SettingsError
 from .faults import lacks_root
 from .faults import report as report_fault
 from .files import format_json
-from .log import ERROR, WARNING, Log
+from .log import ERROR, NOTICE, WARNING, Log
 from .process import in_initial_user_namespace
+from .programs import ALL_FOLDERS, ProgramError, find_program, run
 from .reconcile import Options, read_live, reconcile
-from .settings import load
+from .settings import is_unapplied, load
 from .steps import Node
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _USAGE = "usage: reconcile [--dry-run] [--json] [--live FILE] [--claim] [--watch SECONDS]\n"
 STAGE = "reconcile"
 OK, WRONG, MISUSED = 0, 1, 2
+INTERRUPTED = 130  # as a shell says it of SIGINT
+PEOPLES_COMMAND = "resctrl-hook"
+_PATIENCE_TO_APPLY = 60.0
 _LONGEST_PAUSE = 86400.0
 
 
-def reconcile_command(config: str, arguments: "list[str]") -> int:
-    """Runs the command; returns 0 if nothing is wrong (any more), 1 if something is, 2 for wrong use or settings."""
+def apply_edited(config: str) -> None:
+    """Lets the people's command put an edited configuration in force, where it is installed: we can't read YAML."""
+    if not is_unapplied(config):
+        return
+    try:
+        command = [find_program(PEOPLES_COMMAND, ALL_FOLDERS), "--config", config, "config", "apply", "--if-newer"]
+    except ProgramError:
+        return  # then `load` says that it is newer
+    try:
+        code, output = run(command, _PATIENCE_TO_APPLY)
+    except ProgramError as error:
+        Log()(WARNING, f"{config} was edited and can't be applied: {error}", stage=STAGE, reason=error.reason)
+        return
+    said = "; ".join(output.splitlines())
+    if code:
+        Log()(WARNING, f"{config} was edited and can't be applied: {said}", stage=STAGE, reason=SettingsError.reason)
+    elif said:
+        Log()(NOTICE, f"{config} was edited: {said}", stage=STAGE)
+
+
+def reconcile_command(config: str, arguments: "list[str]", apply: "Callable[[str], None]" = apply_edited) -> int:
+    """Runs the command; returns 0 if nothing is wrong (any more), 1 if something is, 2 for wrong use or settings.
+
+    ``apply`` puts an edited configuration in force, before each time.
+    """
     flags = {"--dry-run": False, "--json": False, "--claim": False}
     values = {"--live": "", "--watch": ""}
     rest = list(arguments)
@@ -38,12 +69,19 @@ def reconcile_command(config: str, arguments: "list[str]") -> int:
     if not pause.isascii() or not pause.replace(".", "", 1).isdecimal() or float(pause) > _LONGEST_PAUSE:
         sys.stderr.write(_USAGE)
         return MISUSED
-    while True:
-        code = once(config, values["--live"], dry_run=flags["--dry-run"], claim=flags["--claim"], json=flags["--json"])
-        if not values["--watch"]:
-            return code
-        print(end="", flush=True)  # noqa: T201
-        time.sleep(float(pause))
+    try:
+        while True:
+            if not flags["--dry-run"]:
+                apply(config)
+            code = once(
+                config, values["--live"], dry_run=flags["--dry-run"], claim=flags["--claim"], json=flags["--json"]
+            )
+            if not values["--watch"]:
+                return code
+            print(end="", flush=True)  # noqa: T201
+            time.sleep(float(pause))
+    except KeyboardInterrupt:  # what was begun is in the ledger, and the next one goes on from there
+        return INTERRUPTED
 
 
 def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool) -> int:

@@ -209,3 +209,11 @@ def _newer_yaml(config: str, compiled: str) -> str:
     except OSError:
         return ""
     return f"{config} is newer than what is in force; run `resctrl-hook config apply`" if newer else ""
+
+
+def is_unapplied(config: str) -> bool:
+    """Whether the YAML file was edited since it was applied, or was never applied."""
+    compiled = compiled_path(config)
+    if config == compiled or not is_there(config):
+        return False
+    return bool(_newer_yaml(config, compiled)) or not is_there(compiled)

@@ -135,6 +135,31 @@ def test_reconcile_works_inside_its_restrictions(
     assert groups(resctrl) == []
 
 
+@pytest.fixture
+def command_in_its_place() -> Iterator[None]:
+    """The people's command where reconcile looks for it."""
+    path = Path("/usr/local/bin/resctrl-hook")
+    package = Path(units.__file__).parents[2]
+    path.write_text(f'#!/bin/sh\nPYTHONPATH={package} exec {sys.executable} -m resctrl_hooks "$@"\n')
+    path.chmod(0o755)
+    yield
+    path.unlink()
+
+
+def test_reconcile_has_an_edited_configuration_applied_inside_its_restrictions(
+    installed: None, command_in_its_place: None
+) -> None:
+    run(["systemctl", "stop", units.TIMER])
+    edited = Path("/etc/resctrl-hooks/config.yaml")
+    edited.write_text("deadlineSeconds: 8\nfailurePolicy: fail\n")
+    later = edited.stat().st_mtime + 5  # as if a while had gone by since it was applied
+    os.utime(edited, (later, later))
+    run(["systemctl", "start", units.RECONCILE])
+    said = run(["journalctl", "-t", "resctrl-hook", "--no-pager", "-n", "5"])
+    assert '"failurePolicy": "fail"' in Path("/etc/resctrl-hooks/config.json").read_text(), said
+    assert "was edited: " in said
+
+
 def test_a_waiting_pod_wakes_reconcile(installed: None) -> None:
     run(["systemctl", "stop", units.TIMER])
     wait_until(lambda: state_of(units.RECONCILE) == "inactive", "reconcile ends")
