@@ -1,11 +1,13 @@
 """Whatever comes in, the outcome is typed and logged, the exit code right, and nothing outside our folders changes.
 
-Ten thousand generated states and bundles, most in this process, and a sample as whole processes.
+Ten thousand generated states and bundles, most in this process, and a sample as whole processes. Most are refused at the
+first look, so some more are states that are in order and ask every feature for anything.
 """
 
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +19,7 @@ import pytest
 from conftest import FIXTURES, ID, POD_CGROUP, UID, Host, crio_annotations, fixture, state, temporary_host
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from machines import MACHINES, write_sysfs
 
 CASES = 10_000
 WHOLE_PROCESSES = 150
@@ -165,9 +168,9 @@ class Watch:
         sys.addaudithook(self._see)
 
     @contextmanager
-    def over(self, host: Host) -> Iterator[None]:
-        """Fails where anything outside the resctrl root, the state directory and the log is changed."""
-        self.allowed = (f"{host.resctrl}/", f"{host.state}/", str(host.log))
+    def over(self, host: Host, cgroup: str = "") -> Iterator[None]:
+        """Fails where anything outside the resctrl root, the state directory, the log and ``cgroup`` is changed."""
+        self.allowed = (f"{host.resctrl}/", f"{host.state}/", str(host.log), *([f"{cgroup}/"] if cgroup else []))
         self.parents = {str(path) for path in (host.state, *host.state.parents)}
         self.strays: list[object] = []
         try:
@@ -275,6 +278,110 @@ def test_in_this_process(tmp_path: Path, policy: str, part: int) -> None:
     assert (seen[79] > 0) is (policy == "fail")
     assert seen[0] > 0
     assert WATCH.calls > 0
+
+
+# The annotations that features obey, with what may make sense there; a pod's author writes other things too.
+ASKED = {
+    "class.memtierd.nri.io": ("swap", "never"),
+    "class.memtierd.nri.io/c0": ("swap", ""),
+    "memory.swap.max.memtierd.nri.io": ("max", "10M"),
+    "memory.high.memtierd.nri.io/c0": ("1G", "4095", "010"),
+    "class.rdt.resctrl-hooks.io": ("gold",),
+    "rdt.resources.beta.kubernetes.io/container.c0": ("gold",),
+    "io.kubernetes.cri.rdt-class": ("gold",),
+    "cpus.placement.resctrl-hooks.io": (
+        "exclusive",
+        "exclusive:2",
+        "mixed:99999999999",
+        "exclusive:\u00b2",
+        "reserved",
+    ),
+    "pool.placement.resctrl-hooks.io": ("default",),
+    "prefer-shared-cpus.resource-policy.nri.io": ("true", "false"),
+    "prefer-isolated-cpus.resource-policy.nri.io/pod": ("true",),
+    "hide-hyperthreads.resource-policy.nri.io/container.c0": ("true",),
+    "class.blockio.resctrl-hooks.io/c0": ("slow",),
+    "blockio.resources.beta.kubernetes.io/pod": ("slow",),
+    "class.scheduling.resctrl-hooks.io": ("background",),
+}
+ALL_MAY: dict[str, Any] = {"enabled": True, "allow": {"*": ["*"]}}
+EVERY_FEATURE: dict[str, Any] = {
+    "classes": [{"name": "swap", "allowswap": True}, {"name": "never", "allowswap": False}],
+    "memory": {"allowLimits": {"*": ["*"]}},
+    "rdt": ALL_MAY,
+    "placement": {**ALL_MAY, "reservedCpus": "0"},
+    "blockio": {**ALL_MAY, "classes": {"slow": [{"weight": 50}]}},
+    "scheduling": {**ALL_MAY, "classes": {"background": {"cpuWeight": 20, "memoryLow": "64M"}}},
+}
+CGROUP_FILES = {
+    "cgroup.controllers": "cpu cpuset io memory", "cpu.weight": "100", "cpuset.cpus": "",
+    "cpuset.mems": "", "io.weight": "default 100", "memory.current": "0", "memory.high": "max", "memory.low": "0",
+    "memory.max": "max", "memory.swap.max": "max",
+}  # fmt: skip
+
+
+def demanding(inputs: Inputs) -> dict[str, Any]:
+    """A state that is one, of a container that asks for anything, in annotations and in its bundle."""
+    draw = inputs.random
+    notes: dict[str, Any] = crio_annotations()
+    for name, sensible in draw.sample(sorted(ASKED.items()), draw.randrange(1, 5)):
+        notes[name] = draw.choice(sensible if draw.random() < 0.7 else NASTY)
+    if draw.random() < 0.2:
+        notes[draw.choice(sorted(notes))] = draw.choice(NASTY)
+    strange = draw.choice(STRANGE)
+    resources: Any = draw.choice(
+        [
+            {}, {"cpu": {"shares": 2048}, "memory": {"limit": 1 << 30}}, {"cpu": {"shares": strange}},
+            {"cpu": {"quota": strange, "period": draw.choice(STRANGE)}}, {"cpu": strange, "memory": strange},
+            {"unified": {"cpu.weight": strange}}, {"unified": strange}, {"cpu": {"cpus": strange}},
+            {"blockIO": strange, "memory": {"limit": draw.choice(STRANGE)}}, strange,
+        ]
+    )  # fmt: skip
+    linux = {"resources": resources, "cgroupsPath": draw.choice(["/x", *NASTY]) if draw.random() < 0.2 else "/x"}
+    config = {"annotations": notes, "linux": linux}
+    if draw.random() < 0.2:
+        linux["intelRdt"] = {"closID": draw.choice(["gold", *NASTY])}
+    status = draw.choice(["creating", "created", "created", "stopped"])
+    return state(bundle=inputs.host.bundle(config), annotations=notes, status=status)
+
+
+@pytest.mark.parametrize("policy", ["ignore", "fail"])
+def test_whatever_is_asked_of_every_feature(tmp_path: Path, policy: str) -> None:
+    """States that get past the first look, so that what they ask for reaches the features."""
+    host = hostile_host(tmp_path)
+    machine = write_sysfs(MACHINES["two packages of two nodes"], tmp_path / "sys")
+    host.configure(failurePolicy=policy, sysPath=machine, **EVERY_FEATURE)
+    host.add_class("gold")
+    host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    cgroup = host.cgroup / f"{POD_CGROUP}/crio-{ID}".lstrip("/")
+    for name, text in CGROUP_FILES.items():
+        (cgroup / name).write_text(text + "\n")
+    host.bundle()
+    before = tree(host.root, host.state, host.resctrl, host.log)
+    inputs = Inputs(11, host)
+    reasons: set[str] = set()
+    codes = set()
+    for number in range(CASES // 10):
+        told = demanding(inputs)
+        with WATCH.over(host, str(cgroup)):
+            outcome = host.call(told)
+        codes.add(outcome.code)
+        where = (number, told, outcome)
+        assert "Traceback" not in outcome.stderr, where
+        assert "fault of resctrl-hook" not in outcome.stderr, where
+        found = re.findall(r"reason=(\S+)", outcome.log)
+        reasons.update(found)
+        assert bool(outcome.stderr) <= bool(found), where
+        if told["status"] == "stopped":
+            assert outcome.code == 0, where
+        elif policy == "fail":
+            assert (outcome.code == 79) is bool(outcome.stderr), where
+        host.log.unlink(missing_ok=True)
+    assert tree(host.root, host.state, host.resctrl, host.log) == before
+    ours(host)
+    assert codes == {0, 79}, "memory classes refuse by default"
+    assert reasons >= {"bad-key", "bad-input", "refused"}
+    assert policy == "fail" or reasons >= {"bad-class", "class", "placement"}
 
 
 def test_as_whole_processes(tmp_path: Path) -> None:
