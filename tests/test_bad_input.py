@@ -1,7 +1,7 @@
 """Whatever comes in, the outcome is typed and logged, the exit code right, and nothing outside our folders changes.
 
-Ten thousand generated states and bundles, most in this process, and a sample as whole processes. Most are refused at the
-first look, so some more are states that are in order and ask every feature for anything.
+Ten thousand generated states and bundles, most in this process, and a sample as whole processes. Most are refused at
+the first look, so some more are states that are in order and ask every feature for anything.
 """
 
 import json
