@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 
+from resctrl_hooks.config.applied import compiled
 from resctrl_hooks.config.check import check_text
 from resctrl_hooks.node import blockio, scheduling
 from resctrl_hooks.node.cgroup_values import is_in_force
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.process import threads_of
+from resctrl_hooks.node.settings import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -192,7 +194,11 @@ def test_what_a_class_means(spec: dict[str, Any], values: list[list[str]], prope
         ("scheduling: {defaults: {qos: {BestEffort: gone}}}", "there is no class 'gone'"),
         ("blockio: {classes: {a: [{throttleReadBps: 1M}]}}", "limits need devices"),
         ("blockio: {classes: {a: [{devices: [sda], weight: 3}]}}", "names no devices"),
-        ("blockio: {classes: {a: [{devices: ['/dev/sd[a-b]'], weight: 3}]}}", "has a bracket"),
+        ("blockio: {classes: {a: [{devices: ['/dev/sd[!a]'], weight: 3}]}}", "has brackets that can't be read"),
+        ("blockio: {classes: {a: [{devices: ['/dev/sd[b-a]'], weight: 3}]}}", "has brackets that can't be read"),
+        ("blockio: {classes: {a: [{devices: ['/dev/sd[a]b]'], weight: 3}]}}", "has brackets that can't be read"),
+        ("blockio: {classes: {a: [{devices: ['/dev/[a][b][c]'], weight: 3}]}}", "has brackets that can't be read"),
+        ("blockio: {classes: {a: [{Weight: 3, weight: 4}]}}", "weight is there twice"),
         ("blockio: {classes: {a: [{devices: [/dev/sda], throttleReadBps: 1.5M}]}}", "is no amount"),
     ],
 )
@@ -211,6 +217,60 @@ blockio: {enabled: true, classes: {slow: [{devices: ['/dev/nvme?n1'], throttleRe
 # Block I/O
 
 
+GORESCTRLS = b"""
+blockio:
+  enabled: true
+  Classes:
+    Throttled:
+      - Weight: 80
+      - Devices: ["/dev/sd[a-c]", "/dev/vd[ac-d]*"]
+        ThrottleReadBps: 50M
+        ThrottleWriteBps: 10Mi
+        ThrottleReadIOPS: 10k
+        ThrottleWriteIOPS: 5k
+        Weight: 50
+"""
+
+
+def test_classes_of_a_goresctrl_file(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its keys begin with capitals, its amounts are Kubernetes' quantities, and its patterns have brackets."""
+    checked = check_text(GORESCTRLS, "config.yaml")
+    assert checked.problems == []
+    host.config.write_bytes(compiled(checked.valid()))
+    tried: list[str] = []
+
+    def matches(pattern: str, name: str) -> bool:
+        del name
+        tried.append(pattern)
+        return False
+
+    monkeypatch.setattr(blockio, "matches", matches)
+    monkeypatch.setattr(blockio, "list_folder", lambda _: ["any"])
+    spec = load(str(host.config))[0].blockio["classes"]["Throttled"]
+    assert blockio.values_of(spec, "/sys") == ([["io.weight", "default 80"]], 80)
+    assert tried == ["sda", "sdb", "sdc", "vda*", "vdc*", "vdd*"]
+    monkeypatch.setattr(blockio, "devices_of", lambda patterns, _: ["8:0"] if patterns else [])
+    lines, _ = blockio.values_of(spec, "/sys")
+    assert lines[0] == ["io.max", "8:0 rbps=50000000 wbps=10485760 riops=10000 wiops=5000"]
+    assert lines[-1] == ["io.weight", "8:0 50"]
+
+
+@pytest.mark.parametrize(
+    "text, number",
+    [("7", 7), (7, 7), ("1k", 1000), ("1K", 1000), ("2Ki", 2048), ("3G", 3 * 10**9), ("3Gi", 3 << 30), ("1T", 10**12)],
+)
+def test_amounts(text: object, number: int) -> None:
+    assert blockio.amount(text) == number
+
+
+@pytest.mark.parametrize(
+    "pattern, names",
+    [("sda", ["sda"]), ("sd[ab]", ["sda", "sdb"]), ("nvme[0-1]n[12]", ["nvme0n1", "nvme0n2", "nvme1n1", "nvme1n2"])],
+)
+def test_patterns_without_brackets(pattern: str, names: list[str]) -> None:
+    assert blockio.without_brackets(pattern) == names
+
+
 def test_lines_of_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blockio, "devices_of", lambda patterns, _: [f"8:{16 * len(p)}" for p in patterns])
     spec: list[dict[str, Any]] = [
@@ -220,7 +280,7 @@ def test_lines_of_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert blockio.values_of(spec, "/sys") == (
         [
-            ["io.max", "8:16 rbps=10485760 wiops=100"],
+            ["io.max", "8:16 rbps=10000000 wiops=100"],
             ["io.max", "8:32 rbps=5 wiops=100"],
             ["io.weight", "default 30"],
             ["io.weight", "8:32 70"],
@@ -252,8 +312,8 @@ def test_io_limits_are_written(host: Host, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(blockio, "devices_of", lambda patterns, _: ["8:0"] if patterns else [])
     host.process(100, CGROUP)
     folder = files(host, io_max="", io_weight="default 100\n")
-    assert "io.max 8:0 rbps=1048576, io.weight default 30: blockio class slow" in call(host, **{IO_CLASS: "slow"})
-    assert (folder / "io.max").read_text() == "8:0 rbps=1048576"
+    assert "io.max 8:0 rbps=1000000, io.weight default 30: blockio class slow" in call(host, **{IO_CLASS: "slow"})
+    assert (folder / "io.max").read_text() == "8:0 rbps=1000000"
     assert (folder / "io.weight").read_text() == "default 30"
 
 

@@ -1,14 +1,17 @@
 """The ``blockio`` section."""
 
 import re
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
 from .classes import ClassDefaults, allowed_in_vain
-from .section import Allow, ClassName, FailurePolicy, FeatureSection, Remark, Section, wrong
+from .section import Allow, ClassName, FailurePolicy, FeatureSection, Remark, Section, in_any_case, wrong
 
-_AMOUNT = re.compile(r"[1-9][0-9]{0,15}[KMGT]?")
+_AMOUNT = re.compile(r"[1-9][0-9]{0,15}([kKMGT]i?)?")
+_BRACKETS = re.compile(r"\[((?:[A-Za-z0-9](?:-[A-Za-z0-9])?)+)\]")
+_RANGE = re.compile(r"(.)-(.)")
+_MOST_BRACKETS = 2  # each stands for 62 patterns at most, which hooks try one by one
 
 
 def _devices(patterns: list[str]) -> list[str]:
@@ -16,31 +19,40 @@ def _devices(patterns: list[str]) -> list[str]:
         folder, _, last = pattern.rpartition("/")
         if not pattern.startswith("/dev/") or not last or "/../" in pattern or any(c in folder for c in "*?["):
             raise wrong(
-                f"{pattern!r} names no devices", "write a path below /dev; * and ? only in its last part", at=(index,)
+                f"{pattern!r} names no devices",
+                "write a path below /dev; *, ? and brackets only in its last part",
+                at=(index,),
             )
-        if "[" in last:
-            raise wrong(f"{pattern!r} has a bracket", "use * for any text and ? for one character", at=(index,))
+        brackets = _BRACKETS.findall(last)
+        if (
+            set(_BRACKETS.sub("", last)) & set("[]")
+            or len(brackets) > _MOST_BRACKETS
+            or any(low > high for inside in brackets for low, high in _RANGE.findall(inside))
+        ):
+            right = f"write letters, digits and ranges of them in at most {_MOST_BRACKETS} brackets: sd[a-dx]"
+            raise wrong(f"{pattern!r} has brackets that can't be read", right, at=(index,))
     return patterns
 
 
 def _amount(value: int | str) -> int | str:
     if not _AMOUNT.fullmatch(str(value)):
-        raise wrong(f"{value!r} is no amount", "write a whole number, with K, M, G or T for its multiples")
+        raise wrong(f"{value!r} is no amount", "write a whole number, with k, M, G or T, or with Ki, Mi, Gi or Ti")
     return value
 
 
 Amount = Annotated[int | str, AfterValidator(_amount)]
-"""So many a second: a number, or one with K, M, G or T."""
+"""So many a second: a number, or one with k, M, G, T (thousands) or Ki, Mi, Gi, Ti (of 1024)."""
 
 
 class BlockioPart(Section):
-    """What a class says of some devices."""
+    """What a class says of some devices. Keys are read in any case, so those of goresctrl's files are good."""
 
     devices: Annotated[list[str], AfterValidator(_devices)] = []
-    """Patterns of devices, such as /dev/nvme?n1 or /dev/disk/by-id/*; none for a weight that holds for all."""
+    """Patterns of devices, such as /dev/sd[a-d], /dev/nvme?n1 or /dev/disk/by-id/*; none for a weight that holds for
+    all."""
 
     throttle_read_bps: Amount | None = None
-    """Bytes read a second."""
+    """Bytes read a second: `50M` is 50 millions, `50Mi` is 50 times 1024 times 1024."""
 
     throttle_write_bps: Amount | None = None
     """Bytes written a second."""
@@ -53,6 +65,11 @@ class BlockioPart(Section):
 
     weight: Annotated[int, Field(ge=1, le=10000)] | None = None
     """io.weight; io.bfq.weight where that is what the kernel has, with 1000 at most."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _any_case(cls, data: Any) -> Any:
+        return in_any_case(data, [field.alias or name for name, field in cls.model_fields.items()])
 
     @model_validator(mode="after")
     def _somewhere(self) -> "BlockioPart":
@@ -81,6 +98,11 @@ class Blockio(FeatureSection):
 
     classes: dict[ClassName, list[BlockioPart]] = {}
     """The classes by name; of parts that name the same device, the last counts."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_goresctrl_has_it(cls, data: Any) -> Any:
+        return in_any_case(data, ["classes"])
 
     @model_validator(mode="after")
     def _known(self) -> "Blockio":

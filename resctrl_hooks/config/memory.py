@@ -8,7 +8,7 @@ from resctrl_hooks.node.keys import matches
 from resctrl_hooks.node.memory_class import LIMITS
 
 from .memtierd import check_template
-from .section import Allow, FailurePolicy, FeatureSection, KeyPath, Remark, Section, wrong
+from .section import Allow, FailurePolicy, FeatureSection, KeyPath, Remark, Section, in_any_case, wrong
 
 
 class MemoryClass(Section):
@@ -30,15 +30,7 @@ class MemoryClass(Section):
     @model_validator(mode="before")
     @classmethod
     def _any_case(cls, data: Any) -> Any:
-        if not isinstance(data, dict):
-            return data
-        lower: dict[Any, Any] = {}
-        for key, value in data.items():
-            name = key.lower() if isinstance(key, str) and key.lower() in cls.model_fields else key
-            if name in lower:
-                raise wrong(f"{name} is there twice", "keys of a class are read in any case", at=(key,))
-            lower[name] = value
-        return lower
+        return in_any_case(data, list(cls.model_fields))
 
     def remarks(self) -> list[Remark]:
         """What memtierd would not notice itself."""

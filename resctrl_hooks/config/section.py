@@ -64,6 +64,20 @@ def wrong(what: str, right: str = "", *, at: KeyPath = (), line: int = 0) -> Pyd
     return PydanticCustomError(WRONG, "{what}", {"what": what, "right": right, "at": list(at), "line": line})
 
 
+def in_any_case(data: Any, keys: Sequence[str]) -> Any:
+    """A mapping whose keys may be written in any case, as others' readers have them, with the keys as they are here."""
+    if not isinstance(data, dict):
+        return data
+    known = {key.lower(): key for key in keys}
+    found: dict[Any, Any] = {}
+    for key, value in data.items():
+        name = known.get(key.lower(), key) if isinstance(key, str) else key
+        if name in found:
+            raise wrong(f"{name} is there twice", "keys of a class are read in any case", at=(key,))
+        found[name] = value
+    return found
+
+
 def _absolute(path: str) -> str:
     if not path.startswith("/"):
         raise wrong(f"{path!r} is not an absolute path", "begin it with a slash")

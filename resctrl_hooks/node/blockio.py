@@ -32,7 +32,8 @@ _LIMITS = (
     ("throttleWriteIops", "wiops"),
 )
 _KIND, _BLOCK = 0o170000, 0o060000
-_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+# goresctrl reads them as Kubernetes' quantities: powers of a thousand, and with an i of 1024.
+_UNITS = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def failure_policy(settings: "Settings") -> str:
@@ -92,10 +93,13 @@ def values_of(spec: "list[dict[str, Any]]", sys_path: str) -> "tuple[list[list[s
 
 
 def amount(value: "Any") -> int:
-    """Bytes or operations a second: a number, or one with K, M, G or T."""
+    """Bytes or operations a second: a number, or one with k, M, G, T (of a thousand) or Ki, Mi, Gi, Ti (of 1024)."""
     text = str(value)
-    unit = _UNITS.get(text[-1:].upper(), 0)
-    return int(text[:-1]) * unit if unit else int(text)
+    number = text.removesuffix("i")
+    base = 1000 if number == text else 1024
+    power = _UNITS.get(number[-1:], 0)
+    times: int = base**power
+    return int(number[:-1] if power else number) * times
 
 
 def devices_of(patterns: "list[str]", sys_path: str) -> "list[str]":
@@ -103,8 +107,9 @@ def devices_of(patterns: "list[str]", sys_path: str) -> "list[str]":
     found: "list[str]" = []
     for pattern in patterns:
         folder, _, last = pattern.rpartition("/")
+        wanted = without_brackets(last)
         for name in sorted(list_folder(folder or "/")):
-            if not matches(last, name):
+            if not any(matches(one, name) for one in wanted):
                 continue
             try:
                 seen = posix.stat(f"{folder}/{name}")
@@ -115,6 +120,20 @@ def devices_of(patterns: "list[str]", sys_path: str) -> "list[str]":
                 if device not in found:
                     found.append(device)
     return found
+
+
+def without_brackets(pattern: str) -> "list[str]":
+    """The patterns that one with brackets stands for: ``sd[ac-d]*`` for ``sda*``, ``sdc*`` and ``sdd*``."""
+    before, _, rest = pattern.partition("[")
+    inside, bracket, after = rest.partition("]")
+    if not bracket:
+        return [pattern]
+    one_of: "list[str]" = []
+    while inside:
+        last = inside[2] if inside[1:2] == "-" else inside[0]
+        one_of += map(chr, range(ord(inside[0]), ord(last) + 1))
+        inside = inside[3 if inside[1:2] == "-" else 1 :]
+    return [f"{before}{one}{end}" for one in one_of for end in without_brackets(after)]
 
 
 def whole_disk(device: str, sys_path: str) -> str:

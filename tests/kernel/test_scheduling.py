@@ -94,7 +94,7 @@ def test_limits_of_a_real_device(runtime: Runtime, bundle: Callable[..., str], i
     pid = create(runtime, bundle, installed, "b1", **{BLOCKIO: "slow"})
     lines = holder(pid, "io.max").read_text().splitlines()
     disks = [path for path in Path("/sys/block").iterdir() if path.name.startswith("vd")]
-    wanted = {f"{(disk / 'dev').read_text().strip()} rbps=1048576 wbps=max riops=max wiops=100" for disk in disks}
+    wanted = {f"{(disk / 'dev').read_text().strip()} rbps=1000000 wbps=max riops=max wiops=100" for disk in disks}
     assert set(lines) == wanted, installed.said()
     # They are in force: 3 MiB past the page cache take a container two seconds or more.
     disk = min(disk.name for disk in disks)
