@@ -10,6 +10,7 @@ import random
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,12 @@ from conftest import FIXTURES, ID, POD_CGROUP, UID, Host, crio_annotations, fixt
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from machines import MACHINES, write_sysfs
+
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.oci import parse_state, read_bundle
+from resctrl_hooks.node.process import cgroups_of
+from resctrl_hooks.node.steps import FEATURES, SKIP, concerns
+from resctrl_hooks.node.workload import derive
 
 CASES = 10_000
 WHOLE_PROCESSES = 150
@@ -382,6 +389,29 @@ def test_whatever_is_asked_of_every_feature(tmp_path: Path, policy: str) -> None
     assert codes == {0, 79}, "memory classes refuse by default"
     assert reasons >= {"bad-key", "bad-input", "refused"}
     assert policy == "fail" or reasons >= {"bad-class", "class", "placement"}
+
+
+def test_a_feature_that_does_not_concern_a_workload_has_nothing_to_do_for_it(tmp_path: Path) -> None:
+    """Hooks don't even import it, so what it would have done would be left out."""
+    host = hostile_host(tmp_path)
+    memtierd = {"name": "swap", "memtierdconfig": "policy: {}"}
+    host.configure(**EVERY_FEATURE | {"classes": [memtierd], "placement": {**ALL_MAY, "namespaces": ["other"]}})
+    host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    node = host.node()
+    inputs = Inputs(12, host)
+    left_out: Counter[str] = Counter()
+    for _ in range(CASES // 20):
+        told = parse_state(json.dumps(demanding(inputs)).encode())
+        try:
+            workload = derive(told, read_bundle(told.bundle), cgroups_of(node.proc, 100), str(host.cgroup))
+        except HookError:
+            continue
+        for name, _wanted, load in FEATURES:
+            if not concerns(name, workload, node.settings):
+                left_out[name] += 1
+                steps = load().plan(workload, node)
+                assert [step.action for step in steps if step.action != SKIP] == [], (name, workload.annotations)
+    assert set(left_out) == {name for name, _, _ in FEATURES} - {"monitoring"}
 
 
 def test_as_whole_processes(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def test_one_feature_that_can_not_plan_does_not_stop_the_others(
         def failure_policy(*_: object) -> str:
             return "ignore"
 
-    monkeypatch.setattr(hook, "features_in_use", lambda settings: [("broken", Broken), ("monitoring", monitoring)])
+    monkeypatch.setattr(hook, "features_in_use", lambda *_: [("broken", Broken), ("monitoring", monitoring)])
     outcome = host.call(pod)
     assert outcome.code == 0
     assert "broken of shop/web-0/c0" in outcome.stderr

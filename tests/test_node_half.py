@@ -134,8 +134,22 @@ def test_each_stage_imports_next_to_nothing(
         assert "node.main" in own
 
 
-def test_what_most_hooks_do_not_need_they_do_not_import(host: Host, pod: dict[str, Any]) -> None:
+OTHERS = {"enabled": True, "allow": {"other": ["*"]}}
+FOR_OTHERS = {
+    "classes": [{"name": "batch", "memtierdconfig": "policy: {}"}],
+    "rdt": OTHERS,
+    "placement": {**OTHERS, "namespaces": ["other"]},
+    "blockio": OTHERS,
+    "scheduling": OTHERS,
+}
+
+
+@pytest.mark.parametrize("sections", [{}, FOR_OTHERS], ids=["by-default", "features-for-others"])
+def test_what_most_hooks_do_not_need_they_do_not_import(
+    host: Host, pod: dict[str, Any], sections: dict[str, Any]
+) -> None:
     """An import is a hook's largest cost: here is what a createRuntime call of the commonest kind may have."""
+    host.configure(**sections)
     _, modules, _ = call("/usr/bin/python3", LAUNCH, host, pod, "hook")
     short = {name.rpartition(".")[2] for name in modules if name.startswith("node.")}
     assert short <= {

@@ -140,7 +140,7 @@ def test_an_init_that_moved_into_a_cgroup_of_its_own_making_leaves_the_values_wh
         ({CLASS: "x" * 500}, "may not have"),
         ({f"{CLASS}__c0": "other", CLASS: "batch"}, "may not have scheduling class 'other'"),
         ({CLASS: ""}, "is empty, which means none"),
-        ({}, "no scheduling class is annotated"),
+        ({}, "no feature concerns it"),
     ],
 )
 def test_who_gets_none(host: Host, annotations: dict[str, str], words: str) -> None:

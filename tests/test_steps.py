@@ -1,8 +1,13 @@
-from conftest import Host
+from typing import Any
+
+import pytest
+from conftest import ID, Host, crio_annotations
 
 from resctrl_hooks.node import monitoring
+from resctrl_hooks.node.oci import Bundle, State
 from resctrl_hooks.node.settings import Settings
 from resctrl_hooks.node.steps import FEATURES, Step, feature_named, features_in_use
+from resctrl_hooks.node.workload import derive
 
 
 def test_a_step_comes_back_from_its_record() -> None:
@@ -24,6 +29,42 @@ def test_features_are_found_by_name() -> None:
 def test_features_are_used_as_the_settings_say() -> None:
     assert [name for name, _ in features_in_use(Settings())] == ["monitoring"]
     assert features_in_use(Settings({"monitoring": {"enabled": False}})) == []
+
+
+OTHERS = {"enabled": True, "allow": {"other": ["*"]}}
+ALL = {
+    "classes": [{"name": "batch", "memtierdconfig": "policy: {}"}],
+    "rdt": OTHERS,
+    "placement": {**OTHERS, "namespaces": ["other"]},
+    "blockio": OTHERS,
+    "scheduling": OTHERS,
+}
+
+
+@pytest.mark.parametrize(
+    "annotations, sections, concerned",
+    [
+        ({}, {}, []),
+        ({"class.memtierd.nri.io/c0": "batch"}, {}, ["memory", "memtierd"]),
+        ({"rdt.resources.beta.kubernetes.io/pod": "gold"}, {}, ["rdt"]),
+        ({"io.kubernetes.cri.rdt-class": "gold"}, {}, ["rdt"]),
+        ({"blockio.resources.beta.kubernetes.io/container.c0": "slow"}, {}, ["blockio"]),
+        ({"scheduling-class.resource-policy.nri.io": "batch"}, {}, ["scheduling"]),
+        ({}, {"rdt": {**OTHERS, "defaults": {"qos": {"BestEffort": "bronze"}}}}, ["rdt"]),
+        ({}, {"scheduling": {**OTHERS, "defaults": {"namespaces": {"shop": "batch"}}}}, ["scheduling"]),
+        ({}, {"placement": OTHERS}, ["placement"]),
+        ({}, {"placement": {**OTHERS, "namespaces": ["s*"]}}, ["placement"]),
+    ],
+)
+def test_only_features_that_concern_a_workload_are_imported_for_it(
+    annotations: dict[str, str], sections: dict[str, Any], concerned: list[str]
+) -> None:
+    told = State(ID, "created", 0, "/b", crio_annotations() | annotations)
+    workload = derive(told, Bundle({}), [], "/cg")
+    settings = Settings(ALL | sections)
+    assert len(features_in_use(settings)) == len(FEATURES)
+    found = [name for name, _ in features_in_use(settings, workload)]
+    assert sorted(found) == sorted(["monitoring", *concerned])
 
 
 def test_every_feature_has_a_policy() -> None:

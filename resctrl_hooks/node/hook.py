@@ -198,10 +198,10 @@ def create_runtime(workload: "Workload", node: Node) -> str:
         RefusedError: a step failed whose feature's policy is ``fail``; everything done here is undone.
         HookError: the ledger can't be used, or the deadline passed.
     """
-    steps = planned(workload, node)
+    steps = planned(workload, node, features_in_use(node.settings, workload))
     todo = [(feature, step) for feature, step in steps if step.action != SKIP]
     if not todo:
-        return "; ".join(step.why for _, step in steps)
+        return "; ".join(step.why for _, step in steps) or "no feature concerns it"
     node.strict = _strict(todo, node)
     earlier = node.ledger.key_of(workload.id)
     if earlier and earlier != workload.key:
@@ -238,14 +238,16 @@ def _refuses(node: Node) -> bool:
     return node.strict or node.settings.failure_policy == "fail"
 
 
-def planned(workload: "Workload", node: Node) -> "list[tuple[Feature, Step]]":
-    """The steps of every feature in use, in order; a feature that can't plan has none, or refuses the workload.
+def planned(
+    workload: "Workload", node: Node, features: "list[tuple[str, Feature]] | None" = None
+) -> "list[tuple[Feature, Step]]":
+    """The steps of features, all that are in use unless said, in order; one that can't plan has none, or refuses.
 
     Raises:
         RefusedError: a feature whose policy is ``fail`` can't plan.
     """
     found = []
-    for name, feature in features_in_use(node.settings):
+    for name, feature in features_in_use(node.settings) if features is None else features:
         try:
             found += [(feature, step) for step in feature.plan(workload, node)]
         except DeadlineError:

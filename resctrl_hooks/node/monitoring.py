@@ -2,7 +2,7 @@
 
 from .errors import HookError, ResctrlError
 from .process import resctrl_groups_of
-from .steps import SKIP, Step
+from .steps import SKIP, Step, concerns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def why_not(workload: "Workload", node: "Node") -> str:
 
 def _planned_class(workload: "Workload", node: "Node") -> "tuple[str, str] | None":
     """The class that the step before this one puts the workload into, if there is one."""
-    if not node.settings.rdt.get("enabled", False):
+    if not node.settings.rdt.get("enabled", False) or not concerns("rdt", workload, node.settings):
         return None
     from .rdt_class import choose  # only where that feature is in use
 

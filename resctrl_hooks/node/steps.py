@@ -5,6 +5,7 @@ does one, ``undo`` takes one back from what the ledger recorded of it. `explain`
 does it, tests compare the two.
 """
 
+from .keys import matches
 from .log import Log
 from .monitor import Monitor
 
@@ -153,6 +154,38 @@ def feature_named(name: str) -> "Feature | None":
     return None
 
 
-def features_in_use(settings: "Settings") -> "list[tuple[str, Feature]]":
-    """The features that the settings turn on, in the order in which they are done."""
-    return [(name, load()) for name, wanted, load in FEATURES if wanted(settings)]
+# What stands in the names of all annotations by which a container asks for something of a feature.
+_ASKED_BY = {
+    "rdt": "rdt",
+    "blockio": "blockio",
+    "scheduling": "scheduling",
+    "memory": "memtierd.nri.io",
+    "memtierd": "memtierd.nri.io",
+}
+
+
+def features_in_use(settings: "Settings", workload: "Workload | None" = None) -> "list[tuple[str, Feature]]":
+    """The features that the settings turn on, in the order in which they are done; those only that concern a workload.
+
+    A feature that is left out for a workload would have no step for it but `SKIP`.
+    """
+    return [
+        (name, load())
+        for name, wanted, load in FEATURES
+        if wanted(settings) and (workload is None or concerns(name, workload, settings))
+    ]
+
+
+def concerns(name: str, workload: "Workload", settings: "Settings") -> bool:
+    """Whether a feature may have something to do for a workload, as far as that can be told without the feature.
+
+    Importing it to hear that it hasn't would cost more than all the rest, for nearly all containers of most nodes.
+    """
+    if name == "placement":  # which concerns all of its namespaces
+        patterns = settings.placement.get("namespaces")
+        return not patterns or any(matches(pattern, workload.namespace) for pattern in patterns)
+    asked_by = _ASKED_BY.get(name)
+    if asked_by is None or any(asked_by in annotation for annotation in workload.annotations):
+        return True
+    section = getattr(settings, name)
+    return any((section.get("defaults") or {}).values())

@@ -44,13 +44,14 @@ class Host:
         self.journal.settimeout(0)
         self.configure(self.resctrl)
 
-    def configure(self, resctrl: Path) -> None:
-        """Puts settings in force: all as by default but for where things are."""
-        values = {
+    def configure(self, resctrl: Path, **sections: Any) -> None:
+        """Puts settings in force: all as by default but for where things are, and for ``sections``."""
+        values: dict[str, Any] = {
             "format": 1,
             "resctrlPath": str(resctrl),
             "stateDir": str(self.root / "state"),
             "log": {"target": "journal", "journalSocket": str(self.root / "journal")},
+            **sections,
         }
         (self.installed / "etc/resctrl-hooks/config.json").write_text(json.dumps(values))
 
@@ -82,11 +83,16 @@ class Host:
         return command
 
     @contextlib.contextmanager
-    def container(self) -> Iterator[dict[str, Path]]:
-        """A process that waits to be started, and the states that a runtime hands to createRuntime and poststop."""
+    def container(self, but: str = "") -> Iterator[dict[str, Path]]:
+        """A process that waits to be started, and the states that a runtime hands to createRuntime and poststop.
+
+        Annotations whose names have ``but`` in them are left out.
+        """
         process = subprocess.Popen(["sleep", "600"])
         state: dict[str, Any] = json.loads((FIXTURES / _STATE).read_text())
         state |= {"bundle": str(self.root / "bundle"), "pid": process.pid}
+        if but:
+            state["annotations"] = {name: text for name, text in state["annotations"].items() if but not in name}
         paths = {status: self.root / f"{status}.json" for status in ("creating", "stopped")}
         paths["creating"].write_text(json.dumps(state))
         paths["stopped"].write_text(json.dumps(state | {"status": "stopped", "pid": 0}))
