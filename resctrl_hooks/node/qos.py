@@ -11,6 +11,8 @@ _MILLI = 1000
 _SHARES_OF_A_CPU = 1024
 _LEAST_SHARES = 2  # what the kubelet writes for a request of nothing (kubernetes, pkg/kubelet/cm, MinShares)
 _PERIOD = 100_000  # microseconds, the kernel's own default
+_WEIGHT_OF_A_CPU, _LARGEST_WEIGHT = 100, 10_000
+_LONGEST_NUMBER = 16
 
 
 def qos_of(workload: "Workload") -> str:
@@ -30,15 +32,25 @@ def cpu_request(resources: "dict[str, Any]") -> "tuple[int, int]":
     """A container's CPU request and limit in thousandths of a CPU, 0 for none, from ``linux.resources``.
 
     Requests are given as shares, 1024 for a CPU (kubernetes, MilliCPUToShares). Where there is only a limit, as with
-    ``podman run --cpus``, it is the request too.
+    ``podman run --cpus``, it is the request too. Where they aren't there, cgroup v2's own ``cpu.weight`` and
+    ``cpu.max`` in ``unified`` are read; the kernel's default weight counts as a CPU, as its default of shares does.
     """
-    cpu = resources.get("cpu")
-    cpu = cpu if isinstance(cpu, dict) else {}
+    cpu, unified = (found if isinstance(found := resources.get(name), dict) else {} for name in ("cpu", "unified"))
     shares, quota, period = (_number(cpu.get(name)) for name in ("shares", "quota", "period"))
+    if not quota:
+        most, _, of = str(unified.get("cpu.max", "")).partition(" ")
+        quota, period = _parsed(most), _parsed(of)
     limit = max(quota, 0) * _MILLI // (period if period > 0 else _PERIOD)
     # Shares are rounded down from thousandths, so the request is the least that gives as many.
     request = -(-shares * _MILLI // _SHARES_OF_A_CPU) if shares > _LEAST_SHARES else 0
+    if not shares:
+        weight = _parsed(str(unified.get("cpu.weight", "")))
+        request = weight * _MILLI // _WEIGHT_OF_A_CPU if weight <= _LARGEST_WEIGHT else 0
     return request or limit, limit
+
+
+def _parsed(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < _LONGEST_NUMBER else 0
 
 
 def _number(value: "Any") -> int:
