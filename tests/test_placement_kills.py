@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import Host
-from placed_host import CPUS, PlacedHost
+from placed_host import CPUS, PlacedHost, id_of
 
 from resctrl_hooks.node import hook, lifetimes, placement, placement_effect
 from resctrl_hooks.node.files import format_json
@@ -85,6 +85,46 @@ def test_fifty_containers_at_random_with_kills_in_between(
     killer.armed = 0
     reconcile(node.host.node())
     assert Book(node.host.node()).entries == {}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_after_kills_the_allocation_is_the_one_computed_from_scratch(
+    node: PlacedHost, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifty have come, most have gone, hooks were killed: what is left is as the living ones' records say alone."""
+    chance = random.Random(seed)
+    killer = Killer(monkeypatch)
+    for number in range(50):
+        killer.armed = chance.randrange(1, 20) if chance.random() < 0.4 else 0
+        name = f"c{number}"
+        try:
+            node.process(name)
+            kind = chance.choice(["shared", "shared", "exclusive", "mixed"])
+            call(node, node.state(name, chance.randrange(0, 4000), **{CPUS: kind}))
+            if chance.random() < 0.8:
+                gone = chance.choice(sorted(node.pids))
+                node.die(gone)
+                if chance.random() < 0.7:
+                    call(node, node.state(gone, status="stopped"))
+        except Killed:
+            pass
+    killer.armed = 0
+    reconcile(node.host.node())
+    node.assert_sound()
+    assert len(node.pids) > 5
+    kept = {name: (node.cpus(name), _decision(node, name)) for name in node.pids}
+    assert len({cpus for cpus, _ in kept.values()}) > 1
+    book = node.host.state / "placement"
+    book.unlink()
+    for name in node.pids:
+        (node.folder(name) / "cpuset.cpus").write_text("0")
+    reconcile(node.host.node())
+    node.assert_sound()
+    assert {name: (node.cpus(name), _decision(node, name)) for name in node.pids} == kept
+
+
+def _decision(node: PlacedHost, name: str) -> dict[str, Any]:
+    return dict(Book(node.host.node()).entries[id_of(name)].decision.as_record())
 
 
 def call(node: PlacedHost, given: dict[str, Any]) -> None:
