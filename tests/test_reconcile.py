@@ -261,12 +261,16 @@ def test_a_pruned_group_is_made_again(cluster: Cluster) -> None:
 
 def test_a_removed_class_takes_its_pods_to_the_root_class_and_they_stay_counted(cluster: Cluster) -> None:
     cluster.kernel.mkdir(f"{cluster.host.resctrl}/gold")
-    _, pid = cluster.start(1, rdt_class="gold")
+    id_, pid = cluster.start(1, rdt_class="gold")
     assert cluster.groups_of(pid) == {("gold", POD)}
     cluster.kernel.rmdir(f"{cluster.host.resctrl}/gold")
     assert cluster.groups_of(pid) == {("", "")}
     assert cluster.reconcile().ok
     assert cluster.groups_of(pid) == {("", POD)}
+    said = f"RDT class gold was removed under living container {id_[:12]}, which is in the root class now"
+    assert cluster.host.log.read_text().count(said) == 1
+    assert cluster.reconcile().ok
+    assert cluster.host.log.read_text().count(said) == 1, "it is said once"
 
 
 def test_a_container_that_changes_class_takes_the_group_along_if_it_is_alone(cluster: Cluster) -> None:

@@ -2,7 +2,7 @@
 
 from .gathering import gather, outside
 from .held import CREATED, SHARED
-from .log import INFO
+from .log import INFO, WARNING
 from .process import resctrl_groups_of
 
 TYPE_CHECKING = False
@@ -82,6 +82,11 @@ def _follow(held: "HeldKey", node: "Node", container: "Seen") -> None:
     old, new = container.recorded_class, container.rdt_class
     if old is None or old == new or old not in held.how:
         return
+    if old and not node.monitor.resctrl.fs.is_folder(node.monitor.resctrl.class_folder(old)):
+        what = f"RDT class {old} was removed under living container {container.id[:12]}, which is in"
+        node.log(
+            WARNING, f"{what} {new or 'the root class'} now", stage="reconcile", key=held.key, container=container.id
+        )
     used = set()
     for member in held.members():
         record = held.member(member) or {}
