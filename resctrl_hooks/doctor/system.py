@@ -65,14 +65,15 @@ def _start(unit: str) -> str:
 
 def kubelet(host: Host) -> Iterator[Finding]:
     """The kubelet's static managers, which write cpusets themselves."""
+    folder = host.settings.placement.get("kubeletPath") or DEFAULT_PATH
     for name, what, pinning in STATES:
-        text = host.text(f"{DEFAULT_PATH}/{name}")
+        text = host.text(f"{folder}/{name}")
         if not text:
             continue
         try:
             policy = str(json.loads(text)["policyName"])
         except (ValueError, KeyError, TypeError):
-            yield warning(f"{DEFAULT_PATH}/{name} can't be read", "see the kubelet's log")
+            yield warning(f"{folder}/{name} can't be read", "see the kubelet's log")
             continue
         wanted = bool(host.settings.placement) and host.settings.placement.get("enabled", True) is not False
         if policy in pinning and wanted:

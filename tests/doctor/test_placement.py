@@ -10,6 +10,7 @@ from machines import machine, write_sysfs
 from resctrl_hooks.doctor.finding import Finding
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.placement import placement
+from resctrl_hooks.doctor.system import kubelet
 from resctrl_hooks.node.placement_book import Book
 from resctrl_hooks.node.placement_place import Entry
 from resctrl_hooks.node.policy import EXCLUSIVE, SHARED, Decision
@@ -96,3 +97,11 @@ def test_a_machine_that_can_not_be_read(made: Made) -> None:
     (finding,) = found(made)
     assert finding.level == "problem"
     assert "names no CPUs" in finding.text
+
+
+def test_the_kubelet_is_looked_for_where_placement_looks_for_it(made: Made) -> None:
+    (made.root / "kubelet").mkdir()
+    (made.root / "kubelet/cpu_manager_state").write_text('{"policyName": "static"}')
+    (finding,) = kubelet(Host(str(made.config)))
+    assert finding.level == "problem"
+    assert "the kubelet's CPU manager has the policy static, and placement does nothing beside it" in finding.text
