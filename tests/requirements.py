@@ -8,6 +8,7 @@ missing makes tests fail.
 import os
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -38,12 +39,25 @@ def missing_for_promtool() -> str:
     return "" if shutil.which("promtool") else "promtool is not installed (Debian's package prometheus, 96 MB)"
 
 
+def ignition_schema() -> str:
+    """The path of Ignition's own JSON schema, which is not ours to carry along; empty where it isn't."""
+    named = os.environ.get("IGNITION_SCHEMA", "")
+    beside = str(Path(__file__).parents[2] / "shared/fixtures/ignition-3.5-schema.json")
+    return next((path for path in (named, beside) if path and os.path.exists(path)), "")
+
+
+def missing_for_ignition() -> str:
+    """What the test with Ignition's own schema lacks here."""
+    return "" if ignition_schema() else "IGNITION_SCHEMA names no file with Ignition's JSON schema"
+
+
 MISSING: dict[str, Callable[[], str]] = {
     "runtime": missing_for_runtimes,
     "fuse": missing_for_fuse,
     "promtool": missing_for_promtool,
+    "ignition": missing_for_ignition,
 }
-OPTIONAL = {"promtool"}
+OPTIONAL = {"promtool", "ignition"}
 """Not expected even of continuous integration."""
 _LEFT_OUT = pytest.StashKey[list[str]]()
 

@@ -14,6 +14,7 @@ import yaml
 from click.testing import CliRunner
 from conftest import crio_annotations
 from install.staged import call
+from requirements import ignition_schema
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.install.hook_json import hook_problems
@@ -22,11 +23,6 @@ from resctrl_hooks.openshift.ignition import contents, ignition_problems, unpack
 from resctrl_hooks.openshift.machineconfig import LARGEST, machine_config_problems
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
-SCHEMAS = [
-    os.environ.get("IGNITION_SCHEMA", ""),
-    str(Path(__file__).parents[3] / "shared/fixtures/ignition-3.5-schema.json"),
-]
-SCHEMA = next((path for path in SCHEMAS if path and os.path.exists(path)), "")
 HOOK = f"{ADMIN_HOOKS}/{HOOK_NAME}"
 
 
@@ -51,11 +47,11 @@ def value(text: str) -> dict[str, Any]:
 # Validity
 
 
-@pytest.mark.skipif(not SCHEMA, reason="Ignition's JSON schema is not here; IGNITION_SCHEMA can name it")
+@pytest.mark.ignition
 @pytest.mark.parametrize("words", [(), ("--no-mount",), ("--kernel-argument", "rdt=cmt", "--mount-options", "cdp")])
 def test_ignitions_own_schema(words: tuple[str, ...]) -> None:
     config = yaml.safe_load(rendered(*words))["spec"]["config"]
-    jsonschema.validate(config, json.loads(Path(SCHEMA).read_text()))
+    jsonschema.validate(config, json.loads(Path(ignition_schema()).read_text()))
 
 
 def test_the_rules_that_the_schema_lacks(value: dict[str, Any], text: str) -> None:
