@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from resctrl_hooks.cli import memory_columns, placement_columns
 from resctrl_hooks.cli.opening import open_node
-from resctrl_hooks.cli.shown import STATE_STYLES, age, console, table
+from resctrl_hooks.cli.shown import STATE_STYLES, Name, age, console, print_table, table
 from resctrl_hooks.inventory.gather import gather, name_podmans
 from resctrl_hooks.inventory.models import STATES, Inventory
 
@@ -45,12 +45,13 @@ def _print(found: Inventory, *, every: bool) -> None:
     parts = [memory_columns] if memory_columns.has_memory(found.pods) else []
     parts += [placement_columns] if placement_columns.has_places(found.pods) else []
     more = [name for part in parts for name in part.COLUMNS]
-    rows = table("POD", "KEY", "CONTAINERS", "CLASS", "TASKS", "OUTSIDE", "AGE", *more, "STATE", right=_NUMBERS)
+    heads = ("POD", "KEY", "CONTAINERS", "CLASS", "TASKS", "OUTSIDE", "AGE", *more, "STATE")
+    rows = table(*heads, right=_NUMBERS, names="POD")
     for pod in found.pods:
         alive = [container for container in pod.containers if container.alive]
         outside = sum(container.outside for container in alive)
         rows.add_row(
-            escape(pod.name),
+            Name(pod.name),
             pod.key[:_ID],
             f"{len(alive)}/{len(pod.containers)}",
             escape(",".join(name or _ROOT for name in pod.classes)),
@@ -62,7 +63,7 @@ def _print(found: Inventory, *, every: bool) -> None:
         )
         for container in pod.containers if every else ():
             rows.add_row(
-                f"  {escape(container.name or container.id[:_ID])}",
+                Name(f"  {container.name or container.id[:_ID]}"),
                 container.id[:_ID],
                 "",
                 escape((container.rdt_class or _ROOT) if container.rdt_class is not None else "-"),
@@ -74,9 +75,9 @@ def _print(found: Inventory, *, every: bool) -> None:
             )
     for group in found.foreign:
         cells = ("-", escape(group.rdt_class or _ROOT), str(group.tasks), "-", "-", *("-" for _ in more))
-        rows.add_row(escape(group.name), "-", *cells, _styled("foreign"))
+        rows.add_row(Name(group.name), "-", *cells, _styled("foreign"))
     if rows.row_count:
-        out.print(rows)
+        print_table(out, rows)
     else:
         out.print("No pod is monitored here.")
     if found.rmids:

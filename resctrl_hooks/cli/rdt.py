@@ -7,7 +7,7 @@ import click
 from rich.markup import escape
 
 from resctrl_hooks.cli.opening import open_node
-from resctrl_hooks.cli.shown import console, table
+from resctrl_hooks.cli.shown import console, print_table, table
 from resctrl_hooks.rdt.classes import ClassReport
 from resctrl_hooks.rdt.classes import apply as apply_classes
 from resctrl_hooks.rdt.classes import show as show_classes
@@ -57,7 +57,7 @@ def _print(reports: list[ClassReport], *, as_json: bool, dry_run: bool = False) 
             rows.add_row(escape(report.name), state, report.mode or "-", str(report.tasks), escape(text) or "-")
         out = console()
         if rows.row_count:
-            out.print(rows)
+            print_table(out, rows)
         else:
             out.print("No RDT class is declared.")
         for report in reports:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from resctrl_hooks.cli.opening import open_node
-from resctrl_hooks.cli.shown import STATE_STYLES, age, console, scaled, table
+from resctrl_hooks.cli.shown import STATE_STYLES, age, console, print_table, scaled, table
 from resctrl_hooks.inventory.find import find
 from resctrl_hooks.inventory.gather import name_podmans, pod_of
 from resctrl_hooks.inventory.models import STATES, Pod
@@ -126,7 +126,7 @@ def _print_groups(out: Console, pod: Pod) -> None:
         rows.add_row(f"  {escape(group.rdt_class or _ROOT)}", group.how, str(group.tasks), escape(group.path))
     out.print("\n[bold]Groups[/]" + ("" if pod.groups else ": none"))
     if pod.groups:
-        out.print(rows)
+        print_table(out, rows)
 
 
 def _print_containers(out: Console, pod: Pod) -> None:
@@ -171,7 +171,7 @@ def _print_counters(out: Console, readings: list[Reading], problem: str) -> None
             escape(reading.rdt_class or "/"),
             reading.state if reading.value is None else _value(reading),
         )
-    out.print(rows)
+    print_table(out, rows)
 
 
 def _value(reading: Reading) -> str:

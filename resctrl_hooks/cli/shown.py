@@ -2,13 +2,18 @@
 
 import time
 
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 _STEPS = ((86400, "d"), (3600, "h"), (60, "m"))
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _WIDTH_OF_NO_TERMINAL = 10_000
+_LEAST_NAME = 12
+_CUT = "…"
 STATE_STYLES = {
     "assigned": "green",
     "partly": "yellow",
@@ -25,12 +30,54 @@ def console() -> Console:
     return found if found.is_terminal else Console(highlight=False, width=_WIDTH_OF_NO_TERMINAL)
 
 
-def table(*columns: str, right: frozenset[str] = frozenset()) -> Table:
-    """An empty table: columns without frames, so that it can be cut and grepped."""
+class Name:
+    """A name in a table, the only cell that gives way in a narrow terminal: Kubernetes' are longer than all the rest.
+
+    It loses its middle, since the pods of a namespace often differ at the end alone.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """From the least to all of it."""
+        whole = cell_len(self.text)
+        return Measurement(min(whole, _LEAST_NAME), whole)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """What fits of it."""
+        yield Text(shortened(self.text, options.max_width), no_wrap=True, overflow="crop")
+
+
+def shortened(text: str, width: int) -> str:
+    """A text of at most so many characters, the middle left out."""
+    if len(text) <= width:
+        return text
+    end = width // 2
+    return text[: width - end - 1] + _CUT + text[len(text) - end :]
+
+
+def table(*columns: str, right: frozenset[str] = frozenset(), names: str = "") -> Table:
+    """An empty table: columns without frames, so that it can be cut and grepped; the column ``names`` is of `Name`."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        made.add_column(column, justify="right" if column in right else "left", no_wrap=True, overflow="ellipsis")
+        one_line = column != names  # what may wrap is what rich shrinks; `Name` never takes a second line
+        made.add_column(column, justify="right" if column in right else "left", no_wrap=one_line, overflow="ellipsis")
     return made
+
+
+def print_table(out: Console, rows: Table) -> None:
+    """Prints a table with all of its columns: wider than the terminal, which wraps it, if names can't give way enough.
+
+    Rich would rather drop what doesn't fit, the state of a pod for one.
+    """
+    unbounded = out.options.update(max_width=_WIDTH_OF_NO_TERMINAL)
+    spare = 0
+    for column in rows.columns:
+        names = [cell_len(cell.text) for cell in column.cells if isinstance(cell, Name)]
+        spare += max(max(names, default=0) - _LEAST_NAME, 0)
+    out.width = max(out.width, out.measure(rows, options=unbounded).maximum - spare)
+    out.print(rows)
 
 
 def age(since: int, now: float | None = None) -> str:

@@ -9,13 +9,12 @@ from typing import NoReturn
 
 import click
 from rich.live import Live
-from rich.markup import escape
 from rich.table import Table
 
 from resctrl_hooks.cli.keys import Keys
 from resctrl_hooks.cli.opening import open_node
 from resctrl_hooks.cli.seconds import Seconds
-from resctrl_hooks.cli.shown import console, scaled, table
+from resctrl_hooks.cli.shown import Name, console, print_table, scaled, table
 from resctrl_hooks.inventory.sample import Sample, take
 from resctrl_hooks.inventory.usage import POD, SORTS, TOTAL, UNHELD, Line, Names, ordered, usage
 from resctrl_hooks.node.steps import Node
@@ -50,9 +49,10 @@ def command(config: str, *, once: bool, as_json: bool, interval: float, sort: st
     view = _View(node, interval, sort, reverse=reverse)
     if as_json or once or not console().is_terminal:
         lines = view.measure()
-        click.echo(json.dumps([asdict(line) for line in lines], indent=2)) if as_json else console().print(
-            view.table(lines)
-        )
+        if as_json:
+            click.echo(json.dumps([asdict(line) for line in lines], indent=2))
+        else:
+            print_table(console(), view.table(lines))
         return
     _live(view, interval)
 
@@ -92,7 +92,7 @@ class _View:
         columns = ["name", "llc", "mbm", "local"] + (["watts"] if energy else [])
         marks = {self.sort: "▴" if self.reverse else "▾"}
         heads = [f"{_HEADS[column]}{marks.get(column, '')}" for column in columns]
-        rows = table(*heads, right=frozenset(heads[1:]))
+        rows = table(*heads, right=frozenset(heads[1:]), names=heads[0])
         users = [line for line in lines if line.kind not in (UNHELD, TOTAL)]
         left_out = len(users) - most if most and len(users) > most else 0
         shown = users[:most] if left_out else users
@@ -104,7 +104,7 @@ class _View:
                 *([_cell(line.rates.watts, "W")] if energy else []),
             ]
             style = {POD: "", UNHELD: "dim", TOTAL: "bold"}.get(line.kind, "cyan")
-            rows.add_row(escape(line.name), *cells, style=style)
+            rows.add_row(Name(line.name), *cells, style=style)
         if left_out:
             rows.caption = f"{left_out} more"
         return rows
