@@ -6,14 +6,15 @@ import tomllib
 from typing import NoReturn
 
 import click
+from click.core import ParameterSource
 
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.install import systemd
 from resctrl_hooks.install.directories import RUNTIMES
 from resctrl_hooks.install.installation import install, links
-from resctrl_hooks.install.manifest import read_manifest
+from resctrl_hooks.install.manifest import Manifest, read_manifest
 from resctrl_hooks.install.places import CODE, MANIFEST, PYTHON, UNITS
-from resctrl_hooks.install.plan import DROP_IN, KINDS, LAUNCHER, Plan, plan
+from resctrl_hooks.install.plan import DROP_IN, KINDS, LAUNCHER, UNIT, Plan, plan
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.install.units import MOUNT
 
@@ -30,18 +31,38 @@ _FAILED, _INVALID = 1, 2
 )
 @click.option("--root", metavar="DIR", default="/", show_default=True, help="Stage everything below DIR.")
 @click.option("--dry-run", is_flag=True, help="Print all that would be written, in order, and write nothing.")
-@click.option("--python", default=PYTHON, show_default=True, help="The host's interpreter, 3.9 or later: its path.")
-@click.option("--units/--no-units", "with_units", default=True, help="systemd units for resctrl's mount and reconcile.")
-@click.pass_obj
-def command(config: str, runtimes: tuple[str, ...], root: str, *, dry_run: bool, python: str, with_units: bool) -> None:
+@click.option(
+    "--python", help=f"The host's interpreter, 3.9 or later: its path. Default: as before, or at first {PYTHON}."
+)
+@click.option(
+    "--units/--no-units",
+    "with_units",
+    default=None,
+    help="systemd units for resctrl's mount and reconcile. Default: as before, or at first with them.",
+)
+@click.pass_context
+def command(
+    context: click.Context,
+    runtimes: tuple[str, ...],
+    root: str,
+    *,
+    dry_run: bool,
+    python: str | None,
+    with_units: bool | None,
+) -> None:
     """Put the hook on this host, or below --root for an image.
 
     A configuration that is there already, and the records of what runs, stay as they are. Installing again upgrades.
-    The hook will go by --config, /etc/resctrl-hooks/config.yaml by default: a path on the host, so below --root.
+    The hook will go by --config, as before or at first /etc/resctrl-hooks/config.yaml: a path on the host, so below
+    --root.
     """
     tree = Tree(os.path.abspath(root))
     before = read_manifest(tree)
     earlier = before.runtimes if before else []
+    config = _config(context, before)
+    python = python or (before.python if before else PYTHON)
+    if with_units is None:
+        with_units = before is None or UNIT in before.files.values()
     wanted = tuple(dict.fromkeys([*runtimes, *earlier] or _found(tree)))
     if not wanted:
         _fail("no runtime is installed here; name one with --runtime", _INVALID)
@@ -80,6 +101,14 @@ def command(config: str, runtimes: tuple[str, ...], root: str, *, dry_run: bool,
     for note in todo.notes:
         click.echo(f"note: {note}")
     click.echo(f"installed {todo.payload.version} for {', '.join(wanted)}; `resctrl-hook doctor` checks it")
+
+
+def _config(context: click.Context, before: Manifest | None) -> str:
+    """The configuration that is named, else the one that hooks go by already, else the default."""
+    above = context.find_root()
+    named = above.get_parameter_source("config") is not ParameterSource.DEFAULT
+    config: str = context.obj if named or before is None else before.config or context.obj
+    return config
 
 
 def _found(tree: Tree) -> list[str]:

@@ -73,6 +73,7 @@ def _record(plan: Plan, before: Manifest | None, tree: Tree) -> Manifest:
     return Manifest(
         version=plan.payload.version,
         config=plan.config,
+        python=plan.python,
         runtimes=sorted(plan.registrations),
         files=files,
         runtime_files=plan.registrations,

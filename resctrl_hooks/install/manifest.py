@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, field
 
-from .places import MANIFEST
+from .places import MANIFEST, PYTHON
 from .tree import Tree
 
 _FORMAT = 1
@@ -15,6 +15,7 @@ class Manifest:
 
     version: str = ""
     config: str = ""
+    python: str = PYTHON
     runtimes: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     """Our files, but the modules (whose folders are known by their names), with each one's kind."""

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from install.staged import CONFIG, HOOKS, call, command, files, install, run, uninstall
+from install.staged import CONFIG, HOOKS, call, command, files, install, led, run, uninstall
 from resctrl_hooks.install import payload as payload_module
 from resctrl_hooks.install.payload import Payload, payload
-from resctrl_hooks.install.places import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, UNITS, VENDOR_HOOKS
+from resctrl_hooks.install.places import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS, VENDOR_HOOKS
+from resctrl_hooks.install.units import TIMER
 
 
 def another_version(monkeypatch: pytest.MonkeyPatch, number: int = 1) -> Payload:
@@ -21,6 +22,30 @@ def another_version(monkeypatch: pytest.MonkeyPatch, number: int = 1) -> Payload
     new = Payload(f"0.2.{number}", f"node-{number:012x}", modules)
     monkeypatch.setattr("resctrl_hooks.install.plan.payload", lambda: new)
     return new
+
+
+def test_installing_again_keeps_what_was_said_at_first(tmp_path: Path) -> None:
+    root, python = str(tmp_path), shutil.which("python3") or ""
+    first = run(
+        "--config",
+        "/etc/mine/my.yaml",
+        "install",
+        "--runtime",
+        "crio",
+        "--root",
+        root,
+        "--python",
+        python,
+        "--no-units",
+    )
+    assert first.exit_code == 0, first.output
+    there = files(tmp_path)
+    assert run("install", "--root", root).exit_code == 0
+    assert files(tmp_path) == there
+    assert {python, "/etc/mine/my.yaml"} <= set(command(tmp_path))
+    assert run("--config", CONFIG, "install", "--root", root, "--python", PYTHON, "--units").exit_code == 0
+    assert {PYTHON, led(tmp_path, CONFIG)} <= set(command(tmp_path))
+    assert f"{UNITS}/{TIMER}" in files(tmp_path)
 
 
 def folders(root: Path) -> list[str]:
