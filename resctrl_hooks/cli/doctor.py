@@ -18,7 +18,14 @@ _FAILED = 1
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--fix", is_flag=True, help="Mend what is safe to mend: nothing that runs is changed by it.")
-@click.option("--root", metavar="DIR", default="/", show_default=True, help="Examine an image: the files below DIR.")
+@click.option(
+    "--root",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False),
+    default="/",
+    show_default=True,
+    help="Examine an image: the files below DIR.",
+)
 @click.pass_obj
 def command(config: str, *, as_json: bool, fix: bool, root: str) -> None:
     """Check this host: hardware, resctrl, runtimes, the hook, configuration, records.

@@ -21,9 +21,7 @@ CHECKS: Final[dict[str, Check]] = {
 """By name, in the order of the screen."""
 
 
-OF_FILES: Final = frozenset(
-    ("runtimes", "hook", "code", "configuration", "other configuration", "permissions", "units")
-)
+OF_FILES: Final = frozenset(("runtimes", "hook", "code", "configuration", "other config", "permissions", "units"))
 """Those that an image can stand, too, where nothing runs."""
 
 

@@ -11,7 +11,7 @@ from resctrl_hooks.inventory.gather import gather
 from resctrl_hooks.inventory.models import Inventory
 from resctrl_hooks.node.errors import HookError, SettingsError
 from resctrl_hooks.node.log import Log
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.node.settings import DEFAULT_CONFIG, LAST_VALID_NAME, Settings, beside, compiled_path
 from resctrl_hooks.node.steps import Node
 
 DEFAULT_PROC = Settings().proc_path
@@ -27,7 +27,7 @@ class Host:
         self.settings_problem = ""
         self.in_force: InForce | None = None
         try:
-            self.in_force = in_force(self.tree.real(config))
+            self.in_force = _in_force(self.tree, config)
         except SettingsError as error:
             self.settings_problem = str(error)
 
@@ -83,6 +83,16 @@ class Host:
         except (OSError, subprocess.TimeoutExpired):
             return None
         return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _in_force(tree: Tree, config: str) -> InForce:
+    """The settings below a root, where the default place is another path and may be as empty as on a host."""
+    path = tree.real(config)
+    compiled = compiled_path(path)
+    nothing = not any(os.path.lexists(name) for name in (path, compiled, beside(compiled, LAST_VALID_NAME)))
+    if config == DEFAULT_CONFIG and nothing:
+        return InForce(Settings(), "defaults", "", "")
+    return in_force(path)
 
 
 def read(path: str) -> str:

@@ -88,7 +88,12 @@ def _registration(host: Host, runtimes: list[str], path: str) -> Iterator[Findin
     if config in missing and host.tree.exists(f"{os.path.dirname(config)}/config.json"):
         missing.remove(config)
     if missing:
-        yield problem(f"{path} names {', '.join(missing)}, which isn't there", again)
+        theirs = [word for word in missing if word != config and not word.startswith(CODE)]
+        remedy = f"install what provides {' and '.join(theirs)}" if theirs else again
+        if host.manifest and host.manifest.python in theirs:
+            remedy += ", or name another Python: `resctrl-hook install --python PATH`"
+        gone = "isn't" if len(missing) == 1 else "aren't"
+        yield problem(f"{path} names {' and '.join(missing)}, which {gone} there", remedy)
     elif config != host.config:
         yield warning(
             f"{who} call{'s' * (len(runtimes) == 1)} our hook with {config}, and you are looking at {host.config}",
@@ -127,11 +132,10 @@ def code(host: Host) -> Iterator[Finding]:
     elif folder != ours.folder:
         yield warning(f"version {host.manifest.version} is installed, and this is {ours.version}", again)
     compiled = [name for name in names(host.tree.real(f"{CODE}/{folder}")) if name.startswith("compiled.")]
-    tag = host.run("/usr/bin/python3", "-I", "-S", "-c", "import sys; print(sys.implementation.cache_tag)")
+    python = host.manifest.python
+    tag = host.run(python, "-I", "-S", "-c", "import sys; print(sys.implementation.cache_tag)")
     if tag is None and host.live:
-        yield problem(
-            "/usr/bin/python3 can't be run", "install Python 3.9 or later; until then no container is monitored"
-        )
+        yield problem(f"{python} can't be run", "install Python 3.9 or later; until then no container is monitored")
     elif tag is not None and f"compiled.{tag}" not in compiled:
         yield warning(
             "there is no bytecode for this host's Python, so hooks start slower",

@@ -187,7 +187,7 @@ def other_configuration(host: Host) -> Iterator[Finding]:
 
 CHECKS: Final = {
     "configuration": configuration,
-    "other configuration": other_configuration,
+    "other config": other_configuration,
     "state": state_directory,
     "permissions": permissions,
     "groups": groups,

@@ -95,7 +95,7 @@ def test_a_host_in_order_has_nothing_wrong(patient: Patient) -> None:
 
 def test_every_check_says_something(patient: Patient) -> None:
     patient.write("var/lib/kubelet/cpu_manager_state", '{"policyName": "none"}')
-    silent = {"where", "other configuration", "self-test", "memory", "placement"}  # elsewhere, or nothing configured
+    silent = {"where", "other config", "self-test", "memory", "placement"}  # elsewhere, or nothing configured
     silent |= {"units", "permissions"}  # nothing but faults can be said of a host that doesn't run
     assert {name for name, _, _ in patient.findings()} == set(CHECKS) - silent
 
@@ -171,6 +171,14 @@ def foreign_hook_malformed(patient: Patient) -> None:
 
 def crio_malformed(patient: Patient) -> None:
     patient.write("etc/crio/crio.conf", "[crio\n")
+
+
+def shell_gone(patient: Patient) -> None:
+    (patient.root / "bin/sh").unlink()
+
+
+def python_gone(patient: Patient) -> None:
+    (patient.root / "usr/bin/python3").unlink()
 
 
 def code_gone(patient: Patient) -> None:
@@ -256,6 +264,8 @@ def swap_missing(patient: Patient) -> None:
         (foreign_hook_malformed, "hook", "other.json"),
         (crio_malformed, "runtimes", "can't be read"),
         (code_gone, "hook", "isn't there"),
+        (shell_gone, "hook", "/bin/sh, which isn't there"),
+        (python_gone, "hook", "/usr/bin/python3, which isn't there"),
         (code_gone, "code", "not whole"),
         (modules_gone, "code", "not whole"),
         (half_of_them_gone, "code", "steps.py"),
@@ -286,6 +296,40 @@ def test_an_image_is_judged_by_its_files_alone(tmp_path: Path, one_version: None
     assert [finding.text for _, finding in found if finding.level == "problem"] == []
     (tmp_path / HOOKS.lstrip("/")).unlink()
     assert "hook" in {name for name, finding in examine(Host(CONFIG, str(tmp_path))) if finding.level == "problem"}
+
+
+def test_an_image_without_a_configuration_has_the_defaults(tmp_path: Path) -> None:
+    found = [finding for name, finding in examine(Host(CONFIG, str(tmp_path))) if name == "configuration"]
+    assert [(finding.level, finding.text) for finding in found] == [
+        ("ok", "there is no configuration, so the built-in defaults hold")
+    ]
+    result = CliRunner().invoke(main, ["doctor", "--root", str(tmp_path / "nothing")])
+    assert result.exit_code == 2
+    assert "does not exist" in result.stderr
+
+
+def remedies(patient: Patient, check: str) -> list[str]:
+    return [
+        finding.remedy for name, finding in examine(Host(CONFIG, str(patient.root))) if name == check and finding.remedy
+    ]
+
+
+def test_what_others_provide_is_not_mended_by_installing_us_again(patient: Patient) -> None:
+    shell_gone(patient)
+    assert remedies(patient, "hook") == ["install what provides /bin/sh"]
+    patient.write("bin/sh", "")
+    python_gone(patient)
+    assert "install --python PATH" in remedies(patient, "hook")[0]
+
+
+def test_the_interpreter_is_the_one_that_was_named(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = patient.code / "manifest.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"python": "/opt/python"}))
+    asked: list[str] = []
+    monkeypatch.setattr(Host, "run", lambda self, *command: asked.append(command[0]))
+    patient.findings()
+    assert "/opt/python" in asked
+    assert "/usr/bin/python3" not in asked
 
 
 def test_a_simulation_is_called_one(patient: Patient) -> None:
