@@ -112,7 +112,9 @@ def test_a_bundle_that_has_gone_and_another_in_its_place(host: Host) -> None:
     bundle = host.bundle(fixture("crio-rdt-runc-c1-config.json"))
     for path in (bundle, f"{bundle}/config.json"):
         assert as_json(host, create, "--bundle", path)["steps"][0]["needs"] == {"class": "silver"}
-    assert explained(host, create, "--bundle", "/nonexistent").exit_code == 2
+    missing = explained(host, create, "--bundle", "/nonexistent")
+    assert missing.exit_code == 2
+    assert missing.output == "resctrl-hook: /nonexistent can't be used: No such file or directory\n"
 
 
 def test_skipped_with_its_reason(host: Host, pod: dict[str, Any]) -> None:
@@ -189,6 +191,7 @@ def test_no_state_is_wrong_use(host: Host, told: str) -> None:
     assert result.exit_code == 2
     assert result.output.startswith("resctrl-hook: the container state")
     assert len(result.output.splitlines()) == 1
+    assert told or "did the command before | fail?" in result.output
 
 
 @pytest.mark.parametrize("policy", ["ignore", "fail"])

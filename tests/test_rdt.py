@@ -108,6 +108,7 @@ def test_apply_creates_writes_and_does_nothing_twice(simulated: Host) -> None:
     planned = rdt(simulated, "apply", "--dry-run")
     assert planned.exit_code == 0, planned.output
     assert "missing" in planned.output
+    assert planned.output.endswith("It would change /, create gold; nothing was written.\n")
     assert not (simulated.resctrl / "gold").exists()
     done = rdt(simulated, "apply", "--json")
     assert done.exit_code == 0, done.output
@@ -118,6 +119,7 @@ def test_apply_creates_writes_and_does_nothing_twice(simulated: Host) -> None:
     again = json.loads(rdt(simulated, "apply", "--json").output)
     assert [report["done"] for report in again] == [[], []]
     assert rdt(simulated, "show").exit_code == 0
+    assert rdt(simulated, "apply", "--dry-run").output.endswith("Nothing would change.\n")
 
 
 @pytest.mark.fuse
@@ -146,6 +148,7 @@ def test_all_or_nothing_where_a_class_is_impossible(simulated: Host, classes: di
     refused = rdt(simulated, "apply")
     assert refused.exit_code == 1
     assert words in refused.output
+    assert "Nothing was written" in refused.output
     assert not (simulated.resctrl / "a").exists()
 
 

@@ -160,3 +160,10 @@ def test_a_mistyped_command() -> None:
     assert done.exit_code == 2
     assert "there is no command 'reconsile'; did you mean reconcile?" in done.stderr
     assert "there is no command 'xyzzy'\n" in CliRunner().invoke(main, ["xyzzy"]).stderr
+
+
+def test_help_fits_a_terminal_and_leaves_nothing_out() -> None:
+    for words in ([], ["config"], ["rdt"]):
+        text = CliRunner().invoke(main, [*words, "--help"], terminal_width=80).output
+        assert "..." not in text.partition("ARGS]...")[2], text
+    assert "/etc/resctrl-hooks/config.yaml]" in CliRunner().invoke(main, ["--help"], terminal_width=80).output

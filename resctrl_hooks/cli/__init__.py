@@ -85,7 +85,7 @@ def _exists(module: str) -> bool:
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--config", metavar="FILE", default=DEFAULT_CONFIG, show_default=True, help="The configuration to use.")
+@click.option("--config", metavar="FILE", default=DEFAULT_CONFIG, show_default=True, help="Go by this file.")
 @click.version_option(__version__, prog_name="resctrl-hook")
 @click.pass_context
 def main(ctx: click.Context, config: str) -> None:

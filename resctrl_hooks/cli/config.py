@@ -52,7 +52,7 @@ def command() -> None:
     """Check, apply and show the configuration."""
 
 
-@command.command()
+@command.command(short_help="Say whether the file is valid, and what is wrong on which line.")
 @_as_json
 @click.pass_obj
 def check(config: str, *, as_json: bool) -> None:
@@ -74,7 +74,7 @@ def check(config: str, *, as_json: bool) -> None:
     sys.exit(INVALID if checked.errors else 0)
 
 
-@command.command()
+@command.command(short_help="Validate the file and put it in force for the hooks.")
 @click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
 @click.option("--if-newer", is_flag=True, help="Do nothing unless the file was edited since it was last applied.")
 @_as_json
@@ -109,7 +109,7 @@ def apply(config: str, *, dry_run: bool, if_newer: bool, as_json: bool) -> None:
         _print_applied(applied, dry_run=dry_run)
 
 
-@command.command()
+@command.command(short_help="Show the settings in force, defaults included.")
 @_as_json
 @click.pass_obj
 def show(config: str, *, as_json: bool) -> None:
@@ -124,7 +124,7 @@ def show(config: str, *, as_json: bool) -> None:
         _print_shown(shown)
 
 
-@command.command()
+@command.command(short_help="Print a JSON Schema of the file, for editors.")
 def schema() -> None:
     """Print a JSON Schema of the configuration file, for editors."""
     _print_json(json_schema())

@@ -13,6 +13,7 @@ from resctrl_hooks.rdt.classes import apply as apply_classes
 from resctrl_hooks.rdt.classes import show as show_classes
 
 _GOOD = ("as declared", "not declared")
+_VERBS = {"missing": "create", "differs": "change"}
 _STYLES = {"as declared": "green", "not declared": "dim", "missing": "yellow", "differs": "yellow", "impossible": "red"}
 
 
@@ -40,10 +41,20 @@ def apply(config: str, *, dry_run: bool, as_json: bool) -> None:
     node = open_node(config)
     declared = node.settings.rdt.get("classes") or {}
     reports = apply_classes(node.monitor.resctrl, declared, dry_run=dry_run)
-    _print(reports, as_json=as_json, dry_run=dry_run)
+    _print(reports, as_json=as_json, changes=True, dry_run=dry_run)
 
 
-def _print(reports: list[ClassReport], *, as_json: bool, dry_run: bool = False) -> None:
+def _consequence(reports: list[ClassReport], *, dry_run: bool) -> str:
+    """What came of `apply` where its lines don't say it."""
+    if any(report.state == "impossible" for report in reports):
+        return "Nothing was written, since not all of it is possible."
+    if dry_run:
+        todo = [f"{verb} {report.name}" for report in reports if (verb := _VERBS.get(report.state))]
+        return f"It would {', '.join(todo)}; nothing was written." if todo else "Nothing would change."
+    return ""
+
+
+def _print(reports: list[ClassReport], *, as_json: bool, changes: bool = False, dry_run: bool = False) -> None:
     if as_json:
         click.echo(json.dumps([report.model_dump() for report in reports], indent=2))
     else:
@@ -65,6 +76,8 @@ def _print(reports: list[ClassReport], *, as_json: bool, dry_run: bool = False) 
                 out.print(f"{escape(report.name)}: {escape(line)}")
             for line in report.problems:
                 out.print(f"{escape(report.name)}: {escape(line)}")
+        if changes and (line := _consequence(reports, dry_run=dry_run)):
+            out.print(escape(line))
     bad = [report for report in reports if report.state not in _GOOD]
     if bad and not (dry_run and all(report.state != "impossible" for report in bad)):
         sys.exit(1)

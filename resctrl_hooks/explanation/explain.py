@@ -52,6 +52,8 @@ def explain(data: bytes, found: InForce, *, stage: str = "", bundle: str = "") -
     """
     log = _Notes()
     node = Node(found.settings, log)
+    if not data.strip():  # what a runtime never hands over, and a pipe from one that doesn't know the container does
+        raise InputError("the container state is empty: did the command before | fail?")
     state = parse_state(data)
     given = _read_config(bundle) if bundle else None
     process = _process(state, node)
@@ -84,7 +86,8 @@ def _read_config(path: str) -> Bundle:
     try:
         config = parse_json(read_file(path, BUNDLE_LIMIT, follow=True))
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} can't be used: {error}") from error
+        what = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path} can't be used: {what}") from error
     if not isinstance(config, dict):
         raise InputError(f"{path} is not a JSON object")
     return Bundle(config)
