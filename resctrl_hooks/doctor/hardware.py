@@ -26,8 +26,16 @@ _WORDS: Final = {
 }
 
 
+def _wanted(host: Host) -> bool:
+    """Whether anything that is configured uses resctrl; memory classes and placement don't."""
+    return bool(host.settings.monitoring.get("enabled", True) or host.settings.rdt.get("enabled", False))
+
+
 def processor(host: Host) -> Iterator[Finding]:
     """What the processor can count."""
+    if not _wanted(host):
+        yield ok("monitoring and RDT classes are off, so this host needs no resctrl")
+        return
     line = next((line for line in host.proc("cpuinfo").splitlines() if line.startswith("flags")), "")
     flags = set(line.partition(":")[2].split())
     found = [text for flag, text in _FLAGS.items() if flag in flags]
@@ -46,6 +54,8 @@ def processor(host: Host) -> Iterator[Finding]:
 
 def kernel(host: Host) -> Iterator[Finding]:
     """Whether the kernel has resctrl, and which version of its rules."""
+    if not _wanted(host):
+        return
     release = host.proc("sys/kernel/osrelease").strip()
     if "resctrl" in host.proc("filesystems"):
         yield ok(f"Linux {release} has resctrl")
@@ -68,6 +78,8 @@ def kernel(host: Host) -> Iterator[Finding]:
 
 def mount(host: Host) -> Iterator[Finding]:
     """Whether resctrl is mounted where the settings say, and how."""
+    if not _wanted(host):
+        return
     path = host.settings.resctrl_path
     kind, options = _mounted(host)
     if kind:

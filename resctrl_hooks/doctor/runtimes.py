@@ -147,7 +147,7 @@ def code(host: Host) -> Iterator[Finding]:
 
 def self_test(host: Host) -> Iterator[Finding]:
     """Whether the registered command works: a throw-away process gets a group, and loses it again."""
-    command = _registered_command(host)
+    command = _registered_command(host) if host.settings.monitoring.get("enabled", True) else []
     if not command or not host.live or not os.path.isdir(f"{host.settings.resctrl_path}/mon_groups"):
         return
     with tempfile.TemporaryDirectory(prefix="resctrl-hook-doctor-") as bundle:

@@ -342,6 +342,16 @@ def test_a_simulation_is_called_one(patient: Patient) -> None:
     assert {name for name, level, _ in found if level == "warning"} == {"processor", "kernel"}
 
 
+def test_a_host_that_monitors_nothing_needs_no_resctrl(patient: Patient) -> None:
+    no_monitoring(patient)
+    no_resctrl(patient)
+    patient.write("proc/self/mounts", "")
+    patient.setting(rdt={"enabled": True}, monitoring={"enabled": False})
+    assert set(patient.bad()) == {"processor", "kernel", "mount"}
+    patient.setting(rdt={"enabled": False})
+    assert patient.bad() == {}
+
+
 def run(patient: Patient, *words: str) -> Result:
     return CliRunner().invoke(main, ["doctor", "--root", str(patient.root), *words])
 
