@@ -16,7 +16,9 @@ def _find(config: str) -> tuple[Settings, str]:
 
 
 def _stage(name: str, text: str) -> click.Command:
-    @click.command(name, help=text)
+    @click.command(
+        name, help=f"{text} The OCI state comes on stdin.\n\nTo try it by hand: runtimes call installed code."
+    )
     @click.pass_obj
     def stage(config: str) -> None:
         sys.exit(run(config, name, _find))
@@ -25,7 +27,7 @@ def _stage(name: str, text: str) -> click.Command:
 
 
 commands = {
-    CREATE_RUNTIME: _stage(CREATE_RUNTIME, "Do a workload's steps before it runs. The OCI state comes on stdin."),
-    POSTSTOP: _stage(POSTSTOP, "Take them back after it has ended. The OCI state comes on stdin."),
-    HOOK: _stage(HOOK, "Serve whichever stage the status in the OCI state on stdin says."),
+    CREATE_RUNTIME: _stage(CREATE_RUNTIME, "Do a workload's steps before it runs."),
+    POSTSTOP: _stage(POSTSTOP, "Take a workload's steps back after it has ended."),
+    HOOK: _stage(HOOK, "Serve whichever stage the state's status says."),
 }

@@ -26,7 +26,7 @@ _DEFAULTS: Final = b'{"format": 1, "managedBy": "%s"}\n' % MANAGED_BY.encode()
 @click.command()
 @click.option("--role", default="worker", show_default=True, help="The machine config pool that it is for.")
 @click.option(
-    "--kernel-argument", "arguments", multiple=True, help="Also boot with this, rdt=cmt,mbmtotal say; reboots."
+    "--kernel-argument", "arguments", multiple=True, help="Also boot with this, such as rdt=cmt; can be repeated."
 )
 @click.option("--mount/--no-mount", default=True, help="A unit that mounts resctrl before CRI-O starts.")
 @click.option("--mount-options", default="", help="Options of that mount: cdp, mba_MBps, …")
