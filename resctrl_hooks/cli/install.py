@@ -2,17 +2,16 @@
 
 import os
 import shutil
-import tomllib
 from typing import NoReturn
 
 import click
-from click.core import ParameterSource
 
+from resctrl_hooks.cli.installed import installed_config
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.install import systemd
-from resctrl_hooks.install.directories import RUNTIMES
+from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError
 from resctrl_hooks.install.installation import install, links
-from resctrl_hooks.install.manifest import Manifest, read_manifest
+from resctrl_hooks.install.manifest import read_manifest
 from resctrl_hooks.install.places import CODE, MANIFEST, PYTHON, UNITS
 from resctrl_hooks.install.plan import DROP_IN, KINDS, LAUNCHER, UNIT, Plan, plan
 from resctrl_hooks.install.tree import Tree
@@ -59,7 +58,7 @@ def command(
     tree = Tree(os.path.abspath(root))
     before = read_manifest(tree)
     earlier = before.runtimes if before else []
-    config = _config(context, before)
+    config = installed_config(context, before)
     python = python or (before.python if before else PYTHON)
     if with_units is None:
         with_units = before is None or UNIT in before.files.values()
@@ -85,7 +84,7 @@ def command(
         for problem in error.problems:
             click.echo(f"{problem.severity}: {problem}", err=True)
         _fail(f"{config} is not valid; nothing was installed", _INVALID)
-    except tomllib.TOMLDecodeError as error:
+    except RuntimeConfigError as error:
         _fail(f"a runtime's configuration can't be read: {error}; nothing was installed", _FAILED)
     except OSError as error:
         raise click.ClickException(f"{error.filename}: {error.strerror}; nothing was installed") from error
@@ -101,14 +100,6 @@ def command(
     for note in todo.notes:
         click.echo(f"note: {note}")
     click.echo(f"installed {todo.payload.version} for {', '.join(wanted)}; `resctrl-hook doctor` checks it")
-
-
-def _config(context: click.Context, before: Manifest | None) -> str:
-    """The configuration that is named, else the one that hooks go by already, else the default."""
-    above = context.find_root()
-    named = above.get_parameter_source("config") is not ParameterSource.DEFAULT
-    config: str = context.obj if named or before is None else before.config or context.obj
-    return config
 
 
 def _found(tree: Tree) -> list[str]:

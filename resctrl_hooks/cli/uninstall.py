@@ -5,8 +5,10 @@ import shutil
 
 import click
 
+from resctrl_hooks.cli.installed import installed_config
 from resctrl_hooks.config import in_force
-from resctrl_hooks.install.directories import RUNTIMES
+from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError
+from resctrl_hooks.install.manifest import read_manifest
 from resctrl_hooks.install.removal import is_installed, registered, uninstall, unregister
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.node.errors import HookError
@@ -28,8 +30,8 @@ _OURS = "resctrl-hooks"
 @click.option(
     "--release-groups", is_flag=True, help="Also remove the monitoring groups of what is running, and all records."
 )
-@click.pass_obj
-def command(config: str, runtimes: tuple[str, ...], root: str, *, release_groups: bool) -> None:
+@click.pass_context
+def command(context: click.Context, runtimes: tuple[str, ...], root: str, *, release_groups: bool) -> None:
     """Take the hook off this host. Containers go on running, and can be removed as ever.
 
     Without --release-groups the monitoring groups of running containers stay until the next boot, with the records that
@@ -39,7 +41,7 @@ def command(config: str, runtimes: tuple[str, ...], root: str, *, release_groups
     if tree.root and release_groups:
         raise click.UsageError("--release-groups ends what runs on this machine, and below --root nothing runs")
     # Records and groups are those of what runs, wherever the files are.
-    settings = None if tree.root else _settings(config)
+    settings = None if tree.root else _settings(installed_config(context, read_manifest(tree)))
     try:
         if runtimes and set(registered(tree)) - set(runtimes):
             unregister(tree, runtimes, say=click.echo)
@@ -49,7 +51,7 @@ def command(config: str, runtimes: tuple[str, ...], root: str, *, release_groups
             uninstall(tree, say=click.echo, warn=lambda text: click.echo(f"warning: {text}", err=True))
         if settings is not None:
             _end_records(settings, release=release_groups)
-    except (OSError, HookError) as error:
+    except (OSError, HookError, RuntimeConfigError) as error:
         what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
         raise click.ClickException(f"{what}; mend that and uninstall again") from error
     click.echo("uninstalled" if there else f"nothing of resctrl-hooks is installed below {root}")

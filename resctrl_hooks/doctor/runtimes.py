@@ -5,11 +5,10 @@ import os
 import shutil
 import subprocess
 import tempfile
-import tomllib
 from collections.abc import Iterator
 from typing import Any, Final
 
-from resctrl_hooks.install.directories import RUNTIMES, Runtime, directories
+from resctrl_hooks.install.directories import RUNTIMES, Runtime, RuntimeConfigError, directories
 from resctrl_hooks.install.guard import SHELL
 from resctrl_hooks.install.hook_json import hook_problems
 from resctrl_hooks.install.installation import named_folder
@@ -34,7 +33,7 @@ def found(host: Host) -> Iterator[Finding]:
         version = (host.run(runtime.name, "--version") or "").splitlines()
         try:
             read = directories(runtime, host.tree.root)
-        except (OSError, tomllib.TOMLDecodeError) as error:
+        except (OSError, RuntimeConfigError) as error:
             yield problem(f"{runtime.name}'s configuration can't be read: {error}", "mend it: the runtime can't either")
             continue
         note = "; it needs NRI's hook-injector plugin to run OCI hooks" if runtime.name == "containerd" else ""
@@ -50,7 +49,7 @@ def registered(host: Host) -> Iterator[Finding]:
     for runtime in _installed(host):
         try:
             read = directories(runtime, host.tree.root)
-        except (OSError, tomllib.TOMLDecodeError):
+        except (OSError, RuntimeConfigError):
             continue
         ours = [f"{folder}/{HOOK_NAME}" for folder in read if host.tree.exists(f"{folder}/{HOOK_NAME}")]
         if ours:
@@ -201,7 +200,7 @@ def _registered_command(host: Host) -> list[str]:
     for runtime in RUNTIMES.values():
         try:
             read = directories(runtime, host.tree.root)
-        except (OSError, tomllib.TOMLDecodeError):
+        except (OSError, RuntimeConfigError):
             continue
         for folder in reversed(read):
             text = host.tree.read(f"{folder}/{HOOK_NAME}")

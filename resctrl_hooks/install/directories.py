@@ -12,6 +12,10 @@ from typing import Any, Final, NamedTuple
 from .places import ADMIN_HOOKS, VENDOR_HOOKS
 
 
+class RuntimeConfigError(ValueError):
+    """A runtime's own configuration is not TOML; which file, and where in it."""
+
+
 class Runtime(NamedTuple):
     """Where a runtime's configuration is, and what it does without."""
 
@@ -69,7 +73,7 @@ def choose(name: str, root: str = "") -> Directory:
     else the administrator's with a drop-in.
 
     Raises:
-        OSError, tomllib.TOMLDecodeError: the runtime's configuration can't be read.
+        OSError, RuntimeConfigError: the runtime's configuration can't be read.
     """
     runtime = RUNTIMES[name]
     read = directories(runtime, root, ours=False)
@@ -87,12 +91,18 @@ def directories(runtime: Runtime, root: str = "", *, ours: bool = True) -> tuple
     """The hook directories that a runtime reads, as its configuration says, the strongest last.
 
     Without ``ours``, as if our own drop-in weren't there.
+
+    Raises:
+        OSError, RuntimeConfigError: the runtime's configuration can't be read.
     """
     found = runtime.default
     for path in _configuration_files(runtime, root):
         if ours or path != root + runtime.drop_in:
             with open(path, "rb") as file:
-                value: Any = tomllib.load(file)
+                try:
+                    value: Any = tomllib.load(file)
+                except ValueError as error:  # bytes that aren't UTF-8 too
+                    raise RuntimeConfigError(f"{path}: {error}") from error
             for key in runtime.keys:
                 value = value.get(key) if isinstance(value, dict) else None
             found = _after(found, value)

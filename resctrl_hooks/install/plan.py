@@ -63,7 +63,7 @@ def plan(
     ``earlier_units``: the mount unit there is an earlier installation's.
 
     Raises:
-        InvalidConfigError, OSError, tomllib.TOMLDecodeError: what is there already can't be used.
+        InvalidConfigError, OSError, RuntimeConfigError: what is there already can't be used.
     """
     code = payload()
     notes: list[str] = []

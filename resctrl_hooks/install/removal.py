@@ -38,6 +38,12 @@ def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say) -> None:
     for path in sorted(gone, key=lambda path: record.files.get(path) != HOOK):
         if tree.remove(path):
             say(f"removed {path}")
+    for name in runtimes:
+        shared = [path for path in record.runtime_files.get(name, []) if path in still]
+        if name not in record.runtimes:
+            say(f"{name} was not made to call the hook")
+        elif shared:
+            say(f"{name} goes on calling the hook: it reads {shared[0]}, which stays for another runtime")
     record.runtimes = [name for name in record.runtimes if name not in runtimes]
     record.runtime_files = {name: record.runtime_files[name] for name in record.runtimes}
     record.files = {path: kind for path, kind in record.files.items() if path not in gone}

@@ -169,8 +169,28 @@ def test_one_runtime_of_two_can_be_taken_off(tmp_path: Path) -> None:
 def test_a_shared_registration_stays_for_the_other_runtime(tmp_path: Path) -> None:
     install(tmp_path, runtime="crio")
     install(tmp_path, runtime="podman")
-    uninstall(tmp_path, "--runtime", "podman")
+    said = uninstall(tmp_path, "--runtime", "podman")
+    assert f"podman goes on calling the hook: it reads {HOOKS}" in said
     assert HOOKS in files(tmp_path)
+
+
+def test_a_runtime_that_never_called_it_is_said(tmp_path: Path) -> None:
+    install(tmp_path)
+    install(tmp_path, runtime="podman")
+    assert uninstall(tmp_path, "--runtime", "containerd") == "containerd was not made to call the hook\n"
+
+
+def test_a_runtimes_configuration_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    broken = tmp_path / "etc/crio/crio.conf.d/10-mine.conf"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("[crio\n")
+    result = run("install", "--runtime", "crio", "--root", str(tmp_path))
+    assert result.exit_code == 1
+    assert f"{broken}: " in result.output
+    assert "nothing was installed" in result.output
+    removed = run("uninstall", "--root", str(tmp_path))  # which looks there too, where no record says what is ours
+    assert removed.exit_code == 1
+    assert removed.output.startswith(f"resctrl-hook: {broken}: ")
 
 
 # Upgrades
