@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import click
 
-from resctrl_hooks.cli.installed import installed_config
+from resctrl_hooks.cli.installed import installed_config, leave_to_machine_config
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.install import systemd
 from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError
@@ -71,6 +71,7 @@ def command(
                 f"{option} is a path on the host, so it begins with /, and {path} doesn't",
                 _INVALID,
             )
+    leave_to_machine_config(tree.root, config)
     try:
         todo = plan(
             wanted,

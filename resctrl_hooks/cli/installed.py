@@ -1,9 +1,11 @@
-"""Which configuration `install` and `uninstall` mean: the one that hooks go by already, unless another is named."""
+"""What `install` and `uninstall` find: the configuration that hooks go by already, and whose files they are."""
 
 import click
 from click.core import ParameterSource
 
+from resctrl_hooks.config.applied import MACHINE_CONFIG, MANAGED_BY, read_compiled
 from resctrl_hooks.install.manifest import Manifest
+from resctrl_hooks.node.settings import compiled_path
 
 
 def installed_config(context: click.Context, record: Manifest | None) -> str:
@@ -11,3 +13,17 @@ def installed_config(context: click.Context, record: Manifest | None) -> str:
     named = context.find_root().get_parameter_source("config") is not ParameterSource.DEFAULT
     config: str = context.obj
     return config if named or record is None else record.config or config
+
+
+def leave_to_machine_config(root: str, config: str) -> None:
+    """Refuses to change what a MachineConfig brought: the machine config operator would call the node degraded.
+
+    Raises:
+        click.ClickException: a MachineConfig did.
+    """
+    path = compiled_path(config)
+    if (read_compiled(root + path) or {}).get(MANAGED_BY) == MACHINE_CONFIG:
+        what = "change or delete that in the cluster (`resctrl-hook machineconfig` renders it)"
+        raise click.ClickException(
+            f"{path} says that a MachineConfig brought what is here; {what}. Nothing was changed"
+        )

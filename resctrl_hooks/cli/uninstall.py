@@ -5,7 +5,7 @@ import shutil
 
 import click
 
-from resctrl_hooks.cli.installed import installed_config
+from resctrl_hooks.cli.installed import installed_config, leave_to_machine_config
 from resctrl_hooks.config import in_force
 from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError
 from resctrl_hooks.install.manifest import read_manifest
@@ -40,8 +40,10 @@ def command(context: click.Context, runtimes: tuple[str, ...], root: str, *, rel
     tree = Tree(os.path.abspath(root))
     if tree.root and release_groups:
         raise click.UsageError("--release-groups ends what runs on this machine, and below --root nothing runs")
+    config = installed_config(context, read_manifest(tree))
+    leave_to_machine_config(tree.root, config)
     # Records and groups are those of what runs, wherever the files are.
-    settings = None if tree.root else _settings(installed_config(context, read_manifest(tree)))
+    settings = None if tree.root else _settings(config)
     try:
         if runtimes and set(registered(tree)) - set(runtimes):
             unregister(tree, runtimes, say=click.echo)

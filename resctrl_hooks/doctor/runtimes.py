@@ -13,6 +13,7 @@ from resctrl_hooks.install.guard import SHELL
 from resctrl_hooks.install.hook_json import hook_problems
 from resctrl_hooks.install.installation import named_folder
 from resctrl_hooks.install.places import CODE, HOOK_NAME
+from resctrl_hooks.node.settings import compiled_path
 
 from .finding import Finding, ok, problem, warning
 from .host import Host, names
@@ -93,7 +94,7 @@ def _registration(host: Host, runtimes: list[str], path: str) -> Iterator[Findin
             remedy += ", or name another Python: `resctrl-hook install --python PATH`"
         gone = "isn't" if len(missing) == 1 else "aren't"
         yield problem(f"{path} names {' and '.join(missing)}, which {gone} there", remedy)
-    elif config != host.config:
+    elif compiled_path(config) != compiled_path(host.config):
         yield warning(
             f"{who} call{'s' * (len(runtimes) == 1)} our hook with {config}, and you are looking at {host.config}",
             f"resctrl-hook --config {config} doctor",
@@ -206,7 +207,7 @@ def _registered_command(host: Host) -> list[str]:
             text = host.tree.read(f"{folder}/{HOOK_NAME}")
             if text is not None and not hook_problems(text):
                 hook = json.loads(text)["hook"]
-                if hook["path"] == SHELL and _config_in(hook["args"]) == host.config:
+                if hook["path"] == SHELL and compiled_path(_config_in(hook["args"])) == compiled_path(host.config):
                     return [hook["path"], *hook["args"][1:]]
     return []
 

@@ -271,6 +271,15 @@ def test_a_configuration_that_is_not_valid_stops_everything(tmp_path: Path) -> N
     assert files(tmp_path) == {CONFIG}
 
 
+def test_compiled_settings_without_their_source_stay(tmp_path: Path) -> None:
+    compiled = tmp_path / "etc/resctrl-hooks/config.json"
+    compiled.parent.mkdir(parents=True)
+    compiled.write_text('{"format": 1, "managedBy": "somebody", "namespaces": ["shop"]}')
+    before = compiled.read_bytes()
+    install(tmp_path)
+    assert compiled.read_bytes() == before
+
+
 def test_one_that_became_invalid_is_said(tmp_path: Path) -> None:
     install(tmp_path)
     (tmp_path / CONFIG.lstrip("/")).write_text("namespaces: 5\n")

@@ -44,6 +44,33 @@ def value(text: str) -> dict[str, Any]:
     return loaded
 
 
+def lay_out(value: dict[str, Any], root: Path) -> None:
+    """The files on a node below ``root``, with what else is there."""
+    for file in value["spec"]["config"]["storage"]["files"]:
+        path = root / file["path"].lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(unpacked(file["contents"]))
+    for program in ("bin/sh", "usr/bin/python3", "usr/bin/crio"):
+        (root / program).parent.mkdir(parents=True, exist_ok=True)
+        (root / program).touch()
+    reads = root / "etc/crio/crio.conf.d/00-default.conf"
+    reads.parent.mkdir(parents=True)
+    reads.write_text(f'[crio.runtime]\nhooks_dir = ["{ADMIN_HOOKS}"]\n')
+
+
+def test_doctor_finds_a_node_in_order_and_nobody_else_changes_it(value: dict[str, Any], tmp_path: Path) -> None:
+    lay_out(value, tmp_path)
+    found = CliRunner().invoke(main, ["doctor", "--root", str(tmp_path)])
+    assert found.exit_code == 0, found.output
+    assert found.output.endswith("no problems, no warnings\n"), found.output
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for words in (["install", "--runtime", "crio"], ["uninstall"]):
+        refused = CliRunner().invoke(main, [*words, "--root", str(tmp_path)])
+        assert refused.exit_code == 1
+        assert "a MachineConfig brought what is here" in refused.output
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
 # Validity
 
 
