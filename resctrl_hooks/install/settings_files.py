@@ -43,7 +43,7 @@ def compiled_files(config: str, root: str = "") -> dict[str, bytes]:
     folder = config.rpartition("/")[0]
     files = {}
     if os.path.lexists(f"{root}{folder}/{COMPILED_NAME}"):
-        return {}  # also without a YAML file beside it: a MachineConfig's, or an image's
+        return {}  # also without a YAML file beside it: an image's, say
     if os.path.lexists(root + config):
         compiled = compile_file(root + config)
     else:

@@ -114,7 +114,7 @@ def test_installing_again_changes_nothing(tmp_path: Path) -> None:
 def test_settings_that_somebody_else_put_in_force_stay_also_without_a_yaml_file(tmp_path: Path) -> None:
     (tmp_path / CONFIG.lstrip("/")).parent.mkdir(parents=True)
     compiled = tmp_path / CONFIG.lstrip("/").replace(".yaml", ".json")
-    compiled.write_text('{"format": 1, "managedBy": "machineconfig", "failurePolicy": "fail"}')
+    compiled.write_text('{"format": 1, "failurePolicy": "fail"}')
     before = compiled.read_text()
     install(tmp_path)
     assert (compiled.read_text(), os.listdir(compiled.parent)) == (before, [compiled.name])
