@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kernel.bare import clear_host
-from kernel.groups import Resctrl
+from kernel.groups import Place, Resctrl, place_of
 from kernel.runtimes import Podman, run, wait_until
 from resctrl_hooks.install import units
 from resctrl_hooks.install.places import CODE, LAUNCH, UNITS
@@ -133,6 +133,35 @@ def test_reconcile_works_inside_its_restrictions(
     assert groups(resctrl) == [group], run(["journalctl", "-u", units.RECONCILE, "--no-pager", "-n", "30"])
     engine.command("rm", "-f", "-t", "0", "adopted")
     assert groups(resctrl) == []
+
+
+def last_reconcile() -> int:
+    """When the service was started last, in microseconds since boot; 0 if never."""
+    return int(run(["systemctl", "show", "-P", "ExecMainStartTimestampMonotonic", units.RECONCILE]))
+
+
+@pytest.mark.guest(rmids=4)
+@pytest.mark.parametrize("runtime_name", ["crun"])
+def test_a_pod_without_an_rmid_wakes_reconcile_and_is_served_when_there_is_one(
+    installed: None, podman: Callable[..., Podman], resctrl: Resctrl
+) -> None:
+    run(["systemctl", "stop", units.TIMER])
+    others = [resctrl.make(group=f"other{number}") for number in range(3)]
+    engine = podman()
+    wait_until(lambda: state_of(units.RECONCILE) in {"inactive", "failed"}, "no reconcile runs")
+    before = last_reconcile()
+    engine.command("run", "-d", "--name", "late", "--network=none", IMAGE, "sleep", "1000")
+    pid = int(engine.command("inspect", "--format", "{{.State.Pid}}", "late"))
+    container = engine.command("inspect", "--format", "{{.Id}}", "late").strip()
+    assert place_of(pid) == Place("", "")
+    assert os.listdir(f"{STATE}/waiting") == [container]
+    wait_until(lambda: last_reconcile() > before, "the wake-up call starts reconcile, the timer being stopped")
+    os.rmdir(others[0])
+    run(["systemctl", "start", units.TIMER])
+    wait_until(lambda: place_of(pid) == Place("", container), "the timer's reconcile finds the RMID")
+    wait_until(lambda: not os.listdir(f"{STATE}/waiting"), "and forgets that it waited")
+    engine.command("rm", "-f", "-t", "0", "late")
+    assert sorted(resctrl.groups()) == sorted(others[1:])
 
 
 @pytest.fixture
