@@ -1,5 +1,6 @@
 """`list` and `show`: what they say of pods in each state."""
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -70,6 +71,28 @@ def test_without_resctrl_the_records_are_listed_and_it_is_said(tmp_path: Path) -
         assert result.exit_code == 1
         assert "there is no resctrl at" in result.stderr
         assert "No pod is monitored here" in result.stdout
+
+
+def test_nothing_is_promised_of_a_reconcile_that_has_no_resctrl(host: MonitoredHost, tmp_path: Path) -> None:
+    host.pod(0, "web-0", outside=1)
+    host.node.ledger.mark("waiting", KEYS[1])
+    brought, given = "reconcile brings them in", "reconcile gives it a group"
+    text = host.run("list").stdout
+    assert brought in text
+    assert given in text
+    assert brought in host.run("show", "web-0").stdout
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    host.config.write_text(json.dumps(json.loads(host.config.read_text()) | {"resctrlPath": str(empty)}))
+    done = host.run("list")
+    assert f"mount it: mount -t resctrl resctrl {empty}" in done.stderr
+    assert "partly: threads of its containers are outside its group; without resctrl reconcile can't" in done.stdout
+    assert "waiting: it got no RMID; without resctrl reconcile can't give it a group" in done.stdout
+    shown = host.run("show", "web-0").stdout
+    assert "without resctrl reconcile can't bring them in" in shown
+    for promise in (brought, given):
+        assert promise not in done.stdout
+        assert promise not in shown
 
 
 def test_show_says_everything_of_one_pod(host: MonitoredHost) -> None:

@@ -9,7 +9,7 @@ from resctrl_hooks.cli import memory_columns, placement_columns
 from resctrl_hooks.cli.opening import open_node
 from resctrl_hooks.cli.shown import STATE_STYLES, Name, age, console, print_table, table
 from resctrl_hooks.inventory.gather import gather, name_podmans
-from resctrl_hooks.inventory.models import STATES, Inventory
+from resctrl_hooks.inventory.models import Inventory, meaning
 
 _ROOT = "/"
 _ID = 13
@@ -84,7 +84,7 @@ def _print(found: Inventory, *, every: bool) -> None:
         used, free, total = found.rmids.used, found.rmids.free, found.rmids.total
         out.print(f"\n{used} of {total} RMIDs in use, {free} free, {len(found.waiting)} waiting for one.")
     for state in sorted({pod.state for pod in found.pods} - {"assigned"}):
-        out.print(f"{_styled(state)}: {STATES[state]}")
+        out.print(f"{_styled(state)}: {meaning(state, resctrl=not found.problem)}")
     if found.problem:
         click.echo(f"resctrl-hook: {found.problem}", err=True)
 

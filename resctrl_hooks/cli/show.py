@@ -13,7 +13,7 @@ from resctrl_hooks.cli.opening import open_node
 from resctrl_hooks.cli.shown import STATE_STYLES, age, console, print_table, scaled, table
 from resctrl_hooks.inventory.find import find
 from resctrl_hooks.inventory.gather import name_podmans, pod_of
-from resctrl_hooks.inventory.models import STATES, Pod
+from resctrl_hooks.inventory.models import Pod, meaning
 from resctrl_hooks.node import tally
 from resctrl_hooks.node.counters import Reading
 from resctrl_hooks.node.errors import HookError
@@ -104,7 +104,8 @@ def _plain(reading: Reading) -> dict[str, Any]:
 
 def _print(pod: Pod, readings: list[Reading], problem: str, failures: list[dict[str, Any]]) -> None:
     out = console()
-    out.print(f"[bold]{escape(pod.name)}[/]  [{STATE_STYLES[pod.state]}]{pod.state}[/]: {STATES[pod.state]}")
+    state = f"[{STATE_STYLES[pod.state]}]{pod.state}[/]: {meaning(pod.state, resctrl=not problem)}"
+    out.print(f"[bold]{escape(pod.name)}[/]  {state}")
     out.print(f"key     {pod.key}")
     if pod.cgroup:
         out.print(f"cgroup  {escape(pod.cgroup)}")

@@ -8,12 +8,23 @@ State = Literal["assigned", "partly", "waiting", "idle", "unmonitored", "foreign
 
 STATES: dict[State, str] = {
     "assigned": "every thread of its containers is in its group",
-    "partly": "threads of its containers are outside its group; reconcile brings them in",
-    "waiting": "it got no RMID; reconcile gives it a group as soon as one is free",
+    "partly": "threads of its containers are outside its group",
+    "waiting": "it got no RMID",
     "idle": "none of its containers lives; the group goes when the pod does",
     "unmonitored": "no group is wanted for it; other features serve it",
     "foreign": "somebody else made this group",
 }
+# What reconcile makes of a state: where there is resctrl, and where there is none.
+_REMEDIES: dict[State, tuple[str, str]] = {
+    "partly": ("reconcile brings them in", "without resctrl reconcile can't bring them in"),
+    "waiting": ("reconcile gives it a group as soon as one is free", "without resctrl reconcile can't give it a group"),
+}
+
+
+def meaning(state: State, *, resctrl: bool) -> str:
+    """What a state means, and what becomes of it: ``resctrl`` says whether there is one that can be used."""
+    remedies = _REMEDIES.get(state)
+    return f"{STATES[state]}; {remedies[not resctrl]}" if remedies else STATES[state]
 
 
 class Outside(BaseModel):
