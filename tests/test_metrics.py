@@ -252,6 +252,14 @@ def test_a_port_that_is_none(text: str, words: str) -> None:
         parse_address(text)
 
 
+@pytest.mark.parametrize("text", ["x:y", "", "host:1", "1.2.3.4", "127.0.0.1:65536"])
+def test_listening_at_no_address_is_wrong_use(host: MonitoredHost, text: str) -> None:
+    done = host.run("metrics", "--listen", text)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("resctrl-hook: --listen: ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_port_that_somebody_has(host: MonitoredHost) -> None:
     with Listener(("127.0.0.1", 0), Scraper(host.node)) as listener:
         done = host.run("metrics", "--listen", f"127.0.0.1:{listener.server_address[1]}")

@@ -6,12 +6,14 @@ import tempfile
 import click
 
 from resctrl_hooks.cli.opening import open_node
+from resctrl_hooks.cli.wording import FailedError
 from resctrl_hooks.metrics.exposition import render
-from resctrl_hooks.metrics.listener import DEFAULT_PORT, Listener, parse_address
+from resctrl_hooks.metrics.listener import DEFAULT_PORT, ListenAddressError, Listener, parse_address
 from resctrl_hooks.metrics.scrape import Scraper
 from resctrl_hooks.node.faults import lacks_root
 
 _READABLE = 0o644
+_WRONG_USE = 2
 
 
 @click.command()
@@ -37,11 +39,12 @@ _READABLE = 0o644
 @click.pass_obj
 def command(config: str, output: str | None, listen: str | None, kind: str | None) -> None:
     """Write counters of all pods, and figures about the hook itself, as metrics."""
-    if output and listen:
+    if output and listen is not None:
         raise click.UsageError("--output writes once and --listen serves; give one of them.")
+    address = _address(listen) if listen is not None else None
     scraper = Scraper(open_node(config))
-    if listen:
-        listener = Listener(parse_address(listen), scraper)
+    if address is not None:
+        listener = Listener(address, scraper)
         listener.end_on_signals()
         click.echo(f"resctrl-hook: metrics at {listener.url}", err=True)
         listener.serve_forever()
@@ -59,6 +62,13 @@ def command(config: str, output: str | None, listen: str | None, kind: str | Non
         click.echo(f"resctrl-hook: {text}", err=True)
     if problems:
         raise SystemExit(1)
+
+
+def _address(listen: str) -> tuple[str, int]:
+    try:
+        return parse_address(listen)
+    except ListenAddressError as error:
+        raise FailedError(f"--listen: {error}", _WRONG_USE) from error
 
 
 def _replace(path: str, text: str) -> None:
