@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 POD = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 NOW = Options(wait=False)
+OURS = pytest.mark.parametrize("peoples", [False, True], ids=["node-half", "people-half"])
 
 
 class Cluster:
@@ -443,7 +444,7 @@ def test_wrong_use_is_two(cluster: Cluster, arguments: list[str]) -> None:
     assert reconcile_command(str(cluster.host.config), arguments) == 2
 
 
-@pytest.mark.parametrize("peoples", [False, True], ids=["node-half", "people-half"])
+@OURS
 def test_watching_repeats_until_it_is_interrupted(tmp_path: Path, peoples: bool) -> None:
     host = Host(tmp_path, real_proc=True, runtimeRoots={"crun": str(tmp_path / "crun")})
     (tmp_path / "crun").mkdir()
@@ -587,8 +588,64 @@ def test_a_runtime_s_folder_that_can_not_be_read_is_no_fault_of_ours(
         reconcile(host.node())
 
 
-def test_a_closed_stdout_is_no_fault(tmp_path: Path) -> None:
+def full(host: Host, *arguments: str, peoples: bool) -> subprocess.CompletedProcess[bytes]:
+    """Runs a command whose stdout is a full disk, and buffered as it is without a terminal."""
+    ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "wb") as disk:
+        command = [*ours, "--config", str(host.config), *arguments]
+        return subprocess.run(command, stdout=disk, stderr=subprocess.PIPE, check=False, timeout=60, env=buffered)
+
+
+@OURS
+@pytest.mark.parametrize("more", [[], ["--json"], ["--dry-run"]], ids=" ".join)
+def test_a_report_that_can_not_be_written_is_a_failure(tmp_path: Path, more: list[str], peoples: bool) -> None:
+    done = full(Cluster(tmp_path).host, "reconcile", *more, peoples=peoples)
+    words = b"resctrl-hook: reconcile: the report can't be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, words)
+
+
+@pytest.mark.parametrize("words", [["topology"], ["--version"], ["list", "--json"]], ids=" ".join)
+def test_other_commands_say_in_one_line_that_a_disk_is_full(tmp_path: Path, words: list[str]) -> None:
+    done = full(Cluster(tmp_path).host, *words, peoples=True)
+    assert (done.returncode, done.stderr) == (1, b"resctrl-hook: No space left on device\n")
+
+
+@OURS
+@pytest.mark.parametrize("more", [[], ["--watch", "0.01"]], ids=["once", "watch"])
+def test_a_reader_that_has_seen_enough_ends_it_without_a_word(tmp_path: Path, more: list[str], peoples: bool) -> None:
+    ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
+    command = [*ours, "--config", str(Cluster(tmp_path).host.config), "reconcile", *more]
+    reader, writer = os.pipe()
+    os.close(reader)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=60, env=buffered)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_watching_outlives_a_full_disk(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) > 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("resctrl_hooks.node.reconcile_command.time.sleep", pause)
+    with open("/dev/full", "w") as disk, open(os.devnull, "w") as nowhere:
+        monkeypatch.setattr(sys, "stdout", disk)
+        assert reconcile_command(str(cluster.host.config), ["--watch", "1"]) == 130
+        os.dup2(nowhere.fileno(), disk.fileno())  # what is left in its buffer
+    assert capfd.readouterr().err.count("the report can't be written") == 2
+
+
+@OURS
+def test_a_closed_stdout_is_no_fault(tmp_path: Path, peoples: bool) -> None:
     host = Cluster(tmp_path).host
-    words = [*PYTHON, str(LAUNCH), "--config", str(host.config), "reconcile"]
+    ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
+    words = [*ours, "--config", str(host.config), "reconcile"]
     done = subprocess.run(["/bin/sh", "-c", '"$@" >&-', "sh", *words], capture_output=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, b"")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from resctrl_hooks import __version__
-from resctrl_hooks.cli.wording import in_one_line, no_such_command
+from resctrl_hooks.cli.wording import drop_unwritten, in_one_line, no_such_command
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
 # Command, the module below this package that holds it as `command`, and its line in the overview: reading the modules
@@ -47,7 +47,10 @@ class _LazyGroup(click.Group):
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")  # a terminal of another time has no sign for sorting, and goes on
-        return super().main(args, *rest, **named)
+        try:
+            return super().main(args, *rest, **named)
+        finally:
+            drop_unwritten()
 
     def make_context(self, *given: Any, **named: Any) -> click.Context:
         with in_one_line():

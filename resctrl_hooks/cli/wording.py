@@ -8,7 +8,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 import click
 
@@ -65,6 +65,19 @@ def in_one_line(arguments: Sequence[str] = ()) -> Iterator[None]:
         if os.environ.get(TRACEBACK):
             traceback.print_exception(error, file=sys.stderr)
         raise FailedError(_forbidden(error, arguments) or _fault(error)) from error
+
+
+def drop_unwritten() -> None:
+    """Forgets what stdout could not take, which has been said: the interpreter would try and complain once more."""
+    stdout: TextIO | None = sys.stdout  # none where somebody has closed it
+    if stdout is None:
+        return
+    try:
+        stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stdout.fileno())
+        os.close(nowhere)
 
 
 def no_such_command(name: str, known: Sequence[str]) -> str:

@@ -78,14 +78,19 @@ def reconcile_command(config: str, arguments: "list[str]", apply: "Callable[[str
             )
             if not values["--watch"]:
                 return code
-            print(end="", flush=True)  # noqa: T201
             time.sleep(float(pause))
+    except BrokenPipeError:  # whoever read our reports has seen enough
+        return WRONG
     except KeyboardInterrupt:  # what was begun is in the ledger, and the next one goes on from there
         return INTERRUPTED
 
 
 def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool) -> int:
-    """One reconcile, with its report on stdout. The settings are read anew each time."""
+    """One reconcile, with its report on stdout. The settings are read anew each time.
+
+    Raises:
+        BrokenPipeError: nobody reads our stdout any more.
+    """
     if not in_initial_user_namespace():
         Log()(ERROR, "reconcile: not in the host's user namespace; run it as root on the host")
         return WRONG
@@ -110,6 +115,18 @@ def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool) -> i
         return WRONG
     if not dry_run:
         node.ledger.tally(STAGE, time.monotonic() - started, sorted(set(report.reasons)))
-    # print() does without a stdout that somebody has closed.
-    print(format_json(report.as_dict()).decode() if json else report.as_text(), end="")  # noqa: T201
-    return OK if report.ok else WRONG
+    written = _print(format_json(report.as_dict()).decode() if json else report.as_text())
+    return OK if report.ok and written else WRONG
+
+
+def _print(text: str) -> bool:
+    """Writes to stdout, unless somebody has closed it; false, and said, if that can't be done."""
+    try:
+        # At once: the process may end without another chance to say that it failed.
+        print(text, end="", flush=True)  # noqa: T201
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        Log()(ERROR, f"reconcile: the report can't be written: {error.strerror}", stage=STAGE)
+        return False
+    return True
