@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resctrl_hooks.node import cgroup, memory
-from resctrl_hooks.node.cgroup import CgroupError, Leaf, leaf_of, same_value, write_value
+from resctrl_hooks.node.cgroup import CgroupError, Leaf, same_value, write_value
 from resctrl_hooks.node.memory_class import MemoryClassError, MemoryLimitError, canonical, choice_of
 from resctrl_hooks.node.oci import Bundle, parse_state
 from resctrl_hooks.node.settings import Settings
@@ -211,13 +211,6 @@ def test_hosts_and_containers_without_a_cgroup_for_it(
     outcome = start(host, pod, **{CLASS: "noswap"})
     assert outcome.code == 79
     assert words in outcome.stderr
-
-
-def test_a_cgroup_shared_with_others_is_left_alone(host: Host) -> None:
-    host.process(100, "/user.slice/session-3.scope")
-    (host.cgroup / "user.slice/session-3.scope/cgroup.procs").write_text("100\n7\n")
-    with pytest.raises(CgroupError, match="shares cgroup"):
-        leaf_of(host.node(), 100, ID)
 
 
 def test_each_way_in_which_the_kernel_can_refuse_has_its_words(tmp_path: Path) -> None:

@@ -194,6 +194,22 @@ def test_the_end_of_a_session_is_no_container() -> None:
     assert workload({}, path, id_="1").cgroup == f"/cg{path}"
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/user.slice/session-1.scope",
+        "/system.slice/run-1.scope",
+        "/system.slice/crio-conmon-1.scope",
+        "/machine.slice/libpod-conmon-1.scope",
+        "/kubepods/pod1",
+        "/system.slice/1.service",
+        "/crio-11",
+    ],
+)
+def test_a_part_of_another_name_is_no_container(path: str) -> None:
+    assert workload({}, path, id_="1").cgroup == ""
+
+
 def test_hosts_with_both_cgroup_versions() -> None:
     cgroups = [Cgroup("unified", "/"), Cgroup("memory", f"/kubepods/pod{UID}/crio-{ID}"), Cgroup("cpu", "/other")]
     found = derive(State(ID, "created", 1, "/b", crio_annotations()), Bundle({}), cgroups, "/cg")

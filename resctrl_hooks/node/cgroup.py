@@ -6,6 +6,7 @@ import posix
 from .errors import HookError
 from .files import is_folder, read_kernel_file
 from .process import CRUNS_LEAF, cgroups_of
+from .workload import own_cgroup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,10 +74,13 @@ def leaf_of(node: "Node", pid: int, container: str, own: str = "") -> "Leaf | No
             hint="start it with a cgroup of its own (Podman: not with --cgroups=disabled)",
         )
     root = node.settings.cgroup_path
-    if own and f"{root}{path}/".startswith(f"{own}/"):
+    in_own = bool(own) and f"{root}{path}/".startswith(f"{own}/")
+    if in_own:
         path = own[len(root) :]
     leaf = Leaf(root, path)
-    if container not in path and [one for one in processes(leaf.folder) if one != pid]:
+    # A scope of its own can have another name than its id. Elsewhere that says nothing: two can ask for the same path.
+    known = own_cgroup(path, container, "") or (in_own and leaf.own_scope)
+    if not known and [one for one in processes(leaf.folder) if one != pid]:
         raise CgroupError(
             f"the container shares cgroup {path} with other processes",
             hint="start it with a cgroup of its own (Podman: not with --cgroups=disabled)",

@@ -64,6 +64,9 @@ _MARKS = (
     ("io.kubernetes.cri.container-type", "", _CONTAINERD),
 )
 
+# What stands before a container's id in the name of its cgroup. With "-conmon" behind it, it is its monitor's.
+_MAKERS = ("crio", "libpod", "libpod-payload", "cri-containerd", "docker", "nerdctl", "crun", "runc", "youki")
+
 
 class Workload:
     """One container as the node half deals with it.
@@ -183,26 +186,21 @@ def derive(state: "State", bundle: "Bundle", cgroups: "list[Cgroup]", cgroup_roo
 def own_cgroup(path: str, container: str, asked: str) -> str:
     """The part of a cgroup path that is the container's alone, so that what is done there concerns nobody else.
 
-    The runtimes name it after the container, or as ``linux.cgroupsPath`` asked: "/path", or "slice:prefix:name". What
-    is below it the container made itself, as systemd in it does, but for crun's own. Empty for none.
+    The runtimes name it after the container, or as ``linux.cgroupsPath`` asked: "/path", or "slice:prefix:name"; an
+    ``asked`` that isn't known is empty. What is below it the container made itself, as systemd in it does, but for
+    crun's own. Empty for none. A part of a name is no sign of a short id: "session-1.scope" is not of a container "1".
     """
     wanted = "" if ":" in asked else asked.strip("/")
     place = f"{path}/".find(f"/{wanted}/") if wanted else -1
     if place >= 0:
         return path[: place + len(wanted) + 1]
     parts = path.split("/")
-    stems = [part.removesuffix(".scope") for part in parts]
-    names = {container, "-".join(asked.split(":")[1:]) or container}
-    # Exactly named ones first: the end of "session-1.scope" is no sign of a container "1".
-    found = [index for index, stem in enumerate(stems) if stem in names] or [
-        index for index, stem in enumerate(stems) if stem.endswith(f"-{container}")
-    ]
-    if not found:
-        return ""
-    end = found[0] + 1
-    if parts[found[0]] != stems[found[0]] and parts[end : end + 1] == [CRUNS_LEAF]:
-        end += 1
-    return "/".join(parts[:end])
+    names = {container, "-".join(asked.split(":")[1:]) or container, *(f"{maker}-{container}" for maker in _MAKERS)}
+    for end, part in enumerate(parts, 1):
+        if part in names or part.removesuffix(".scope") in names:
+            cruns = part.endswith(".scope") and parts[end : end + 1] == [CRUNS_LEAF]
+            return "/".join(parts[: end + cruns])
+    return ""
 
 
 def _bad_key(message: str, hint: str) -> HookError:
