@@ -142,6 +142,21 @@ def test_the_same_set_takes_as_many_cpus_in_any_order() -> None:
     assert results == {(("c1", 2), ("c2", 2), ("c3", 4), ("c4", 4))}
 
 
+def test_who_needs_more_than_one_part_has_it_beside_those_who_share_the_first() -> None:
+    topology = machine(1, 4, 1, 3, 2)
+    shared, own = place(topology, Request("a"), Request("b", kind=EXCLUSIVE, exclusive=7))
+    assert (shared.pool, own.kind, count(own.owned)) == ("numa0", EXCLUSIVE, 8)
+    assert effective(shared, Usage(topology, [Grant("a", "a", shared), Grant("b", "b", own)]))
+    wanted = [Request("a", milli=3500), *(Request(f"c{n}", kind=EXCLUSIVE, exclusive=6) for n in range(3))]
+    loaded, *owners = place(topology, *wanted)
+    assert [count(decision.owned) for decision in owners] == [6, 6, 6]
+    assert not any(decision.owned & loaded.cpus for decision in owners)
+    last = place(topology, Request("a", milli=3500), Request("b", kind=EXCLUSIVE, exclusive=19))[1]
+    assert (count(last.owned), "narrow" in last.why) == (20, False)
+    last = place(topology, Request("a", milli=3500), Request("b", kind=EXCLUSIVE, exclusive=21))[1]
+    assert (count(last.owned), "narrow" in last.why) == (22, True)
+
+
 def test_exclusive_and_mixed_on_whole_cores() -> None:
     topology = machine(2, 1, 1, 4)
     own, mixed = place(

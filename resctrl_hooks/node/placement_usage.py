@@ -43,6 +43,7 @@ class Usage:
                 load[0] += grant.milli
                 load[1] += grant.users
         self._loads: "dict[int, tuple[int, int]]" = {}  # what `load` has answered: a policy asks again and again
+        self._bounds: "dict[bool, list[tuple[int, int]]]" = {}
 
     def pools(self) -> "list[int]":
         """The sets that some container shares with others."""
@@ -77,15 +78,29 @@ class Usage:
 
         One CPU always stays for whoever comes next.
         """
-        left = self.common & ~cpus
-        if not left:
-            return False
-        for pool in self._pools:
-            if pool & cpus:
-                size = count(pool & left)
-                if not size or (not squeeze and MILLI * size < self.load(pool)[0]):
-                    return False
-        return True
+        return all(count(pool & cpus) <= most for pool, most in self._losable(squeeze=squeeze))
+
+    def spare(self, cores: "list[int]", *, squeeze: bool = False) -> int:
+        """Those of these cores, all of them common, that can be given away together, the first ones first."""
+        free = sum(cores)
+        tight = [(pool, most) for pool, most in self._losable(squeeze=squeeze) if count(pool & free) > most]
+        taken = 0
+        for core in cores:
+            more = taken | core
+            if all(count(pool & more) <= most for pool, most in tight if pool & core):
+                taken = more
+        return taken
+
+    def _losable(self, *, squeeze: bool) -> "list[tuple[int, int]]":
+        """The common CPUs of each pool in use, and how many of them it can lose."""
+        found = self._bounds.get(squeeze)
+        if found is None:
+            found = self._bounds[squeeze] = [(self.common, count(self.common) - 1)]
+            for pool in self._pools:
+                size = count(pool & self.common)
+                keeps = 1 if squeeze else max(-(-self.load(pool)[0] // MILLI), 1)
+                found.append((pool & self.common, max(size - keeps, 0)))
+        return found
 
 
 def effective(decision: Decision, usage: Usage) -> int:

@@ -47,8 +47,13 @@ def exclusive(order: "list[Domain]", topology: "Topology", usage: "Usage", reque
         fallen = ", since no isolated CPUs are free"
     for squeeze in (False, True):
         for domain in order:
-            owned = take_cores(topology, domain.cpus & usage.common, request.exclusive)
-            if owned and usage.can_give(owned, squeeze=squeeze):
+            free = domain.cpus & usage.common
+            owned = take_cores(topology, free, request.exclusive)
+            if owned and not usage.can_give(owned, squeeze=squeeze):
+                # The first cores can be all that some shared pool has, and others not.
+                free = usage.spare(whole_cores(topology, free), squeeze=squeeze)
+                owned = take_cores(topology, free, request.exclusive)
+            if owned:
                 why = f"{domain.name} has whole cores free{fallen}"
                 if squeeze:
                     why += ", though its shared pools become narrow"
@@ -58,19 +63,24 @@ def exclusive(order: "list[Domain]", topology: "Topology", usage: "Usage", reque
 
 def take_cores(topology: "Topology", free: int, number: int) -> int:
     """So many CPUs out of ``free``, in whole cores, fast ones first; none if there aren't as many."""
-    fast = topology.kinds.get("performance", 0)
     if count(free) < number:
         return 0
-    whole = [core for core in topology.cores if core & free == core]
-    if fast:
-        whole.sort(key=lambda core: not core & fast)
     taken = have = 0
-    for core in whole:
+    for core in whole_cores(topology, free):
         if have >= number:
             break
         taken |= core
         have += count(core)
     return taken if have >= number else 0
+
+
+def whole_cores(topology: "Topology", free: int) -> "list[int]":
+    """The cores that lie in a set with all of their threads, fast ones first."""
+    fast = topology.kinds.get("performance", 0)
+    whole = [core for core in topology.cores if core & free == core]
+    if fast:
+        whole.sort(key=lambda core: not core & fast)
+    return whole
 
 
 def _own(
