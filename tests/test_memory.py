@@ -369,6 +369,48 @@ def test_no_annotation_is_taken_for_a_class_that_it_does_not_name(name: str) -> 
         choice_of(workload, Settings({"classes": CLASSES}))
 
 
+def mended(host: Host) -> int:
+    node = host.node()
+    return memory.mend(node, set(node.ledger.containers()))
+
+
+def test_reconcile_puts_back_what_somebody_has_undone(host: Host, pod: dict[str, Any], limits: Path) -> None:
+    start(host, pod, **{CLASS: "noswap", HIGH: "64M"})
+    assert mended(host) == 0
+    (limits / "memory.swap.max").write_text("max\n")
+    (limits / "memory.current").write_text("90000000\n")  # above the high limit, which is in force and stays
+    assert mended(host) == 1
+    assert (limits / "memory.swap.max").read_text() == "0"
+    assert (limits / "memory.high").read_text() == str(64 << 20)
+    assert mended(host) == 0
+
+
+def test_a_high_limit_that_would_stall_the_container_now_is_said_and_not_put_back(
+    host: Host, pod: dict[str, Any], limits: Path
+) -> None:
+    start(host, pod, **{HIGH: "64M"})
+    (limits / "memory.high").write_text("max\n")
+    (limits / "memory.current").write_text("90000000\n")
+    with pytest.raises(CgroupError, match=f"limits of 1 containers .*{ID[:12]}: memory.high 67108864 is below the"):
+        mended(host)
+    assert (limits / "memory.high").read_text() == "max\n"
+    host.end_process(100)
+    assert mended(host) == 0
+
+
+def test_what_is_put_back_into_a_scope_systemd_is_told_of(host: Host, scope: list[Any]) -> None:
+    path = f"/machine.slice/libpod-{ID}.scope"
+    host.process(100, f"{path}/container")
+    upper, lower = give_limits(host, path), give_limits(host, f"{path}/container")
+    start(host, state(bundle=host.bundle(), annotations={}), **{CLASS: "noswap"})
+    scope.clear()
+    give_limits(host, path)
+    give_limits(host, f"{path}/container")
+    assert mended(host) == 1
+    assert scope == [(f"libpod-{ID}.scope", {"MemorySwapMax": "0"})]
+    assert [(folder / "memory.swap.max").read_text() for folder in (upper, lower)] == ["0", "0"]
+
+
 def test_undo_has_nothing_to_do(host: Host, limits: Path) -> None:
     node = Node(host.node().settings)
     with node.monitor.hold("k") as held:

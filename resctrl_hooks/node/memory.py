@@ -1,6 +1,7 @@
 """Swap and memory limits of a container, written to its cgroup before its process runs: by class or by annotation."""
 
-from .cgroup import CgroupError, leaf_of, read_value, write_value
+from .cgroup import CgroupError, leaf_of, read_value, same_value, write_value
+from .log import INFO
 from .memory_class import HIGH, MAX, SWAP, MemoryLimitError, choice_of, policy_of
 from .steps import SKIP, Step
 
@@ -54,9 +55,12 @@ def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> Non
     leaf = leaf_of(node, workload.pid, workload.id, workload.cgroup)
     if leaf is None:
         raise CgroupError(f"process {workload.pid} has ended, so it has no cgroup")
-    limits: "dict[str, str]" = step.needs["limits"]
+    _limit(leaf, step.needs["limits"], workload.key, workload.id, node)
+
+
+def _limit(leaf: "Leaf", limits: "dict[str, str]", key: str, container: str, node: "Node") -> None:
     _check_room(leaf, limits.get(HIGH, MAX))
-    scoped = _set_properties(leaf, limits, workload, node)
+    scoped = _set_properties(leaf, limits, key, container, node)
     for name, value in limits.items():
         if scoped and leaf.unit_folder != leaf.folder:
             # crun's processes are a level below the scope, which has limits of its own.
@@ -74,15 +78,46 @@ def _check_room(leaf: "Leaf", high: str) -> None:
         )
 
 
-def _set_properties(leaf: "Leaf", limits: "dict[str, str]", workload: "Workload", node: "Node") -> bool:
+def _set_properties(leaf: "Leaf", limits: "dict[str, str]", key: str, container: str, node: "Node") -> bool:
     """Tells systemd of the limits where the container has a scope of its own there, and says whether it has."""
     if not leaf.own_scope:
         return False  # below a service it would hit the whole service, and the container's part is delegated
     from .units import tell  # only where systemd manages the container
 
     values = {_PROPERTIES[name]: _INFINITY if value == MAX else value for name, value in limits.items()}
-    return tell(leaf.unit, values, node, key=workload.key, container=workload.id)
+    return tell(leaf.unit, values, node, key=key, container=container)
 
 
 def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
     """Nothing: the limits are the container's cgroup's and its scope's, and end with them."""
+
+
+def mend(node: "Node", known: "set[str]") -> int:
+    """Writes limits again that somebody has undone, or that a killed hook recorded and did not come to write.
+
+    Reconcile calls it. Returns for how many containers it did.
+
+    Raises:
+        CgroupError: some can't be written; a ``memory.high`` below what is in use is not.
+    """
+    from .faults import as_hook_error
+    from .observation import living_with  # hooks don't mend
+
+    mended, problems = 0, []
+    for container, record, needs in living_with(NAME, node, known):
+        try:
+            leaf = leaf_of(node, record["pid"], container, record.get("cgroup", ""))
+            if leaf is None:
+                continue
+            limits: "dict[str, str]" = needs["limits"]
+            undone = {n: limits[n] for n in limits if not same_value(n, read_value(leaf.folder, n), limits[n])}
+            if not undone:
+                continue
+            _limit(leaf, undone, record["key"], container, node)
+            node.log(INFO, f"put the memory limits of container {container[:12]} back", key=record["key"])
+            mended += 1
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+            problems.append(f"{container[:12]}: {as_hook_error(error)}")
+    if problems:
+        raise CgroupError(f"limits of {len(problems)} containers can't be put back: {'; '.join(problems[:5])}")
+    return mended
