@@ -7,17 +7,15 @@ out: nothing of ours has happened by then.
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
-from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import LAUNCH, PYTHON, Host, crio_annotations
+from conftest import Host, crio_annotations
+from traced_hook import TracedHook
 
-from resctrl_hooks.install.guard import hook_command
 from resctrl_hooks.node.reconcile import Options, reconcile
 
 if TYPE_CHECKING:
@@ -30,10 +28,6 @@ UID = "5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c05"
 GROUP = f"mon_groups/{UID}"
 # Calls that the kernel never refuses; what they return is not looked at.
 INFALLIBLE = ("getpid", "geteuid")
-# How often these are called depends on where the kernel put things; a kill there is one at the call before.
-MEMORY = ("brk", "mmap", "munmap", "mprotect", "mremap", "madvise", "getrandom", "futex")
-PATH = {"PATH": "/usr/bin:/bin"}  # for strace; the hook itself needs none
-ENDING = ("exit_group", "exit", "rt_sigreturn")
 ERRNOS = ("ENOSPC", "EIO", "EACCES", "EBUSY", "EROFS")
 
 
@@ -43,20 +37,13 @@ class Stage:
     def __init__(self, host: Host, process: subprocess.Popen[bytes]) -> None:
         self.host = host
         self.process = process
-        self.trace = host.root / "trace"
-        # Installed as operators have it, in one compiled file: so that no run writes bytecode for the next.
-        self.launch = host.root / "node" / LAUNCH.name
-        shutil.copytree(LAUNCH.parent, self.launch.parent, ignore=shutil.ignore_patterns("__pycache__"))
-        compile_it = f"import sys; sys.path.insert(0, {str(host.root)!r}); import node.compiled as c; "
-        compile_it += f"c.compile_folder({str(self.launch.parent)!r})"
-        subprocess.run([PYTHON[0], "-I", "-B", "-c", compile_it], check=True)
+        self.traced = TracedHook(host, follow=True)
         self.cgroup = host.cgroup / f"kubepods/pod{UID}" / f"crio-{ID}"
         self.bundle = host.bundle({"annotations": crio_annotations(UID), "linux": {"cgroupsPath": f"/x/crio-{ID}"}})
 
-    def state(self, status: str) -> bytes:
+    def state(self, status: str) -> dict[str, Any]:
         pid = self.process.pid if status == "created" else 0
-        state = {"id": ID, "status": status, "pid": pid, "bundle": self.bundle, "annotations": crio_annotations(UID)}
-        return json.dumps(state).encode()
+        return {"id": ID, "status": status, "pid": pid, "bundle": self.bundle, "annotations": crio_annotations(UID)}
 
     def runs(self) -> None:
         """The runtime goes on: the container is in its state folder."""
@@ -71,12 +58,7 @@ class Stage:
         (self.host.root / "crun" / ID / "status").unlink(missing_ok=True)
 
     def hook(self, status: str, *injection: str) -> subprocess.CompletedProcess[bytes]:
-        """Calls the hook as its JSON does, with strace between the guard and the interpreter."""
-        trace = ["strace", "-f", "-o", str(self.trace), *injection]
-        words = hook_command(str(self.host.config), launch=str(self.launch), python=PYTHON[0])
-        first = words.index(PYTHON[0])
-        command = [*words[:first], *trace, *words[first:]]
-        return subprocess.run(command, input=self.state(status), capture_output=True, env=PATH, check=False)
+        return self.traced.run(self.state(status), *injection)
 
     def reconcile(self, live: set[str] | None = None) -> Report:
         return reconcile(self.host.node(), Options(live=live))
@@ -98,16 +80,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 def calls(stage: Stage, status: str) -> list[tuple[str, int]]:
     """Every system call of a stage after the launcher began: its name, and its number of that name."""
     assert stage.hook(status).returncode == 0
-    count: Counter[str] = Counter()
-    found = []
-    ours = False
-    for line in stage.trace.read_text().splitlines():
-        match = re.match(r"\d+ +(\w+)\(", line)
-        if match is not None:
-            count[match[1]] += 1
-            ours = ours or (f"{stage.launch.parent}/compiled." in line and match[1] == "openat")
-            if ours and match[1] not in (*MEMORY, *ENDING):
-                found.append((match[1], count[match[1]]))
+    found = [(call.name, call.number) for call in stage.traced.calls()]
     assert len(found) > 50
     return found
 
@@ -133,7 +106,7 @@ def test_create_runtime_killed_anywhere_is_mended_by_one_reconcile(stage: Stage)
     for name, number in points:
         killed = stage.hook("created", f"--inject={name}:signal=KILL:when={number}")
         assert killed.returncode == 0, (name, number, killed.stderr)
-        assert "killed by SIGKILL" in stage.trace.read_text(), (name, number)
+        assert stage.traced.was_killed, (name, number)
         stage.runs()
         report = stage.reconcile()
         assert report.ok, (name, number, report.as_dict())
@@ -176,7 +149,7 @@ def test_poststop_killed_anywhere_is_mended_by_one_reconcile(stage: Stage) -> No
         start_and_end(stage)
         killed = stage.hook("stopped", f"--inject={name}:signal=KILL:when={number}")
         assert killed.returncode == 0, (name, number, killed.stderr)
-        assert "killed by SIGKILL" in stage.trace.read_text(), (name, number)
+        assert stage.traced.was_killed, (name, number)
         report = stage.reconcile()
         assert report.ok, (name, number, report.as_dict())
         assert (stage.host.groups(), stage.host.records()) == ([], []), (name, number)

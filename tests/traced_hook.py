@@ -1,0 +1,94 @@
+"""The hook under strace: every system call of a run, and a run that ends at one of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from conftest import LAUNCH, PYTHON, Host
+
+from resctrl_hooks.install.guard import hook_command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PATH = {"PATH": "/usr/bin:/bin"}  # for strace; the hook itself needs none
+# How often these are called depends on where the kernel put things; a kill there is one at the call before.
+MEMORY = ("brk", "mmap", "munmap", "mprotect", "mremap", "madvise", "getrandom", "futex")
+ENDING = ("exit_group", "exit", "rt_sigreturn")
+# What leaves something behind, beside an `openat` that makes a file. A read-only run has none of these.
+EFFECTS = ("write", "mkdir", "rmdir", "unlink", "rename", "symlink", "chmod", "ftruncate", "clone", "fork", "kill")
+
+
+class SystemCall(NamedTuple):
+    """A system call of a run: its name, its number among those of that name, and what it was given, without numbers."""
+
+    name: str
+    number: int
+    given: str
+
+    @property
+    def is_effect(self) -> bool:
+        """Whether it may change anything but the hook's own memory."""
+        return self.name.startswith(EFFECTS) or self.name == "vfork" or "O_CREAT" in self.given
+
+    def kill(self) -> str:
+        """strace's option that kills the hook before it."""
+        return f"--inject={self.name}:signal=KILL:when={self.number}"
+
+
+class TracedHook:
+    """The hook as operators have it, its node half in one compiled file: so that no run writes bytecode for the next.
+
+    strace is between the guard and the interpreter. With ``follow`` it traces what the hook forks as well, and waits
+    for that to end.
+    """
+
+    def __init__(self, host: Host, *, follow: bool = False) -> None:
+        self._config = host.config
+        self._follow = ["-f"] if follow else []
+        self.trace = host.root / "trace"
+        self.launch: Path = host.root / "node" / LAUNCH.name
+        shutil.copytree(LAUNCH.parent, self.launch.parent, ignore=shutil.ignore_patterns("__pycache__"))
+        compile_it = f"import sys; sys.path.insert(0, {str(host.root)!r}); import node.compiled as c; "
+        compile_it += f"c.compile_folder({str(self.launch.parent)!r})"
+        subprocess.run([PYTHON[0], "-I", "-B", "-c", compile_it], check=True)
+
+    def run(self, state: dict[str, Any], *injection: str) -> subprocess.CompletedProcess[bytes]:
+        """Calls the hook as its JSON does."""
+        trace = ["strace", *self._follow, "-s", "0", "-o", str(self.trace), *injection]
+        words = hook_command(str(self._config), launch=str(self.launch), python=PYTHON[0])
+        first = words.index(PYTHON[0])
+        command = [*words[:first], *trace, *words[first:]]
+        return subprocess.run(command, input=json.dumps(state).encode(), capture_output=True, env=PATH, check=False)
+
+    def calls(self) -> list[SystemCall]:
+        """Every call of the last run since the launcher opened the compiled node half: nothing of ours comes before."""
+        count: Counter[str] = Counter()
+        found = []
+        ours = False
+        for line in self.trace.read_text().splitlines():
+            match = re.match(r"(?:\d+ +)?(\w+)\((.*)", line)
+            if match is not None:
+                count[match[1]] += 1
+                ours = ours or (f"{self.launch.parent}/compiled." in line and match[1] == "openat")
+                if ours and match[1] not in (*MEMORY, *ENDING):
+                    given = re.sub(r"0x[0-9a-f]+|\d+", "#", re.sub(r" *<unfinished.*|\)? += .*", "", match[2]))
+                    found.append(SystemCall(match[1], count[match[1]], given))
+        return found
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether the last run was."""
+        return "killed by SIGKILL" in self.trace.read_text()
+
+    def was_killed_at(self, call: SystemCall) -> bool:
+        """Whether the last run was killed at this very call, or for one that changes nothing, at any."""
+        last = self.calls()[-1]
+        # What a call gives back is not there yet.
+        same = last.name == call.name and call.given.startswith(last.given)
+        return self.was_killed and (same or not call.is_effect)
