@@ -1,4 +1,7 @@
-"""Random interleavings of everything that happens to containers, hooks and groups, against what must always hold."""
+"""Random interleavings of everything that happens to containers, hooks and groups, against what must always hold.
+
+Hooks are killed too, at any of their effects: whatever one leaves, the next reconcile brings all promises back.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from conftest import Host, crio_annotations
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from killed_hook import NEVER, mortal
 from simulated_kernel import ROOT_CALLER, Kernel
 
 from resctrl_hooks import BadClassError, NotMountedError
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
 PODS = [f"3f0ac7f2-8a3b-4f0e-9a55-00000000000{number}" for number in range(4)]
 CLASSES = ["", "gold", "silver"]
 RMIDS = 8
+EFFECTS = st.integers(0, 12)  # that a hook has before it is killed; most have no more
+AT_ONCE = st.sampled_from([True, True, False])  # whether reconcile comes next, or something else may
 
 
 class Container:
@@ -89,24 +95,31 @@ class NodeLife(RuleBasedStateMachine):
     @rule(
         pod=st.sampled_from(PODS), rdt_class=st.sampled_from(CLASSES), threads=st.integers(1, 3), hooked=st.booleans()
     )
-    def start(self, pod: str, rdt_class: str, threads: int, hooked: bool) -> None:
+    def begin(self, pod: str, rdt_class: str, threads: int, hooked: bool) -> None:
+        self.start(pod, rdt_class, threads, hooked=hooked)
+
+    def start(self, pod: str, rdt_class: str, threads: int, *, hooked: bool, effects: int = NEVER) -> Container:
         if rdt_class not in ("", *self.kernel.model.classes):
             rdt_class = ""
         self.made += 1
         container = Container(self.made, pod, rdt_class)
         self.containers[container.id] = container
-        self.launch(container, threads, hooked=hooked)
+        self.launch(container, threads, hooked=hooked, effects=effects)
+        return container
 
-    def launch(self, container: Container, threads: int, *, hooked: bool) -> None:
+    def launch(self, container: Container, threads: int, *, hooked: bool, effects: int = NEVER) -> None:
+        """Starts a container; its hook, if it is called, is killed at the effect after so many."""
         container.pids = [self.kernel.spawn(container.cgroup, threads, container.rdt_class)]
         state = self.state(container, "created")
         if hooked:
-            node = self.node()
-            checked = parse_state(json.dumps(state).encode())
-            bundle = read_bundle(checked.bundle)
-            workload = derive(checked, bundle, cgroups_of(node.proc, checked.pid), node.settings.cgroup_path)
-            create_runtime(workload, node)
-            reap(node, node.ledger.marked("idle"))
+            with mortal(effects, self.kernel) as seam:
+                node = self.node()
+                node.monitor.resctrl.fs = seam
+                checked = parse_state(json.dumps(state).encode())
+                bundle = read_bundle(checked.bundle)
+                workload = derive(checked, bundle, cgroups_of(node.proc, checked.pid), node.settings.cgroup_path)
+                create_runtime(workload, node)
+                reap(node, node.ledger.marked("idle"))
         container.hooked = hooked
         status = Path(self.folder) / "crun" / container.id
         status.mkdir(exist_ok=True)
@@ -119,9 +132,14 @@ class NodeLife(RuleBasedStateMachine):
             self.kernel.end(pid)
         container.pids = []
 
-    def poststop_now(self, container: Container) -> None:
+    def poststop_now(self, container: Container, effects: int = NEVER) -> None:
+        """The runtime has deleted a container; its hook is killed at the effect after so many."""
         shutil.rmtree(Path(self.folder) / "crun" / container.id, ignore_errors=True)
-        poststop(parse_state(json.dumps(self.state(container, "stopped")).encode()), self.node())
+        with mortal(effects, self.kernel) as seam:
+            node = self.node()
+            node.monitor.resctrl.fs = seam
+            poststop(parse_state(json.dumps(self.state(container, "stopped")).encode()), node)
+            reap(node, node.ledger.marked("idle"))
 
     @precondition(lambda self: self.living())
     @rule(data=st.data())
@@ -143,6 +161,42 @@ class NodeLife(RuleBasedStateMachine):
         if container.rdt_class in ("", *self.kernel.model.classes):
             self.die_now(container)
             self.launch(container, threads, hooked=True)
+
+    @rule(
+        pod=st.sampled_from(PODS),
+        rdt_class=st.sampled_from(CLASSES),
+        effects=EFFECTS,
+        dies=st.booleans(),
+        at_once=AT_ONCE,
+    )
+    def start_with_a_killed_hook(self, pod: str, rdt_class: str, effects: int, dies: bool, at_once: bool) -> None:
+        container = self.start(pod, rdt_class, 2, hooked=True, effects=effects)
+        if dies:
+            self.die_now(container)
+        if at_once:
+            self.reconcile()
+
+    @precondition(lambda self: self.living())
+    @rule(data=st.data(), effects=EFFECTS, at_once=AT_ONCE)
+    def restart_with_a_killed_hook(self, data: st.DataObject, effects: int, at_once: bool) -> None:
+        container = data.draw(st.sampled_from(self.living()))
+        if container.rdt_class in ("", *self.kernel.model.classes):
+            self.die_now(container)
+            self.launch(container, 1, hooked=True, effects=effects)
+            if at_once:
+                self.reconcile()
+
+    @precondition(lambda self: self.living())
+    @rule(data=st.data(), effects=EFFECTS, pod_ends=st.booleans(), at_once=AT_ONCE)
+    def stop_with_a_killed_hook(self, data: st.DataObject, effects: int, pod_ends: bool, at_once: bool) -> None:
+        container = data.draw(st.sampled_from(self.living()))
+        self.die_now(container)
+        if pod_ends:
+            self.end_pod(container.pod)
+        self.poststop_now(container, effects)
+        self.buried.append(self.containers.pop(container.id))
+        if at_once:
+            self.reconcile()
 
     @precondition(lambda self: self.buried or len(self.containers) > len(self.living()))
     @rule(data=st.data())
@@ -179,7 +233,10 @@ class NodeLife(RuleBasedStateMachine):
             )
         except OSError:
             return
-        self.foreign.add((rdt_class, name))
+        # What the records call ours is ours, whoever has made it again after CRI-O had pruned it, or in the place of a
+        # hook that was killed just before.
+        if (rdt_class, name) not in self.owned():
+            self.foreign.add((rdt_class, name))
 
     @rule()
     def prune_as_crio_does(self) -> None:
@@ -284,7 +341,7 @@ class NodeLife(RuleBasedStateMachine):
                 for tid in self.kernel.threads.threads(pid):
                     rdt_class, group = self.kernel.where(tid)
                     assert group == container.pod or container.pod in report.waiting, (tid, rdt_class, group)
-        owned = {(group.rdt_class, group.key) for group in self.node().monitor.list() if group.how != "shared"}
+        owned = self.owned()
         for rdt_class, name in self.kernel.groups() - self.foreign:
             assert (rdt_class, name) in owned, f"nobody owns {rdt_class}/{name}"
             assert self.pod_exists(name), f"{name} has ended, its group has not"
@@ -292,6 +349,10 @@ class NodeLife(RuleBasedStateMachine):
             assert any(name == pod for _, name in self.kernel.groups())
         assert not reconcile(self.node(), Options(wait=False)).changed or report.waiting
         self.read_counters()
+
+    def owned(self) -> set[tuple[str, str]]:
+        """What the records call ours: class and key of each group."""
+        return {(group.rdt_class, group.key) for group in self.node().monitor.list() if group.how != "shared"}
 
     def used_rmids(self) -> list[str]:
         return [*self.kernel.model.classes, *(name for _, name in self.kernel.groups()), "root"]

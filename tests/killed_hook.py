@@ -1,0 +1,60 @@
+"""A hook in this process that is killed at one of its effects: on the ledger's files or, by its seam, on resctrl."""
+
+from __future__ import annotations
+
+import posix
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from resctrl_hooks.node import files, ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NEVER = 1 << 30
+_EFFECTS = ("write", "mkdir", "rmdir", "rename", "unlink", "symlink", "chmod")
+
+
+class Killed(BaseException):
+    """A kill -9: nothing of the hook runs after it."""
+
+
+class _Mortal:
+    """What another object offers, until so many effects were had; all later ones, of clearing up too, come to nothing.
+
+    ``life`` is shared by all objects of one hook.
+    """
+
+    def __init__(self, real: Any, life: list[int]) -> None:
+        self._real = real
+        self._life = life
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._real, name)
+        if name not in (*_EFFECTS, "open"):
+            return found
+
+        def called(*given: Any, **named: Any) -> Any:
+            if name != "open" or given[1] & posix.O_CREAT:
+                self._life[0] -= 1
+                if self._life[0] < 0:
+                    raise Killed
+            return found(*given, **named)
+
+        return called
+
+
+@contextmanager
+def mortal(effects: int, seam: Any) -> Iterator[Any]:
+    """Kills whoever works inside at the effect after so many; gives the seam to use there in the place of ``seam``."""
+    life = [effects]
+    modules: tuple[Any, ...] = (files, ledger)
+    try:
+        for module in modules:
+            module.posix = _Mortal(posix, life)
+        yield _Mortal(seam, life)
+    except Killed:
+        pass
+    finally:
+        for module in modules:
+            module.posix = posix
