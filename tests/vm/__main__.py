@@ -6,8 +6,9 @@
     python3 tests/vm shell                       a shell in it; `exit` ends it, so does ^A x
     python3 tests/vm path                        print the cache folder
 
-Options, after the word and before the arguments: --kernel, --init, --rmids, --closids, --occupancy, --cpus, --numa,
---limit, --seconds, --jobs, --again.
+Options, after the word and before the arguments: --kernel, --init, --limit, --seconds, --jobs, --again, and what a boot
+(machine.Boot) can be told: --rmids, --closids, --occupancy, --cpus, --numa, --count, --amd, --counters, --snc, --width,
+--near, --sparse.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from cache import VmError, say
 NOT_BUILT = 98
 """Exit status of `build` if the guest can't be built here, so that CI can tell this from failing tests."""
 NOT_FINISHED = 99
+NUMBERS = (*machine.PLUGIN_OPTIONS, "cpus", "numa")
 COMMANDS = ("build", "test", "run", "shell", "path")
 
 
@@ -37,7 +39,7 @@ def _parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("--kernel", choices=kernels.NAMES, default=kernels.OWN, help="Debian's kernel to boot")
     parser.add_argument("--init", choices=("shell", "systemd"), default=machine.Boot.init)
-    for name in ("rmids", "closids", "occupancy", "cpus", "numa"):
+    for name in NUMBERS:
         parser.add_argument(f"--{name}", type=int, default=getattr(machine.Boot, name))
     parser.add_argument("--limit", type=float, default=3600, help="seconds that one boot may take")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="that all boots of `test` may take")
@@ -52,7 +54,7 @@ def _parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
 def main(words: list[str]) -> int:
     """The command line; the exit status."""
     options, rest = _parse(words)
-    boot = machine.Boot(options.rmids, options.closids, options.occupancy, options.init, options.cpus, options.numa)
+    boot = machine.Boot(init=options.init, **{name: getattr(options, name) for name in NUMBERS})
     machine.terminate_as_interrupt()
     if options.command == "path":
         print(cache.folder())  # the answer

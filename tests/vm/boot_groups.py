@@ -37,7 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """The markers."""
     config.addinivalue_line(
-        "markers", "guest(rmids, closids, occupancy, init, cpus, numa): the boot of the guest that it needs"
+        "markers",
+        "guest(**needs): what it needs of the guest's boot; the needs are those of Boot in tests/vm/machine.py",
     )
     config.addinivalue_line("markers", "systemd: needs a guest whose init is systemd")
 

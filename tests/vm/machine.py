@@ -24,8 +24,12 @@ import guest
 import kernels
 from cache import VmError, say
 
-PROCESSOR = "max,vendor=GenuineIntel,family=6,model=143,level=0x1f"
+INTEL = "max,vendor=GenuineIntel,family=6,model=143,level=0x1f"
 """An Intel server processor by its name plate: the kernel enables resctrl by CPUID, and some quirks by the model."""
+AMD = "EPYC-Genoa,level=0x1f,xlevel=0x80000022"
+"""One of AMD's with the leaves that say what it can do for resctrl."""
+PLUGIN_OPTIONS = ("rmids", "closids", "occupancy", "count", "amd", "counters", "snc", "width", "near", "sparse")
+"""What of a boot is for the plugin (rdt.c) to do."""
 SOCKETS = 2
 """Hence two L3 domains: `mon_L3_00` and `mon_L3_01`."""
 QUIET = ("console=ttyS0", "panic=-1", "oops=panic", "loglevel=5")
@@ -58,6 +62,13 @@ class Boot:
             machine has makes the guest slower.
         init: `shell`, a small script as init that mounts what a host has, or `systemd`.
         numa: how many NUMA nodes these processors and the memory are shared out to; 0 is a machine without any.
+        count: whether the bandwidth counters count what the guest does (they grow with time otherwise).
+        amd: whether the processor is AMD's.
+        counters: how many bandwidth counters AMD's can assign in each L3 domain; 0: it has one for each RMID.
+        snc: how many Sub-NUMA clusters each socket has, each a NUMA node: `cpus=4, numa=4, snc=2`.
+        width: bits of a bandwidth counter, 24 or more; 0 stands for Intel's 32 and AMD's 44.
+        near: with how many units (64 bytes, if they count) left before their end the bandwidth counters start.
+        sparse: whether Intel's masks of cache ways may have holes; AMD's always may.
     """
 
     rmids: int = 32
@@ -66,6 +77,13 @@ class Boot:
     init: str = "shell"
     cpus: int = 2
     numa: int = 0
+    count: int = 0
+    amd: int = 0
+    counters: int = 0
+    snc: int = 1
+    width: int = 0
+    near: int = 0
+    sparse: int = 0
 
     def __str__(self) -> str:
         """Only what differs from the defaults, for people and file names."""
@@ -89,7 +107,8 @@ class Boot:
     @property
     def plugin_options(self) -> str:
         """The RDT plugin's part of it."""
-        return f"rmids={self.rmids},closids={self.closids},occupancy={self.occupancy}"
+        values = {name: getattr(self, name) for name in PLUGIN_OPTIONS} | {"domain_cpus": self.cpus // SOCKETS}
+        return ",".join(f"{name}={value}" for name, value in values.items())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,7 +207,7 @@ def _command(machine: Machine, boot: Boot, work: str, *, shell: bool) -> list[st
     console = "mon:stdio" if shell else f"file:{work}/console"
     return [
         *emulator.qemu(machine.guest),
-        *("-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", PROCESSOR, *boot.processors),
+        *("-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", AMD if boot.amd else INTEL, *boot.processors),
         *("-plugin", f"{machine.plugin},{boot.plugin_options}"),
         *("-kernel", f"{machine.kernel}/kernel", "-initrd", f"{machine.kernel}/initrd.gz", "-append", " ".join(append)),
         *disks,
