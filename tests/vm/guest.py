@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Iterator
 
 import cache
+import cri
 import debian
 from cache import say
 
@@ -50,12 +51,12 @@ DISK = "4G"
 PLATFORMS = ("manylinux_2_34_x86_64", "manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 
 
-def requirements() -> list[str]:
-    """What pip has to put into the guest: the project's dependencies and those of its tests, extras expanded."""
+def requirements(*more: str) -> list[str]:
+    """What the project's tests depend on, extras expanded, and what `more` of its extras need."""
     with open(os.path.join(PROJECT, "pyproject.toml"), "rb") as source:
         project = tomllib.load(source)["project"]
     found: list[str] = list(project["dependencies"])
-    extras = [EXTRA]
+    extras = [EXTRA, *more]
     for extra in extras:  # grows on the way
         for line in project["optional-dependencies"][extra]:
             if own := re.fullmatch(rf"{re.escape(project['name'])}\[(.*)\]", line):
@@ -67,7 +68,7 @@ def requirements() -> list[str]:
 
 def stamp() -> str:
     """Changes when the guest would."""
-    return cache.stamp_of([os.path.join(HERE, "guest.py")], requirements())
+    return cache.stamp_of([os.path.join(HERE, name) for name in ("guest.py", "cri.py")], requirements(cri.EXTRA))
 
 
 def _install_debian(root: str, log: str) -> None:
@@ -83,6 +84,7 @@ def _install_debian(root: str, log: str) -> None:
             shutil.copy(path, root + path)
     debian.in_root(root, ["apt-get", "-q", "update"], log)
     debian.in_root(root, ["apt-get", "-q", "install", "-y", "--no-install-recommends", *PACKAGES], log)
+    cri.download(root, log)
     debian.in_root(root, ["apt-get", "-q", "clean"], log)
     os.remove(settings)
     cache.remove(os.path.join(root, "var/lib/apt/lists"))
@@ -97,10 +99,11 @@ def _install_python(root: str, log: str) -> None:
     wheels = os.path.join(root, "var/tmp/wheels")
     target = [f"--python-version={version}", "--implementation=cp", *(f"--platform={name}" for name in PLATFORMS)]
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "-q", "--only-binary=:all:"]
-    debian.logged([*pip, *target, f"--dest={wheels}", *requirements()], log)
-    install = [f"{VENV}/bin/pip", "install", "-q", "--no-index", "--find-links=/var/tmp/wheels", *requirements()]
-    debian.in_root(root, install, log, {"PIP_CONFIG_FILE": "/dev/null"})
+    debian.logged([*pip, *target, f"--dest={wheels}", *requirements(cri.EXTRA)], log)
+    install = [f"{VENV}/bin/pip", "install", "-q", "--no-index", "--find-links=/var/tmp/wheels"]
+    debian.in_root(root, [*install, *requirements(cri.EXTRA)], log, {"PIP_CONFIG_FILE": "/dev/null"})
     cache.remove(wheels)
+    cri.generate(root, f"{VENV}/bin/python", log)
     # The project itself comes with each job: its folder, and one with the metadata of an installed distribution.
     with open(os.path.join(site, "job.pth"), "w", encoding="utf-8") as out:
         out.write("/job/project\n/job/site\n")

@@ -1,0 +1,56 @@
+"""The multiplexer: two logical connections on one socket, each message in one frame or more.
+
+A frame is the connection's number and a length, both u32 in network order, then so many bytes. Source: containerd/nri,
+pkg/net/multiplex. What makes up a message is ttrpc's business: frames of one connection are simply put together.
+"""
+
+from .protobuf import WireError
+
+PLUGIN = 1
+"""The connection on which the runtime calls the plugin."""
+RUNTIME = 2
+"""The connection on which the plugin calls the runtime."""
+MOST_IN_FRAME = 4 << 20  # as ttrpc's largest message, with its head
+FIRST_FRAME = 4096
+"""No frame may hold more than the other side's reader takes at once: a message's first 4096 bytes go in one frame and
+the rest in another. One frame of 20 kB made containerd cut the plugin off."""
+
+_HEAD = 8
+_NUMBER = 4
+
+
+class Demultiplexer:
+    """Takes bytes as they come and gives the payload of each frame that is complete."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+
+    def feed(self, data: bytes) -> "list[tuple[int, bytes]]":
+        """The frames that are complete now: connection and payload.
+
+        Raises:
+            WireError: a frame belongs to no known connection, or is larger than any message.
+        """
+        self._pending += data
+        frames = []
+        at = 0
+        while len(self._pending) - at >= _HEAD:
+            connection = int.from_bytes(self._pending[at : at + _NUMBER], "big")
+            size = int.from_bytes(self._pending[at + _NUMBER : at + _HEAD], "big")
+            if connection not in (PLUGIN, RUNTIME):
+                raise WireError(f"a frame belongs to connection {connection}, which nobody opened")
+            if size > MOST_IN_FRAME + _HEAD:
+                raise WireError(f"a frame of {size} bytes is larger than any message")
+            if len(self._pending) - at - _HEAD < size:
+                break
+            frames.append((connection, bytes(self._pending[at + _HEAD : at + _HEAD + size])))
+            at += _HEAD + size
+        del self._pending[:at]
+        return frames
+
+
+def frames_of(connection: int, message: bytes) -> bytes:
+    """The frames in which a message travels."""
+    parts = [message[:FIRST_FRAME], message[FIRST_FRAME:]]
+    head = connection.to_bytes(_NUMBER, "big")
+    return b"".join([head + len(part).to_bytes(_NUMBER, "big") + part for part in parts if part])

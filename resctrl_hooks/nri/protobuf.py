@@ -1,0 +1,196 @@
+"""Protocol Buffers by a table: messages as dictionaries, decoded and encoded by what `messages` says of their fields.
+
+Only fields that are there are in the dictionary, in the order in which they came, so that a message encoded again has
+the same bytes. Unknown fields are skipped, as the format asks for. Sizes, nesting and the number of fields are bounded:
+what is decoded comes from another process. Source: https://protobuf.dev/programming-guides/encoding/
+"""
+
+from .messages import MESSAGES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Message = dict[str, Any]
+
+MOST_DEPTH = 16
+MOST_FIELDS = 1 << 19
+
+_VARINT, _I64, _LEN, _I32 = 0, 1, 2, 5
+_FIXED = {_I64: 8, _I32: 4}
+_MOST_VARINT_BITS = 70  # ten bytes of seven
+_BITS_32, _BITS_64 = 1 << 32, 1 << 64
+
+# What a varint means for each scalar type; an enum's value travels as an int32's.
+_SCALARS: "dict[str, Callable[[int], int]]" = {
+    "bool": bool,
+    "int32": lambda value: (value + (_BITS_32 >> 1)) % _BITS_32 - (_BITS_32 >> 1),
+    "int64": lambda value: (value + (_BITS_64 >> 1)) % _BITS_64 - (_BITS_64 >> 1),
+    "uint32": lambda value: value % _BITS_32,
+    "uint64": lambda value: value,
+}
+
+
+class WireError(Exception):
+    """What came over the connection is not what the protocol says."""
+
+
+class _Field:
+    __slots__ = ("kind", "name", "number", "shape")
+
+    def __init__(self, number: int, declared: str) -> None:
+        words = declared.split()
+        self.number = number
+        self.name = words[-1]
+        self.kind = words[-2]
+        self.shape = words[0] if len(words) > 2 else ""  # noqa: PLR2004  # "repeated string args"
+
+
+_BY_NUMBER = {
+    message: {number: _Field(number, declared) for number, declared in fields.items()}
+    for message, fields in MESSAGES.items()
+}
+_BY_NAME = {message: {field.name: field for field in fields.values()} for message, fields in _BY_NUMBER.items()}
+
+
+def decode(name: str, data: bytes) -> "Message":
+    """Reads a message of the type ``name``, one of `MESSAGES`.
+
+    Raises:
+        WireError: these bytes are no such message, or it is nested too deeply or has too many fields.
+    """
+    return _Decoder(data).message(name, 0, len(data), {}, 0)
+
+
+def encode(name: str, message: "Message") -> bytes:
+    """The bytes of a message of the type ``name``.
+
+    Raises:
+        KeyError: the type has no field of such a name.
+    """
+    fields = _BY_NAME[name]
+    return b"".join([_encoded(fields[key], value) for key, value in message.items()])
+
+
+class _Decoder:
+    """Reads one message, with a budget of fields for all that it holds."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._fields = 0
+
+    def message(self, name: str, at: int, end: int, found: "Message", depth: int) -> "Message":
+        if depth > MOST_DEPTH:
+            raise WireError(f"{name} is nested more than {MOST_DEPTH} deep")
+        fields = _BY_NUMBER[name]
+        while at < end:
+            self._fields += 1
+            if self._fields > MOST_FIELDS:
+                raise WireError(f"a message has more than {MOST_FIELDS} fields")
+            tag, at = self._varint(at, end)
+            number, wire = tag >> 3, tag & 7
+            if not number:
+                raise WireError(f"{name} has a field 0")
+            field = fields.get(number)
+            if wire == _VARINT:
+                value, at = self._varint(at, end)
+                if field is not None and field.kind in _SCALARS:
+                    _put(found, field, [_SCALARS[field.kind](value)])
+            elif wire == _LEN:
+                size, at = self._varint(at, end)
+                if size > end - at:
+                    raise WireError(f"{name} has a field that is longer than itself")
+                if field is not None:
+                    self._length_delimited(found, field, at, at + size, depth)
+                at += size
+            elif wire in _FIXED:
+                at += _FIXED[wire]  # nothing that we know is of these types
+                if at > end:
+                    raise WireError(f"{name} ends within a field")
+            else:
+                raise WireError(f"{name} has a field of the wire type {wire}")
+        return found
+
+    def _length_delimited(self, found: "Message", field: _Field, at: int, end: int, depth: int) -> None:
+        if field.kind == "string":
+            if field.shape == "map":
+                entry = self.message("MapEntry", at, end, {}, depth + 1)
+                found.setdefault(field.name, {})[entry.get("key", "")] = entry.get("value", "")
+            else:
+                _put(found, field, [_text(self._data[at:end])])
+        elif field.kind == "bytes":
+            _put(found, field, [self._data[at:end]])
+        elif field.kind in _SCALARS:
+            if field.shape == "repeated":
+                _put(found, field, self._packed(field, at, end))
+        elif field.shape == "repeated":
+            _put(found, field, [self.message(field.kind, at, end, {}, depth + 1)])
+        else:  # one that comes in pieces is put together
+            found[field.name] = self.message(field.kind, at, end, found.get(field.name, {}), depth + 1)
+
+    def _packed(self, field: _Field, at: int, end: int) -> "list[int]":
+        values = []
+        while at < end:
+            value, at = self._varint(at, end)
+            values.append(_SCALARS[field.kind](value))
+        self._fields += len(values)
+        return values
+
+    def _varint(self, at: int, end: int) -> "tuple[int, int]":
+        value = shift = 0
+        while at < end and shift < _MOST_VARINT_BITS:
+            byte = self._data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:  # noqa: PLR2004  # the highest bit says that more follows
+                return value % _BITS_64, at
+            shift += 7
+        raise WireError("a number ends within itself, or is longer than ten bytes")
+
+
+def _put(found: "Message", field: _Field, values: "list[Any]") -> None:
+    if field.shape == "repeated":
+        found.setdefault(field.name, []).extend(values)
+    else:
+        found[field.name] = values[-1]
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise WireError("a string is not UTF-8") from error
+
+
+def _encoded(field: _Field, value: "Any") -> bytes:
+    if field.shape == "map":
+        entries = [encode("MapEntry", {"key": key, "value": text}) for key, text in value.items()]
+        return b"".join([_delimited(field, entry) for entry in entries])
+    if field.shape == "repeated":
+        if field.kind in _SCALARS:
+            return _delimited(field, b"".join([_varint(int(item)) for item in value]))
+        return b"".join([_single(field, item) for item in value])
+    return _single(field, value)
+
+
+def _single(field: _Field, value: "Any") -> bytes:
+    if field.kind in _SCALARS:
+        return _varint(field.number << 3 | _VARINT) + _varint(int(value))
+    if field.kind == "string":
+        return _delimited(field, value.encode())
+    return _delimited(field, value if field.kind == "bytes" else encode(field.kind, value))
+
+
+def _delimited(field: _Field, data: bytes) -> bytes:
+    return _varint(field.number << 3 | _LEN) + _varint(len(data)) + data
+
+
+def _varint(value: int) -> bytes:
+    value %= _BITS_64  # a negative number travels as ten bytes
+    out = bytearray()
+    while value > 0x7F:  # noqa: PLR2004  # seven bits in each byte
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -1,0 +1,102 @@
+"""ttrpc: calls as requests and responses, unary ones only, which is all that NRI has.
+
+A message is a length and a stream, both u32 in network order, a type, flags, and a payload in protobuf. A caller's
+streams are odd numbers that grow. Source: containerd/ttrpc, PROTOCOL.md.
+"""
+
+from .protobuf import WireError, decode, encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+REQUEST, RESPONSE, DATA = 1, 2, 3
+MOST_IN_MESSAGE = 4 << 20
+
+OK = 0
+UNKNOWN = 2
+"""The status of a call that failed; NRI knows no finer ones."""
+UNIMPLEMENTED = 12
+"""The status by which a runtime with a newer NRI knows that it must say a thing the older way."""
+
+_HEAD = 10
+
+
+class Message:
+    """One message: its stream, its type, and its payload."""
+
+    __slots__ = ("kind", "payload", "stream")
+
+    def __init__(self, stream: int, kind: int, payload: bytes) -> None:
+        self.stream = stream
+        self.kind = kind
+        self.payload = payload
+
+    def encoded(self) -> bytes:
+        """The bytes of it."""
+        head = len(self.payload).to_bytes(4, "big") + self.stream.to_bytes(4, "big")
+        return head + bytes((self.kind, 0)) + self.payload
+
+
+class Messages:
+    """Takes the payloads of one connection's frames, and gives each message that is complete."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+
+    def feed(self, data: bytes) -> "list[Message]":
+        """The messages that are complete now.
+
+        Raises:
+            WireError: one is larger than ttrpc allows.
+        """
+        self._pending += data
+        found = []
+        at = 0
+        while len(self._pending) - at >= _HEAD:
+            size = int.from_bytes(self._pending[at : at + 4], "big")
+            if size > MOST_IN_MESSAGE:
+                raise WireError(f"a message of {size} bytes is larger than ttrpc's 4 MiB")
+            end = at + _HEAD + size
+            if len(self._pending) < end:
+                break
+            stream = int.from_bytes(self._pending[at + 4 : at + 8], "big")
+            found.append(Message(stream, self._pending[at + 8], bytes(self._pending[at + _HEAD : end])))
+            at = end
+        del self._pending[:at]
+        return found
+
+
+def request(stream: int, service: str, method: str, payload: bytes, timeout: float) -> bytes:
+    """A call; ``timeout`` in seconds."""
+    fields: "dict[str, Any]" = {"service": service, "method": method, "payload": payload}
+    fields["timeout_nano"] = int(timeout * 1e9)
+    return Message(stream, REQUEST, encode("Request", fields)).encoded()
+
+
+def response(stream: int, payload: bytes, code: int = OK, message: str = "") -> bytes:
+    """The answer to a call: what it returns, or why it failed."""
+    fields: "dict[str, Any]" = {"status": {"code": code, "message": message} if code else {}}
+    if payload and not code:
+        fields["payload"] = payload
+    return Message(stream, RESPONSE, encode("Response", fields)).encoded()
+
+
+def decode_request(message: Message) -> "dict[str, Any]":
+    """A call's service, method, payload and timeout_nano.
+
+    Raises:
+        WireError: it is none.
+    """
+    return {"service": "", "method": "", "payload": b"", "timeout_nano": 0, **decode("Request", message.payload)}
+
+
+def decode_response(message: Message) -> "tuple[int, str, bytes]":
+    """An answer's status code, its message, and what the call returned.
+
+    Raises:
+        WireError: it is none.
+    """
+    found = decode("Response", message.payload)
+    status = found.get("status", {})
+    return status.get("code", OK), status.get("message", ""), found.get("payload", b"")
