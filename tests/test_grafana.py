@@ -5,8 +5,9 @@ import re
 from pathlib import Path
 
 from resctrl_hooks.metrics.names import domain_labels, family_of
-from resctrl_hooks.metrics.ourselves import own_families
+from resctrl_hooks.metrics.pod_names import PodNames
 from resctrl_hooks.metrics.pods import pod_families
+from resctrl_hooks.metrics.self_metrics import own_families
 from resctrl_hooks.node.counters import slot_at
 from resctrl_hooks.node.log import Log
 from resctrl_hooks.node.settings import Settings
@@ -21,7 +22,7 @@ def test_every_metric_of_the_dashboard_is_ours(tmp_path: Path) -> None:
     (tmp_path / "resctrl" / "mon_groups").mkdir(parents=True)
     node = Node(Settings({"resctrlPath": str(tmp_path / "resctrl"), "stateDir": str(tmp_path / "state")}), Log())
     node.ledger.prepare()
-    families = [*own_families(node), *pod_families(node, {})]
+    families = [*own_families(node), *pod_families({}, PodNames(node))]
     families += [
         family_of(slot_at(path))
         for path in (
@@ -32,7 +33,7 @@ def test_every_metric_of_the_dashboard_is_ours(tmp_path: Path) -> None:
         )
     ]
     endings = {"gauge": [""], "counter": ["_total"], "histogram": ["_bucket", "_count", "_sum"]}
-    ours = {family.name + ending for family in families for ending in endings[family.kind]}
+    ours = {family.name + ending for family in families for ending in endings[family.type]}
     dashboard = json.loads(DASHBOARD.read_text())
     expressions = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
     asked = {name for expression in expressions for name in re.findall(r"\b(?:l3|perf|resctrl)_\w+", expression)}

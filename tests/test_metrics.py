@@ -1,12 +1,8 @@
 """Metrics: foreign parsers read them, names are goresctrl's, what is no number is no sample, the file is whole."""
 
-import http.client
 import os
 import shutil
-import signal
 import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,13 +10,13 @@ from typing import Any
 import pytest
 from counter_tree import say, say_paths
 from monitored_host import KEYS, MonitoredHost, monitored_host
-from prometheus_client import Metric
+from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse_classic
 
-from resctrl_hooks.metrics.exposition import Family, labels, render
-from resctrl_hooks.metrics.listener import ListenAddressError, Listener, parse_address
-from resctrl_hooks.metrics.scrape import Scraper
+from resctrl_hooks.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.node.errors import HookError
 
 parse_openmetrics: Callable[[str], Iterator[Metric]] = openmetrics.text_string_to_metric_families  # it has no types
 NASTY = 'a"b\\c\nd'
@@ -49,11 +45,26 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         yield found
 
 
-def samples(text: str) -> dict[tuple[str, str], float]:
-    """Samples by name and by the value of their most telling label."""
-    telling = ("le", "reason", "state", "stage", "rdt_class")
+def registry(host: MonitoredHost) -> CollectorRegistry:
+    """The host's metrics; what can't be read is an error of the test."""
+
+    def fail(problem: HookError) -> None:
+        raise AssertionError(problem)
+
+    return registry_of(NodeCollector(host.node, fail))
+
+
+def text_of(found: CollectorRegistry) -> str:
+    """As OpenMetrics."""
+    text: bytes = generate_latest(found)  # type: ignore[no-untyped-call]  # it has no types
+    return text.decode()
+
+
+def samples(text: str) -> dict[tuple[str, ...], float]:
+    """Samples by name and by the values of their most telling labels."""
+    telling = ("stage", "reason", "le", "state", "rdt_class")
     return {
-        (sample.name, next((sample.labels[name] for name in telling if name in sample.labels), "")): sample.value
+        (sample.name, *(sample.labels[name] for name in telling if name in sample.labels)): sample.value
         for family in parse_openmetrics(text)
         for sample in family.samples
     }
@@ -79,6 +90,7 @@ def test_names_are_those_of_the_go_exporter_and_a_foreign_parser_reads_them(host
         "pod_uid": KEYS[0],
         "namespace": "shop",
         "pod": NASTY,
+        "container": "",
         "rdt_class": "gold",
         "domain_id": "00",
         "domain_name": "mon_L3_00",
@@ -98,11 +110,11 @@ def test_figures_about_ourselves(host: MonitoredHost) -> None:
     assert found["resctrl_rmids", "used"] == 2
     assert found["resctrl_rmids", "foreign"] == 2  # the root class and gold
     assert found["resctrl_rmids", "free"] == 4
-    assert found["resctrl_hooks_waiting_pods", ""] == 1
+    assert found["resctrl_hooks_waiting_pods",] == 1
     assert found["resctrl_hooks_runs_total", "createRuntime"] == 2
-    assert found["resctrl_hooks_failures_total", "no-rmids"] == 1
-    assert found["resctrl_hooks_last_reconcile_timestamp_seconds", ""] > 1_700_000_000
-    assert found["resctrl_scrape_ok", ""] == 1
+    assert found["resctrl_hooks_failures_total", "createRuntime", "no-rmids"] == 1
+    assert found["resctrl_hooks_last_reconcile_timestamp_seconds",] > 1_700_000_000
+    assert found["resctrl_scrape_ok",] == 1
 
 
 def test_the_histogram_is_cumulative(host: MonitoredHost) -> None:
@@ -146,122 +158,17 @@ def test_without_resctrl_figures_about_ourselves_remain(host: MonitoredHost) -> 
     shutil.rmtree(host.resctrl)
     result = host.run("metrics")
     assert result.exit_code == 1
-    assert samples(result.stdout)["resctrl_scrape_ok", ""] == 0
+    assert samples(result.stdout)["resctrl_scrape_ok",] == 0
     assert "there is no resctrl at" in result.stderr
-
-
-def test_the_listener_answers_in_the_format_that_is_asked_for(host: MonitoredHost) -> None:
-    listener = Listener(("127.0.0.1", 0), Scraper(host.node))
-    thread = threading.Thread(target=listener.serve_forever)
-    thread.start()
-    try:
-        for accept, parse in (
-            ("application/openmetrics-text; version=1.0.0", parse_openmetrics),
-            ("*/*", parse_classic),
-        ):
-            connection = http.client.HTTPConnection("127.0.0.1", listener.server_address[1], timeout=10)
-            connection.request("GET", "/metrics", headers={"Accept": accept})
-            answer = connection.getresponse()
-            assert answer.status == 200
-            assert any(family.name == "l3_llc_occupancy_bytes" for family in parse(answer.read().decode()))
-            connection.close()
-        connection = http.client.HTTPConnection("127.0.0.1", listener.server_address[1], timeout=10)
-        connection.request("GET", "/else")
-        assert connection.getresponse().status == 404
-        connection.close()
-    finally:
-        listener.shutdown()
-        listener.server_close()
-        thread.join()
 
 
 def test_a_pod_whose_record_comes_after_a_scrape_has_its_name_from_then_on(host: MonitoredHost) -> None:
     """A scrape may come between a hook's record of the container and that of the pod."""
-    scraper = Scraper(host.node)
+    found = registry(host)
     with host.node.monitor.hold(KEYS[2]) as held:
         held.add_member("c1")
-        scraper.families()
+        text_of(found)
         held.record.update(namespace="shop", pod="late-0")
         say(Path(held.ensure_group().path), llc_occupancy=7)
-    text = render(scraper.families()[0])
-    labels_of = [sample.labels for family in parse_openmetrics(text) for sample in family.samples]
-    assert {found["pod"] for found in labels_of if found.get("pod_uid") == KEYS[2]} == {"late-0"}
-
-
-def _handle(listener: Listener, error: Exception) -> None:
-    try:
-        raise error
-    except type(error):
-        listener.handle_error(None, ("127.0.0.1", 1))
-
-
-def test_a_client_that_goes_away_is_worth_no_traceback(host: MonitoredHost, capfd: pytest.CaptureFixture[str]) -> None:
-    listener = Listener(("127.0.0.1", 0), Scraper(host.node))
-    for error, said in (
-        (ConnectionResetError(104, "reset"), ""),
-        (BrokenPipeError(32, "pipe"), ""),
-        (TimeoutError(), ""),
-        (KeyError("x"), "resctrl-hook: a scrape failed: KeyError: 'x'\n"),
-    ):
-        _handle(listener, error)
-        assert capfd.readouterr() == ("", said)
-    listener.server_close()
-
-
-def test_the_listener_ends_when_it_is_told(host: MonitoredHost) -> None:
-    code = "from resctrl_hooks.cli import main; main()"
-    command = [sys.executable, "-c", code, "--config", str(host.config), "metrics", "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        assert "http://127.0.0.1:" in process.stderr.readline()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
-
-
-@pytest.mark.parametrize(
-    "text,address",
-    [
-        ("9777", ("127.0.0.1", 9777)),
-        (":9777", ("127.0.0.1", 9777)),
-        ("localhost:1", ("127.0.0.1", 1)),
-        ("0.0.0.0:1", ("0.0.0.0", 1)),
-        ("[::1]:65535", ("::1", 65535)),
-    ],
-)
-def test_addresses(text: str, address: tuple[str, int]) -> None:
-    assert parse_address(text) == address
-
-
-@pytest.mark.parametrize("text", ["", "host:1", "1.2.3.4", "127.0.0.1:65536", "127.0.0.1:x", "::1"])
-def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(ListenAddressError):
-        parse_address(text)
-
-
-def test_an_empty_family_is_left_out_and_labels_are_escaped() -> None:
-    assert render([Family("x", "gauge", "h")]) == "# EOF\n"
-    assert labels({"a": NASTY}) == 'a="a\\"b\\\\c\\nd"'
-
-
-@pytest.mark.parametrize(
-    "text, words",
-    [("99999", "there is no port 99999; the last one is 65535"), ("9" * 5000, "the last one"), ("a:b", "no port in")],
-)
-def test_a_port_that_is_none(text: str, words: str) -> None:
-    with pytest.raises(ListenAddressError, match=words):
-        parse_address(text)
-
-
-@pytest.mark.parametrize("text", ["x:y", "", "host:1", "1.2.3.4", "127.0.0.1:65536"])
-def test_listening_at_no_address_is_wrong_use(host: MonitoredHost, text: str) -> None:
-    done = host.run("metrics", "--listen", text)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith("resctrl-hook: --listen: ")
-    assert done.stderr.count("\n") == 1
-
-
-def test_a_port_that_somebody_has(host: MonitoredHost) -> None:
-    with Listener(("127.0.0.1", 0), Scraper(host.node)) as listener:
-        done = host.run("metrics", "--listen", f"127.0.0.1:{listener.server_address[1]}")
-    assert done.exit_code == 1
-    assert "(EADDRINUSE); another process listens there" in done.stderr
+    labels_of = [sample.labels for family in parse_openmetrics(text_of(found)) for sample in family.samples]
+    assert {one["pod"] for one in labels_of if one.get("pod_uid") == KEYS[2]} == {"late-0"}

@@ -2,18 +2,26 @@
 
 import os
 import tempfile
+from collections.abc import Callable
 
 import click
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
 from resctrl_hooks.cli.opening import open_node
 from resctrl_hooks.cli.wording import FailedError
-from resctrl_hooks.metrics.exposition import render
-from resctrl_hooks.metrics.listener import DEFAULT_PORT, ListenAddressError, Listener, parse_address
-from resctrl_hooks.metrics.scrape import Scraper
+from resctrl_hooks.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.metrics.selection import Selection
+from resctrl_hooks.metrics.server import DEFAULT_PORT, ListenAddressError, Server, parse_address
+from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.faults import lacks_root
 
 _READABLE = 0o644
 _WRONG_USE = 2
+_WRITERS: dict[str, Callable[[CollectorRegistry], bytes]] = {
+    "openmetrics": generate_openmetrics,
+    "prometheus": generate_latest,
+}
 
 
 @click.command()
@@ -33,24 +41,38 @@ _WRONG_USE = 2
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["openmetrics", "prometheus"]),
+    type=click.Choice(list(_WRITERS)),
     help="The text's format: OpenMetrics on stdout and the older one in a file unless said; HTTP clients choose.",
 )
+@click.option("--counter", "counters", metavar="GLOB", multiple=True, help="Only these counters, such as 'mbm_*'.")
+@click.option("--namespace", "-n", "namespaces", metavar="GLOB", multiple=True, help="Only pods of these namespaces.")
 @click.pass_obj
-def command(config: str, output: str | None, listen: str | None, kind: str | None) -> None:
-    """Write counters of all pods, and figures about the hook itself, as metrics."""
+def command(
+    config: str,
+    output: str | None,
+    listen: str | None,
+    kind: str | None,
+    counters: tuple[str, ...],
+    namespaces: tuple[str, ...],
+) -> None:
+    """Write counters of all pods, and figures about the hook itself, as metrics.
+
+    Each pod has a series for each of its classes, domains and counters: --counter and --namespace make them fewer, and
+    can be repeated.
+    """
     if output and listen is not None:
         raise click.UsageError("--output writes once and --listen serves; give one of them.")
     address = _address(listen) if listen is not None else None
-    scraper = Scraper(open_node(config))
+    node, selection = open_node(config), Selection(counters, namespaces)
     if address is not None:
-        listener = Listener(address, scraper)
-        listener.end_on_signals()
-        click.echo(f"resctrl-hook: metrics at {listener.url}", err=True)
-        listener.serve_forever()
+        server = Server(address, registry_of(NodeCollector(node, _say, selection)))
+        server.end_on_signals()
+        click.echo(f"resctrl-hook: metrics at {server.url}", err=True)
+        server.serve_forever()
         return
-    families, problems = scraper.families()
-    text = render(families, openmetrics=(kind or ("prometheus" if output else "openmetrics")) == "openmetrics")
+    problems: list[HookError] = []
+    write = _WRITERS[kind or ("prometheus" if output else "openmetrics")]
+    text = write(registry_of(NodeCollector(node, problems.append, selection)))
     if output:
         _replace(output, text)
     else:
@@ -58,10 +80,14 @@ def command(config: str, output: str | None, listen: str | None, kind: str | Non
     for problem in problems:
         if lacks_root(problem):
             raise problem  # what else can't be read has no other reason
-    for text in dict.fromkeys(map(str, problems)):
-        click.echo(f"resctrl-hook: {text}", err=True)
+    for line in dict.fromkeys(map(str, problems)):
+        click.echo(f"resctrl-hook: {line}", err=True)
     if problems:
         raise SystemExit(1)
+
+
+def _say(problem: HookError) -> None:
+    click.echo(f"resctrl-hook: {problem}", err=True)
 
 
 def _address(listen: str) -> tuple[str, int]:
@@ -71,10 +97,10 @@ def _address(listen: str) -> tuple[str, int]:
         raise FailedError(f"--listen: {error}", _WRONG_USE) from error
 
 
-def _replace(path: str, text: str) -> None:
+def _replace(path: str, text: bytes) -> None:
     """Puts the text into place at once, readable by node_exporter's own user, under a name that it doesn't read."""
     try:
-        with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(path) or ".", suffix=".new", delete=False) as file:
+        with tempfile.NamedTemporaryFile(dir=os.path.dirname(path) or ".", suffix=".new", delete=False) as file:
             try:
                 file.write(text)
                 os.fchmod(file.fileno(), _READABLE)

@@ -3,8 +3,11 @@
 Source: podman-ps(1). Only where one of Podman's containers is recorded is it asked at all.
 """
 
+import json
+import os
 import subprocess
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from resctrl_hooks.node.steps import Node
 
@@ -13,6 +16,7 @@ _FORMAT = "{{.ID}}\t{{.Names}}\t{{.Pod}}\t{{.PodName}}"
 _COMMAND = ("podman", "ps", "--all", "--no-trunc", "--format", _FORMAT)
 _SECONDS = 20
 _FIELDS = 4
+_STORED = ("containers.json", "volatile-containers.json")
 
 
 class PodmanNames(NamedTuple):
@@ -49,3 +53,30 @@ def serves_podman(node: Node) -> bool:
         for key in list(ledger.keys())
         for one in ledger.members(key)
     )
+
+
+def stored_names(bundles: Iterable[str]) -> dict[str, str]:
+    """Containers' names by id, from the storage in which these bundles are: cheap, and readable without capabilities.
+
+    Source: containers-storage's ``overlay-containers/containers.json``, beside the folders of the containers, and
+    ``volatile-containers.json`` for those of ``podman run --rm``. A container of a plain root folder (``--rootfs``)
+    isn't stored there.
+    """
+    folders = {os.path.dirname(os.path.dirname(bundle)) for bundle in bundles if os.path.isabs(bundle)}
+    found: dict[str, str] = {}
+    for folder in sorted(folders):
+        for file in _STORED:
+            for entry in _entries(f"{folder}/{file}"):
+                names = entry.get("names")
+                if isinstance(names, list) and names:
+                    found[str(entry.get("id", ""))] = str(names[0])
+    return found
+
+
+def _entries(path: str) -> list[dict[str, Any]]:
+    try:
+        with open(path, "rb") as file:
+            value = json.load(file)
+    except (OSError, ValueError):
+        return []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []

@@ -1,1 +1,1 @@
-"""What this node's counters and we ourselves have to say, as OpenMetrics: collected, written, served."""
+"""What this node's counters and we ourselves have to say, as metrics that prometheus_client writes and serves."""

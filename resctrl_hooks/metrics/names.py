@@ -5,23 +5,30 @@ its first underscore, the file's name, the unit's word unless the name ends in i
 of a cache under Sub-NUMA Clustering get names of their own, so that a sum over all domains counts nothing twice.
 """
 
+from collections.abc import Sequence
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
 from resctrl_hooks.node.counters import CUMULATIVE, Slot
 
-from .exposition import Family
+Family = GaugeMetricFamily | CounterMetricFamily
 
 _WORDS = {"By": "bytes", "J": "joules", "F": "farads"}
+_NODE = "node"
 
 
-def family_of(slot: Slot) -> Family:
-    """An empty family for the counter of a slot."""
+def family_of(slot: Slot, labels: Sequence[str] = (), *, prefix: str = "") -> Family:
+    """An empty family for the counter of a slot; its samples have ``labels`` and then those of the domain.
+
+    ``prefix`` stands before the name of what isn't a pod's: such numbers are no part of a sum over pods.
+    """
     counter = slot.counter
     part = "_node" if slot.domain.node is not None else ""
-    name = f"{slot.domain.resource.partition('_')[0].lower()}{part}_{counter.name}"
+    name = f"{prefix}{slot.domain.resource.partition('_')[0].lower()}{part}_{counter.name}"
     word = _WORDS.get(counter.unit, "")
-    if word and not name.endswith(f"_{word}"):
-        name = f"{name}_{word}"
     text = counter.text or f"{counter.name} of resctrl's {slot.domain.resource} domains."
-    return Family(name, "counter" if counter.kind == CUMULATIVE else "gauge", text, word)
+    make = CounterMetricFamily if counter.kind == CUMULATIVE else GaugeMetricFamily
+    return make(name, text, labels=[*labels, *domain_labels(slot)], unit=word)
 
 
 def domain_labels(slot: Slot) -> dict[str, str]:
@@ -29,5 +36,5 @@ def domain_labels(slot: Slot) -> dict[str, str]:
     folder = slot.domain.folder
     found = {"domain_id": folder.partition("/")[0].rpartition("_")[2], "domain_name": folder.partition("/")[0]}
     if slot.domain.node is not None:
-        found["node"] = str(slot.domain.node)
+        found[_NODE] = str(slot.domain.node)
     return found

@@ -1,60 +1,66 @@
 """The families of what resctrl counts for each pod."""
 
-from resctrl_hooks.node.counters import AVAILABLE, Slot
+from prometheus_client.core import GaugeMetricFamily, Metric, Sample
+
+from resctrl_hooks.node.counters import AVAILABLE, Reading, Slot
 from resctrl_hooks.node.steps import Node
 
-from .exposition import Family, labels
-from .names import domain_labels, family_of
+from .names import Family, domain_labels, family_of
+from .pod_names import LABELS, PodNames
+from .selection import EVERYTHING, Selection
 
-Names = dict[str, tuple[str, str]]
-"""Namespace and pod by key: once recorded they never change, so an exporter that stays keeps what it has read."""
-
-_UNNAMED = ("", "")
+_LABELS = (*LABELS, "rdt_class")
+_Readings = dict[str, list[Reading]]
 
 
-def pod_families(node: Node, names: Names) -> list[Family]:
+def pod_families(readings: _Readings, names: PodNames, selection: Selection = EVERYTHING) -> list[Metric]:
     """What each pod's counters say, by class and domain; a counter without a number is a sample of its own.
+
+    Args:
+        readings: by key, as `Monitor.read_all` gives them for each class.
+        names: what the keys are called.
+        selection: which namespaces and counters are asked for.
+    """
+    families: dict[str, Family] = {}
+    places: dict[str, tuple[Family, str, dict[str, str]] | None] = {}
+    unavailable = GaugeMetricFamily(
+        "resctrl_unavailable", "1 for a counter that has no number now; state is the kernel's word."
+    )
+    for key, found in readings.items():
+        name = names.of(key)
+        if not selection.has_namespace(name.namespace):
+            continue
+        for reading in found:
+            path = f"{reading.domain.folder}/{reading.counter.name}"
+            if path not in places:
+                places[path] = _place(reading, families) if selection.has_counter(reading.counter.name) else None
+            place = places[path]
+            if place is None:
+                continue
+            family, sample, where = place
+            labels = dict(zip(_LABELS, (key, *name, reading.rdt_class or ""), strict=True)) | where
+            if reading.value is not None:
+                family.samples.append(Sample(sample, labels, reading.value))
+            elif reading.state != AVAILABLE:
+                labels |= {"counter": reading.counter.name, "state": reading.state}
+                unavailable.samples.append(Sample(unavailable.name, labels, 1))
+    return [*families.values(), unavailable]
+
+
+def read_pods(node: Node, names: PodNames) -> _Readings:
+    """Reads every tracked key, and learns what it is called.
 
     Raises:
         HookError: resctrl or the state directory can't be read.
     """
     readings = node.monitor.read_all(by_class=True)
-    _learn(node, names, readings.keys())
-    families: dict[str, Family] = {}
-    places: dict[str, tuple[Family, str]] = {}
-    unavailable = Family(
-        "resctrl_unavailable", "gauge", "1 for a counter that has no number now; state is the kernel's word."
-    )
-    for key, found in readings.items():
-        namespace, pod = names.get(key, _UNNAMED)
-        whose = labels({"pod_uid": key, "namespace": namespace, "pod": pod})
-        last: str | None = None
-        start = ""
-        for reading in found:
-            if reading.rdt_class != last:
-                last = reading.rdt_class
-                start = f"{whose},{labels({'rdt_class': last or ''})},"
-            path = f"{reading.domain.folder}/{reading.counter.name}"
-            if path not in places:
-                slot = Slot(reading.domain, reading.counter)
-                family = family_of(slot)
-                places[path] = (families.setdefault(family.name, family), labels(domain_labels(slot)))
-            family, where = places[path]
-            if reading.value is not None:
-                family.add(start + where, reading.value)
-            elif reading.state != AVAILABLE:
-                what = labels({"counter": reading.counter.name, "state": reading.state})
-                unavailable.add(f"{start}{where},{what}", 1)
-    return [*families.values(), unavailable]
+    names.learn(readings)
+    return readings
 
 
-def _learn(node: Node, names: Names, keys: object) -> None:
-    """Brings the names up to date; a key whose record isn't written yet has none, and is looked up again."""
-    assert hasattr(keys, "__iter__")
-    wanted = set(keys)
-    for key in names.keys() - wanted:
-        del names[key]
-    for key in wanted - names.keys():
-        record = node.ledger.read_pod(key)
-        if record is not None:
-            names[key] = (str(record.get("namespace", "")), str(record.get("pod", "")))
+def _place(reading: Reading, families: dict[str, Family]) -> tuple[Family, str, dict[str, str]]:
+    """The family of a counter, what its samples are called, and where it is counted."""
+    slot = Slot(reading.domain, reading.counter)
+    family = family_of(slot, _LABELS)
+    family = families.setdefault(family.name, family)
+    return family, f"{family.name}_total" if family.type == "counter" else family.name, domain_labels(slot)

@@ -1,4 +1,4 @@
-"""An HTTP listener for Prometheus: one scrape for each GET of /metrics, one at a time."""
+"""An HTTP server for Prometheus: a scrape for each GET of /metrics, and /healthz, which reads nothing of the node."""
 
 import errno
 import ipaddress
@@ -6,17 +6,24 @@ import signal
 import socket
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterable
 from types import FrameType
+from typing import TYPE_CHECKING
+from wsgiref.simple_server import WSGIRequestHandler
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
 
 from resctrl_hooks.node.errors import HookError
 
-from .exposition import CLASSIC, OPENMETRICS, render
-from .scrape import Scraper
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 DEFAULT_PORT = 9777
 _LOOPBACK = "127.0.0.1"
-_PATH = "/metrics"
+METRICS = "/metrics"
+HEALTH = "/healthz"
+_PLAIN = [("Content-Type", "text/plain; charset=utf-8")]
 _SLOW_CLIENT_SECONDS = 10
 _LAST_PORT = (1 << 16) - 1
 _LONGEST_PORT = 5
@@ -54,31 +61,53 @@ def parse_address(text: str) -> tuple[str, int]:
         raise ListenAddressError(f"no IP address: {host!r}") from None
 
 
-class Listener(ThreadingHTTPServer):
-    """Serves a scraper's families.
+def application(registry: CollectorRegistry) -> "WSGIApplication":
+    """prometheus_client's own application at /metrics, which answers HEAD too; "ok" at /healthz; 404 elsewhere."""
+    metrics: WSGIApplication = make_wsgi_app(registry)
+    pages = {HEALTH: ("200 OK", b"ok\n")}
+    missing = ("404 Not Found", f"metrics are at {METRICS}\n".encode())
+
+    def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        head = environ["REQUEST_METHOD"] == "HEAD"
+        status, body = pages.get(environ["PATH_INFO"], missing)
+        headers = [("Content-Type", "text/plain; charset=utf-8")]
+        if environ["PATH_INFO"] == METRICS:
+
+            def begin(said: str, given: list[tuple[str, str]], error: object = None, /) -> Callable[[bytes], object]:
+                nonlocal status, headers
+                status, headers = said, given
+                return bytes  # the old way to write, which nobody here uses
+
+            asked = environ | {"REQUEST_METHOD": "GET"} if head else environ
+            body = b"".join(metrics(asked, begin))
+        start_response(status, [*headers, ("Content-Length", str(len(body)))])
+        return [] if head else [body]
+
+    return answer
+
+
+class Server(ThreadingWSGIServer):
+    """Serves a registry at an address.
 
     Raises:
         ListenAddressError: the address can't be listened at.
     """
 
-    daemon_threads = True
-
-    def __init__(self, address: tuple[str, int], scraper: Scraper) -> None:
+    def __init__(self, address: tuple[str, int], registry: CollectorRegistry) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self.scraper = scraper
-        self.lock = threading.Lock()
         try:
             super().__init__(address, _Handler)
         except OSError as error:
             what = f"can't listen at {address[0]}:{address[1]}"
             hint = _HINTS.get(error.errno or 0, "")
             raise ListenAddressError(what, hint=hint, errno=error.errno or 0) from error
+        self.set_app(application(registry))
 
     @property
     def url(self) -> str:
         """Where the metrics are."""
         host, port = str(self.server_address[0]), self.server_address[1]
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}{_PATH}"
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}{METRICS}"
 
     def end_on_signals(self) -> None:
         """Makes SIGTERM and SIGINT end `serve_forever`, or keep it from starting."""
@@ -96,31 +125,10 @@ class Listener(ThreadingHTTPServer):
         threading.Thread(target=self.shutdown, daemon=True).start()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: Listener
+class _Handler(WSGIRequestHandler):
     timeout = _SLOW_CLIENT_SECONDS
     server_version = "resctrl-hook"
     sys_version = ""
-
-    def do_GET(self) -> None:
-        """Answers a scrape."""
-        if self.path.partition("?")[0] != _PATH:
-            self._answer(404, CLASSIC, f"metrics are at {_PATH}\n")
-            return
-        openmetrics = "application/openmetrics-text" in self.headers.get("Accept", "")
-        with self.server.lock:
-            families, problems = self.server.scraper.families()
-        for problem in problems:
-            self.log_error("%s", problem)
-        self._answer(200, OPENMETRICS if openmetrics else CLASSIC, render(families, openmetrics=openmetrics))
-
-    def _answer(self, status: int, kind: str, text: str) -> None:
-        body = text.encode()
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Says nothing of requests that were answered: there is one every few seconds."""

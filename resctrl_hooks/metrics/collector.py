@@ -1,0 +1,72 @@
+"""One scrape: every family, with its own outcome and duration among them."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from resctrl_hooks.node import tally
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.steps import Node
+
+from .pod_names import PodNames
+from .pods import pod_families, read_pods
+from .selection import EVERYTHING, Selection
+from .self_metrics import own_families
+
+
+class NodeCollector(Collector):
+    """What an exporter keeps from scrape to scrape. It reads the node once for each scrape, one scrape at a time.
+
+    Args:
+        node: the node that is looked at.
+        report: called with what could not be read: that is left out, and ``resctrl_scrape_ok`` is 0.
+        selection: which pods and counters are asked for.
+    """
+
+    def __init__(self, node: Node, report: Callable[[HookError], None], selection: Selection = EVERYTHING) -> None:
+        self._node = node
+        self._report = report
+        self._selection = selection
+        self._names = PodNames(node)
+        self._lock = threading.Lock()
+
+    def collect(self) -> Iterator[Metric]:
+        """All families that have samples."""
+        with self._lock:
+            families = self._families()
+        return (family for family in families if family.samples)
+
+    def _families(self) -> list[Metric]:
+        started = time.perf_counter()
+        families: list[Metric] = []
+        problems = 0
+        for part in (self._pods, self._ourselves):
+            try:
+                families += part()
+            except HookError as error:
+                problems += 1
+                self._report(error)
+        ok = not problems
+        took = round(time.perf_counter() - started, 6)
+        return [
+            *families,
+            GaugeMetricFamily("resctrl_scrape_ok", "1 if resctrl and our records could be read.", int(ok)),
+            GaugeMetricFamily("resctrl_scrape_duration_seconds", "How long reading them took.", took, unit="seconds"),
+        ]
+
+    def _pods(self) -> list[Metric]:
+        return pod_families(read_pods(self._node, self._names), self._names, self._selection)
+
+    def _ourselves(self) -> list[Metric]:
+        tally.fold(self._node.ledger)
+        return own_families(self._node)
+
+
+def registry_of(collector: NodeCollector) -> CollectorRegistry:
+    """A registry with this node alone: nothing of the process that happens to write its metrics."""
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return registry

@@ -1,0 +1,83 @@
+"""What a key is called in metrics: namespace, pod and container, of which the pod's name is never empty.
+
+Hooks record the names that Kubernetes gives. Podman's they don't see: its storage knows containers' names, and for pods
+Podman itself is asked, once a minute at most, and only where a name is missing.
+"""
+
+import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from resctrl_hooks.inventory.podman import RUNTIME as PODMAN
+from resctrl_hooks.inventory.podman import PodmanNames, podman_names, stored_names
+from resctrl_hooks.node.steps import Node
+
+LABELS = ("pod_uid", "namespace", "pod", "container")
+_ASK_AGAIN_SECONDS = 60.0
+_SHORT = 12  # characters of an id, as Podman shows it
+_ID = 64
+
+
+class PodName(NamedTuple):
+    """``container`` is empty where a pod of several containers is counted as one."""
+
+    namespace: str
+    pod: str
+    container: str
+
+
+class PodNames:
+    """The names of all keys. A key's record never changes its names, so they are kept from scrape to scrape."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._known: dict[str, PodName] = {}
+        self._podman = PodmanNames({}, {})
+        self._asked = float("-inf")
+
+    def of(self, key: str) -> PodName:
+        """The names of a key; a short id instead of a name that nobody knows yet."""
+        return self._known.get(key) or PodName("", short(key), "")
+
+    def learn(self, keys: Iterable[str]) -> None:
+        """Brings the names up to date with the keys that there are."""
+        wanted = set(keys)
+        for key in self._known.keys() - wanted:
+            del self._known[key]
+        nameless: dict[str, dict[str, dict[str, Any]]] = {}
+        for key in wanted - self._known.keys():
+            record = self._node.ledger.read_pod(key) or {}
+            if record.get("pod"):
+                self._known[key] = PodName(str(record.get("namespace", "")), str(record["pod"]), "")
+                continue
+            members = {id_: self._node.ledger.read_member(key, id_) or {} for id_ in self._node.ledger.members(key)}
+            if any(member.get("runtime") == PODMAN for member in members.values()):
+                nameless[key] = members
+        if nameless:
+            self._learn_from_storage(nameless)
+            self._learn_from_podman(nameless)
+
+    def _learn_from_storage(self, nameless: dict[str, dict[str, dict[str, Any]]]) -> None:
+        alone = {key: str(members[key].get("bundle", "")) for key, members in nameless.items() if key in members}
+        names = stored_names(alone.values()) if alone else {}
+        for key in alone:
+            if key in names:
+                self._known[key] = PodName("", names[key], names[key])
+
+    def _learn_from_podman(self, nameless: dict[str, dict[str, dict[str, Any]]]) -> None:
+        left = nameless.keys() - self._known.keys()
+        if not left:
+            return
+        if time.monotonic() - self._asked > _ASK_AGAIN_SECONDS:
+            self._podman = podman_names()
+            self._asked = time.monotonic()
+        for key in left:
+            if key in self._podman.containers:
+                self._known[key] = PodName("", self._podman.containers[key], self._podman.containers[key])
+            elif key in self._podman.pods:
+                self._known[key] = PodName("", self._podman.pods[key], "")
+
+
+def short(key: str) -> str:
+    """A container's id as Podman shows it; any other key whole, since that is somebody's own name for it."""
+    return key[:_SHORT] if len(key) == _ID else key

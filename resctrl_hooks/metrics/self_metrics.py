@@ -1,0 +1,129 @@
+"""The families about ourselves: RMIDs, who waits, how hooks and reconcile fare."""
+
+from itertools import accumulate
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.utils import floatToGoString
+
+from resctrl_hooks import __version__
+from resctrl_hooks.inventory.gather import rmids_of
+from resctrl_hooks.node import tally
+from resctrl_hooks.node.steps import Node
+
+RECONCILE: Final = "reconcile"
+_EVERYWHERE: Final = (
+    "bad-input",
+    "bad-key",
+    "bad-settings",
+    "cgroup",
+    "deadline",
+    "failed",
+    "fault",
+    "ledger",
+    "lock-timeout",
+    "no-monitoring",
+    "not-mounted",
+    "not-permitted",
+    "not-tracked",
+    "read-only",
+    "resctrl",
+    "systemd",
+)
+_AT_A_START: Final = (
+    "bad-class",
+    "class",
+    "class-mismatch",
+    "exists",
+    "memory-class",
+    "memory-limit",
+    "memtierd",
+    "memtierd-config",
+    "no-rmids",
+    "not-arrived",
+    "placement",
+    "program",
+    "rdt-class",
+    "refused",
+    "rmids-busy",
+    "run-folder",
+    "task-gone",
+    "topology",
+)
+REASONS: Final = {
+    "createRuntime": (*_EVERYWHERE, *_AT_A_START),
+    "poststop": _EVERYWHERE,
+    RECONCILE: (*_EVERYWHERE, *_AT_A_START),
+}
+"""By stage, why it may fail. Each is counted from 0: a counter that is born at 1 has not increased, says Prometheus."""
+
+
+def own_families(node: Node) -> list[Metric]:
+    """Figures about the node's RMIDs and about our own work.
+
+    Raises:
+        HookError: resctrl or the state directory can't be read.
+    """
+    return [_info(), *_rmids(node), *_work(node)]
+
+
+def _info() -> Metric:
+    found = GaugeMetricFamily("resctrl_hooks_build_info", "1, with the version as a label.", labels=["version"])
+    found.add_metric([__version__], 1)
+    return found
+
+
+def _rmids(node: Node) -> list[Metric]:
+    resctrl = node.monitor.resctrl
+    classes = ["", *resctrl.classes()]
+    groups = [name for rdt_class in classes for name in resctrl.groups(rdt_class)]
+    rmids = rmids_of(resctrl.root, len(classes) + len(groups))
+    prefix = node.monitor.group_prefix
+    keys = {prefix + key for key in node.ledger.keys()}  # noqa: SIM118  # it is no dictionary
+    text = "RMIDs by use: ours, others' groups and classes, free (or in limbo)."
+    found = GaugeMetricFamily("resctrl_rmids", text, labels=["state"])
+    ours = sum(name in keys for name in groups)
+    found.add_metric(["used"], ours)
+    found.add_metric(["foreign"], len(classes) + len(groups) - ours)
+    if rmids:
+        found.add_metric(["free"], rmids.free)
+    text = "Pods that want a group and got no RMID."
+    return [found, GaugeMetricFamily("resctrl_hooks_waiting_pods", text, len(node.ledger.marked("waiting")))]
+
+
+def _work(node: Node) -> list[Metric]:
+    figures = tally.read(node.ledger)
+    stage_ = ["stage"]
+    runs = CounterMetricFamily("resctrl_hooks_runs", "Calls of the hook, by stage, and of reconcile.", labels=stage_)
+    failures = CounterMetricFamily(
+        "resctrl_hooks_failures", "What went wrong in a call, by stage and reason.", labels=["stage", "reason"]
+    )
+    durations = HistogramMetricFamily(
+        "resctrl_hooks_duration_seconds",
+        "How long a call took, without the interpreter's own start.",
+        labels=stage_,
+        unit="seconds",
+    )
+    last = GaugeMetricFamily(
+        "resctrl_hooks_last_run_timestamp_seconds",
+        "When a stage ran last, in seconds since 1970.",
+        labels=stage_,
+        unit="seconds",
+    )
+    bounds = [*map(floatToGoString, tally.BOUNDS), "+Inf"]
+    for name in sorted({*REASONS, *figures.stages}):
+        stage = figures.stage(name)
+        runs.add_metric([name], stage.runs)
+        for reason, count in sorted((dict.fromkeys(REASONS.get(name, ()), 0) | stage.failures).items()):
+            failures.add_metric([name, reason], count)
+        counts = map(float, accumulate(stage.buckets))
+        durations.add_metric([name], list(zip(bounds, counts, strict=True)), stage.seconds)
+        if stage.runs:
+            last.add_metric([name], stage.last)
+    reconciled = GaugeMetricFamily(
+        "resctrl_hooks_last_reconcile_timestamp_seconds",
+        "When reconcile ran last; 0 for never.",
+        figures.stage(RECONCILE).last,
+        unit="seconds",
+    )
+    return [runs, failures, durations, last, reconciled]

@@ -1,0 +1,1 @@
+"""Tests of what `resctrl-hook metrics` writes and serves."""

@@ -1,0 +1,116 @@
+"""Names in metrics: Kubernetes' as recorded, Podman's as Podman has them, and never an empty one for a pod."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from counter_tree import say
+from monitored_host import KEYS, MonitoredHost, monitored_host
+
+from resctrl_hooks.inventory.podman import PodmanNames
+from resctrl_hooks.metrics import pod_names
+from resctrl_hooks.metrics.pod_names import PodName, PodNames
+
+WEB, DB, GONE = "a" * 64, "b" * 64, "c" * 64
+POD = "d" * 64
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
+    with monitored_host(tmp_path, str(tmp_path / "resctrl")) as found:
+        yield found
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """How often Podman itself was asked; it knows a pod, and a container of a plain root folder."""
+    asked: list[str] = []
+
+    def podman_names() -> PodmanNames:
+        asked.append("podman ps")
+        return PodmanNames({DB: "db"}, {POD: "shop"})
+
+    monkeypatch.setattr(pod_names, "podman_names", podman_names)
+    return asked
+
+
+def container(host: MonitoredHost, key: str, id_: str, storage: Path) -> None:
+    """A container of Podman's, recorded as a hook does."""
+    bundle = storage / "overlay-containers" / id_ / "userdata"
+    with host.node.monitor.hold(key) as held:
+        say(Path(held.ensure_group().path), llc_occupancy=1)
+        held.add_member(id_, {"runtime": "podman", "bundle": str(bundle)})
+
+
+def stored(storage: Path, file: str, *names: tuple[str, str]) -> None:
+    (storage / "overlay-containers").mkdir(parents=True, exist_ok=True)
+    entries = [{"id": id_, "names": [name], "metadata": "{}"} for id_, name in names]
+    (storage / "overlay-containers" / file).write_text(json.dumps(entries))
+
+
+def names_of(host: MonitoredHost, *keys: str) -> list[PodName]:
+    names = PodNames(host.node)
+    names.learn(keys)
+    return [names.of(key) for key in keys]
+
+
+def test_kubernetes_names_are_those_of_the_record(host: MonitoredHost, asked: list[str]) -> None:
+    host.pod(0, "web-0")
+    assert names_of(host, KEYS[0]) == [PodName("shop", "web-0", "")]
+    assert asked == []
+
+
+def test_a_container_has_the_name_that_podmans_storage_has(
+    host: MonitoredHost, tmp_path: Path, asked: list[str]
+) -> None:
+    for id_ in (WEB, GONE):
+        container(host, id_, id_, tmp_path)
+    stored(tmp_path, "containers.json", (WEB, "web"))
+    stored(tmp_path, "volatile-containers.json", (GONE, "once"))
+    assert names_of(host, WEB, GONE) == [PodName("", "web", "web"), PodName("", "once", "once")]
+    assert asked == []
+
+
+def test_podman_is_asked_for_what_its_storage_lacks_and_not_at_each_scrape(
+    host: MonitoredHost, tmp_path: Path, asked: list[str]
+) -> None:
+    container(host, DB, DB, tmp_path)
+    container(host, POD, WEB, tmp_path)
+    container(host, GONE, GONE, tmp_path)
+    names = PodNames(host.node)
+    for _ in range(3):
+        names.learn([DB, POD, GONE])
+    assert [names.of(key) for key in (DB, POD, GONE)] == [
+        PodName("", "db", "db"),
+        PodName("", "shop", ""),
+        PodName("", "c" * 12, ""),  # nobody knows it: its short id
+    ]
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("content", ["", "{", "{}", "[1, {}]", '[{"id": 1, "names": null}]'])
+def test_a_storage_that_is_damaged_names_nothing(
+    host: MonitoredHost, tmp_path: Path, asked: list[str], content: str
+) -> None:
+    container(host, WEB, WEB, tmp_path)
+    stored(tmp_path, "containers.json")
+    (tmp_path / "overlay-containers/containers.json").write_text(content)
+    assert names_of(host, WEB) == [PodName("", "a" * 12, "")]
+    assert asked
+
+
+def test_a_key_of_a_program_is_its_own_name(host: MonitoredHost, asked: list[str]) -> None:
+    host.node.monitor.ensure_group("job-17-of-the-batch")
+    assert names_of(host, "job-17-of-the-batch") == [PodName("", "job-17-of-the-batch", "")]
+    assert asked == []
+
+
+def test_each_sample_of_a_container_names_it(host: MonitoredHost, tmp_path: Path, asked: list[str]) -> None:
+    container(host, WEB, WEB, tmp_path)
+    stored(tmp_path, "containers.json", (WEB, "web"))
+    lines = [line for line in host.run("metrics").stdout.splitlines() if line.startswith("l3_llc_occupancy_bytes{")]
+    assert len(lines) == 1
+    assert 'namespace="",pod="web"' in lines[0]
+    assert 'container="web"' in lines[0]

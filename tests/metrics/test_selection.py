@@ -1,0 +1,49 @@
+"""Fewer series: only some counters, only some namespaces; figures about the hook itself stay."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from counter_tree import say
+from monitored_host import KEYS, MonitoredHost, monitored_host
+from prometheus_client import Metric
+from prometheus_client.openmetrics import parser as openmetrics
+
+parse: Callable[[str], Iterator[Metric]] = openmetrics.text_string_to_metric_families  # it has no types
+ALL = {"l3_llc_occupancy_bytes", "l3_mbm_total_bytes", "l3_mbm_local_bytes", "resctrl_unavailable"}
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """A pod in each of three namespaces."""
+    (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
+    with monitored_host(tmp_path, str(tmp_path / "resctrl")) as found:
+        for key, namespace in zip(KEYS, ("team-a", "team-b", "ml"), strict=False):
+            with found.node.monitor.hold(key) as held:
+                held.record.update(namespace=namespace, pod="web-0")
+                counters = {"llc_occupancy": 1, "mbm_total_bytes": 2, "mbm_local_bytes": "Unavailable"}
+                say(Path(held.ensure_group().path), **counters)
+        yield found
+
+
+@pytest.mark.parametrize(
+    "options, families, namespaces",
+    [
+        ([], ALL - {"l3_mbm_local_bytes"}, {"team-a", "team-b", "ml"}),
+        (["--counter", "llc_occupancy"], {"l3_llc_occupancy_bytes"}, {"team-a", "team-b", "ml"}),
+        (["--counter", "mbm_local*"], {"resctrl_unavailable"}, {"team-a", "team-b", "ml"}),
+        (["--counter", "llc*", "--counter", "mbm_total*"], {"l3_llc_occupancy_bytes", "l3_mbm_total_bytes"}, None),
+        (["-n", "team-*"], ALL - {"l3_mbm_local_bytes"}, {"team-a", "team-b"}),
+        (["-n", "none"], set(), set()),
+    ],
+)
+def test_only_what_is_asked_for(
+    host: MonitoredHost, options: list[str], families: set[str], namespaces: set[str] | None
+) -> None:
+    done = host.run("metrics", *options)
+    assert done.exit_code == 0
+    found = {family.name: family for family in parse(done.stdout)}
+    assert found.keys() & ALL == families
+    if namespaces is not None:
+        assert {sample.labels["namespace"] for name in families for sample in found[name].samples} == namespaces
+    assert "resctrl_hooks_failures" in found

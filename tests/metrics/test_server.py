@@ -1,0 +1,180 @@
+"""The HTTP server: formats as they are asked for, HEAD, gzip, /healthz, and addresses that are none."""
+
+import gzip
+import http.client
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from email.message import Message
+from pathlib import Path
+
+import pytest
+from counter_tree import say
+from monitored_host import KEYS, MonitoredHost, monitored_host
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_classic
+
+from resctrl_hooks.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.metrics.server import ListenAddressError, Server, parse_address
+
+parse_openmetrics: Callable[[str], Iterator[Metric]] = openmetrics.text_string_to_metric_families  # it has no types
+Ask = Callable[..., tuple[int, Message, bytes]]
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """A plain tree with one pod."""
+    (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
+    with monitored_host(tmp_path, str(tmp_path / "resctrl")) as found:
+        with found.node.monitor.hold(KEYS[0]) as held:
+            held.record.update(namespace="shop", pod="web-0")
+            say(Path(held.ensure_group().path), llc_occupancy=1, mbm_total_bytes=2)
+        yield found
+
+
+def registry(host: MonitoredHost) -> CollectorRegistry:
+    return registry_of(NodeCollector(host.node, lambda problem: None))
+
+
+@pytest.fixture
+def ask(host: MonitoredHost) -> Iterator[Ask]:
+    """Asks a server of the host's metrics: status, headers, body."""
+    server = Server(("127.0.0.1", 0), registry(host))
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+
+    def answer(path: str, method: str = "GET", **headers: str) -> tuple[int, Message, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
+        try:
+            connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+            got = connection.getresponse()
+            return got.status, got.headers, got.read()
+        finally:
+            connection.close()
+
+    yield answer
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    "accept, kind",
+    [
+        ("application/openmetrics-text; version=1.0.0", "application/openmetrics-text; version=1.0.0"),
+        ("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2", "application/openmetrics"),
+        ("text/plain;version=0.0.4", "text/plain; version=0.0.4"),
+        ("*/*", "text/plain; version=0.0.4"),
+        ("", "text/plain; version=0.0.4"),
+    ],
+)
+def test_the_format_is_the_one_that_is_asked_for(ask: Ask, accept: str, kind: str) -> None:
+    status, headers, body = ask("/metrics", Accept=accept)
+    assert status == 200
+    assert headers["Content-Type"].startswith(kind)
+    parse = parse_openmetrics if "openmetrics" in kind else parse_classic
+    assert any(family.name == "l3_llc_occupancy_bytes" for family in parse(body.decode()))
+
+
+def test_head_says_what_get_would_and_has_no_body(ask: Ask) -> None:
+    for path, status in (("/metrics", 200), ("/healthz", 200), ("/else", 404)):
+        got, headers, body = ask(path, "HEAD")
+        assert (got, body) == (status, b"")
+        assert int(headers["Content-Length"]) > 0
+    assert ask("/metrics", "HEAD")[1]["Content-Type"] == ask("/metrics")[1]["Content-Type"]
+
+
+def test_the_text_is_compressed_for_who_takes_that(ask: Ask) -> None:
+    _, headers, body = ask("/metrics", Accept_Encoding="gzip")
+    assert headers["Content-Encoding"] == "gzip"
+    assert len(body) == int(headers["Content-Length"])
+    assert b"l3_llc_occupancy_bytes" in gzip.decompress(body)
+    assert "Content-Encoding" not in ask("/metrics")[1]
+
+
+def test_health_needs_no_resctrl(host: MonitoredHost, ask: Ask) -> None:
+    host.resctrl.rename(host.resctrl.parent / "elsewhere")
+    assert ask("/healthz")[::2] == (200, b"ok\n")
+    assert b"resctrl_scrape_ok 0.0" in ask("/metrics")[2]
+
+
+def test_other_pages_and_methods_are_refused(ask: Ask) -> None:
+    assert ask("/else")[::2] == (404, b"metrics are at /metrics\n")
+    assert ask("/metrics", "POST")[0] == 405
+
+
+def _handle(server: Server, error: Exception) -> None:
+    try:
+        raise error
+    except type(error):
+        server.handle_error(None, ("127.0.0.1", 1))
+
+
+def test_a_client_that_goes_away_is_worth_no_traceback(host: MonitoredHost, capfd: pytest.CaptureFixture[str]) -> None:
+    server = Server(("127.0.0.1", 0), registry(host))
+    for error, said in (
+        (ConnectionResetError(104, "reset"), ""),
+        (BrokenPipeError(32, "pipe"), ""),
+        (TimeoutError(), ""),
+        (KeyError("x"), "resctrl-hook: a scrape failed: KeyError: 'x'\n"),
+    ):
+        _handle(server, error)
+        assert capfd.readouterr() == ("", said)
+    server.server_close()
+
+
+def test_the_server_ends_when_it_is_told(host: MonitoredHost) -> None:
+    code = "from resctrl_hooks.cli import main; main()"
+    command = [sys.executable, "-c", code, "--config", str(host.config), "metrics", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "http://127.0.0.1:" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize(
+    "text,address",
+    [
+        ("9777", ("127.0.0.1", 9777)),
+        (":9777", ("127.0.0.1", 9777)),
+        ("localhost:1", ("127.0.0.1", 1)),
+        ("0.0.0.0:1", ("0.0.0.0", 1)),
+        ("[::1]:65535", ("::1", 65535)),
+    ],
+)
+def test_addresses(text: str, address: tuple[str, int]) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "host:1", "1.2.3.4", "127.0.0.1:65536", "127.0.0.1:x", "::1"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ListenAddressError):
+        parse_address(text)
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [("99999", "there is no port 99999; the last one is 65535"), ("9" * 5000, "the last one"), ("a:b", "no port in")],
+)
+def test_a_port_that_is_none(text: str, words: str) -> None:
+    with pytest.raises(ListenAddressError, match=words):
+        parse_address(text)
+
+
+@pytest.mark.parametrize("text", ["x:y", "", "host:1", "1.2.3.4", "127.0.0.1:65536"])
+def test_listening_at_no_address_is_wrong_use(host: MonitoredHost, text: str) -> None:
+    done = host.run("metrics", "--listen", text)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("resctrl-hook: --listen: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_port_that_somebody_has(host: MonitoredHost) -> None:
+    with Server(("127.0.0.1", 0), registry(host)) as server:
+        done = host.run("metrics", "--listen", f"127.0.0.1:{server.server_address[1]}")
+    assert done.exit_code == 1
+    assert "(EADDRINUSE); another process listens there" in done.stderr
