@@ -17,10 +17,8 @@ from .node.errors import (
     ResctrlError,
     SettingsError,
 )
-from .node.held import Group
-from .node.keys import canonical_pod_uid, default_key_validator, pod_uid_validator, workload_key_validator
-from .node.monitor import Monitor
-from .node.refusals import (
+from .node.names import canonical_pod_uid, default_key_validator, pod_uid_validator, workload_key_validator
+from .node.resctrl.errors import (
     BadClassError,
     BadKeyError,
     ClassMismatchError,
@@ -35,7 +33,9 @@ from .node.refusals import (
     RMIDsBusyError,
     TaskGoneError,
 )
-from .node.resctrl import Filesystem
+from .node.resctrl.filesystem import Filesystem
+from .node.resctrl.locked_key import Group
+from .node.resctrl.monitor import Monitor
 
 __version__ = "0.1.0"
 

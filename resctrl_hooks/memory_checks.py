@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from resctrl_hooks.node.cgroup import read_value
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.memtierd import run_dir, supervisor_of
-from resctrl_hooks.node.memtierd_needs import Needs, missing_capabilities, swap_total, tracker_lacks
-from resctrl_hooks.node.programs import ALL_FOLDERS, find_program
-from resctrl_hooks.node.run_folder import run_folders
+from resctrl_hooks.node.features.memtierd.feature import run_dir, supervisor_of
+from resctrl_hooks.node.features.memtierd.preflight import Needs, missing_capabilities, swap_total, tracker_lacks
+from resctrl_hooks.node.features.memtierd.run_dir import run_folders
+from resctrl_hooks.node.host.cgroup import read_value
+from resctrl_hooks.node.host.programs import ALL_FOLDERS, find_program
 from resctrl_hooks.node.settings import Settings
 
 Level = Literal["good", "note", "bad"]

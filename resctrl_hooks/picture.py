@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from resctrl_hooks.node.cpusets import count, format_list, lowest, members
-from resctrl_hooks.node.placement_book import Book
-from resctrl_hooks.node.placement_place import Entry
-from resctrl_hooks.node.placement_usage import Usage, effective
-from resctrl_hooks.node.topology import Domain, MemoryNode, Topology
+from resctrl_hooks.node.features.placement.allocations import Book
+from resctrl_hooks.node.features.placement.entries import Entry
+from resctrl_hooks.node.features.placement.usage import Usage, effective
+from resctrl_hooks.node.host.cpulist import count, format_list, lowest, members
+from resctrl_hooks.node.host.topology import Domain, MemoryNode, Topology
 
 FREE, OWNED, RESERVED, ISOLATED = ".", "#", "r", "i"
 LEGEND = f"{FREE} shared  {OWNED} somebody's own  {RESERVED} reserved  {ISOLATED} isolated; threads of a core together"

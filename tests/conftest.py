@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import settings
 
-from resctrl_hooks.node import hook, main
-from resctrl_hooks.node.oci import Bundle, parse_state
-from resctrl_hooks.node.process import cgroups_of
+from resctrl_hooks.node import launch, main
+from resctrl_hooks.node.container.oci import Bundle, parse_state
+from resctrl_hooks.node.container.workload import Workload, derive
+from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.settings import load
-from resctrl_hooks.node.steps import Node
-from resctrl_hooks.node.workload import Workload, derive
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("untimed", deadline=None)
@@ -35,7 +35,7 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 FIXTURES = Path(__file__).parent / "fixtures"
-LAUNCH = Path(hook.__file__).parent / "launch.py"
+LAUNCH = Path(launch.__file__)
 PYTHON = ("/usr/bin/python3", "-I", "-S")
 ID = "c" * 63 + "1"
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"

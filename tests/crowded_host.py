@@ -16,15 +16,15 @@ from memtierd_host import CLASS, TEMPLATE, program, wait_until
 from placed_host import CPUS, PlacedHost, id_of
 from traced_hook import TracedHook
 
-from resctrl_hooks.node import memtierd
-from resctrl_hooks.node.memtierd_processes import living
-from resctrl_hooks.node.placement_book import Book
-from resctrl_hooks.node.reconcile import reconcile
-from resctrl_hooks.node.run_folder import run_folders
+from resctrl_hooks.node.features.memtierd import feature as memtierd
+from resctrl_hooks.node.features.memtierd.processes import living
+from resctrl_hooks.node.features.memtierd.run_dir import run_folders
+from resctrl_hooks.node.features.placement.allocations import Book
+from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.settings import Settings
 
 if TYPE_CHECKING:
-    from resctrl_hooks.node.report import Report
+    from resctrl_hooks.node.reconcile.report import Report
 
 POD = "5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c05"
 MAIN, SHARER, OWNER = "main", "sharer", "owner"

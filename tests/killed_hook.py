@@ -6,7 +6,8 @@ import posix
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from resctrl_hooks.node import files, ledger
+from resctrl_hooks.node import ledger
+from resctrl_hooks.node.host import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from resctrl_hooks.node.cpusets import format_list, members
-from resctrl_hooks.node.topology import DRAM, FAST, SLOW, MemoryNode, Topology
+from resctrl_hooks.node.host.cpulist import format_list, members
+from resctrl_hooks.node.host.topology import DRAM, FAST, SLOW, MemoryNode, Topology
 
 
 def machine(

@@ -7,10 +7,10 @@ from typing import Any
 
 from conftest import ID, POD_CGROUP, Host, crio_annotations, state
 
-from resctrl_hooks.node import memtierd
-from resctrl_hooks.node.run_folder import run_folders
+from resctrl_hooks.node.features.memtierd import feature as memtierd
+from resctrl_hooks.node.features.memtierd.run_dir import run_folders
+from resctrl_hooks.node.features.registry import Step
 from resctrl_hooks.node.settings import Settings
-from resctrl_hooks.node.steps import Step
 
 CLASS = "class.memtierd.nri.io"
 TEMPLATE = (

@@ -11,9 +11,9 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from resctrl_hooks.cli import main
+from resctrl_hooks.node.features.registry import Node
 from resctrl_hooks.node.log import Log
 from resctrl_hooks.node.settings import Settings
-from resctrl_hooks.node.steps import Node
 
 KEYS = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(8)]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from conftest import Host, stat_line
 
-from resctrl_hooks.node.resctrl import Filesystem
+from resctrl_hooks.node.resctrl.filesystem import Filesystem
 from resctrl_hooks.simulation.files import File
 from resctrl_hooks.simulation.machine import Machine
 from resctrl_hooks.simulation.model import Resctrl

@@ -22,11 +22,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from machines import MACHINES, write_sysfs
 
+from resctrl_hooks.node.container.oci import parse_state, read_bundle
+from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.oci import parse_state, read_bundle
-from resctrl_hooks.node.process import cgroups_of
-from resctrl_hooks.node.steps import FEATURES, SKIP, concerns
-from resctrl_hooks.node.workload import derive
+from resctrl_hooks.node.features.registry import FEATURES, SKIP, concerns
+from resctrl_hooks.node.host.procfs import cgroups_of
 
 CASES = 10_000
 WHOLE_PROCESSES = 150

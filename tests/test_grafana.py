@@ -8,10 +8,10 @@ from resctrl_hooks.metrics.names import domain_labels, family_of
 from resctrl_hooks.metrics.pod_names import PodNames
 from resctrl_hooks.metrics.pods import pod_families
 from resctrl_hooks.metrics.self_metrics import own_families
-from resctrl_hooks.node.counters import slot_at
+from resctrl_hooks.node.features.registry import Node
 from resctrl_hooks.node.log import Log
+from resctrl_hooks.node.resctrl.counters import slot_at
 from resctrl_hooks.node.settings import Settings
-from resctrl_hooks.node.steps import Node
 
 DASHBOARD = Path(__file__).parent.parent / "contrib" / "grafana" / "resctrl-hooks.json"
 LABELS = {"namespace", "pod", "instance", "domain_name", "counter", "state", "stage", "reason", "le"}

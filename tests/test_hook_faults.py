@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from conftest import BOTH_POLICIES, GROUP, ID, POD_CGROUP, UID, Host, state, stopped
 
-from resctrl_hooks.node import hook, lifetimes, monitoring
+from resctrl_hooks.node import lifecycle as lifetimes
+from resctrl_hooks.node.container.oci import STATE_LIMIT
 from resctrl_hooks.node.errors import DeadlineError, HookError, LedgerError
-from resctrl_hooks.node.held import HeldKey
+from resctrl_hooks.node.features import monitoring
+from resctrl_hooks.node.hook import call as hook
 from resctrl_hooks.node.ledger import Ledger
-from resctrl_hooks.node.oci import STATE_LIMIT
-from resctrl_hooks.node.resctrl import Filesystem
+from resctrl_hooks.node.resctrl.filesystem import Filesystem
+from resctrl_hooks.node.resctrl.locked_key import HeldKey
 
 
 @pytest.mark.parametrize(

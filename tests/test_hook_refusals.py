@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from conftest import BOTH_POLICIES, GROUP, ID, POD_CGROUP, UID, Host, state, stopped
 
-from resctrl_hooks.node.resctrl import Filesystem
+from resctrl_hooks.node.resctrl.filesystem import Filesystem
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, call: str, number: int) -> None:

@@ -16,12 +16,12 @@ import pytest
 from conftest import Host, crio_annotations
 from traced_hook import TracedHook
 
-from resctrl_hooks.node.reconcile import Options, reconcile
+from resctrl_hooks.node.reconcile.reconcile import Options, reconcile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from resctrl_hooks.node.report import Report
+    from resctrl_hooks.node.reconcile.report import Report
 
 ID = "d" * 64
 UID = "5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c05"

@@ -20,15 +20,15 @@ from killed_hook import NEVER, mortal
 from simulated_kernel import ROOT_CALLER, Kernel
 
 from resctrl_hooks import BadClassError, NotMountedError
-from resctrl_hooks.node.hook import create_runtime
-from resctrl_hooks.node.lifetimes import poststop, reap
-from resctrl_hooks.node.oci import parse_state, read_bundle
-from resctrl_hooks.node.process import cgroups_of
-from resctrl_hooks.node.reconcile import Options, reconcile
-from resctrl_hooks.node.workload import derive
+from resctrl_hooks.node.container.oci import parse_state, read_bundle
+from resctrl_hooks.node.container.workload import derive
+from resctrl_hooks.node.hook.call import create_runtime
+from resctrl_hooks.node.host.procfs import cgroups_of
+from resctrl_hooks.node.lifecycle import poststop, reap
+from resctrl_hooks.node.reconcile.reconcile import Options, reconcile
 
 if TYPE_CHECKING:
-    from resctrl_hooks.node.steps import Node
+    from resctrl_hooks.node.features.registry import Node
 
 PODS = [f"3f0ac7f2-8a3b-4f0e-9a55-00000000000{number}" for number in range(4)]
 CLASSES = ["", "gold", "silver"]

@@ -8,10 +8,10 @@ from conftest import Host
 from machines import MACHINES, machine, write_sysfs
 
 from resctrl_hooks.cli import main
-from resctrl_hooks.node.placement_book import Book
-from resctrl_hooks.node.placement_place import Entry
-from resctrl_hooks.node.policy import EXCLUSIVE, SHARED, Decision
-from resctrl_hooks.node.topology import SLOW, MemoryNode, Topology
+from resctrl_hooks.node.features.placement.allocations import Book
+from resctrl_hooks.node.features.placement.entries import Entry
+from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED, Decision
+from resctrl_hooks.node.host.topology import SLOW, MemoryNode, Topology
 from resctrl_hooks.picture import LEGEND
 
 

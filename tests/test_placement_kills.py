@@ -8,13 +8,16 @@ import pytest
 from conftest import Host
 from placed_host import CPUS, PlacedHost, id_of
 
-from resctrl_hooks.node import hook, lifetimes, placement, placement_effect
-from resctrl_hooks.node.files import format_json
-from resctrl_hooks.node.oci import parse_state, read_bundle
-from resctrl_hooks.node.placement_book import Book
-from resctrl_hooks.node.process import cgroups_of
-from resctrl_hooks.node.reconcile import reconcile
-from resctrl_hooks.node.workload import derive
+from resctrl_hooks.node import lifecycle as lifetimes
+from resctrl_hooks.node.container.oci import parse_state, read_bundle
+from resctrl_hooks.node.container.workload import derive
+from resctrl_hooks.node.features.placement import cpuset_writer as placement_effect
+from resctrl_hooks.node.features.placement import feature as placement
+from resctrl_hooks.node.features.placement.allocations import Book
+from resctrl_hooks.node.hook import call as hook
+from resctrl_hooks.node.host.files import format_json
+from resctrl_hooks.node.host.procfs import cgroups_of
+from resctrl_hooks.node.reconcile.reconcile import reconcile
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from placed_host import CPUS, PlacedHost, id_of
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.inventory.details import details_of
-from resctrl_hooks.node.files import format_json
+from resctrl_hooks.node.host.files import format_json
 
 
 @pytest.fixture

@@ -13,10 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from machines import MACHINES
 
-from resctrl_hooks.node import policy_pools, policy_topology
-from resctrl_hooks.node.cpusets import count, format_list
-from resctrl_hooks.node.placement_usage import Grant, Usage, effective
-from resctrl_hooks.node.policy import EXCLUSIVE, MILLI, MIXED, RESERVED, SHARED, Decision, Request, check
+from resctrl_hooks.node.features.placement import pools as policy_pools
+from resctrl_hooks.node.features.placement import topology_aware as policy_topology
+from resctrl_hooks.node.features.placement.policy import (
+    EXCLUSIVE,
+    MILLI,
+    MIXED,
+    RESERVED,
+    SHARED,
+    Decision,
+    Request,
+    check,
+)
+from resctrl_hooks.node.features.placement.usage import Grant, Usage, effective
+from resctrl_hooks.node.host.cpulist import count, format_list
 
 POLICIES = {"topology-aware": policy_topology.choose, "pools": policy_pools.choose}
 EVERYWHERE = pytest.mark.parametrize("policy", POLICIES)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 from conftest import Host, crio_annotations, state
 
-from resctrl_hooks.node.process import start_time
-from resctrl_hooks.node.reconcile import Options, reconcile
+from resctrl_hooks.node.host.procfs import start_time
+from resctrl_hooks.node.reconcile.reconcile import Options, reconcile
 from resctrl_hooks.simulation.mount import mounted
 
 PODS = 20

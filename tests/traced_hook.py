@@ -54,7 +54,7 @@ class TracedHook:
         self.trace = host.root / "trace"
         self.launch: Path = host.root / "node" / LAUNCH.name
         shutil.copytree(LAUNCH.parent, self.launch.parent, ignore=shutil.ignore_patterns("__pycache__"))
-        compile_it = f"import sys; sys.path.insert(0, {str(host.root)!r}); import node.compiled as c; "
+        compile_it = f"import sys; sys.path.insert(0, {str(host.root)!r}); import node.bytecode as c; "
         compile_it += f"c.compile_folder({str(self.launch.parent)!r})"
         subprocess.run([PYTHON[0], "-I", "-B", "-c", compile_it], check=True)
 

@@ -8,9 +8,9 @@ import click
 from resctrl_hooks.config import in_force
 from resctrl_hooks.explanation.explain import explain
 from resctrl_hooks.explanation.said import Explanation, SaidStep
+from resctrl_hooks.node.container.oci import STATE_LIMIT
 from resctrl_hooks.node.errors import InputError, SettingsError
-from resctrl_hooks.node.hook import CREATE_RUNTIME, POSTSTOP
-from resctrl_hooks.node.oci import STATE_LIMIT
+from resctrl_hooks.node.hook.call import CREATE_RUNTIME, POSTSTOP
 
 INVALID = 2
 STOPPED = "stopped"

@@ -5,7 +5,7 @@ import sys
 import click
 
 from resctrl_hooks.config import in_force
-from resctrl_hooks.node.hook import CREATE_RUNTIME, HOOK, POSTSTOP, run
+from resctrl_hooks.node.hook.call import CREATE_RUNTIME, HOOK, POSTSTOP, run
 from resctrl_hooks.node.settings import Settings
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from resctrl_hooks.cli.shown import scaled
 from resctrl_hooks.inventory.models import Container, Pod
-from resctrl_hooks.node.memory import NAME as MEMORY
-from resctrl_hooks.node.memtierd import NAME as MEMTIERD
+from resctrl_hooks.node.features.memory import NAME as MEMORY
+from resctrl_hooks.node.features.memtierd.feature import NAME as MEMTIERD
 
 COLUMNS = ("MEMORY CLASS", "MEMORY", "SWAP", "MEMTIERD")
 NUMBERS = frozenset({"MEMORY", "SWAP"})

@@ -1,8 +1,8 @@
 """What the commands that look at the node begin with: its settings."""
 
 from resctrl_hooks.config.force import settings_in_force
+from resctrl_hooks.node.features.registry import Node
 from resctrl_hooks.node.log import Log
-from resctrl_hooks.node.steps import Node
 
 
 def open_node(config: str) -> Node:

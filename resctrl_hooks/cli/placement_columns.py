@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from resctrl_hooks.inventory.models import Container, Pod
-from resctrl_hooks.node.cpusets import format_list, parse_list
-from resctrl_hooks.node.placement import NAME as PLACEMENT
+from resctrl_hooks.node.features.placement.feature import NAME as PLACEMENT
+from resctrl_hooks.node.host.cpulist import format_list, parse_list
 
 COLUMNS = ("PLACED", "CPUS")
 _NONE = "-"

@@ -8,9 +8,9 @@ from resctrl_hooks.cli.seconds import Seconds
 from resctrl_hooks.config.applied import apply_if_newer
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.node.errors import SettingsError
-from resctrl_hooks.node.faults import lacks_root
+from resctrl_hooks.node.fault_report import lacks_root
 from resctrl_hooks.node.log import WARNING, to_stderr
-from resctrl_hooks.node.reconcile_command import reconcile_command
+from resctrl_hooks.node.reconcile.command import reconcile_command
 
 
 @click.command()

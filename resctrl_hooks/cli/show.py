@@ -14,10 +14,10 @@ from resctrl_hooks.cli.shown import STATE_STYLES, age, console, print_table, sca
 from resctrl_hooks.inventory.find import find
 from resctrl_hooks.inventory.gather import name_podmans, pod_of
 from resctrl_hooks.inventory.models import Pod, meaning
-from resctrl_hooks.node import tally
-from resctrl_hooks.node.counters import Reading
+from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.steps import Node
+from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.resctrl.counters import Reading
 
 _MOST_THREADS = 20
 _MOST_LINES = 10

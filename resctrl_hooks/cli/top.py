@@ -17,7 +17,7 @@ from resctrl_hooks.cli.seconds import Seconds
 from resctrl_hooks.cli.shown import Name, console, print_table, scaled, table
 from resctrl_hooks.inventory.sample import Sample, take
 from resctrl_hooks.inventory.usage import POD, SORTS, TOTAL, UNHELD, Line, Names, ordered, usage
-from resctrl_hooks.node.steps import Node
+from resctrl_hooks.node.features.registry import Node
 
 _KEYS = {"l": "llc", "m": "mbm", "o": "local", "w": "watts", "n": "name"}
 _HEADS = {"llc": "LLC", "mbm": "MBM", "local": "LOCAL", "watts": "POWER", "name": "POD"}

@@ -5,7 +5,7 @@ import json
 import click
 
 from resctrl_hooks.cli.opening import open_node
-from resctrl_hooks.node.placement_book import Book
+from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.picture import draw, usage_as_json
 
 

@@ -12,8 +12,8 @@ from resctrl_hooks.install.manifest import read_manifest
 from resctrl_hooks.install.removal import is_installed, registered, uninstall, unregister
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.features.registry import Node
 from resctrl_hooks.node.settings import Settings
-from resctrl_hooks.node.steps import Node
 
 _OURS = "resctrl-hooks"
 

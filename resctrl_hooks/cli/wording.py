@@ -13,7 +13,7 @@ from typing import IO, Any, TextIO
 import click
 
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.faults import lacks_root
+from resctrl_hooks.node.fault_report import lacks_root
 
 NAME = "resctrl-hook"
 TRACEBACK = "RESCTRL_HOOK_TRACEBACK"  # the environment variable that shows where a fault of our own arose

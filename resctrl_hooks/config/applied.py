@@ -8,9 +8,10 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
-from resctrl_hooks.node import memory, memtierd
 from resctrl_hooks.node.errors import SettingsError
-from resctrl_hooks.node.files import format_json, parse_json, read_file
+from resctrl_hooks.node.features import memory
+from resctrl_hooks.node.features.memtierd import feature as memtierd
+from resctrl_hooks.node.host.files import format_json, parse_json, read_file
 from resctrl_hooks.node.settings import COMPILED_NAME, FORMAT, LAST_VALID_NAME, Settings, compiled_path
 
 from .check import LARGEST, check_file, check_text, trust_problems

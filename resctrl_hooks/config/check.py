@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from resctrl_hooks.node.cpusets import format_list, parse_list
-from resctrl_hooks.node.files import format_json, read_file, read_kernel_file
-from resctrl_hooks.node.steps import FEATURES
+from resctrl_hooks.node.features.registry import FEATURES
+from resctrl_hooks.node.host.cpulist import format_list, parse_list
+from resctrl_hooks.node.host.files import format_json, read_file, read_kernel_file
 
 from .document import Document, DocumentError, parse_document
 from .problems import InvalidConfigError, Problem, dotted, of_validation

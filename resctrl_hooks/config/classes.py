@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Literal
 
-from resctrl_hooks.node.keys import matches
+from resctrl_hooks.node.names import matches
 
 from .section import Allow, ClassName, NamespacePattern, Remark, Section, wrong
 

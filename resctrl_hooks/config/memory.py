@@ -4,8 +4,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
-from resctrl_hooks.node.keys import matches
-from resctrl_hooks.node.memory_class import LIMITS
+from resctrl_hooks.node.features.memory_class import LIMITS
+from resctrl_hooks.node.names import matches
 
 from .memtierd import check_template
 from .section import Allow, FailurePolicy, FeatureSection, KeyPath, Remark, Section, in_any_case, wrong

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from resctrl_hooks.node.cpusets import parse_list
+from resctrl_hooks.node.host.cpulist import parse_list
 
 from .classes import allowed_in_vain
 from .section import (

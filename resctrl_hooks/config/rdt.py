@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from resctrl_hooks.node.keys import valid_class
+from resctrl_hooks.node.names import valid_class
 
 from .classes import ClassDefaults, allowed_in_vain
 from .section import Allow, FailurePolicy, FeatureSection, Remark, Section, wrong

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from resctrl_hooks.node.keys import default_key_validator
+from resctrl_hooks.node.names import default_key_validator
 
 from .blockio import Blockio
 from .classes import allowed_in_vain

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Wit
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from resctrl_hooks.node.keys import valid_class
+from resctrl_hooks.node.names import valid_class
 
 KeyPath = tuple[str | int, ...]
 WRONG = "wrong"
@@ -159,7 +159,7 @@ class FeatureSection(Section):
     """A section of a feature that can fail on its own account."""
 
     served_by: ClassVar[Sequence[str]] = ()
-    """The node half's features that obey this section (`node/steps.py`); checked, so that none is promised in vain."""
+    """The node half's features that obey this section (`features/registry.py`); checked: none is promised in vain."""
 
     failure_policy: FailurePolicy | None = None
     """What a failure of this feature means: `ignore` lets the container go on without, `fail` refuses it.

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from resctrl_hooks.node import launch
-from resctrl_hooks.node.monitor import Monitor
+from resctrl_hooks.node.resctrl.monitor import Monitor
 from resctrl_hooks.simulation import SimulationError, mounted
 
 RMIDS = 16

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import click
 
-from resctrl_hooks.node.counters import CUMULATIVE, Reading
-from resctrl_hooks.node.process import in_initial_user_namespace
+from resctrl_hooks.node.host.procfs import in_initial_user_namespace
+from resctrl_hooks.node.resctrl.counters import CUMULATIVE, Reading
 
 from .bundle import Bundle
 from .podman import Podman

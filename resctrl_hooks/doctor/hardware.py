@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-from resctrl_hooks.node.counters import layout, read_group
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.monitor import DEFAULT_RESCTRL_ROOT
+from resctrl_hooks.node.resctrl.counters import layout, read_group
+from resctrl_hooks.node.resctrl.monitor import DEFAULT_RESCTRL_ROOT
 
 from .finding import Finding, ok, problem, warning
 from .host import Host, names

@@ -10,9 +10,9 @@ from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.inventory.gather import gather
 from resctrl_hooks.inventory.models import Inventory
 from resctrl_hooks.node.errors import HookError, SettingsError
+from resctrl_hooks.node.features.registry import Node
 from resctrl_hooks.node.log import Log
 from resctrl_hooks.node.settings import DEFAULT_CONFIG, LAST_VALID_NAME, Settings, beside, compiled_path
-from resctrl_hooks.node.steps import Node
 
 DEFAULT_PROC = Settings().proc_path
 _SECONDS = 30

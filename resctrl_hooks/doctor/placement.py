@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Final
 
-from resctrl_hooks.node.cgroup import read_value
-from resctrl_hooks.node.cpusets import format_list, parse_list
+from resctrl_hooks.node.container.runtimes import living_containers
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.placement_book import Book
-from resctrl_hooks.node.placement_usage import short_of_cpus
-from resctrl_hooks.node.process import cgroups_of
-from resctrl_hooks.node.runtimes import living_containers
+from resctrl_hooks.node.features.placement.allocations import Book
+from resctrl_hooks.node.features.placement.usage import short_of_cpus
+from resctrl_hooks.node.host.cgroup import read_value
+from resctrl_hooks.node.host.cpulist import format_list, parse_list
+from resctrl_hooks.node.host.procfs import cgroups_of
 
 from .finding import Finding, ok, problem, warning
 from .host import Host

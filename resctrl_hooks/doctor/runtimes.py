@@ -107,6 +107,15 @@ def _config_in(command: list[str]) -> str:
     return command[command.index(_OPTION) + 1] if _OPTION in command[:-1] else ""
 
 
+def _modules(host: Host, folder: str, room: str = "") -> Iterator[str]:
+    """The modules that lie in the node half's folder and in its rooms, by their paths below it."""
+    for name in names(host.tree.real(f"{folder}/{room}")):
+        if name.endswith(".py"):
+            yield room + name
+        elif "." not in name and name != "__pycache__":
+            yield from _modules(host, folder, f"{room}{name}/")
+
+
 def code(host: Host) -> Iterator[Finding]:
     """Whether the installed node half is whole, this version's, and has bytecode for the host's Python."""
     if host.manifest is None:
@@ -121,11 +130,7 @@ def code(host: Host) -> Iterator[Finding]:
     ours = payload()
     if not host.manifest.complete:
         yield problem("an installation was interrupted", again)
-    here = {
-        name: host.tree.read(f"{CODE}/{folder}/{name}") or b""
-        for name in names(host.tree.real(f"{CODE}/{folder}"))
-        if name.endswith(".py")
-    }
+    here = {name: host.tree.read(f"{CODE}/{folder}/{name}") or b"" for name in _modules(host, f"{CODE}/{folder}")}
     if folder_name(here) != folder:
         changed = sorted(name for name, data in ours.modules.items() if here.get(name) != data)
         yield problem(f"changed or missing in {CODE}/{folder}: {', '.join(changed)}", again)

@@ -159,15 +159,15 @@ def groups(host: Host) -> Iterator[Finding]:
 
 def _claimable(host: Host) -> list[str]:
     """The keys whose groups `reconcile --claim` would take: nobody but reconcile itself decides that."""
-    from resctrl_hooks.node.reconcile import Options  # noqa: PLC0415  # for this check only
-    from resctrl_hooks.node.reconcile import reconcile as run  # noqa: PLC0415  # as above
+    from resctrl_hooks.node.reconcile.reconcile import Options  # noqa: PLC0415  # for this check only
+    from resctrl_hooks.node.reconcile.reconcile import reconcile as run  # noqa: PLC0415  # as above
 
     return run(host.node, Options(dry_run=True, claim=True)).claimed
 
 
 def _reconcile(host: Host) -> Callable[[], str]:
     def reconcile() -> str:
-        from resctrl_hooks.node.reconcile import reconcile as run  # noqa: PLC0415  # for this fix only
+        from resctrl_hooks.node.reconcile.reconcile import reconcile as run  # noqa: PLC0415  # for this fix only
 
         try:
             return run(host.node).as_line() or "reconciled"

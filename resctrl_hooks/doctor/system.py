@@ -13,7 +13,7 @@ from resctrl_hooks.install import systemd
 from resctrl_hooks.install.places import UNITS
 from resctrl_hooks.install.units import COMPILE, MOUNT, TIMER, WAKE
 from resctrl_hooks.memory_checks import memory_checks
-from resctrl_hooks.node.kubelet import DEFAULT_PATH, STATES
+from resctrl_hooks.node.features.placement.kubelet import DEFAULT_PATH, STATES
 
 from .finding import Finding, Level, ok, problem, warning
 from .host import Host

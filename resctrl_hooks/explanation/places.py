@@ -4,21 +4,21 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from resctrl_hooks.inventory.details import memory_of
-from resctrl_hooks.node.cpusets import format_list
+from resctrl_hooks.node.container.workload import Workload
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.files import is_folder
-from resctrl_hooks.node.memory import NAME as MEMORY
-from resctrl_hooks.node.memtierd import NAME as MEMTIERD
-from resctrl_hooks.node.memtierd import folder_of, running
-from resctrl_hooks.node.memtierd_needs import Needs, lacking
-from resctrl_hooks.node.monitoring import NAME as MONITORING
-from resctrl_hooks.node.placement import NAME as PLACEMENT
-from resctrl_hooks.node.placement import preview
-from resctrl_hooks.node.programs import ALL_FOLDERS, find_program
-from resctrl_hooks.node.resctrl import MON_GROUPS
+from resctrl_hooks.node.features.memory import NAME as MEMORY
+from resctrl_hooks.node.features.memtierd.feature import NAME as MEMTIERD
+from resctrl_hooks.node.features.memtierd.feature import folder_of, running
+from resctrl_hooks.node.features.memtierd.preflight import Needs, lacking
+from resctrl_hooks.node.features.monitoring import NAME as MONITORING
+from resctrl_hooks.node.features.placement.feature import NAME as PLACEMENT
+from resctrl_hooks.node.features.placement.feature import preview
+from resctrl_hooks.node.features.registry import SKIP, Node, Step
+from resctrl_hooks.node.host.cpulist import format_list
+from resctrl_hooks.node.host.files import is_folder
+from resctrl_hooks.node.host.programs import ALL_FOLDERS, find_program
+from resctrl_hooks.node.resctrl.filesystem import MON_GROUPS
 from resctrl_hooks.node.settings import Settings
-from resctrl_hooks.node.steps import SKIP, Node, Step
-from resctrl_hooks.node.workload import Workload
 
 from .said import SaidStep
 

@@ -3,8 +3,8 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from resctrl_hooks.node.hook import DONE
-from resctrl_hooks.node.steps import SKIP
+from resctrl_hooks.node.features.registry import SKIP
+from resctrl_hooks.node.hook.call import DONE
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ rollbacks too. It names the folder of the modules, so that its replacement, one 
 """
 
 import hashlib
+from collections.abc import Iterator
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
 _ENDING: Final = ".py"
@@ -32,7 +34,7 @@ exec(code)
 
 
 class Payload(NamedTuple):
-    """The node half's modules by file name, and the folder (below the code folder) where they go."""
+    """The node half's modules by their paths in its folder, and the folder (below the code folder) where they go."""
 
     version: str
     folder: str
@@ -48,10 +50,17 @@ def payload() -> Payload:
     """The node half of this very package."""
     from resctrl_hooks import __version__  # noqa: PLC0415  # the library's front imports all of it
 
-    folder = resources.files("resctrl_hooks.node")
-    modules = {item.name: item.read_bytes() for item in folder.iterdir() if item.name.endswith(_ENDING)}
-    modules = dict(sorted(modules.items()))
+    modules = dict(sorted(_modules(resources.files("resctrl_hooks.node"))))
     return Payload(__version__, folder_name(modules), modules)
+
+
+def _modules(folder: Traversable, room: str = "") -> Iterator[tuple[str, bytes]]:
+    """The modules of a package and of the packages in it, by their paths below it."""
+    for item in folder.iterdir():
+        if item.name.endswith(_ENDING):
+            yield room + item.name, item.read_bytes()
+        elif item.is_dir() and "." not in item.name and item.name != "__pycache__":
+            yield from _modules(item, f"{room}{item.name}/")
 
 
 def folder_name(modules: dict[str, bytes]) -> str:

@@ -4,7 +4,7 @@ import os
 from typing import Final, NamedTuple
 
 from resctrl_hooks.config.applied import read_compiled
-from resctrl_hooks.node.files import parse_json
+from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.settings import Settings, compiled_path
 
 from .directories import RUNTIMES, choose

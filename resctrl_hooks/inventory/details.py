@@ -7,12 +7,12 @@ A feature that keeps more than its steps' needs, or that has something to read f
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from resctrl_hooks.node.files import read_kernel_file
-from resctrl_hooks.node.memory import NAME as MEMORY
-from resctrl_hooks.node.memtierd import NAME as MEMTIERD
-from resctrl_hooks.node.memtierd import folder_of, running
-from resctrl_hooks.node.monitoring import NAME as MONITORING
-from resctrl_hooks.node.steps import Step
+from resctrl_hooks.node.features.memory import NAME as MEMORY
+from resctrl_hooks.node.features.memtierd.feature import NAME as MEMTIERD
+from resctrl_hooks.node.features.memtierd.feature import folder_of, running
+from resctrl_hooks.node.features.monitoring import NAME as MONITORING
+from resctrl_hooks.node.features.registry import Step
+from resctrl_hooks.node.host.files import read_kernel_file
 
 Record = Mapping[str, Any]
 Describer = Callable[[Record, list[Record]], dict[str, Any]]

@@ -1,8 +1,8 @@
 """Which pod somebody means: by the start of a key or container id, by namespace/pod, the pod's name, or Podman's."""
 
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.files import is_folder
-from resctrl_hooks.node.steps import Node
+from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.host.files import is_folder
 
 from .podman import podman_names, serves_podman
 

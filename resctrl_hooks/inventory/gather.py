@@ -5,9 +5,9 @@ import os
 from typing import Any
 
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.gathering import outside, threads_of_container
-from resctrl_hooks.node.process import resctrl_groups_of
-from resctrl_hooks.node.steps import Node
+from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.host.procfs import resctrl_groups_of
+from resctrl_hooks.node.reconcile.tasks import outside, threads_of_container
 
 from .details import details_of
 from .models import Container, Group, Inventory, Outside, Pod, Rmids, State

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from resctrl_hooks.node.steps import Node
+from resctrl_hooks.node.features.registry import Node
 
 RUNTIME = "podman"
 _FORMAT = "{{.ID}}\t{{.Names}}\t{{.Pod}}\t{{.PodName}}"

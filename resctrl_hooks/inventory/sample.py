@@ -8,8 +8,8 @@ are read as they are.
 import time
 from dataclasses import dataclass, field
 
-from resctrl_hooks.node.counters import MON_DATA, Reading, Slot, layout, read_group
-from resctrl_hooks.node.steps import Node
+from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.resctrl.counters import MON_DATA, Reading, Slot, layout, read_group
 
 OCCUPANCY = "llc_occupancy"
 TOTAL = "mbm_total_bytes"

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from resctrl_hooks.node.steps import Node
+from resctrl_hooks.node.features.registry import Node
 
 from .sample import Rates, Sample, added, rates
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from resctrl_hooks.node import tally
+from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.steps import Node
+from resctrl_hooks.node.features.registry import Node
 
 from .pod_names import PodNames
 from .pods import pod_families, read_pods

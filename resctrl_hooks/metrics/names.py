@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from resctrl_hooks.node.counters import CUMULATIVE, Slot
+from resctrl_hooks.node.resctrl.counters import CUMULATIVE, Slot
 
 Family = GaugeMetricFamily | CounterMetricFamily
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from resctrl_hooks.inventory.podman import RUNTIME as PODMAN
 from resctrl_hooks.inventory.podman import PodmanNames, podman_names, stored_names
-from resctrl_hooks.node.steps import Node
+from resctrl_hooks.node.features.registry import Node
 
 LABELS = ("pod_uid", "namespace", "pod", "container")
 _ASK_AGAIN_SECONDS = 60.0

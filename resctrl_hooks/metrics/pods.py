@@ -2,8 +2,8 @@
 
 from prometheus_client.core import GaugeMetricFamily, Metric, Sample
 
-from resctrl_hooks.node.counters import AVAILABLE, Reading, Slot
-from resctrl_hooks.node.steps import Node
+from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading, Slot
 
 from .names import Family, domain_labels, family_of
 from .pod_names import LABELS, PodNames

@@ -8,8 +8,8 @@ from prometheus_client.utils import floatToGoString
 
 from resctrl_hooks import __version__
 from resctrl_hooks.inventory.gather import rmids_of
-from resctrl_hooks.node import tally
-from resctrl_hooks.node.steps import Node
+from resctrl_hooks.node import call_metrics as tally
+from resctrl_hooks.node.features.registry import Node
 
 RECONCILE: Final = "reconcile"
 _EVERYWHERE: Final = (

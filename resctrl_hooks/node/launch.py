@@ -1,6 +1,6 @@
 """Starts the node half from its folder: the script that hooks and units name, run by ``python3 -I -S``.
 
-Finding and reading twenty small modules is the largest part of a hook's start, so `compiled.py` puts all of them into
+Finding and reading twenty small modules is the largest part of a hook's start, so `bytecode.py` puts all of them into
 one file beside this one. What a createRuntime call needs is run from it at once, past the import system, which would
 take as long again; the rest is read when it is imported. Where the file is missing, or another interpreter's, modules
 are imported in the ordinary way.
@@ -23,7 +23,7 @@ _COMPILED: str = globals().get("COMPILED", _FOLDER)
 _PACKAGE = "node"
 _Spec: "type[ModuleSpec]" = type(sys.__spec__)
 _Module: "type[ModuleType]" = type(sys)
-_HEAD = 16  # the interpreter's magic number and the size of what is read at once, as `compiled.py` writes them
+_HEAD = 16  # the interpreter's magic number and the size of what is read at once, as `bytecode.py` writes them
 _MAGIC = 4
 
 
@@ -33,7 +33,7 @@ class CompiledFinder:
     ``places`` says where in the file each module's code is, ``libraries`` in which file each C module is.
     """
 
-    def __init__(self, fd: int, places: "dict[str, tuple[int, int]]", libraries: "dict[str, str]") -> None:
+    def __init__(self, fd: int, places: "dict[str, tuple[int, int, bool]]", libraries: "dict[str, str]") -> None:
         self._fd = fd
         self._places = places
         self._libraries = libraries
@@ -42,7 +42,8 @@ class CompiledFinder:
         """The spec of a module that the compiled file holds, or knows."""
         del path, target
         if name in self._places:
-            return _Spec(name, self)  # type: ignore[arg-type]  # a loader by its methods
+            package = self._places[name][2]
+            return _Spec(name, self, is_package=package)  # type: ignore[arg-type]  # a loader by its methods
         library = self._libraries.get(name)
         if library is None:
             return None
@@ -58,14 +59,14 @@ class CompiledFinder:
 
     def exec_module(self, module: "ModuleType") -> None:
         """Runs a module's code. The file stays open, so that it is of the same version as what runs already."""
-        start, size = self._places[module.__name__]
+        start, size, _ = self._places[module.__name__]
         code: "CodeType" = marshal.loads(posix.pread(self._fd, size, start))  # noqa: S302  # root-owned, as the source
         exec(code, module.__dict__)  # noqa: S102  # this is what an importer does
 
 
 def load_compiled() -> None:
     """Takes modules from the compiled file, if it is there and this interpreter's, before all other ways to import."""
-    # The same name as in `compiled.py`, which may not be imported yet.
+    # The same name as in `bytecode.py`, which may not be imported yet.
     path = f"{_COMPILED}/compiled.{sys.implementation.cache_tag}"
     try:
         fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
@@ -86,26 +87,24 @@ def load_compiled() -> None:
     run_at_once(at_once)
 
 
-def run_at_once(codes: "tuple[tuple[str, CodeType], ...]") -> None:
-    """Makes modules of codes that come in the order of their imports, the package first."""
-    package = None
-    for name, code in codes:
-        module = make_module(name)
-        if package is None:
-            package = module
-        else:
-            setattr(package, name[1:], module)
+def run_at_once(codes: "tuple[tuple[str, CodeType, bool], ...]") -> None:
+    """Makes modules of codes that come in the order of their imports, each package before what is in it."""
+    for name, code, package in codes:
+        module = make_module(name, package=package)
+        if name:
+            above, _, last = module.__name__.rpartition(".")
+            setattr(sys.modules[above], last, module)
         exec(code, module.__dict__)  # noqa: S102  # as above
 
 
-def make_module(name: str) -> "ModuleType":
+def make_module(name: str, *, package: bool) -> "ModuleType":
     """An empty module of the package, or with an empty name the package, whose modules are this folder's."""
     module = _Module(_PACKAGE + name)
     sys.modules[_PACKAGE + name] = module
     # What relative imports go by; Python 3.15 no longer looks at __package__.
-    module.__spec__ = _Spec(module.__name__, None, is_package=not name)
-    if not name:
-        module.__path__ = [_FOLDER]
+    module.__spec__ = _Spec(module.__name__, None, is_package=package)
+    if package:
+        module.__path__ = [_FOLDER + name.replace(".", "/")]
     return module
 
 
@@ -114,5 +113,5 @@ if __name__ == "__main__":
     gc.disable()
     load_compiled()
     if _PACKAGE not in sys.modules:
-        make_module("")  # its own file holds a docstring only, and the folder is on no path
+        make_module("", package=True)  # its own file holds a docstring only, and the folder is on no path
     __import__(f"{_PACKAGE}.main", fromlist=["main"]).start()

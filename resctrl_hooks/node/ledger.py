@@ -22,7 +22,7 @@ import posix
 import time
 
 from .errors import LedgerError, LockTimeoutError
-from .files import (
+from .host.files import (
     UNFINISHED,
     format_json,
     is_folder,
@@ -34,7 +34,7 @@ from .files import (
     remove_file,
     write_file,
 )
-from .keys import default_key_validator
+from .names import default_key_validator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import gc
 import posix
 import sys
 
-from .hook import CREATE_RUNTIME, HOOK, POSTSTOP, run
+from .hook.call import CREATE_RUNTIME, HOOK, POSTSTOP, run
 from .settings import DEFAULT_CONFIG
 
 WRONG_USE = 2
@@ -25,11 +25,11 @@ def main(arguments: "list[str]") -> int:
         return run(config, command)
     if command == "reconcile":
         gc.enable()  # it can run for long
-        from .reconcile_command import reconcile_command  # a hook has no use for it
+        from .reconcile.command import reconcile_command  # a hook has no use for it
 
         return reconcile_command(config, arguments[1:])
     if command == "compile":
-        from .compiled import compile_command  # the installer's, once per version and interpreter
+        from .bytecode import compile_command  # the installer's, once per version and interpreter
 
         return compile_command(arguments[1:])
     posix.write(2, _USAGE.encode())

@@ -7,14 +7,14 @@ may come from an older or newer version, an image build or a MachineConfig.
 import posix
 
 from .errors import SettingsError
-from .files import is_there, parse_json, read_file
-from .keys import default_key_validator, matches
+from .host.files import is_there, parse_json, read_file
+from .names import default_key_validator, matches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .workload import Workload
+    from .container.workload import Workload
 
 DEFAULT_CONFIG = "/etc/resctrl-hooks/config.yaml"
 COMPILED_NAME = "config.json"

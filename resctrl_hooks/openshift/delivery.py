@@ -7,7 +7,7 @@ from resctrl_hooks.install.hook_json import hook_json
 from resctrl_hooks.install.payload import payload
 from resctrl_hooks.install.places import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, LAUNCH, PYTHON
 from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE, units
-from resctrl_hooks.node.files import parse_json
+from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.settings import Settings
 
 MANAGED_BY: Final = MACHINE_CONFIG

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 
 from resctrl_hooks.node.errors import ResctrlError
-from resctrl_hooks.node.refusals import NotMountedError
+from resctrl_hooks.node.resctrl.errors import NotMountedError
 
 Schemata = dict[str, dict[int, str]]
 """By resource and domain, as the kernel writes the values."""

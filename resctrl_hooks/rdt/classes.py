@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from resctrl_hooks.node.errors import ResctrlError
-from resctrl_hooks.node.resctrl import Resctrl
+from resctrl_hooks.node.resctrl.filesystem import Resctrl
 
 from .abilities import Abilities, Schemata, read_abilities, read_schemata
 from .declared import ROOT_NAME, differences, lines, wanted_schemata

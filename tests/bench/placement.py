@@ -27,15 +27,15 @@ from host import Host as Installed
 from machines import machine, write_sysfs
 from process import Call
 
-from resctrl_hooks.node import hook
-from resctrl_hooks.node.oci import parse_state, read_bundle
-from resctrl_hooks.node.placement_book import Book, topology_of
-from resctrl_hooks.node.placement_decision import policy_of
-from resctrl_hooks.node.placement_request import request_of
-from resctrl_hooks.node.process import cgroups_of
+from resctrl_hooks.node.container.oci import parse_state, read_bundle
+from resctrl_hooks.node.container.workload import derive
+from resctrl_hooks.node.features.placement.allocations import Book, topology_of
+from resctrl_hooks.node.features.placement.allocator import policy_of
+from resctrl_hooks.node.features.placement.request import request_of
+from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.hook import call as hook
+from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.settings import load
-from resctrl_hooks.node.steps import Node
-from resctrl_hooks.node.workload import derive
 
 BAR = 0.010
 CONTAINERS = 500

@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from resctrl_hooks.node.features.registry import Node
 from resctrl_hooks.node.log import Log
-from resctrl_hooks.node.reconcile import Options, reconcile
+from resctrl_hooks.node.reconcile.reconcile import Options, reconcile
 from resctrl_hooks.node.settings import Settings
-from resctrl_hooks.node.steps import Node
 
 TMPFS = Path("/dev/shm")
 BAR = 3.0

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from prometheus_client.openmetrics.exposition import generate_latest
 
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.node.features.registry import Node
 from resctrl_hooks.node.log import Log
 from resctrl_hooks.node.settings import Settings
-from resctrl_hooks.node.steps import Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,9 +11,9 @@ from resctrl_hooks.doctor.finding import Finding
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.placement import placement
 from resctrl_hooks.doctor.system import kubelet
-from resctrl_hooks.node.placement_book import Book
-from resctrl_hooks.node.placement_place import Entry
-from resctrl_hooks.node.policy import EXCLUSIVE, SHARED, Decision
+from resctrl_hooks.node.features.placement.allocations import Book
+from resctrl_hooks.node.features.placement.entries import Entry
+from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED, Decision
 
 OWN, POOL = 0b11, 0b11111111
 

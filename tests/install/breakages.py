@@ -35,20 +35,20 @@ def modules_gone(host: Path) -> None:
 
 
 def half_of_it(host: Path) -> None:
-    for path in sorted(without_bytecode(host).glob("*.py"))[::2]:
+    for path in sorted(without_bytecode(host).rglob("*.py"))[::2]:
         path.unlink()
 
 
 def bytecode_cut(host: Path) -> None:
     for path in modules(host).glob("*.cpython-*"):
         path.write_bytes(path.read_bytes()[:-100])
-    (modules(host) / "hook.py").unlink()
+    (modules(host) / "hook/call.py").unlink()
 
 
 def bytecode_rubbish(host: Path) -> None:
     for path in modules(host).glob("*.cpython-*"):
         path.write_bytes(os.urandom(5000))
-    (modules(host) / "hook.py").unlink()
+    (modules(host) / "hook/call.py").unlink()
 
 
 def script_rubbish(host: Path) -> None:
@@ -65,11 +65,11 @@ def script_empty(host: Path) -> None:
 
 
 def module_wrong(host: Path) -> None:
-    (without_bytecode(host) / "steps.py").write_text("raise SystemExit(3)\n")
+    (without_bytecode(host) / "features/registry.py").write_text("raise SystemExit(3)\n")
 
 
 def module_fifo(host: Path) -> None:
-    fifo(without_bytecode(host) / "files.py")
+    fifo(without_bytecode(host) / "host/files.py")
 
 
 def script_fifo(host: Path) -> None:
@@ -82,7 +82,7 @@ def bytecode_fifo(host: Path) -> None:
 
 
 def module_loop(host: Path) -> None:
-    (without_bytecode(host) / "steps.py").write_text("while True: pass\n")
+    (without_bytecode(host) / "features/registry.py").write_text("while True: pass\n")
 
 
 def dead_loop(host: Path) -> None:

@@ -15,7 +15,7 @@ import yaml
 from install.staged import CONFIG, HOOKS, files
 from resctrl_hooks import Monitor
 from resctrl_hooks.demo.podman import Podman
-from resctrl_hooks.node.monitor import DEFAULT_RESCTRL_ROOT, DEFAULT_STATE_DIR
+from resctrl_hooks.node.resctrl.monitor import DEFAULT_RESCTRL_ROOT, DEFAULT_STATE_DIR
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any
 
 from install.staged import HOOKS, install, led
 
-from resctrl_hooks.node import hook as node_hook
+from resctrl_hooks.node import launch
 
-LAUNCH = os.path.join(os.path.dirname(os.path.abspath(node_hook.__file__)), "launch.py")
+LAUNCH = os.path.abspath(launch.__file__)
 PYTHON = ["/usr/bin/python3", "-I", "-S"]
 
 

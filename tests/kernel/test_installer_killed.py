@@ -16,7 +16,7 @@ from resctrl_hooks.cli import main
 from resctrl_hooks.install import payload
 from resctrl_hooks.install.places import VENDOR_HOOKS
 from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.node import hook
+from resctrl_hooks.node import launch
 
 pytestmark = pytest.mark.systemd
 IMAGE = "localhost/busybox:test"
@@ -78,7 +78,7 @@ def test_containers_start_at_each_moment(podman: Callable[..., Podman], resctrl:
     clear_host()
     registered = Path(f"{VENDOR_HOOKS}/resctrl-hooks.json")
     engine = podman()
-    extra = Path(hook.__file__).with_name("extra.py")
+    extra = Path(launch.__file__).with_name("extra.py")
     try:
         for name in WRITTEN:
             killed_before(name, "write", *INSTALL)

@@ -9,7 +9,7 @@ import pytest
 
 from kernel.installed import Installed
 from kernel.runtimes import Runtime, run, wait_until
-from resctrl_hooks.node.topology_sysfs import read_topology
+from resctrl_hooks.node.host.topology_sysfs import read_topology
 
 pytestmark = pytest.mark.guest(cpus=8, numa=4)
 CPUS = "cpus.placement.resctrl-hooks.io"

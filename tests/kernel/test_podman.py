@@ -12,7 +12,7 @@ from kernel.bundles import EVERYBODY, FIRST_INSTRUCTION
 from kernel.groups import Place, Resctrl, parse_place, parse_places, place_of
 from kernel.installed import Staged
 from kernel.runtimes import Podman, run, wait_until
-from resctrl_hooks.node.keys import is_hex
+from resctrl_hooks.node.names import is_hex
 
 USR = "--volume=/usr:/usr:ro"
 QUIET = ("--network=none", "--log-driver=k8s-file")

@@ -320,5 +320,6 @@ def test_a_runtime_that_starts_during_the_writing_finds_all_or_nothing(value: di
 
 
 def test_an_update_never_mixes_two_versions(value: dict[str, Any]) -> None:
-    folders = {os.path.dirname(path) for path in laid_out_files(value) if "/node-" in path}
+    below = f"{CODE}/node-"
+    folders = {path.removeprefix(below).partition("/")[0] for path in laid_out_files(value) if path.startswith(below)}
     assert len(folders) == 1  # named by the content, so another version's files have other names

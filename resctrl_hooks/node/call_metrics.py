@@ -1,0 +1,157 @@
+"""How often hooks and reconcile ran, how long they took, why they failed: counted from the lines that they append.
+
+A call appends one line to ``calls`` (`Ledger.tally`), which costs it next to nothing. Whoever wants the figures adds
+the lines up; when there are many, they are folded into ``tally``. The file in use is renamed first and folded only the
+next time, so that a hook which opened it before the rename has long written its line.
+"""
+
+import posix
+
+from .errors import LedgerError
+from .host.files import format_json, parse_json, read_file, remove_file, write_file
+from .ledger import CALLS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .ledger import Ledger
+
+FILE = "tally"
+OLD = f"{CALLS}.old"
+LOCK = "tally"
+# Upper bounds in seconds. A good call takes a millisecond or two here (the interpreter's start comes on top); one that
+# waits for a lock or reclaims memory takes longer, and the deadline ends it.
+BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+OK = "-"
+_FORMAT = 1
+_LIMIT = 4 << 20
+_FOLD_FROM = 1 << 16
+_FIELDS = 5
+_PATIENCE = 1.0
+_LAST_FAILURES = 200
+
+
+class Stage:
+    """One stage's figures: calls, failures by reason, durations as a histogram (the last bucket has no bound)."""
+
+    __slots__ = ("buckets", "failures", "last", "runs", "seconds")
+
+    def __init__(self, kept: "dict[str, Any] | None" = None) -> None:
+        kept = kept or {}
+        self.runs: int = kept.get("runs", 0)
+        self.seconds: float = kept.get("seconds", 0.0)
+        self.last: int = kept.get("last", 0)
+        self.failures: "dict[str, int]" = kept.get("failures", {})
+        buckets = kept.get("buckets", [])
+        self.buckets: "list[int]" = buckets if len(buckets) == len(BOUNDS) + 1 else [0] * (len(BOUNDS) + 1)
+
+    def add(self, when: int, seconds: float, reasons: "list[str]") -> None:
+        """Counts one call."""
+        self.runs += 1
+        self.seconds += seconds
+        self.last = when  # calls come in their order, and a clock that was set back is right now
+        self.buckets[sum(bound < seconds for bound in BOUNDS)] += 1
+        for reason in reasons:
+            self.failures[reason] = self.failures.get(reason, 0) + 1
+
+
+class Tally:
+    """All figures: ``stages`` by name, and the last ``failures`` as (when, stage, reasons, key)."""
+
+    def __init__(self, kept: "dict[str, Any] | None" = None) -> None:
+        kept = kept or {}
+        self.stages = {name: Stage(stage) for name, stage in kept.get("stages", {}).items()}
+        self.failures: "list[tuple[int, str, str, str]]" = [tuple(item) for item in kept.get("last", [])]
+
+    def stage(self, name: str) -> Stage:
+        """A stage's figures; all zero for one that never ran."""
+        return self.stages.setdefault(name, Stage())
+
+    def add_lines(self, data: bytes) -> None:
+        """Counts the calls of these lines; one that isn't whole is passed over."""
+        for line in data.decode("ascii", "replace").splitlines():
+            fields = line.split(" ")
+            if len(fields) != _FIELDS or not (fields[0].isdecimal() and fields[2].isdecimal()):
+                continue
+            when, stage, usec, reasons, key = int(fields[0]), fields[1], int(fields[2]), fields[3], fields[4]
+            why = [] if reasons == OK else reasons.split(",")
+            self.stage(stage).add(when, usec / 1e6, why)
+            if why:
+                self.failures.append((when, stage, reasons, "" if key == OK else key))
+        del self.failures[:-_LAST_FAILURES]
+
+    def as_record(self, folded: str) -> "dict[str, Any]":
+        """What goes into the file, with the identity of the lines that are in it."""
+        stages = {
+            name: {field: getattr(stage, field) for field in Stage.__slots__} for name, stage in self.stages.items()
+        }
+        return {"format": _FORMAT, "stages": stages, "last": self.failures, "folded": folded}
+
+
+def read(ledger: "Ledger") -> Tally:
+    """The figures up to now.
+
+    Raises:
+        LedgerError: the state directory can't be used.
+    """
+    with ledger.lock_named(LOCK, _PATIENCE):
+        tally, folded = _kept(ledger)
+        old, identity = _lines(ledger, OLD)
+        if identity != folded:
+            tally.add_lines(old)
+        tally.add_lines(_lines(ledger, CALLS)[0])
+    return tally
+
+
+def fold(ledger: "Ledger", patience: float = _PATIENCE) -> None:
+    """Adds the lines up on disk where they have become many; for reconcile and every exporter.
+
+    Raises:
+        LedgerError: the state directory can't be used, or somebody else folds for longer than ``patience``.
+    """
+    calls = f"{ledger.folder}/{CALLS}"
+    try:
+        if posix.stat(calls).st_size < _FOLD_FROM:
+            return
+    except OSError:
+        return
+    with ledger.lock_named(LOCK, patience):
+        tally, folded = _kept(ledger)
+        old, identity = _lines(ledger, OLD)
+        try:
+            if identity and identity != folded:
+                tally.add_lines(old)
+                write_file(f"{ledger.folder}/{FILE}", format_json(tally.as_record(identity)))
+            remove_file(f"{ledger.folder}/{OLD}")
+            posix.rename(calls, f"{ledger.folder}/{OLD}")
+        except OSError as error:
+            raise _unusable(error, f"{ledger.folder}/{FILE}") from error
+
+
+def _kept(ledger: "Ledger") -> "tuple[Tally, str]":
+    try:
+        kept = parse_json(read_file(f"{ledger.folder}/{FILE}", _LIMIT))
+    except (FileNotFoundError, ValueError):
+        return Tally(), ""
+    except OSError as error:
+        raise _unusable(error, f"{ledger.folder}/{FILE}") from error
+    if not isinstance(kept, dict) or kept.get("format") != _FORMAT:
+        return Tally(), ""
+    return Tally(kept), kept.get("folded", "")
+
+
+def _lines(ledger: "Ledger", name: str) -> "tuple[bytes, str]":
+    """A file's lines and which file it is, so that none is counted twice by whoever was killed in between."""
+    path = f"{ledger.folder}/{name}"
+    try:
+        found = posix.stat(path)
+        return read_file(path, _LIMIT), f"{found.st_dev:x}:{found.st_ino:x}"
+    except FileNotFoundError:
+        return b"", ""
+    except OSError as error:
+        raise _unusable(error, path) from error
+
+
+def _unusable(error: OSError, path: str) -> LedgerError:
+    return LedgerError(f"{path} can't be used", errno=error.errno or 0)

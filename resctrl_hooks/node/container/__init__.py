@@ -1,0 +1,1 @@
+"""What a container is: its OCI state, its runtime, its pod."""

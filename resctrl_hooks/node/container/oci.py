@@ -1,0 +1,123 @@
+"""What the runtime tells a hook: the OCI state on stdin, and what we need of the bundle's config.json.
+
+Source: OCI runtime specification, runtime.md ("State"), config.md ("POSIX-platform Hooks") and config-linux.md
+("IntelRdt"). Pod authors choose parts of both, so sizes are bounded and every type is checked.
+"""
+
+from ..errors import InputError
+from ..host.files import parse_json, read_file
+from ..names import valid_container_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# Kubernetes lets a pod have 256 KiB of annotations, and CRI-O repeats them twice.
+STATE_LIMIT = 4 << 20
+BUNDLE_LIMIT = 16 << 20
+
+# One command serves both stages, since a hook's JSON has one command for all of them. runc says "creating" where crun
+# says "created".
+STAGES = {
+    "creating": "createRuntime",
+    "created": "createRuntime",
+    "running": "createRuntime",
+    "stopped": "poststop",
+}
+
+
+class State:
+    """The container state that a runtime writes to its hooks, checked."""
+
+    __slots__ = ("annotations", "bundle", "id", "pid", "status")
+
+    def __init__(self, id_: str, status: str, pid: int, bundle: str, annotations: "dict[str, str]") -> None:
+        self.id = id_
+        self.status = status
+        self.pid = pid
+        self.bundle = bundle
+        self.annotations = annotations
+
+    @property
+    def stage(self) -> str:
+        """The hook stage that this status belongs to."""
+        return STAGES[self.status]
+
+
+class Bundle:
+    """The parts of a bundle's config.json that concern us; all of them empty for a bundle that can't be read."""
+
+    __slots__ = ("annotations", "cgroups_path", "class_name", "monitored", "resources")
+
+    def __init__(self, config: "dict[str, Any]") -> None:
+        linux = _field(config, "linux", dict, {})
+        rdt = _field(linux, "intelRdt", dict, {})
+        self.class_name: str = _field(rdt, "closID", str, "").strip("/")
+        # enableCMT and enableMBM are what enableMonitoring was called before runtime-spec 1.3.
+        self.monitored = any(rdt.get(name) is True for name in ("enableMonitoring", "enableCMT", "enableMBM"))
+        self.cgroups_path: str = _field(linux, "cgroupsPath", str, "")
+        self.resources: "dict[str, Any]" = _field(linux, "resources", dict, {})
+        self.annotations = _strings(config.get("annotations"), "config.json: annotations")
+
+
+def parse_state(data: bytes) -> State:
+    """Reads the state that a runtime hands to its hooks.
+
+    Raises:
+        InputError: it is not JSON, not a state, or names a container id that no runtime would.
+    """
+    try:
+        value = parse_json(data)
+    except ValueError as error:
+        raise InputError(f"the container state on stdin is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError("the container state on stdin is not a JSON object")
+    id_ = _field(value, "id", str, "")
+    if not valid_container_id(id_):
+        raise InputError(f"the container state names no usable id: {id_[:80]!r}")
+    status = _field(value, "status", str, "")
+    if status not in STAGES:
+        raise InputError(f"the container state has no status of a hook's: {status[:80]!r}")
+    pid = _field(value, "pid", int, 0)
+    if isinstance(pid, bool) or not 0 <= pid < 1 << 31:
+        raise InputError(f"the container state names no usable pid: {pid!r}")
+    bundle = _field(value, "bundle", str, "")
+    if bundle and (bundle[0] != "/" or "\0" in bundle or "/../" in f"{bundle}/"):
+        raise InputError(f"the bundle is not an absolute path: {bundle[:200]!r}")
+    return State(id_, status, pid, bundle.rstrip("/"), _strings(value.get("annotations"), "annotations"))
+
+
+def read_bundle(path: str) -> Bundle:
+    """Reads ``config.json`` of a bundle folder.
+
+    Raises:
+        InputError: it is missing, unreadable, too large, or not a configuration.
+    """
+    if not path:
+        raise InputError("the container state names no bundle")
+    try:
+        config = parse_json(read_file(f"{path}/config.json", BUNDLE_LIMIT))
+    except OSError as error:
+        raise InputError(f"{path}/config.json can't be read: {error.strerror}", errno=error.errno or 0) from error
+    except ValueError as error:
+        raise InputError(f"{path}/config.json is not JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{path}/config.json is not a JSON object")
+    return Bundle(config)
+
+
+def _field(value: "dict[str, Any]", name: str, kind: type, default: "Any") -> "Any":
+    found = value.get(name)
+    if found is None:
+        return default
+    if not isinstance(found, kind):
+        raise InputError(f"{name!r} should be {kind.__name__}, not {type(found).__name__}")
+    return found
+
+
+def _strings(value: "Any", what: str) -> "dict[str, str]":
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise InputError(f"{what} should be an object of strings")
+    return value

@@ -1,0 +1,102 @@
+"""The containers that run on this node, as the OCI runtimes' own state folders tell: runc's, crun's, containerd's.
+
+runc writes ``<root>/<id>/state.json`` (libcontainer's state), crun ``<root>/<id>/status``; both only after the
+createRuntime hooks, so that a missing file says nothing of a container that is just starting.
+"""
+
+from ..errors import HookError
+from ..host.files import list_folder, parse_json, read_file
+from ..host.procfs import start_time
+from ..names import valid_container_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..settings import Settings
+
+    Kind = tuple[str, Callable[[dict[str, Any]], tuple[Any, Any, Any]]]
+
+# Where root's containers are unless the settings say otherwise. CRI-O and Podman use the runtimes' own defaults.
+DEFAULT_ROOTS = (
+    "/run/runc",
+    "/run/crun",
+    "/run/containerd/runc/k8s.io",
+    "/run/containerd/runc/default",
+)
+_LIMIT = 4 << 20
+
+
+class Found:
+    """A container that a runtime knows and whose init process lives."""
+
+    __slots__ = ("bundle", "id", "pid", "start")
+
+    def __init__(self, id_: str, pid: int, start: int, bundle: str) -> None:
+        self.id = id_
+        self.pid = pid
+        self.start = start
+        self.bundle = bundle
+
+
+def roots_of(settings: "Settings") -> "list[str]":
+    """The state folders to look in."""
+    configured = settings.runtime_roots.values()
+    folders = [path for value in configured for path in (value if isinstance(value, list) else [value])]
+    return folders or list(DEFAULT_ROOTS)
+
+
+def living_containers(settings: "Settings", proc: str) -> "list[Found]":
+    """Every container of every runtime whose init process is the one that the runtime started.
+
+    Raises:
+        HookError: a runtime's folder can't be read.
+    """
+    found: "dict[str, Found]" = {}
+    for root in roots_of(settings):
+        kinds = list(_KINDS)
+        for id_ in _names(root):
+            if valid_container_id(id_):
+                container = _read(f"{root}/{id_}", id_, kinds)
+                if container is not None and start_time(proc, container.pid) == container.start:
+                    found[id_] = container
+    return list(found.values())
+
+
+def _names(root: str) -> "list[str]":
+    try:
+        return list_folder(root)
+    except OSError as error:
+        what = f"{root}, where a runtime keeps its containers, can't be read"
+        raise HookError(what, errno=error.errno or 0) from error
+
+
+def _read(folder: str, id_: str, kinds: "list[Kind]") -> "Found | None":
+    """Reads a container's state in whichever runtime's form it is; the form that fits is tried first the next time."""
+    for kind in tuple(kinds):
+        name, read = kind
+        try:
+            value = parse_json(read_file(f"{folder}/{name}", _LIMIT))
+            pid, start, bundle = read(value)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+        if kinds[0] is not kind:
+            kinds.remove(kind)
+            kinds.insert(0, kind)
+        if isinstance(pid, int) and isinstance(start, int) and isinstance(bundle, str) and pid > 0 and start > 0:
+            return Found(id_, pid, start, bundle)
+    return None
+
+
+def _runc(state: "dict[str, Any]") -> "tuple[Any, Any, Any]":
+    labels = state["config"].get("labels") or []
+    bundle = next((label[len("bundle=") :] for label in labels if label.startswith("bundle=")), "")
+    return state["init_process_pid"], state["init_process_start"], bundle
+
+
+def _crun(status: "dict[str, Any]") -> "tuple[Any, Any, Any]":
+    return status["pid"], status["process-start-time"], status["bundle"]
+
+
+_KINDS: "tuple[Kind, ...]" = (("state.json", _runc), ("status", _crun))

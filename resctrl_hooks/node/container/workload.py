@@ -1,0 +1,243 @@
+"""What a container is, whoever runs it: its key, its pod, its place on the node. One dialect per runtime family.
+
+The dialects are data: which annotation a runtime sets itself (so that no pod author can forge it) says whose dialect a
+state is in, and where that dialect keeps each fact. What an annotation claims is checked against the cgroup that the
+process really is in.
+"""
+
+import time
+
+from ..errors import HookError
+from ..host.procfs import CRUNS_LEAF
+from ..names import canonical_pod_uid, is_hex, pod_uid_validator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..host.procfs import Cgroup
+    from ..ledger import Record
+    from .oci import Bundle, State
+
+
+class Dialect:
+    """Where a runtime family keeps its facts about a container's pod: names of annotations, empty for none."""
+
+    __slots__ = ("container", "kind", "name", "namespace", "pod", "sandbox_file", "uid")
+
+    def __init__(
+        self, name: str, uid: str, namespace: str, pod: str, container: str, kind: str, sandbox_file: str
+    ) -> None:
+        self.name = name
+        self.uid = uid
+        self.namespace = namespace
+        self.pod = pod
+        self.container = container
+        self.kind = kind
+        self.sandbox_file = sandbox_file
+
+
+_CRIO = Dialect(
+    "cri-o",
+    uid="io.kubernetes.pod.uid",
+    namespace="io.kubernetes.pod.namespace",
+    pod="io.kubernetes.pod.name",
+    container="io.kubernetes.container.name",
+    kind="io.kubernetes.cri-o.ContainerType",
+    sandbox_file="io.kubernetes.cri-o.ResolvPath",
+)
+_CONTAINERD = Dialect(
+    "containerd",
+    uid="io.kubernetes.cri.sandbox-uid",
+    namespace="io.kubernetes.cri.sandbox-namespace",
+    pod="io.kubernetes.cri.sandbox-name",
+    container="io.kubernetes.cri.container-name",
+    kind="io.kubernetes.cri.container-type",
+    sandbox_file="",
+)
+_PODMAN = Dialect("podman", uid="", namespace="", pod="", container="", kind="", sandbox_file="")
+_PLAIN = Dialect("oci", uid="", namespace="", pod="", container="", kind="", sandbox_file="")
+
+# The annotation by which a dialect is known, in the order in which to look; an empty value means "any".
+_MARKS = (
+    ("io.container.manager", "libpod", _PODMAN),
+    ("io.container.manager", "cri-o", _CRIO),
+    ("io.kubernetes.cri-o.ContainerType", "", _CRIO),
+    ("io.kubernetes.cri.container-type", "", _CONTAINERD),
+)
+
+# What stands before a container's id in the name of its cgroup. With "-conmon" behind it, it is its monitor's.
+_MAKERS = ("crio", "libpod", "libpod-payload", "cri-containerd", "docker", "nerdctl", "crun", "runc", "youki")
+
+
+class Workload:
+    """One container as the node half deals with it.
+
+    ``key`` names its group: the canonical pod UID, a Podman pod's id, or the container's own id. ``cgroup`` is
+    the folder of the container's own cgroup, ``pod_cgroup`` that of its pod's, whose end is the pod's end; both are
+    empty where there is none. ``sandbox`` is true for a pod's pause container as a CRI runtime keeps it.
+    """
+
+    __slots__ = (
+        "annotations",
+        "bundle",
+        "bundle_path",
+        "cgroup",
+        "container",
+        "id",
+        "key",
+        "namespace",
+        "pid",
+        "pod",
+        "pod_cgroup",
+        "runtime",
+        "sandbox",
+        "sandbox_folder",
+    )
+
+    def __init__(self, state: "State", bundle: "Bundle", dialect: Dialect) -> None:
+        notes = state.annotations
+        self.id = state.id
+        self.key = state.id
+        self.pid = state.pid
+        self.bundle = bundle
+        self.bundle_path = state.bundle
+        self.annotations = notes
+        self.runtime = dialect.name
+        self.namespace = notes.get(dialect.namespace, "") if dialect.namespace else ""
+        self.pod = notes.get(dialect.pod, "") if dialect.pod else ""
+        self.container = notes.get(dialect.container, "") if dialect.container else ""
+        self.sandbox = bool(dialect.kind) and notes.get(dialect.kind) == "sandbox"
+        sandbox_file = notes.get(dialect.sandbox_file, "") if dialect.sandbox_file else ""
+        self.sandbox_folder = sandbox_file.rpartition("/")[0]
+        self.cgroup = ""
+        self.pod_cgroup = ""
+
+    @property
+    def in_pod(self) -> bool:
+        """Whether the key is a pod's rather than the container's own."""
+        return self.key != self.id
+
+    def annotation(self, *names: str) -> "tuple[str, str]":
+        """The value of the first of these annotations that is there, and its name; two empty strings for none."""
+        for name in names:
+            if name in self.annotations:
+                return self.annotations[name], name
+        return "", ""
+
+    def own_and_pods(self, name: str) -> "list[str]":
+        """An annotation's names, the container's own before its pod's, in all forms that the field writes."""
+        own = [f"{name}/container.{self.container}", f"{name}/{self.container}"] if self.container else []
+        return [*own, f"{name}/pod", name]
+
+    def details(self) -> "Record":
+        """What the ledger records of the container, beside its steps."""
+        return {
+            "runtime": self.runtime,
+            "namespace": self.namespace,
+            "pod": self.pod,
+            "container": self.container,
+            "bundle": self.bundle_path,
+            "cgroup": self.cgroup,
+            "podCgroup": self.pod_cgroup,
+            "time": int(time.time()),
+        }
+
+    def __str__(self) -> str:
+        name = "/".join(part for part in (self.namespace, self.pod, self.container) if part)
+        return f"{name or 'container'} ({self.runtime}, {self.key[:36]})"
+
+
+def derive(state: "State", bundle: "Bundle", cgroups: "list[Cgroup]", cgroup_root: str) -> Workload:
+    """Says what the container is, from its state, its bundle and the cgroups that its process is really in.
+
+    Raises:
+        BadKeyError: the pod UID is malformed, or is not that of the pod in whose cgroup the process is.
+    """
+    dialect = dialect_of(state.annotations)
+    workload = Workload(state, bundle, dialect)
+    uid = ""
+    if dialect.uid:
+        claimed = state.annotations.get(dialect.uid, "")
+        if not pod_uid_validator(claimed):
+            raise _bad_key(
+                f"container {state.id[:64]} of {dialect.name} names no pod UID in {dialect.uid}: {claimed[:80]!r}",
+                "the container is not monitored; was it made by crictl without a metadata uid?",
+            )
+        uid = workload.key = canonical_pod_uid(claimed)
+    for cgroup in cgroups:
+        own = own_cgroup(cgroup.path, state.id, bundle.cgroups_path)
+        # What is below its own it may have made and named itself, after somebody else's pod too.
+        found, path = pod_in_cgroup(own or cgroup.path)
+        if found and not is_hex(found, 64) and uid and found != uid:
+            raise _bad_key(
+                f"container {state.id[:64]} claims pod {uid} but runs in the cgroup of pod {found}",
+                "somebody forged a pod UID; the container is not monitored",
+            )
+        if found:
+            workload.key = uid or found
+            workload.pod_cgroup = cgroup.folder(cgroup_root, path)
+        if own:
+            workload.cgroup = workload.cgroup or cgroup.folder(cgroup_root, own)
+        # Beside version 1, runtimes leave a pod's empty cgroups of these two behind: a controller's says when it ends.
+        if found and cgroup.hierarchy not in ("unified", "systemd"):
+            break
+    return workload
+
+
+def own_cgroup(path: str, container: str, asked: str) -> str:
+    """The part of a cgroup path that is the container's alone, so that what is done there concerns nobody else.
+
+    The runtimes name it after the container, or as ``linux.cgroupsPath`` asked: "/path", or "slice:prefix:name"; an
+    ``asked`` that isn't known is empty. What is below it the container made itself, as systemd in it does, but for
+    crun's own. Empty for none. A part of a name is no sign of a short id: "session-1.scope" is not of a container "1".
+    """
+    wanted = "" if ":" in asked else asked.strip("/")
+    place = f"{path}/".find(f"/{wanted}/") if wanted else -1
+    if place >= 0:
+        return path[: place + len(wanted) + 1]
+    parts = path.split("/")
+    names = {container, "-".join(asked.split(":")[1:]) or container, *(f"{maker}-{container}" for maker in _MAKERS)}
+    for end, part in enumerate(parts, 1):
+        if part in names or part.removesuffix(".scope") in names:
+            cruns = part.endswith(".scope") and parts[end : end + 1] == [CRUNS_LEAF]
+            return "/".join(parts[: end + cruns])
+    return ""
+
+
+def _bad_key(message: str, hint: str) -> HookError:
+    from ..resctrl.errors import BadKeyError
+
+    return BadKeyError(message, hint=hint)
+
+
+def dialect_of(annotations: "dict[str, str]") -> Dialect:
+    """The dialect of the runtime family that wrote these annotations."""
+    for name, value, dialect in _MARKS:
+        if name in annotations and (not value or annotations[name] == value):
+            return dialect
+    return _PLAIN
+
+
+def pod_in_cgroup(path: str) -> "tuple[str, str]":
+    """The pod that a cgroup path belongs to, and the pod's own part of the path; two empty strings for none.
+
+    The kubelet names a pod's cgroup ``pod<uid>`` or, under systemd, ``kubepods-…-pod<uid with _ for ->.slice``
+    (kubernetes, pkg/kubelet/cm); Podman's is the pod's id, or ``…-libpod_pod_<id>.slice``, and holds ``libpod-<id>``.
+    """
+    parts = path.split("/")
+    for index, part in enumerate(parts):
+        found = _pod_of_part(part, parts[index + 1] if index + 1 < len(parts) else "")
+        if found:
+            return found, "/".join(parts[: index + 1])
+    return "", ""
+
+
+def _pod_of_part(part: str, below: str) -> str:
+    if part.endswith(".slice"):
+        part = part[:-6]
+        if is_hex(part[-64:], 64) and part[:-64].endswith("libpod_pod_"):
+            return part[-64:]
+        part = part[part.rfind("-pod") + 1 :].replace("_", "-") if "-pod" in part else ""
+    elif is_hex(part, 64) and below.startswith("libpod-"):
+        return part
+    uid = part[3:]
+    return canonical_pod_uid(uid) if part.startswith("pod") and pod_uid_validator(uid) else ""

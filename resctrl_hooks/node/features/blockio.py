@@ -1,0 +1,160 @@
+"""Block I/O classes: limits and weights of a container's cgroup for the devices that a class's patterns name.
+
+Classes and annotations are goresctrl's (goresctrl, pkg/blockio), written for cgroup version 2 (kernel,
+Documentation/admin-guide/cgroup-v2.rst, "IO Interface Files").
+"""
+
+import posix
+
+from ..host.cgroup import leaf_of
+from ..host.files import list_folder, read_kernel_file
+from ..names import matches
+from .cgroup_settings import WEIGHT, put, put_back
+from .class_choice import chosen_class
+from .registry import SKIP, Step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..container.workload import Workload
+    from ..ledger import Record
+    from ..resctrl.locked_key import HeldKey
+    from ..settings import Settings
+    from .registry import Node
+
+NAME = "blockio"
+ANNOTATIONS = ("class.blockio.resctrl-hooks.io", "blockio.resources.beta.kubernetes.io")
+_LIMITS = (
+    ("throttleReadBps", "rbps"),
+    ("throttleWriteBps", "wbps"),
+    ("throttleReadIops", "riops"),
+    ("throttleWriteIops", "wiops"),
+)
+_KIND, _BLOCK = 0o170000, 0o060000
+# goresctrl reads them as Kubernetes' quantities: powers of a thousand, and with an i of 1024.
+_UNITS = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
+
+
+def failure_policy(settings: "Settings") -> str:
+    """This feature's own policy, else the general one."""
+    policy: str = settings.blockio.get("failurePolicy", settings.failure_policy)
+    return policy
+
+
+def plan(workload: "Workload", node: "Node") -> "list[Step]":
+    """Sets the limits and weights of the container's class, unless the runtime has set some.
+
+    Raises:
+        ClassError: there is no such class, or its namespace may not have it.
+        CgroupError: there is no cgroup for it.
+    """
+    if workload.sandbox:
+        return [Step(NAME, SKIP, {}, "a pod's sandbox has no block I/O class")]
+    if workload.bundle.resources.get("blockIO"):
+        return [Step(NAME, SKIP, {}, "the runtime limits its block I/O, which stays")]
+    name, spec, why = chosen_class(workload, node.settings.blockio, NAME, ANNOTATIONS)
+    if not name:
+        return [Step(NAME, SKIP, {}, why)]
+    leaf_of(node, workload.pid, workload.id, workload.cgroup)
+    values, weight = values_of(spec, node.settings.sys_path)
+    properties = {"IOAccounting": "yes", **({"IOWeight": str(weight)} if weight else {})}
+    shown = ", ".join(f"{file} {value}" for file, value in values) or "no device fits its patterns"
+    needs = {"class": name, "values": values, "properties": properties}
+    return [Step(NAME, "limit", needs, f"{shown}: {why}")]
+
+
+def values_of(spec: "list[dict[str, Any]]", sys_path: str) -> "tuple[list[list[str]], int]":
+    """What a class means on this machine: lines for the cgroup's files, and the weight of all devices (0: none).
+
+    A later part of a class overrides an earlier one for the same device.
+    """
+    limits: "dict[str, dict[str, int]]" = {}
+    weights: "dict[str, int]" = {}
+    default = 0
+    for part in spec:
+        patterns = part.get("devices") or []
+        if not patterns:
+            default = part.get("weight") or default
+        for device in devices_of(patterns, sys_path):
+            for key, name in _LIMITS:
+                if part.get(key) is not None:
+                    limits.setdefault(device, {})[name] = amount(part[key])
+            if part.get("weight"):
+                weights[device] = part["weight"]
+    lines = [
+        ["io.max", f"{device} {' '.join(f'{name}={most}' for name, most in own.items())}"]
+        for device, own in limits.items()
+    ]
+    if default:
+        lines.append([WEIGHT, f"default {default}"])
+    lines += [[WEIGHT, f"{device} {weight}"] for device, weight in weights.items()]
+    return lines, default
+
+
+def amount(value: "Any") -> int:
+    """Bytes or operations a second: a number, or one with k, M, G, T (of a thousand) or Ki, Mi, Gi, Ti (of 1024)."""
+    text = str(value)
+    number = text.removesuffix("i")
+    base = 1000 if number == text else 1024
+    power = _UNITS.get(number[-1:], 0)
+    times: int = base**power
+    return int(number[:-1] if power else number) * times
+
+
+def devices_of(patterns: "list[str]", sys_path: str) -> "list[str]":
+    """The numbers (``8:0``) of the whole block devices that fit the patterns; a partition stands for its disk."""
+    found: "list[str]" = []
+    for pattern in patterns:
+        folder, _, last = pattern.rpartition("/")
+        wanted = without_brackets(last)
+        for name in sorted(list_folder(folder or "/")):
+            if not any(matches(one, name) for one in wanted):
+                continue
+            try:
+                seen = posix.stat(f"{folder}/{name}")
+            except OSError:
+                continue
+            if seen.st_mode & _KIND == _BLOCK:
+                device = whole_disk(f"{posix.major(seen.st_rdev)}:{posix.minor(seen.st_rdev)}", sys_path)
+                if device not in found:
+                    found.append(device)
+    return found
+
+
+def without_brackets(pattern: str) -> "list[str]":
+    """The patterns that one with brackets stands for: ``sd[ac-d]*`` for ``sda*``, ``sdc*`` and ``sdd*``."""
+    before, _, rest = pattern.partition("[")
+    inside, bracket, after = rest.partition("]")
+    if not bracket:
+        return [pattern]
+    one_of: "list[str]" = []
+    while inside:
+        last = inside[2] if inside[1:2] == "-" else inside[0]
+        one_of += map(chr, range(ord(inside[0]), ord(last) + 1))
+        inside = inside[3 if inside[1:2] == "-" else 1 :]
+    return [f"{before}{one}{end}" for one in one_of for end in without_brackets(after)]
+
+
+def whole_disk(device: str, sys_path: str) -> str:
+    """The disk of a partition: the kernel limits whole devices only."""
+    base = f"{sys_path}/dev/block/{device}"
+    try:
+        posix.stat(f"{base}/partition")
+        return read_kernel_file(f"{base}/../dev").decode("ascii", "replace").strip()
+    except OSError:
+        return device
+
+
+def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+    """Writes the values."""
+    put(workload, step.needs, node)
+
+
+def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+    """Nothing: it ends with the cgroup."""
+
+
+def mend(node: "Node", known: "set[str]") -> int:
+    """Puts values back that somebody has undone."""
+    return put_back(NAME, node, known)

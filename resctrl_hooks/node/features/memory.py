@@ -1,0 +1,123 @@
+"""Swap and memory limits of a container, written to its cgroup before its process runs: by class or by annotation."""
+
+from ..host.cgroup import CgroupError, leaf_of, read_value, same_value, write_value
+from ..log import INFO
+from .memory_class import HIGH, MAX, SWAP, MemoryLimitError, choice_of, policy_of
+from .registry import SKIP, Step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..container.workload import Workload
+    from ..host.cgroup import Leaf
+    from ..ledger import Record
+    from ..resctrl.locked_key import HeldKey
+    from ..settings import Settings
+    from .registry import Node
+
+NAME = "memory"
+_PROPERTIES = {SWAP: "MemorySwapMax", HIGH: "MemoryHigh"}  # systemd.resource-control(5)
+_INFINITY = "infinity"
+SMALLEST_HIGH = 4 << 20  # bytes; a runtime's own init needs as much, and crawls below it
+
+
+def failure_policy(settings: "Settings") -> str:
+    """The memory section's own policy, else memtierd's, else ``fail``."""
+    return policy_of(settings, "memory", "memtierd")
+
+
+def plan(workload: "Workload", node: "Node") -> "list[Step]":
+    """Sets the limits that the container's class and annotations choose.
+
+    Raises:
+        MemoryClassError, MemoryLimitError: they choose what is not there, not allowed or not sensible.
+        CgroupError: the host or the container has no cgroup v2 for it.
+    """
+    if workload.sandbox:
+        return [Step(NAME, SKIP, {}, "a pod's sandbox has no memory class")]
+    choice = choice_of(workload, node.settings)
+    if not choice.limits:
+        return [Step(NAME, SKIP, {}, f"{choice.why}: swap and limits stay as they are" if choice.name else choice.why)]
+    high = choice.limits.get(HIGH, MAX)
+    if high != MAX and int(high) < SMALLEST_HIGH:
+        raise MemoryLimitError(
+            f"{HIGH} {high} would stall the container's start",
+            hint=f"the least that a container can start with is {SMALLEST_HIGH} bytes",
+        )
+    leaf_of(
+        node, workload.pid, workload.id, workload.cgroup
+    )  # the host's part can fail already now, which explain shows
+    limits = ", ".join(f"{name} {value}" for name, value in choice.limits.items())
+    return [Step(NAME, "limit", {"class": choice.name, "limits": choice.limits}, f"{limits}: {choice.why}")]
+
+
+def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+    """Writes the limits where they hold at once and, on a scope of systemd's, where a daemon-reload leaves them."""
+    leaf = leaf_of(node, workload.pid, workload.id, workload.cgroup)
+    if leaf is None:
+        raise CgroupError(f"process {workload.pid} has ended, so it has no cgroup")
+    _limit(leaf, step.needs["limits"], workload.key, workload.id, node)
+
+
+def _limit(leaf: "Leaf", limits: "dict[str, str]", key: str, container: str, node: "Node") -> None:
+    _check_room(leaf, limits.get(HIGH, MAX))
+    scoped = _set_properties(leaf, limits, key, container, node)
+    for name, value in limits.items():
+        if scoped and leaf.unit_folder != leaf.folder:
+            # crun's processes are a level below the scope, which has limits of its own.
+            write_value(leaf.unit_folder, name, value)
+        write_value(leaf.folder, name, value)
+
+
+def _check_room(leaf: "Leaf", high: str) -> None:
+    """A memory.high below what is in use would hold up whoever writes it, systemd itself among them."""
+    used = read_value(leaf.folder, "memory.current")
+    if high != MAX and used.isdigit() and int(high) < int(used):
+        raise MemoryLimitError(
+            f"{HIGH} {high} is below the {used} bytes that the container uses already, and would stall it",
+            hint="set a higher one",
+        )
+
+
+def _set_properties(leaf: "Leaf", limits: "dict[str, str]", key: str, container: str, node: "Node") -> bool:
+    """Tells systemd of the limits where the container has a scope of its own there, and says whether it has."""
+    if not leaf.own_scope:
+        return False  # below a service it would hit the whole service, and the container's part is delegated
+    from ..host.systemd import tell  # only where systemd manages the container
+
+    values = {_PROPERTIES[name]: _INFINITY if value == MAX else value for name, value in limits.items()}
+    return tell(leaf.unit, values, node, key=key, container=container)
+
+
+def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+    """Nothing: the limits are the container's cgroup's and its scope's, and end with them."""
+
+
+def mend(node: "Node", known: "set[str]") -> int:
+    """Writes limits again that somebody has undone, or that a killed hook recorded and did not come to write.
+
+    Reconcile calls it. Returns for how many containers it did.
+
+    Raises:
+        CgroupError: some can't be written; a ``memory.high`` below what is in use is not.
+    """
+    from ..fault_report import as_hook_error
+    from ..reconcile.discovery import living_with  # hooks don't mend
+
+    mended, problems = 0, []
+    for container, record, needs in living_with(NAME, node, known):
+        try:
+            leaf = leaf_of(node, record["pid"], container, record.get("cgroup", ""))
+            if leaf is None:
+                continue
+            limits: "dict[str, str]" = needs["limits"]
+            undone = {n: limits[n] for n in limits if not same_value(n, read_value(leaf.folder, n), limits[n])}
+            if not undone:
+                continue
+            _limit(leaf, undone, record["key"], container, node)
+            node.log(INFO, f"put the memory limits of container {container[:12]} back", key=record["key"])
+            mended += 1
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+            problems.append(f"{container[:12]}: {as_hook_error(error)}")
+    if problems:
+        raise CgroupError(f"limits of {len(problems)} containers can't be put back: {'; '.join(problems[:5])}")
+    return mended

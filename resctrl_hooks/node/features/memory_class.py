@@ -1,0 +1,155 @@
+"""Which memory class a container has, and which limits follow: from its annotations, the classes and who may have them.
+
+The annotations and their meaning are those of the memtierd NRI plugin (nri-plugins, docs/memory/memtierd.md): one of
+the container's own counts before its pod's, and an empty value means none.
+"""
+
+import posix
+
+from ..errors import HookError
+from ..settings import allows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..container.workload import Workload
+    from ..settings import Settings
+
+SUFFIX = ".memtierd.nri.io"
+SWAP = "memory.swap.max"
+HIGH = "memory.high"
+LIMITS = (SWAP, HIGH)
+MAX = "max"
+FAIL = "fail"
+_EVERYONE = {"*": ["*"]}
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_DIGITS = frozenset("0123456789")
+_LONGEST_VALUE = 20
+_LARGEST = 1 << 60  # the kernel answers with "max" beyond 8 EiB
+
+
+class MemoryClassError(HookError):
+    """A class that nobody defined, or that this namespace may not have."""
+
+    reason = "memory-class"
+
+
+class MemoryLimitError(HookError):
+    """A value of memory.swap.max or memory.high that can't be what was meant, or that would stall the container."""
+
+    reason = "memory-limit"
+
+
+class Choice:
+    """What was chosen for a container: the class's name ("" for none), its definition, and the limits as written."""
+
+    __slots__ = ("limits", "name", "spec", "why")
+
+    def __init__(self, name: str, spec: "dict[str, Any]", limits: "dict[str, str]", why: str) -> None:
+        self.name = name
+        self.spec = spec
+        self.limits = limits
+        self.why = why
+
+
+def choice_of(workload: "Workload", settings: "Settings") -> Choice:
+    """What the annotations of a container choose for it.
+
+    Raises:
+        MemoryClassError: there is no such class, or its namespace may not have it.
+        MemoryLimitError: a limit's value is none, or its namespace may not set limits itself.
+    """
+    name, source = _annotation(workload, "class")
+    spec: "dict[str, Any]" = {}
+    limits: "dict[str, str]" = {}
+    why = "no memory class is annotated" if not source else f"{source} is empty, which means none"
+    if name:
+        spec = _allowed_class(name, workload, settings)
+        why = f"memory class {name} by {source}"
+        swap = spec.get("allowswap")
+        if swap is not None:
+            limits[SWAP] = MAX if swap else "0"
+    for limit in LIMITS:
+        value, source = _annotation(workload, limit)
+        if not source:
+            continue
+        limits.pop(limit, None)
+        if value:
+            _check_limit_allowed(limit, workload, settings)
+            limits[limit] = value
+            why += f", {limit} by {source}"
+    for limit, value in limits.items():
+        limits[limit] = canonical(limit, value)
+    return Choice(name, spec, limits, why)
+
+
+def _annotation(workload: "Workload", what: str) -> "tuple[str, str]":
+    """The value of an annotation and its full name; two empty strings if neither container nor pod has it."""
+    own = [f"{what}{SUFFIX}/{workload.container}"] if workload.container else []
+    return workload.annotation(*own, what + SUFFIX)
+
+
+def _allowed_class(name: str, workload: "Workload", settings: "Settings") -> "dict[str, Any]":
+    for section, table in (("memory", settings.memory), ("memtierd", settings.memtierd)):
+        if not allows(table.get("allow", _EVERYONE), workload.namespace, name):
+            raise MemoryClassError(
+                f"namespace {workload.namespace or '(none)'} may not have memory class {name[:80]!r}",
+                hint=f"{section}.allow in the configuration says who may",
+            )
+    for spec in settings.classes:
+        if spec.get("name") == name:
+            return spec
+    known = ", ".join(str(spec.get("name")) for spec in settings.classes[:20])
+    raise MemoryClassError(
+        f"there is no memory class {name[:80]!r}", hint=f"mend the annotation class{SUFFIX}; the classes are {known}"
+    )
+
+
+def _check_limit_allowed(limit: str, workload: "Workload", settings: "Settings") -> None:
+    if not allows(settings.memory.get("allowLimits"), workload.namespace, limit):
+        raise MemoryLimitError(
+            f"namespace {workload.namespace or '(none)'} may not set {limit} by annotation",
+            hint="memory.allowLimits in the configuration says who may",
+        )
+
+
+def canonical(limit: str, value: str) -> str:
+    """A limit as the kernel writes it: ``max`` or bytes.
+
+    The kernel takes what it shouldn't: a lone newline, ``010``, ``0x100`` and less than a page all become 0, and too
+    much becomes ``max``. So only ``max`` and plain numbers with one of K M G T pass.
+
+    Raises:
+        MemoryLimitError: it is neither, or less than a page but 0.
+    """
+    if value == MAX:
+        return MAX
+    digits, unit = value, 1
+    if value and value[-1].lower() in _UNITS:
+        digits, unit = value[:-1], _UNITS[value[-1].lower()]
+    good = 0 < len(digits) <= _LONGEST_VALUE and _DIGITS.issuperset(digits) and (digits == "0" or digits[0] != "0")
+    size = int(digits) * unit if good else -1
+    if not good or size >= _LARGEST:
+        raise MemoryLimitError(
+            f"{limit} can't be {value[:40]!r}", hint="write max, or whole bytes, with K, M, G or T for their multiples"
+        )
+    page = posix.sysconf("SC_PAGE_SIZE")
+    if 0 < size < page:
+        raise MemoryLimitError(
+            f"{limit} can't be {value!r}, which is less than a page ({page} bytes)", hint="the kernel would make it 0"
+        )
+    return str(size)
+
+
+def policy_of(settings: "Settings", *sections: str) -> str:
+    """The failure policy of a memory feature: the first section's that sets one, else ``fail``.
+
+    Unlike other features these refuse by default, as the plugin does: a workload must not run with another memory
+    policy than was asked for without anybody noticing.
+    """
+    for section in sections:
+        policy: str = getattr(settings, section).get("failurePolicy", "")
+        if policy:
+            return policy
+    return FAIL

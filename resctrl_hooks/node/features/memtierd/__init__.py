@@ -1,0 +1,1 @@
+"""A memtierd for each container whose memory class has one."""

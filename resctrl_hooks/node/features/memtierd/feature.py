@@ -1,0 +1,198 @@
+"""A memtierd of the container's own, for classes that have a configuration for one: started before its process runs.
+
+systemd supervises it as a transient service where it runs the machine; elsewhere a small process of ours does.
+"""
+
+from ...errors import DeadlineError, HookError
+from ...host.cgroup import leaf_of
+from ...log import WARNING
+from ..memory_class import choice_of, policy_of
+from ..registry import SKIP, Step
+from .run_dir import CONFIG, STATS, RunFolder, RunFolderError, run_folders
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ...container.workload import Workload
+    from ...ledger import Record
+    from ...resctrl.locked_key import HeldKey
+    from ...settings import Settings
+    from ..registry import Node
+
+NAME = "memtierd"
+RUN_DIR = "/run/resctrl-hooks/memtierd"
+SYSTEMD, PROCESS, AUTO = "systemd", "process", "auto"
+
+
+def failure_policy(settings: "Settings") -> str:
+    """The memtierd section's own policy, else memory's, else ``fail``."""
+    return policy_of(settings, "memtierd", "memory")
+
+
+def plan(workload: "Workload", node: "Node") -> "list[Step]":
+    """Starts a memtierd if the container's class has a configuration for it.
+
+    A class that is unknown or not allowed is the memory feature's to refuse.
+
+    Raises:
+        RunFolderError: the pod's names can't be folders.
+    """
+    if workload.sandbox:
+        return []
+    try:
+        choice = choice_of(workload, node.settings)
+    except HookError:
+        return []
+    if not choice.spec.get("memtierdconfig"):
+        return [Step(NAME, SKIP, {}, f"{choice.why}: without a memtierd")] if choice.name else []
+    supervisor = supervisor_of(node.settings)
+    names = [workload.namespace, workload.pod, workload.container]
+    root = run_dir(node.settings)
+    RunFolder(root, (names[0], names[1], names[2]), workload.id)
+    # With all that is needed to end it again, whatever the settings say then.
+    needs = {"class": choice.name, "runDir": root, "names": names, "supervisor": supervisor}
+    needs["cgroups"] = node.settings.cgroup_path
+    how = "a transient service of systemd" if supervisor == SYSTEMD else "a process of its own"
+    return [Step(NAME, "start", needs, f"memtierd as {how}: {choice.why}")]
+
+
+def run_dir(settings: "Settings") -> str:
+    """The folder above all run folders."""
+    path: str = settings.memtierd.get("runDir", RUN_DIR)
+    return path.rstrip("/")
+
+
+def supervisor_of(settings: "Settings") -> str:
+    """Who supervises memtierd here: ``systemd`` or ``process``."""
+    wanted: str = settings.memtierd.get("supervisor", AUTO)
+    if wanted != AUTO:
+        return wanted
+    from ...host.systemd import available  # only where a memtierd is wanted
+
+    return SYSTEMD if available(settings) else PROCESS
+
+
+def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+    """Checks what memtierd doesn't, writes its run folder, starts it, and looks whether it stays.
+
+    Raises:
+        HookError: it can't be started or ended at once; nothing of it is left.
+    """
+    from .start import MemtierdError, check_needs, configuration, program_of, start  # not to end one
+
+    leaf = leaf_of(node, workload.pid, workload.id, workload.cgroup)
+    if leaf is None:
+        raise MemtierdError(f"process {workload.pid} has ended, so there is nothing for memtierd to do")
+    folder = folder_of(step, workload.id)
+    text = configuration(step.needs["class"], leaf.folder, f"{folder.path}/{STATS}", node.settings)
+    program = program_of(node.settings)
+    check_needs(text, leaf, workload, node)
+    _end(step, workload.id, node)  # what an earlier run under this very id may have left
+    opened = folder.make()
+    try:
+        opened.write(CONFIG, text.encode())
+        command = [program, "-c", "", "-config", f"{folder.path}/{CONFIG}"]
+        start(command, leaf, workload, opened, node, systemd=step.needs["supervisor"] == SYSTEMD)
+    except DeadlineError:
+        raise  # no time is left; its record says what to end
+    except HookError:
+        try:
+            _end(step, workload.id, node)
+        except DeadlineError:
+            raise
+        except HookError as another:  # what went wrong first says more; undo tries this again
+            node.log(WARNING, f"memtierd of {workload}: {another}", key=workload.key, container=workload.id)
+        raise
+    finally:
+        opened.close()
+
+
+def folder_of(step: "Step", container: str) -> RunFolder:
+    """The run folder of a container's memtierd, as a recorded step names it."""
+    namespace, pod, name = step.needs["names"]
+    return RunFolder(step.needs["runDir"], (namespace, pod, name), container)
+
+
+def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+    """Ends this container's memtierd and removes its run folder; other containers' are named by other ids."""
+    _end(step, member["id"], node)
+
+
+def _end(step: "Step", container: str, node: "Node") -> None:
+    systemd = step.needs["supervisor"] == SYSTEMD
+    end(folder_of(step, container), container, step.needs["cgroups"], node.settings, systemd=systemd)
+
+
+def end(folder: RunFolder, container: str, cgroups: str, settings: "Settings", *, systemd: bool) -> bool:
+    """Ends a container's memtierd, then removes its run folder; says whether there was one.
+
+    Without a run folder nothing was started: it is made first and removed last.
+
+    Raises:
+        HookError: it survives, systemd doesn't answer, or the folder can't be removed.
+    """
+    opened = folder.open()
+    if opened is None:
+        return False
+    from . import processes as memtierd_processes  # only where something ends
+
+    try:
+        memtierd_processes.end(opened, memtierd_processes.cgroup_folder(cgroups, container))
+        if systemd:
+            from ...host.systemd import patience, stop_service
+
+            stop_service(container, patience(settings))
+    finally:
+        opened.close()
+    return folder.remove()
+
+
+def running(step: "Step", container: str) -> "list[int]":
+    """The processes of a container's memtierd, as a recorded step names it; none if it doesn't run."""
+    if step.needs["supervisor"] == SYSTEMD:
+        from ...host.systemd import service_processes
+
+        return service_processes(step.needs["cgroups"], container)
+    from .processes import memtierd_of
+
+    try:
+        opened = folder_of(step, container).open()
+    except RunFolderError:
+        return []
+    if opened is None:
+        return []
+    try:
+        return memtierd_of(opened)
+    finally:
+        opened.close()
+
+
+def strays(node: "Node", known: "Collection[str]" = ()) -> "list[RunFolder]":
+    """Run folders of containers that nobody records: a hook's record comes before its folder, and goes after it."""
+    found = run_folders(run_dir(node.settings))
+    return [folder for folder in found if folder.parts[-1] not in known and not node.ledger.key_of(folder.parts[-1])]
+
+
+def mend(node: "Node", known: "Collection[str]") -> int:
+    """Ends memtierds of containers that nobody records, and returns how many there were; reconcile calls it.
+
+    Raises:
+        MemtierdError: some could not be ended; the others are.
+    """
+    settings = node.settings
+    systemd = supervisor_of(settings) == SYSTEMD
+    ended, problems = 0, []
+    for folder in strays(node, known):
+        container = folder.parts[-1]
+        if node.ledger.key_of(container):
+            continue  # ending others takes a while, in which a hook may have come for this one
+        try:
+            ended += end(folder, container, settings.cgroup_path, settings, systemd=systemd)
+        except HookError as error:
+            problems.append(f"{container[:12]}: {error}")
+    if problems:
+        from .start import MemtierdError  # not to end one
+
+        raise MemtierdError(f"{len(problems)} memtierds of no container can't be ended: {'; '.join(problems[:5])}")
+    return ended

@@ -1,0 +1,132 @@
+"""What memtierd needs of a node and does not notice itself, or tells in words that don't help.
+
+YAML can't be read here, so what a configuration asks for is told by its lines. Source of what memtierd needs: its
+documentation (intel/memtierd, docs), and trying it.
+"""
+
+from ...errors import HookError
+from ...host.cgroup import read_value
+from ...host.files import is_folder, read_kernel_file
+from ...host.programs import ALL_FOLDERS, find_program
+from ..memory_class import SWAP
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...settings import Settings
+
+_CAPABILITIES = (("CAP_SYS_PTRACE", 19), ("CAP_SYS_ADMIN", 21), ("CAP_SYS_NICE", 23))
+
+
+class Lacking:
+    """What a node lacks: ``fatal`` without which memtierd can't work, ``idle`` without which it has nothing to do."""
+
+    __slots__ = ("fatal", "idle")
+
+    def __init__(self, fatal: "list[str]", idle: "list[str]") -> None:
+        self.fatal = fatal
+        self.idle = idle
+
+
+class Needs:
+    """What a memtierd configuration asks for: the trackers that it names, and whether it swaps out."""
+
+    __slots__ = ("swaps", "trackers")
+
+    def __init__(self, text: str) -> None:
+        lines = [line.replace('"', "").replace("'", "").strip(" -{},") for line in text.splitlines()]
+        values = [line.split(":", 1) for line in lines if ":" in line]
+        self.trackers = [value.strip() for name, value in values if name == "name" and value.strip() in _TRACKERS]
+        self.swaps = any(name == "swapoutms" and value.strip() not in ("", "0") for name, value in values)
+
+
+def lacking(needs: Needs, settings: "Settings", cgroup: str = "") -> Lacking:
+    """What is lacking for a configuration with these needs, on this node, for the container in this cgroup's folder."""
+    fatal = [words for words in (tracker_lacks(settings, tracker) for tracker in needs.trackers) if words]
+    missing = missing_capabilities()
+    if missing:
+        fatal.append(f"{', '.join(missing)} is not among our capabilities, without which memtierd does nothing")
+    idle = []
+    if needs.swaps:
+        if not swap_total(settings.proc_path):
+            idle.append("this node has no swap space (swapon), so memtierd will have nothing to swap to")
+        closed = swap_forbidden_by(cgroup, settings.cgroup_path) if cgroup else ""
+        if closed:
+            idle.append(f"{SWAP} is 0 in {closed}, so memtierd will try to swap in vain; allowswap would allow it")
+    return Lacking(fatal, idle)
+
+
+def tracker_lacks(settings: "Settings", tracker: str) -> str:
+    """Why a tracker of memtierd's can't work on this kernel, or an empty string."""
+    look = _TRACKERS.get(tracker)
+    return look(settings) if look is not None else ""
+
+
+def _idlepage(settings: "Settings") -> str:
+    return _without(f"{settings.sys_path}/kernel/mm/page_idle", "idlepage", "CONFIG_IDLE_PAGE_TRACKING")
+
+
+def _softdirty(settings: "Settings") -> str:
+    # A new mapping is soft-dirty from its first moment, where the kernel knows of that (proc(5), smaps, VmFlags).
+    try:
+        flags = read_kernel_file("/proc/self/smaps").split(b"VmFlags:")[1:]
+    except OSError:
+        return ""
+    if any(b"sd" in line.split(b"\n", 1)[0].split() for line in flags):
+        return ""
+    return "the tracker softdirty needs a kernel with CONFIG_MEM_SOFT_DIRTY"
+
+
+def _damon(settings: "Settings") -> str:
+    words = _without(f"{settings.sys_path}/kernel/mm/damon/admin", "damon", "CONFIG_DAMON_SYSFS")
+    if words:
+        return words
+    if read_value(f"{settings.sys_path}/module/damon_stat/parameters", "enabled") == "Y":
+        return "the tracker damon can't share the kernel's DAMON with damon_stat; turn that off"
+    for program in ("bpftrace", "perf"):
+        try:
+            return find_program(program, ALL_FOLDERS) and ""
+        except HookError:
+            continue
+    return "the tracker damon needs the program bpftrace or perf"
+
+
+def _without(folder: str, tracker: str, option: str) -> str:
+    return "" if is_folder(folder) else f"the tracker {tracker} needs a kernel with {option}"
+
+
+_TRACKERS: "dict[str, Callable[[Settings], str]]" = {"idlepage": _idlepage, "softdirty": _softdirty, "damon": _damon}
+
+
+def missing_capabilities() -> "list[str]":
+    """Those of memtierd's capabilities that this process doesn't have (capabilities(7))."""
+    for line in _lines("/proc/self/status"):
+        if line.startswith("CapEff:"):
+            have = int(line.split()[1], 16)
+            return [name for name, bit in _CAPABILITIES if not have >> bit & 1]
+    return []
+
+
+def swap_total(proc: str) -> int:
+    """The node's swap space in bytes."""
+    for line in _lines(f"{proc}/meminfo"):
+        if line.startswith("SwapTotal:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+def swap_forbidden_by(folder: str, root: str) -> str:
+    """The cgroup, this one or one above it, that forbids swapping; empty if none does."""
+    while len(folder) > len(root):
+        if read_value(folder, SWAP) == "0":
+            return folder
+        folder = folder.rpartition("/")[0]
+    return ""
+
+
+def _lines(path: str) -> "list[str]":
+    try:
+        return read_kernel_file(path).decode().splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,194 @@
+"""The folder that a container's memtierd runs from: RUNDIR/NAMESPACE/POD/CONTAINER/ID, for root alone.
+
+Every part is checked and opened below the one before, without following links, so that no name and nobody who could
+write in one of them leads anywhere else.
+"""
+
+import errno
+import posix
+
+from ...errors import HookError
+from ...host.files import list_folder, make_folder, read_all
+from ...names import valid_container_id
+
+CONFIG = "memtierd.config.yaml"
+OUTPUT = "memtierd.output"
+PID = "memtierd.pid"
+STATS = "memtierd.stats"
+NOBODY = "_"  # in the place of a name that a container without a pod doesn't have; no Kubernetes name is that
+_PRIVATE = 0o700
+_FILE = 0o600
+_WRITABLE_BY_OTHERS = 0o022
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
+_LONGEST_NAME = 253  # a pod's name is a DNS subdomain (RFC 1123)
+_TRIES = 5
+_FLAGS = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW | posix.O_CLOEXEC
+_LARGEST_FILE = 1 << 22
+_DEPTH = 4
+
+
+class RunFolderError(HookError):
+    """A run folder can't be made, used or removed."""
+
+    reason = "run-folder"
+
+
+class RunFolder:
+    """One container's run folder; ``names`` are its namespace's, pod's and container's, empty for none.
+
+    Raises:
+        RunFolderError: a name can't be part of a path.
+    """
+
+    def __init__(self, root: str, names: "tuple[str, str, str]", container: str) -> None:
+        for name in names:
+            if name and not _valid_name(name):
+                raise RunFolderError(f"{name[:80]!r} can't be a folder's name", hint="memtierd is not started")
+        if not valid_container_id(container):
+            raise RunFolderError(f"{container[:80]!r} can't be a folder's name", hint="memtierd is not started")
+        self.root = root
+        self.parts = (*(name or NOBODY for name in names), container)
+        self.path = "/".join((root, *self.parts))
+
+    def make(self) -> "Opened":
+        """Makes the folder and those above it, and opens it.
+
+        Raises:
+            RunFolderError: somebody else owns or can write one of them, or one is a link.
+        """
+        tries = _TRIES
+        while True:
+            try:
+                make_folder(self.root, _PRIVATE)
+                return Opened(self._walk(make=True), self.path)
+            except OSError as error:
+                # Another container's end may just have removed a folder that we share.
+                tries -= 1
+                if not tries or error.errno != errno.ENOENT:
+                    raise self._error(error) from error
+
+    def open(self) -> "Opened | None":
+        """Opens the folder, or returns None if it isn't there.
+
+        Raises:
+            RunFolderError: as `make`.
+        """
+        try:
+            return Opened(self._walk(make=False), self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise self._error(error) from error
+
+    def remove(self) -> bool:
+        """Removes the folder with its files, and those above it that are empty then; says whether it was there.
+
+        Raises:
+            RunFolderError: something in it can't be removed.
+        """
+        opened = self.open()
+        if opened is None:
+            return False
+        try:
+            opened.clear()
+            posix.rmdir(self.path)
+        except OSError as error:
+            raise self._error(error) from error
+        finally:
+            opened.close()
+        try:
+            for depth in range(len(self.parts) - 1, 0, -1):
+                posix.rmdir("/".join((self.root, *self.parts[:depth])))
+        except OSError as error:
+            # Not empty: the containers beside ours. Gone: another hook was faster.
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                raise self._error(error) from error
+        return True
+
+    def _walk(self, *, make: bool) -> int:
+        here = posix.open(self.root, _FLAGS)
+        try:
+            _check(here, self.root)
+            for part in self.parts:
+                if make:
+                    try:
+                        posix.mkdir(part, _PRIVATE, dir_fd=here)
+                    except FileExistsError:
+                        pass
+                below = posix.open(part, _FLAGS, dir_fd=here)
+                posix.close(here)
+                here = below
+                _check(here, part)
+        except BaseException:
+            posix.close(here)
+            raise
+        return here
+
+    def _error(self, error: OSError) -> RunFolderError:
+        return RunFolderError(f"{self.path} can't be used: {error.strerror}", errno=error.errno or 0)
+
+
+class Opened:
+    """An open run folder; its files are reached through it, whatever happens to the path."""
+
+    def __init__(self, fd: int, path: str) -> None:
+        self.fd = fd
+        self.path = path
+
+    def write(self, name: str, data: bytes) -> None:
+        """Replaces a file, whole."""
+        temporary = f"{name}.new"
+        flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW | posix.O_CLOEXEC
+        fd = posix.open(temporary, flags, _FILE, dir_fd=self.fd)
+        try:
+            while data:
+                data = data[posix.write(fd, data) :]
+        finally:
+            posix.close(fd)
+        posix.rename(temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+
+    def read(self, name: str) -> bytes:
+        """A file's content, empty if it isn't there."""
+        try:
+            fd = posix.open(
+                name, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_CLOEXEC | posix.O_NONBLOCK, dir_fd=self.fd
+            )
+        except FileNotFoundError:
+            return b""
+        try:
+            return read_all(fd, _LARGEST_FILE, name)
+        finally:
+            posix.close(fd)
+
+    def clear(self) -> None:
+        """Removes the files in it."""
+        for name in posix.listdir(self.fd):
+            posix.unlink(name, dir_fd=self.fd)
+
+    def close(self) -> None:
+        """Closes it."""
+        posix.close(self.fd)
+
+
+def run_folders(root: str) -> "list[RunFolder]":
+    """Every container's run folder below ``root``."""
+    found: "list[tuple[str, ...]]" = [()]
+    for _ in range(_DEPTH):
+        found = [(*parts, name) for parts in found for name in list_folder("/".join((root, *parts)))]
+    folders = []
+    for namespace, pod, name, container in found:
+        try:
+            folders.append(RunFolder(root, (namespace, pod, name), container))
+        except RunFolderError:
+            continue  # nothing of ours has such a name
+    return folders
+
+
+def _valid_name(name: str) -> bool:
+    return len(name) <= _LONGEST_NAME and name[0] != "." and _LETTERS.issuperset(name)
+
+
+def _check(fd: int, what: str) -> None:
+    found = posix.fstat(fd)
+    if found.st_uid not in (0, posix.geteuid()) or found.st_mode & _WRITABLE_BY_OTHERS:
+        raise OSError(errno.EPERM, "others than root own it or can write it", what)

@@ -1,0 +1,137 @@
+"""Starts a container's memtierd, once all that it needs is there: under systemd, or with a keeper of ours."""
+
+import time
+
+from ...errors import HookError
+from ...host.programs import ALL_FOLDERS, ProgramError, find_program
+from ...log import WARNING
+from .run_dir import OUTPUT, PID
+from .template import TemplateError, fill
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...container.workload import Workload
+    from ...host.cgroup import Leaf
+    from ...settings import Settings
+    from ..registry import Node
+    from .run_dir import Opened
+
+_START_SECONDS = 0.2  # how long memtierd must live to count as started
+_MEMORY_MAX = "512M"
+_NAP = 0.02
+_SHOWN_LINES = 5
+_PODMAN = "podman"
+
+
+class MemtierdError(HookError):
+    """memtierd is missing, can't do its work on this node, or ended at once."""
+
+    reason = "memtierd"
+
+
+def configuration(name: str, cgroup: str, stats: str, settings: "Settings") -> str:
+    """The configuration of a class, filled in for a container's cgroup and a file for statistics.
+
+    Raises:
+        MemtierdError: there is no such class.
+        TemplateError: it can't be filled in.
+    """
+    template = next((spec["memtierdconfig"] for spec in settings.classes if spec.get("name") == name), None)
+    if template is None:
+        raise MemtierdError(f"there is no memory class {name!r} any more")
+    try:
+        return fill(str(template), cgroup, stats)
+    except TemplateError as error:
+        raise TemplateError(f"class {name}: {error.message}", hint=error.hint) from error
+
+
+def program_of(settings: "Settings") -> str:
+    """The memtierd to run.
+
+    Raises:
+        MemtierdError: there is none, or none to be trusted.
+    """
+    try:
+        return find_program(settings.memtierd.get("binary", "memtierd"), ALL_FOLDERS)
+    except ProgramError as error:
+        raise MemtierdError(
+            error.message,
+            hint=error.hint or "install memtierd, or name it in memtierd.binary; no class needs one otherwise",
+        ) from error
+
+
+def check_needs(text: str, leaf: "Leaf", workload: "Workload", node: "Node") -> None:
+    """Checks that memtierd could do here what its configuration says; warns of what would have no effect.
+
+    Raises:
+        MemtierdError: it couldn't.
+    """
+    from .preflight import Needs, lacking
+
+    found = lacking(Needs(text), node.settings, leaf.folder)
+    for words in found.idle:
+        node.log(WARNING, f"memtierd of {workload}: {words}", key=workload.key, container=workload.id, reason="idle")
+    if found.fatal:
+        raise MemtierdError("; ".join(found.fatal), hint="`resctrl-hook doctor` says what this node can do")
+
+
+def start(
+    command: "list[str]", leaf: "Leaf", workload: "Workload", opened: "Opened", node: "Node", *, systemd: bool
+) -> None:
+    """Starts memtierd, writes its pid down, and looks whether it stays.
+
+    Raises:
+        HookError: it can't be started, or ended at once.
+    """
+    if systemd:
+        _start_service(command, leaf, workload, opened, node.settings)
+    else:
+        _start_process(command, workload, opened, node)
+
+
+def _start_service(
+    command: "list[str]", leaf: "Leaf", workload: "Workload", opened: "Opened", settings: "Settings"
+) -> None:
+    from ...host import systemd as units
+
+    # A service that holds a Podman container is that container's own (Quadlet); a CRI's is the whole runtime's.
+    bound = leaf.own_scope or workload.runtime == _PODMAN
+    memory_max: str = settings.memtierd.get("memoryMax", _MEMORY_MAX)
+    seconds = units.patience(settings)
+    units.start_service(workload.id, leaf, command, memory_max, seconds, bound=bound)
+    until = time.monotonic() + _start_seconds(settings)
+    while True:
+        found = units.service_processes(settings.cgroup_path, workload.id)
+        if not found:
+            raise _ended(units.last_lines(workload.id, seconds))
+        if time.monotonic() >= until:
+            break
+        time.sleep(_NAP)
+    opened.write(PID, f"{found[0]}\n".encode())
+
+
+def _start_process(command: "list[str]", workload: "Workload", opened: "Opened", node: "Node") -> None:
+    from ...host.procfs import start_time
+    from . import supervisor as keeper
+    from .processes import cgroup_folder, living
+
+    cgroup = cgroup_folder(node.settings.cgroup_path, workload.id)
+    began = start_time(node.proc, workload.pid)
+    keeper.start(keeper.Kept(command, cgroup, node.proc, workload.pid, began), opened)
+    until = time.monotonic() + _start_seconds(node.settings)
+    while time.monotonic() < until:
+        if not living(opened):
+            lines = opened.read(OUTPUT).decode("utf-8", "replace").splitlines()
+            raise _ended("\n".join(lines[-_SHOWN_LINES:]))
+        time.sleep(_NAP)
+
+
+def _start_seconds(settings: "Settings") -> float:
+    return float(settings.memtierd.get("startSeconds", _START_SECONDS))
+
+
+def _ended(output: str) -> MemtierdError:
+    said = " / ".join(line for line in output.splitlines() if line)
+    return MemtierdError(
+        f"memtierd ended at once; its last lines: {said or '(none)'}", hint="mend the class's memtierdconfig"
+    )

@@ -1,0 +1,180 @@
+"""Supervision where systemd doesn't run: a small process of ours starts a container's memtierd and stays with it.
+
+It has nothing of the hook that made it: its own session, its own cgroup, none of the runtime's pipes or our locks. It
+keeps memtierd's output within bounds and ends it when the container's init process has ended. What others know of the
+two is in `memtierd_processes`.
+"""
+
+import posix
+import time
+from _signal import SIG_IGN, SIGKILL, SIGTERM, signal
+
+from ...host.files import list_folder
+from ...host.procfs import start_time
+from ...host.programs import spawn
+from .processes import KeeperError, end, record, tell
+from .run_dir import OUTPUT, PID
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+
+    from .run_dir import Opened
+
+OLD_OUTPUT = OUTPUT + ".old"
+_OUTPUT_LIMIT = 1 << 20
+_LOOK_EVERY = 2.0  # seconds between looks at the container
+_NAP = 0.01
+_REPORT_LIMIT = 4000
+
+
+class Kept:
+    """What the keeper needs to know: the command, the container's init process, and the cgroup to live in."""
+
+    __slots__ = ("cgroup", "command", "pid", "proc", "start")
+
+    def __init__(self, command: "list[str]", cgroup: str, proc: str, pid: int, start: int) -> None:
+        self.command = command
+        self.cgroup = cgroup
+        self.proc = proc
+        self.pid = pid
+        self.start = start
+
+    def container_lives(self) -> bool:
+        """Whether the container's init is still the process that it was."""
+        return start_time(self.proc, self.pid) == self.start
+
+
+def start(kept: Kept, folder: "Opened") -> None:
+    """Starts memtierd and the keeper, detached, and returns once memtierd is executed.
+
+    Raises:
+        KeeperError: it can't be.
+    """
+    ours, theirs = posix.pipe()
+    try:
+        child = posix.fork()
+        if child == 0:
+            _detach(kept, folder, theirs)
+        posix.close(theirs)
+        theirs = -1
+        posix.waitpid(child, 0)
+        report = _read(ours)
+    finally:
+        posix.close(ours)
+        if theirs >= 0:
+            posix.close(theirs)
+    if report != b"started":
+        raise KeeperError(f"memtierd can't be started: {report.decode('utf-8', 'replace') or 'its keeper died'}")
+
+
+def _read(fd: int) -> bytes:
+    report = chunk = posix.read(fd, _REPORT_LIMIT)
+    while chunk:
+        chunk = posix.read(fd, _REPORT_LIMIT)
+        report += chunk
+    return report
+
+
+def _detach(kept: Kept, folder: "Opened", report: int) -> None:
+    """In the forked child: forks the keeper, which then is init's child, and ends. Never returns."""
+    code = 1
+    try:
+        if posix.fork() == 0:
+            try:
+                _keep(kept, folder, report)
+            except BaseException as error:  # noqa: BLE001  # nothing may ever return into the hook's own code
+                posix.write(report, str(error).encode()[:_REPORT_LIMIT])
+        code = 0
+    finally:
+        posix._exit(code)  # noqa: SLF001  # it is public in os, which costs too much to import
+
+
+def _keep(kept: Kept, folder: "Opened", report: int) -> None:
+    posix.setsid()  # and so leads a process group, which is how memtierd and its children are found
+    signal(SIGTERM, SIG_IGN)  # it is meant for memtierd, whose end is ours
+    posix.umask(0o077)
+    posix.chdir("/")
+    _leave_everything({folder.fd, report})
+    _move_to(kept.cgroup)
+    tell("/proc/self/oom_score_adj", b"0")  # the runtime's own protects it from the OOM killer
+    record(folder, [])
+    import _socket  # its read has a time limit
+
+    ours, theirs = _socket.socketpair()
+    child = spawn(kept.command, theirs.fileno(), leader=False)
+    try:
+        theirs.close()
+        record(folder, [child])
+        folder.write(PID, f"{child}\n".encode())
+        posix.write(report, b"started")
+    except BaseException:  # somebody ended us meanwhile, and the folder is gone
+        posix.kill(child, SIGKILL)
+        raise
+    posix.close(report)
+    _attend(kept, folder, child, ours)
+
+
+def _attend(kept: Kept, folder: "Opened", child: int, output: "socket") -> None:
+    """Takes down what memtierd says until it ends, and ends it when the container has."""
+    output.settimeout(_LOOK_EVERY)
+    look = time.monotonic() + _LOOK_EVERY
+    while True:
+        try:
+            chunk = output.recv(1 << 16)
+            if chunk:
+                _append(folder, chunk)
+            else:
+                time.sleep(_NAP)  # closed: it is about to end
+        except OSError:
+            chunk = b""  # nothing was said for a while
+        due = time.monotonic() >= look
+        if due or not chunk:
+            ended, status = posix.waitpid(child, posix.WNOHANG)
+            if ended:
+                break
+        if due:
+            look = time.monotonic() + _LOOK_EVERY
+            if not kept.container_lives():
+                end(folder, kept.cgroup)
+    code = posix.waitstatus_to_exitcode(status)
+    _append(folder, f"resctrl-hook: memtierd ended with {code}\n".encode())
+
+
+def _leave_everything(but: "set[int]") -> None:
+    """Closes all descriptors: our locks, whose end must not wait for us, and the runtime's pipes."""
+    nothing = posix.open("/dev/null", posix.O_RDWR)
+    for fd in (0, 1, 2):
+        posix.dup2(nothing, fd)
+    for name in list_folder("/proc/self/fd"):
+        if int(name) > 2 and int(name) not in but:  # noqa: PLR2004  # the standard streams
+            try:
+                posix.close(int(name))
+            except OSError:
+                continue  # the listing's own
+
+
+def _move_to(cgroup: str) -> None:
+    """Leaves the runtime's cgroup for one of our own, or for the root where there can be none."""
+    root = cgroup.rpartition("/")[0].rpartition("/")[0]
+    for path in (cgroup.rpartition("/")[0], cgroup):
+        try:
+            posix.mkdir(path, 0o755)
+        except OSError:
+            continue  # it is there; or else the next one fails too
+    if not tell(f"{cgroup}/cgroup.procs", b"0"):
+        tell(f"{root}/cgroup.procs", b"0")
+
+
+def _append(folder: "Opened", data: bytes) -> None:
+    flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_CLOEXEC
+    try:
+        fd = posix.open(OUTPUT, flags, 0o600, dir_fd=folder.fd)
+        try:
+            posix.write(fd, data)
+            if posix.fstat(fd).st_size > _OUTPUT_LIMIT:
+                posix.rename(OUTPUT, OLD_OUTPUT, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+        finally:
+            posix.close(fd)
+    except OSError:
+        pass  # the folder was removed, or its file system is full: memtierd goes on all the same

@@ -1,0 +1,120 @@
+"""The monitoring group, which this project is named for: a workload's processes join their pod's mon_group."""
+
+from ..errors import HookError, ResctrlError
+from ..host.procfs import resctrl_groups_of
+from .registry import SKIP, Step, concerns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..container.workload import Workload
+    from ..ledger import Record
+    from ..resctrl.locked_key import HeldKey
+    from ..settings import Settings
+    from .registry import Node
+
+NAME = "monitoring"
+
+
+def failure_policy(settings: "Settings") -> str:
+    """This feature's own policy, else the general one."""
+    policy: str = settings.monitoring.get("failurePolicy", settings.failure_policy)
+    return policy
+
+
+def plan(workload: "Workload", node: "Node") -> "list[Step]":
+    """Joins the pod's group in the class where the process is, unless a filter or the runtime's own group forbids it.
+
+    Raises:
+        InputError: the label selector needs the pod's labels, and they can't be read.
+        TaskGoneError: the process has ended.
+    """
+    reason = why_not(workload, node)
+    if reason:
+        return [Step(NAME, SKIP, {}, reason)]
+    rdt_class, source = _planned_class(workload, node) or class_of(workload, node)
+    what = "pod" if workload.in_pod else "container"
+    why = f"group of {what} {workload.key} in {rdt_class or 'the root class'}, {source}"
+    return [Step(NAME, "join", {"class": rdt_class}, why)]
+
+
+def why_not(workload: "Workload", node: "Node") -> str:
+    """Why a workload is not to be monitored, or an empty string."""
+    settings = node.settings
+    if workload.sandbox:
+        return "a pod's sandbox is not monitored"
+    if workload.bundle.monitored and not settings.monitoring.get("takeOver", False):
+        return "the runtime makes its own mon_group (linux.intelRdt.enableMonitoring); monitoring.takeOver is false"
+    reason = settings.selects(workload)
+    if not reason and settings.label_selector:
+        from ..container.labels import pod_labels  # few select by labels
+
+        reason = settings.selects_labels(pod_labels(workload))
+    return reason
+
+
+def _planned_class(workload: "Workload", node: "Node") -> "tuple[str, str] | None":
+    """The class that the step before this one puts the workload into, if there is one."""
+    if not node.settings.rdt.get("enabled", False) or not concerns("rdt", workload, node.settings):
+        return None
+    from .rdt_class import choose  # only where that feature is in use
+
+    try:
+        name, _ = choose(workload, node)
+    except HookError:
+        return None  # that feature's own plan says so
+    return (name, "which it is put into first") if name else None
+
+
+def class_of(workload: "Workload", node: "Node") -> "tuple[str, str]":
+    """The RDT class of a workload, and how we know: where its task is, else what its bundle asked the runtime for."""
+    if workload.pid:
+        try:
+            where = resctrl_groups_of(node.proc, workload.pid)
+        except ProcessLookupError as error:
+            from ..resctrl.errors import TaskGoneError
+
+            raise TaskGoneError(f"process {workload.pid} has ended", errno=error.errno or 0) from error
+        if where is not None:
+            return where[0], "where its process is"
+    name = workload.bundle.class_name
+    return name, "as its bundle's linux.intelRdt.closID says" if name else "since its bundle names no class"
+
+
+def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+    """Makes or finds the group and moves the process into it; without an RMID the workload is marked as waiting."""
+    rdt_class = step.needs["class"]
+    if node.settings.rdt.get("enabled", False) and workload.pid:
+        where = resctrl_groups_of(node.proc, workload.pid)
+        rdt_class = where[0] if where is not None else rdt_class  # the step before this one may have failed
+    record = held.record
+    if not held.tracked:
+        record["cgroup"] = workload.pod_cgroup
+        record["namespace"] = workload.namespace
+        record["pod"] = workload.pod
+    try:
+        held.ensure_group(rdt_class)
+    except ResctrlError as error:
+        _without_rmid(error, rdt_class, held, node)
+    held.assign_pid(workload.pid)
+
+
+def _without_rmid(error: "ResctrlError", rdt_class: str, held: "HeldKey", node: "Node") -> None:
+    """Out of RMIDs: ends what is dead and tries once more, else lets the workload wait for reconcile."""
+    from ..lifecycle import reap
+    from ..resctrl.errors import NoRMIDsError
+
+    if not isinstance(error, NoRMIDsError):
+        raise error
+    if reap(node, node.ledger.keys(), but=held.key):
+        try:
+            held.ensure_group(rdt_class)
+            return
+        except NoRMIDsError as again:
+            error = again
+    node.ledger.mark("waiting", held.key)
+    node.ledger.wake()
+    raise error
+
+
+def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+    """Nothing: the group belongs to the key, and ends when `lifetimes.settle` finds that the key has ended."""

@@ -1,0 +1,175 @@
+"""Puts placements in force: cpusets of containers, so that nobody is ever without CPUs and no CPU has two owners.
+
+Who loses CPUs is written first, who gets them after that. A cgroup's file holds at once; systemd's properties, which
+keep it over a daemon-reload, follow as long as there is time, and reconcile tells the rest.
+"""
+
+import time
+
+from ...errors import HookError
+from ...host.cgroup import CgroupError, read_value, write_value
+from ...host.cpulist import count, format_list, parse_list
+from ...host.files import is_folder
+from ...log import WARNING
+from .allocations import lock, note_untold, take_untold
+from .policy import PlacementError
+from .usage import effective
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..registry import Node
+    from .allocations import Book
+    from .entries import Entry
+    from .usage import Usage
+
+CPUS, MEMS = "cpuset.cpus", "cpuset.mems"
+_EFFECTIVE = "cpuset.cpus.effective"
+_SHARE_OF_DEADLINE = 0.3  # of the hook's deadline is what telling systemd about others may take
+_SHARE_AT_A_TIME = 0.1  # of it is what reconcile keeps others from the lock
+_BREATH = 0.05  # seconds, in which any hook that waits for the lock has it
+
+
+def follow(book: "Book", node: "Node", but: str = "", *, grow: bool, checked: bool = False) -> "list[Entry]":
+    """Writes the cpusets of all containers whose set has become another, and returns those that were written.
+
+    With ``grow`` false only those that lose CPUs are written, so that these are free before anybody gets them. With
+    ``checked`` what the cgroup says now counts, not what we believe. ``but`` is the one that comes later.
+
+    Raises:
+        HookError: a living container's cpuset can't be written.
+    """
+    usage = book.usage()
+    done: "list[Entry]" = []
+    lists: "dict[int, str]" = {}  # most of those to be written share a few sets
+    todo: "list[tuple[Entry, int]]" = []
+    for place in book.places.values():
+        wanted = effective(place.decision, usage)
+        if checked or book.unsure:
+            for entry in place.entries().values():
+                entry.applied = _have(entry)
+        todo += [(entry, wanted) for entry in place.unlike(wanted) if entry.id != but]
+    todo.sort(key=lambda pair: not pair[0].applied & ~pair[1])  # losers first, within one pass too
+    for entry, wanted in todo:
+        have = entry.applied
+        if not grow and have and not have & ~wanted:
+            continue
+        if wanted not in lists:
+            lists[wanted] = format_list(wanted)
+        if _write(entry, lists[wanted]):
+            entry.applied = wanted
+            done.append(entry)
+    return done
+
+
+def settle_in(entry: "Entry", usage: "Usage", node: "Node") -> None:
+    """Puts a container's own placement in force, and looks that the kernel really gives it those CPUs.
+
+    Raises:
+        PlacementError: a cgroup above has fewer CPUs than it needs.
+        HookError: its cpuset can't be written.
+    """
+    wanted = effective(entry.decision, usage)
+    mems = entry.decision.mems
+    tell(entry, wanted, mems, node)
+    if not _write(entry, format_list(wanted), format_list(mems)):
+        raise CgroupError(f"cgroup {entry.folder} is gone: the container has ended")
+    entry.applied = wanted
+    found = read_value(entry.folder, _EFFECTIVE)
+    if found and parse_list(found) != wanted:
+        lost = format_list(wanted & ~parse_list(found))
+        if entry.decision.owned & wanted & ~parse_list(found) or not count(wanted & parse_list(found)):
+            raise PlacementError(
+                f"the kernel gives the container CPUs {found}, not {format_list(wanted)}",
+                hint="a cgroup above it has a cpuset of its own: see cpuset.cpus.effective of each",
+            )
+        node.log(WARNING, f"a cgroup above container {entry.id[:12]} does not let it have CPUs {lost}")
+
+
+def tell(entry: "Entry", wanted: int, mems: int, node: "Node") -> None:
+    """Tells systemd of a scope's cpuset, so that a daemon-reload keeps it."""
+    if not entry.unit:
+        return
+    from ...host.systemd import tell as tell_systemd  # only where systemd manages the container
+
+    values = {"AllowedCPUs": format_list(wanted)}
+    if mems:
+        values["AllowedMemoryNodes"] = format_list(mems)
+    tell_systemd(entry.unit, values, node, container=entry.id)
+
+
+def tell_others(entries: "list[Entry]", node: "Node") -> None:
+    """Tells systemd of the cpusets that were written, as many as there is time for; reconcile tells the rest."""
+    end = time.monotonic() + node.settings.deadline * _SHARE_OF_DEADLINE
+    for entry in entries:
+        if entry.unit and time.monotonic() > end:
+            note_untold(node)
+            node.ledger.wake()
+            return
+        tell(entry, entry.applied, 0, node)
+
+
+def to_tell(book: "Book", changed: "list[Entry]", node: "Node") -> "list[Entry]":
+    """Whom `tell_all` is to tell systemd of: those that were written, or all if a hook had no time for some."""
+    late = take_untold(node)
+    return [entry for entry in (book.entries.values() if late else changed) if entry.unit]
+
+
+def tell_all(entries: "list[Entry]", node: "Node") -> None:
+    """Tells systemd of the cpusets of all of these; for reconcile, without the lock.
+
+    That may take long, so hooks get the lock in between: what is told is what the cgroup says just then.
+
+    Raises:
+        HookError: there was no end of it; the next reconcile tells them all.
+    """
+    left = entries[::-1]
+    try:
+        while left:
+            with lock(node):
+                end = time.monotonic() + node.settings.deadline * _SHARE_AT_A_TIME
+                while left:
+                    entry = left.pop()
+                    cpus = _have(entry)
+                    if cpus:  # else it has ended
+                        tell(entry, cpus, 0, node)
+                    if time.monotonic() > end:
+                        break
+            if left:
+                time.sleep(_BREATH)
+    except Exception:
+        note_untold(node)
+        raise
+
+
+def _write(entry: "Entry", cpus: str, mems: str = "") -> bool:
+    """Writes a container's cpuset; False if its cgroup is gone.
+
+    Raises:
+        CgroupError: the kernel refuses.
+    """
+    values = {CPUS: cpus, **({MEMS: mems} if mems else {})}
+    below = entry.unit_folder
+    for name, value in values.items():
+        try:
+            if below and read_value(entry.unit_folder, name) != value and is_folder(entry.unit_folder):
+                write_value(entry.unit_folder, name, value)
+            # crun's processes are a level below the scope, where the controller need not be enabled.
+            if below and not read_value(entry.folder, f"{name}.effective"):
+                continue
+            write_value(entry.folder, name, value)
+        except HookError:
+            if not is_folder(entry.folder):
+                return False
+            raise
+    return True
+
+
+def _have(entry: "Entry") -> int:
+    """What a container's cgroup says now."""
+    folder = entry.folder
+    if entry.unit_folder and not read_value(folder, f"{CPUS}.effective"):
+        folder = entry.unit_folder
+    try:
+        return parse_list(read_value(folder, CPUS))
+    except ValueError:
+        return 0

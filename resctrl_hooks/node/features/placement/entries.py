@@ -1,0 +1,183 @@
+"""Containers that have the same place, kept as lines of text until somebody asks for one of them: most never are."""
+
+from ...host.procfs import start_time
+from .policy import Decision, PlacementError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..registry import Node
+
+_TABS = 7  # in a line of a container
+_SETS = ("cpus", "owned", "hidden", "mems")
+
+
+class Entry:
+    """One container's place: whose it is, its process, where its cgroup is, and what was decided.
+
+    ``unit`` is its own scope of systemd's, and ``unit_folder`` that one's cgroup where it isn't the container's own
+    (crun's processes are a level below). ``applied`` is what its cgroup was told, 0 for nothing yet.
+    """
+
+    __slots__ = ("applied", "decision", "folder", "id", "key", "pid", "start", "unit", "unit_folder")
+
+    def __init__(
+        self,
+        id_: str,
+        key: str,
+        pid: int,
+        start: int,
+        folder: str,
+        decision: Decision,
+        *,
+        unit: str = "",
+        unit_folder: str = "",
+    ) -> None:
+        self.id = id_
+        self.key = key
+        self.pid = pid
+        self.start = start
+        self.folder = folder
+        self.unit = unit
+        self.unit_folder = unit_folder if unit_folder != folder else ""
+        self.decision = decision
+        self.applied = 0
+
+    def as_line(self) -> str:
+        """As fields between tabs: JSON takes longer.
+
+        Raises:
+            PlacementError: a name of it holds a control character.
+        """
+        place = (self.id, self.key, str(self.pid), str(self.start), self.folder, self.unit, self.unit_folder)
+        return _checked("\t".join((*place, str(self.decision.milli))), _TABS)
+
+    @classmethod
+    def of_line(cls, line: str, decision: Decision) -> "Entry":
+        """The entry that `as_line` wrote down, of a place with this decision.
+
+        Raises:
+            PlacementError: it did not.
+        """
+        try:
+            id_, key, pid, start, folder, unit, unit_folder, milli = line.split("\t")
+            own = Decision(decision.kind, decision.pool, milli=int(milli))
+            for name in _SETS:
+                setattr(own, name, getattr(decision, name))
+            return cls(id_, key, int(pid), int(start), folder, own, unit=unit, unit_folder=unit_folder)
+        except ValueError as error:
+            raise PlacementError(
+                f"the book of placements is damaged: {line[:80]!r}",
+                hint="remove the file `placement` in stateDir and run `resctrl-hook reconcile`",
+            ) from error
+
+    def is_dead(self, node: "Node") -> bool:
+        """Whether its init process is gone."""
+        return start_time(node.proc, self.pid) != self.start or not self.start
+
+
+class Place:
+    """A decision, and all containers for which it was the same. The decision's ``milli`` is nobody's here.
+
+    ``milli`` is what they ask for together, ``users`` how many they are. ``applied`` is what the cgroups were told of
+    those that are still text; an entry of its own has its own.
+    """
+
+    __slots__ = ("_entries", "_head", "_text", "applied", "decision", "milli", "users")
+
+    def __init__(self, decision: Decision, head: str = "", text: str = "", milli: int = 0, users: int = 0) -> None:
+        self.decision = decision
+        self.milli = milli
+        self.users = users
+        self.applied = 0
+        self._head = head  # the decision as text
+        self._text = text  # lines of containers, each with the line feed before it
+        self._entries: "dict[str, Entry]" = {}  # those that are not in the text
+
+    def as_text(self) -> str:
+        """The place and its containers as lines, the first without a line feed.
+
+        Raises:
+            PlacementError: a name holds a control character.
+        """
+        if not self._head:
+            one = self.decision
+            sets = [f"{getattr(one, name):x}" for name in _SETS]  # read in each hook, and faster than lists
+            self._head = _checked("\t".join((one.kind, one.pool, *sets)), _TABS - 2)
+        head = f"{self._head}\t{self.milli}\t{self.users}{self._text}"
+        return "\n".join((head, *(entry.as_line() for entry in self._entries.values())))
+
+    @classmethod
+    def of_text(cls, text: str) -> "Place":
+        """The place that `as_text` wrote down.
+
+        Raises:
+            ValueError: it did not.
+        """
+        first, feed, rest = text.partition("\n")
+        head, milli, users = first.rsplit("\t", 2)
+        kind, pool, *sets = head.split("\t")
+        cpus, owned, hidden, mems = [int(one, 16) for one in sets]
+        rest = feed + rest
+        if rest.count("\n") != int(users) or rest.count("\t") != int(users) * _TABS:
+            raise ValueError("a place has not the containers that it should")
+        decision = Decision(kind, pool, cpus=cpus, owned=owned, hidden=hidden, mems=mems)
+        return cls(decision, head, rest, int(milli), int(users))
+
+    def entries(self) -> "dict[str, Entry]":
+        """All of its containers, by id."""
+        lines, self._text = self._text[1:], ""
+        for line in lines.split("\n") if lines else ():
+            self._put(line)
+        return self._entries
+
+    def unlike(self, wanted: int) -> "list[Entry]":
+        """The containers whose cgroups were told something else."""
+        found = self.entries() if self.applied != wanted else self._entries
+        return [entry for entry in found.values() if entry.applied != wanted]
+
+    def find(self, id_: str) -> "Entry | None":
+        """A container of it."""
+        place = self._text.find(f"\n{id_}\t")
+        if place >= 0:
+            self._pull(place)
+        return self._entries.get(id_)
+
+    def of_key(self, key: str) -> "list[Entry]":
+        """The containers of one key."""
+        place = self._text.find(f"\t{key}\t")
+        while place >= 0:
+            start = self._text.rfind("\n", 0, place)
+            if self._text.startswith(f"{key}\t", self._text.find("\t", start) + 1):
+                self._pull(start)
+                place = start - 1
+            place = self._text.find(f"\t{key}\t", place + 1)
+        return [entry for entry in self._entries.values() if entry.key == key]
+
+    def add(self, entry: Entry) -> None:
+        """Takes a container in."""
+        self._entries[entry.id] = entry
+        self.milli += entry.decision.milli
+        self.users += 1
+
+    def remove(self, entry: Entry) -> None:
+        """Lets a container go that `entries`, `find` or `of_key` gave."""
+        del self._entries[entry.id]
+        self.milli -= entry.decision.milli
+        self.users -= 1
+
+    def _pull(self, start: int) -> None:
+        end = self._text.find("\n", start + 1)
+        line = self._text[start + 1 : end] if end >= 0 else self._text[start + 1 :]
+        self._text = self._text[:start] + (self._text[end:] if end >= 0 else "")
+        self._put(line)
+
+    def _put(self, line: str) -> None:
+        entry = Entry.of_line(line, self.decision)
+        entry.applied = self.applied
+        self._entries[entry.id] = entry
+
+
+def _checked(line: str, tabs: int) -> str:
+    if not line.replace("\t", "").isprintable() or line.count("\t") != tabs:
+        raise PlacementError(f"a name with control characters can't be kept: {line[:200]!r}")
+    return line

@@ -1,0 +1,218 @@
+"""CPUs and memory nodes of a container, chosen by a policy before its process runs; others follow what it takes.
+
+Everything is decided and written under one lock for the whole node. A decision is on disk before anything is done, in
+the book and in the container's record, so whoever comes next finishes or takes back what a killed hook left half done.
+"""
+
+from ...errors import HookError
+from ...host.cgroup import CgroupError, leaf_of
+from ...host.cpulist import format_list
+from ...host.procfs import start_time
+from ...log import INFO
+from ..registry import SKIP, Step
+from .allocations import Book, lock
+from .allocator import anywhere, decide, policy_name, shares_instead
+from .cpuset_writer import follow, settle_in, tell_others
+from .entries import Entry
+from .policy import SHARED, PlacementError
+from .request import request_from, request_of, shared_request
+from .usage import effective
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...container.workload import Workload
+    from ...host.cgroup import Leaf
+    from ...ledger import Record
+    from ...reconcile.discovery import Seen
+    from ...reconcile.report import Report
+    from ...resctrl.locked_key import HeldKey
+    from ...settings import Settings
+    from ..registry import Node
+    from .policy import Decision, Request
+
+NAME = "placement"
+
+
+def failure_policy(settings: "Settings") -> str:
+    """This feature's own policy, else the general one."""
+    policy: str = settings.placement.get("failurePolicy", settings.failure_policy)
+    return policy
+
+
+def plan(workload: "Workload", node: "Node") -> "list[Step]":
+    """Places the container, unless its runtime has, or its namespace is not to be placed.
+
+    Where it goes is decided under the node's lock, when the step is done; `preview` says where that would be now. One
+    that asks for what it may not have shares, unless failures refuse: left alone it would run on others' own CPUs.
+
+    Raises:
+        PlacementError: the kubelet places containers here, or an annotation asks for what it may not have.
+        CgroupError: the container has no cgroup of its own.
+    """
+    return steps_for(workload, node, share=may_share(node.settings))
+
+
+def may_share(settings: "Settings") -> bool:
+    """Whether a container that can't be placed as it asks shares CPUs; else it is refused."""
+    return failure_policy(settings) != "fail"
+
+
+def steps_for(workload: "Workload", node: "Node", *, share: bool) -> "list[Step]":
+    """As `plan`, for those who know whether the container can still be refused."""
+    reason = _why_not(workload, node)
+    if reason:
+        return [Step(NAME, SKIP, {}, reason)]
+    from .kubelet import check_kubelet
+
+    check_kubelet(node.settings)
+    leaf_of(node, workload.pid, workload.id, workload.cgroup)
+    why = ""
+    try:
+        request = request_of(workload, node.settings)
+    except PlacementError as error:
+        if not share:
+            raise
+        shares_instead(error, workload.id, workload.key, node)
+        request, why = shared_request(workload, node.settings), f", since {error}"
+    what = f"{request.exclusive} CPUs of its own" if request.exclusive else f"{request.kind} CPUs"
+    why = f"{what} for a request of {request.milli}m by policy {policy_name(node.settings)}{why}"
+    return [Step(NAME, "place", {"request": request.as_record()}, why)]
+
+
+def _why_not(workload: "Workload", node: "Node") -> str:
+    from ...names import matches
+
+    if workload.sandbox:
+        return "a pod's sandbox is not placed"
+    patterns = node.settings.placement.get("namespaces") or []
+    if patterns and not any(matches(pattern, workload.namespace) for pattern in patterns):
+        return f"namespace {workload.namespace or '(none)'} is not among placement.namespaces"
+    cpu = workload.bundle.resources.get("cpu")
+    if isinstance(cpu, dict) and (cpu.get("cpus") or cpu.get("mems")):
+        return "whoever made the container chose its CPUs or memory nodes, which stay"
+    return ""
+
+
+def preview(step: "Step", workload: "Workload", node: "Node") -> "tuple[Decision, str]":
+    """What would be decided now, and the CPUs that the container would run on; changes nothing.
+
+    Raises:
+        PlacementError: it could not be placed.
+    """
+    book = Book(node, look_only=True)
+    book.remove(workload.id)
+    request = request_from(step.needs["request"], workload.id, workload.key, node.settings.placement)
+    decision = decide(book, request, node, share=may_share(node.settings))
+    book.add(Entry(workload.id, workload.key, 0, 0, "", decision))
+    return decision, format_list(effective(decision, book.usage()))
+
+
+def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+    """Decides, writes that down, makes room, and puts the container where it belongs."""
+    request = request_from(step.needs["request"], workload.id, workload.key, node.settings.placement)
+    try:
+        with lock(node):
+            book = Book(node)
+            if book.lost:
+                from .reconcile import recall  # once in a boot
+
+                recall(book, node, but=workload.id)
+            place(request, workload.pid, workload.cgroup, book, node, share=may_share(node.settings))
+    except HookError:
+        node.ledger.wake()  # reconcile tries again, and may have more time
+        raise
+
+
+def place(request: "Request", pid: int, cgroup: str, book: Book, node: "Node", *, share: bool) -> None:
+    """Places one container, under the lock. With ``share`` it shares where it can't be placed as it asks.
+
+    ``cgroup`` is the container's own, as its record has it.
+
+    Raises:
+        HookError: it can't be; then everything is as it was.
+    """
+    leaf = leaf_of(node, pid, request.id, cgroup)
+    if leaf is None:
+        raise CgroupError(f"process {pid} has ended, so it has no cgroup")
+    book.remove(request.id)
+    decision = decide(book, request, node, share=share)
+    try:
+        _enter(request, pid, leaf, decision, book, node)
+    except PlacementError as error:
+        if not share or decision.kind == SHARED:
+            raise
+        shares_instead(error, request.id, request.key, node)
+        # Its cgroup may have been told memory nodes by now, and these can be set but not taken away.
+        mems = book.topology.memory_nodes if decision.mems else 0
+        _enter(request, pid, leaf, anywhere(book, request, error, mems), book, node)
+
+
+def _enter(request: "Request", pid: int, leaf: "Leaf", decision: "Decision", book: Book, node: "Node") -> None:
+    """Puts a decision in force, and takes it back if that can't be done."""
+    key = request.key
+    entry = Entry(
+        request.id,
+        key,
+        pid,
+        start_time(node.proc, pid),
+        leaf.folder,
+        decision,
+        unit=leaf.unit if leaf.own_scope else "",
+        unit_folder=leaf.unit_folder if leaf.own_scope else "",
+    )
+    book.add(entry)
+    try:
+        book.save()
+        record_decision(node, key, request.id, decision)
+        others = follow(book, node, request.id, grow=False)
+        settle_in(entry, book.usage(), node)
+    except HookError:
+        book.remove(request.id)
+        book.save()
+        follow(book, node, grow=True)
+        book.written()
+        record_decision(node, key, request.id, None)
+        raise
+    others += follow(book, node, grow=True)  # what somebody dead has left
+    book.written()
+    tell_others(others, node)
+    node.log(INFO, f"placed container {request.id[:12]}: {decision.why}; CPUs {format_list(entry.applied)}", key=key)
+
+
+def record_decision(node: "Node", key: str, container: str, decision: "Decision | None") -> None:
+    """Writes a decision into the container's own record."""
+    record = node.ledger.read_member(key, container)
+    if record is None:
+        return
+    for step in record.get("steps", []):
+        if step["feature"] == NAME:
+            step["needs"].pop("decision", None)
+            if decision is not None:
+                step["needs"]["decision"] = {**decision.as_record(), "why": decision.why}
+    node.ledger.write_member(key, container, record)
+
+
+def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+    """Gives a dead container's CPUs back, to its pool's other containers first of all."""
+    with lock(node):
+        book = Book(node)
+        if not book.remove(member["id"]):
+            return
+        book.save()
+        others = follow(book, node, grow=True)
+        book.written()
+        tell_others(others, node)
+
+
+def mend(node: "Node", known: "set[str]") -> int:
+    """For reconcile; see `placement_mend`."""
+    from .reconcile import mend_all  # hooks don't mend
+
+    return mend_all(node, known)
+
+
+def adopt(node: "Node", containers: "list[Seen]", report: "Report") -> None:
+    """For reconcile; see `placement_mend`."""
+    from .reconcile import adopt_all  # hooks don't adopt
+
+    adopt_all(node, containers, report)

@@ -1,0 +1,42 @@
+"""Whether the kubelet places containers itself: its static CPU or memory manager, which nobody must work against."""
+
+from ...host.files import parse_json, read_file
+from .policy import PlacementError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...settings import Settings
+
+DEFAULT_PATH = "/var/lib/kubelet"
+STATES = (("cpu_manager_state", "CPU", ("static",)), ("memory_manager_state", "memory", ("Static", "BestEffort")))
+"""The files in which the managers keep their state, with the policies that pin (kubernetes, pkg/kubelet/cm)."""
+_LIMIT = 16 << 20
+
+
+def static_managers(settings: "Settings") -> "list[str]":
+    """What says that the kubelet pins containers here: a sentence for each of its managers that does."""
+    folder: str = settings.placement.get("kubeletPath") or DEFAULT_PATH
+    found = []
+    for name, what, pinning in STATES:
+        try:
+            state = parse_json(read_file(f"{folder}/{name}", _LIMIT, follow=True))
+            policy = state.get("policyName", "")
+        except (OSError, ValueError, AttributeError):
+            continue  # no kubelet here, or none with that manager
+        if policy in pinning:
+            found.append(f"the kubelet's {what} manager has policy {policy} ({folder}/{name})")
+    return found
+
+
+def check_kubelet(settings: "Settings") -> None:
+    """Refuses to place anything where the kubelet does.
+
+    Raises:
+        PlacementError: it does.
+    """
+    found = static_managers(settings)
+    if found:
+        raise PlacementError(
+            f"{' and '.join(found)}, so placement does nothing here",
+            hint="turn placement.enabled off, or set the kubelet's cpuManagerPolicy and memoryManagerPolicy to None",
+        )

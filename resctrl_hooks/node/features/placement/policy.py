@@ -1,0 +1,177 @@
+"""What a placement policy is given and gives: a request and the node's usage in, a decision out. It changes nothing.
+
+A policy is a function ``choose(topology, usage, request) -> Decision``; docs/placement.md says how to write one.
+Sets of CPUs are integers (`cpusets`).
+"""
+
+from ...errors import HookError
+from ...host.cpulist import format_list, parse_list
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.topology import Topology
+    from .usage import Usage
+
+EXCLUSIVE, SHARED, MIXED, RESERVED = "exclusive", "shared", "mixed", "reserved"
+KINDS = (EXCLUSIVE, SHARED, MIXED, RESERVED)
+MILLI = 1000
+
+
+class PlacementError(HookError):
+    """A container that can't be placed as it asks, or a policy that is none."""
+
+    reason = "placement"
+
+
+class Request:
+    """What one container asks for.
+
+    ``kind`` is how it wants its CPUs; ``exclusive`` how many of its own; ``milli`` its whole CPU request and ``limit``
+    its CPU limit, both in thousandths, 0 for none; ``memory`` its limit in bytes, 0 for none. ``isolated``: it
+    prefers isolated CPUs. ``one_thread``: it wants to see one thread of each core. ``pool`` is one that it names.
+    ``options`` is the ``placement`` section of the settings.
+    """
+
+    __slots__ = (
+        "container",
+        "exclusive",
+        "id",
+        "isolated",
+        "key",
+        "kind",
+        "limit",
+        "memory",
+        "milli",
+        "namespace",
+        "one_thread",
+        "options",
+        "pod",
+        "pool",
+        "qos",
+    )
+
+    def __init__(
+        self,
+        id_: str,
+        key: str = "",
+        *,
+        namespace: str = "",
+        pod: str = "",
+        container: str = "",
+        qos: str = "",
+        kind: str = SHARED,
+        exclusive: int = 0,
+        milli: int = 0,
+        limit: int = 0,
+        memory: int = 0,
+        isolated: bool = False,
+        one_thread: bool = False,
+        pool: str = "",
+        options: "dict[str, Any] | None" = None,
+    ) -> None:
+        self.id = id_
+        self.key = key or id_
+        self.namespace = namespace
+        self.pod = pod
+        self.container = container
+        self.qos = qos
+        self.kind = kind
+        self.exclusive = exclusive
+        self.milli = milli
+        self.limit = limit
+        self.memory = memory
+        self.isolated = isolated
+        self.one_thread = one_thread
+        self.pool = pool
+        self.options = options or {}
+
+    @property
+    def shared_milli(self) -> int:
+        """What of the request is to come from a shared pool."""
+        return max(self.milli - self.exclusive * MILLI, 0) if self.kind != EXCLUSIVE else 0
+
+    def as_record(self) -> "dict[str, Any]":
+        """As plain JSON values, without the settings."""
+        record = {name: getattr(self, name) for name in self.__slots__ if name not in ("options", "id", "key")}
+        return {name: value for name, value in record.items() if value}
+
+
+class Decision:
+    """Where a container goes: ``pool`` by name, and its sets.
+
+    ``cpus`` is the set of the pool that its shared part runs on: all of the pool, whoever else owns parts of it now.
+    ``owned`` are the CPUs that nobody else may have, ``hidden`` those of them that it doesn't see itself. ``mems`` is
+    a set of NUMA nodes, 0 for all. ``why`` is for people, and so are the ``runners_up``.
+    """
+
+    __slots__ = ("cpus", "hidden", "kind", "mems", "milli", "owned", "pool", "runners_up", "why")
+
+    def __init__(
+        self,
+        kind: str,
+        pool: str,
+        *,
+        cpus: int = 0,
+        owned: int = 0,
+        hidden: int = 0,
+        mems: int = 0,
+        milli: int = 0,
+        why: str = "",
+        runners_up: "list[str] | None" = None,
+    ) -> None:
+        self.kind = kind
+        self.pool = pool
+        self.cpus = cpus
+        self.owned = owned
+        self.hidden = hidden
+        self.mems = mems
+        self.milli = milli
+        self.why = why
+        self.runners_up = runners_up or []
+
+    def as_record(self) -> "dict[str, Any]":
+        """As plain JSON values."""
+        record: "dict[str, Any]" = {"kind": self.kind, "pool": self.pool, "milli": self.milli}
+        for name in ("cpus", "owned", "hidden", "mems"):
+            value = getattr(self, name)
+            if value:
+                record[name] = format_list(value)
+        return record
+
+    @classmethod
+    def of_record(cls, record: "dict[str, Any]") -> "Decision":
+        """The decision that `as_record` wrote down.
+
+        Raises:
+            KeyError, TypeError, ValueError, AttributeError: it did not.
+        """
+        cpus, owned, hidden, mems = (parse_list(record.get(name, "")) for name in ("cpus", "owned", "hidden", "mems"))
+        return cls(
+            record["kind"], record["pool"], cpus=cpus, owned=owned, hidden=hidden, mems=mems, milli=record["milli"]
+        )
+
+
+def check(decision: Decision, usage: "Usage", topology: "Topology") -> None:
+    """Holds a policy to what no policy may do, ours or another's.
+
+    Raises:
+        PlacementError: it gives away what is reserved, offline or somebody's, or leaves somebody without CPUs.
+    """
+    taken = decision.owned & (usage.owned | usage.reserved | ~topology.online)
+    if decision.kind not in KINDS:
+        problem = f"there is no kind of placement {decision.kind!r}"
+    elif not decision.pool.isprintable():
+        problem = f"a pool can't be called {decision.pool!r}"
+    elif taken:
+        problem = f"it gives away CPUs {format_list(taken & topology.online) or 'that are offline'}, which are taken"
+    elif decision.hidden & ~decision.owned or (decision.kind == EXCLUSIVE and not decision.owned & ~decision.hidden):
+        problem = "it leaves the container none of its own CPUs"
+    elif decision.owned and not usage.can_give(decision.owned & usage.usable, squeeze=True):
+        problem = "it leaves others without CPUs"
+    elif decision.kind in (SHARED, MIXED) and not decision.cpus & usage.common & ~decision.owned:
+        problem = f"pool {decision.pool} has no CPUs"
+    else:
+        return
+    raise PlacementError(f"the placement policy is wrong: {problem}", hint="mend or replace placement.policy")

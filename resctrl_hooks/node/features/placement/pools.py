@@ -1,0 +1,91 @@
+"""The policy of static named pools: the operator says which CPUs are whose (``placement.pools``).
+
+A pool has a name, CPUs, and namespaces whose containers run in it. CPUs of no pool are the pool ``default``.
+"""
+
+from ...host.cpulist import count, parse_list
+from ...host.topology import Domain
+from .policy import RESERVED, SHARED, Decision, PlacementError
+from .topology_aware import exclusive, memory_for
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.topology import Topology
+    from .policy import Request
+    from .usage import Usage
+
+DEFAULT = "default"
+
+
+def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision:
+    """Places a container in the pool that it names, else its namespace's, else the default one; see `policy`.
+
+    Raises:
+        PlacementError: the pool that it names isn't there.
+    """
+    if request.kind == RESERVED and usage.reserved:
+        return Decision(RESERVED, "reserved", cpus=usage.reserved, milli=request.milli, why="the reserved CPUs")
+    pools = sets_of(request.options.get("pools") or [], topology, usage)
+    name, why = _pool_of(request, pools)
+    domain = Domain("pool", name, pools[name][0])
+    if not domain.cpus & usage.common:
+        # Better on others' shared CPUs than nowhere, which would be on CPUs that are somebody's own.
+        domain, why = topology.root, f"{why}, has no CPU left to share, so it shares the whole node"
+    domain.above = domain.above or [domain]
+    if request.exclusive:
+        found = exclusive([domain], topology, usage, request)
+        if found is not None:
+            found.mems = pools[name][1] or found.mems
+            found.runners_up = []
+            return found
+        why += "; no whole cores of it are free"
+    return Decision(
+        SHARED,
+        name,
+        cpus=domain.cpus,
+        mems=pools[name][1] or (memory_for(topology, domain.cpus, request) if name != DEFAULT else 0),
+        milli=request.milli,
+        why=f"pool {name}, {why}",
+        runners_up=[
+            f"{other} ({count(cpus & usage.common)} CPUs)" for other, (cpus, _, _) in pools.items() if other != name
+        ],
+    )
+
+
+def sets_of(
+    pools: "list[dict[str, Any]]", topology: "Topology", usage: "Usage"
+) -> "dict[str, tuple[int, int, list[str]]]":
+    """The pools by name: CPUs, NUMA nodes, and patterns of namespaces. The default one is last.
+
+    Raises:
+        PlacementError: a set can't be read.
+    """
+    found: "dict[str, tuple[int, int, list[str]]]" = {}
+    left = usage.usable
+    for pool in pools:
+        try:
+            cpus, mems = parse_list(pool["cpus"]) & usage.usable, parse_list(pool.get("mems") or "")
+            found[pool["name"]] = cpus, mems & topology.memory_nodes, pool.get("namespaces") or []
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise PlacementError(f"placement.pools can't be read: {error}") from error
+        left &= ~cpus
+    if DEFAULT not in found:
+        # With every CPU in some pool, who has none of his own runs on all of them.
+        found[DEFAULT] = left or usage.usable, 0, []
+    return found
+
+
+def _pool_of(request: "Request", pools: "dict[str, tuple[int, int, list[str]]]") -> "tuple[str, str]":
+    from ...names import matches
+
+    if request.pool:
+        if request.pool not in pools:
+            known = ", ".join(pools)
+            raise PlacementError(f"there is no pool {request.pool[:80]!r}", hint=f"the pools are {known}")
+        return request.pool, "which it names"
+    for name, (_, _, namespaces) in pools.items():
+        if any(matches(pattern, request.namespace) for pattern in namespaces):
+            return name, f"its namespace's ({request.namespace})"
+    return DEFAULT, "since no other is its namespace's"

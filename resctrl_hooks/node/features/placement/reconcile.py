@@ -1,0 +1,196 @@
+"""Reconcile's part of placement: who was not placed is, the book agrees with the records, and cpusets with the book."""
+
+from ...errors import HookError, InputError, LedgerError
+from ...fault_report import as_hook_error
+from ...host.cgroup import CgroupError, leaf_of
+from ...log import DEBUG, INFO
+from ...reconcile.discovery import workload_of
+from ...resctrl.locked_key import record_is_dead
+from ..registry import SKIP
+from .allocations import Book, lock
+from .cpuset_writer import follow, tell_all, to_tell
+from .entries import Entry
+from .feature import NAME, place, record_decision, steps_for
+from .kubelet import check_kubelet
+from .policy import Decision, PlacementError, check
+from .request import request_from
+from .usage import short_of_cpus
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...container.workload import Workload
+    from ...ledger import Record
+    from ...reconcile.discovery import Seen
+    from ...reconcile.report import Report
+    from ..registry import Node, Step
+
+_SHOWN = 5
+
+
+def adopt_all(node: "Node", containers: "list[Seen]", report: "Report") -> None:
+    """Records that containers are to be placed which no hook has seen, or only one without placement.
+
+    `mend_all` then places them. What leaves a container out in a hook does so here. The report says which these are,
+    and with which it failed.
+
+    Raises:
+        PlacementError: the kubelet places containers here.
+    """
+    late = [
+        one
+        for one in containers
+        # One that is wanted and not recorded could not join its group just now; both are done the next time.
+        if one.bundle and (one.recorded or not one.wanted) and not _step_of(_record_of(one.id, node))
+    ]
+    if late:
+        check_kubelet(node.settings)
+    for container in late:
+        try:
+            workload = workload_of(container.id, container.pid, container.bundle, node)
+            steps = [step for step in steps_for(workload, node, share=True) if step.action != SKIP]
+            if steps and (report.dry_run or _record_steps(container, workload, steps, node)):
+                report.placed.append(container.id)
+        except (CgroupError, InputError, ProcessLookupError) as error:
+            node.log(DEBUG, f"container {container.id[:12]} can't be placed: {error}", container=container.id)
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+            report.fail(node, container.id, error)
+
+
+def _record_steps(container: "Seen", workload: "Workload", steps: "list[Step]", node: "Node") -> bool:
+    with node.monitor.hold(container.key) as held:
+        if not container.look_again(node):
+            return False
+        record = held.member(container.id)
+        recorded = [step.as_record() for step in steps]
+        if record is None:
+            held.add_member(container.id, {**workload.details(), "steps": recorded}, container.pid)
+        else:
+            record["steps"] = [*record.get("steps", []), *recorded]
+            node.ledger.write_member(container.key, container.id, record)
+    node.log(INFO, f"container {container.id[:12]} ran before it was placed: {steps[0].why}", key=container.key)
+    return True
+
+
+def mend_all(node: "Node", known: "set[str]") -> int:
+    """Makes book, records and cpusets agree again: after killed hooks, and after a runtime or systemd undid something.
+
+    Returns how many containers had to be mended.
+
+    Raises:
+        HookError: some could not be, or no CPU is left for those who share.
+    """
+    problems: "list[str]" = []
+    with lock(node):
+        book = Book(node)
+        records = {container: _record_of(container, node) for container in sorted(known)}
+        living = {
+            container: record
+            for container, record in records.items()
+            if _step_of(record) and not _is_dead(record, node)
+        }
+        if living or book.places:
+            check_kubelet(node.settings)
+        mended = _forget_dead(book, known, node)
+        for container, record in living.items():
+            try:
+                mended += record is not None and _mend_one(container, record, book, node)
+            except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+                problems.append(f"container {container[:12]} can't be placed: {as_hook_error(error)}")
+        book.save()
+        done = follow(book, node, grow=False, checked=True)
+        done += follow(book, node, grow=True, checked=True)
+        mended += len({entry.id for entry in done})
+        book.written()
+        untold = to_tell(book, done, node)
+        problems += [problem for problem in (short_of_cpus(book.usage()),) if problem]
+    try:
+        tell_all(untold, node)
+    except HookError as error:
+        problems.append(f"systemd can't be told of all CPUs: {error}")
+    if problems:
+        more = f" and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+        raise PlacementError("; ".join(problems[:_SHOWN]) + more)
+    return mended
+
+
+def recall(book: Book, node: "Node", but: str = "") -> None:
+    """Fills a book that was lost from the records of living containers; reconcile mends what is not so any more."""
+    for container in node.ledger.containers():
+        record = _record_of(container, node)
+        step = _step_of(record)
+        if (
+            container != but
+            and record is not None
+            and step
+            and not record_is_dead(record, node.monitor.boot, node.proc)
+        ):
+            try:
+                _take_back(container, record, step, book, node)
+            except HookError:
+                continue
+
+
+def _record_of(container: str, node: "Node") -> "Record | None":
+    """A container's record, None also for one that can't be read: `observation` says so."""
+    try:
+        key = node.ledger.key_of(container)
+        return node.ledger.read_member(key, container) if key else None
+    except LedgerError:
+        return None
+
+
+def _is_dead(record: "Record | None", node: "Node") -> bool:
+    return record_is_dead(record, node.monitor.boot, node.proc)
+
+
+def _step_of(record: "Record | None") -> "Record":
+    """The needs of a record's placement, empty for none."""
+    steps = (record or {}).get("steps", [])
+    return next((step["needs"] for step in steps if step["feature"] == NAME), {})
+
+
+def _forget_dead(book: Book, known: "set[str]", node: "Node") -> int:
+    # One that is not among the known may have come after these were listed.
+    gone = [
+        entry.id
+        for entry in book.entries.values()
+        if (entry.id not in known and not node.ledger.key_of(entry.id)) or entry.is_dead(node)
+    ]
+    for id_ in gone:
+        book.remove(id_)
+    return len(gone)
+
+
+def _mend_one(container: str, record: "Record", book: Book, node: "Node") -> int:
+    """A living container that the book lacks: as its record decided if that is still possible, else anew."""
+    needs, key = _step_of(record), record["key"]
+    entry = book.find(container)
+    if entry is not None and (entry.pid, entry.start) == (record.get("pid"), record.get("start")):
+        own = entry.decision.owned & ~entry.decision.hidden
+        if not own or own & book.topology.online:
+            if needs.get("decision") is None:
+                record_decision(node, key, container, entry.decision)
+            return 0
+        # All CPUs of its own went offline, and the kernel would let it run on everybody's.
+    if entry is not None:
+        book.remove(container)
+    if not _take_back(container, record, needs, book, node):
+        request = request_from(needs["request"], container, key, node.settings.placement)
+        # It runs, so it can't be refused any more.
+        place(request, record["pid"], record.get("cgroup", ""), book, node, share=True)
+    return 1
+
+
+def _take_back(container: str, record: "Record", needs: "Record", book: Book, node: "Node") -> bool:
+    """Puts a recorded decision back into the book, and says whether that was possible."""
+    try:
+        decision = Decision.of_record(needs["decision"])
+        check(decision, book.usage(), book.topology)
+    except (PlacementError, KeyError, TypeError, ValueError, AttributeError):
+        return False  # there is none, or somebody else has these CPUs by now
+    leaf = leaf_of(node, record["pid"], container, record.get("cgroup", ""))
+    if leaf is not None:
+        unit, folder = (leaf.unit, leaf.unit_folder) if leaf.own_scope else ("", "")
+        pid, start = record["pid"], record["start"]
+        book.add(Entry(container, record["key"], pid, start, leaf.folder, decision, unit=unit, unit_folder=folder))
+    return True

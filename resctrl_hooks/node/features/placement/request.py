@@ -1,0 +1,140 @@
+"""What a container asks of placement: from its CPU request, its QoS class, its annotations, and what its namespace may.
+
+Annotations of the NRI project's topology-aware policy are obeyed where they mean the same here (nri-plugins,
+docs/resource-policy/policy/topology-aware.md).
+"""
+
+from ...container.resources import GUARANTEED, cpu_request, qos_of
+from ...settings import allows
+from .policy import EXCLUSIVE, MILLI, MIXED, RESERVED, SHARED, PlacementError, Request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...container.workload import Workload
+    from ...settings import Settings
+
+CPUS = "cpus.placement.resctrl-hooks.io"
+POOL = "pool.placement.resctrl-hooks.io"
+_NRI = ".resource-policy.nri.io"
+PREFER_SHARED, PREFER_ISOLATED = f"prefer-shared-cpus{_NRI}", f"prefer-isolated-cpus{_NRI}"
+PREFER_RESERVED, HIDE_THREADS = f"prefer-reserved-cpus{_NRI}", f"hide-hyperthreads{_NRI}"
+_MOST = 1 << 14
+_LONGEST_POOL = 253  # what it asks for goes into its record, which has a bound
+
+
+def request_of(workload: "Workload", settings: "Settings") -> Request:
+    """The request of a container.
+
+    Raises:
+        PlacementError: an annotation asks for what isn't there or isn't allowed.
+    """
+    from ...names import matches
+
+    options = settings.placement
+    request = shared_request(workload, settings)
+    request.pool = _annotation(workload, POOL)
+    request.one_thread = _flag(workload, HIDE_THREADS) or False
+    if len(request.pool) > _LONGEST_POOL:
+        raise PlacementError(f"annotation {POOL} is longer than any pool's name: {request.pool[:80]!r} …")
+    if request.pool:
+        _check_allowed(request.pool, f"pool {request.pool[:80]!r}", workload, options)
+    if any(matches(pattern, workload.namespace) for pattern in options.get("reservedNamespaces") or []):
+        request.kind = RESERVED
+        return request
+    _choose_kind(request, workload, options)
+    if request.kind == RESERVED:
+        _check_allowed(RESERVED, "reserved CPUs", workload, options)
+    if request.kind in (EXCLUSIVE, MIXED):
+        _check_allowed(EXCLUSIVE, "exclusive CPUs", workload, options)
+        request.exclusive = request.exclusive or max(request.milli // MILLI, 1)
+        if _flag(workload, PREFER_ISOLATED):
+            _check_allowed("isolated", "isolated CPUs", workload, options)
+            request.isolated = True
+    return request
+
+
+def shared_request(workload: "Workload", settings: "Settings") -> Request:
+    """The request of a container that wants nothing special."""
+    milli, limit = cpu_request(workload.bundle.resources)
+    return Request(
+        workload.id,
+        workload.key,
+        namespace=workload.namespace,
+        pod=workload.pod,
+        container=workload.container,
+        qos=qos_of(workload),
+        milli=milli,
+        limit=limit,
+        memory=_memory(workload.bundle.resources),
+        options=settings.placement,
+    )
+
+
+def request_from(record: "dict[str, Any]", id_: str, key: str, options: "dict[str, Any]") -> Request:
+    """The request that a step's needs kept.
+
+    Raises:
+        PlacementError: it is another version's.
+    """
+    try:
+        return Request(id_, key, options=options, **record)
+    except TypeError as error:
+        raise PlacementError(f"the recorded request of {id_[:12]} can't be read: {error}") from error
+
+
+def _choose_kind(request: Request, workload: "Workload", options: "dict[str, Any]") -> None:
+    """Our own annotation says it, else those of NRI's, else a Guaranteed pod's whole CPUs are its own if allowed."""
+    said = _annotation(workload, CPUS)
+    kind, colon, number = said.partition(":")
+    if said:
+        if kind not in (SHARED, EXCLUSIVE, MIXED, RESERVED) or (colon and not _is_number(number)):
+            raise PlacementError(
+                f"annotation {CPUS} can't be {said[:80]!r}",
+                hint="write shared, exclusive, mixed or reserved; exclusive:4 and mixed:4 say how many",
+            )
+        request.kind = kind
+        request.exclusive = min(int(number[:6] or 0), _MOST) if colon else 0
+        return
+    if _flag(workload, PREFER_RESERVED):
+        request.kind = RESERVED
+        return
+    shared = _flag(workload, PREFER_SHARED)
+    if request.qos != GUARANTEED or request.milli < MILLI or shared:
+        return
+    if not allows(options.get("allow"), workload.namespace, EXCLUSIVE):
+        return  # it did not ask for it in so many words, so this is no reason to refuse
+    if not request.milli % MILLI:
+        request.kind = EXCLUSIVE
+    elif shared is False:
+        request.kind = MIXED
+
+
+def _is_number(text: str) -> bool:
+    # Other scripts' digits are decimal too, and a superscript is a digit that int() doesn't take.
+    return text.isascii() and text.isdecimal()
+
+
+def _check_allowed(name: str, what: str, workload: "Workload", options: "dict[str, Any]") -> None:
+    if not allows(options.get("allow"), workload.namespace, name):
+        raise PlacementError(
+            f"namespace {workload.namespace or '(none)'} may not have {what}",
+            hint="placement.allow in the configuration says who may",
+        )
+
+
+def _annotation(workload: "Workload", name: str) -> str:
+    return workload.annotation(*workload.own_and_pods(name))[0].strip()
+
+
+def _flag(workload: "Workload", name: str) -> "bool | None":
+    """An annotation's truth, or None where it isn't there."""
+    value = _annotation(workload, name).lower()
+    return None if not value else value in ("true", "1", "yes", "on")
+
+
+def _memory(resources: "dict[str, Any]") -> int:
+    memory = resources.get("memory")
+    limit = memory.get("limit") if isinstance(memory, dict) else 0
+    return limit if isinstance(limit, int) and 0 < limit < 1 << 50 else 0

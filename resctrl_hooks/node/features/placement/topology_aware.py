@@ -1,0 +1,156 @@
+"""The topology-aware policy: the tightest part of the machine that has room, balanced, a pod's containers together."""
+
+from ...host.cpulist import count, format_list, lowest
+from .policy import EXCLUSIVE, MILLI, MIXED, RESERVED, SHARED, Decision
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...host.topology import Domain, Topology
+    from .policy import Request
+    from .usage import Usage
+
+_SHOWN = 3
+
+
+def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision:
+    """Places a container; see `policy`."""
+    if request.kind == RESERVED and usage.reserved:
+        return Decision(RESERVED, "reserved", cpus=usage.reserved, milli=request.milli, why="the reserved CPUs")
+    order = ranked(topology, usage, request)
+    if request.exclusive:
+        found = exclusive(order, topology, usage, request)
+        if found is not None:
+            return found
+    return _shared(order, topology, usage, request)
+
+
+def ranked(topology: "Topology", usage: "Usage", request: "Request") -> "list[Domain]":
+    """The parts of the machine, the best first: tight ones, near to the pod's other containers, with the most room."""
+    near = usage.near(request.key)
+
+    def rank(domain: "Domain") -> "tuple[int, int, int, int, int]":
+        milli, users = usage.load(domain.cpus)
+        room = MILLI * count(domain.cpus & usage.common) - milli
+        away = next((wider.size for wider in domain.above if not near & ~wider.cpus), 0) if near else 0
+        return domain.height, away, -(room * MILLI // domain.size), users * MILLI // domain.size, lowest(domain.cpus)
+
+    return sorted(topology.domains, key=rank)
+
+
+def exclusive(order: "list[Domain]", topology: "Topology", usage: "Usage", request: "Request") -> "Decision | None":
+    """Whole cores of its own from the first part that can give them, or None if none can."""
+    fallen = ""
+    if request.isolated:
+        owned = take_cores(topology, topology.isolated & ~usage.owned & ~usage.reserved, request.exclusive)
+        if owned:
+            return _own(order, owned, "isolated CPUs", topology, usage, request)
+        fallen = ", since no isolated CPUs are free"
+    for squeeze in (False, True):
+        for domain in order:
+            free = domain.cpus & usage.common
+            owned = take_cores(topology, free, request.exclusive)
+            if owned and not usage.can_give(owned, squeeze=squeeze):
+                # The first cores can be all that some shared pool has, and others not.
+                free = usage.spare(whole_cores(topology, free), squeeze=squeeze)
+                owned = take_cores(topology, free, request.exclusive)
+            if owned:
+                why = f"{domain.name} has whole cores free{fallen}"
+                if squeeze:
+                    why += ", though its shared pools become narrow"
+                return _own(order, owned, why, topology, usage, request, domain)
+    return None
+
+
+def take_cores(topology: "Topology", free: int, number: int) -> int:
+    """So many CPUs out of ``free``, in whole cores, fast ones first; none if there aren't as many."""
+    if count(free) < number:
+        return 0
+    taken = have = 0
+    for core in whole_cores(topology, free):
+        if have >= number:
+            break
+        taken |= core
+        have += count(core)
+    return taken if have >= number else 0
+
+
+def whole_cores(topology: "Topology", free: int) -> "list[int]":
+    """The cores that lie in a set with all of their threads, fast ones first."""
+    fast = topology.kinds.get("performance", 0)
+    whole = [core for core in topology.cores if core & free == core]
+    if fast:
+        whole.sort(key=lambda core: not core & fast)
+    return whole
+
+
+def _own(
+    order: "list[Domain]",
+    owned: int,
+    why: str,
+    topology: "Topology",
+    usage: "Usage",
+    request: "Request",
+    domain: "Domain | None" = None,
+) -> Decision:
+    hidden = 0
+    if request.one_thread:
+        for core in topology.cores:
+            if core & owned:
+                hidden |= core & owned & ~(core & -core)
+    pool = "isolated" if domain is None else domain.name
+    # Of a mixed container the shared part lies as near as there are shared CPUs left.
+    shared = next((wider for wider in (domain or topology.root).above if wider.cpus & usage.common & ~owned), None)
+    mixed = request.kind == MIXED and request.shared_milli > 0 and shared is not None
+    return Decision(
+        MIXED if mixed else EXCLUSIVE,
+        pool,
+        cpus=shared.cpus if mixed and shared is not None else 0,
+        owned=owned,
+        hidden=hidden,
+        mems=memory_for(topology, owned, request),
+        milli=request.shared_milli if mixed else 0,
+        why=f"CPUs {format_list(owned)} of its own: {why}",
+        runners_up=_runners_up(order, usage, pool),
+    )
+
+
+def _shared(order: "list[Domain]", topology: "Topology", usage: "Usage", request: "Request") -> Decision:
+    milli = max(request.milli, request.exclusive * MILLI)
+    wide = -(-max(request.limit, milli) // MILLI)  # a limit of 4 CPUs is of no use in a pool of two
+    room = {domain: usage.room(domain.cpus) for domain in topology.domains}
+    failed = "no whole cores are free for it, so " if request.exclusive else ""
+    for domain in order:
+        size = count(domain.cpus & usage.common)
+        if size and size >= wide and all(room[wider] >= milli for wider in domain.above):
+            why = f"{failed}it shares {domain.name}, the tightest part with {milli}m of {room[domain]}m free"
+            break
+    else:
+        domain = topology.root
+        why = f"{failed}it shares the whole node: no part has {milli}m free"
+    return Decision(
+        SHARED,
+        domain.name,
+        cpus=domain.cpus,
+        mems=0 if domain is topology.root else memory_for(topology, domain.cpus, request),
+        milli=milli,
+        why=why,
+        runners_up=_runners_up(order, usage, domain.name),
+    )
+
+
+def _runners_up(order: "list[Domain]", usage: "Usage", but: str) -> "list[str]":
+    others = [domain for domain in order if domain.name != but][:_SHOWN]
+    return [f"{domain.name} ({usage.room(domain.cpus)}m free)" for domain in others]
+
+
+def memory_for(topology: "Topology", cpus: int, request: "Request") -> int:
+    """The NUMA nodes of a set of CPUs, and the nearest beside them until the memory limit fits; 0 for all nodes."""
+    if not request.options.get("pinMemory", True):
+        return 0
+    mems = size = 0
+    for node in topology.memory_near(cpus):
+        if not node.cpus & cpus and size >= request.memory:
+            break
+        mems |= 1 << node.id
+        size += node.memory
+    return mems if mems != topology.memory_nodes else 0

@@ -1,0 +1,128 @@
+"""Who has which CPUs by now, as a policy sees it, and what that leaves each container to run on."""
+
+from ...host.cpulist import count
+from .policy import EXCLUSIVE, MILLI, RESERVED, SHARED, Decision
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...host.topology import Topology
+
+
+class Grant:
+    """A decision in force: whose it is, for how many containers (``users``), and what these ask for together."""
+
+    __slots__ = ("decision", "id", "key", "milli", "users")
+
+    def __init__(self, id_: str, key: str, decision: Decision, *, milli: "int | None" = None, users: int = 1) -> None:
+        self.id = id_
+        self.key = key
+        self.decision = decision
+        self.milli = decision.milli if milli is None else milli
+        self.users = users
+
+
+class Usage:
+    """Who has what by now. ``reserved`` CPUs are the system's; nobody else gets them.
+
+    ``common`` are the CPUs of shared pools that nobody owns: neither reserved nor isolated nor offline.
+    """
+
+    def __init__(self, topology: "Topology", grants: "list[Grant]", reserved: int = 0) -> None:
+        self.grants = grants
+        self.reserved = reserved & topology.online
+        self.online = topology.online
+        self.owned = 0
+        for grant in grants:
+            self.owned |= grant.decision.owned
+        self.usable = topology.online & ~self.reserved & ~topology.isolated
+        self.common = self.usable & ~self.owned
+        self._pools: "dict[int, list[int]]" = {}
+        for grant in grants:
+            if grant.decision.cpus and grant.decision.kind != RESERVED:
+                load = self._pools.setdefault(grant.decision.cpus, [0, 0])
+                load[0] += grant.milli
+                load[1] += grant.users
+        self._loads: "dict[int, tuple[int, int]]" = {}  # what `load` has answered: a policy asks again and again
+        self._bounds: "dict[bool, list[tuple[int, int]]]" = {}
+
+    def pools(self) -> "list[int]":
+        """The sets that some container shares with others."""
+        return list(self._pools)
+
+    def load(self, cpus: int) -> "tuple[int, int]":
+        """What is asked for of pools within a set: thousandths of a CPU, and by how many containers."""
+        found = self._loads.get(cpus)
+        if found is None:
+            milli = number = 0
+            for pool, (asked, users) in self._pools.items():
+                if not pool & ~cpus:
+                    milli += asked
+                    number += users
+            found = self._loads[cpus] = milli, number
+        return found
+
+    def room(self, cpus: int) -> int:
+        """The thousandths of a CPU that nobody has asked for in a set."""
+        return MILLI * count(cpus & self.common) - self.load(cpus)[0]
+
+    def near(self, key: str) -> int:
+        """The CPUs of the other containers of a pod."""
+        found = 0
+        for grant in self.grants:
+            if grant.key == key and grant.decision.kind != RESERVED:
+                found |= grant.decision.cpus | grant.decision.owned
+        return found
+
+    def can_give(self, cpus: int, *, squeeze: bool = False) -> bool:
+        """Whether these CPUs can be given away: every pool in use keeps a CPU and, but for ``squeeze``, its load.
+
+        One CPU always stays for whoever comes next.
+        """
+        return all(count(pool & cpus) <= most for pool, most in self._losable(squeeze=squeeze))
+
+    def spare(self, cores: "list[int]", *, squeeze: bool = False) -> int:
+        """Those of these cores, all of them common, that can be given away together, the first ones first."""
+        free = sum(cores)
+        tight = [(pool, most) for pool, most in self._losable(squeeze=squeeze) if count(pool & free) > most]
+        taken = 0
+        for core in cores:
+            more = taken | core
+            if all(count(pool & more) <= most for pool, most in tight if pool & core):
+                taken = more
+        return taken
+
+    def _losable(self, *, squeeze: bool) -> "list[tuple[int, int]]":
+        """The common CPUs of each pool in use, and how many of them it can lose."""
+        found = self._bounds.get(squeeze)
+        if found is None:
+            found = self._bounds[squeeze] = [(self.common, count(self.common) - 1)]
+            for pool in self._pools:
+                size = count(pool & self.common)
+                keeps = 1 if squeeze else max(-(-self.load(pool)[0] // MILLI), 1)
+                found.append((pool & self.common, max(size - keeps, 0)))
+        return found
+
+
+def effective(decision: Decision, usage: Usage) -> int:
+    """The CPUs that a container runs on now: its own, and what of its pool nobody owns. Never empty.
+
+    Where nothing is left to share, since CPUs went offline, there are the reserved CPUs, and only then others' own:
+    the kernel would let it run on all of these. `short_of_cpus` says so.
+    """
+    own = decision.owned & ~decision.hidden
+    if decision.kind == EXCLUSIVE:
+        return own
+    if decision.kind == RESERVED:
+        return decision.cpus & usage.reserved or usage.reserved or usage.common or usage.online
+    # A pool can lose its last CPU to somebody who takes CPUs offline; then any that are shared will do.
+    shared = decision.cpus & usage.common or usage.common
+    return own | shared or usage.reserved or usage.usable or usage.online
+
+
+def short_of_cpus(usage: Usage) -> str:
+    """What it means that no CPU is left to share, for those who share; empty if there is one, or nobody to use it."""
+    users = sum(grant.users for grant in usage.grants if grant.decision.kind == SHARED)
+    if usage.common or not users:
+        return ""
+    where = "reserved CPUs" if usage.reserved else "CPUs that others own"
+    return f"no CPU is left to share, so {users} containers run on {where}"

@@ -1,0 +1,193 @@
+"""The RDT class of a container whose runtime assigned none: by annotation, or by a default of the operator's.
+
+The class's folder is somebody else's: an agent's, or `resctrl-hook rdt apply`'s. What the runtime assigned stays.
+"""
+
+import errno
+
+from ..errors import HookError
+from ..host.procfs import resctrl_groups_of, threads_of
+from ..settings import allows
+from .registry import SKIP, Step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..container.workload import Workload
+    from ..ledger import Record
+    from ..resctrl.locked_key import HeldKey
+    from ..settings import Settings
+    from .registry import Node
+
+NAME = "rdt"
+OURS = "class.rdt.resctrl-hooks.io"
+# goresctrl's, as containerd and CRI-O read them (goresctrl, pkg/rdt and pkg/kubernetes).
+_BETA = "rdt.resources.beta.kubernetes.io"
+_CRI = "io.kubernetes.cri.rdt-class"
+_ROOT_NAMES = ("/", "system/default")
+_MOST_ROUNDS = 20
+
+
+class RdtClassError(HookError):
+    """A class that isn't there, or that this namespace may not have."""
+
+    reason = "rdt-class"
+
+
+def failure_policy(settings: "Settings") -> str:
+    """This feature's own policy, else the general one."""
+    policy: str = settings.rdt.get("failurePolicy", settings.failure_policy)
+    return policy
+
+
+def plan(workload: "Workload", node: "Node") -> "list[Step]":
+    """Joins the class that was chosen, unless the runtime has assigned one already.
+
+    Raises:
+        RdtClassError: the class isn't there, or the namespace may not have it.
+    """
+    name, why = choose(workload, node)
+    if not name:
+        return [Step(NAME, SKIP, {}, why)]
+    return [Step(NAME, "class", {"class": name}, f"RDT class {name}, {why}")]
+
+
+def choose(workload: "Workload", node: "Node") -> "tuple[str, str]":
+    """The class that a workload is to be put into ("" for none), and why.
+
+    Raises:
+        RdtClassError: as `plan`.
+    """
+    if workload.sandbox:
+        return "", "a pod's sandbox has no RDT class of ours"
+    if workload.bundle.class_name:
+        return "", f"the runtime assigned RDT class {workload.bundle.class_name}, which stays"
+    where = _where(node, workload.pid)
+    if where:
+        return "", f"its process is in RDT class {where} already, which stays"
+    name, source = _annotated(workload)
+    if source:
+        if name in ("", *_ROOT_NAMES):
+            return "", f"{source} asks for the root class"
+        if not allows(node.settings.rdt.get("allow"), workload.namespace, name):
+            raise RdtClassError(
+                f"namespace {workload.namespace or '(none)'} may not have RDT class {name[:80]!r}",
+                hint="rdt.allow in the configuration says who may",
+            )
+    else:
+        from .class_choice import default_class  # most containers of a node with RDT classes ask for one
+
+        name, source = default_class(workload, node.settings.rdt.get("defaults") or {})
+        if not name:
+            return "", "no RDT class is annotated, and there is no default for it"
+    resctrl = node.monitor.resctrl
+    if not resctrl.fs.is_folder(f"{resctrl.class_folder(name)}/mon_groups"):
+        raise RdtClassError(
+            f"there is no RDT class {name[:80]!r} for {source}",
+            hint="declare it in rdt.classes and run `resctrl-hook rdt apply`, or mend what names it",
+        )
+    return name, f"by {source}"
+
+
+def _where(node: "Node", pid: int) -> "str | None":
+    """The class that a process is in, "" for the root class, None where nothing says so."""
+    try:
+        where = resctrl_groups_of(node.proc, pid) if pid else None
+    except ProcessLookupError:
+        return None
+    return where[0] if where else None
+
+
+def _annotated(workload: "Workload") -> "tuple[str, str]":
+    """What the annotations ask for and which of them does; the container's own before its pod's."""
+    names = [OURS]
+    if workload.container:
+        names.insert(0, f"{OURS}/{workload.container}")
+    if workload.runtime != "cri-o":  # which refuses these, or has obeyed them: then the bundle says so
+        names += [f"{_BETA}/container.{workload.container}"] if workload.container else []
+        names += [f"{_BETA}/pod", _CRI]
+    value, found = workload.annotation(*names)
+    return value, f"annotation {found}" if found else ""
+
+
+def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+    """Moves every thread that the process has into the class."""
+    name = step.needs["class"]
+    seen: "set[int]" = set()
+    for _ in range(_MOST_ROUNDS):
+        fresh = [tid for tid in threads_of(node.proc, workload.pid) if tid not in seen]
+        if not fresh:
+            break
+        move(node, name, fresh)
+        seen.update(fresh)
+    where = _where(node, workload.pid)
+    if where is not None and where != name:
+        raise RdtClassError(
+            f"process {workload.pid} was moved to RDT class {name} but is in {where or 'the root class'}",
+            hint="two programs manage RDT classes here; keep one",
+        )
+
+
+def move(node: "Node", name: str, tids: "list[int]") -> None:
+    """Writes thread ids into a class's ``tasks``; one that has ended in the meantime is passed over.
+
+    Raises:
+        RdtClassError: the kernel refuses.
+    """
+    resctrl = node.monitor.resctrl
+    path = f"{resctrl.class_folder(name)}/tasks"
+    for tid in tids:
+        try:
+            resctrl.fs.write(path, b"%d\n" % tid)
+        except OSError as error:
+            if error.errno != errno.ESRCH:
+                raise RdtClassError(
+                    f"task {tid} can't join RDT class {name}",
+                    errno=error.errno or 0,
+                    kernel=resctrl.last_cmd_status(),
+                ) from error
+
+
+def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+    """Nothing: a class holds a process only as long as it lives."""
+
+
+def mend(node: "Node", known: "set[str]") -> int:
+    """Puts living containers back into the class that we gave them, if it exists and they fell to the root class.
+
+    Those that somebody moved into another class stay there. Returns how many were put back.
+
+    Raises:
+        RdtClassError: a class was removed under a living container, or the kernel refuses one.
+    """
+    from ..fault_report import as_hook_error
+    from ..log import INFO, WARNING
+    from ..reconcile.discovery import living_with
+    from ..reconcile.tasks import threads_of_container  # hooks don't mend
+
+    mended, gone, problems = 0, [], []
+    resctrl = node.monitor.resctrl
+    for container, record, needs in living_with(NAME, node, known):
+        name = needs["class"]
+        try:
+            if _where(node, record["pid"]) != "":
+                continue
+            if not resctrl.fs.is_folder(resctrl.class_folder(name)):
+                gone.append(f"{container[:12]} ({name})")
+                continue
+            move(node, name, threads_of_container(node, record.get("cgroup", ""), record["pid"]))
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+            problems.append(f"{container[:12]}: {as_hook_error(error)}")
+            continue
+        node.log(INFO, f"put container {container} back into RDT class {name}", key=record["key"], container=container)
+        mended += 1
+    if gone:
+        node.log(WARNING, f"RDT classes are gone under {len(gone)} living containers", stage="reconcile")
+        raise RdtClassError(
+            f"RDT classes were removed under living containers: {', '.join(sorted(gone)[:10])}",
+            hint="they run in the root class until the class is back: `resctrl-hook rdt apply`, then reconcile",
+        )
+    if problems:
+        raise RdtClassError(
+            f"{len(problems)} containers can't be put back into their RDT class: {'; '.join(problems[:5])}"
+        )
+    return mended

@@ -1,0 +1,191 @@
+"""Features and their steps: what is to be done to the node for a workload, each step said before it is done.
+
+A feature is one module with a few functions (the protocol below): ``plan`` says its steps and changes nothing, ``do``
+does one, ``undo`` takes one back from what the ledger recorded of it. `explain` prints what ``plan`` says, the hook
+does it, tests compare the two.
+"""
+
+from ..log import Log
+from ..names import matches
+from ..resctrl.monitor import Monitor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    from ..container.workload import Workload
+    from ..ledger import Record
+    from ..resctrl.locked_key import HeldKey
+    from ..settings import Settings
+
+    class Feature(Protocol):
+        """One thing that can be done for a workload."""
+
+        def plan(self, workload: "Workload", node: "Node") -> "list[Step]":
+            """The steps for this workload, and why; changes nothing. Raises HookError where a step is impossible."""
+
+        def do(self, step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+            """Does one step. Raises HookError."""
+
+        def undo(self, step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+            """Takes one step back when its container has died, or when a later step failed; it may not be done yet.
+
+            ``member`` is the record of the container. Idempotent. Raises HookError.
+            """
+
+        def failure_policy(self, settings: "Settings") -> str:
+            """``ignore`` or ``fail``."""
+
+
+SKIP = "skip"
+_PATIENCE = 0.8  # of a hook's deadline is what it may spend on waiting for a lock
+
+
+class Step:
+    """One thing to do: the feature whose it is, the action, what it needs (plain JSON values), and why.
+
+    A step with the action ``skip`` is nothing to do; it is there to say why.
+    """
+
+    __slots__ = ("action", "feature", "needs", "why")
+
+    def __init__(self, feature: str, action: str, needs: "dict[str, Any]", why: str) -> None:
+        self.feature = feature
+        self.action = action
+        self.needs = needs
+        self.why = why
+
+    def as_record(self) -> "Record":
+        """The step as the ledger keeps it."""
+        return {"feature": self.feature, "action": self.action, "needs": self.needs}
+
+    @classmethod
+    def of_record(cls, record: "Record") -> "Step":
+        """The step that the ledger kept."""
+        return cls(record["feature"], record["action"], record["needs"], "")
+
+
+class Node:
+    """What every step works on: the settings in force, the monitor with its ledger, and the log.
+
+    ``failures`` gathers why steps failed, a word each, for the tally. ``strict`` says that a step is still to be done
+    without which its feature's policy refuses the container.
+    """
+
+    def __init__(self, settings: "Settings", log: "Log | None" = None) -> None:
+        self.settings = settings
+        self.log = log or Log(settings.log)
+        self.proc = settings.proc_path
+        self.monitor = Monitor(
+            settings.resctrl_path,
+            state_dir=settings.state_dir,
+            group_prefix=settings.group_prefix,
+            log=self.log,
+            proc=settings.proc_path,
+            patience=settings.deadline * _PATIENCE,
+        )
+        self.ledger = self.monitor.ledger
+        self.failures: "list[str]" = []
+        self.strict = False
+
+
+# A feature's module is imported only where the settings use it: an import is the largest cost of a hook.
+def _rdt_class() -> "Feature":
+    from . import rdt_class
+
+    return rdt_class
+
+
+def _monitoring() -> "Feature":
+    from . import monitoring
+
+    return monitoring
+
+
+def _placement() -> "Feature":
+    from .placement import feature as placement
+
+    return placement
+
+
+def _blockio() -> "Feature":
+    from . import blockio
+
+    return blockio
+
+
+def _scheduling() -> "Feature":
+    from . import scheduling
+
+    return scheduling
+
+
+def _memory() -> "Feature":
+    from . import memory
+
+    return memory
+
+
+def _memtierd() -> "Feature":
+    from .memtierd import feature as memtierd
+
+    return memtierd
+
+
+# In the order in which steps are done: the RDT class comes before the group, which lives in the class, and permission
+# to swap before the memtierd that swaps.
+FEATURES: "tuple[tuple[str, Callable[[Settings], object], Callable[[], Feature]], ...]" = (
+    ("rdt", lambda settings: settings.rdt.get("enabled", False), _rdt_class),
+    ("monitoring", lambda settings: settings.monitoring.get("enabled", True), _monitoring),
+    ("placement", lambda settings: settings.placement.get("enabled", False), _placement),
+    ("blockio", lambda settings: settings.blockio.get("enabled", False), _blockio),
+    ("scheduling", lambda settings: settings.scheduling.get("enabled", False), _scheduling),
+    ("memory", lambda settings: settings.classes, _memory),
+    ("memtierd", lambda settings: any(spec.get("memtierdconfig") for spec in settings.classes), _memtierd),
+)
+
+
+def feature_named(name: str) -> "Feature | None":
+    """The feature of a recorded step; None for one that this version doesn't know."""
+    for known, _, load in FEATURES:
+        if known == name:
+            return load()
+    return None
+
+
+# What stands in the names of all annotations by which a container asks for something of a feature.
+_ASKED_BY = {
+    "rdt": "rdt",
+    "blockio": "blockio",
+    "scheduling": "scheduling",
+    "memory": "memtierd.nri.io",
+    "memtierd": "memtierd.nri.io",
+}
+
+
+def features_in_use(settings: "Settings", workload: "Workload | None" = None) -> "list[tuple[str, Feature]]":
+    """The features that the settings turn on, in the order in which they are done; those only that concern a workload.
+
+    A feature that is left out for a workload would have no step for it but `SKIP`.
+    """
+    return [
+        (name, load())
+        for name, wanted, load in FEATURES
+        if wanted(settings) and (workload is None or concerns(name, workload, settings))
+    ]
+
+
+def concerns(name: str, workload: "Workload", settings: "Settings") -> bool:
+    """Whether a feature may have something to do for a workload, as far as that can be told without the feature.
+
+    Importing it to hear that it hasn't would cost more than all the rest, for nearly all containers of most nodes.
+    """
+    if name == "placement":  # which concerns all of its namespaces
+        patterns = settings.placement.get("namespaces")
+        return not patterns or any(matches(pattern, workload.namespace) for pattern in patterns)
+    asked_by = _ASKED_BY.get(name)
+    if asked_by is None or any(asked_by in annotation for annotation in workload.annotations):
+        return True
+    section = getattr(settings, name)
+    return any((section.get("defaults") or {}).values())

@@ -1,0 +1,155 @@
+"""Scheduling classes: policy, priority, nice and I/O priority of the init process, and values of its cgroup.
+
+What is set on the init process before it runs, all its children inherit (sched(7), setpriority(2), ioprio_set(2)).
+"""
+
+import errno
+import posix
+
+from ..host.cgroup import leaf_of
+from ..host.procfs import threads_of
+from .cgroup_settings import put, put_back
+from .class_choice import ClassError, chosen_class
+from .memory_class import MAX, canonical
+from .registry import SKIP, Step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..container.workload import Workload
+    from ..ledger import Record
+    from ..resctrl.locked_key import HeldKey
+    from ..settings import Settings
+    from .registry import Node
+
+NAME = "scheduling"
+ANNOTATIONS = ("class.scheduling.resctrl-hooks.io", "scheduling-class.resource-policy.nri.io")
+# sched(7); the numbers are uapi/linux/sched.h's.
+POLICIES = {"normal": 0, "fifo": 1, "rr": 2, "batch": 3, "idle": 5}
+IO_CLASSES = {"realtime": "1", "best-effort": "2", "idle": "3"}
+_PRIO_PROCESS = 0
+_IONICE_PATIENCE = 1.0
+_INFINITY = "infinity"
+# Settings with the cgroup's file and systemd's property of each (systemd.resource-control(5)); none for some.
+_MEMORY = (
+    ("memoryMin", "memory.min", "MemoryMin"),
+    ("memoryLow", "memory.low", "MemoryLow"),
+    ("memoryMax", "memory.max", "MemoryMax"),
+)
+
+
+def failure_policy(settings: "Settings") -> str:
+    """This feature's own policy, else the general one."""
+    policy: str = settings.scheduling.get("failurePolicy", settings.failure_policy)
+    return policy
+
+
+def plan(workload: "Workload", node: "Node") -> "list[Step]":
+    """Sets what the container's class says.
+
+    Raises:
+        ClassError: there is no such class, or its namespace may not have it.
+        HookError: a value is none, or there is no cgroup for it.
+    """
+    if workload.sandbox:
+        return [Step(NAME, SKIP, {}, "a pod's sandbox has no scheduling class")]
+    name, spec, why = chosen_class(workload, node.settings.scheduling, NAME, ANNOTATIONS)
+    if not name:
+        return [Step(NAME, SKIP, {}, why)]
+    values, properties = cgroup_values_of(spec)
+    process = {
+        key: spec[key] for key in ("policy", "priority", "nice", "ioClass", "ioPriority") if spec.get(key) is not None
+    }
+    if values:
+        leaf_of(node, workload.pid, workload.id, workload.cgroup)
+    shown = ", ".join(
+        [*(f"{key} {value}" for key, value in process.items()), *(f"{file} {value}" for file, value in values)]
+    )
+    needs = {"class": name, "process": process, "values": values, "properties": properties}
+    return [Step(NAME, "schedule", needs, f"{shown or 'nothing'}: {why}")]
+
+
+def cgroup_values_of(spec: "dict[str, Any]") -> "tuple[list[list[str]], dict[str, str]]":
+    """A class's values for the cgroup's files, and the properties by which systemd keeps them.
+
+    Raises:
+        MemoryLimitError: an amount of memory is none.
+    """
+    values: "list[list[str]]" = []
+    properties: "dict[str, str]" = {}
+    if spec.get("cpuIdle") is not None:
+        values.append(["cpu.idle", "1" if spec["cpuIdle"] else "0"])
+        if spec["cpuIdle"]:
+            properties["CPUWeight"] = "idle"
+    if spec.get("cpuWeight"):
+        values.append(["cpu.weight", str(spec["cpuWeight"])])
+        properties["CPUWeight"] = str(spec["cpuWeight"])
+    if spec.get("cpuMax"):
+        quota, _, period = str(spec["cpuMax"]).partition(" ")
+        period = period or "100000"
+        values.append(["cpu.max", f"{quota} {period}"])
+        # Per cent of a CPU with two decimals is as fine as systemd reads it.
+        properties["CPUQuota"] = "" if quota == MAX else f"{int(quota) * 10000 // int(period) / 100:.2f}%"
+        properties["CPUQuotaPeriodSec"] = f"{period}us"
+    for key, file in (("uclampMin", "cpu.uclamp.min"), ("uclampMax", "cpu.uclamp.max")):
+        if spec.get(key) is not None:
+            values.append([file, f"{spec[key]:.2f}"])
+    for key, file, unit_property in _MEMORY:
+        if spec.get(key) is not None:
+            value = canonical(file, str(spec[key]))
+            values.append([file, value])
+            properties[unit_property] = _INFINITY if value == MAX else value
+    for size, value in (spec.get("hugepages") or {}).items():
+        values.append([f"hugetlb.{size}.max", canonical(f"hugetlb.{size}.max", str(value))])
+    return values, properties
+
+
+def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+    """Sets the process's part on each of its threads, then the cgroup's."""
+    process = step.needs["process"]
+    threads = threads_of(node.proc, workload.pid)
+    for tid in threads:
+        _schedule(tid, process)
+    if process.get("ioClass"):
+        _set_io_priority(threads, process)
+    if step.needs["values"]:
+        put(workload, step.needs, node)
+
+
+def _schedule(tid: int, process: "dict[str, Any]") -> None:
+    try:
+        # Nice first: an ordinary process may be made nicer at any time, a real-time one has no use for it.
+        if process.get("nice") is not None:
+            posix.setpriority(_PRIO_PROCESS, tid, process["nice"])
+        if process.get("policy"):
+            policy = POLICIES[process["policy"]]
+            posix.sched_setscheduler(tid, policy, posix.sched_param(process.get("priority") or 0))
+    except ProcessLookupError:
+        return
+    except OSError as error:
+        hint = ""
+        if error.errno == errno.EPERM and process.get("policy") in ("fifo", "rr"):
+            hint = "this kernel shares out real-time (CONFIG_RT_GROUP_SCHED), and the container's cgroup has none of it"
+        raise ClassError(f"thread {tid} can't be scheduled as {process}", errno=error.errno or 0, hint=hint) from error
+
+
+def _set_io_priority(threads: "list[int]", process: "dict[str, Any]") -> None:
+    """Through ionice(1): Python has no call for ioprio_set(2), and ctypes would cost more than a program."""
+    from ..host.programs import find_program, run
+
+    words = ["-c", IO_CLASSES[process["ioClass"]]]
+    if process["ioClass"] != "idle":
+        words += ["-n", str(process.get("ioPriority", 4))]
+    code, output = run([find_program("ionice"), *words, "-p", *(str(tid) for tid in threads)], _IONICE_PATIENCE)
+    if code:
+        raise ClassError(f"ionice {' '.join(words)}: {output or code}")
+
+
+def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+    """Nothing: it ends with the process and its cgroup."""
+
+
+def mend(node: "Node", known: "set[str]") -> int:
+    """Puts values back that the runtime's or the kubelet's updates, or systemd, have undone."""
+    return put_back(NAME, node, known)

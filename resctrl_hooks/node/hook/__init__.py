@@ -1,0 +1,1 @@
+"""One call by a container runtime: createRuntime or poststop."""

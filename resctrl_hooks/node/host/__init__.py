@@ -1,0 +1,1 @@
+"""The machine: files, processes, cgroups, systemd, topology. Knows no settings."""

@@ -1,0 +1,179 @@
+"""A container's own cgroup of version 2: where it is, which systemd unit it belongs to, and its files, used safely."""
+
+import errno
+import posix
+
+from ..container.workload import own_cgroup
+from ..errors import HookError
+from .files import is_folder, read_kernel_file
+from .procfs import CRUNS_LEAF, cgroups_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..features.registry import Node
+
+_SLICE, _SCOPE, _SERVICE = ".slice", ".scope", ".service"
+_UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}  # in names of huge pages' files
+_CLAMP, _UNCLAMPED = "cpu.uclamp.", "100.00"
+
+
+class CgroupError(HookError):
+    """The container's cgroup doesn't let us do what was asked."""
+
+    reason = "cgroup"
+
+
+class Leaf:
+    """A container's cgroup.
+
+    ``unit`` is the system manager's unit in whose part of the tree it lies (empty for none) and ``unit_folder`` its
+    folder. ``own_scope`` is true where that unit is a scope made for this one container.
+    """
+
+    __slots__ = ("folder", "own_scope", "path", "unit", "unit_folder")
+
+    def __init__(self, root: str, path: str) -> None:
+        self.path = path
+        self.folder = root + path
+        parts = path.strip("/").split("/")
+        depth = 0
+        while depth < len(parts) and parts[depth].endswith(_SLICE):
+            depth += 1
+        # systemd manages slices and the units right in them; what is below a unit is delegated to whoever runs there.
+        unit = parts[depth] if depth < len(parts) else ""
+        self.unit = unit if unit.endswith((_SCOPE, _SERVICE)) else ""
+        self.unit_folder = "/".join([root, *parts[: depth + 1]]) if self.unit else ""
+        self.own_scope = self.unit.endswith(_SCOPE) and parts[depth + 1 :] in ([], [CRUNS_LEAF])
+
+
+def leaf_of(node: "Node", pid: int, container: str, own: str = "") -> "Leaf | None":
+    """The cgroup of a container, or None if its process is gone.
+
+    ``own`` is the folder that is known to be its own: its process may have moved into one of its own making below.
+
+    Raises:
+        CgroupError: the host has no cgroup v2 of its own, or the container no cgroup of its own.
+    """
+    found = cgroups_of(node.proc, pid)
+    if not found:
+        return None
+    if found[0].hierarchy == "unified":
+        raise CgroupError(
+            "this host mixes cgroup versions 1 and 2, and the controllers are version 1's there",
+            hint="boot it with systemd.unified_cgroup_hierarchy=1",
+        )
+    if found[0].hierarchy:
+        raise CgroupError(
+            "this host has cgroup version 1, whose files are others",
+            hint="boot it with systemd.unified_cgroup_hierarchy=1",
+        )
+    path = found[0].path
+    if path == "/" or "/../" in f"{path}/":
+        raise CgroupError(
+            "the container's process is in the root cgroup, where nothing can be set",
+            hint="start it with a cgroup of its own (Podman: not with --cgroups=disabled)",
+        )
+    root = node.settings.cgroup_path
+    in_own = bool(own) and f"{root}{path}/".startswith(f"{own}/")
+    if in_own:
+        path = own[len(root) :]
+    leaf = Leaf(root, path)
+    # A scope of its own can have another name than its id. Elsewhere that says nothing: two can ask for the same path.
+    known = own_cgroup(path, container, "") or (in_own and leaf.own_scope)
+    if not known and [one for one in processes(leaf.folder) if one != pid]:
+        raise CgroupError(
+            f"the container shares cgroup {path} with other processes",
+            hint="start it with a cgroup of its own (Podman: not with --cgroups=disabled)",
+        )
+    return leaf
+
+
+def processes(folder: str) -> "list[int]":
+    """The processes in a cgroup; none if it isn't there."""
+    try:
+        return [int(line) for line in read_kernel_file(f"{folder}/cgroup.procs").split()]
+    except OSError:
+        return []
+
+
+def read_value(folder: str, name: str) -> str:
+    """What a cgroup's file says, or an empty string if it isn't there."""
+    try:
+        return read_kernel_file(f"{folder}/{name}").decode().strip()
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENODEV, errno.ENOTDIR):
+            return ""
+        raise
+
+
+def write_value(folder: str, name: str, value: str) -> None:
+    """Writes a value and looks that the kernel has it.
+
+    The file is never created, and never waited for: a memory.high below what is in use would hold the writer up until
+    the kernel has reclaimed the rest (kernel, Documentation/admin-guide/cgroup-v2.rst, "memory.high").
+
+    Raises:
+        CgroupError: the kernel refuses, or makes something else of the value.
+    """
+    path = f"{folder}/{name}"
+    try:
+        # O_TRUNC means nothing to the kernel's own files, and makes plain ones of a simulated host behave as they do.
+        fd = posix.open(path, posix.O_WRONLY | posix.O_TRUNC | posix.O_NONBLOCK | posix.O_CLOEXEC | posix.O_NOFOLLOW)
+        try:
+            posix.write(fd, value.encode())
+        finally:
+            posix.close(fd)
+    except OSError as error:
+        raise _refusal(folder, name, value, error) from error
+    have = read_value(folder, name)
+    if not same_value(name, have, value):
+        raise CgroupError(f"the kernel made {have!r} of {name} {value!r} in {folder}")
+
+
+def same_value(name: str, have: str, want: str) -> bool:
+    """Whether what a file says is what was wanted of it, as that file's values are kept.
+
+    Amounts of memory are rounded down to pages, those of huge pages to whole huge ones (mm/hugetlb_cgroup.c), and a
+    clamp of 100 per cent reads ``max`` (kernel/sched/core.c, cpu_uclamp_print). All others stay as written.
+    """
+    if have == want:
+        return True
+    if name.startswith(_CLAMP):
+        return have == "max" and want == _UNCLAMPED
+    grain = _grain(name)
+    return bool(grain) and have.isdigit() and want.isdigit() and int(have) // grain == int(want) // grain
+
+
+def _grain(name: str) -> int:
+    """What an amount is rounded down to in a file, in bytes; 0 for one that holds no amount of memory."""
+    controller, _, rest = name.partition(".")
+    if controller == "memory":
+        return posix.sysconf("SC_PAGE_SIZE")
+    size = rest.partition(".")[0]  # hugetlb.2MB.max
+    number, unit = size[:-2], size[-2:]
+    return int(number) * _UNITS[unit] if controller == "hugetlb" and number.isdigit() and unit in _UNITS else 0
+
+
+def _refusal(folder: str, name: str, value: str, error: OSError) -> CgroupError:
+    """What it means that a value can't be written, in words of its own for each case."""
+    number = error.errno or 0
+    if number in (errno.ENODEV, errno.ENOTDIR) or not is_folder(folder):
+        return CgroupError(f"cgroup {folder} is gone: the container has ended", errno=number)
+    if number in (errno.ENOENT, errno.EACCES):
+        controller = name.partition(".")[0]
+        if controller not in read_value(folder, "cgroup.controllers").split():
+            return CgroupError(
+                f"the {controller} controller is not enabled for cgroup {folder}",
+                errno=number,
+                hint=f"write +{controller} to cgroup.subtree_control of each folder above it; "
+                "without it in /sys/fs/cgroup/cgroup.controllers the kernel was booted without (cgroup_disable=)",
+            )
+        if number == errno.ENOENT:
+            return CgroupError(
+                f"this kernel has no {name}",
+                errno=number,
+                hint="it was built without CONFIG_SWAP, or booted with swapaccount=0" if "swap" in name else "",
+            )
+    if number == errno.EINVAL:
+        return CgroupError(f"the kernel refuses {name} {value!r} for cgroup {folder}", errno=number)
+    return CgroupError(f"{name} of cgroup {folder} can't be written", errno=number)

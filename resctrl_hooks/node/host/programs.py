@@ -1,0 +1,127 @@
+"""Other programs run from a hook: found at fixed places, without a shell, bounded in time and output.
+
+The subprocess module would cost more to import than the hook itself takes.
+"""
+
+import errno
+import posix
+import time
+
+from ..errors import HookError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+    from typing import Any
+
+SYSTEM_FOLDERS = ("/usr/bin", "/bin")
+ALL_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+ENVIRONMENT = {"PATH": ":".join(ALL_FOLDERS), "LC_ALL": "C"}
+_OUTPUT_LIMIT = 1 << 16
+_LONGEST_NAP = 0.01
+_KIND, _REGULAR = 0o170000, 0o100000
+_EXECUTABLE = 0o111
+_WRITABLE_BY_OTHERS = 0o022
+_KILL = 9
+
+
+class ProgramError(HookError):
+    """A program that is missing, not to be trusted, or takes too long."""
+
+    reason = "program"
+
+
+def find_program(name: str, folders: "tuple[str, ...]" = SYSTEM_FOLDERS) -> str:
+    """The path of a program: ``name`` itself if it is absolute, else in the first of the folders that has it.
+
+    It runs as root, so others than root may not be able to write it.
+
+    Raises:
+        ProgramError: it is nowhere, or not to be trusted.
+    """
+    places = (name,) if name.startswith("/") else tuple(f"{folder}/{name}" for folder in folders)
+    for path in places:
+        try:
+            found = posix.stat(path)
+        except OSError:
+            continue
+        if found.st_mode & _KIND != _REGULAR or not found.st_mode & _EXECUTABLE:
+            continue
+        if found.st_mode & _WRITABLE_BY_OTHERS or found.st_uid not in (0, posix.geteuid()):
+            raise ProgramError(f"others than root can write {path}", hint="chown root it and chmod go-w it")
+        return path
+    raise ProgramError(f"there is no program {name}" + ("" if name[:1] == "/" else f" in {', '.join(folders)}"))
+
+
+def run(arguments: "list[str]", seconds: float) -> "tuple[int, str]":
+    """Runs a program (an absolute path first) and returns its exit code and what it printed, stderr too.
+
+    Raises:
+        ProgramError: it can't be started, or was still running after so many seconds and is killed.
+    """
+    import _socket  # a socket is a pipe with a time limit on reading; select would be another import
+
+    end = time.monotonic() + seconds
+    ours, theirs = _socket.socketpair()
+    try:
+        child = spawn(arguments, theirs.fileno(), leader=True)
+        theirs.close()
+        try:
+            output = _read(ours, end)
+            code = _wait(child, end)
+        except BaseException:  # the hook's own deadline too: what we started must not stay
+            posix.kill(-child, _KILL)
+            posix.waitpid(child, 0)
+            raise
+    except (TimeoutError, _socket.timeout) as error:  # two types before Python 3.10
+        raise ProgramError(f"{arguments[0]} did not end within {seconds:g} s", errno=errno.ETIMEDOUT) from error
+    except OSError as error:
+        raise ProgramError(f"{arguments[0]} can't be run", errno=error.errno or 0) from error
+    finally:
+        ours.close()
+        theirs.close()
+    return code, output.decode("utf-8", "replace").strip()
+
+
+def spawn(arguments: "list[str]", output: int, *, leader: bool) -> int:
+    """Starts a program with nothing on stdin and ``output`` as stdout and stderr; returns its pid.
+
+    As a ``leader`` it has a process group of its own, else it is in ours.
+
+    Raises:
+        OSError: it can't be executed.
+    """
+    actions = [
+        (posix.POSIX_SPAWN_OPEN, 0, "/dev/null", posix.O_RDONLY, 0),
+        (posix.POSIX_SPAWN_DUP2, output, 1),
+        (posix.POSIX_SPAWN_DUP2, output, 2),
+    ]
+    options: "dict[str, Any]" = {"setpgroup": 0} if leader else {}
+    # Python ignores SIGPIPE (13) and SIGXFSZ (25), and the keeper SIGTERM (15); a program would inherit that.
+    options.update(file_actions=actions, setsigmask=(), setsigdef=(13, 15, 25))
+    return posix.posix_spawn(arguments[0], arguments, ENVIRONMENT, **options)
+
+
+def _read(ours: "socket", end: float) -> bytes:
+    data = b""
+    while True:
+        left = end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        ours.settimeout(left)
+        chunk = ours.recv(1 << 14)
+        if not chunk:
+            return data
+        data = (data + chunk)[-_OUTPUT_LIMIT:]
+
+
+def _wait(child: int, end: float) -> int:
+    nap = 0.0005
+    while True:
+        pid, status = posix.waitpid(child, posix.WNOHANG)
+        if pid:
+            return posix.waitstatus_to_exitcode(status)
+        if time.monotonic() >= end:
+            raise TimeoutError
+        time.sleep(nap)
+        nap = min(nap * 2, _LONGEST_NAP)

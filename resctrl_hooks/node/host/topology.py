@@ -1,0 +1,184 @@
+"""The node's CPUs, caches and memory as plain sets: what placement policies decide on. `topology_sysfs` reads them."""
+
+from .cpulist import count, format_list, lowest, parse_list
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+DRAM, SLOW, FAST, UNKNOWN = "dram", "slow", "fast", "unknown"
+_FORMAT = 1
+
+
+class MemoryNode:
+    """A NUMA node: its number, CPUs, distances to the nodes by number, memory in bytes (0: unknown), and its kind.
+
+    The kind is ``dram``, ``slow`` or ``fast`` as the kernel's memory tiers rank a node without CPUs, else ``unknown``.
+    """
+
+    __slots__ = ("cpus", "distances", "id", "kind", "memory")
+
+    def __init__(self, id_: int, cpus: int, distances: "dict[int, int]", memory: int, kind: str) -> None:
+        self.id = id_
+        self.cpus = cpus
+        self.distances = distances
+        self.memory = memory
+        self.kind = kind
+
+
+class Domain:
+    """A part of the machine whose CPUs are near to each other: its level, a name such as ``package0``, its CPUs.
+
+    ``height`` is 0 for a part without parts, else one more than its highest part's. ``above`` are the parts that
+    this one lies in, itself among them.
+    """
+
+    __slots__ = ("above", "cpus", "height", "level", "name", "size")
+
+    def __init__(self, level: str, name: str, cpus: int) -> None:
+        self.level = level
+        self.name = name
+        self.cpus = cpus
+        self.size = count(cpus)
+        self.height = 0
+        self.above: "list[Domain]" = []
+
+    def __repr__(self) -> str:
+        return f"{self.name}({format_list(self.cpus)})"
+
+
+class Topology:
+    """A machine. All sets of CPUs hold online ones only, but for ``offline``.
+
+    ``isolated`` CPUs are those of the kernel's isolcpus= or of isolated cpuset partitions. ``kinds`` are the CPUs of a
+    hybrid processor by kind, ``performance`` and ``efficient``; empty on others.
+    """
+
+    __slots__ = ("_domains", "cores", "dies", "isolated", "kinds", "l3", "nodes", "offline", "online", "packages")
+
+    def __init__(
+        self,
+        online: int,
+        cores: "list[int]",
+        *,
+        packages: "dict[int, int] | None" = None,
+        dies: "dict[str, int] | None" = None,
+        l3: "dict[int, int] | None" = None,
+        nodes: "list[MemoryNode] | None" = None,
+        isolated: int = 0,
+        offline: int = 0,
+        kinds: "dict[str, int] | None" = None,
+    ) -> None:
+        self.online = online
+        self.offline = offline
+        self.isolated = isolated & online
+        self.cores = sorted(cores, key=lowest)
+        self.packages = packages or {0: online}
+        self.dies = dies or {}
+        self.l3 = l3 or {}
+        self.nodes = nodes or []
+        self.kinds = kinds or {}
+        self._domains: "list[Domain]" = []
+
+    @property
+    def domains(self) -> "list[Domain]":
+        """Every distinct set of near CPUs, the smallest first. Not every hook asks."""
+        self._domains = self._domains or self._find_domains()
+        return self._domains
+
+    def _find_domains(self) -> "list[Domain]":
+        found = [Domain("node", "node", self.online)]
+        found += [Domain("package", f"package{number}", cpus) for number, cpus in self.packages.items()]
+        found += [Domain("die", f"die{name}", cpus) for name, cpus in self.dies.items()]
+        found += [Domain("numa", f"numa{node.id}", node.cpus) for node in self.nodes]
+        found += [Domain("l3", f"l3-{number}", cpus) for number, cpus in self.l3.items()]
+        distinct: "dict[int, Domain]" = {}
+        for domain in found:
+            if domain.cpus:
+                distinct.setdefault(domain.cpus, domain)
+        ordered = sorted(distinct.values(), key=lambda domain: (domain.size, lowest(domain.cpus)))
+        for place, domain in enumerate(ordered):
+            cpus, higher = domain.cpus, domain.height + 1
+            domain.above = [wider for wider in ordered[place:] if cpus & wider.cpus == cpus]
+            for wider in domain.above[1:]:
+                wider.height = max(wider.height, higher)
+        return ordered
+
+    @property
+    def root(self) -> Domain:
+        """The whole node."""
+        return self.domains[-1]
+
+    def domain(self, name: str) -> "Domain | None":
+        """The domain of a name."""
+        return next((domain for domain in self.domains if domain.name == name), None)
+
+    @property
+    def memory_nodes(self) -> int:
+        """The numbers of all NUMA nodes, as a set."""
+        return sum(1 << node.id for node in self.nodes)
+
+    def memory_near(self, cpus: int) -> "list[MemoryNode]":
+        """The nodes of ordinary memory (with CPUs, or ranked as DRAM), the nearest to a set of CPUs first."""
+        own = [node for node in self.nodes if node.cpus & cpus]
+
+        def away(node: MemoryNode) -> "tuple[int, int]":
+            return min((near.distances.get(node.id, 255) for near in own), default=0), node.id
+
+        ordinary = [node for node in self.nodes if node.cpus or node.kind == DRAM]
+        return own + sorted((node for node in ordinary if node not in own), key=away)
+
+    def as_record(self) -> "dict[str, Any]":
+        """As plain JSON values; sets are lists as the kernel writes them."""
+        return {
+            "format": _FORMAT,
+            "online": format_list(self.online),
+            "offline": format_list(self.offline),
+            "isolated": format_list(self.isolated),
+            "packages": {str(number): format_list(cpus) for number, cpus in self.packages.items()},
+            "dies": {name: format_list(cpus) for name, cpus in self.dies.items()},
+            "l3": {str(number): format_list(cpus) for number, cpus in self.l3.items()},
+            "cores": [format_list(cpus) for cpus in self.cores],
+            "kinds": {name: format_list(cpus) for name, cpus in self.kinds.items()},
+            "nodes": [
+                {
+                    "id": node.id,
+                    "cpus": format_list(node.cpus),
+                    "distances": {str(other): far for other, far in node.distances.items()},
+                    "memory": node.memory,
+                    "kind": node.kind,
+                }
+                for node in self.nodes
+            ],
+        }
+
+    @classmethod
+    def of_record(cls, record: "dict[str, Any]") -> "Topology":
+        """The machine that `as_record` wrote down.
+
+        Raises:
+            KeyError, TypeError, ValueError, AttributeError: it did not.
+        """
+        if record["format"] != _FORMAT:
+            raise ValueError("another format")
+        nodes = [
+            MemoryNode(
+                node["id"],
+                parse_list(node["cpus"]),
+                {int(other): far for other, far in node["distances"].items()},
+                node["memory"],
+                node["kind"],
+            )
+            for node in record["nodes"]
+        ]
+        return cls(
+            parse_list(record["online"]),
+            [parse_list(text) for text in record["cores"]],
+            packages={int(number): parse_list(text) for number, text in record["packages"].items()},
+            dies={name: parse_list(text) for name, text in record["dies"].items()},
+            l3={int(number): parse_list(text) for number, text in record["l3"].items()},
+            nodes=nodes,
+            isolated=parse_list(record["isolated"]),
+            offline=parse_list(record["offline"]),
+            kinds={name: parse_list(text) for name, text in record["kinds"].items()},
+        )

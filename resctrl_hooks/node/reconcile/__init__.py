@@ -1,0 +1,1 @@
+"""One pass over the node: the records made to agree with what runs."""

@@ -1,0 +1,121 @@
+"""Adopts containers that run: their record, the group of their pod, their threads; also into a class that changed."""
+
+from ..host.procfs import resctrl_groups_of
+from ..log import INFO, WARNING
+from ..resctrl.locked_key import CREATED, SHARED
+from .tasks import gather, outside
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..features.registry import Node
+    from ..resctrl.locked_key import HeldKey
+    from .discovery import Seen
+    from .reconcile import Options
+    from .report import Report
+
+
+def adopt(node: "Node", containers: "list[Seen]", options: "Options", report: "Report") -> "list[Seen]":
+    """Adopts containers without a group, sweeps in threads outside it; returns the containers that want an RMID."""
+    waiting: "list[Seen]" = []
+    marked = set(node.ledger.marked("waiting"))
+    if any(container.wanted for container in containers):
+        from ..resctrl.errors import NotMountedError
+
+        try:
+            node.monitor.resctrl.classes()
+        except NotMountedError as error:  # said once, rather than of each container
+            report.problems.append(str(error))
+            report.reasons.append(error.reason)
+            return waiting
+    for container in containers:
+        if not container.wanted or (options.live is not None and container.key not in options.live):
+            continue
+        try:
+            name = node.monitor.group_prefix + container.key
+            expected = set() if container.recorded_class is None else {container.recorded_class}
+            left = outside(node, name, expected, container.cgroup, container.pid)
+            if options.dry_run:
+                report.moved += len(left)
+                report.adopted += [container.id] if left else []
+            elif (left or not container.recorded or container.key in marked) and not _settle_in(
+                node, container, report
+            ):
+                waiting.append(container)
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+            report.fail(node, container.key, error)
+    return waiting
+
+
+def _settle_in(node: "Node", container: "Seen", report: "Report") -> bool:
+    """One container: its record, its group, its threads. False if it has to wait for an RMID."""
+    from ..resctrl.errors import NoRMIDsError, RMIDsBusyError
+
+    with node.monitor.hold(container.key) as held:
+        if not container.look_again(node):
+            return True
+        container.describe(held)
+        if not container.recorded:
+            held.add_member(container.id, container.details(), container.pid)
+        _follow(held, node, container)
+        try:
+            held.ensure_group(container.rdt_class)
+            gathering = gather(held, node, container.cgroup, container.pid, container.rdt_class)
+        except NoRMIDsError as error:
+            node.ledger.mark("waiting", held.key)
+            report.wait(held.key, error, limbo=isinstance(error, RMIDsBusyError))
+            return False
+        node.ledger.unmark("waiting", held.key)
+        if gathering.moved or not container.recorded:
+            report.adopted.append(container.id)
+            report.moved += gathering.moved
+            node.log(
+                INFO, f"brought {gathering.moved} threads of {container.id} in", key=held.key, container=container.id
+            )
+        container.recorded = True
+        report.left += gathering.left
+        report.foreign.update(gathering.foreign)
+        return True
+
+
+def _follow(held: "HeldKey", node: "Node", container: "Seen") -> None:
+    """If the container's class has changed, takes the key's group along where that moves nobody else."""
+    old, new = container.recorded_class, container.rdt_class
+    if old is None or old == new or old not in held.how:
+        return
+    if old and not node.monitor.resctrl.fs.is_folder(node.monitor.resctrl.class_folder(old)):
+        what = f"RDT class {old} was removed under living container {container.id[:12]}, which is in"
+        node.log(
+            WARNING, f"{what} {new or 'the root class'} now", stage="reconcile", key=held.key, container=container.id
+        )
+    used = set()
+    for member in held.members():
+        record = held.member(member) or {}
+        try:
+            where = resctrl_groups_of(node.proc, record.get("pid", 0)) if record.get("pid") else None
+        except ProcessLookupError:
+            continue
+        if where is not None:
+            used.add(where[0])
+    if used and _follow_class(held, node, old, new, used):
+        node.log(INFO, f"moved the group of {held.key} from class {old!r} to {new!r}", key=held.key)
+    held.add_member(container.id, container.details(), container.pid)
+
+
+def _follow_class(held: "HeldKey", node: "Node", old: str, new: str, used: "set[str]") -> bool:
+    """Renames the group of a class that living tasks have left into the one that they are in now.
+
+    RMID and counters go with it. Only an empty group in a class that no living task of the key uses is renamed, since
+    a rename changes the class of every task in it, and only where the new class has none. Says whether it did. Linux
+    can't before Linux 6.5, and then both groups are kept and counted together.
+    """
+    resctrl = node.monitor.resctrl
+    if held.how.get(old, SHARED) == SHARED or old in used or new in held.how:
+        return False
+    if not resctrl.exists(old, held.name) or resctrl.exists(new, held.name) or resctrl.tasks(old, held.name):
+        return False
+    held.how[new] = CREATED
+    held.save()  # before the rename: whichever of the two exists afterwards is ours
+    moved = resctrl.move(old, held.name, new)
+    del held.how[old if moved else new]
+    held.save()
+    return moved

@@ -1,0 +1,65 @@
+"""Tidies the state directory: marks and pointers that lead nowhere, files of killed writers, calls not yet counted."""
+
+import posix
+import time
+
+from ..call_metrics import fold
+from ..host.files import UNFINISHED, list_folder, remove_file
+from ..host.procfs import start_time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..features.registry import Node
+    from .discovery import Seen
+    from .report import Report
+
+_OLD = 60.0  # seconds; a write takes a fraction of one, and a writer's pid may be one of another namespace
+
+
+def tidy(node: "Node", containers: "list[Seen]", report: "Report") -> None:
+    """Removes marks and pointers that lead nowhere, and what killed writers left; adds the calls up."""
+    try:
+        fold(node.ledger)
+        report.tidied += remove_unfinished(node.ledger.folder, node.proc)
+    except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+        report.fail(node, "stateDir", error)
+    living = {container.key for container in containers}
+    recorded = {container.id for container in containers if container.recorded}
+    for container in node.ledger.containers():
+        if container in recorded:
+            continue
+        key = node.ledger.key_of(container)
+        try:
+            if not key:
+                node.ledger.forget_unusable(container)
+            elif not node.ledger.has_member(key, container):
+                with node.monitor.hold(key) as held:
+                    if held.member(container) is None and node.ledger.key_of(container) == key:
+                        node.ledger.forget(container)
+                        report.tidied += 1
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+            report.fail(node, container, error)
+    for key in node.ledger.marked("waiting"):
+        if key not in living and not node.ledger.members(key):
+            node.ledger.unmark("waiting", key)
+            report.tidied += 1
+
+
+def remove_unfinished(folder: str, proc: str) -> int:
+    """Removes files of a folder that somebody was writing when killed, and returns how many these were.
+
+    `files.write_file` names them after the writer's pid.
+    """
+    removed = 0
+    for name in list_folder(folder):
+        _, mark, pid = name.rpartition(UNFINISHED)
+        if mark and pid.isdecimal() and not start_time(proc, int(pid)) and _age(f"{folder}/{name}") > _OLD:
+            removed += remove_file(f"{folder}/{name}")
+    return removed
+
+
+def _age(path: str) -> float:
+    try:
+        return time.time() - posix.lstat(path).st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,132 @@
+"""The node half's ``reconcile`` command: an edited configuration, options, repetition, output, exit code."""
+
+import sys
+import time
+
+from ..errors import HookError, SettingsError
+from ..fault_report import lacks_root
+from ..fault_report import report as report_fault
+from ..features.registry import Node
+from ..host.files import format_json
+from ..host.procfs import in_initial_user_namespace
+from ..host.programs import ALL_FOLDERS, ProgramError, find_program, run
+from ..log import ERROR, NOTICE, WARNING, Log
+from ..settings import is_unapplied, load
+from .reconcile import Options, read_live, reconcile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_USAGE = "usage: reconcile [--dry-run] [--json] [--live FILE] [--claim] [--watch SECONDS]\n"
+STAGE = "reconcile"
+OK, WRONG, MISUSED = 0, 1, 2
+INTERRUPTED = 130  # as a shell says it of SIGINT
+PEOPLES_COMMAND = "resctrl-hook"
+_PATIENCE_TO_APPLY = 60.0
+_LONGEST_PAUSE = 86400.0
+
+
+def apply_edited(config: str) -> None:
+    """Lets the people's command put an edited configuration in force, where it is installed: we can't read YAML."""
+    if not is_unapplied(config):
+        return
+    try:
+        command = [find_program(PEOPLES_COMMAND, ALL_FOLDERS), "--config", config, "config", "apply", "--if-newer"]
+    except ProgramError:
+        return  # then `load` says that it is newer
+    try:
+        code, output = run(command, _PATIENCE_TO_APPLY)
+    except ProgramError as error:
+        Log()(WARNING, f"{config} was edited and can't be applied: {error}", stage=STAGE, reason=error.reason)
+        return
+    said = "; ".join(output.splitlines())
+    if code:
+        Log()(WARNING, f"{config} was edited and can't be applied: {said}", stage=STAGE, reason=SettingsError.reason)
+    elif said:
+        Log()(NOTICE, f"{config} was edited: {said}", stage=STAGE)
+
+
+def reconcile_command(config: str, arguments: "list[str]", apply: "Callable[[str], None]" = apply_edited) -> int:
+    """Runs the command; returns 0 if nothing is wrong (any more), 1 if something is, 2 for wrong use or settings.
+
+    ``apply`` puts an edited configuration in force, before each time.
+    """
+    flags = {"--dry-run": False, "--json": False, "--claim": False}
+    values = {"--live": "", "--watch": ""}
+    rest = list(arguments)
+    while rest:
+        word, _, value = rest.pop(0).partition("=")
+        if word in flags and not value:
+            flags[word] = True
+        elif word in values and (value or rest):
+            values[word] = value or rest.pop(0)
+        else:
+            sys.stderr.write(_USAGE)
+            return MISUSED
+    pause = values["--watch"] or "0"
+    # Other scripts' digits are digits too, which float() need not take.
+    if not pause.isascii() or not pause.replace(".", "", 1).isdecimal() or float(pause) > _LONGEST_PAUSE:
+        sys.stderr.write(_USAGE)
+        return MISUSED
+    try:
+        while True:
+            if not flags["--dry-run"]:
+                apply(config)
+            code = once(
+                config, values["--live"], dry_run=flags["--dry-run"], claim=flags["--claim"], json=flags["--json"]
+            )
+            if not values["--watch"]:
+                return code
+            time.sleep(float(pause))
+    except BrokenPipeError:  # whoever read our reports has seen enough
+        return WRONG
+    except KeyboardInterrupt:  # what was begun is in the ledger, and the next one goes on from there
+        return INTERRUPTED
+
+
+def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool) -> int:
+    """One reconcile, with its report on stdout. The settings are read anew each time.
+
+    Raises:
+        BrokenPipeError: nobody reads our stdout any more.
+    """
+    if not in_initial_user_namespace():
+        Log()(ERROR, "reconcile: not in the host's user namespace; run it as root on the host")
+        return WRONG
+    started = time.monotonic()
+    try:
+        settings, problem = load(config)
+        node = Node(settings)
+        if problem:
+            node.log(WARNING, problem, stage=STAGE)
+        options = Options(dry_run=dry_run, live=read_live(live) if live else None, claim=claim)
+        report = reconcile(node, options)
+    except SettingsError as error:
+        Log()(ERROR, f"reconcile: {error}", stage=STAGE, reason=error.reason)
+        return MISUSED
+    except HookError as error:
+        forbidden = lacks_root(error)
+        what = f"{forbidden}; run it with sudo" if forbidden else str(error)
+        Log()(ERROR, f"reconcile: {what}", stage=STAGE, reason=error.reason)
+        return WRONG
+    except Exception as error:  # noqa: BLE001  # a timer's command must not end in a traceback either
+        report_fault(config, STAGE, error)
+        return WRONG
+    if not dry_run:
+        node.ledger.tally(STAGE, time.monotonic() - started, sorted(set(report.reasons)))
+    written = _print(format_json(report.as_dict()).decode() if json else report.as_text())
+    return OK if report.ok and written else WRONG
+
+
+def _print(text: str) -> bool:
+    """Writes to stdout, unless somebody has closed it; false, and said, if that can't be done."""
+    try:
+        # At once: the process may end without another chance to say that it failed.
+        print(text, end="", flush=True)  # noqa: T201
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        Log()(ERROR, f"reconcile: the report can't be written: {error.strerror}", stage=STAGE)
+        return False
+    return True

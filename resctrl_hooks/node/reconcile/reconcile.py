@@ -1,0 +1,190 @@
+"""Makes records and groups agree with what really runs: the second half of every promise that the hooks make.
+
+It observes (runtimes' state folders, cgroups, the ledger, resctrl), says what is to be done, and does each thing under
+its key's lock after looking again, so that it can run beside hooks and beside another reconcile.
+"""
+
+import time
+
+from ..errors import InputError
+from ..host.files import parse_json, read_file
+from ..lifecycle import ENDS, bury, fate, settle
+from ..log import INFO, WARNING
+from ..names import canonical_pod_uid, default_key_validator
+from ..resctrl.locked_key import ADOPTED, SHARED, record_is_dead
+from .adopt import adopt
+from .cleanup import tidy
+from .discovery import observe
+from .report import Report
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..features.registry import Node
+    from .discovery import Observation
+
+_LIVE_LIMIT = 16 << 20
+_PATIENCE_FOR_LIMBO = 4.0
+_NAP = 0.3
+
+
+class Options:
+    """How to reconcile: only say what would be done, live keys from elsewhere, claim groups of a lost ledger."""
+
+    __slots__ = ("claim", "dry_run", "live", "wait")
+
+    def __init__(
+        self, *, dry_run: bool = False, live: "set[str] | None" = None, claim: bool = False, wait: bool = True
+    ) -> None:
+        self.dry_run = dry_run
+        self.live = live
+        self.claim = claim
+        self.wait = wait
+
+
+def read_live(path: str) -> "set[str]":
+    """Reads keys that a caller knows to be alive: a JSON list of strings, or one key a line, pod UIDs in any spelling.
+
+    Raises:
+        InputError: the file can't be read, is neither, or names what can be no key: all that it doesn't name ends.
+    """
+    try:
+        data = read_file(path, _LIVE_LIMIT, follow=True)
+        listed = data.lstrip()[:1] == b"["
+        keys = parse_json(data) if listed else [line.strip() for line in data.decode().split("\n") if line.strip()]
+    except OSError as error:
+        raise InputError(f"{path} can't be read: {error.strerror}", errno=error.errno or 0) from error
+    except ValueError as error:
+        raise InputError(f"{path} is neither a JSON list nor a key a line: {error}") from error
+    for key in keys:
+        if not isinstance(key, str) or not default_key_validator(key):
+            raise InputError(f"{path} is neither a JSON list nor a key a line: {str(key)[:80]!r} can be no key")
+    return {canonical_pod_uid(key) for key in keys}
+
+
+def reconcile(node: "Node", options: "Options | None" = None) -> Report:
+    """Does it once and says what was done and what is still wrong.
+
+    Where an RMID is in limbo only, it waits a few seconds for it, as long as nothing else is wrong.
+
+    Raises:
+        HookError: the node can't be observed at all.
+    """
+    options = options or Options()
+    report = Report(dry_run=options.dry_run)
+    seen = observe(node)
+    report.problems += seen.problems
+    report.containers = len(seen.containers)
+    _end_what_is_dead(node, seen, options, report)
+    if options.claim:
+        _claim(node, seen, options, report)
+    waiting = adopt(node, seen.containers, options, report)
+    until = time.monotonic() + _PATIENCE_FOR_LIMBO
+    while waiting and options.wait and not options.dry_run and time.monotonic() < until:
+        if not report.only_limbo:
+            break
+        time.sleep(_NAP)
+        report.forget_waiting()
+        waiting = adopt(node, waiting, options, report)
+    _place(node, seen, options, report)
+    _end_strays(node, seen, options, report)
+    if not options.dry_run:
+        tidy(node, seen.containers, report)
+    if report.changed or not report.ok:
+        node.log(INFO if report.ok else WARNING, report.as_line(), stage="reconcile")
+    return report
+
+
+def _end_what_is_dead(node: "Node", seen: "Observation", options: Options, report: Report) -> None:
+    """Ends keys whose pod or last member is dead, and members whose init is gone: that may free RMIDs for others."""
+    living = {container.id: container.key for container in seen.containers if container.recorded}
+    keys = set(node.ledger.keys())
+    suspects = keys.difference(living.values())
+    suspects.update(node.ledger.key_of(member) for member in node.ledger.containers() if member not in living)
+    for key in sorted(keys if options.live is not None else suspects & keys):
+        unwanted = options.live is not None and key not in options.live
+        try:
+            if options.dry_run:
+                _say_what_is_dead(node, key, unwanted, report)
+                continue
+            with node.monitor.hold(key) as held:
+                groups = len(held.how)
+                for member in held.members():
+                    if unwanted or held.member_is_dead(member):
+                        report.buried += bury(held, member, node)
+                if unwanted:
+                    held.release()
+                if unwanted or settle(held, node):
+                    report.released.append(key)
+                    report.freed += groups
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+            report.fail(node, key, error)
+
+
+def _say_what_is_dead(node: "Node", key: str, unwanted: bool, report: Report) -> None:  # noqa: FBT001  # one caller
+    record = node.ledger.read_pod(key) or {}
+    members = {member: node.ledger.read_member(key, member) for member in node.ledger.members(key)}
+    living = [one for one in members.values() if not unwanted and not record_is_dead(one, node.monitor.boot, node.proc)]
+    report.buried += len(members) - len(living)
+    if unwanted or record.get("boot") != node.monitor.boot or fate(record, living, node) == ENDS:
+        report.released.append(key)
+        report.freed += len(record.get("groups", {}))
+
+
+def _claim(node: "Node", seen: "Observation", options: Options, report: Report) -> None:
+    """For a lost ledger: takes groups of our shape that nobody records, of living pods as ours, the rest away.
+
+    Those of containers that the filters leave out are not ours, and so are those that a runtime made for itself.
+    """
+    living = {container.key: container for container in seen.containers if container.wanted}
+    for rdt_class, key in seen.unrecorded(node):
+        try:
+            if options.dry_run:
+                if key in living or not seen.in_use(node, rdt_class, key):
+                    report.claimed.append(key)
+                continue
+            with node.monitor.hold(key) as held:
+                if held.how.get(rdt_class, SHARED) != SHARED:
+                    continue
+                if key in living:
+                    living[key].describe(held)
+                    held.how[rdt_class] = ADOPTED
+                    held.save()
+                    report.claimed.append(key)
+                elif not seen.in_use(node, rdt_class, key):
+                    node.monitor.resctrl.remove(rdt_class, held.name)
+                    report.claimed.append(key)
+                    report.freed += 1
+                    node.log(INFO, f"removed the group of {key}, which no pod or container has", key=key)
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+            report.fail(node, key, error)
+
+
+def _place(node: "Node", seen: "Observation", options: Options, report: Report) -> None:
+    """Lets placement take in the containers that its hook has missed; `_end_strays` puts them where they belong."""
+    from ..features.registry import features_in_use
+
+    for name, feature in features_in_use(node.settings):
+        adopt = getattr(feature, "adopt", None)
+        if adopt is not None:
+            try:
+                adopt(node, seen.containers, report)
+            except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+                report.fail(node, name, error)
+
+
+def _end_strays(node: "Node", seen: "Observation", options: Options, report: Report) -> None:
+    """Lets each feature in use end what it started for containers that nobody records any more, and mend the rest."""
+    from ..features.registry import features_in_use
+
+    known = set(node.ledger.containers())
+    for name, feature in features_in_use(node.settings):
+        mend = getattr(feature, "mend", None)
+        strays = getattr(feature, "strays", None)
+        if mend is not None:
+            try:
+                if not options.dry_run:
+                    report.mended += mend(node, known)
+                elif strays is not None:
+                    report.strays += [f"{name} {stray.path}" for stray in strays(node, known)]
+            except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+                report.fail(node, name, error)

@@ -1,0 +1,127 @@
+"""What a reconcile did and what is still wrong, as an object, a dictionary and a short table."""
+
+from ..fault_report import as_hook_error
+from ..log import WARNING
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..errors import HookError
+    from ..features.registry import Node
+
+
+class Report:
+    """Counts and reasons; ``ok`` decides the exit code: nothing failed, nobody waits, no thread was left outside."""
+
+    def __init__(self, *, dry_run: bool = False) -> None:
+        self.dry_run = dry_run
+        self.containers = 0
+        self.adopted: "list[str]" = []
+        self.moved = 0
+        self.left = 0
+        self.released: "list[str]" = []
+        self.freed = 0
+        self.buried = 0
+        self.claimed: "list[str]" = []
+        self.placed: "list[str]" = []
+        self.mended = 0
+        self.strays: "list[str]" = []
+        self.tidied = 0
+        self.foreign: "set[str]" = set()
+        self.waiting: "dict[str, str]" = {}
+        self.failures: "dict[str, str]" = {}
+        self.problems: "list[str]" = []
+        self.reasons: "list[str]" = []
+        self.only_limbo = True
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong any more."""
+        return not (self.waiting or self.failures or self.left or self.problems)
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was, or in a dry run would be, done."""
+        return bool(
+            self.adopted
+            or self.moved
+            or self.released
+            or self.buried
+            or self.claimed
+            or self.placed
+            or self.mended
+            or self.strays
+            or self.tidied
+        )
+
+    def fail(self, node: "Node", what: str, unexpected: Exception) -> None:
+        """Notes that one key or container could not be dealt with, whatever the reason; the others still are."""
+        error = as_hook_error(unexpected)
+        self.failures[what] = str(error)
+        self.reasons.append(error.reason)
+        node.log(WARNING, f"reconcile of {what}: {error}", stage="reconcile", key=what, reason=error.reason)
+
+    def wait(self, key: str, error: "HookError", *, limbo: bool) -> None:
+        """Notes that a key waits for an RMID: in ``limbo``, one comes back by itself."""
+        self.waiting[key] = str(error)
+        self.only_limbo = self.only_limbo and limbo
+
+    def forget_waiting(self) -> None:
+        """Before trying again."""
+        self.waiting = {}
+        self.only_limbo = True
+
+    def as_dict(self) -> "dict[str, Any]":
+        """The report for ``--json``."""
+        return {
+            "ok": self.ok,
+            "dryRun": self.dry_run,
+            "containers": self.containers,
+            "adopted": sorted(self.adopted),
+            "threadsMoved": self.moved,
+            "threadsOutside": self.left,
+            "released": sorted(self.released),
+            "groupsFreed": self.freed,
+            "membersBuried": self.buried,
+            "claimed": sorted(self.claimed),
+            "placed": sorted(self.placed),
+            "mended": self.mended,
+            "strays": sorted(self.strays),
+            "tidied": self.tidied,
+            "foreignGroups": sorted(self.foreign),
+            "waiting": self.waiting,
+            "failures": self.failures,
+            "problems": self.problems,
+        }
+
+    def as_line(self) -> str:
+        """The report for the log."""
+        return ", ".join(f"{text}: {count}" for text, count in self._rows() if count)
+
+    def as_text(self) -> str:
+        """The report for people: a line for each thing that is not zero."""
+        rows = self._rows()
+        lines = [f"{text + ' ':.<48} {count}" for text, count in rows if count or text == rows[0][0]]
+        for what, why in (*self.waiting.items(), *self.failures.items()):
+            lines.append(f"  {what}: {why}")
+        lines += [f"  {what}" for what in (*sorted(self.strays), *self.problems)]
+        return "\n".join(lines) + "\n"
+
+    def _rows(self) -> "list[tuple[str, int]]":
+        would = "would be " if self.dry_run else ""
+        return [
+            ("containers that run", self.containers),
+            (f"containers {would}brought into their group", len(self.adopted)),
+            (f"threads {would}moved", self.moved),
+            ("threads still outside", self.left),
+            (f"pods {would}released", len(self.released)),
+            (f"groups {would}freed", self.freed),
+            (f"dead members {would}taken back", self.buried),
+            (f"groups {would}claimed or removed", len(self.claimed)),
+            (f"containers {would}placed that ran unplaced", len(self.placed)),
+            (f"things {would}put right", self.mended + self.tidied),
+            ("things of no container that would be ended", len(self.strays)),
+            ("pods that wait for an RMID", len(self.waiting)),
+            ("failures", len(self.failures)),
+        ]

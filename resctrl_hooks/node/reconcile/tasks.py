@@ -1,0 +1,159 @@
+"""Brings every thread of a container into its key's groups, although they keep forking and others enter by exec.
+
+A thread that a moved one starts is born into the group, so each round leaves fewer outside, and the last finds none.
+"""
+
+import errno
+import posix
+
+from ..errors import HookError, ResctrlError
+from ..host.files import is_folder, is_there, list_folder, read_kernel_file
+from ..host.procfs import resctrl_groups_of, threads_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..features.registry import Node
+    from ..resctrl.locked_key import HeldKey
+
+_LISTS = ("cgroup.threads", "tasks")  # version 2's, which unlike cgroup.procs threaded cgroups have too; version 1's
+_MOST_ROUNDS = 100
+_MOST_DEPTH = 16
+_LINKS_OF_A_LEAF = 2
+_ELSEWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.EOPNOTSUPP)
+
+
+class Gathering:
+    """What became of a container's threads: moved, left outside, or in a group of somebody else's."""
+
+    __slots__ = ("foreign", "left", "moved")
+
+    def __init__(self) -> None:
+        self.moved = 0
+        self.left = 0
+        self.foreign: "set[str]" = set()
+
+
+def threads_of_container(node: "Node", cgroup: str, pid: int) -> "list[int]":
+    """All thread ids of a container: those in its own cgroup and below, or else of its init and all descendants.
+
+    The latter also where its cgroup is a plain folder, as a simulated host's. A cgroup that has gone has no threads:
+    by now its init's process id may be somebody else's.
+    """
+    if cgroup:
+        found = _threads_in_cgroup(cgroup, 0)
+        if found or not is_folder(cgroup) or any(is_there(f"{cgroup}/{name}") for name in _LISTS):
+            return found
+    return _threads_below(node.proc, pid, set())
+
+
+def outside(node: "Node", name: str, classes: "set[str]", cgroup: str, pid: int) -> "list[tuple[int, str, str]]":
+    """The threads of a container that are not in group ``name`` of their class: thread id, class, group.
+
+    Where /proc doesn't say (a simulation, Linux before 5.9), the groups' ``tasks`` files do, and the class is given as
+    "?" since only a move can tell.
+    """
+    found = []
+    listed: "set[int] | None" = None
+    for tid in threads_of_container(node, cgroup, pid):
+        try:
+            where = resctrl_groups_of(node.proc, tid)
+        except ProcessLookupError:
+            continue
+        if where is None:
+            if listed is None:
+                resctrl = node.monitor.resctrl
+                listed = set().union(*(resctrl.tasks(rdt_class, name) for rdt_class in classes))
+            if tid not in listed:
+                found.append((tid, "?", ""))
+        elif where[1] != name or where[0] not in classes:
+            found.append((tid, where[0], where[1]))
+    return found
+
+
+def gather(held: "HeldKey", node: "Node", cgroup: str, pid: int, fallback_class: str) -> Gathering:
+    """Moves every thread of a container into the key's group of its own class, making groups where they are missing.
+
+    Threads in a group that somebody else made (a runtime's own, another tool's) stay there.
+
+    Raises:
+        NoRMIDsError: a class that the container uses has no group, and none can be made.
+        ResctrlError: the kernel refused otherwise.
+    """
+    from ..resctrl.errors import ClassMismatchError
+
+    result = Gathering()
+    take_over = node.settings.monitoring.get("takeOver", False)
+    for _ in range(_MOST_ROUNDS):
+        result.left = 0
+        todo: "dict[str, list[int]]" = {}
+        for tid, rdt_class, group in outside(node, held.name, set(held.how), cgroup, pid):
+            if group and group != held.name and not take_over:
+                result.foreign.add(group)
+            else:
+                todo.setdefault(fallback_class if rdt_class == "?" else rdt_class, []).append(tid)
+        if not todo:
+            break
+        for rdt_class, tids in todo.items():
+            held.ensure_group(rdt_class)
+            result.left += len(tids)
+            try:
+                node.monitor.resctrl.add_tasks(rdt_class, held.name, tids)
+            except ClassMismatchError:
+                if not _somewhere(held, node, rdt_class, tids):
+                    continue  # their class changed under our hands; the next round sees the new one
+            result.moved += len(tids)
+    return result
+
+
+def _somewhere(held: "HeldKey", node: "Node", but: str, tids: "list[int]") -> bool:
+    """Where only the kernel knows a thread's class, tries the key's other groups."""
+    for rdt_class in held.how:
+        if rdt_class != but:
+            try:
+                node.monitor.resctrl.add_tasks(rdt_class, held.name, tids)
+                return True
+            except ResctrlError:
+                continue
+    return False
+
+
+def _threads_in_cgroup(folder: str, depth: int) -> "list[int]":
+    found: "list[int]" = []
+    for name in _LISTS:
+        try:
+            found = [tid for tid in map(int, read_kernel_file(f"{folder}/{name}").split()) if tid > 0]
+            break
+        except OSError as error:
+            if error.errno not in _ELSEWHERE:
+                raise HookError(f"{folder}/{name} can't be read", errno=error.errno or 0) from error
+    if depth < _MOST_DEPTH and _may_have_folders(folder):
+        for name in list_folder(folder):
+            if is_folder(f"{folder}/{name}"):
+                found += _threads_in_cgroup(f"{folder}/{name}", depth + 1)
+    return found
+
+
+def _may_have_folders(folder: str) -> bool:
+    """A folder's link count is two more than its folders, where the file system counts them: kernfs and tmpfs do."""
+    try:
+        return posix.lstat(folder).st_nlink != _LINKS_OF_A_LEAF
+    except OSError:
+        return False
+
+
+def _threads_below(proc: str, pid: int, seen: "set[int]") -> "list[int]":
+    """The threads of a process and, from /proc/pid/task/tid/children, of all its descendants."""
+    found: "list[int]" = []
+    queue = [pid]
+    while queue:
+        process = queue.pop()
+        if process in seen:
+            continue
+        seen.add(process)
+        for tid in threads_of(proc, process):
+            found.append(tid)
+            try:
+                queue += [int(child) for child in read_kernel_file(f"{proc}/{process}/task/{tid}/children").split()]
+            except OSError:
+                continue
+    return found

@@ -1,0 +1,1 @@
+"""The library: monitoring groups, counters and their totals."""

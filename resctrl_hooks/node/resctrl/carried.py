@@ -1,0 +1,190 @@
+"""What is carried on disk over the ends of groups: each key's counts, so that its totals never go back.
+
+One file, ``counters``: for each key and class what is done with, and for each of its groups what it said last. Whoever
+uses it holds the lock of `totals`.
+"""
+
+import time
+
+from ..errors import LedgerError
+from ..host.files import format_json, parse_json, read_file, write_file
+from .counters import CUMULATIVE, PERF, slot_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..ledger import Ledger
+    from .counters import Raw, Slot
+
+    # By class: the group's identity, what is to be added to each counter (0 for nothing to any), what each said last.
+    Groups = dict[str, list[Any]]
+    # "groups"; "done": by class and path what no group holds any more; "gone": since when the key isn't tracked.
+    Kept = dict[str, Any]
+
+FILE = "counters"
+_FORMAT = 1
+_LIMIT = 64 << 20
+_REMEMBERED_SECONDS = 3600  # a key that is released and comes back, as a restarted container's does, goes on counting
+_REMEMBERED_KEYS = 1000
+
+
+class Carried:
+    """The file's content. ``slots`` are the files that are read now, ``counting`` the places of cumulative ones in it.
+
+    Raises:
+        LedgerError: it can't be read.
+    """
+
+    def __init__(self, ledger: "Ledger", boot: str) -> None:
+        self._ledger = ledger
+        self._boot = boot
+        self._path = f"{ledger.folder}/{FILE}"
+        self.seen = False
+        self._load()
+
+    def _load(self) -> None:
+        try:
+            kept = parse_json(read_file(self._path, _LIMIT))
+        except (FileNotFoundError, ValueError):
+            kept = {}
+        except OSError as error:
+            raise LedgerError(f"{self._path} can't be read", errno=error.errno or 0) from error
+        ours = isinstance(kept, dict) and (kept.get("format"), kept.get("boot")) == (_FORMAT, self._boot)
+        if not ours or not isinstance(kept.get("keys"), dict) or not isinstance(kept.get("layout"), list):
+            kept = {"layout": [], "keys": {}}
+        self.keys: "dict[str, Kept]" = kept["keys"]
+        self.layout: "list[str]" = kept["layout"]
+        self.slots = [slot_at(path) for path in self.layout]
+        self.counting = list(range(len(self.slots)))
+
+    def save(self) -> None:
+        """Replaces the file.
+
+        Raises:
+            LedgerError: it can't be written.
+        """
+        value = {"format": _FORMAT, "boot": self._boot, "layout": self.layout, "keys": self.keys}
+        try:
+            write_file(self._path, format_json(value))
+        except OSError as error:
+            raise LedgerError(f"{self._path} can't be written", errno=error.errno or 0) from error
+
+    def see(self, slots: "list[Slot]") -> None:
+        """Takes these files as those to read; what the file has of others is done with, as after a CPU hotplug."""
+        if not slots:
+            return
+        self.seen = True
+        self.slots = slots
+        self.counting = [place for place, slot in enumerate(slots) if slot.counter.kind == CUMULATIVE]
+        names = [slots[place].path for place in self.counting]
+        if names == self.layout:
+            return
+        # A counter that comes to a group later begins as a new group's does.
+        fresh = {slots[place].path: None if slots[place].domain.resource == PERF else 0 for place in self.counting}
+        for kept in self.keys.values():
+            for rdt_class, group in kept["groups"].items():
+                offsets = dict(zip(self.layout, group[1] or [0] * len(self.layout)))
+                lasts = dict(zip(self.layout, group[2]))
+                for name in self.layout:
+                    if name not in names:
+                        _add(kept, rdt_class, name, lasts[name], offsets[name])
+                group[1] = [offsets.get(name, fresh[name]) for name in names]
+                group[2] = [lasts.get(name) for name in names]
+        self.layout = names
+
+    def update(self, key: str, groups: "dict[str, tuple[str, list[Raw]]]") -> None:
+        """Counts what a key's groups said; by class, the group's identity and its files' words."""
+        kept = self.keys.get(key)
+        if kept is None:
+            if not groups:
+                return
+            kept = self.keys[key] = {"groups": {}}
+        kept.pop("gone", None)
+        old: "Groups" = kept["groups"]
+        new: "Groups" = {}
+        for rdt_class, (identity, values) in groups.items():
+            numbers = [values[place] for place in self.counting]
+            before = old.get(rdt_class)
+            if before is not None and before[0] == identity:
+                new[rdt_class] = _counted_on(before, numbers)
+            else:
+                moved = next((name for name, group in old.items() if group[0] == identity), None)
+                new[rdt_class] = (
+                    self._first_seen(key, rdt_class, identity, numbers)
+                    if moved is None
+                    else _counted_on([identity, [-(last or 0) for last in old[moved][2]], old[moved][2]], numbers)
+                )
+        for rdt_class, group in old.items():
+            if rdt_class not in new or new[rdt_class][0] != group[0]:
+                self._bank(kept, rdt_class, group)
+        kept["groups"] = new
+
+    def _first_seen(self, key: str, rdt_class: str, identity: str, numbers: "list[Raw]") -> "list[Any]":
+        """A group that is new to us.
+
+        mkdir starts the L3 counters at zero, but PERF_PKG's go on from the RMID's previous user: those count from what
+        they said at creation, else from their first reading.
+        """
+        offsets: "Any" = 0
+        perf = [self.slots[place].domain.resource == PERF for place in self.counting]
+        if any(perf):
+            record = self._ledger.read_pod(key) or {}
+            known, at_creation = record.get("baselines", {}).get(rdt_class, ("", {}))
+            names = [self.slots[place].path for place in self.counting]
+            bases = [at_creation.get(name) if known == identity else None for name in names]
+            offsets = [(None if base is None else -base) if counts else 0 for counts, base in zip(perf, bases)]
+        return _counted_on([identity, offsets, [None] * len(numbers)], numbers)
+
+    def _bank(self, kept: "Kept", rdt_class: str, group: "list[Any]") -> None:
+        for name, last, offset in zip(self.layout, group[2], group[1] or [0] * len(group[2])):
+            _add(kept, rdt_class, name, last, offset)
+
+    def forget(self, tracked: "set[str]") -> None:
+        """Drops what is kept of keys that are no longer tracked, after a while."""
+        untracked = self.keys.keys() - tracked
+        if not untracked:
+            return
+        now = int(time.time())
+        for key in untracked:
+            kept = self.keys[key]
+            if "gone" not in kept:
+                for rdt_class, group in kept["groups"].items():
+                    self._bank(kept, rdt_class, group)
+                kept.update(groups={}, gone=now)
+        oldest = sorted(untracked, key=lambda key: int(self.keys[key]["gone"]), reverse=True)
+        for place, key in enumerate(oldest):
+            if place >= _REMEMBERED_KEYS or now - self.keys[key]["gone"] > _REMEMBERED_SECONDS:
+                del self.keys[key]
+
+
+def _counted_on(group: "list[Any]", numbers: "list[Raw]") -> "list[Any]":
+    """A group's entry after it said these numbers.
+
+    One that went back counts on from there: the total stands still. An offset of None waits for the first number, from
+    which the counter then counts.
+    """
+    identity, offsets, lasts = group
+    for last, number in zip(lasts, numbers):
+        if last is None or number is None or number.__class__ is str or number < last:
+            break
+    else:
+        return [identity, offsets, numbers]
+    offsets = list(offsets or [0] * len(numbers))
+    kept = []
+    for place, (last, number) in enumerate(zip(lasts, numbers)):
+        if number is None or isinstance(number, str):
+            kept.append(last)
+            continue
+        if offsets[place] is None:
+            offsets[place] = -number
+        elif last is not None and number < last:
+            offsets[place] += last - number
+        kept.append(number)
+    return [identity, 0 if all(offset == 0 for offset in offsets) else offsets, kept]
+
+
+def _add(kept: "Kept", rdt_class: str, name: str, last: "int | float | None", offset: "int | float") -> None:
+    if last is not None:
+        done = kept.setdefault("done", {}).setdefault(rdt_class, {})
+        done[name] = done.get(name, 0) + last + offset

@@ -1,0 +1,115 @@
+"""What the kernel's refusals on resctrl mean, as types.
+
+Apart from `errors` because a hook that nothing goes wrong with has no need of them, and classes take time to make.
+"""
+
+import errno
+
+from ..errors import ResctrlError
+
+USUAL_ROOT = "/sys/fs/resctrl"  # in hints it stands for wherever resctrl is configured to be
+
+
+class NotMountedError(ResctrlError):
+    """There is no resctrl file system at the configured path."""
+
+    reason = "not-mounted"
+    hint = f"mount it: mount -t resctrl resctrl {USUAL_ROOT}; `resctrl-hook doctor` says more"
+
+    @classmethod
+    def at(cls, root: str, number: int = 0) -> "NotMountedError":
+        """The error for a place that has no resctrl."""
+        return cls(f"there is no resctrl at {root}", hint=cls.hint.replace(USUAL_ROOT, root), errno=number)
+
+
+class NoMonitoringError(ResctrlError):
+    """resctrl is mounted, but this processor or kernel has no monitoring: there are no mon_groups."""
+
+    reason = "no-monitoring"
+    hint = "look for cqm_* in /proc/cpuinfo and for rdt= on the kernel's command line; `resctrl-hook doctor` does both"
+
+
+class NoRMIDsError(ResctrlError):
+    """All RMIDs are in use (ENOSPC), so no further mon_group can exist until one is removed."""
+
+    reason = "no-rmids"
+    hint = "the workload runs unmonitored until a group is freed; `resctrl-hook list` shows who holds them"
+
+
+class RMIDsBusyError(NoRMIDsError):
+    """No RMID is free *now* (EBUSY): freed ones are in limbo until their cache lines are gone, a second or more."""
+
+    reason = "rmids-busy"
+    hint = "freed RMIDs are in limbo; reconcile gives the workload its group as soon as one is out of it"
+
+
+class BadKeyError(ResctrlError, ValueError):
+    """A key (pod UID, pod id, container id) that can't name a mon_group."""
+
+    reason = "bad-key"
+
+
+class BadClassError(ResctrlError, ValueError):
+    """An RDT class name that can't be one, or that has no ctrl_group; class folders are never created here."""
+
+    reason = "bad-class"
+
+
+class ClassMismatchError(ResctrlError):
+    """The task is in another ctrl_group than the mon_group's parent (EINVAL): a move would change its allocation."""
+
+    reason = "class-mismatch"
+
+
+class NotTrackedError(ResctrlError, KeyError):
+    """The ledger has no group for this key."""
+
+    reason = "not-tracked"
+    __str__ = ResctrlError.__str__  # KeyError's would quote the sentence
+
+
+class GroupExistsError(ResctrlError):
+    """A group of that name is there already (EEXIST), made by somebody else."""
+
+    reason = "exists"
+
+
+class TaskGoneError(ResctrlError):
+    """The task has ended (ESRCH)."""
+
+    reason = "task-gone"
+
+
+class NotArrivedError(ResctrlError):
+    """The kernel took the thread ids, yet the threads are not in the group: somebody else moves them too."""
+
+    reason = "not-arrived"
+    hint = "two programs manage these groups (a runtime's enableMonitoring, another plugin); keep one"
+
+
+class NotPermittedError(ResctrlError):
+    """Not root in the initial user namespace, or a security module says no (EACCES, EPERM)."""
+
+    reason = "not-permitted"
+    hint = "resctrl needs root; look for an AVC denial in the audit log"
+
+
+class ReadOnlyError(ResctrlError):
+    """resctrl is mounted read-only (EROFS)."""
+
+    reason = "read-only"
+    hint = f"mount -o remount,rw {USUAL_ROOT}"
+
+
+# What each errno of a resctrl operation means. Source: kernel, Documentation/filesystems/resctrl.rst and rdtgroup.c.
+BY_ERRNO: "dict[int, type[ResctrlError]]" = {
+    errno.ENOSPC: NoRMIDsError,
+    errno.EBUSY: RMIDsBusyError,
+    errno.EINVAL: ClassMismatchError,
+    errno.EEXIST: GroupExistsError,
+    errno.ESRCH: TaskGoneError,
+    errno.EACCES: NotPermittedError,
+    errno.EPERM: NotPermittedError,
+    errno.EROFS: ReadOnlyError,
+    errno.ENODEV: NotMountedError,
+}

@@ -1,0 +1,256 @@
+"""resctrl as the kernel offers it: a seam of system calls, and the operations on groups with errors that say why.
+
+Source of the rules: kernel, Documentation/filesystems/resctrl.rst; what it leaves open was measured on Linux 7.2.
+"""
+
+import errno
+import posix
+
+from ..errors import ResctrlError
+from ..host.files import is_folder, read_kernel_file, remove_file
+from ..host.procfs import resctrl_groups_of, threads_of
+from ..names import valid_class
+
+MON_GROUPS = "mon_groups"
+_MOST_ROUNDS = 20
+
+
+class Filesystem:
+    """The seam between resctrl's rules and the kernel: tests inject refusals here."""
+
+    def mkdir(self, path: str) -> None:
+        """Makes a folder."""
+        posix.mkdir(path, 0o755)
+
+    def rmdir(self, path: str) -> None:
+        """Removes one folder. In resctrl a group's files go with it; in a plain tree ours goes first."""
+        try:
+            posix.rmdir(path)
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY or not remove_file(f"{path}/tasks"):
+                raise
+            posix.rmdir(path)
+
+    def rename(self, old: str, new: str) -> None:
+        """Gives a folder another path."""
+        posix.rename(old, new)
+
+    def read(self, path: str) -> bytes:
+        """Reads a whole file."""
+        return read_kernel_file(path)
+
+    def write(self, path: str, value: bytes) -> None:
+        """Puts a value into a file, all of it in one system call.
+
+        O_APPEND and O_CREAT mean nothing to the kernel's own files, and make a plain tree of folders do for tests.
+        """
+        fd = posix.open(path, posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC, 0o644)
+        try:
+            posix.write(fd, value)
+        finally:
+            posix.close(fd)
+
+    def listdir(self, path: str) -> "list[str]":
+        """The names in a folder."""
+        return posix.listdir(path)
+
+    def is_folder(self, path: str) -> bool:
+        """Whether there is a folder of that path."""
+        return is_folder(path)
+
+
+class Resctrl:
+    """The groups below one resctrl mount. A class is a ctrl_group's name, the empty string for the root group."""
+
+    def __init__(self, root: str, fs: "Filesystem | None" = None, proc: str = "/proc") -> None:
+        self.root = root
+        self.fs = fs or Filesystem()
+        self.proc = proc
+
+    def class_folder(self, rdt_class: str) -> str:
+        """The folder of a class.
+
+        Raises:
+            BadClassError: no ctrl_group can have that name.
+        """
+        if rdt_class and not valid_class(rdt_class):
+            from .errors import BadClassError
+
+            raise BadClassError(f"no RDT class can have this name: {rdt_class[:80]!r}")
+        return f"{self.root}/{rdt_class}" if rdt_class else self.root
+
+    def group_folder(self, rdt_class: str, name: str) -> str:
+        """The folder of a mon_group."""
+        return f"{self.class_folder(rdt_class)}/{MON_GROUPS}/{name}"
+
+    def create(self, rdt_class: str, name: str) -> None:
+        """Makes a mon_group, which takes an RMID. The class's own folder is never made.
+
+        Raises:
+            NoRMIDsError, RMIDsBusyError, GroupExistsError, BadClassError, NotMountedError, NotPermittedError,
+            ReadOnlyError: as the kernel says.
+        """
+        path = self.group_folder(rdt_class, name)
+        try:
+            self.fs.mkdir(path)
+        except OSError as error:
+            raise self._error(error, f"mon_group {path} can't be made", rdt_class) from error
+
+    def remove(self, rdt_class: str, name: str) -> bool:
+        """Removes a mon_group, and says whether it was there. Tasks in it fall back to the class's own group."""
+        path = self.group_folder(rdt_class, name)
+        try:
+            self.fs.rmdir(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise self._error(error, f"mon_group {path} can't be removed", rdt_class) from error
+        return True
+
+    def exists(self, rdt_class: str, name: str) -> bool:
+        """Whether the mon_group is there."""
+        path = self.group_folder(rdt_class, name)
+        try:
+            return self.fs.is_folder(path)
+        except OSError as error:
+            raise self._error(error, f"mon_group {path} can't be looked at", rdt_class) from error
+
+    def move(self, rdt_class: str, name: str, new_class: str) -> bool:
+        """Moves a group into another class, RMID and counters with it; False where the kernel can't (before 6.5).
+
+        All tasks in it change class with it.
+        """
+        try:
+            self.fs.rename(self.group_folder(rdt_class, name), self.group_folder(new_class, name))
+        except OSError as error:
+            if error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV):
+                return False
+            raise self._error(error, f"mon_group {name} can't be moved to class {new_class!r}", new_class) from error
+        return True
+
+    def classes(self) -> "list[str]":
+        """The names of all ctrl_groups but the root's, and but those with control characters: see `keys.valid_class`.
+
+        Raises:
+            NotMountedError: there is nothing at the mount point, or just the empty folder that sysfs has there.
+        """
+        try:
+            names = self.fs.listdir(self.root)
+        except OSError as error:
+            raise self._error(error, f"{self.root} can't be read", "") from error
+        if MON_GROUPS not in names and "info" not in names:
+            from .errors import NotMountedError
+
+            raise NotMountedError.at(self.root)
+        return [name for name in names if valid_class(name) and self.fs.is_folder(f"{self.root}/{name}/{MON_GROUPS}")]
+
+    def groups(self, rdt_class: str) -> "list[str]":
+        """The names of the mon_groups of a class; none if the class is gone."""
+        try:
+            return self.fs.listdir(f"{self.class_folder(rdt_class)}/{MON_GROUPS}")
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def tasks(self, rdt_class: str, name: str) -> "set[int]":
+        """The thread ids in a mon_group, or with an empty name of the class itself. Empty if it is gone."""
+        folder = self.group_folder(rdt_class, name) if name else self.class_folder(rdt_class)
+        try:
+            return {int(line) for line in self.fs.read(f"{folder}/tasks").split()}
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV):
+                return set()
+            raise self._error(error, f"{folder}/tasks can't be read", rdt_class) from error
+
+    def assign(self, rdt_class: str, name: str, pid: int) -> int:
+        """Moves all threads of a process into a mon_group, checks that they arrived, and returns how many.
+
+        Threads started while we move others inherit their creator's group, so a few rounds find them all.
+
+        Raises:
+            TaskGoneError: the process has ended.
+            ClassMismatchError: it is in another class than the group.
+            NotArrivedError: the kernel accepted the threads, but they are elsewhere.
+        """
+        seen: "set[int]" = set()
+        for _ in range(_MOST_ROUNDS):
+            fresh = [tid for tid in threads_of(self.proc, pid) if tid not in seen]
+            if not fresh:
+                break
+            self.add_tasks(rdt_class, name, fresh, pid)
+            seen.update(fresh)
+        if not seen:
+            raise _gone(pid)
+        self._check_arrival(rdt_class, name, pid, seen)
+        return len(seen)
+
+    def add_tasks(self, rdt_class: str, name: str, tids: "list[int]", pid: int = 0) -> None:
+        """Writes thread ids into a group's ``tasks``, one write each: lists are EINVAL on Linux 6.1.
+
+        A thread that has ended in the meantime is passed over, unless it is the process itself, ``pid``.
+        """
+        path = f"{self.group_folder(rdt_class, name)}/tasks"
+        for tid in tids:
+            try:
+                self.fs.write(path, b"%d\n" % tid)
+            except OSError as error:
+                if error.errno != errno.ESRCH:
+                    message = f"task {tid} can't join {path.rpartition('/')[0]}"
+                    raise self._error(error, message, rdt_class) from error
+                if tid == pid:
+                    raise _gone(pid) from error
+
+    def _check_arrival(self, rdt_class: str, name: str, pid: int, tids: "set[int]") -> None:
+        """Looks where each thread is: in /proc, or in ``tasks`` where that is all there is."""
+        listed: "set[int] | None" = None
+        for tid in tids:
+            try:
+                where = resctrl_groups_of(self.proc, pid, tid)
+            except ProcessLookupError:
+                continue
+            if where == (rdt_class, name):
+                continue
+            # A simulation's group is unknown to /proc, which on a host with RDT speaks of the real resctrl beside it.
+            if listed is None:
+                listed = self.tasks(rdt_class, name)
+            if tid not in listed and tid in threads_of(self.proc, pid):
+                found = (
+                    "elsewhere" if where is None else f"in {where[0] or 'the root class'}, group {where[1] or 'none'}"
+                )
+                from .errors import NotArrivedError
+
+                raise NotArrivedError(f"thread {tid} of process {pid} was moved to {rdt_class}/{name} but is {found}")
+
+    def has_energy(self) -> bool:
+        """Whether this kernel counts per package too (Application Energy Telemetry, Linux 7.0 and later)."""
+        return self.fs.is_folder(f"{self.root}/info/PERF_PKG_MON")
+
+    def last_cmd_status(self) -> str:
+        """What the kernel says of the last operation on resctrl, on this node, by anyone; empty for nothing."""
+        try:
+            text = self.fs.read(f"{self.root}/info/last_cmd_status").decode("utf-8", "replace").strip()
+        except OSError:
+            return ""
+        return "" if text == "ok" else text
+
+    def _error(self, error: OSError, message: str, rdt_class: str) -> ResctrlError:
+        """The typed error for a refusal, with the kernel's words."""
+        from .errors import BY_ERRNO, USUAL_ROOT, BadClassError, NoMonitoringError, NotMountedError
+
+        number = error.errno or 0
+        if number in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV):
+            if not self.fs.is_folder(f"{self.root}/{MON_GROUPS}"):
+                if self.fs.is_folder(f"{self.root}/info"):
+                    return NoMonitoringError(f"resctrl at {self.root} has no monitoring", errno=number)
+                return NotMountedError.at(self.root, number)
+            folder = self.class_folder(rdt_class)
+            if not self.fs.is_folder(folder):
+                return BadClassError(f"there is no RDT class {rdt_class!r} ({folder})", errno=number)
+        kind = BY_ERRNO.get(number, ResctrlError)
+        hint = kind.hint.replace(USUAL_ROOT, self.root)
+        return kind(message, hint=hint, errno=number, kernel=self.last_cmd_status())
+
+
+def _gone(pid: int) -> ResctrlError:
+    from .errors import TaskGoneError
+
+    return TaskGoneError(f"process {pid} has ended", errno=errno.ESRCH)

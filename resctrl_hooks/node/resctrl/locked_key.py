@@ -1,0 +1,233 @@
+"""What may be done with one key while its lock is held: groups, members, and the end of both.
+
+A key's groups are recorded with how they came to be: ``created`` by us, ``adopted`` (we were told that they are ours
+now), or ``shared`` (somebody else's group of that very name, which we join and never remove).
+"""
+
+from ..errors import ResctrlError
+from ..host.procfs import resctrl_groups_of, start_time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from ..ledger import Ledger, Lock, Record
+    from .filesystem import Resctrl
+
+CREATED = "created"
+ADOPTED = "adopted"
+SHARED = "shared"
+AGAIN = "again"  # of a member: its container was started before under the same id, and no poststop has come since
+
+
+class Group:
+    """A monitoring group: its key, its RDT class ("" for the root), its folder, and how it came to be ours."""
+
+    __slots__ = ("how", "key", "path", "rdt_class")
+
+    def __init__(self, key: str, rdt_class: str, path: str, how: str) -> None:
+        self.key = key
+        self.rdt_class = rdt_class
+        self.path = path
+        self.how = how
+
+    def __repr__(self) -> str:
+        return f"Group(key={self.key!r}, rdt_class={self.rdt_class!r}, path={self.path!r}, how={self.how!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Group) and (self.key, self.path) == (other.key, other.path)
+
+    def __hash__(self) -> int:
+        return hash((self.key, self.path))
+
+
+class HeldKey:
+    """One key under its lock, as a context manager; made by `Monitor.hold`.
+
+    ``record`` is what the ledger holds of the key; changes to it are written by the methods here.
+    """
+
+    def __init__(self, key: str, name: str, resctrl: "Resctrl", ledger: "Ledger", boot: str, lock: "Lock") -> None:
+        self.key = key
+        self.name = name
+        self._resctrl = resctrl
+        self._ledger = ledger
+        self._boot = boot
+        self._lock = lock
+        record = ledger.read_pod(key)
+        if record is not None and record.get("boot") != boot:
+            ledger.remove_pod(key)  # resctrl and every process of it went with that boot
+            record = None
+        self.tracked = record is not None
+        self.record: Record = record or {"key": key, "boot": boot, "groups": {}}
+
+    def __enter__(self) -> "HeldKey":  # noqa: PYI034  # typing.Self is of Python 3.11
+        return self
+
+    def __exit__(
+        self, kind: "type[BaseException] | None", error: "BaseException | None", trace: "TracebackType | None"
+    ) -> None:
+        self._lock.__exit__(kind, error, trace)
+
+    @property
+    def how(self) -> "dict[str, str]":
+        """The key's groups: how each came to be, by RDT class."""
+        groups: "dict[str, str]" = self.record["groups"]
+        return groups
+
+    def group(self, rdt_class: str) -> Group:
+        """The handle of a recorded group."""
+        path = self._resctrl.group_folder(rdt_class, self.name)
+        return Group(self.key, rdt_class, path, self.how[rdt_class])
+
+    def groups(self) -> "list[Group]":
+        """All recorded groups of the key."""
+        return [self.group(rdt_class) for rdt_class in sorted(self.how)]
+
+    def save(self) -> None:
+        """Writes the key's record."""
+        self._ledger.write_pod(self.key, self.record)
+        self.tracked = True
+
+    def ensure_group(self, rdt_class: str = "") -> Group:
+        """The key's group under a class, made if it isn't there. See `Monitor.ensure_group` for what it raises."""
+        there = self._resctrl.exists(rdt_class, self.name)
+        if rdt_class not in self.how or not there:
+            if there:
+                self.how[rdt_class] = SHARED
+                self.save()
+            else:
+                self._create(rdt_class)
+        return self.group(rdt_class)
+
+    def _create(self, rdt_class: str) -> None:
+        # The record comes first: killed in between, we know that the group is ours. It did not exist a moment ago, so
+        # taking somebody else's for ours needs both a race and a kill within the same microseconds.
+        self.how[rdt_class] = CREATED
+        self.save()
+        try:
+            self._resctrl.create(rdt_class, self.name)
+        except ResctrlError as error:
+            from .errors import GroupExistsError
+
+            if isinstance(error, GroupExistsError):
+                self.how[rdt_class] = SHARED
+                self.save()
+                return
+            del self.how[rdt_class]
+            self._save_or_forget()
+            raise
+        if self._resctrl.has_energy():
+            self._keep_baseline(rdt_class)
+
+    def _keep_baseline(self, rdt_class: str) -> None:
+        """Records what a new group's PERF_PKG counters say: their RMID's previous user left that there."""
+        from .energy_baseline import baseline  # only where the kernel has such counters
+
+        try:
+            self.record.setdefault("baselines", {})[rdt_class] = baseline(
+                self._resctrl.group_folder(rdt_class, self.name)
+            )
+        except OSError:
+            return  # it counts from its first reading, then
+        self.save()
+
+    def _save_or_forget(self) -> None:
+        if self.how or self.members():
+            self.save()
+        else:
+            self._ledger.remove_pod(self.key)
+            self.tracked = False
+
+    def assign_pid(self, pid: int) -> int:
+        """Moves a process, all its threads, into the key's group in its own class, and returns how many threads."""
+        try:
+            where = resctrl_groups_of(self._resctrl.proc, pid)
+        except ProcessLookupError as error:
+            from .errors import TaskGoneError
+
+            raise TaskGoneError(f"process {pid} has ended", errno=error.errno or 0) from error
+        if where is not None and where[0] in self.how:
+            return self._resctrl.assign(where[0], self.name, pid)
+        if where is None and len(self.how) == 1:
+            return self._resctrl.assign(next(iter(self.how)), self.name, pid)
+        return self._assign_where_possible(pid, where)
+
+    def _assign_where_possible(self, pid: int, where: "tuple[str, str] | None") -> int:
+        """Tries the key's groups in turn where /proc doesn't say the task's class: the kernel refuses the others."""
+        from .errors import ClassMismatchError, NotTrackedError
+
+        if not self.how:
+            raise NotTrackedError(f"no group is tracked for {self.key}")
+        if where is not None:
+            have = ", ".join(name or "the root class" for name in self.how)
+            raise ClassMismatchError(
+                f"process {pid} is in {where[0] or 'the root class'}, but the groups of {self.key} are in {have}",
+                hint="ensure a group in the process's own class first",
+            )
+        classes = sorted(self.how)
+        for rdt_class in classes[:-1]:
+            try:
+                return self._resctrl.assign(rdt_class, self.name, pid)
+            except ClassMismatchError:
+                continue
+        return self._resctrl.assign(classes[-1], self.name, pid)
+
+    def add_member(self, member: str, details: "Record | None" = None, pid: int = 0) -> None:
+        """Records a member (a container) of the key; with its init's ``pid`` we can see later that it has died."""
+        record: Record = {"id": member, "key": self.key, "boot": self._boot, **(details or {})}
+        if pid:
+            record["pid"] = pid
+            record["start"] = start_time(self._resctrl.proc, pid)
+        self._ledger.point(member, self.key)
+        self._ledger.write_member(self.key, member, record)
+        self._ledger.unmark("idle", self.key)
+
+    def remove_member(self, member: str) -> int:
+        """Forgets a member and returns how many are left."""
+        self._ledger.remove_member(self.key, member)
+        return len(self.members())
+
+    def members(self) -> "list[str]":
+        """The ids of the recorded members."""
+        return self._ledger.members(self.key)
+
+    def member(self, member: str) -> "Record | None":
+        """The record of a member."""
+        return self._ledger.read_member(self.key, member)
+
+    def member_is_dead(self, member: str) -> bool:
+        """Whether a member's init process is certainly gone: not there, a zombie, another one, or of another boot.
+
+        One that was recorded without a pid never is; only whoever added it can say.
+        """
+        return record_is_dead(self.member(member), self._boot, self._resctrl.proc)
+
+    def release(self) -> "list[Group]":
+        """Removes the key's groups, but for shared ones, then everything recorded of it. Returns the groups removed."""
+        removed = [
+            group for group in self.groups() if group.how != SHARED and self._resctrl.remove(group.rdt_class, self.name)
+        ]
+        self._ledger.remove_pod(self.key)
+        self.record["groups"] = {}
+        self.tracked = False
+        return removed
+
+    def release_but(self, classes: "set[str]") -> None:
+        """Removes the key's groups in other classes than these, but for shared ones, and forgets them."""
+        for rdt_class in set(self.how) - classes:
+            if self.how[rdt_class] != SHARED:
+                self._resctrl.remove(rdt_class, self.name)
+            del self.how[rdt_class]
+            self.save()
+
+
+def record_is_dead(record: "Record | None", boot: str, proc: str) -> bool:
+    """Whether the init process that a member's record names is certainly gone."""
+    if record is None or record.get("boot") != boot:
+        return True
+    pid = record.get("pid", 0)
+    if not pid:
+        return False
+    started = start_time(proc, pid)
+    return not started or started != record.get("start")  # one that was gone when it was recorded has a start of 0

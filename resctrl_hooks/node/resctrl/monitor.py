@@ -1,0 +1,242 @@
+"""Monitoring groups as a library: one group per key and class, for as long as somebody needs it.
+
+All state is on disk, in resctrl and in the ledger, so any number of `Monitor` objects, threads and processes agree.
+"""
+
+from ..host.procfs import boot_id
+from ..ledger import Ledger
+from ..log import DEBUG, INFO, silent
+from ..names import default_key_validator
+from .filesystem import Filesystem, Resctrl
+from .locked_key import Group, HeldKey, record_is_dead
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Protocol
+
+    from .counters import Reading
+
+    # Inside the class, `list` is the method of that name.
+    Groups = list[Group]
+    Keys = list[str]
+    Readings = list[Reading]
+
+    class LogCallable(Protocol):
+        """What `Monitor` logs through: a syslog priority, a sentence, and fields."""
+
+        def __call__(self, priority: int, message: str, **fields: "str | int") -> None:
+            """Logs one event."""
+
+
+DEFAULT_RESCTRL_ROOT = "/sys/fs/resctrl"
+DEFAULT_STATE_DIR = "/run/resctrl-hooks"
+DEFAULT_PATIENCE = 2.5
+
+
+class Monitor:
+    """Creates, finds, fills and removes the mon_groups of workloads.
+
+    A *key* names a workload (a pod UID, a container id) and its groups: ``<class>/mon_groups/<group_prefix><key>``.
+
+    Args:
+        resctrl_root: where resctrl is mounted.
+        state_dir: the ledger's folder; programs that share it share their groups. The default is the hooks' own,
+            where `remove` and `reconcile` end the groups of pods: a program of another purpose gives its own folder.
+        group_prefix: stands before each key in a group's name. Kepler expects none.
+        key_validator: which keys are accepted, before and after canonicalization.
+        key_canonicalizer: gives each key its one spelling; it must leave a canonical key as it is.
+        log: called with a syslog priority, a sentence and fields.
+        fs: the system calls on resctrl, for tests.
+        proc: where procfs is mounted.
+        patience: how many seconds to wait for another process that holds a key's lock.
+    """
+
+    def __init__(
+        self,
+        resctrl_root: str = DEFAULT_RESCTRL_ROOT,
+        *,
+        state_dir: str = DEFAULT_STATE_DIR,
+        group_prefix: str = "",
+        key_validator: "Callable[[str], bool]" = default_key_validator,
+        key_canonicalizer: "Callable[[str], str] | None" = None,
+        log: "LogCallable" = silent,
+        fs: "Filesystem | None" = None,
+        proc: str = "/proc",
+        patience: float = DEFAULT_PATIENCE,
+    ) -> None:
+        if group_prefix and not default_key_validator(group_prefix):
+            from .errors import BadKeyError
+
+            raise BadKeyError(f"no group's name can begin with {group_prefix!r}")
+        self.resctrl = Resctrl(str(resctrl_root).rstrip("/"), fs, proc)
+        self.ledger = Ledger(str(state_dir).rstrip("/"))
+        self.group_prefix = group_prefix
+        self.patience = patience
+        self._valid = key_validator
+        self._canonical = key_canonicalizer
+        self._log = log
+        self.boot = boot_id(proc)
+
+    def canonical_key(self, key: str) -> str:
+        """The one spelling of a key.
+
+        Raises:
+            BadKeyError: it, or what the canonicalizer makes of it, is not valid or not one safe part of a path.
+        """
+        if self._valid(key):
+            canonical = self._canonical(key) if self._canonical else key
+            if default_key_validator(canonical) and self._valid(canonical):
+                return canonical
+        from .errors import BadKeyError
+
+        raise BadKeyError(f"this can't be a group's key: {key[:80]!r}")
+
+    def hold(self, key: str, patience: "float | None" = None) -> HeldKey:
+        """Takes the key's lock, for several operations that belong together: ``with monitor.hold(key) as held``.
+
+        Raises:
+            BadKeyError: as `canonical_key`.
+            LockTimeoutError: somebody else held the lock all of ``patience``, the monitor's own by default.
+            LedgerError: the state directory can't be used.
+        """
+        key = self.canonical_key(key)
+        lock = self.ledger.lock(key, self.patience if patience is None else patience)
+        try:
+            return HeldKey(key, self.group_prefix + key, self.resctrl, self.ledger, self.boot, lock)
+        except BaseException:
+            lock.__exit__()
+            raise
+
+    def ensure_group(self, key: str, rdt_class: str = "") -> Group:
+        """Returns the key's group under a class, and makes it if there is none; the class's ctrl_group must exist.
+
+        A group of that name that somebody else made is shared: joined, and never removed by us.
+
+        Raises:
+            NoRMIDsError, RMIDsBusyError: none is free, or none just now.
+            BadClassError: no such class.
+            BadKeyError, NotMountedError, NotPermittedError, ReadOnlyError, LedgerError: what their names say.
+        """
+        with self.hold(key) as held:
+            group = held.ensure_group(rdt_class)
+        self._log(DEBUG, f"group {group.path} is {group.how}", key=group.key, rdt_class=rdt_class)
+        return group
+
+    def assign_pid(self, key: str, pid: int) -> int:
+        """Moves a process, with all its threads, into the key's group in the process's own class.
+
+        Returns how many threads were moved; they have been seen to arrive.
+
+        Raises:
+            NotTrackedError: the key has no group.
+            ClassMismatchError: it has none in the process's class; the process is left where it is.
+            TaskGoneError: the process has ended.
+            NotArrivedError: somebody moved it elsewhere at once.
+        """
+        with self.hold(key) as held:
+            return held.assign_pid(pid)
+
+    def remove(self, key: str) -> "Groups":
+        """Removes the key's groups in all classes and all that is recorded of it; returns the groups removed.
+
+        Raises:
+            NotTrackedError: nothing is recorded of the key.
+        """
+        with self.hold(key) as held:
+            if not held.tracked:
+                raise _not_tracked(held.key)
+            removed = held.release()
+        for group in removed:
+            self._log(INFO, f"group {group.path} is removed", key=group.key)
+        return removed
+
+    def add_member(self, key: str, member: str, pid: int = 0) -> None:
+        """Records that ``member`` uses the key's groups; with its ``pid``, its death can be seen later.
+
+        Raises:
+            NotTrackedError: the key has no group.
+            BadKeyError: the member's name can't be a file's.
+        """
+        if not default_key_validator(member):
+            from .errors import BadKeyError
+
+            raise BadKeyError(f"this can't be a member's name: {member[:80]!r}")
+        with self.hold(key) as held:
+            if not held.tracked:
+                raise _not_tracked(held.key)
+            held.add_member(member, pid=pid)
+
+    def remove_member(self, key: str, member: str) -> int:
+        """Forgets a member, if it is one, and returns how many are left; the group stays until `remove`."""
+        with self.hold(key) as held:
+            return held.remove_member(member) if default_key_validator(member) else len(held.members())
+
+    def member_count(self, key: str) -> int:
+        """How many members the key has."""
+        return len(self.ledger.members(self.canonical_key(key)))
+
+    def member_is_dead(self, key: str, member: str) -> bool:
+        """Whether a member's init process is certainly gone; one added without a pid never is. Takes no lock."""
+        return record_is_dead(self.ledger.read_member(key, member), self.boot, self.resctrl.proc)
+
+    def reconcile(self, live: "Iterable[str]") -> "Keys":
+        """Removes every tracked key that is not in ``live``, and returns those. Untracked groups are left alone.
+
+        Keys of ``live`` that are no valid keys are ignored.
+        """
+        from .errors import BadKeyError
+
+        keep = set()
+        for key in live:
+            try:
+                keep.add(self.canonical_key(key))
+            except BadKeyError:
+                continue
+        gone = []
+        for key in self.ledger.keys():  # noqa: SIM118  # it is no dictionary
+            if key not in keep and self._valid(key):
+                with self.hold(key) as held:
+                    held.release()
+                gone.append(key)
+        return gone
+
+    def read(self, key: str, *, by_class: bool = False) -> "Readings":
+        """What has been counted for a key, over all classes that hold its groups, or with ``by_class`` for each class.
+
+        Cumulative values never go back while the key is tracked, whatever becomes of its groups; reading a key before
+        its group is removed or emptied keeps what it counted until then.
+
+        Raises:
+            NotTrackedError: nothing is recorded of the key.
+            NotMountedError, LedgerError: what their names say.
+        """
+        key = self.canonical_key(key)
+        if (self.ledger.read_pod(key) or {}).get("boot") != self.boot:
+            raise _not_tracked(key)
+        from .counter_totals import read  # hooks don't read counters
+
+        return read(self, [key], by_class=by_class).get(key, [])
+
+    def read_all(self, *, by_class: bool = False) -> "dict[str, Readings]":
+        """As `read`, for every tracked key at once."""
+        from .counter_totals import read
+
+        return read(self, None, by_class=by_class)
+
+    def list(self) -> "Groups":
+        """Every group that the ledger records, sorted by key and class. Takes no lock."""
+        found = []
+        for key in sorted(self.ledger.keys()):
+            record = self.ledger.read_pod(key)
+            if record is not None and record.get("boot") == self.boot:
+                for rdt_class, how in sorted(record["groups"].items()):
+                    path = self.resctrl.group_folder(rdt_class, self.group_prefix + key)
+                    found.append(Group(key, rdt_class, path, how))
+        return found
+
+
+def _not_tracked(key: str) -> Exception:
+    from .errors import NotTrackedError
+
+    return NotTrackedError(f"no group is tracked for {key}")

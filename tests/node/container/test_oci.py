@@ -1,0 +1,133 @@
+import json
+import os
+from typing import Any
+
+import pytest
+from conftest import ID, Host, state
+
+from resctrl_hooks.node.container.oci import BUNDLE_LIMIT, Bundle, parse_state, read_bundle
+from resctrl_hooks.node.errors import InputError
+
+
+def test_a_state() -> None:
+    found = parse_state(json.dumps(state(bundle="/b/", annotations={"a": "b"}, unknown=1)).encode())
+    assert (found.id, found.status, found.pid, found.bundle) == (ID, "created", 100, "/b")
+    assert found.annotations == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    "status, stage",
+    [
+        ("creating", "createRuntime"),
+        ("created", "createRuntime"),
+        ("running", "createRuntime"),
+        ("stopped", "poststop"),
+    ],
+)
+def test_the_stage_follows_from_the_status(status: str, stage: str) -> None:
+    assert parse_state(json.dumps(state(status=status)).encode()).stage == stage
+
+
+@pytest.mark.parametrize("pid", [None, 0])
+def test_a_poststop_without_a_pid(pid: int | None) -> None:
+    assert parse_state(json.dumps(state(status="stopped", pid=pid)).encode()).pid == 0
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"id": ""}, "no usable id"),
+        ({"id": None}, "no usable id"),
+        ({"id": 7}, "'id' should be str, not int"),
+        ({"id": "../x"}, "no usable id"),
+        ({"id": "a" * 201}, "no usable id"),
+        ({"id": "a\0"}, "no usable id"),
+        ({"id": "\ud800"}, "no usable id"),
+        ({"status": "paused"}, "no status of a hook's: 'paused'"),
+        ({"status": None}, "no status"),
+        ({"pid": -1}, "no usable pid: -1"),
+        ({"pid": 1 << 31}, "no usable pid"),
+        ({"pid": True}, "no usable pid"),
+        ({"pid": 1.0}, "'pid' should be int, not float"),
+        ({"pid": "1"}, "'pid' should be int, not str"),
+        ({"bundle": "relative"}, "not an absolute path"),
+        ({"bundle": "/a/../b"}, "not an absolute path"),
+        ({"bundle": "/a/.."}, "not an absolute path"),
+        ({"bundle": "/a\0b"}, "not an absolute path"),
+        ({"bundle": ["/a"]}, "'bundle' should be str"),
+        ({"annotations": []}, "annotations should be an object of strings"),
+        ({"annotations": {"a": 1}}, "annotations should be an object of strings"),
+        ({"annotations": {"a": None}}, "annotations should be an object of strings"),
+    ],
+)
+def test_a_state_that_is_none(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        parse_state(json.dumps(state(**change)).encode())
+
+
+@pytest.mark.parametrize("data", [b"", b"null", b"[]", b'"x"', b"{", b"\xff\xfe", b"7"])
+def test_what_is_no_state_at_all(data: bytes) -> None:
+    with pytest.raises(InputError, match="the container state on stdin is not"):
+        parse_state(data)
+
+
+def test_a_bundle(host: Host) -> None:
+    config = {
+        "annotations": {"a": "b"},
+        "linux": {"intelRdt": {"closID": "/gold"}, "cgroupsPath": "/x", "resources": {"cpu": {"shares": 2}}},
+    }
+    found = read_bundle(host.bundle(config))
+    assert (found.class_name, found.cgroups_path, found.monitored) == ("gold", "/x", False)
+    assert found.annotations == {"a": "b"}
+    assert found.resources == {"cpu": {"shares": 2}}
+
+
+@pytest.mark.parametrize("name", ["enableMonitoring", "enableCMT", "enableMBM"])
+def test_a_runtime_that_monitors_by_itself(name: str) -> None:
+    assert Bundle({"linux": {"intelRdt": {name: True}}}).monitored
+    assert not Bundle({"linux": {"intelRdt": {name: False}}}).monitored
+
+
+@pytest.mark.parametrize("config", [{}, {"linux": None}, {"linux": {"intelRdt": None}}, {"annotations": None}])
+def test_a_bundle_without_linux(config: dict[str, Any]) -> None:
+    found = Bundle(config)
+    assert (found.class_name, found.cgroups_path, found.monitored, found.annotations) == ("", "", False, {})
+
+
+@pytest.mark.parametrize(
+    "config",
+    [[], 7, {"linux": []}, {"linux": {"intelRdt": "gold"}}, {"linux": {"intelRdt": {"closID": 1}}},
+     {"linux": {"cgroupsPath": 1}}, {"annotations": {"a": {}}}, {"linux": {"resources": []}}],
+)  # fmt: skip
+def test_a_bundle_of_wrong_types(host: Host, config: Any) -> None:
+    with pytest.raises(InputError):
+        read_bundle(host.bundle(config))
+
+
+def test_bundles_that_can_not_be_read(host: Host) -> None:
+    path = host.root / "b"
+    path.mkdir()
+    with pytest.raises(InputError, match=r"can't be read: No such file.* \(ENOENT\)"):
+        read_bundle(str(path))
+    file = path / "config.json"
+    file.symlink_to("/etc/hostname")
+    with pytest.raises(InputError, match="ELOOP"):
+        read_bundle(str(path))
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(InputError, match="not a regular file"):
+        read_bundle(str(path))
+    file.unlink()
+    with file.open("wb") as large:
+        large.truncate(BUNDLE_LIMIT + 1)
+    with pytest.raises(InputError, match="larger than"):
+        read_bundle(str(path))
+    file.write_text("{")
+    with pytest.raises(InputError, match="is not JSON"):
+        read_bundle(str(path))
+
+
+def test_a_state_that_names_no_bundle_reads_none() -> None:
+    for nothing in ("", "/"):
+        with pytest.raises(InputError, match="names no bundle"):
+            read_bundle(nothing.rstrip("/"))

@@ -1,0 +1,244 @@
+from typing import Any
+
+import pytest
+from conftest import ID, UID, crio_annotations, state
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resctrl_hooks.node.container.oci import Bundle, State
+from resctrl_hooks.node.container.workload import Workload, derive, dialect_of, pod_in_cgroup
+from resctrl_hooks.node.host.procfs import Cgroup
+from resctrl_hooks.node.names import default_key_validator
+from resctrl_hooks.node.resctrl.errors import BadKeyError
+
+POD = "99d6fbf08f5e7c6f6fc59daa8dc5d2ce338dcc9da537075e6388d195d91205c2"
+CONTAINER = "a37bbf8c87789f5cb34d80ea4027864f2017a200a2fa8da1118b7fb9059e0755"
+STATIC = UID.replace("-", "")
+SLICE = f"kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice"
+PARTS = ("kubepods", "pod", "-pod", f"pod{UID}", ".slice", "libpod-", POD, "..", "machine-libpod_pod_", "/")
+
+
+def workload(annotations: dict[str, str], *paths: str, id_: str = ID, **linux: Any) -> Workload:
+    told = State(id_, "created", 100, "/b", annotations)
+    return derive(told, Bundle({"linux": linux}), [Cgroup("", path) for path in paths], "/cg")
+
+
+def containerd(uid: str = UID, kind: str = "container") -> dict[str, str]:
+    return {
+        "io.kubernetes.cri.container-type": kind,
+        "io.kubernetes.cri.sandbox-uid": uid,
+        "io.kubernetes.cri.sandbox-namespace": "shop",
+        "io.kubernetes.cri.sandbox-name": "web-0",
+        "io.kubernetes.cri.container-name": "c0",
+    }
+
+
+# A cgroup path, the pod that it belongs to, and the pod's own part of it.
+@pytest.mark.parametrize(
+    "path, pod, part",
+    [
+        (f"/kubepods/burstable/pod{UID}/crio-x", UID, f"/kubepods/burstable/pod{UID}"),
+        (f"/kubepods/pod{UID}", UID, f"/kubepods/pod{UID}"),
+        (f"/kubepods/pod{STATIC}/x", UID, f"/kubepods/pod{STATIC}"),
+        (
+            f"/kubepods.slice/{SLICE}/crio-{ID}.scope/container",
+            UID,
+            f"/kubepods.slice/{SLICE}",
+        ),
+        (f"/kubepods.slice/kubepods-pod{STATIC}.slice/x", UID, f"/kubepods.slice/kubepods-pod{STATIC}.slice"),
+        (f"/kubelet/kubepods/besteffort/pod{UID.upper()}/x", UID, f"/kubelet/kubepods/besteffort/pod{UID.upper()}"),
+        (f"/libpod_parent/{POD}/libpod-{CONTAINER}", POD, f"/libpod_parent/{POD}"),
+        (
+            f"/machine.slice/machine-libpod_pod_{POD}.slice/libpod-{CONTAINER}.scope/container",
+            POD,
+            f"/machine.slice/machine-libpod_pod_{POD}.slice",
+        ),
+        (
+            f"/user.slice/user-libpod_pod_{POD}.slice/libpod-{CONTAINER}.scope",
+            POD,
+            f"/user.slice/user-libpod_pod_{POD}.slice",
+        ),
+        (f"/libpod_parent/libpod-{CONTAINER}", "", ""),
+        (f"/machine.slice/libpod-{CONTAINER}.scope", "", ""),
+        (f"/system.slice/x.service/libpod-payload-{CONTAINER}", "", ""),
+        (f"/{POD}", "", ""),
+        (f"/{POD}/other", "", ""),
+        ("/system.slice/docker-x.scope", "", ""),
+        ("/podman/pod", "", ""),
+        ("/kubepods.slice/kubepods-podx.slice", "", ""),
+        ("/pod../../x", "", ""),
+        ("/", "", ""),
+        ("", "", ""),
+    ],
+)
+def test_the_pod_of_a_cgroup(path: str, pod: str, part: str) -> None:
+    assert pod_in_cgroup(path) == (pod, part)
+
+
+@given(st.lists(st.sampled_from(PARTS) | st.text(max_size=5)))
+def test_any_cgroup_path_gives_a_safe_key_or_none(parts: list[str]) -> None:
+    pod, part = pod_in_cgroup("".join(parts))
+    assert bool(pod) == bool(part)
+    assert not pod or default_key_validator(pod)
+
+
+@pytest.mark.parametrize("uid", [UID, UID.upper(), STATIC, STATIC.upper()])
+@pytest.mark.parametrize("annotations", [crio_annotations, containerd])
+def test_a_kubernetes_pod(annotations: Any, uid: str) -> None:
+    found = workload(annotations(uid), f"/kubepods/pod{uid}/crio-{ID}")
+    assert (found.key, found.namespace, found.pod, found.container) == (UID, "shop", "web-0", "c0")
+    assert found.pod_cgroup == f"/cg/kubepods/pod{uid}"
+    assert found.cgroup == f"/cg/kubepods/pod{uid}/crio-{ID}"
+    assert found.in_pod
+    assert not found.sandbox
+    assert str(found).startswith("shop/web-0/c0 (")
+
+
+def test_a_pod_whose_cgroup_says_nothing() -> None:
+    found = workload(crio_annotations(), f"/strange/crio-{ID}.scope")
+    assert (found.key, found.pod_cgroup, found.cgroup) == (UID, "", f"/cg/strange/crio-{ID}.scope")
+
+
+@pytest.mark.parametrize(
+    "annotations", [crio_annotations(**{"io.kubernetes.cri-o.ContainerType": "sandbox"}), containerd(kind="sandbox")]
+)
+def test_a_sandbox(annotations: dict[str, str]) -> None:
+    assert workload(annotations, f"/kubepods/pod{UID}/crio-x").sandbox
+
+
+@pytest.mark.parametrize("annotations", [crio_annotations, containerd])
+@pytest.mark.parametrize("uid", ["", "x", UID[:-1], f"{UID}/..", f"../{UID}", f"{UID}\n", "\ud800" * 36, "0" * 31])
+def test_a_malformed_pod_uid(annotations: Any, uid: str) -> None:
+    with pytest.raises(BadKeyError, match="names no pod UID"):
+        workload(annotations(uid), f"/kubepods/pod{UID}/crio-x")
+
+
+def test_no_pod_uid_at_all() -> None:
+    with pytest.raises(BadKeyError, match="names no pod UID"):
+        workload({"io.kubernetes.cri-o.ContainerType": "container"}, "/x")
+
+
+def test_a_pod_uid_of_another_pod() -> None:
+    with pytest.raises(BadKeyError, match="runs in the cgroup of pod"):
+        workload(crio_annotations("f" * 32), f"/kubepods/pod{UID}/crio-x")
+
+
+def test_a_podman_container_says_whose_it_is() -> None:
+    podman = {"io.container.manager": "libpod"}
+    alone = workload(podman, f"/machine.slice/libpod-{CONTAINER}.scope/container", id_=CONTAINER)
+    assert (alone.key, alone.in_pod, alone.pod_cgroup) == (CONTAINER, False, "")
+    assert alone.cgroup == f"/cg/machine.slice/libpod-{CONTAINER}.scope/container"
+
+
+@pytest.mark.parametrize(
+    "form", ["/libpod_parent/{pod}/libpod-{id}", "/machine.slice/machine-libpod_pod_{pod}.slice/libpod-{id}.scope"]
+)
+def test_all_of_a_podman_pod_agree(form: str) -> None:
+    """Its infra container, a member with one, a member of a pod without: annotations differ, the cgroup does not."""
+    podman = {"io.container.manager": "libpod"}
+    infra, member, bare = "1" * 64, "2" * 64, "3" * 64
+    keys = {
+        workload(podman | notes, form.format(pod=POD, id=id_), id_=id_).key
+        for id_, notes in (
+            (infra, {}),
+            (member, {"io.kubernetes.cri-o.SandboxID": infra}),
+            (bare, {"io.kubernetes.cri-o.SandboxID": POD}),
+        )
+    }
+    assert keys == {POD}
+
+
+@pytest.mark.parametrize("lie", [crio_annotations("f" * 32), containerd("f" * 32)])
+def test_podman_users_can_not_claim_a_kubernetes_pod(lie: dict[str, str]) -> None:
+    found = workload(lie | {"io.container.manager": "libpod"}, f"/machine.slice/libpod-{ID}.scope")
+    assert (found.key, found.runtime, found.namespace) == (ID, "podman", "")
+
+
+@pytest.mark.parametrize("made", [f"{POD}/libpod-x", f"pod{UID}", f"kubepods-pod{STATIC}.slice"])
+def test_a_container_that_makes_cgroups_can_not_name_itself_into_a_pod(made: str) -> None:
+    found = workload({"io.container.manager": "libpod"}, f"/machine.slice/libpod-{ID}.scope/container/{made}")
+    assert (found.key, found.pod_cgroup) == (ID, "")
+    assert found.cgroup == f"/cg/machine.slice/libpod-{ID}.scope/container"
+
+
+def test_a_plain_container() -> None:
+    found = workload({}, f"/mine/{ID}")
+    assert (found.key, found.runtime, found.namespace, found.cgroup) == (ID, "oci", "", f"/cg/mine/{ID}")
+    assert workload({}, "/user.slice/session-1.scope").cgroup == ""
+    assert workload({}, "/mine/special", cgroupsPath="/mine/special").cgroup == "/cg/mine/special"
+    assert (
+        workload({}, "/system.slice/runc-box.scope", cgroupsPath="system.slice:runc:box").cgroup
+        == "/cg/system.slice/runc-box.scope"
+    )
+
+
+@pytest.mark.parametrize(
+    "path, asked, own",
+    [
+        (f"/machine.slice/libpod-{ID}.scope/container/init.scope", "", f"/machine.slice/libpod-{ID}.scope/container"),
+        (f"/machine.slice/crio-{ID}.scope/init.scope", "", f"/machine.slice/crio-{ID}.scope"),
+        (f"/kubepods/pod{UID}/{ID}/init.scope", "", f"/kubepods/pod{UID}/{ID}"),
+        (f"/kubepods/pod{UID}/{ID}/container", "", f"/kubepods/pod{UID}/{ID}"),
+        (f"/docker/{ID}/docker/{CONTAINER}", "", f"/docker/{ID}"),
+        (f"/docker/{ID}/x-{ID}", "", f"/docker/{ID}"),
+        ("/mine/special/init.scope", "mine/special", "/mine/special"),
+        ("/system.slice/runc-box.scope/container/a", "system.slice:runc:box", "/system.slice/runc-box.scope/container"),
+    ],
+)
+def test_what_a_container_made_below_its_cgroup_is_not_that(path: str, asked: str, own: str) -> None:
+    assert workload({}, path, cgroupsPath=asked).cgroup == f"/cg{own}"
+
+
+def test_the_end_of_a_session_is_no_container() -> None:
+    path = "/user.slice/session-1.scope/1"
+    assert workload({}, path, id_="1").cgroup == f"/cg{path}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/user.slice/session-1.scope",
+        "/system.slice/run-1.scope",
+        "/system.slice/crio-conmon-1.scope",
+        "/machine.slice/libpod-conmon-1.scope",
+        "/kubepods/pod1",
+        "/system.slice/1.service",
+        "/crio-11",
+    ],
+)
+def test_a_part_of_another_name_is_no_container(path: str) -> None:
+    assert workload({}, path, id_="1").cgroup == ""
+
+
+def test_hosts_with_both_cgroup_versions() -> None:
+    cgroups = [Cgroup("unified", "/"), Cgroup("memory", f"/kubepods/pod{UID}/crio-{ID}"), Cgroup("cpu", "/other")]
+    found = derive(State(ID, "created", 1, "/b", crio_annotations()), Bundle({}), cgroups, "/cg")
+    assert found.pod_cgroup == f"/cg/memory/kubepods/pod{UID}"
+    assert found.cgroup == f"/cg/memory/kubepods/pod{UID}/crio-{ID}"
+
+
+def test_beside_version_1_a_controllers_cgroup_says_when_the_pod_ends() -> None:
+    path = f"/kubepods/pod{UID}/crio-{ID}"
+    cgroups = [Cgroup(name, path) for name in ("unified", "systemd", "memory", "cpu")]
+    found = derive(State(ID, "created", 1, "/b", crio_annotations()), Bundle({}), cgroups, "/cg")
+    assert found.pod_cgroup == f"/cg/memory/kubepods/pod{UID}"
+
+
+@pytest.mark.parametrize(
+    "annotations, name",
+    [
+        ({}, "oci"),
+        ({"io.container.manager": "libpod"}, "podman"),
+        ({"io.container.manager": "cri-o"}, "cri-o"),
+        ({"io.container.manager": "else"}, "oci"),
+        ({"io.kubernetes.cri-o.ContainerType": "container"}, "cri-o"),
+        ({"io.kubernetes.cri.container-type": "container"}, "containerd"),
+        ({"io.kubernetes.cri-o.SandboxID": "x"}, "oci"),
+    ],
+)
+def test_dialects(annotations: dict[str, str], name: str) -> None:
+    assert dialect_of(annotations).name == name
+
+
+def test_the_state_that_tests_use_is_a_state() -> None:
+    assert state()["id"] == ID

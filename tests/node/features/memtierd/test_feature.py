@@ -1,0 +1,274 @@
+"""memtierd beside containers: started before they run, ended after them, refused where it can't be."""
+
+import json
+import os
+import signal
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from conftest import ID, POD_CGROUP, Host, crio_annotations, state, workload_of
+from memtierd_host import CLASS, OTHER, TEMPLATE, MemtierdHost, lives, program, wait_until
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.node.features.memtierd import feature as memtierd
+from resctrl_hooks.node.features.memtierd.processes import KeeperError
+from resctrl_hooks.node.features.memtierd.run_dir import RunFolder
+from resctrl_hooks.node.features.memtierd.start import MemtierdError
+from resctrl_hooks.node.reconcile.reconcile import Options, reconcile
+
+
+@pytest.fixture
+def node(host: Host) -> Iterator[MemtierdHost]:
+    made = MemtierdHost(host)
+    yield made
+    made.clean()
+
+
+def test_it_runs_before_the_container_and_outlives_the_hook(node: MemtierdHost) -> None:
+    outcome = node.start()
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert lives(node.pid())
+    assert Path(f"/proc/{node.pid()}/cmdline").read_bytes().split(b"\0")[0] == b"sleep"
+    config = (node.folder() / "memtierd.config.yaml").read_text()
+    assert f"- {node.host.cgroup}{POD_CGROUP}/crio-{ID}\n" in config
+    assert f"stats: {node.folder()}/memtierd.stats\n" in config
+    assert (node.folder() / "memtierd.output").read_text() == "started\n"
+    for path in [node.run_dir, *node.run_dir.rglob("*")]:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_poststop_ends_it_and_leaves_nothing(node: MemtierdHost) -> None:
+    node.start()
+    pid, keeper_pid = node.pid(), node.keeper()
+    assert node.stop().code == 0
+    assert not lives(pid)
+    assert not lives(keeper_pid)
+    assert node.left() == []
+    assert not (node.host.cgroup / "resctrl-hooks").exists()
+
+
+def test_an_old_attempts_poststop_leaves_the_new_ones_running(node: MemtierdHost) -> None:
+    node.start()
+    node.start(OTHER, 200)
+    old, new = node.pid(), node.pid(OTHER)
+    node.stop()
+    assert not lives(old)
+    assert lives(new)
+    assert not node.folder().exists()
+    assert node.folder(OTHER).exists()
+    node.stop(OTHER, 200)
+    assert not lives(new)
+    assert node.left() == []
+
+
+def test_a_restart_under_the_same_id_replaces_it(node: MemtierdHost) -> None:
+    node.start()
+    old = node.pid()
+    node.host.end_process(100)
+    node.host.process(100, f"{POD_CGROUP}/crio-{ID}", start=2000)
+    assert node.start().code == 0
+    assert not lives(old)
+    assert lives(node.pid())
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("#!/bin/sh\necho first\necho 'bad configuration: what is this'\nexit 1\n", "bad configuration: what is this"),
+        ("#!/no/such/interpreter\n", "can't be started"),
+        ("#!/bin/sh\nexit 0\n", "memtierd ended with 0"),
+    ],
+)
+def test_dying_at_once_is_an_error_with_its_last_lines(node: MemtierdHost, text: str, words: str) -> None:
+    program(node.host.root / "memtierd", text)
+    node.configure(startSeconds=5.0)  # a busy machine may need a while even to fail; it ends with the first look
+    outcome = node.start()
+    assert outcome.code == 79
+    assert words in outcome.stderr
+    assert node.left() == []
+    assert node.host.records() == []
+
+
+def test_a_missing_program_is_an_error_that_says_where_it_was_looked_for(node: MemtierdHost) -> None:
+    node.configure(binary="no-such-memtierd")
+    outcome = node.start()
+    assert outcome.code == 79
+    assert "there is no program no-such-memtierd in /usr/local/sbin" in outcome.stderr
+    node.configure(binary="no-such-memtierd", failurePolicy="ignore")
+    outcome = node.start()
+    assert outcome.code == 0
+    assert "there is no program no-such-memtierd" in outcome.stderr
+
+
+def test_a_program_that_others_can_write_is_not_run(node: MemtierdHost) -> None:
+    (node.host.root / "memtierd").chmod(0o777)
+    outcome = node.start()
+    assert outcome.code == 79
+    assert "others than root can write" in outcome.stderr
+
+
+def test_classes_without_a_configuration_start_nothing(node: MemtierdHost) -> None:
+    assert node.start(name="plain").code == 0
+    assert not node.run_dir.exists()
+
+
+def test_strays_are_ended_and_only_those(node: MemtierdHost) -> None:
+    node.start()
+    node.start(OTHER, 200)
+    ours = node.host.node()
+    assert memtierd.strays(ours) == []
+    # A hook that was killed after it had started memtierd, and a ledger that was lost since.
+    stray, kept = node.pid(), node.pid(OTHER)
+    ours.ledger.remove_member(crio_annotations()["io.kubernetes.pod.uid"], ID)
+    assert [folder.parts[-1] for folder in memtierd.strays(ours)] == [ID]
+    said = reconcile(ours, Options(dry_run=True))
+    assert said.strays == [f"memtierd {node.folder()}"]
+    assert str(node.folder()) in said.as_text()
+    assert said.changed
+    assert lives(stray)
+    assert memtierd.mend(ours, set(ours.ledger.containers())) == 1
+    assert not lives(stray)
+    assert lives(kept)
+    assert memtierd.mend(ours, set()) == 0
+
+
+def test_a_stray_that_will_not_end_keeps_none_of_the_others(
+    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.start()
+    node.start(OTHER, 200)
+    ours = node.host.node()
+    for container in (ID, OTHER):
+        ours.ledger.remove_member(crio_annotations()["io.kubernetes.pod.uid"], container)
+    first = memtierd.strays(ours)[0].parts[-1]
+    real = memtierd.end
+
+    def end(folder: RunFolder, container: str, *rest: Any, **named: Any) -> bool:
+        if container == first:
+            raise KeeperError("it will not end")
+        return real(folder, container, *rest, **named)
+
+    monkeypatch.setattr(memtierd, "end", end)
+    with pytest.raises(MemtierdError, match="1 memtierds of no container can't be ended"):
+        memtierd.mend(ours, set())
+    assert [folder.parts[-1] for folder in memtierd.strays(ours)] == [first]
+    monkeypatch.undo()
+    assert memtierd.mend(ours, set()) == 1
+
+
+def test_a_container_that_starts_while_strays_are_ended_is_none(
+    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ending one takes seconds; meanwhile a restart under the id of another brings a memtierd that is no stray."""
+    node.start()
+    node.start(OTHER, 200)
+    ours = node.host.node()
+    uid = crio_annotations()["io.kubernetes.pod.uid"]
+    for container in (ID, OTHER):
+        ours.ledger.remove_member(uid, container)
+    _, second = (folder.parts[-1] for folder in memtierd.strays(ours))
+    pid = node.pid(second)
+    real = memtierd.end
+
+    def end(*given: Any, **named: Any) -> bool:
+        ours.ledger.point(second, uid)  # what its hook does before all else
+        return real(*given, **named)
+
+    monkeypatch.setattr(memtierd, "end", end)
+    assert memtierd.mend(ours, set()) == 1
+    assert lives(pid)
+    ours.ledger.forget(second)
+    monkeypatch.undo()
+    assert memtierd.mend(ours, set()) == 1
+
+
+def test_many_come_and_go(node: MemtierdHost) -> None:
+    ids = [f"{number:064x}" for number in range(12)]
+    for number, id_ in enumerate(ids):
+        assert node.start(id_, 300 + number).code == 0
+    pids = [node.pid(id_) for id_ in ids]
+    assert all(lives(pid) for pid in pids)
+    for number, id_ in enumerate(ids):
+        node.stop(id_, 300 + number)
+    assert not any(lives(pid) for pid in pids)
+    assert node.left() == []
+
+
+def test_what_plan_says(node: MemtierdHost) -> None:
+    node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    ours = node.host.node()
+    (step,) = memtierd.plan(workload_of(node.host, **{CLASS: "track"}), ours)
+    assert step.needs["supervisor"] == "process"
+    assert "memtierd as a process of its own: memory class track" in step.why
+    (skipped,) = memtierd.plan(workload_of(node.host, **{CLASS: "plain"}), ours)
+    assert (skipped.action, "without a memtierd" in skipped.why) == ("skip", True)
+    assert memtierd.plan(workload_of(node.host), ours) == []
+    assert memtierd.plan(workload_of(node.host, **{CLASS: "gone"}), ours) == []  # memory's to refuse
+    assert not node.run_dir.exists()
+
+
+def told(node: MemtierdHost, *words: str, data: bytes = b"") -> Any:
+    result = CliRunner().invoke(main, ["--config", str(node.host.config), *words], input=data)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_list_show_and_explain_tell_of_it(node: MemtierdHost) -> None:
+    node.configure(binary="/nowhere/memtierd")
+    node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    node.host.process(300, POD_CGROUP)  # the cgroup's own, so that its files are there
+    cgroup = node.host.cgroup / POD_CGROUP.lstrip("/") / f"crio-{ID}"
+    for name, value in {"memory.current": "50331648", "memory.high": "67108864", "memory.swap.current": "0"}.items():
+        (cgroup / name).write_text(f"{value}\n")
+    annotations = crio_annotations() | {CLASS: "track", "io.kubernetes.pod.name": "web-0"}
+    told_state = json.dumps(state(id=ID, pid=100, bundle=node.host.bundle(), annotations=annotations)).encode()
+    assert "this would fail: there is no program /nowhere/memtierd" in told(node, "explain", data=told_state)
+    node.configure()
+    said = told(node, "explain", data=told_state)
+    assert f"where: {node.folder()}; it would be started" in said
+    node.start()
+    assert f"it runs as pid {node.pid()}" in told(node, "explain", data=told_state)
+    (line,) = [line for line in told(node, "list").splitlines() if "shop/web-0" in line]
+    assert [word in line for word in ("track", "48.0 MiB of 64.0 MiB", "0 B", "runs")] == [True] * 4
+    (pod,) = json.loads(told(node, "list", "--json"))["pods"]
+    assert pod["containers"][0]["details"]["memtierd"]["state"] == f"runs as pid {node.pid()}"
+    said = told(node, "show", "web-0")
+    assert "memory.current 48.0 MiB" in said
+    assert f"runs as pid {node.pid()}" in said
+    os.kill(-node.keeper(), signal.SIGKILL)
+    wait_until(lambda: not lives(node.pid()))
+    assert "does not run" in told(node, "list", "--all")
+
+
+@pytest.mark.parametrize("policy, code", [({}, 79), ({"failurePolicy": "ignore"}, 0)])
+def test_a_lock_that_stays_held_refuses_as_the_features_policy_says(
+    node: MemtierdHost, policy: dict[str, str], code: int
+) -> None:
+    classes = [{"name": "track", "memtierdconfig": TEMPLATE}]
+    node.host.configure(classes=classes, memtierd=node.section | policy, deadlineSeconds=0.5)
+    uid = crio_annotations()["io.kubernetes.pod.uid"]
+    with node.host.node().ledger.lock(uid, 1):
+        outcome = node.start()
+    assert outcome.code == code, outcome.stderr
+    assert "was held for 0.4 s" in outcome.stderr
+    assert outcome.stderr.endswith({79: "the container is refused\n", 0: "the container goes on without\n"}[code])
+    assert node.left() == []
+
+
+@pytest.mark.parametrize("policy, code", [({}, 79), ({"failurePolicy": "ignore"}, 0)])
+def test_a_deadline_that_passes_refuses_as_the_features_policy_says(
+    node: MemtierdHost, policy: dict[str, str], code: int
+) -> None:
+    classes = [{"name": "track", "memtierdconfig": TEMPLATE}]
+    node.host.configure(classes=classes, memtierd=node.section | policy | {"startSeconds": 60}, deadlineSeconds=0.5)
+    outcome = node.start()
+    assert (outcome.code, "deadline passed" in outcome.stderr) == (code, True)
+    if code:
+        assert node.left() == []
+        assert [record for record in node.host.records() if ID in record] == []  # the pod's group is the pod's
+    else:
+        assert lives(node.pid())  # poststop ends it

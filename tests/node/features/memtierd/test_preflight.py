@@ -1,0 +1,73 @@
+"""What memtierd doesn't notice itself."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import FIXTURES, Host, always
+from memtierd_host import TEMPLATE, MemtierdHost, lives, program
+
+from resctrl_hooks.node.features.memtierd import preflight as memtierd_needs
+from resctrl_hooks.node.features.memtierd.preflight import Needs, lacking
+from resctrl_hooks.node.settings import Settings
+
+
+@pytest.fixture
+def node(host: Host) -> Iterator[MemtierdHost]:
+    made = MemtierdHost(host)
+    yield made
+    made.clean()
+
+
+def test_the_samples_needs() -> None:
+    sample = (FIXTURES / "nri-memtierd.yaml").read_text()
+    swapping, tracking = sample.split("- name: track-working-set-size")
+    assert (Needs(swapping).trackers, Needs(swapping).swaps) == (["idlepage"], True)
+    assert (Needs(tracking).trackers, Needs(tracking).swaps) == (["idlepage"], False)
+    assert Needs('{"tracker": {\n"name": "damon",\n"swapoutms": 0}}').trackers == ["damon"]
+
+
+def test_what_a_node_lacks(host: Host) -> None:
+    settings = Settings({"procPath": str(host.proc), "sysPath": str(host.root / "sys"), "cgroupPath": str(host.cgroup)})
+    (host.proc / "meminfo").write_text("MemTotal: 100 kB\nSwapTotal: 0 kB\n")
+    leaf = host.cgroup / "a/b"
+    leaf.mkdir(parents=True)
+    (host.cgroup / "a/memory.swap.max").write_text("0\n")
+    (leaf / "memory.swap.max").write_text("max\n")
+    found = lacking(Needs("name: idlepage\nswapoutms: 10"), settings, str(leaf))
+    assert "CONFIG_IDLE_PAGE_TRACKING" in found.fatal[0]
+    assert "no swap space" in found.idle[0]
+    assert f"memory.swap.max is 0 in {host.cgroup}/a," in found.idle[1]
+    (host.proc / "meminfo").write_text("MemTotal: 100 kB\nSwapTotal: 50 kB\n")
+    (host.cgroup / "a/memory.swap.max").write_text("max\n")
+    (host.root / "sys/kernel/mm/page_idle").mkdir(parents=True)
+    found = lacking(Needs("name: idlepage\nswapoutms: 10"), settings, str(leaf))
+    assert (found.idle, [words for words in found.fatal if "idlepage" in words]) == ([], [])
+
+
+def test_missing_capabilities_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memtierd_needs, "_lines", always(["CapEff:\t0000000000080000"]))  # CAP_SYS_PTRACE alone
+    assert memtierd_needs.missing_capabilities() == ["CAP_SYS_ADMIN", "CAP_SYS_NICE"]
+
+
+def test_damon_needs_more_than_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings({"sysPath": str(tmp_path)})
+    assert "CONFIG_DAMON_SYSFS" in memtierd_needs.tracker_lacks(settings, "damon")
+    (tmp_path / "kernel/mm/damon/admin").mkdir(parents=True)
+    monkeypatch.setattr(memtierd_needs, "ALL_FOLDERS", (str(tmp_path),))
+    assert "bpftrace or perf" in memtierd_needs.tracker_lacks(settings, "damon")
+    program(tmp_path / "perf")
+    assert memtierd_needs.tracker_lacks(settings, "damon") == ""
+    (tmp_path / "module/damon_stat/parameters").mkdir(parents=True)
+    (tmp_path / "module/damon_stat/parameters/enabled").write_text("Y\n")
+    assert "damon_stat" in memtierd_needs.tracker_lacks(settings, "damon")
+    assert memtierd_needs.tracker_lacks(settings, "one that we don't know") == ""
+
+
+def test_swapping_without_swap_is_a_warning_and_runs(node: MemtierdHost) -> None:
+    (node.host.proc / "meminfo").write_text("SwapTotal: 0 kB\n")
+    node.configure(TEMPLATE + "swapoutms: 10000\n")
+    outcome = node.start()
+    assert outcome.code == 0
+    assert "this node has no swap space" in outcome.stderr
+    assert lives(node.pid())

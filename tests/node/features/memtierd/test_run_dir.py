@@ -1,0 +1,59 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import ID, Host
+from memtierd_host import MemtierdHost
+
+from resctrl_hooks.node.features.memtierd.run_dir import RunFolder, RunFolderError, run_folders
+
+
+@pytest.fixture
+def node(host: Host) -> Iterator[MemtierdHost]:
+    made = MemtierdHost(host)
+    yield made
+    made.clean()
+
+
+@pytest.mark.parametrize(
+    "pod", ["../../../../tmp/evil", "..", ".", ".hidden", "a/b", "$(touch evil)", "a b", "a\nb", "x" * 254, "é", "a#b"]
+)
+def test_hostile_names_reach_nothing(node: MemtierdHost, pod: str) -> None:
+    outcome = node.start(pod=pod)
+    assert outcome.code == 79
+    assert "can't be a folder's name" in outcome.stderr
+    assert not node.run_dir.exists()
+    assert {path.name for path in node.host.root.iterdir()} == {
+        *("resctrl", "cgroup", "proc", "config.json", "memtierd", "bundle", "log")
+    }
+
+
+def test_links_are_not_followed(node: MemtierdHost, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    (node.run_dir / "shop").mkdir(parents=True, mode=0o700)
+    (node.run_dir / "shop/web-0").symlink_to(elsewhere)
+    outcome = node.start()
+    assert outcome.code == 79
+    assert list(elsewhere.iterdir()) == []
+    (node.run_dir / "shop/web-0").unlink()
+
+
+def test_a_folder_that_others_can_write_is_not_used(node: MemtierdHost) -> None:
+    (node.run_dir / "shop").mkdir(parents=True)
+    (node.run_dir / "shop").chmod(0o777)
+    outcome = node.start()
+    assert outcome.code == 79
+    assert "others than root own it or can write it" in outcome.stderr
+
+
+def test_run_folders_of_containers_without_a_pod(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path / "run"), ("", "", ""), ID)
+    folder.make().close()
+    assert folder.path == f"{tmp_path}/run/_/_/_/{ID}"
+    assert [found.path for found in run_folders(str(tmp_path / "run"))] == [folder.path]
+    assert folder.remove() is True
+    assert folder.remove() is False
+    assert list((tmp_path / "run").iterdir()) == []
+    with pytest.raises(RunFolderError):
+        RunFolder("/run", ("", "", ""), "../x")

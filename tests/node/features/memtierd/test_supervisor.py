@@ -1,0 +1,120 @@
+"""memtierd as a process of ours: what it holds, how it ends, what its keeper takes down and outlives."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+from conftest import ID, POD_CGROUP, Host, crio_annotations, state
+from memtierd_host import CLASS, MemtierdHost, lives, program, wait_until
+
+from resctrl_hooks.node.features.memtierd import feature as memtierd
+from resctrl_hooks.node.features.memtierd.processes import cgroup_folder
+from resctrl_hooks.node.features.memtierd.run_dir import RunFolder
+from resctrl_hooks.node.settings import Settings
+
+
+@pytest.fixture
+def node(host: Host) -> Iterator[MemtierdHost]:
+    made = MemtierdHost(host)
+    yield made
+    made.clean()
+
+
+def test_it_holds_nothing_of_the_hook(node: MemtierdHost) -> None:
+    reader, writer = os.pipe()
+    os.set_inheritable(writer, True)  # noqa: FBT003  # its name says it
+    node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    annotations = crio_annotations() | {CLASS: "track"}
+    given = state(bundle=node.host.bundle(), annotations=annotations)
+    done = subprocess.run(
+        node.host.command(), input=json.dumps(given), capture_output=True, text=True, pass_fds=[writer], check=False
+    )
+    assert done.returncode == 0, done.stderr
+    os.close(writer)
+    assert os.read(reader, 1) == b""  # nobody else has it open, although memtierd runs
+    os.close(reader)
+    for pid in (node.pid(), node.keeper()):
+        opened = {os.readlink(f"/proc/{pid}/fd/{fd}").split(":")[0] for fd in os.listdir(f"/proc/{pid}/fd")}
+        assert opened <= {"/dev/null", "socket", str(node.folder())}
+        assert os.getsid(pid) not in (os.getsid(0), 0)
+        assert os.readlink(f"/proc/{pid}/cwd") == "/"
+    with node.host.node().monitor.hold(crio_annotations()["io.kubernetes.pod.uid"]):
+        pass  # the key's lock is not held either
+
+
+def test_one_that_ignores_sigterm_is_killed_with_its_children(node: MemtierdHost) -> None:
+    program(node.host.root / "memtierd", "#!/bin/sh\ntrap '' TERM\nsleep 1001 &\necho $!\nwhile :; do sleep 1; done\n")
+    node.start()
+    wait_until((node.folder() / "memtierd.output").exists)
+    child, pid = int((node.folder() / "memtierd.output").read_text()), node.pid()
+    node.stop()
+    wait_until(lambda: not lives(pid) and not lives(child))
+    assert node.left() == []
+
+
+def test_it_ends_with_the_container_even_without_a_hook(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.start()
+    pid, keeper_pid = node.pid(), node.keeper()
+    node.host.end_process(100)
+    wait_until(lambda: not lives(pid) and not lives(keeper_pid))
+
+
+def test_its_output_stays_within_bounds(node: MemtierdHost) -> None:
+    program(node.host.root / "memtierd", "#!/bin/sh\nexec yes memtierd talks and talks and talks\n")
+    node.start()
+    wait_until((node.folder() / "memtierd.output.old").exists)
+    time.sleep(0.2)
+    assert sum(path.stat().st_size for path in node.folder().iterdir()) < 4 << 20
+
+
+def test_a_pid_that_came_round_again_is_left_alone(node: MemtierdHost) -> None:
+    node.start()
+    record = json.loads((node.folder() / "memtierd.keeper").read_text())
+    os.kill(-node.keeper(), signal.SIGKILL)
+    wait_until(lambda: not lives(node.keeper()))
+    bystander = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    try:
+        record["processes"] = [[bystander.pid, 1], [bystander.pid, 1]]
+        (node.folder() / "memtierd.keeper").write_text(json.dumps(record))
+        node.stop()
+        assert bystander.poll() is None
+        assert node.left() == []
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_a_dead_keeper_does_not_hide_its_memtierd(node: MemtierdHost) -> None:
+    # Without a keeper its output has no reader; this one says nothing.
+    node.start()
+    pid = node.pid()
+    os.kill(node.keeper(), signal.SIGKILL)
+    wait_until(lambda: not lives(node.keeper()))
+    assert lives(pid)
+    node.stop()
+    assert not lives(pid)
+    assert node.left() == []
+
+
+def test_whether_it_runs(node: MemtierdHost) -> None:
+    node.start()
+    step = node.step()
+    assert memtierd.running(step, ID) == [node.pid()]
+    os.kill(node.pid(), signal.SIGKILL)
+    wait_until(lambda: memtierd.running(step, ID) == [])
+    memtierd.end(
+        RunFolder(str(node.run_dir), ("shop", "web-0", "c0"), ID),
+        ID,
+        str(node.host.cgroup),
+        Settings({}),
+        systemd=False,
+    )
+    assert memtierd.running(step, ID) == []
+
+
+def test_the_cgroup_of_our_own_is_named_by_the_container() -> None:
+    assert cgroup_folder("/sys/fs/cgroup", ID) == f"/sys/fs/cgroup/resctrl-hooks/memtierd-{ID}"

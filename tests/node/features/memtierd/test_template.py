@@ -1,0 +1,35 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from memtierd_host import TEMPLATE
+
+from resctrl_hooks.node.features.memtierd.template import TemplateError, fill
+
+
+@given(st.text(alphabet="$CGROUP2_ABTHMEISWX{}a1 \n", max_size=60))
+def test_filling_in_leaves_no_variable(text: str) -> None:
+    try:
+        filled = fill(text, "/sys/fs/cgroup/a", "/run/a/memtierd.stats")
+    except TemplateError:
+        return
+    assert "$CGROUP2_ABS_PATH" not in filled
+    assert fill(filled, "/sys/fs/cgroup/a", "/run/a") == filled
+
+
+@pytest.mark.parametrize("text", ["$CGROUP2_ABS_PATHS", "$CGROUP_ABS_PATH", "${CGROUP2_ABS_PATH}", "x: $UNKNOWN"])
+def test_unknown_variables_are_named(text: str) -> None:
+    with pytest.raises(TemplateError, match="unknown variable") as refused:
+        fill(text, "/a", "/b")
+    assert "known are $CGROUP2_ABS_PATH and $MEMTIERD_SWAP_STATS_PATH" in str(refused.value)
+
+
+def test_text_for_shells_is_left() -> None:
+    text = 'intervalcommand: ["sh", "-c", "echo $1 $lower $(date) $$ 5$"]'
+    assert fill(text, "/a", "/b") == text
+    assert fill("- $CGROUP2_ABS_PATH/inner", "/a", "/b") == "- /a/inner"
+
+
+@pytest.mark.parametrize("path", ["relative", "/a b", "/a #b", "/a: b", "/a:", "/a\\x2db", "/a'b", '/a"', "/é", "/a\n"])
+def test_paths_that_yaml_could_misread_are_refused(path: str) -> None:
+    with pytest.raises(TemplateError, match="can't stand in"):
+        fill(TEMPLATE, path, "/b")

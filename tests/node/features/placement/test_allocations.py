@@ -1,0 +1,77 @@
+import pytest
+from conftest import BOOT, UID, Host
+from placed_host import CPUS, MACHINE, PlacedHost
+
+from resctrl_hooks.node.features.placement import feature as placement
+from resctrl_hooks.node.features.placement.allocations import Book
+from resctrl_hooks.node.features.placement.policy import PlacementError
+from resctrl_hooks.node.host.cpulist import parse_list
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+
+
+@pytest.fixture
+def node(host: Host) -> PlacedHost:
+    return PlacedHost(host)
+
+
+def test_the_book_keeps_every_container_with_its_place(node: PlacedHost) -> None:
+    for number in range(6):
+        node.start(f"s{number}", 100 * number, **{"io.kubernetes.container.name": f"s{number}"})
+    node.start("b", 2500, **{CPUS: "mixed:2"})
+    first, second = Book(node.host.node()), Book(node.host.node())
+    assert len(first.places) < len(second.entries) == 7
+    for id_, entry in second.entries.items():  # one by one, and all at once
+        found = first.find(id_)
+        assert found is not None
+        for name in ("id", "key", "pid", "start", "folder", "unit", "unit_folder", "applied"):
+            assert getattr(found, name) == getattr(entry, name)
+        assert found.decision.as_record() == entry.decision.as_record()
+    assert first.usage().load(MACHINE.online) == second.usage().load(MACHINE.online) == (2000, 7)
+    assert second.usage(UID).near(UID) == second.usage().near(UID) | parse_list("0-3,16-19")
+    assert second.usage(UID).load(MACHINE.online) == (2000, 7)
+    assert not first.remove("nobody")
+    for id_ in second.entries:
+        assert first.remove(id_)
+    assert first.usage().load(MACHINE.online) == (0, 0)
+    assert first.usage().common == MACHINE.online
+
+
+def test_a_line_of_the_book_that_can_not_be_read_is_said(node: PlacedHost) -> None:
+    node.start("a", 500)
+    path = node.host.state / "placement"
+    path.write_text(path.read_text().replace(f"\t{node.pids['a']}\t", "\tx\t", 1))
+    real = node.host.node()
+    with pytest.raises(PlacementError, match="book of placements is damaged"):
+        placement.mend(real, set(real.ledger.containers()))
+
+
+@pytest.mark.parametrize("damage", [None, "", "1\n", f"2\t{BOOT}\t0\t\t\n\tshared\tx\t1\t0\t0\t0\t5\t1\n"])
+def test_a_hook_without_a_book_goes_by_the_records(node: PlacedHost, damage: str | None) -> None:
+    node.start("a", 500)
+    node.start("b", 2000, **{CPUS: "exclusive"})
+    node.start("gone", 2000, **{CPUS: "exclusive"})
+    node.die("gone")
+    book = node.host.state / "placement"
+    if damage is None:
+        book.unlink()
+    else:
+        book.write_text(damage)
+    node.start("c", 2000, **{CPUS: "exclusive"})
+    assert node.cpus("b") == "0,16"
+    assert node.cpus("c") == "1,17"
+    assert node.cpus("a") == "2-3,18-19"
+    node.assert_sound()
+
+
+@pytest.mark.parametrize("name", ["placement", "placement.writing", "placement.untold", "topology"])
+def test_a_file_of_placement_that_can_not_be_used_is_no_fault(node: PlacedHost, name: str) -> None:
+    node.start("a", 500)
+    file = node.host.state / name
+    file.unlink(missing_ok=True)
+    file.mkdir()
+    report = reconcile(node.host.node())
+    assert f"{file} can't be used" in report.failures["placement"]
+    assert report.reasons == ["ledger"]
+    outcome = node.host.call(node.state("a", status="stopped"))
+    assert outcome.code == 0
+    assert "fault" not in outcome.log

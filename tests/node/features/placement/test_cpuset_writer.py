@@ -1,0 +1,72 @@
+"""What systemd is told of cpusets: outside the lock, and later where there was no time."""
+
+import pytest
+from conftest import Host, always
+from placed_host import PlacedHost, id_of
+
+from resctrl_hooks.node.errors import DeadlineError
+from resctrl_hooks.node.features.placement import cpuset_writer as placement_effect
+from resctrl_hooks.node.features.placement import feature as placement
+from resctrl_hooks.node.features.placement.allocations import Book, note_untold, take_untold
+from resctrl_hooks.node.features.placement.policy import PlacementError
+
+Told = list[tuple[str, dict[str, str], float]]
+
+
+@pytest.fixture
+def node(host: Host) -> PlacedHost:
+    return PlacedHost(host)
+
+
+def with_units(node: PlacedHost, count: int, monkeypatch: pytest.MonkeyPatch) -> Told:
+    """Containers in scopes of their own, of which some hook had no time to tell; what systemd is told, in time."""
+    told: Told = []
+    for number in range(count):
+        node.start(f"s{number}", 10)
+    real = node.host.node()
+    book = Book(real)
+    for entry in book.entries.values():
+        entry.unit = f"crio-{entry.id}.scope"
+    book.save()
+    book.written()
+    note_untold(real)
+    monkeypatch.setattr("resctrl_hooks.node.host.systemd.available", always(value=True))
+    monkeypatch.setattr("resctrl_hooks.node.host.systemd.set_properties", lambda *given: told.append(given))
+    return told
+
+
+def test_hooks_get_the_lock_while_reconcile_tells_systemd(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = with_units(node, 4, monkeypatch)
+    monkeypatch.setattr(placement_effect, "_SHARE_AT_A_TIME", 0)
+    free = []
+
+    def breathe(_: float) -> None:
+        with node.host.node().ledger.lock_named("placement", 0):
+            free.append(len(told))
+        # A hook has it, and gives somebody else CPUs: what it wrote is what is told.
+        (node.folder("s3") / "cpuset.cpus").write_text("5")
+
+    monkeypatch.setattr("resctrl_hooks.node.features.placement.cpuset_writer.time.sleep", breathe)
+    real = node.host.node()
+    placement.mend(real, set(real.ledger.containers()))
+    assert free == [1, 2, 3]
+    cpus = {unit: properties["AllowedCPUs"] for unit, properties, _ in told}
+    assert [cpus[f"crio-{id_of(f's{number}')}.scope"] for number in (0, 3)] == ["0-3,16-19", "5"]
+    assert {seconds for *_, seconds in told} == {real.settings.deadline / 2}
+    assert not take_untold(real)
+
+
+def test_who_was_not_told_is_told_the_next_time(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = with_units(node, 2, monkeypatch)
+    real = node.host.node()
+    known = set(real.ledger.containers())
+
+    def too_late(*_: object) -> None:
+        raise DeadlineError("no time")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("resctrl_hooks.node.host.systemd.set_properties", too_late)
+        with pytest.raises(PlacementError, match="systemd can't be told of all CPUs: no time"):
+            placement.mend(real, known)
+    assert placement.mend(real, known) == 0
+    assert len(told) == 2

@@ -1,0 +1,169 @@
+"""Placement by hooks on a made-up host: who gets which CPUs, who follows, who is refused."""
+
+from typing import Any
+
+import pytest
+from conftest import UID, Host
+from placed_host import CPUS, PlacedHost, id_of
+
+from resctrl_hooks.node.features.placement import kubelet
+from resctrl_hooks.node.features.placement.allocations import Book
+from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED
+from resctrl_hooks.node.host.cpulist import parse_list
+
+
+@pytest.fixture
+def node(host: Host) -> PlacedHost:
+    return PlacedHost(host)
+
+
+def test_off_by_default(host: Host) -> None:
+    assert not host.node().settings.placement
+
+
+def test_a_shared_container_and_others_that_follow(node: PlacedHost) -> None:
+    log = node.start("a", 500)
+    assert node.cpus("a") == "0-3,16-19"
+    assert (node.folder("a") / "cpuset.mems").read_text() == "0"
+    assert "it shares l3-0, the tightest part with 500m of 8000m free" in log
+    node.start("b", 2000, **{CPUS: "exclusive"})
+    assert node.cpus("b") == "0,16"  # beside the pod's other container
+    assert node.cpus("a") == "1-3,17-19"
+    node.stop("b")
+    assert node.cpus("a") == "0-3,16-19"
+    node.stop("a")
+    assert Book(node.host.node()).entries == {}
+    assert node.host.records() == []
+
+
+def test_the_decision_is_in_the_containers_own_record(node: PlacedHost) -> None:
+    node.start("b", 2000, **{CPUS: "exclusive"})
+    record = node.host.node().ledger.read_member(UID, id_of("b"))
+    assert record is not None
+    (step,) = record["steps"]
+    assert step["needs"]["decision"]["owned"] == "0,16"
+    assert step["needs"]["request"]["kind"] == EXCLUSIVE
+
+
+def test_a_container_that_crashes_in_a_loop_always_gets_its_cpus(node: PlacedHost) -> None:
+    for attempt in range(20):  # poststop never comes
+        node.start(f"x{attempt}", 12000, **{CPUS: "exclusive"})
+        assert parse_list(node.cpus(f"x{attempt}")).bit_count() == 12
+        node.die(f"x{attempt}")
+
+
+def test_another_pods_dead_give_their_cpus_back_when_they_are_wanted(node: PlacedHost) -> None:
+    other = {"io.kubernetes.pod.uid": UID}
+    node.start("dead", 30000, **{CPUS: "exclusive"}, **other)
+    node.die("dead")
+    node.start("new", 30000, **{CPUS: "exclusive"})
+    assert parse_list(node.cpus("new")).bit_count() == 30
+
+
+def test_what_the_runtime_chose_stays(node: PlacedHost) -> None:
+    node.process("a")
+    made = node.state("a")
+    node.host.bundle({"linux": {"resources": {"cpu": {"cpus": "3"}}}}, "bundle-a")
+    assert "whoever made the container chose its CPUs" in node.host.call(made).log
+    assert node.cpus("a") == ""
+
+
+@pytest.mark.parametrize(
+    "file, policy, pins",
+    [
+        ("cpu_manager_state", "static", True),
+        ("cpu_manager_state", "none", False),
+        ("memory_manager_state", "Static", True),
+        ("memory_manager_state", "None", False),
+    ],
+)
+def test_never_against_the_kubelet(node: PlacedHost, file: str, policy: str, pins: bool) -> None:
+    folder = node.host.root / "kubelet"
+    folder.mkdir()
+    (folder / file).write_text(f'{{"policyName": "{policy}", "checksum": 1}}')
+    log = node.start("a", 500)
+    assert ("so placement does nothing here" in log) is pins
+    assert (node.cpus("a") == "") is pins
+    assert bool(kubelet.static_managers(node.host.node().settings)) is pins
+
+
+def test_a_refusal_refuses_only_if_the_section_says_so(node: PlacedHost) -> None:
+    node.configure(allow={}, failurePolicy="fail")
+    node.process("a")
+    outcome = node.host.call(node.state("a", 1000, **{CPUS: "exclusive"}))
+    assert outcome.code == 79
+    assert "namespace shop may not have exclusive CPUs" in outcome.stderr
+    assert Book(node.host.node()).entries == {}
+
+
+def test_a_cpuset_that_can_not_be_written_changes_nothing(node: PlacedHost) -> None:
+    node.start("a", 500)
+    before = node.cpus("a")
+    node.process("b")
+    (node.folder("b") / "cpuset.cpus").unlink()
+    log = node.host.call(node.state("b", 2000, **{CPUS: "exclusive"})).log
+    assert "the cpuset controller is not enabled" in log
+    assert (node.host.state / "wake").exists()
+    assert node.cpus("a") == before
+    assert set(Book(node.host.node()).entries) == {id_of("a")}
+
+
+def test_a_cgroup_above_that_has_fewer(node: PlacedHost) -> None:
+    node.process("b")
+    (node.folder("b") / "cpuset.cpus.effective").write_text("1-3")
+    log = node.host.call(node.state("b", 1000, **{CPUS: "exclusive"})).log
+    assert "the kernel gives the container CPUs 1-3, not 0,16; a cgroup above it" in log
+    (entry,) = Book(node.host.node()).entries.values()
+    assert (entry.decision.kind, entry.decision.owned, node.cpus("b")) == (SHARED, 0, "0-31")
+    assert (node.folder("b") / "cpuset.mems").read_text() == "0-1"
+
+
+def test_a_cgroup_above_that_has_fewer_refuses_where_failures_do(node: PlacedHost) -> None:
+    node.configure(failurePolicy="fail")
+    node.process("b")
+    (node.folder("b") / "cpuset.cpus.effective").write_text("1-3")
+    outcome = node.host.call(node.state("b", 1000, **{CPUS: "exclusive"}))
+    assert outcome.code == 79
+    assert Book(node.host.node()).entries == {}
+
+
+@pytest.mark.parametrize(
+    "section, annotations, words",
+    [
+        ({"allow": {}}, {CPUS: "exclusive"}, "namespace shop may not have exclusive CPUs"),
+        ({}, {CPUS: "mine"}, "can't be 'mine'"),
+        (
+            {"policy": "pools", "pools": [{"name": "db", "cpus": "0-3"}]},
+            {"pool.placement.resctrl-hooks.io": "gone"},
+            "there is no pool 'gone'",
+        ),
+        ({"policy": "/nowhere.py"}, {}, "policy /nowhere.py can't be used"),
+    ],
+)
+def test_who_can_not_be_placed_as_it_asks_shares(
+    node: PlacedHost, section: dict[str, Any], annotations: dict[str, str], words: str
+) -> None:
+    node.start("own", 2000, **{CPUS: "exclusive"})
+    node.configure(**section)
+    log = node.start("odd", 500, **annotations)
+    assert words in log
+    assert "shares CPUs instead of what it asks for" in log
+    assert parse_list(node.cpus("odd"))
+    assert not parse_list(node.cpus("odd")) & parse_list(node.cpus("own"))
+    node.assert_sound()
+    node.configure(failurePolicy="fail", **section)
+    node.process("refused")
+    outcome = node.host.call(node.state("refused", 500, **annotations))
+    assert (outcome.code, words in outcome.stderr) == (79, True)
+
+
+def test_a_policy_of_the_operators(node: PlacedHost) -> None:
+    file = node.host.root / "mine.py"
+    file.write_text(
+        "from .policy import Decision\n"
+        "def choose(topology, usage, request):\n"
+        "    return Decision('shared', 'mine', cpus=0b1000, why='I say so')\n"
+    )
+    node.configure(policy=str(file))
+    node.start("a")
+    assert node.cpus("a") == "3"

@@ -1,0 +1,325 @@
+"""What no policy may do, held up to whatever containers come and go, on every machine."""
+
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from machines import MACHINES, machine
+
+from resctrl_hooks.node.features.placement import pools as policy_pools
+from resctrl_hooks.node.features.placement import topology_aware as policy_topology
+from resctrl_hooks.node.features.placement.policy import (
+    EXCLUSIVE,
+    MIXED,
+    RESERVED,
+    SHARED,
+    Decision,
+    PlacementError,
+    Request,
+    check,
+)
+from resctrl_hooks.node.features.placement.policy_file import load_policy
+from resctrl_hooks.node.features.placement.usage import Grant, Usage, effective, short_of_cpus
+from resctrl_hooks.node.host.cpulist import count, format_list, parse_list
+from resctrl_hooks.node.host.topology import Topology
+
+POLICIES = {"topology-aware": policy_topology.choose, "pools": policy_pools.choose}
+
+
+def options(topology: Topology) -> dict[str, object]:
+    """A pool of the first core and one of the last."""
+    usable = [core for core in topology.cores if not core & topology.isolated]
+    pools: list[dict[str, object]] = [{"name": "first", "cpus": format_list(usable[0])}]
+    if len(usable) > 2:
+        pools.append({"name": "last", "cpus": format_list(usable[-1]), "namespaces": ["shop"]})
+    return {"pools": pools}
+
+
+requests = st.builds(
+    lambda kind, number, milli, pod, space, isolated, one, memory: (
+        kind, number if kind in (EXCLUSIVE, MIXED) else 0, milli, f"pod{pod}", space, isolated, one, memory << 28
+    ),
+    st.sampled_from([SHARED, SHARED, EXCLUSIVE, MIXED, RESERVED]),
+    st.integers(1, 5),
+    st.integers(0, 6000),
+    st.integers(0, 4),
+    st.sampled_from(["shop", "other"]),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 80),
+)  # fmt: skip
+events = st.lists(st.one_of(requests, st.integers(0, 30)), min_size=1, max_size=25)
+
+
+@settings(max_examples=40, deadline=None)
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", MACHINES)
+@given(events=events, reserve=st.booleans())
+def test_whatever_comes_and_goes(policy: str, name: str, events: list[object], reserve: bool) -> None:
+    topology = MACHINES[name]
+    chosen = options(topology)
+    reserved = (topology.online & -topology.online) if reserve and count(topology.online) > 2 else 0
+    grants: list[Grant] = []
+    for number, event in enumerate(events):
+        if isinstance(event, int):
+            if grants:
+                grants.pop(event % len(grants))
+        else:
+            assert isinstance(event, tuple)
+            kind, exclusive, milli, key, space, isolated, one, memory = event
+            request = Request(
+                f"c{number}", key, namespace=space, kind=kind, exclusive=exclusive, milli=milli, isolated=isolated,
+                one_thread=one, memory=memory, options=chosen,
+            )  # fmt: skip
+            usage = Usage(topology, grants, reserved)
+            decision = POLICIES[policy](topology, usage, request)
+            check(decision, usage, topology)
+            if kind in (SHARED, RESERVED):
+                assert not decision.owned
+            if decision.owned:
+                assert count(decision.owned) >= exclusive
+                assert all(not core & decision.owned or not core & ~decision.owned for core in topology.cores)
+            assert not decision.mems & ~topology.memory_nodes
+            grants.append(Grant(request.id, key, decision))
+        usage = Usage(topology, grants, reserved)
+        owned = 0
+        for grant in grants:
+            assert not grant.decision.owned & owned, "two owners"
+            owned |= grant.decision.owned
+        assert not owned & usage.reserved
+        assert usage.common, "the next one finds no CPU"
+        for grant in grants:
+            runs = effective(grant.decision, usage)
+            assert runs, "a container without CPUs"
+            assert not runs & ~topology.online
+            assert not runs & owned & ~grant.decision.owned, "it runs on somebody's own CPUs"
+            if grant.decision.kind != RESERVED:
+                assert not runs & usage.reserved
+                assert not runs & topology.isolated & ~grant.decision.owned
+    assert Usage(topology, [], reserved).common == topology.online & ~reserved & ~topology.isolated
+
+
+def place(topology: Topology, *wanted: Request, reserved: int = 0) -> list[Decision]:
+    grants: list[Grant] = []
+    for request in wanted:
+        decision = policy_topology.choose(topology, Usage(topology, grants, reserved), request)
+        grants.append(Grant(request.id, request.key, decision))
+    return [grant.decision for grant in grants]
+
+
+def test_a_small_container_gets_the_tightest_part() -> None:
+    (decision,) = place(machine(2, 2, 2, 4), Request("a", milli=500))
+    assert (decision.pool, decision.mems) == ("l3-0", 1)
+    assert "the tightest part with 500m of 8000m free" in decision.why
+    assert decision.runners_up == ["l3-1 (8000m free)", "l3-2 (8000m free)", "l3-3 (8000m free)"]
+
+
+@pytest.mark.parametrize(
+    "milli, pool", [(8000, "l3-0"), (8001, "numa0"), (16001, "package0"), (32001, "node"), (99000, "node")]
+)
+def test_what_does_not_fit_goes_wider(milli: int, pool: str) -> None:
+    assert place(machine(2, 2, 2, 4), Request("a", milli=milli))[0].pool == pool
+
+
+def test_a_limit_can_be_used() -> None:
+    assert place(machine(2, 2, 2, 4), Request("a", milli=100, limit=12000))[0].pool == "numa0"
+
+
+def test_pools_are_balanced() -> None:
+    found = place(machine(2, 1, 1, 4), *(Request(f"c{number}", milli=1000) for number in range(6)))
+    assert [decision.pool for decision in found] == ["package0", "package1"] * 3
+    idle = place(machine(2, 1, 1, 4), *(Request(f"c{number}") for number in range(4)))
+    assert [decision.pool for decision in idle] == ["package0", "package1"] * 2
+
+
+def test_a_pods_containers_stay_together() -> None:
+    wanted = [Request("a", "p", milli=100), Request("b", "q", milli=900), Request("c", "p", milli=100)]
+    assert [decision.pool for decision in place(machine(2, 1, 2, 4), *wanted)] == ["l3-0", "l3-1", "l3-0"]
+    full = [Request("a", "p", milli=7900), Request("b", "q", milli=100), Request("c", "p", milli=500)]
+    assert [decision.pool for decision in place(machine(2, 1, 2, 4), *full)] == ["l3-0", "l3-1", "l3-1"]
+
+
+def test_the_same_set_takes_as_many_cpus_in_any_order() -> None:
+    topology = machine(2, 1, 2, 4)
+    wanted = [Request(f"c{number}", kind=EXCLUSIVE, exclusive=number, milli=number * 1000) for number in (1, 2, 3, 4)]
+    results = set()
+    for order in permutations(wanted):
+        found = place(topology, *order)
+        sizes = {request.id: count(decision.owned) for request, decision in zip(order, found, strict=True)}
+        results.add(tuple(sorted(sizes.items())))
+    assert results == {(("c1", 2), ("c2", 2), ("c3", 4), ("c4", 4))}
+
+
+def test_who_needs_more_than_one_part_has_it_beside_those_who_share_the_first() -> None:
+    topology = machine(1, 4, 1, 3, 2)
+    shared, own = place(topology, Request("a"), Request("b", kind=EXCLUSIVE, exclusive=7))
+    assert (shared.pool, own.kind, count(own.owned)) == ("numa0", EXCLUSIVE, 8)
+    assert effective(shared, Usage(topology, [Grant("a", "a", shared), Grant("b", "b", own)]))
+    wanted = [Request("a", milli=3500), *(Request(f"c{n}", kind=EXCLUSIVE, exclusive=6) for n in range(3))]
+    loaded, *owners = place(topology, *wanted)
+    assert [count(decision.owned) for decision in owners] == [6, 6, 6]
+    assert not any(decision.owned & loaded.cpus for decision in owners)
+    last = place(topology, Request("a", milli=3500), Request("b", kind=EXCLUSIVE, exclusive=19))[1]
+    assert (count(last.owned), "narrow" in last.why) == (20, False)
+    last = place(topology, Request("a", milli=3500), Request("b", kind=EXCLUSIVE, exclusive=21))[1]
+    assert (count(last.owned), "narrow" in last.why) == (22, True)
+
+
+def test_exclusive_and_mixed_on_whole_cores() -> None:
+    topology = machine(2, 1, 1, 4)
+    own, mixed = place(
+        topology,
+        Request("a", kind=EXCLUSIVE, exclusive=3, milli=3000),
+        Request("b", kind=MIXED, exclusive=2, milli=2500),
+    )
+    assert (own.kind, own.owned, own.cpus) == (EXCLUSIVE, parse_list("0-1,8-9"), 0)
+    assert (mixed.kind, mixed.owned, mixed.milli) == (MIXED, parse_list("4,12"), 500)
+    usage = Usage(topology, [Grant("a", "a", own), Grant("b", "b", mixed)])
+    assert effective(mixed, usage) == parse_list("4-7,12-15")
+
+
+def test_one_thread_of_each_core() -> None:
+    topology = machine(1, 1, 1, 4)
+    (own,) = place(topology, Request("a", kind=EXCLUSIVE, exclusive=4, one_thread=True))
+    assert (own.owned, own.hidden) == (parse_list("0-1,4-5"), parse_list("4-5"))
+    assert effective(own, Usage(topology, [Grant("a", "a", own)])) == parse_list("0-1")
+
+
+def test_isolated_cpus_if_it_wants_them_and_there_are_some() -> None:
+    topology = MACHINES["offline and isolated"]
+    wanted = [Request(f"c{n}", kind=EXCLUSIVE, exclusive=6, isolated=True) for n in range(2)]
+    first, second = place(topology, *wanted)
+    assert (first.pool, first.owned & ~topology.isolated) == ("isolated", 0)
+    assert not second.owned & topology.isolated
+    assert "since no isolated CPUs are free" in second.why
+
+
+def test_fast_cores_first() -> None:
+    (own,) = place(MACHINES["hybrid"], Request("a", kind=EXCLUSIVE, exclusive=2))
+    assert not own.owned & ~MACHINES["hybrid"].kinds["performance"]
+
+
+def test_no_more_cores_means_a_shared_pool() -> None:
+    found = place(machine(cores=2, threads=1), *(Request(f"c{n}", kind=EXCLUSIVE, exclusive=1) for n in range(2)))
+    assert [decision.kind for decision in found] == [EXCLUSIVE, SHARED]
+    assert found[1].why.startswith("no whole cores are free for it, so it shares node, the tightest part")
+
+
+def test_reserved_cpus_are_for_whom_they_are() -> None:
+    system, user = place(machine(), Request("a", kind=RESERVED), Request("b", milli=100), reserved=0b11)
+    topology = machine()
+    usage = Usage(topology, [Grant("a", "a", system), Grant("b", "b", user)], 0b11)
+    assert effective(system, usage) == 0b11
+    assert effective(user, usage) == topology.online & ~0b11
+
+
+def test_where_nothing_is_left_to_share() -> None:
+    topology = machine(1, 1, 1, 4, 1)
+    own = Grant("o", "o", Decision(EXCLUSIVE, "x", owned=0b0111))
+    shared = Decision(SHARED, "node", cpus=topology.online)
+    mixed = Decision(MIXED, "node", cpus=topology.online, owned=0b1000)
+    full = Grant("m", "m", mixed)
+    some = Usage(topology, [own, Grant("s", "s", shared)])
+    assert (effective(shared, some), short_of_cpus(some)) == (0b1000, "")
+    none = Usage(topology, [own, full, Grant("", "", shared, milli=10, users=3)])
+    assert effective(mixed, none) == 0b1000
+    assert effective(shared, none) == topology.online
+    assert short_of_cpus(none) == "no CPU is left to share, so 3 containers run on CPUs that others own"
+    reserved = Usage(topology, [own, Grant("s", "s", shared)], 0b1000)
+    assert effective(shared, reserved) == 0b1000
+    assert short_of_cpus(reserved) == "no CPU is left to share, so 1 containers run on reserved CPUs"
+    assert short_of_cpus(Usage(topology, [own, full])) == ""
+    isolated = machine(1, 1, 1, 4, 1, isolated=0b1111)
+    assert effective(Decision(RESERVED, "reserved"), Usage(isolated, [])) == isolated.online
+
+
+def test_a_grant_can_stand_for_several() -> None:
+    topology = machine(1, 1, 2, 4, 1)
+    one = [Grant(f"c{number}", "p", Decision(SHARED, "l3-0", cpus=0b1111, milli=300)) for number in range(3)]
+    all_ = [Grant("", "p", Decision(SHARED, "l3-0", cpus=0b1111), milli=900, users=3)]
+    for grants in (one, all_):
+        usage = Usage(topology, grants)
+        assert (usage.load(0b1111), usage.room(0b1111), usage.near("p")) == ((900, 3), 3100, 0b1111)
+        assert usage.load(0b1111) == (900, 3)
+        assert usage.can_give(0b111)
+
+
+def test_memory_that_does_not_fit_into_one_node() -> None:
+    found = machine(2, 2, 1, 2, memory=8 << 30)
+    assert place(found, Request("a", milli=100, memory=10 << 30))[0].mems == 0b11
+    assert place(found, Request("a", milli=100, memory=17 << 30))[0].mems == 0b111
+    assert place(found, Request("a", milli=100, memory=64 << 30))[0].mems == 0
+    assert place(found, Request("a", milli=100, options={"pinMemory": False}))[0].mems == 0
+
+
+@pytest.mark.parametrize(
+    "decision, words",
+    [
+        (Decision("any", "x"), "no kind"),
+        (Decision(SHARED, "x\ty", cpus=0b100), "can't be called"),
+        (Decision(EXCLUSIVE, "x", owned=0b1), "gives away CPUs 0, which are taken"),
+        (Decision(EXCLUSIVE, "x", owned=1 << 40), "offline"),
+        (Decision(EXCLUSIVE, "x", owned=0b10), "taken"),
+        (Decision(EXCLUSIVE, "x", owned=0b100, hidden=0b100), "none of its own"),
+        (Decision(EXCLUSIVE, "x"), "none of its own"),
+        (Decision(EXCLUSIVE, "x", owned=0b11111100), "leaves others without CPUs"),
+        (Decision(SHARED, "x", cpus=0b1), "pool x has no CPUs"),
+        (Decision(SHARED, "x"), "pool x has no CPUs"),
+    ],
+)
+def test_what_no_policy_may_do(decision: Decision, words: str) -> None:
+    topology = machine(cores=4, threads=2)
+    usage = Usage(topology, [Grant("a", "a", Decision(EXCLUSIVE, "y", owned=0b1))], reserved=0b10)
+    with pytest.raises(PlacementError, match=words):
+        check(decision, usage, topology)
+
+
+def test_named_pools() -> None:
+    topology = machine(2, 1, 1, 4)
+    pools = {"pools": [{"name": "db", "cpus": "0-3", "mems": "1", "namespaces": ["shop"]}, {"name": "x", "cpus": "4"}]}
+    usage = Usage(topology, [])
+    chosen = policy_pools.choose(topology, usage, Request("a", namespace="shop", options=pools))
+    assert (chosen.pool, chosen.cpus, chosen.mems) == ("db", 0b1111, 0b10)
+    assert policy_pools.choose(topology, usage, Request("a", pool="x", options=pools)).pool == "x"
+    rest = policy_pools.choose(topology, usage, Request("a", namespace="other", options=pools))
+    assert (rest.pool, rest.cpus) == ("default", topology.online & ~0b11111)
+    with pytest.raises(PlacementError, match="there is no pool 'y'"):
+        policy_pools.choose(topology, usage, Request("a", pool="y", options=pools))
+
+
+MINE = """
+from .policy import Decision, SHARED
+
+def choose(topology, usage, request):
+    return Decision(SHARED, "mine", cpus=topology.online, why="I say so")
+"""
+
+
+def test_a_policy_of_somebody_elses(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(MINE)
+    topology = machine()
+    decision = load_policy(str(file))(topology, Usage(topology, []), Request("a"))
+    assert (decision.pool, decision.why) == ("mine", "I say so")
+
+
+@pytest.mark.parametrize(
+    "text, mode, words",
+    [
+        (MINE, 0o666, "others than root own it or can write it"),
+        ("def choose(:", 0o644, "is broken: SyntaxError"),
+        ("raise OSError(1, 'no')", 0o644, "can't be used"),
+        ("x = 1", 0o644, "has no function choose"),
+        ("def choose(*_): return None", 0o644, "answered with NoneType"),
+        ("def choose(*_): return 1/0", 0o644, "failed: ZeroDivisionError"),
+    ],
+)
+def test_a_policy_that_can_not_be_used(tmp_path: Path, text: str, mode: int, words: str) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(text)
+    file.chmod(mode)
+    topology = machine()
+    with pytest.raises(PlacementError, match=words):
+        load_policy(str(file))(topology, Usage(topology, []), Request("a"))

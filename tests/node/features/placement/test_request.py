@@ -1,0 +1,78 @@
+import pytest
+from conftest import UID, crio_annotations
+from placed_host import CPUS
+
+from resctrl_hooks.node.container.oci import Bundle, State
+from resctrl_hooks.node.container.workload import Workload, derive
+from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, MIXED, RESERVED, SHARED, PlacementError
+from resctrl_hooks.node.features.placement.request import request_of
+from resctrl_hooks.node.host.procfs import Cgroup
+from resctrl_hooks.node.settings import Settings
+
+NRI = "resource-policy.nri.io"
+
+
+def workload(qos: str, shares: int, annotations: dict[str, str]) -> Workload:
+    cgroup = {"Guaranteed": "", "Burstable": "/burstable", "BestEffort": "/besteffort"}[qos]
+    told = State("c" * 64, "created", 0, "/b", crio_annotations() | annotations)
+    resources = {"cpu": {"shares": shares}, "memory": {"limit": 1 << 30}}
+    path = f"/kubepods{cgroup}/pod{UID}/crio-{'c' * 64}"
+    return derive(told, Bundle({"linux": {"resources": resources}}), [Cgroup("", path)], "/cg")
+
+
+@pytest.mark.parametrize(
+    "qos, shares, annotations, kind, exclusive",
+    [
+        ("Guaranteed", 2048, {}, EXCLUSIVE, 2),
+        ("Guaranteed", 2560, {}, SHARED, 0),
+        ("Guaranteed", 512, {}, SHARED, 0),
+        ("Burstable", 2048, {}, SHARED, 0),
+        ("Guaranteed", 2048, {f"prefer-shared-cpus.{NRI}/pod": "true"}, SHARED, 0),
+        ("Guaranteed", 2048, {f"prefer-shared-cpus.{NRI}/container.c0": "true"}, SHARED, 0),
+        ("Guaranteed", 2048, {f"prefer-shared-cpus.{NRI}/container.c1": "true"}, EXCLUSIVE, 2),
+        ("Guaranteed", 2560, {f"prefer-shared-cpus.{NRI}": "false"}, MIXED, 2),
+        ("Burstable", 2048, {CPUS: "exclusive"}, EXCLUSIVE, 2),
+        ("BestEffort", 2, {CPUS: "exclusive"}, EXCLUSIVE, 1),
+        ("BestEffort", 2, {CPUS: "exclusive:3"}, EXCLUSIVE, 3),
+        ("Burstable", 2560, {f"{CPUS}/c0": "mixed"}, MIXED, 2),
+        ("Burstable", 2560, {CPUS: "reserved"}, RESERVED, 0),
+        ("Burstable", 2560, {f"prefer-reserved-cpus.{NRI}": "true"}, RESERVED, 0),
+    ],
+)
+def test_what_a_container_asks_for(
+    qos: str, shares: int, annotations: dict[str, str], kind: str, exclusive: int
+) -> None:
+    settings = Settings({"placement": {"allow": {"shop": ["exclusive", "reserved"]}}})
+    request = request_of(workload(qos, shares, annotations), settings)
+    assert (request.kind, request.exclusive, request.memory) == (kind, exclusive, 1 << 30)
+
+
+@pytest.mark.parametrize(
+    "annotations, words",
+    [
+        ({CPUS: "exclusive"}, "may not have exclusive CPUs"),
+        ({CPUS: "reserved"}, "may not have reserved CPUs"),
+        ({"pool.placement.resctrl-hooks.io": "db"}, "may not have pool 'db'"),
+        ({CPUS: "mine"}, "can't be 'mine'"),
+        ({CPUS: "exclusive:-1"}, "can't be"),
+        ({CPUS: "exclusive:²"}, "can't be"),
+        ({CPUS: "mixed:①"}, "can't be"),
+        ({CPUS: "exclusive:٣"}, "can't be"),
+        ({"pool.placement.resctrl-hooks.io": "x" * 254}, "longer than any pool's name"),
+    ],
+)
+def test_what_it_may_not_have(annotations: dict[str, str], words: str) -> None:
+    with pytest.raises(PlacementError, match=words):
+        request_of(workload("Burstable", 1024, annotations), Settings({"placement": {}}))
+
+
+def test_a_guaranteed_pod_that_may_not_own_cpus_shares_them() -> None:
+    assert request_of(workload("Guaranteed", 2048, {}), Settings({})).kind == SHARED
+
+
+def test_isolated_cpus_and_reserved_namespaces() -> None:
+    settings = Settings({"placement": {"allow": {"shop": ["*"]}}})
+    wanted = request_of(workload("Guaranteed", 2048, {f"prefer-isolated-cpus.{NRI}": "true"}), settings)
+    assert wanted.isolated
+    settings = Settings({"placement": {"reservedNamespaces": ["sh*"]}})
+    assert request_of(workload("Guaranteed", 2048, {}), settings).kind == RESERVED

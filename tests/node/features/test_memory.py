@@ -1,0 +1,420 @@
+"""Memory classes: what annotations choose, which values are taken, and what is written to a container's cgroup."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from conftest import FIXTURES, ID, POD_CGROUP, Host, always, fixture, state, workload_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resctrl_hooks.node.container.oci import Bundle, parse_state
+from resctrl_hooks.node.container.workload import derive
+from resctrl_hooks.node.features import memory
+from resctrl_hooks.node.features.memory_class import MemoryClassError, MemoryLimitError, canonical, choice_of
+from resctrl_hooks.node.features.registry import Node, Step, features_in_use
+from resctrl_hooks.node.host import cgroup
+from resctrl_hooks.node.host.cgroup import CgroupError, Leaf, same_value, write_value
+from resctrl_hooks.node.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOSWAP = {"name": "noswap", "allowswap": False}
+CLASSES = [NOSWAP, {"name": "swap", "allowswap": True}, {"name": "leave"}]
+ANYTHING = {"*": ["*"]}
+CGROUP = f"{POD_CGROUP}/crio-{ID}"
+VALUES = {
+    "memory.swap.max": "max\n",
+    "memory.high": "max\n",
+    "memory.current": "1000000\n",
+    "cgroup.controllers": "memory\n",
+}
+
+
+def give_limits(host: Host, path: str = CGROUP, **values: str) -> Path:
+    """Puts the files of a memory cgroup where a process is."""
+    folder = host.cgroup / path.lstrip("/")
+    for name, value in (VALUES | values).items():
+        (folder / name).write_text(value)
+    return folder
+
+
+@pytest.fixture
+def limits(host: Host, pod: dict[str, Any]) -> Path:
+    """The pod's container's cgroup, with classes configured."""
+    host.configure(classes=CLASSES, memory={"allowLimits": {"shop": ["memory.*"]}})
+    return give_limits(host)
+
+
+def start(host: Host, pod: dict[str, Any], **annotations: str) -> Any:
+    pod["annotations"] |= annotations
+    return host.call(pod)
+
+
+CLASS, SWAP, HIGH = "class.memtierd.nri.io", "memory.swap.max.memtierd.nri.io", "memory.high.memtierd.nri.io"
+
+
+@pytest.mark.parametrize(
+    "annotations, swap",
+    [
+        ({}, "max"),
+        ({CLASS: "noswap"}, "0"),
+        ({CLASS: "swap"}, "max"),
+        ({CLASS: "noswap", f"{CLASS}/c0": "swap"}, "max"),
+        ({CLASS: "noswap", f"{CLASS}/c0": ""}, "max"),
+        ({CLASS: "swap", f"{CLASS}/c0": "noswap"}, "0"),
+        ({CLASS: "noswap", f"{CLASS}/c1": "swap"}, "0"),
+        ({CLASS: "noswap", SWAP: "8M"}, str(8 << 20)),
+        ({CLASS: "noswap", SWAP: "8M", f"{SWAP}/c0": "9M"}, str(9 << 20)),
+        ({CLASS: "noswap", f"{SWAP}/c0": ""}, "max"),
+        ({SWAP: "0"}, "0"),
+    ],
+)
+def test_annotations_choose_as_in_the_plugin(
+    host: Host, pod: dict[str, Any], limits: Path, annotations: dict[str, str], swap: str
+) -> None:
+    outcome = start(host, pod, **annotations)
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert (limits / "memory.swap.max").read_text().strip() == swap
+
+
+def test_absent_allowswap_touches_nothing(host: Host, pod: dict[str, Any], limits: Path) -> None:
+    (limits / "memory.swap.max").write_text("12288\n")
+    assert start(host, pod, **{CLASS: "leave"}).code == 0
+    assert (limits / "memory.swap.max").read_text() == "12288\n"
+
+
+def test_the_plugins_own_sample_and_a_captured_pod() -> None:
+    sample = yaml.safe_load((FIXTURES / "nri-memtierd.yaml").read_text())
+    captured = fixture("crio-crun-createRuntime-state.json")
+    workload = derive(parse_state(json.dumps(captured).encode()), Bundle({}), [], "/sys/fs/cgroup")
+    choice = choice_of(workload, Settings(sample))
+    assert (choice.name, choice.limits) == ("swap-idle-data", {"memory.swap.max": "max"})
+    workload.container = "c1"
+    assert choice_of(workload, Settings(sample)).name == ""
+
+
+def test_without_classes_annotations_are_ignored_and_cost_nothing(host: Host, pod: dict[str, Any]) -> None:
+    folder = give_limits(host)
+    assert [name for name, _ in features_in_use(host.node().settings)] == ["monitoring"]
+    assert start(host, pod, **{CLASS: "no-such-class", SWAP: "nonsense"}).code == 0
+    assert (folder / "memory.swap.max").read_text() == "max\n"
+
+
+def test_an_unknown_class_refuses_and_names_those_that_there_are(host: Host, pod: dict[str, Any], limits: Path) -> None:
+    outcome = start(host, pod, **{CLASS: "gone"})
+    assert outcome.code == 79
+    assert "there is no memory class 'gone'" in outcome.stderr
+    assert "noswap, swap, leave" in outcome.stderr
+    assert host.groups() == []
+    assert host.records() == []
+
+
+@pytest.mark.parametrize("section", ["memory", "memtierd"])
+def test_policy_ignore_lets_it_go_on_and_says_so(host: Host, pod: dict[str, Any], limits: Path, section: str) -> None:
+    host.configure(classes=CLASSES, **{section: {"failurePolicy": "ignore"}})
+    outcome = start(host, pod, **{CLASS: "gone"})
+    assert outcome.code == 0
+    assert outcome.stderr.count("there is no memory class 'gone'") == 1
+    assert len(host.groups()) == 1
+
+
+@pytest.mark.parametrize("section", ["memory", "memtierd"])
+def test_a_namespace_that_may_not_have_a_class_is_refused(
+    host: Host, pod: dict[str, Any], limits: Path, section: str
+) -> None:
+    host.configure(classes=CLASSES, **{section: {"allow": {"shop": ["no*"], "bank": ["*"]}}})
+    assert start(host, pod, **{CLASS: "noswap"}).code == 0
+    outcome = start(host, pod, **{CLASS: "swap"})
+    assert outcome.code == 79
+    assert "namespace shop may not have memory class 'swap'" in outcome.stderr
+    assert f"{section}.allow" in outcome.stderr
+
+
+def test_direct_limits_need_permission(host: Host, pod: dict[str, Any], limits: Path) -> None:
+    host.configure(classes=CLASSES)
+    outcome = start(host, pod, **{HIGH: "64M"})
+    assert outcome.code == 79
+    assert "namespace shop may not set memory.high by annotation" in outcome.stderr
+
+
+def test_a_containers_empty_annotation_needs_no_permission(host: Host, pod: dict[str, Any], limits: Path) -> None:
+    host.configure(classes=CLASSES)
+    assert start(host, pod, **{CLASS: "noswap", f"{SWAP}/c0": ""}).code == 0
+
+
+@pytest.mark.parametrize(
+    "value, bytes_",
+    [("max", "max"), ("0", "0"), ("4096", "4096"), ("10M", "10485760"), ("10m", "10485760"), ("1G", "1073741824")],
+)
+def test_values_that_are_taken(value: str, bytes_: str) -> None:
+    assert canonical("memory.high", value) == bytes_
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("abc", "-1", "+5", "10MB", "1.5G", "1e9", "MAX", "50%", "", "\n", "010", "0x100", "4095", "10E", "00", "0M0"),
+        *(" 10M", "10M\n", "\uff11\uff10M", "9" * 19, "99999999T", "9" * 5000, "M", "max\0", "1_000_000", "\xb2"),
+    ],
+)
+def test_values_that_are_refused(value: str) -> None:
+    with pytest.raises(MemoryLimitError) as refused:
+        canonical("memory.high", value)
+    assert len(str(refused.value)) < 250
+
+
+@given(st.text(max_size=30))
+def test_no_value_becomes_something_else(value: str) -> None:
+    try:
+        size = canonical("memory.swap.max", value)
+    except MemoryLimitError:
+        return
+    assert size in ("max", "0") or 4096 <= int(size) < 1 << 60
+
+
+@pytest.mark.parametrize("value, words", [("1M", "would stall the container's start"), ("0", "would stall")])
+def test_a_high_limit_near_zero_is_refused(
+    host: Host, pod: dict[str, Any], limits: Path, value: str, words: str
+) -> None:
+    outcome = start(host, pod, **{HIGH: value})
+    assert outcome.code == 79
+    assert words in outcome.stderr
+    assert (limits / "memory.high").read_text() == "max\n"
+
+
+def test_a_high_limit_below_what_is_in_use_is_refused(host: Host, pod: dict[str, Any], limits: Path) -> None:
+    (limits / "memory.current").write_text("50000000\n")
+    outcome = start(host, pod, **{HIGH: "40M"})
+    assert outcome.code == 79
+    assert "below the 50000000 bytes" in outcome.stderr
+    assert start(host, pod, **{HIGH: "60M"}).code == 0
+    assert (limits / "memory.high").read_text() == str(60 << 20)
+
+
+@pytest.mark.parametrize(
+    "lines, words",
+    [
+        ("5:memory:/a\n0::/a\n", "mixes cgroup versions"),
+        ("5:memory:/a\n4:cpu:/a\n", "has cgroup version 1"),
+        ("0::/\n", "root cgroup"),
+        ("0::/a/../..\n", "root cgroup"),
+    ],
+)
+def test_hosts_and_containers_without_a_cgroup_for_it(
+    host: Host, pod: dict[str, Any], limits: Path, lines: str, words: str
+) -> None:
+    (host.proc / "100/cgroup").write_text(lines)
+    outcome = start(host, pod, **{CLASS: "noswap"})
+    assert outcome.code == 79
+    assert words in outcome.stderr
+
+
+def test_each_way_in_which_the_kernel_can_refuse_has_its_words(tmp_path: Path) -> None:
+    folder = tmp_path / "leaf"
+    with pytest.raises(CgroupError, match="the container has ended"):
+        write_value(str(folder), "memory.high", "max")
+    folder.mkdir()
+    with pytest.raises(CgroupError, match="memory controller is not enabled"):
+        write_value(str(folder), "memory.high", "max")
+    assert not (folder / "memory.high").exists()
+    (folder / "cgroup.controllers").write_text("cpu memory\n")
+    with pytest.raises(CgroupError, match=r"this kernel has no memory.swap.max.*CONFIG_SWAP"):
+        write_value(str(folder), "memory.swap.max", "0")
+    outside = tmp_path / "outside"
+    outside.write_text("safe")
+    (folder / "memory.high").symlink_to(outside)
+    with pytest.raises(CgroupError, match="can't be written"):
+        write_value(str(folder), "memory.high", "max")
+    assert outside.read_text() == "safe"
+
+
+def test_what_the_kernel_made_of_a_value_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "memory.high").write_text("max")
+    monkeypatch.setattr(cgroup, "read_value", always("0"))
+    with pytest.raises(CgroupError, match=r"the kernel made '0' of memory.high '5000'"):
+        write_value(str(tmp_path), "memory.high", "5000")
+
+
+@pytest.mark.parametrize(
+    "name, have, want, same",
+    [
+        ("memory.high", "max", "max", True),
+        ("memory.high", "0", "0", True),
+        ("memory.max", "4096", "5000", True),
+        ("memory.low", "0", "4096", False),
+        ("memory.high", "max", "1", False),
+        ("hugetlb.2MB.max", "2097152", "3000000", True),
+        ("hugetlb.2MB.max", "2097152", "5000000", False),
+        ("hugetlb.1GB.max", "1073741824", "2000000000", True),
+        ("hugetlb.odd.max", "1", "2", False),
+        ("cpu.weight", "20", "21", False),
+        ("cpu.weight", "20", "20", True),
+        ("cpuset.cpus", "1", "2", False),
+        ("cpu.idle", "0", "1", False),
+        ("cpu.uclamp.max", "max", "100.00", True),
+        ("cpu.uclamp.max", "50.00", "100.00", False),
+    ],
+)
+def test_values_are_the_same_as_their_file_keeps_them(name: str, have: str, want: str, same: bool) -> None:
+    assert same_value(name, have, want) is same
+
+
+@pytest.mark.parametrize(
+    "path, unit, own",
+    [
+        (f"/kubepods.slice/kubepods-pod1.slice/crio-{ID}.scope", f"crio-{ID}.scope", True),
+        (f"/machine.slice/libpod-{ID}.scope/container", f"libpod-{ID}.scope", True),
+        (f"/machine.slice/libpod-{ID}.scope/container/inner", f"libpod-{ID}.scope", False),
+        (f"/system.slice/web.service/libpod-payload-{ID}", "web.service", False),
+        (f"/user.slice/user-0.slice/user@0.service/app.slice/libpod-{ID}.scope", "user@0.service", False),
+        (f"/kubepods/burstable/pod1/{ID}", "", False),
+        (f"/libpod_parent/libpod-{ID}", "", False),
+        ("/machine.slice", "", False),
+    ],
+)
+def test_the_systemd_unit_of_a_cgroup(path: str, unit: str, own: bool) -> None:
+    leaf = Leaf("/sys/fs/cgroup", path)
+    assert (leaf.unit, leaf.own_scope) == (unit, own)
+    assert leaf.folder == f"/sys/fs/cgroup{path}"
+    if unit:
+        assert leaf.unit_folder.endswith(f"/{unit}")
+
+
+@pytest.fixture
+def scope(host: Host, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, str]]]:
+    """A systemd that takes whatever it is told, and what it was told."""
+    told: list[tuple[str, dict[str, str]]] = []
+    monkeypatch.setattr("resctrl_hooks.node.host.systemd.available", always(value=True))
+    monkeypatch.setattr(
+        "resctrl_hooks.node.host.systemd.set_properties",
+        lambda unit, properties, seconds: told.append((unit, properties)),
+    )
+    host.configure(classes=CLASSES, memory={"allowLimits": {"*": ["*"]}})
+    return told
+
+
+def test_crun_below_a_scope_gets_both(host: Host, scope: list[Any]) -> None:
+    path = f"/machine.slice/libpod-{ID}.scope"
+    host.process(100, f"{path}/container")
+    upper, lower = give_limits(host, path), give_limits(host, f"{path}/container")
+    outcome = start(host, state(bundle=host.bundle(), annotations={}), **{CLASS: "noswap", HIGH: "1G"})
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert scope == [(f"libpod-{ID}.scope", {"MemorySwapMax": "0", "MemoryHigh": "1073741824"})]
+    assert [(folder / "memory.swap.max").read_text() for folder in (upper, lower)] == ["0", "0"]
+    assert [(folder / "memory.high").read_text() for folder in (upper, lower)] == [str(1 << 30)] * 2
+
+
+def test_max_is_infinity_to_systemd(host: Host, scope: list[Any]) -> None:
+    host.process(100, f"/machine.slice/libpod-{ID}.scope")
+    give_limits(host, f"/machine.slice/libpod-{ID}.scope")
+    assert start(host, state(bundle=host.bundle(), annotations={}), **{CLASS: "swap"}).code == 0
+    assert scope == [(f"libpod-{ID}.scope", {"MemorySwapMax": "infinity"})]
+
+
+def test_below_a_service_only_the_leaf_is_written(host: Host, scope: list[Any]) -> None:
+    path = f"/system.slice/web.service/libpod-payload-{ID}"
+    host.process(100, path)
+    service, leaf = give_limits(host, "/system.slice/web.service"), give_limits(host, path)
+    assert start(host, state(bundle=host.bundle(), annotations={}), **{CLASS: "noswap"}).code == 0
+    assert scope == []
+    assert (service / "memory.swap.max").read_text() == "max\n"
+    assert (leaf / "memory.swap.max").read_text() == "0"
+
+
+def test_a_systemd_that_refuses_leaves_limits_that_a_reload_undoes(
+    host: Host, scope: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(unit: str, properties: dict[str, str], seconds: float) -> None:
+        raise CgroupError("systemd says no")
+
+    monkeypatch.setattr("resctrl_hooks.node.host.systemd.set_properties", refuse)
+    path = f"/machine.slice/libpod-{ID}.scope"
+    host.process(100, f"{path}/container")
+    upper, lower = give_limits(host, path), give_limits(host, f"{path}/container")
+    outcome = start(host, state(bundle=host.bundle(), annotations={}), **{CLASS: "noswap"})
+    assert outcome.code == 0
+    assert "hold only until the next systemctl daemon-reload" in outcome.stderr
+    assert [(folder / "memory.swap.max").read_text() for folder in (upper, lower)] == ["0", "0"]
+
+
+def test_planning_changes_nothing_and_needs_no_process(host: Host, pod: dict[str, Any], limits: Path) -> None:
+    node = host.node()
+    workload = workload_of(host, **{CLASS: "noswap"})
+    (step,) = memory.plan(workload, node)
+    assert step.needs == {"class": "noswap", "limits": {"memory.swap.max": "0"}}
+    assert "memory class noswap by class.memtierd.nri.io" in step.why
+    assert (limits / "memory.swap.max").read_text() == "max\n"
+    host.end_process(100)
+    assert [one.needs for one in memory.plan(workload, node)] == [step.needs]
+    with node.monitor.hold(workload.key) as held, pytest.raises(CgroupError, match="process 100 has ended"):
+        memory.do(step, workload, held, node)
+
+
+def test_a_sandbox_has_no_class(host: Host) -> None:
+    workload = workload_of(host, **{CLASS: "gone", "io.kubernetes.cri-o.ContainerType": "sandbox"})
+    host.configure(classes=CLASSES)
+    (step,) = memory.plan(workload, host.node())
+    assert (step.action, step.why) == ("skip", "a pod's sandbox has no memory class")
+
+
+@given(st.text(min_size=1, max_size=40).filter(lambda name: name not in ("noswap", "swap", "leave")))
+def test_no_annotation_is_taken_for_a_class_that_it_does_not_name(name: str) -> None:
+    workload = derive(
+        parse_state(json.dumps(state(annotations={CLASS: name})).encode()), Bundle({}), [], "/sys/fs/cgroup"
+    )
+    with pytest.raises(MemoryClassError):
+        choice_of(workload, Settings({"classes": CLASSES}))
+
+
+def mended(host: Host) -> int:
+    node = host.node()
+    return memory.mend(node, set(node.ledger.containers()))
+
+
+def test_reconcile_puts_back_what_somebody_has_undone(host: Host, pod: dict[str, Any], limits: Path) -> None:
+    start(host, pod, **{CLASS: "noswap", HIGH: "64M"})
+    assert mended(host) == 0
+    (limits / "memory.swap.max").write_text("max\n")
+    (limits / "memory.current").write_text("90000000\n")  # above the high limit, which is in force and stays
+    assert mended(host) == 1
+    assert (limits / "memory.swap.max").read_text() == "0"
+    assert (limits / "memory.high").read_text() == str(64 << 20)
+    assert mended(host) == 0
+
+
+def test_a_high_limit_that_would_stall_the_container_now_is_said_and_not_put_back(
+    host: Host, pod: dict[str, Any], limits: Path
+) -> None:
+    start(host, pod, **{HIGH: "64M"})
+    (limits / "memory.high").write_text("max\n")
+    (limits / "memory.current").write_text("90000000\n")
+    with pytest.raises(CgroupError, match=f"limits of 1 containers .*{ID[:12]}: memory.high 67108864 is below the"):
+        mended(host)
+    assert (limits / "memory.high").read_text() == "max\n"
+    host.end_process(100)
+    assert mended(host) == 0
+
+
+def test_what_is_put_back_into_a_scope_systemd_is_told_of(host: Host, scope: list[Any]) -> None:
+    path = f"/machine.slice/libpod-{ID}.scope"
+    host.process(100, f"{path}/container")
+    upper, lower = give_limits(host, path), give_limits(host, f"{path}/container")
+    start(host, state(bundle=host.bundle(), annotations={}), **{CLASS: "noswap"})
+    scope.clear()
+    give_limits(host, path)
+    give_limits(host, f"{path}/container")
+    assert mended(host) == 1
+    assert scope == [(f"libpod-{ID}.scope", {"MemorySwapMax": "0"})]
+    assert [(folder / "memory.swap.max").read_text() for folder in (upper, lower)] == ["0", "0"]
+
+
+def test_undo_has_nothing_to_do(host: Host, limits: Path) -> None:
+    node = Node(host.node().settings)
+    with node.monitor.hold("k") as held:
+        memory.undo(Step("memory", "limit", {}, ""), {"id": ID}, held, node)
+    assert (limits / "memory.swap.max").read_text() == "max\n"

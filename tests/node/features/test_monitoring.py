@@ -1,0 +1,91 @@
+from typing import Any
+
+import pytest
+from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
+
+from resctrl_hooks.node.container.oci import Bundle, State
+from resctrl_hooks.node.container.workload import Workload, derive
+from resctrl_hooks.node.features import monitoring
+from resctrl_hooks.node.features.registry import SKIP, Step
+from resctrl_hooks.node.host.procfs import Cgroup
+from resctrl_hooks.node.resctrl.errors import TaskGoneError
+
+
+def workload(pid: int = 100, annotations: dict[str, str] | None = None, **rdt: Any) -> Workload:
+    told = State(ID, "created", pid, "/b", crio_annotations() | (annotations or {}))
+    return derive(told, Bundle({"linux": {"intelRdt": rdt}}), [Cgroup("", f"{POD_CGROUP}/crio-{ID}")], "/cg")
+
+
+def plan(host: Host, **of: Any) -> Step:
+    (step,) = monitoring.plan(workload(**of), host.node())
+    return step
+
+
+def test_the_group_of_the_pod(host: Host) -> None:
+    host.process(100)
+    step = plan(host)
+    assert (step.feature, step.action, step.needs) == ("monitoring", "join", {"class": ""})
+    assert step.why == f"group of pod {UID} in the root class, since its bundle names no class"
+
+
+@pytest.mark.parametrize(
+    "rdt, asked, found",
+    [
+        ("gold", "silver", "gold"),
+        ("/", "silver", ""),
+        ("", "silver", "silver"),
+        (None, "silver", "silver"),
+        (None, "", ""),
+    ],
+)
+def test_the_class_is_where_the_process_is_else_what_the_bundle_asks_for(
+    host: Host, rdt: str | None, asked: str, found: str
+) -> None:
+    host.process(100, rdt=rdt)
+    assert plan(host, closID=asked).needs == {"class": found}
+
+
+def test_a_process_that_ended(host: Host) -> None:
+    with pytest.raises(TaskGoneError):
+        plan(host)
+
+
+def test_planning_changes_nothing(host: Host) -> None:
+    host.process(100)
+    before = sorted(str(path) for path in host.root.rglob("*"))
+    plan(host)
+    assert sorted(str(path) for path in host.root.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "config, of, why",
+    [
+        ({}, {"annotations": {"io.kubernetes.cri-o.ContainerType": "sandbox"}}, "sandbox"),
+        ({}, {"enableMonitoring": True}, "takeOver"),
+        ({"namespaces": ["kube-*"]}, {}, "namespace shop is not among"),
+        ({"labelSelector": {"app": "web"}}, {}, "label app=web"),
+    ],
+)
+def test_who_is_left_out_and_why(host: Host, config: dict[str, Any], of: dict[str, Any], why: str) -> None:
+    host.configure(**config)
+    host.process(100)
+    step = plan(host, **of)
+    assert step.action == SKIP
+    assert why in step.why
+
+
+def test_labels_are_read_only_where_they_are_asked_for(host: Host) -> None:
+    host.process(100)
+    unreadable = {"io.kubernetes.cri-o.ResolvPath": "/nonexistent/resolv.conf"}
+    assert plan(host, annotations=unreadable).action == "join"
+
+
+def test_what_is_done_is_what_was_planned(host: Host) -> None:
+    host.add_class("gold")
+    host.process(100, rdt="gold")
+    node, of = host.node(), workload()
+    with node.monitor.hold(of.key) as held:
+        monitoring.do(plan(host), of, held, node)
+        assert held.record["cgroup"] == f"/cg{POD_CGROUP}"
+        assert (held.record["namespace"], held.record["pod"]) == ("shop", "web-0")
+    assert host.tasks(f"gold/mon_groups/{UID}") == [100]

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
+
+from resctrl_hooks.node.container.oci import Bundle, State
+from resctrl_hooks.node.container.workload import Workload, derive
+from resctrl_hooks.node.features import rdt_class
+from resctrl_hooks.node.features.rdt_class import RdtClassError
+from resctrl_hooks.node.features.registry import SKIP, Step
+from resctrl_hooks.node.host.procfs import Cgroup
+
+OURS = "class.rdt.resctrl-hooks.io"
+BETA = "rdt.resources.beta.kubernetes.io"
+PODMAN = {"io.container.manager": "libpod"}
+CONTAINERD = {
+    "io.kubernetes.cri.container-type": "container",
+    "io.kubernetes.cri.sandbox-uid": UID,
+    "io.kubernetes.cri.sandbox-namespace": "shop",
+    "io.kubernetes.cri.container-name": "c0",
+}
+
+
+@pytest.fixture
+def rdt_host(host: Host) -> Host:
+    host.configure(rdt={"enabled": True, "allow": {"shop": ["gold"], "": ["*"]}})
+    for name in ("gold", "silver"):
+        host.add_class(name)
+    host.process(100, f"{POD_CGROUP}/crio-{ID}", threads=(101,))
+    return host
+
+
+def workload(annotations: dict[str, str], cgroup: str = POD_CGROUP, **rdt: Any) -> Workload:
+    told = State(ID, "created", 100, "/b", annotations)
+    return derive(told, Bundle({"linux": {"intelRdt": rdt}}), [Cgroup("", f"{cgroup}/crio-{ID}")], "/cg")
+
+
+def plan(host: Host, annotations: dict[str, str], **of: Any) -> Step:
+    (step,) = rdt_class.plan(workload(annotations, **of), host.node())
+    return step
+
+
+@pytest.mark.parametrize(
+    "annotations, chosen",
+    [
+        (crio_annotations() | {OURS: "gold"}, "gold"),
+        (crio_annotations() | {f"{OURS}/c0": "gold", OURS: "silver"}, "gold"),
+        (crio_annotations() | {f"{OURS}/other": "gold"}, ""),
+        (crio_annotations() | {f"{BETA}/pod": "gold"}, ""),  # CRI-O's own business
+        (CONTAINERD | {f"{BETA}/pod": "silver", f"{BETA}/container.c0": "gold"}, "gold"),
+        (PODMAN | {"io.kubernetes.cri.rdt-class": "silver"}, "silver"),
+        (PODMAN | {f"{BETA}/pod": "silver"}, "silver"),
+        (crio_annotations() | {OURS: "/"}, ""),
+        (crio_annotations(), ""),
+    ],
+)
+def test_which_annotation_counts(rdt_host: Host, annotations: dict[str, str], chosen: str) -> None:
+    step = plan(rdt_host, annotations)
+    assert step.needs == ({"class": chosen} if chosen else {})
+    assert (step.action == SKIP) is not bool(chosen)
+
+
+def test_what_the_runtime_assigned_stays(rdt_host: Host) -> None:
+    step = plan(rdt_host, crio_annotations() | {OURS: "gold"}, closID="silver")
+    assert step.action == SKIP
+    assert "the runtime assigned RDT class silver" in step.why
+    rdt_host.end_process(100)
+    rdt_host.process(100, rdt="silver")
+    assert "in RDT class silver already" in plan(rdt_host, crio_annotations() | {OURS: "gold"}).why
+
+
+@pytest.mark.parametrize(
+    "asked, words",
+    [("silver", "namespace shop may not have RDT class 'silver'"), ("../gold", "may not have"), ("x" * 999, "may not")],
+)
+def test_only_what_is_allowed(rdt_host: Host, asked: str, words: str) -> None:
+    with pytest.raises(RdtClassError, match=words):
+        plan(rdt_host, crio_annotations() | {OURS: asked})
+
+
+def test_a_class_that_is_not_there(rdt_host: Host) -> None:
+    with pytest.raises(RdtClassError, match=r"there is no RDT class 'bronze' for annotation .*rdt apply"):
+        plan(rdt_host, PODMAN | {OURS: "bronze"})
+
+
+@pytest.mark.parametrize(
+    "defaults, cgroup, chosen",
+    [
+        ({"namespaces": {"sh*": "silver"}, "qos": {"Guaranteed": "gold"}}, POD_CGROUP, "silver"),
+        ({"namespaces": {"other": "silver"}, "qos": {"Burstable": "gold"}}, POD_CGROUP, "gold"),
+        ({"qos": {"Guaranteed": "gold"}}, POD_CGROUP.replace("/burstable", ""), "gold"),
+        ({"qos": {"BestEffort": "gold"}}, POD_CGROUP, ""),
+        ({}, POD_CGROUP, ""),
+    ],
+)
+def test_defaults_need_no_permission(rdt_host: Host, defaults: dict[str, Any], cgroup: str, chosen: str) -> None:
+    rdt_host.configure(rdt={"enabled": True, "defaults": defaults})
+    assert plan(rdt_host, crio_annotations(), cgroup=cgroup).needs.get("class", "") == chosen
+
+
+def test_class_first_and_group_after(rdt_host: Host) -> None:
+    pod = state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "gold"})
+    assert rdt_host.call(pod).code == 0
+    assert rdt_host.tasks("gold") == [100, 101]
+    assert rdt_host.groups() == [f"gold/mon_groups/{UID}"]
+    assert rdt_host.tasks(f"gold/mon_groups/{UID}") == [100, 101]
+
+
+def test_what_a_refusal_means_is_the_sections_to_say(rdt_host: Host) -> None:
+    pod = state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "silver"})
+    outcome = rdt_host.call(pod)
+    assert outcome.code == 0
+    assert "may not have RDT class 'silver'" in outcome.log
+    assert rdt_host.groups() == [f"mon_groups/{UID}"]
+    rdt_host.configure(rdt={"enabled": True, "failurePolicy": "fail"})
+    assert rdt_host.call(pod).code == 79
+
+
+def test_a_process_that_is_still_in_the_root_class_was_not_moved(rdt_host: Host) -> None:
+    rdt_host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")
+    rdt_host.configure(rdt={"enabled": True, "failurePolicy": "fail", "allow": {"shop": ["gold"]}})
+    outcome = rdt_host.call(state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "gold"}))
+    assert outcome.code == 79
+    assert "was moved to RDT class gold but is in the root class" in outcome.stderr
+
+
+def test_reconcile_puts_back_what_fell_to_the_root_class(rdt_host: Host) -> None:
+    rdt_host.end_process(100)
+    rdt_host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")
+    pod = state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "gold"})
+    rdt_host.call(pod)
+    (rdt_host.resctrl / "gold" / "tasks").write_text("")
+    (rdt_host.cgroup / f"{POD_CGROUP}/crio-{ID}".lstrip("/") / "cgroup.threads").write_text("100\n")
+    node = rdt_host.node()
+    assert rdt_class.mend(node, set(node.ledger.containers())) == 1
+    assert rdt_host.tasks("gold") == [100]
+    (rdt_host.proc / "100/cpu_resctrl_groups").write_text("res:silver\nmon:\n")
+    assert rdt_class.mend(node, set(node.ledger.containers())) == 0
+
+
+def test_a_class_removed_under_a_living_container_is_noticed(rdt_host: Host) -> None:
+    rdt_host.end_process(100)
+    rdt_host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")
+    rdt_host.call(state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "gold"}))
+    (rdt_host.resctrl / "gold").rename(rdt_host.root / "away")
+    node = rdt_host.node()
+    with pytest.raises(RdtClassError, match=r"removed under living containers: cccccccccccc \(gold\)"):
+        rdt_class.mend(node, set(node.ledger.containers()))

@@ -1,0 +1,80 @@
+from typing import Any
+
+import pytest
+from conftest import ID, Host, crio_annotations
+
+from resctrl_hooks.node.container.oci import Bundle, State
+from resctrl_hooks.node.container.workload import derive
+from resctrl_hooks.node.features import monitoring
+from resctrl_hooks.node.features.registry import FEATURES, Step, feature_named, features_in_use
+from resctrl_hooks.node.settings import Settings
+
+
+def test_a_step_comes_back_from_its_record() -> None:
+    step = Step("monitoring", "join", {"class": "gold"}, "because")
+    again = Step.of_record(step.as_record())
+    assert (again.feature, again.action, again.needs, again.why) == ("monitoring", "join", {"class": "gold"}, "")
+
+
+def test_features_are_found_by_name() -> None:
+    assert feature_named("monitoring") is monitoring
+    assert feature_named("of-a-later-version") is None
+    for name, _, load in FEATURES:
+        feature = load()
+        assert feature_named(name) is feature
+        for function in ("plan", "do", "undo", "failure_policy"):
+            assert callable(getattr(feature, function)), f"{name} has no {function}"
+
+
+def test_features_are_used_as_the_settings_say() -> None:
+    assert [name for name, _ in features_in_use(Settings())] == ["monitoring"]
+    assert features_in_use(Settings({"monitoring": {"enabled": False}})) == []
+
+
+OTHERS = {"enabled": True, "allow": {"other": ["*"]}}
+ALL = {
+    "classes": [{"name": "batch", "memtierdconfig": "policy: {}"}],
+    "rdt": OTHERS,
+    "placement": {**OTHERS, "namespaces": ["other"]},
+    "blockio": OTHERS,
+    "scheduling": OTHERS,
+}
+
+
+@pytest.mark.parametrize(
+    "annotations, sections, concerned",
+    [
+        ({}, {}, []),
+        ({"class.memtierd.nri.io/c0": "batch"}, {}, ["memory", "memtierd"]),
+        ({"rdt.resources.beta.kubernetes.io/pod": "gold"}, {}, ["rdt"]),
+        ({"io.kubernetes.cri.rdt-class": "gold"}, {}, ["rdt"]),
+        ({"blockio.resources.beta.kubernetes.io/container.c0": "slow"}, {}, ["blockio"]),
+        ({"scheduling-class.resource-policy.nri.io": "batch"}, {}, ["scheduling"]),
+        ({}, {"rdt": {**OTHERS, "defaults": {"qos": {"BestEffort": "bronze"}}}}, ["rdt"]),
+        ({}, {"scheduling": {**OTHERS, "defaults": {"namespaces": {"shop": "batch"}}}}, ["scheduling"]),
+        ({}, {"placement": OTHERS}, ["placement"]),
+        ({}, {"placement": {**OTHERS, "namespaces": ["s*"]}}, ["placement"]),
+    ],
+)
+def test_only_features_that_concern_a_workload_are_imported_for_it(
+    annotations: dict[str, str], sections: dict[str, Any], concerned: list[str]
+) -> None:
+    told = State(ID, "created", 0, "/b", crio_annotations() | annotations)
+    workload = derive(told, Bundle({}), [], "/cg")
+    settings = Settings(ALL | sections)
+    assert len(features_in_use(settings)) == len(FEATURES)
+    found = [name for name, _ in features_in_use(settings, workload)]
+    assert sorted(found) == sorted(["monitoring", *concerned])
+
+
+def test_every_feature_has_a_policy() -> None:
+    for name, _, load in FEATURES:
+        assert load().failure_policy(Settings()) in ("ignore", "fail"), name
+        assert load().failure_policy(Settings({"failurePolicy": "fail"})) == "fail", name
+
+
+def test_a_node_is_what_the_settings_say(host: Host) -> None:
+    node = host.node()
+    assert node.monitor.resctrl.root == str(host.resctrl)
+    assert node.ledger.folder == str(host.state)
+    assert node.proc == str(host.proc)

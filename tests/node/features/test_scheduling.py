@@ -1,0 +1,365 @@
+"""Scheduling and block I/O classes: who has which, what they mean, and what is written and put back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
+
+from resctrl_hooks.config.applied import compiled
+from resctrl_hooks.config.check import check_text
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.features import blockio, scheduling
+from resctrl_hooks.node.features.cgroup_settings import is_in_force
+from resctrl_hooks.node.host.procfs import threads_of
+from resctrl_hooks.node.settings import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CLASS = "class.scheduling.resctrl-hooks.io"
+IO_CLASS = "class.blockio.resctrl-hooks.io"
+CGROUP = f"{POD_CGROUP}/crio-{ID}"
+SECTION = {
+    "enabled": True,
+    "allow": {"shop": ["batch", "small"]},
+    "classes": {"batch": {"policy": "batch", "nice": 7}, "small": {"cpuWeight": 20, "memoryLow": "1M"}, "other": {}},
+}
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "1000"]) as started:
+        yield started
+        started.kill()
+
+
+def configure(host: Host, **sections: Any) -> None:
+    host.configure(monitoring={"enabled": False}, **sections)
+
+
+def call(host: Host, **annotations: str) -> str:
+    notes = crio_annotations() | {name.replace("__", "/"): value for name, value in annotations.items()}
+    outcome = host.call(state(bundle=host.bundle(), annotations=notes))
+    assert outcome.code == 0
+    return outcome.log
+
+
+def files(host: Host, **values: str) -> Path:
+    folder = host.cgroup / CGROUP.lstrip("/")
+    for name, value in values.items():
+        (folder / name.replace("_", ".")).write_text(value)
+    return folder
+
+
+def test_policy_and_nice_of_every_thread(process: subprocess.Popen[bytes]) -> None:
+    for tid in threads_of("/proc", process.pid):
+        scheduling._schedule(tid, {"policy": "batch", "nice": 7})
+    assert os.sched_getscheduler(process.pid) == os.SCHED_BATCH
+    assert os.getpriority(os.PRIO_PROCESS, process.pid) == 7
+
+
+def test_a_thread_that_has_ended_is_passed_over(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    scheduling._schedule(process.pid, {"policy": "batch", "nice": 7})
+
+
+def test_an_io_priority(process: subprocess.Popen[bytes]) -> None:
+    scheduling._set_io_priority([process.pid], {"ioClass": "best-effort", "ioPriority": 6})
+    said = subprocess.run(["ionice", "-p", str(process.pid)], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "best-effort: prio 6"
+
+
+def test_values_are_written_and_put_back(host: Host) -> None:
+    configure(host, scheduling=SECTION)
+    host.process(100, CGROUP)
+    folder = files(host, cpu_weight="100\n", memory_low="0\n")
+    assert "cpu.weight 20, memory.low 1048576: scheduling class small by annotation" in call(host, **{CLASS: "small"})
+    assert (folder / "cpu.weight").read_text() == "20"
+    assert (folder / "memory.low").read_text() == "1048576"
+    node = host.node()
+    known = set(node.ledger.containers())
+    assert scheduling.mend(node, known) == 0
+    (folder / "cpu.weight").write_text("100\n")
+    assert scheduling.mend(node, known) == 1
+    assert (folder / "cpu.weight").read_text() == "20"
+    host.end_process(100)
+    (folder / "cpu.weight").write_text("100\n")
+    assert scheduling.mend(node, known) == 0
+
+
+def test_one_that_can_not_be_put_back_keeps_nobody_else_from_it(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(host, scheduling=SECTION)
+    folders = {}
+    for number in range(3):
+        id_ = f"{number:064x}"
+        cgroup = f"{POD_CGROUP}/crio-{id_}"
+        host.process(100 + number, cgroup)
+        folders[id_] = host.cgroup / cgroup.lstrip("/")
+        for name in ("cpu.weight", "memory.low"):
+            (folders[id_] / name).write_text("0\n")
+        notes = crio_annotations() | {CLASS: "small"}
+        assert host.call(state(id=id_, pid=100 + number, bundle=host.bundle(), annotations=notes)).code == 0
+        (folders[id_] / "cpu.weight").write_text("100\n")
+    unreadable, unwritable, good = sorted(folders)
+    record = host.state / "pods" / UID / f"c-{unreadable}"
+    record.unlink()
+    record.mkdir()
+    (folders[unwritable] / "cpu.weight").unlink()
+    (folders[unwritable] / "cpu.weight").mkdir()
+    node = host.node()
+    with pytest.raises(HookError, match="scheduling of 1 containers can't be put back"):
+        scheduling.mend(node, set(node.ledger.containers()))
+    assert (folders[good] / "cpu.weight").read_text() == "20"
+
+
+def test_an_init_that_moved_into_a_cgroup_of_its_own_making_leaves_the_values_where_they_are(host: Host) -> None:
+    configure(host, scheduling=SECTION)
+    host.process(100, CGROUP)
+    folder = files(host, cpu_weight="100\n", memory_low="0\n")
+    call(host, **{CLASS: "small"})
+    host.process(100, f"{CGROUP}/init.scope")
+    node = host.node()
+    known = set(node.ledger.containers())
+    assert scheduling.mend(node, known) == 0
+    (folder / "cpu.weight").write_text("100\n")
+    assert scheduling.mend(node, known) == 1
+    assert (folder / "cpu.weight").read_text() == "20"
+    assert [path.name for path in (folder / "init.scope").iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    "annotations, words",
+    [
+        ({CLASS: "other"}, "namespace shop may not have scheduling class 'other'"),
+        ({CLASS: "x" * 500}, "may not have"),
+        ({f"{CLASS}__c0": "other", CLASS: "batch"}, "may not have scheduling class 'other'"),
+        ({CLASS: ""}, "is empty, which means none"),
+        ({}, "no feature concerns it"),
+    ],
+)
+def test_who_gets_none(host: Host, annotations: dict[str, str], words: str) -> None:
+    configure(host, scheduling=SECTION)
+    host.process(100, CGROUP)
+    assert words in call(host, **annotations)
+
+
+def test_a_class_that_is_not_there(host: Host) -> None:
+    configure(host, scheduling=SECTION | {"allow": {"*": ["*"]}})
+    host.process(100, CGROUP)
+    assert "there is no scheduling class 'gone'; the classes are batch, small, other" in call(host, **{CLASS: "gone"})
+
+
+def test_defaults(host: Host) -> None:
+    configure(host, scheduling=SECTION | {"defaults": {"qos": {"Burstable": "small"}}})
+    host.process(100, CGROUP)
+    files(host, cpu_weight="100\n", memory_low="0\n")
+    assert "scheduling class small by the default of QoS class Burstable" in call(host)
+
+
+@pytest.mark.parametrize(
+    "spec, values, properties",
+    [
+        ({"cpuIdle": True}, [["cpu.idle", "1"]], {"CPUWeight": "idle"}),
+        ({"cpuIdle": False}, [["cpu.idle", "0"]], {}),
+        (
+            {"cpuMax": "50000 100000"},
+            [["cpu.max", "50000 100000"]],
+            {"CPUQuota": "50.00%", "CPUQuotaPeriodSec": "100000us"},
+        ),
+        ({"cpuMax": "max"}, [["cpu.max", "max 100000"]], {"CPUQuota": "", "CPUQuotaPeriodSec": "100000us"}),
+        ({"uclampMin": 12.5, "uclampMax": 50}, [["cpu.uclamp.min", "12.50"], ["cpu.uclamp.max", "50.00"]], {}),
+        ({"memoryMax": "max"}, [["memory.max", "max"]], {"MemoryMax": "infinity"}),
+        ({"hugepages": {"2MB": "1G"}}, [["hugetlb.2MB.max", "1073741824"]], {}),
+    ],
+)
+def test_what_a_class_means(spec: dict[str, Any], values: list[list[str]], properties: dict[str, str]) -> None:
+    assert scheduling.cgroup_values_of(spec) == (values, properties)
+
+
+@pytest.mark.parametrize(
+    "text, error",
+    [
+        ("scheduling: {classes: {a: {policy: fifo}}}", "needs a priority"),
+        ("scheduling: {classes: {a: {priority: 3}}}", "only fifo and rr have a priority"),
+        ("scheduling: {classes: {a: {cpuIdle: true, cpuWeight: 3}}}", "no cpu.weight with cpu.idle"),
+        ("scheduling: {classes: {a: {memoryLow: '010'}}}", "can't be '010'"),
+        ("scheduling: {classes: {a: {cpuMax: '50%'}}}", "is no cpu.max"),
+        ("scheduling: {classes: {a: {ioPriority: 3}}}", "have an ioPriority"),
+        ("scheduling: {defaults: {qos: {BestEffort: gone}}}", "there is no class 'gone'"),
+        ("blockio: {classes: {a: [{throttleReadBps: 1M}]}}", "limits need devices"),
+        ("blockio: {classes: {a: [{devices: [sda], weight: 3}]}}", "names no devices"),
+        ("blockio: {classes: {a: [{devices: ['/dev/sd[!a]'], weight: 3}]}}", "has brackets that can't be read"),
+        ("blockio: {classes: {a: [{devices: ['/dev/sd[b-a]'], weight: 3}]}}", "has brackets that can't be read"),
+        ("blockio: {classes: {a: [{devices: ['/dev/sd[a]b]'], weight: 3}]}}", "has brackets that can't be read"),
+        ("blockio: {classes: {a: [{devices: ['/dev/[a][b][c]'], weight: 3}]}}", "has brackets that can't be read"),
+        ("blockio: {classes: {a: [{Weight: 3, weight: 4}]}}", "weight is there twice"),
+        ("blockio: {classes: {a: [{devices: [/dev/sda], throttleReadBps: 1.5M}]}}", "is no amount"),
+    ],
+)
+def test_what_config_check_says(text: str, error: str) -> None:
+    assert error in " ".join(str(problem) for problem in check_text(text.encode(), "config.yaml").errors)
+
+
+def test_valid_classes() -> None:
+    text = b"""
+scheduling: {enabled: true, classes: {rt: {policy: rr, priority: 5, ioClass: realtime, ioPriority: 0}}}
+blockio: {enabled: true, classes: {slow: [{devices: ['/dev/nvme?n1'], throttleReadBps: 10M, weight: 50}, {weight: 80}]}}
+"""
+    assert check_text(text, "config.yaml").problems == []
+
+
+# Block I/O
+
+
+GORESCTRLS = b"""
+blockio:
+  enabled: true
+  Classes:
+    Throttled:
+      - Weight: 80
+      - Devices: ["/dev/sd[a-c]", "/dev/vd[ac-d]*"]
+        ThrottleReadBps: 50M
+        ThrottleWriteBps: 10Mi
+        ThrottleReadIOPS: 10k
+        ThrottleWriteIOPS: 5k
+        Weight: 50
+"""
+
+
+def test_classes_of_a_goresctrl_file(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its keys begin with capitals, its amounts are Kubernetes' quantities, and its patterns have brackets."""
+    checked = check_text(GORESCTRLS, "config.yaml")
+    assert checked.problems == []
+    host.config.write_bytes(compiled(checked.valid()))
+    tried: list[str] = []
+
+    def matches(pattern: str, name: str) -> bool:
+        del name
+        tried.append(pattern)
+        return False
+
+    monkeypatch.setattr(blockio, "matches", matches)
+    monkeypatch.setattr(blockio, "list_folder", lambda _: ["any"])
+    spec = load(str(host.config))[0].blockio["classes"]["Throttled"]
+    assert blockio.values_of(spec, "/sys") == ([["io.weight", "default 80"]], 80)
+    assert tried == ["sda", "sdb", "sdc", "vda*", "vdc*", "vdd*"]
+    monkeypatch.setattr(blockio, "devices_of", lambda patterns, _: ["8:0"] if patterns else [])
+    lines, _ = blockio.values_of(spec, "/sys")
+    assert lines[0] == ["io.max", "8:0 rbps=50000000 wbps=10485760 riops=10000 wiops=5000"]
+    assert lines[-1] == ["io.weight", "8:0 50"]
+
+
+@pytest.mark.parametrize(
+    "text, number",
+    [("7", 7), (7, 7), ("1k", 1000), ("1K", 1000), ("2Ki", 2048), ("3G", 3 * 10**9), ("3Gi", 3 << 30), ("1T", 10**12)],
+)
+def test_amounts(text: object, number: int) -> None:
+    assert blockio.amount(text) == number
+
+
+@pytest.mark.parametrize(
+    "pattern, names",
+    [("sda", ["sda"]), ("sd[ab]", ["sda", "sdb"]), ("nvme[0-1]n[12]", ["nvme0n1", "nvme0n2", "nvme1n1", "nvme1n2"])],
+)
+def test_patterns_without_brackets(pattern: str, names: list[str]) -> None:
+    assert blockio.without_brackets(pattern) == names
+
+
+def test_lines_of_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blockio, "devices_of", lambda patterns, _: [f"8:{16 * len(p)}" for p in patterns])
+    spec: list[dict[str, Any]] = [
+        {"devices": ["a", "bb"], "throttleReadBps": "10M", "throttleWriteIops": 100},
+        {"devices": ["bb"], "throttleReadBps": 5, "weight": 70},
+        {"weight": 30},
+    ]
+    assert blockio.values_of(spec, "/sys") == (
+        [
+            ["io.max", "8:16 rbps=10000000 wiops=100"],
+            ["io.max", "8:32 rbps=5 wiops=100"],
+            ["io.weight", "default 30"],
+            ["io.weight", "8:32 70"],
+        ],
+        30,
+    )
+
+
+def test_a_partition_stands_for_its_disk(tmp_path: Path) -> None:
+    disk = tmp_path / "devices/pci/block/sda"
+    (disk / "sda1").mkdir(parents=True)
+    (disk / "dev").write_text("8:0\n")
+    (disk / "sda1/partition").write_text("1\n")
+    (tmp_path / "dev/block").mkdir(parents=True)
+    (tmp_path / "dev/block/8:1").symlink_to(disk / "sda1")
+    (tmp_path / "dev/block/8:0").symlink_to(disk)
+    assert blockio.whole_disk("8:1", str(tmp_path)) == "8:0"
+    assert blockio.whole_disk("8:0", str(tmp_path)) == "8:0"
+
+
+def test_only_block_devices(tmp_path: Path) -> None:
+    (tmp_path / "sda").touch()
+    assert blockio.devices_of([f"{tmp_path}/s*", "/dev/nul?", "/nowhere/*"], "/sys") == []
+
+
+def test_io_limits_are_written(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    classes = {"slow": [{"devices": ["/dev/x"], "throttleReadBps": "1M"}, {"weight": 30}]}
+    configure(host, blockio={"enabled": True, "allow": {"shop": ["*"]}, "classes": classes})
+    monkeypatch.setattr(blockio, "devices_of", lambda patterns, _: ["8:0"] if patterns else [])
+    host.process(100, CGROUP)
+    folder = files(host, io_max="", io_weight="default 100\n")
+    assert "io.max 8:0 rbps=1000000, io.weight default 30: blockio class slow" in call(host, **{IO_CLASS: "slow"})
+    assert (folder / "io.max").read_text() == "8:0 rbps=1000000"
+    assert (folder / "io.weight").read_text() == "default 30"
+
+
+@pytest.mark.parametrize(
+    "there, wanted",
+    [
+        (["io.bfq.weight"], {"io.bfq.weight": "default 1000"}),
+        (["io.weight", "io.bfq.weight"], {"io.weight": "default 3000", "io.bfq.weight": "default 1000"}),
+    ],
+)
+def test_weights_are_bfqs_too_where_it_is_loaded(host: Host, there: list[str], wanted: dict[str, str]) -> None:
+    classes = {"fast": [{"weight": 3000}]}
+    configure(host, blockio={"enabled": True, "allow": {"shop": ["*"]}, "classes": classes})
+    host.process(100, CGROUP)
+    folder = files(host, **{name.replace(".", "_"): "default 100\n" for name in there})
+    call(host, **{IO_CLASS: "fast"})
+    assert {name: (folder / name).read_text() for name in there} == wanted
+    node = host.node()
+    known = set(node.ledger.containers())
+    assert blockio.mend(node, known) == 0
+    for name in there:
+        (folder / name).write_text("default 100\n")
+        assert blockio.mend(node, known) == 1
+        assert {name: (folder / name).read_text() for name in there} == wanted
+
+
+def test_what_the_runtime_limits_stays(host: Host) -> None:
+    configure(host, blockio={"enabled": True, "allow": {"*": ["*"]}, "classes": {"slow": []}})
+    host.process(100, CGROUP)
+    bundle = host.bundle({"linux": {"resources": {"blockIO": {"weight": 10}}}})
+    outcome = host.call(state(bundle=bundle, annotations=crio_annotations() | {IO_CLASS: "slow"}))
+    assert "the runtime limits its block I/O, which stays" in outcome.log
+
+
+@pytest.mark.parametrize(
+    "have, name, value, holds",
+    [
+        ("8:0 rbps=5 wbps=max riops=max wiops=max", "io.max", "8:0 rbps=5", True),
+        ("8:16 rbps=5 wbps=max\n8:0 rbps=5 wbps=max", "io.max", "8:0 rbps=5 wbps=max", True),
+        ("8:0 rbps=6 wbps=max", "io.max", "8:0 rbps=5", False),
+        ("", "io.max", "8:0 rbps=max", True),
+        ("", "io.max", "8:0 rbps=5", False),
+        ("default 30\n8:0 70", "io.weight", "default 30", True),
+        ("default 30\n8:0 70", "io.weight", "8:0 71", False),
+        ("20", "cpu.weight", "20", True),
+    ],
+)
+def test_whether_a_value_holds(have: str, name: str, value: str, holds: bool) -> None:
+    assert is_in_force(have, name, value) is holds

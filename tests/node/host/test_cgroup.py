@@ -1,0 +1,101 @@
+"""A container's own cgroup: which one is its alone, and which others are in too."""
+
+import pytest
+from conftest import ID, UID, Host
+
+from resctrl_hooks.node.host.cgroup import CgroupError, leaf_of
+
+POD = f"/kubepods/pod{UID}"
+
+
+def crowded(host: Host, path: str) -> None:
+    """Process 100 and another one in a cgroup."""
+    host.process(100, path)
+    (host.cgroup / path.lstrip("/") / "cgroup.procs").write_text("100\n7\n")
+
+
+@pytest.mark.parametrize(
+    "path, container",
+    [
+        (f"{POD}/{ID}", ID),
+        (f"{POD}/crio-{ID}", ID),
+        (f"/kubepods.slice/kubepods-pod{UID}.slice/crio-{ID}.scope", ID),
+        (f"/kubepods.slice/kubepods-pod{UID}.slice/crio-{ID}.scope/container", ID),
+        (f"/kubelet.slice/kubepods-pod{UID}.slice/cri-containerd-{ID}.scope", ID),
+        (f"/machine.slice/libpod-{ID}.scope/container", ID),
+        (f"/system.slice/web.service/libpod-payload-{ID}", ID),
+        (f"/system.slice/docker-{ID}.scope", ID),
+        (f"/user.slice/user@0.service/user.slice/crun-{ID}.scope", ID),
+        (f"/system.slice/{ID}.scope", ID),
+        ("/system.slice/runc-1.scope", "1"),
+        ("/1", "1"),
+        ("/user.slice/session-1.scope/1", "1"),
+        ("/machine.slice/crun-pod.scope/container", "pod"),
+        ("/mine/pod", "pod"),
+        ("/mine/a.scope", "a.scope"),
+    ],
+)
+def test_in_a_cgroup_of_its_name_all_processes_are_its_own(host: Host, path: str, container: str) -> None:
+    crowded(host, path)
+    leaf = leaf_of(host.node(), 100, container)
+    assert leaf is not None
+    assert leaf.path == path
+
+
+@pytest.mark.parametrize(
+    "path, container",
+    [
+        ("/user.slice/session-3.scope", ID),
+        ("/user.slice/session-1.scope", "1"),
+        ("/user.slice/user-1.slice/session-c1.scope", "1"),
+        ("/system.slice/run-u1.scope", "u1"),
+        (f"{POD}/crio-{'1' * 64}", "1"),
+        (POD, "pod"),
+        (POD, UID),
+        ("/podman/x", "pod"),
+        (f"/machine.slice/machine-libpod_pod_{ID}.slice/x.scope", ID),
+        (f"/system.slice/crio-conmon-{ID}.scope", ID),
+        (f"/machine.slice/libpod-conmon-{ID}.scope", ID),
+        (f"/machine.slice/libpod-{ID}x.scope", ID),
+        ("/system.slice/crio-conmon.scope", "conmon-x"),
+    ],
+)
+def test_where_its_id_is_but_a_part_of_another_name_others_count(host: Host, path: str, container: str) -> None:
+    crowded(host, path)
+    with pytest.raises(CgroupError, match=f"shares cgroup {path} with other processes"):
+        leaf_of(host.node(), 100, container)
+    (host.cgroup / path.lstrip("/") / "cgroup.procs").write_text("100\n")
+    assert leaf_of(host.node(), 100, container) is not None
+
+
+@pytest.mark.parametrize(
+    "own, path",
+    [
+        ("/system.slice/mine-box.scope", "/system.slice/mine-box.scope"),
+        ("/system.slice/mine-box.scope/container", "/system.slice/mine-box.scope/container"),
+        ("/system.slice/mine-box.scope", "/system.slice/mine-box.scope/init.scope"),
+    ],
+)
+def test_a_scope_of_its_own_can_have_any_name(host: Host, own: str, path: str) -> None:
+    host.process(100, path)
+    crowded(host, own)
+    host.process(100, path)
+    leaf = leaf_of(host.node(), 100, ID, f"{host.cgroup}{own}")
+    assert leaf is not None
+    assert leaf.path == own
+
+
+def test_a_path_that_its_maker_asked_for_can_be_others_too(host: Host) -> None:
+    crowded(host, "/mine/special")
+    with pytest.raises(CgroupError, match="shares cgroup /mine/special"):
+        leaf_of(host.node(), 100, ID, f"{host.cgroup}/mine/special")
+
+
+def test_a_cgroup_that_is_not_around_the_process_says_nothing(host: Host) -> None:
+    crowded(host, "/user.slice/session-3.scope")
+    with pytest.raises(CgroupError, match="shares cgroup"):
+        leaf_of(host.node(), 100, ID, f"{host.cgroup}/user.slice/session-3")
+
+
+def test_a_process_that_is_gone_has_none(host: Host) -> None:
+    assert leaf_of(host.node(), 100, ID) is None

@@ -1,0 +1,200 @@
+import errno
+import json
+import os
+import posix
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resctrl_hooks.node.host.files import (
+    format_json,
+    is_folder,
+    list_folder,
+    make_folder,
+    parse_json,
+    read_file,
+    read_kernel_file,
+    remove_file,
+    write_file,
+)
+
+SCALARS = st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.text(st.characters(codec=None), max_size=20)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_json_comes_back_as_it_went(value: Any) -> None:
+    data = format_json(value)
+    assert data.isascii()
+    assert data.count(b"\n") == 1
+    assert parse_json(data) == value == json.loads(data)
+
+
+def no_number(name: str) -> None:
+    raise ValueError(name)
+
+
+@given(st.binary(max_size=60) | st.text('[]{}",:0123eE.-tfn \\u', max_size=40).map(str.encode))
+def test_what_is_read_is_what_the_json_package_reads(data: bytes) -> None:
+    """Only a number of more than 32 digits is refused here and read there."""
+    try:
+        expected = json.loads(data.decode(), parse_constant=no_number)
+    except (ValueError, RecursionError):
+        with pytest.raises(ValueError, match=r"."):
+            parse_json(data)
+    else:
+        assert re.search(rb"\d{33}", data) or parse_json(data) == expected
+
+
+@pytest.mark.parametrize(
+    "data, words",
+    [
+        (b"", "no JSON value at character 0"),
+        (b"   ", "no JSON value"),
+        (b"{} {}", "something follows the JSON value at character 2"),
+        (b"\xff", "decode"),
+        (b"\xef\xbb\xbf{}", "no JSON value"),
+        (b"NaN", "NaN is not JSON"),
+        (b"[Infinity]", "Infinity is not JSON"),
+        (b"9" * 5000, "many digits"),  # time is quadratic in them; in a text of a page it is nothing
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"a":' * 100_000, "nested too deeply"),
+        (b'"\x01"', "control character"),
+        (b'{"a" 1}', "delimiter"),
+    ],
+)
+def test_json_that_is_none(data: bytes, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        parse_json(data)
+
+
+def test_only_plain_values_go_into_a_record() -> None:
+    with pytest.raises(TypeError, match="set does not go into a record"):
+        format_json({"a": {1}})
+
+
+def test_reading_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"x" * 100_000)
+    assert read_file(str(path), 100_000) == b"x" * 100_000
+    with pytest.raises(OSError, match="larger than 99999 bytes") as caught:
+        read_file(str(path), 99_999)
+    assert caught.value.errno == errno.EFBIG
+
+
+def test_what_is_no_file_is_not_read_nor_waited_for(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("f")
+    (tmp_path / "f").write_text("x")
+    os.mkfifo(tmp_path / "fifo")
+    for name, number in (("link", errno.ELOOP), ("fifo", errno.EINVAL), (".", errno.EINVAL), ("none", errno.ENOENT)):
+        with pytest.raises(OSError, match=r".") as caught:
+            read_file(str(tmp_path / name), 10)
+        assert caught.value.errno == number
+    assert read_file(str(link), 10, follow=True) == b"x"
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_what_others_can_write_is_not_trusted(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "f"
+    path.write_text("x")
+    assert read_file(str(path), 10, trusted=True) == b"x"
+    path.chmod(mode)
+    with pytest.raises(PermissionError, match="others than root"):
+        read_file(str(path), 10, trusted=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_what_others_own_is_not_trusted(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_text("x")
+    os.chown(path, 65534, 65534)
+    with pytest.raises(PermissionError):
+        read_file(str(path), 10, trusted=True)
+
+
+def test_writing_replaces_whole(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    old_mask = os.umask(0)
+    try:
+        write_file(str(path), b"one")
+        write_file(str(path), b"two" * 100_000, 0o644)
+    finally:
+        os.umask(old_mask)
+    assert path.read_bytes() == b"two" * 100_000
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "f"
+    path.write_text("old")
+
+    def full(fd: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(posix, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        write_file(str(path), b"new")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_a_link_in_the_place_of_the_temporary_file_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    real = os.open
+
+    def spy(path: str, flags: int, mode: int) -> int:
+        seen.append(path)
+        os.symlink("/nonexistent/target", path)
+        return real(path, flags, mode)
+
+    monkeypatch.setattr(posix, "open", spy)
+    with pytest.raises(OSError, match=r"symbolic link|loop"):
+        write_file(str(tmp_path / "f"), b"x")
+    assert len(seen) == 1
+
+
+def test_folders_and_removal(tmp_path: Path) -> None:
+    (tmp_path / "f").touch()
+    (tmp_path / "d").mkdir()
+    (tmp_path / "l").symlink_to("d")
+    assert [is_folder(str(tmp_path / name)) for name in ("d", "l", "f", "f/x", "none")] == [
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
+    assert list_folder(str(tmp_path / "none")) == list_folder(str(tmp_path / "f")) == []
+    assert sorted(list_folder(str(tmp_path))) == ["d", "f", "l"]
+    assert remove_file(str(tmp_path / "f")) is True
+    assert remove_file(str(tmp_path / "f")) is False
+
+
+@pytest.mark.parametrize("mask", [0, 0o077])
+def test_a_folder_is_made_with_those_above_it_whatever_the_umask(tmp_path: Path, mask: int) -> None:
+    (tmp_path / "there").mkdir(mode=0o711)
+    (tmp_path / "link").symlink_to("there")
+    old_mask = os.umask(mask)
+    try:
+        assert make_folder(f"{tmp_path}/link/above/own", 0o700) is True
+        assert make_folder(f"{tmp_path}/link/above/own", 0o755) is False
+    finally:
+        os.umask(old_mask)
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("there", "there/above", "there/above/own")]
+    assert modes == [0o711, 0o755, 0o700]
+
+
+def test_kernel_files_have_no_size() -> None:
+    assert b"Name:" in read_kernel_file("/proc/self/status")

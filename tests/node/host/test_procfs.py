@@ -1,0 +1,130 @@
+import os
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import BOOT, Host, stat_line, temporary_host
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resctrl_hooks.node.host.procfs import (
+    Cgroup,
+    boot_id,
+    cgroups_of,
+    in_initial_user_namespace,
+    resctrl_groups_of,
+    start_time,
+    threads_of,
+)
+
+
+def test_a_unified_host(host: Host) -> None:
+    host.process(7, "/kubepods/pod1/crio-x")
+    (found,) = cgroups_of(str(host.proc), 7)
+    assert (found.hierarchy, found.path) == ("", "/kubepods/pod1/crio-x")
+    assert found.folder("/sys/fs/cgroup") == "/sys/fs/cgroup/kubepods/pod1/crio-x"
+    assert found.folder("/sys/fs/cgroup", "/kubepods") == "/sys/fs/cgroup/kubepods"
+
+
+def test_both_versions_beside_each_other(host: Host) -> None:
+    host.process(7)
+    (host.proc / "7/cgroup").write_text("9:name=systemd:/a\n4:memory:/b:c\n1:cpu,cpuacct:/\n0::/d\nrubbish\n")
+    found = [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)]
+    assert found == [("unified", "/d"), ("systemd", "/a"), ("memory", "/b:c"), ("cpu,cpuacct", "/")]
+    assert Cgroup("memory", "/b").folder("/c") == "/c/memory/b"
+    assert Cgroup("memory", "/").folder("/c") == "/c/memory"
+
+
+@pytest.mark.parametrize("feed", ["\f", "\v", "\x1c", "\x85", "\u2028", "\r"])
+def test_a_cgroups_name_is_no_line_of_its_own(host: Host, feed: str) -> None:
+    """The kernel refuses a line feed in a cgroup's name, and nothing else of what Python takes for a line's end."""
+    host.process(7)
+    path = f"/own/a{feed}0::/kubepods/pod1"
+    (host.proc / "7/cgroup").write_bytes(f"0::{path}\n".encode())
+    assert [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)] == [("", path)]
+
+
+def test_a_process_that_is_gone(host: Host) -> None:
+    proc = str(host.proc)
+    assert cgroups_of(proc, 7) == []
+    assert threads_of(proc, 7) == []
+    assert start_time(proc, 7) == 0
+    with pytest.raises(ProcessLookupError):
+        resctrl_groups_of(proc, 7)
+    with pytest.raises(ProcessLookupError):
+        resctrl_groups_of(proc, 7, 8)
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("res:/\nmon:\n", ("", "")),
+        ("res:gold\nmon:podA\n", ("gold", "podA")),
+        ("res:with space\nmon:a:b\n", ("with space", "a:b")),
+        ("res:\nmon:\n", None),
+        ("", None),
+        ("rubbish\n", None),
+    ],
+)
+def test_where_a_task_is(host: Host, text: str, found: tuple[str, str] | None) -> None:
+    host.process(7, threads=(8,))
+    for folder in ("7", "7/task/8"):
+        (host.proc / folder / "cpu_resctrl_groups").write_text(text)
+    assert resctrl_groups_of(str(host.proc), 7) == found
+    assert resctrl_groups_of(str(host.proc), 7, 8) == found
+
+
+def test_threads_of_a_real_process() -> None:
+    stop = threading.Event()
+    others = [threading.Thread(target=stop.wait) for _ in range(3)]
+    for other in others:
+        other.start()
+    try:
+        found = threads_of("/proc", os.getpid())
+        assert {os.getpid(), *(other.native_id for other in others)} <= set(found)
+    finally:
+        stop.set()
+        for other in others:
+            other.join()
+
+
+def test_start_time_names_a_process() -> None:
+    mine = start_time("/proc", os.getpid())
+    assert mine == start_time("/proc", os.getpid()) > 0
+    with subprocess.Popen(["sleep", "60"]) as child:
+        assert start_time("/proc", child.pid) >= mine
+        child.kill()
+        deadline = time.monotonic() + 10
+        while start_time("/proc", child.pid) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert start_time("/proc", child.pid) == 0  # a zombie: ended, and its parent has not looked yet
+    for none in (0, -1):
+        assert start_time("/proc", none) == 0
+
+
+@given(st.integers(1, 1 << 22), st.integers(1, 1 << 50), st.sampled_from("RSDTtIZXx"))
+def test_any_stat_line(pid: int, start: int, letter: str) -> None:
+    with temporary_host() as host:
+        host.process(pid)
+        (host.proc / str(pid) / "stat").write_text(stat_line(pid, start, letter))
+        assert start_time(str(host.proc), pid) == (0 if letter in "ZXx" else start)
+
+
+@pytest.mark.parametrize("text", ["", "1", "1 (x", "1 (x) S 2 3", ")"])
+def test_a_stat_line_cut_short(host: Host, text: str) -> None:
+    host.process(7)
+    (host.proc / "7/stat").write_text(text)
+    assert start_time(str(host.proc), 7) == 0
+
+
+def test_boot_id(host: Host, tmp_path: Path) -> None:
+    assert boot_id(str(host.proc)) == BOOT
+    assert boot_id(str(tmp_path)) == ""
+    assert boot_id("/proc") == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def test_the_user_namespace() -> None:
+    mapped = Path("/proc/self/uid_map").read_text().split()
+    assert in_initial_user_namespace() == (mapped == ["0", "0", "4294967295"])

@@ -1,0 +1,37 @@
+from pathlib import Path
+
+import pytest
+
+from resctrl_hooks.node.host import programs
+from resctrl_hooks.node.host.programs import ProgramError, find_program
+from resctrl_hooks.node.host.programs import run as run_program
+
+
+def test_a_programs_output_and_code() -> None:
+    assert run_program(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], 5) == (3, "out\nerr")
+
+
+def test_a_program_that_hangs_is_killed() -> None:
+    with pytest.raises(ProgramError, match="did not end within"):
+        run_program(["/bin/sleep", "1000"], 0.05)
+    with pytest.raises(ProgramError, match="did not end within"):
+        run_program(["/bin/sh", "-c", "exec >/dev/null 2>&1; sleep 1000"], 0.05)
+    with pytest.raises(ProgramError, match="can't be run"):
+        run_program(["/no/such/program"], 1)
+
+
+def test_a_talkative_program_is_bounded() -> None:
+    code, output = run_program(["/bin/sh", "-c", "yes | head -c 500000"], 20)
+    assert code == 0
+    assert len(output) <= 1 << 16
+
+
+def test_programs_are_found_at_fixed_places(tmp_path: Path) -> None:
+    assert find_program("sh") in ("/usr/bin/sh", "/bin/sh")
+    (tmp_path / "x").mkdir()
+    with pytest.raises(ProgramError, match="there is no program x in"):
+        find_program("x", (str(tmp_path),))
+
+
+def test_environment_is_fixed() -> None:
+    assert set(programs.ENVIRONMENT) == {"PATH", "LC_ALL"}

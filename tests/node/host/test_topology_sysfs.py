@@ -1,0 +1,58 @@
+from pathlib import Path
+
+import pytest
+from machines import MACHINES, machine, write_sysfs
+
+from resctrl_hooks.node.host.cpulist import parse_list
+from resctrl_hooks.node.host.topology import DRAM, FAST, SLOW, MemoryNode, Topology
+from resctrl_hooks.node.host.topology_sysfs import TopologyError, read_topology
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_what_sysfs_says_is_the_machine(name: str, tmp_path: Path) -> None:
+    expected = MACHINES[name].as_record()
+    assert read_topology(write_sysfs(MACHINES[name], tmp_path)).as_record() == expected
+    assert Topology.of_record(expected).as_record() == expected
+
+
+def test_cores_of_which_a_thread_is_offline(tmp_path: Path) -> None:
+    found = read_topology(write_sysfs(machine(cores=2, threads=2, offline=0b1000), tmp_path))
+    assert found.cores == [0b101, 0b10]
+    assert found.online == 0b111
+
+
+def test_memory_kinds_by_the_kernels_tiers(tmp_path: Path) -> None:
+    small = machine(cores=2)
+    small.nodes[0].distances |= {1: 20, 2: 15}
+    small.nodes += [
+        MemoryNode(1, 0, {0: 20, 1: 10, 2: 20}, 1 << 30, SLOW),
+        MemoryNode(2, 0, {0: 15, 1: 20, 2: 10}, 1 << 30, FAST),
+    ]
+    found = read_topology(write_sysfs(small, tmp_path))
+    assert [node.kind for node in found.nodes] == [DRAM, SLOW, FAST]
+    assert [node.id for node in found.memory_near(1)] == [0]
+
+
+def test_older_names_and_nothing_but_cpus(tmp_path: Path) -> None:
+    base = tmp_path / "devices/system/cpu"
+    for cpu in (0, 1):
+        (base / f"cpu{cpu}/topology").mkdir(parents=True)
+        (base / f"cpu{cpu}/topology/thread_siblings_list").write_text("0-1\n")
+        (base / f"cpu{cpu}/topology/core_siblings_list").write_text("0-1\n")
+        (base / f"cpu{cpu}/topology/physical_package_id").write_text("-1\n")
+    (base / "online").write_text("0-1\n")
+    found = read_topology(str(tmp_path))
+    assert (found.cores, found.packages, found.nodes) == ([3], {0: 3}, [])
+    assert found.root.cpus == parse_list("0-1")
+
+
+def test_no_sysfs(tmp_path: Path) -> None:
+    with pytest.raises(TopologyError, match="names no CPUs"):
+        read_topology(str(tmp_path))
+
+
+def test_this_machine() -> None:
+    found = read_topology("/sys")
+    assert sum(core for core in found.cores) == found.online
+    for part in (found.packages, found.l3, found.dies):
+        assert not part or sum(part.values()) == found.online

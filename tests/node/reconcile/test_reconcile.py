@@ -1,0 +1,652 @@
+"""Reconcile on a made-up host whose resctrl is the simulation's model: adoption, release, claims, what it leaves."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import LAUNCH, PYTHON, Host, crio_annotations
+from simulated_kernel import ROOT_CALLER, Kernel
+
+import resctrl_hooks
+from resctrl_hooks import HookError, InputError
+from resctrl_hooks.node.container.oci import parse_state, read_bundle
+from resctrl_hooks.node.container.workload import derive
+from resctrl_hooks.node.hook.call import create_runtime
+from resctrl_hooks.node.host.procfs import cgroups_of
+from resctrl_hooks.node.lifecycle import poststop, reap
+from resctrl_hooks.node.reconcile.command import reconcile_command
+from resctrl_hooks.node.reconcile.reconcile import Options, read_live, reconcile
+from resctrl_hooks.node.settings import load
+
+if TYPE_CHECKING:
+    from resctrl_hooks.node.features.registry import Node
+    from resctrl_hooks.node.reconcile.report import Report
+
+POD = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+NOW = Options(wait=False)
+OURS = pytest.mark.parametrize("peoples", [False, True], ids=["node-half", "people-half"])
+
+
+class Cluster:
+    """A node with the simulated kernel, on which containers are started and ended by hand."""
+
+    def __init__(self, root: Path, rmids: int = 16, **config: Any) -> None:
+        (root / "crun").mkdir()
+        self.host = Host(root, runtimeRoots={"crun": str(root / "crun")}, **config)
+        self.kernel = Kernel(self.host, rmids=rmids)
+        self.root = root
+
+    def node(self) -> Node:
+        node = self.host.node()
+        node.monitor.resctrl.fs = self.kernel
+        return node
+
+    def reconcile(self, options: Options = NOW) -> Report:
+        return reconcile(self.node(), options)
+
+    def spawn(self, number: int, pod: str = POD, rdt_class: str = "", threads: int = 1) -> tuple[str, int]:
+        """A container's process, before its hook."""
+        id_ = f"{number:064x}"
+        return id_, self.kernel.spawn(f"/kubepods/pod{pod}/crio-{id_}", threads, rdt_class)
+
+    def appear(self, id_: str, pid: int, pod: str = POD, **annotations: str) -> None:
+        """The container is in its runtime's folder, and its bundle on disk."""
+        config = {"annotations": crio_annotations(pod, **annotations), "linux": {}}
+        bundle = str(self.kernel.bundle(f"bundle-{id_[-8:]}", config))
+        folder = self.root / "crun" / id_
+        folder.mkdir(exist_ok=True)
+        status = {"pid": pid, "process-start-time": self.kernel.threads.table[pid][1], "bundle": bundle}
+        (folder / "status").write_text(json.dumps(status))
+
+    def hook(self, id_: str, pid: int, pod: str = POD) -> None:
+        config = {"annotations": crio_annotations(pod), "linux": {}}
+        bundle = str(self.kernel.bundle(f"bundle-{id_[-8:]}", config))
+        state = {"id": id_, "status": "created", "pid": pid, "bundle": bundle, **config}
+        node = self.node()
+        checked = parse_state(json.dumps(state).encode())
+        found = read_bundle(bundle)
+        create_runtime(derive(checked, found, cgroups_of(node.proc, pid), node.settings.cgroup_path), node)
+
+    def start(self, number: int, pod: str = POD, rdt_class: str = "", threads: int = 1) -> tuple[str, int]:
+        """A container as it should be: hook, then the runtime's folder."""
+        id_, pid = self.spawn(number, pod, rdt_class, threads)
+        self.hook(id_, pid, pod)
+        self.appear(id_, pid, pod)
+        return id_, pid
+
+    def poststop(self, id_: str) -> None:
+        shutil.rmtree(self.root / "crun" / id_, ignore_errors=True)
+        poststop(parse_state(json.dumps({"id": id_, "status": "stopped", "bundle": "/gone"}).encode()), self.node())
+
+    def end_pod(self, pod: str = POD) -> None:
+        shutil.rmtree(self.host.cgroup / f"kubepods/pod{pod}")
+
+    def groups_of(self, pid: int) -> set[tuple[str, str]]:
+        return {self.kernel.where(tid) for tid in self.kernel.threads.threads(pid)}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return Cluster(tmp_path)
+
+
+def pod_number(number: int) -> str:
+    return f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
+
+
+def test_a_container_that_no_hook_saw_is_adopted_with_all_its_threads(cluster: Cluster) -> None:
+    id_, pid = cluster.spawn(1, threads=3)
+    late = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}/inner", 2)
+    cluster.appear(id_, pid)
+    report = cluster.reconcile()
+    assert report.ok
+    assert (report.adopted, report.moved) == ([id_], 5)
+    assert cluster.groups_of(pid) == cluster.groups_of(late) == {("", POD)}
+    assert not cluster.reconcile().changed
+
+
+def test_of_a_container_whose_init_made_cgroups_everything_is_adopted(cluster: Cluster) -> None:
+    id_ = f"{1:064x}"
+    own = f"/kubepods/pod{POD}/crio-{id_}"
+    pid = cluster.kernel.spawn(f"{own}/init.scope", 1)
+    service = cluster.kernel.spawn(f"{own}/system.slice/svc.service", 2)
+    cluster.appear(id_, pid)
+    report = cluster.reconcile()
+    assert (report.adopted, report.moved) == ([id_], 3)
+    assert cluster.groups_of(pid) == cluster.groups_of(service) == {("", POD)}
+
+
+def test_on_a_simulated_host_whose_cgroups_are_plain_folders_it_is_adopted_too(host: Host, tmp_path: Path) -> None:
+    id_ = "a" * 64
+    host.process(100, f"/kubepods/pod{POD}/crio-{id_}")
+    (tmp_path / "crun" / id_).mkdir(parents=True)
+    bundle = host.bundle({"annotations": crio_annotations(POD), "linux": {}})
+    status = {"pid": 100, "process-start-time": 1000, "bundle": bundle}
+    (tmp_path / "crun" / id_ / "status").write_text(json.dumps(status))
+    host.configure(runtimeRoots={"crun": str(tmp_path / "crun")})
+    assert reconcile(host.node(), NOW).adopted == [id_]
+    assert host.tasks(f"mon_groups/{POD}") == [100]
+    assert not reconcile(host.node(), NOW).changed
+
+
+def test_what_entered_by_exec_is_swept_in(cluster: Cluster) -> None:
+    id_, _ = cluster.start(1)
+    later = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}", 2)
+    assert cluster.groups_of(later) == {("", "")}
+    assert cluster.reconcile().moved == 2
+    assert cluster.groups_of(later) == {("", POD)}
+
+
+def test_filters_hold_for_adoption_as_they_do_for_the_hook(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, namespaces=["prod-*"])
+    id_, pid = cluster.spawn(1)
+    cluster.appear(id_, pid)
+    assert not cluster.reconcile().changed
+    cluster.appear(id_, pid, **{"io.kubernetes.pod.namespace": "prod-1"})
+    assert cluster.reconcile().adopted == [id_]
+
+
+def test_a_pod_without_containers_keeps_its_group_until_its_cgroup_ends(cluster: Cluster) -> None:
+    id_, pid = cluster.start(1)
+    cluster.kernel.end(pid)
+    cluster.poststop(id_)
+    assert not cluster.reconcile().released
+    assert cluster.kernel.groups() == {("", POD)}
+    cluster.end_pod()
+    assert cluster.reconcile().released == [POD]
+    assert (cluster.kernel.groups(), cluster.host.records()) == (set(), [])
+
+
+def test_a_passing_hook_ends_idle_pods(cluster: Cluster) -> None:
+    id_, pid = cluster.start(1)
+    cluster.kernel.end(pid)
+    cluster.poststop(id_)
+    cluster.end_pod()
+    node = cluster.node()
+    assert reap(node, node.ledger.marked("idle")) == 1
+    assert cluster.kernel.groups() == set()
+
+
+def test_last_container_releases_at_once(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, monitoring={"release": "last-container"})
+    first, one = cluster.start(1)
+    second, two = cluster.start(2)
+    cluster.kernel.end(one)
+    cluster.poststop(first)
+    assert cluster.kernel.groups() == {("", POD)}
+    cluster.kernel.end(two)
+    cluster.poststop(second)
+    assert cluster.kernel.groups() == set()
+
+
+def test_three_hundred_finished_pods_whose_containers_stay_hold_no_rmid(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, rmids=12)
+    for number in range(300):
+        _, pid = cluster.start(number, pod_number(number))
+        assert cluster.groups_of(pid) == {("", pod_number(number))}, "RMIDs ran out"
+        cluster.kernel.end(pid)  # the Job is done; nobody deletes its container, so no poststop comes
+        cluster.end_pod(pod_number(number))
+        cluster.kernel.now += 2
+        if number % 10 == 9:
+            assert cluster.reconcile().ok  # the timer
+    assert cluster.kernel.groups() == set()
+
+
+def test_between_two_timers_a_shortage_makes_the_hook_itself_look_for_dead_pods(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, rmids=4)
+    for number in range(3):
+        _, pid = cluster.start(number, pod_number(number))
+        cluster.kernel.end(pid)
+        cluster.end_pod(pod_number(number))
+    _, pid = cluster.start(9, pod_number(9))
+    assert cluster.kernel.groups() == set(), "the dead pods' groups are gone, their RMIDs in limbo"
+    assert (cluster.host.state / "waiting" / pod_number(9)).exists()
+    cluster.kernel.now += 2
+    assert cluster.reconcile().ok
+    assert cluster.groups_of(pid) == {("", pod_number(9))}
+
+
+def test_a_late_poststop_of_an_old_attempt_changes_nothing_of_the_new_one(cluster: Cluster) -> None:
+    attempts = []
+    for number in range(5):
+        id_, pid = cluster.start(number)
+        attempts.append(id_)
+        if number < 4:
+            cluster.kernel.end(pid)
+    before = cluster.kernel.groups()
+    for id_ in attempts[:-1]:
+        cluster.poststop(id_)
+    assert cluster.kernel.groups() == before == {("", POD)}
+    assert cluster.groups_of(pid) == {("", POD)}
+    assert not cluster.reconcile().changed
+
+
+def test_without_an_rmid_a_pod_waits_and_then_gets_one(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, rmids=2)
+    first, one = cluster.start(1, pod_number(1))
+    _, two = cluster.start(2, pod_number(2))
+    assert cluster.groups_of(two) == {("", "")}
+    assert (cluster.host.state / "wake").exists()
+    report = cluster.reconcile()
+    assert not report.ok
+    assert list(report.waiting) == [pod_number(2)]
+    cluster.kernel.end(one)
+    cluster.poststop(first)
+    cluster.end_pod(pod_number(1))
+    assert list(cluster.reconcile().waiting) == [pod_number(2)], "the freed RMID is in limbo"
+    cluster.kernel.now += 2
+    assert cluster.reconcile().ok
+    assert cluster.groups_of(two) == {("", pod_number(2))}
+    assert not (cluster.host.state / "waiting" / pod_number(2)).exists()
+
+
+def test_a_pruned_group_is_made_again(cluster: Cluster) -> None:
+    _, pid = cluster.start(1)
+    cluster.kernel.model.remove(cluster.kernel.model.root.monitored[POD])
+    cluster.kernel.sync()
+    cluster.kernel.show_tasks()
+    cluster.kernel.now += 2
+    assert cluster.reconcile().ok
+    assert cluster.groups_of(pid) == {("", POD)}
+
+
+def test_a_removed_class_takes_its_pods_to_the_root_class_and_they_stay_counted(cluster: Cluster) -> None:
+    cluster.kernel.mkdir(f"{cluster.host.resctrl}/gold")
+    id_, pid = cluster.start(1, rdt_class="gold")
+    assert cluster.groups_of(pid) == {("gold", POD)}
+    cluster.kernel.rmdir(f"{cluster.host.resctrl}/gold")
+    assert cluster.groups_of(pid) == {("", "")}
+    assert cluster.reconcile().ok
+    assert cluster.groups_of(pid) == {("", POD)}
+    said = f"RDT class gold was removed under living container {id_[:12]}, which is in the root class now"
+    assert cluster.host.log.read_text().count(said) == 1
+    assert cluster.reconcile().ok
+    assert cluster.host.log.read_text().count(said) == 1, "it is said once"
+
+
+def test_a_container_that_changes_class_takes_the_group_along_if_it_is_alone(cluster: Cluster) -> None:
+    for name in ("gold", "silver"):
+        cluster.kernel.mkdir(f"{cluster.host.resctrl}/{name}")
+    _, pid = cluster.start(1, rdt_class="gold")
+    rmid = cluster.kernel.model.classes["gold"].monitored[POD].rmid
+    cluster.kernel.model.write_tasks(cluster.kernel.model.classes["silver"], f"{pid}\n", ROOT_CALLER)
+    cluster.kernel.show_tasks()
+    assert cluster.reconcile().ok
+    assert cluster.kernel.groups() == {("silver", POD)}
+    assert cluster.kernel.model.classes["silver"].monitored[POD].rmid == rmid
+    assert cluster.groups_of(pid) == {("silver", POD)}
+
+
+def test_a_container_that_changes_class_leaves_its_neighbour_where_it_is(cluster: Cluster) -> None:
+    for name in ("gold", "silver"):
+        cluster.kernel.mkdir(f"{cluster.host.resctrl}/{name}")
+    _, one = cluster.start(1, rdt_class="gold")
+    _, two = cluster.start(2, rdt_class="gold")
+    cluster.kernel.model.write_tasks(cluster.kernel.model.classes["silver"], f"{one}\n", ROOT_CALLER)
+    cluster.kernel.show_tasks()
+    assert cluster.reconcile().ok
+    assert cluster.groups_of(one) == {("silver", POD)}
+    assert cluster.groups_of(two) == {("gold", POD)}
+
+
+def test_groups_of_others_are_left_alone(cluster: Cluster) -> None:
+    for name in ("pqos", "resctrl-mon", pod_number(9)):
+        cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/{name}")
+    _, pid = cluster.start(1)
+    cluster.kernel.model.write_tasks(cluster.kernel.model.root.monitored["pqos"], f"{pid}\n", ROOT_CALLER)
+    cluster.kernel.show_tasks()
+    report = cluster.reconcile()
+    assert report.foreign == {"pqos"}
+    assert cluster.groups_of(pid) == {("", "pqos")}
+    assert {name for _, name in cluster.kernel.groups()} == {"pqos", "resctrl-mon", pod_number(9), POD}
+
+
+def test_a_group_that_was_there_is_joined_and_never_removed(cluster: Cluster) -> None:
+    cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/{POD}")
+    id_, pid = cluster.start(1)
+    assert cluster.groups_of(pid) == {("", POD)}
+    cluster.kernel.end(pid)
+    cluster.poststop(id_)
+    cluster.end_pod()
+    assert cluster.reconcile().released == [POD]
+    assert cluster.kernel.groups() == {("", POD)}
+
+
+def test_a_lost_ledger_is_mended_by_claiming(cluster: Cluster) -> None:
+    _, pid = cluster.start(1)
+    dead, other = cluster.start(2, pod_number(2))
+    cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/pqos")
+    shutil.rmtree(cluster.host.state)
+    cluster.kernel.end(other)
+    shutil.rmtree(cluster.root / "crun" / dead)
+    cluster.end_pod(pod_number(2))
+    assert cluster.reconcile().ok
+    assert {name for _, name in cluster.kernel.groups()} == {POD, pod_number(2), "pqos"}, "nothing without --claim"
+    dry = cluster.reconcile(Options(claim=True, dry_run=True))
+    assert sorted(dry.claimed) == sorted([POD, pod_number(2)])
+    report = cluster.reconcile(Options(claim=True, wait=False))
+    assert sorted(report.claimed) == sorted([POD, pod_number(2)])
+    assert {name for _, name in cluster.kernel.groups()} == {POD, "pqos"}
+    cluster.kernel.end(pid)
+    cluster.end_pod()
+    cluster.reconcile()
+    assert {name for _, name in cluster.kernel.groups()} == {"pqos"}, "a claimed group ends with its pod"
+
+
+def test_a_claim_leaves_the_group_that_a_runtime_made_for_itself(cluster: Cluster) -> None:
+    id_ = f"{7:064x}"
+    pid = cluster.kernel.spawn(f"/crio-{id_}", 1, "")
+    cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/{id_}")
+    cluster.kernel.model.write_tasks(cluster.kernel.model.root.monitored[id_], f"{pid}\n", ROOT_CALLER)
+    cluster.kernel.show_tasks()
+    cluster.appear(id_, pid)
+    config = {"linux": {"intelRdt": {"enableMonitoring": True}}}
+    (cluster.root / f"bundle-{id_[-8:]}" / "config.json").write_text(json.dumps(config))
+    for options in (Options(claim=True, dry_run=True), Options(claim=True, wait=False)):
+        report = cluster.reconcile(options)
+        assert (report.ok, report.claimed, report.adopted) == (True, [], [])
+    assert cluster.groups_of(pid) == {("", id_)}
+    assert [record for record in cluster.host.records() if id_ in record] == []
+
+
+def test_a_reboot_voids_every_record(cluster: Cluster) -> None:
+    cluster.start(1)
+    cluster.start(2, pod_number(2))
+    cluster.kernel.boot(2)
+    shutil.rmtree(cluster.host.cgroup / "kubepods")
+    report = cluster.reconcile()
+    assert report.ok
+    assert cluster.host.records() == []
+
+
+def test_only_what_a_caller_says_lives_lives(cluster: Cluster) -> None:
+    cluster.start(1)
+    cluster.start(2, pod_number(2))
+    report = cluster.reconcile(Options(live={POD}, wait=False))
+    assert report.released == [pod_number(2)]
+    assert cluster.kernel.groups() == {("", POD)}
+
+
+def test_a_dry_run_says_what_the_real_one_does(cluster: Cluster) -> None:
+    id_, pid = cluster.spawn(1, threads=2)
+    cluster.appear(id_, pid)
+    cluster.start(2, pod_number(2))
+    cluster.kernel.end(cluster.kernel.spawn("/x"))
+    dead, other = cluster.start(3, pod_number(3))
+    cluster.kernel.end(other)
+    cluster.end_pod(pod_number(3))
+    before = (cluster.kernel.groups(), cluster.host.records())
+    said = cluster.reconcile(Options(dry_run=True))
+    assert (cluster.kernel.groups(), cluster.host.records()) == before
+    done = cluster.reconcile()
+    for name in ("adopted", "moved", "released", "freed", "buried"):
+        assert getattr(said, name) == getattr(done, name), name
+    assert (said.dry_run, dead in said.as_text()) == (True, False)
+
+
+def test_an_unreadable_bundle_hides_nobody_else(cluster: Cluster) -> None:
+    broken, pid = cluster.spawn(1, pod_number(1))
+    cluster.appear(broken, pid, pod_number(1))
+    (cluster.root / f"bundle-{broken[-8:]}" / "config.json").write_text("{")
+    whole, other = cluster.spawn(2)
+    cluster.appear(whole, other)
+    report = cluster.reconcile()
+    assert report.adopted == [whole]
+    assert not report.ok
+    assert broken in report.problems[0]
+
+
+@pytest.mark.parametrize("text", ["", "a\nb\n", '["a", "b"]'])
+def test_live_files_are_lists_or_lines(tmp_path: Path, text: str) -> None:
+    (tmp_path / "live").write_text(text)
+    assert read_live(str(tmp_path / "live")) == ({"a", "b"} if text else set())
+
+
+@pytest.mark.parametrize("spelled", [POD.upper(), POD.replace("-", "")])
+def test_a_pod_that_lives_in_another_spelling_lives(cluster: Cluster, tmp_path: Path, spelled: str) -> None:
+    cluster.start(1)
+    (tmp_path / "live").write_text(f"{spelled}\r\n")
+    report = cluster.reconcile(Options(live=read_live(str(tmp_path / "live")), wait=False))
+    assert report.released == []
+    assert cluster.kernel.groups() == {("", POD)}
+
+
+@pytest.mark.parametrize("text", ['{"items": []}', "null and more", '["a", 1]', '["a", {}]', '"a"', "[[]]", "a b"])
+def test_what_is_no_list_of_keys_ends_nobody(tmp_path: Path, text: str) -> None:
+    (tmp_path / "live").write_text(text)
+    with pytest.raises(InputError, match="neither a JSON list nor a key a line"):
+        read_live(str(tmp_path / "live"))
+
+
+def test_an_unreadable_live_file_is_an_error_and_releases_nobody(cluster: Cluster, tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        read_live(str(tmp_path / "missing"))
+    cluster.start(1)
+    assert reconcile_command(str(cluster.host.config), ["--live", str(tmp_path / "missing")]) == 1
+    assert cluster.kernel.groups() == {("", POD)}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--wrong"], ["--live"], ["--watch", "x"], ["extra"], ["--watch", "-1"], ["--watch", "²"], ["--watch", "9" * 20]],
+)
+def test_wrong_use_is_two(cluster: Cluster, arguments: list[str]) -> None:
+    assert reconcile_command(str(cluster.host.config), arguments) == 2
+
+
+@OURS
+def test_watching_repeats_until_it_is_interrupted(tmp_path: Path, peoples: bool) -> None:
+    host = Host(tmp_path, real_proc=True, runtimeRoots={"crun": str(tmp_path / "crun")})
+    (tmp_path / "crun").mkdir()
+    ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
+    command = [*ours, "--config", str(host.config), "reconcile", "--json", "--watch", "0.05"]
+    container = subprocess.Popen(["sleep", "1000"])
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        assert watching.stderr is not None
+        try:
+            assert json.loads(watching.stdout.readline())["containers"] == 0
+            start = int(Path(f"/proc/{container.pid}/stat").read_text().rpartition(")")[2].split()[19])
+            bundle = host.bundle({"annotations": crio_annotations(POD), "linux": {}})
+            (tmp_path / "crun/later").mkdir()
+            status = {"pid": container.pid, "process-start-time": start, "bundle": bundle}
+            (tmp_path / "crun/later/status").write_text(json.dumps(status))
+            adopted: list[str] = []
+            while not adopted:
+                adopted = json.loads(watching.stdout.readline())["adopted"]
+            assert adopted == ["later"]
+            assert host.tasks(f"mon_groups/{POD}") == [container.pid]
+            watching.send_signal(signal.SIGINT)
+            assert watching.wait(20) == 130
+            assert watching.stderr.read() == ""
+        finally:
+            watching.kill()
+            container.kill()
+            container.wait()
+
+
+@pytest.mark.parametrize(
+    "yaml, installed, fails, said",
+    [
+        ("failurePolicy: fail\n", True, "fail", "was edited: "),
+        ("failurePolicy: maybe\n", True, "ignore", "was edited and can't be applied: error: "),
+        ("failurePolicy: fail\n", False, "ignore", "run `resctrl-hook config apply`"),
+    ],
+    ids=["valid", "not-valid", "no-command"],
+)
+def test_the_timers_reconcile_has_an_edited_configuration_applied_where_the_command_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, yaml: str, installed: bool, fails: str, said: str
+) -> None:
+    """A systemd unit runs the node half, which reads no YAML."""
+    host = Host(tmp_path)
+    tmp_path.chmod(0o755)
+    edited = tmp_path / "config.yaml"
+    edited.write_text(yaml)
+    os.utime(host.config, (1e9, 1e9))
+    program = tmp_path / "bin" / "resctrl-hook"
+    program.parent.mkdir()
+    if installed:
+        here = Path(resctrl_hooks.__file__).parents[1]
+        program.write_text(f'#!/bin/sh\nPYTHONPATH={here} exec {sys.executable} -m resctrl_hooks "$@"\n')
+        program.chmod(0o755)
+    lines: list[str] = []
+    monkeypatch.setattr("resctrl_hooks.node.log.Log.__call__", lambda _log, _level, line, **_: lines.append(line))
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.command.ALL_FOLDERS", (str(program.parent),))
+    paths = json.loads(host.config.read_text())
+    edited.write_text(yaml + "".join(f"{name}: {json.dumps(paths[name])}\n" for name in paths if name != "format"))
+    for words in (["--dry-run"], []):
+        assert reconcile_command(str(edited), words) == 0
+        assert load(str(edited))[0].failure_policy == (fails if not words else "ignore")
+    assert any(said in line for line in lines), lines
+    lines.clear()
+    assert reconcile_command(str(edited), []) == 0
+    assert lines == [] or fails == "ignore", "it is applied once"
+
+
+def test_settings_that_can_not_be_used(cluster: Cluster) -> None:
+    cluster.host.config.write_text("{")
+    assert reconcile_command(str(cluster.host.config), []) == 2
+
+
+def test_the_report_is_a_table_and_json(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    assert reconcile_command(str(host.config), []) == 0
+    assert capsys.readouterr().out.startswith("containers that run ....")
+    assert reconcile_command(str(host.config), ["--json", "--dry-run"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["ok"] is True
+    assert report["dryRun"] is True
+
+
+def test_reconciling_in_a_loop_removes_nothing_that_is_starting(tmp_path: Path) -> None:
+    host = Host(tmp_path, real_proc=True, runtimeRoots={"crun": str(tmp_path / "crun")})
+    processes = [subprocess.Popen(["sleep", "1000"]) for _ in range(200)]
+    ended = threading.Event()
+    reports = []
+
+    def keep_reconciling() -> None:
+        while not ended.is_set():
+            reports.append(reconcile(host.node(), NOW))
+
+    def start(number: int) -> int:
+        id_, pid = f"{number:064x}", processes[number].pid
+        config = {"annotations": crio_annotations(pod_number(number % 20)), "linux": {}}
+        bundle = host.bundle(config, f"bundle-{number}")
+        state = {"id": id_, "status": "created", "pid": pid, "bundle": bundle, **config}
+        command = [*PYTHON, str(LAUNCH), "--config", str(host.config), "hook"]
+        done = subprocess.run(command, input=json.dumps(state).encode(), capture_output=True, env={}, check=False)
+        folder = tmp_path / "crun" / id_
+        folder.mkdir(parents=True)
+        began = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        (folder / "status").write_text(json.dumps({"pid": pid, "process-start-time": began, "bundle": bundle}))
+        return done.returncode
+
+    loop = threading.Thread(target=keep_reconciling)
+    loop.start()
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            assert set(pool.map(start, range(200))) == {0}
+        ended.set()
+        loop.join()
+        assert len(reports) > 1
+        assert not any(report.released or report.failures for report in reports)
+        last = reconcile(host.node(), NOW)
+        assert last.ok
+        assert last.containers == 200
+        for number, process in enumerate(processes):
+            assert process.pid in host.tasks(f"mon_groups/{pod_number(number % 20)}")
+        assert not list(host.state.glob("waiting/*"))
+    finally:
+        ended.set()
+        loop.join()
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.wait()
+    assert reconcile(host.node(), NOW).ok
+    assert (host.groups(), host.records()) == ([], [])
+    assert not os.listdir(host.state / "pods")
+
+
+def test_a_runtime_s_folder_that_can_not_be_read_is_no_fault_of_ours(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(path: str) -> list[str]:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr("resctrl_hooks.node.container.runtimes.list_folder", denied)
+    with pytest.raises(HookError, match=r"/run/runc, where a runtime .* can't be read \(EACCES\)"):
+        reconcile(host.node())
+
+
+def full(host: Host, *arguments: str, peoples: bool) -> subprocess.CompletedProcess[bytes]:
+    """Runs a command whose stdout is a full disk, and buffered as it is without a terminal."""
+    ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "wb") as disk:
+        command = [*ours, "--config", str(host.config), *arguments]
+        return subprocess.run(command, stdout=disk, stderr=subprocess.PIPE, check=False, timeout=60, env=buffered)
+
+
+@OURS
+@pytest.mark.parametrize("more", [[], ["--json"], ["--dry-run"]], ids=" ".join)
+def test_a_report_that_can_not_be_written_is_a_failure(tmp_path: Path, more: list[str], peoples: bool) -> None:
+    done = full(Cluster(tmp_path).host, "reconcile", *more, peoples=peoples)
+    words = b"resctrl-hook: reconcile: the report can't be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, words)
+
+
+@pytest.mark.parametrize("words", [["topology"], ["--version"], ["list", "--json"]], ids=" ".join)
+def test_other_commands_say_in_one_line_that_a_disk_is_full(tmp_path: Path, words: list[str]) -> None:
+    done = full(Cluster(tmp_path).host, *words, peoples=True)
+    assert (done.returncode, done.stderr) == (1, b"resctrl-hook: No space left on device\n")
+
+
+@OURS
+@pytest.mark.parametrize("more", [[], ["--watch", "0.01"]], ids=["once", "watch"])
+def test_a_reader_that_has_seen_enough_ends_it_without_a_word(tmp_path: Path, more: list[str], peoples: bool) -> None:
+    ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
+    command = [*ours, "--config", str(Cluster(tmp_path).host.config), "reconcile", *more]
+    reader, writer = os.pipe()
+    os.close(reader)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=60, env=buffered)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_watching_outlives_a_full_disk(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) > 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.command.time.sleep", pause)
+    with open("/dev/full", "w") as disk, open(os.devnull, "w") as nowhere:
+        monkeypatch.setattr(sys, "stdout", disk)
+        assert reconcile_command(str(cluster.host.config), ["--watch", "1"]) == 130
+        os.dup2(nowhere.fileno(), disk.fileno())  # what is left in its buffer
+    assert capfd.readouterr().err.count("the report can't be written") == 2
+
+
+@OURS
+def test_a_closed_stdout_is_no_fault(tmp_path: Path, peoples: bool) -> None:
+    host = Cluster(tmp_path).host
+    ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
+    words = [*ours, "--config", str(host.config), "reconcile"]
+    done = subprocess.run(["/bin/sh", "-c", '"$@" >&-', "sh", *words], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -1,0 +1,292 @@
+"""Counters that never go back, whatever becomes of the groups that count."""
+
+import multiprocessing
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from counter_tree import ENERGY, OCCUPANCY, TOTAL, remake, say, say_paths
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resctrl_hooks.node.host.files import format_json, parse_json
+from resctrl_hooks.node.resctrl.counters import Reading
+from resctrl_hooks.node.resctrl.errors import NotMountedError, NotTrackedError
+from resctrl_hooks.node.resctrl.monitor import Monitor
+
+KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+
+
+class Tree:
+    """A plain tree in the place of resctrl, and a monitor on it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.state = root / "state"
+        self.resctrl = root / "resctrl"
+        (self.resctrl / "mon_groups").mkdir(parents=True)
+        self.monitor = Monitor(str(self.resctrl), state_dir=str(self.state))
+
+    def group(self, rdt_class: str = "", key: str = KEY) -> Path:
+        """The key's group in a class, made if it isn't there."""
+        if rdt_class:
+            (self.resctrl / rdt_class / "mon_groups").mkdir(parents=True, exist_ok=True)
+        return Path(self.monitor.ensure_group(key, rdt_class).path)
+
+    def read(self, *, by_class: bool = False) -> dict[str, object]:
+        """What `Monitor.read` says, by path: the value, or the state where there is none."""
+        return shown(Monitor(str(self.resctrl), state_dir=str(self.state)).read(KEY, by_class=by_class))
+
+
+def shown(readings: list[Reading]) -> dict[str, object]:
+    """Readings by path, with the class before it where there is one."""
+    return {
+        f"{f'{reading.rdt_class}:' if reading.rdt_class is not None else ''}{reading.domain.folder}"
+        f"/{reading.counter.name}": reading.state if reading.value is None else reading.value
+        for reading in readings
+    }
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path)
+
+
+def test_a_reading_is_what_the_file_says(tree: Tree) -> None:
+    say(tree.group(), llc_occupancy=65536, mbm_total_bytes=1000)
+    assert tree.read() == {OCCUPANCY: 65536, TOTAL: 1000}
+    say(tree.group(), llc_occupancy=0, mbm_total_bytes=1500)
+    assert tree.read() == {OCCUPANCY: 0, TOTAL: 1500}
+
+
+def test_two_classes_of_one_pod_are_summed(tree: Tree) -> None:
+    say(tree.group(), llc_occupancy=1, mbm_total_bytes=10)
+    say(tree.group("gold"), llc_occupancy=2, mbm_total_bytes=20)
+    assert tree.read() == {OCCUPANCY: 3, TOTAL: 30}
+    assert tree.read(by_class=True) == {
+        f":{OCCUPANCY}": 1,
+        f":{TOTAL}": 10,
+        f"gold:{OCCUPANCY}": 2,
+        f"gold:{TOTAL}": 20,
+    }
+
+
+def test_a_sum_without_one_of_its_parts_is_no_number(tree: Tree) -> None:
+    say(tree.group(), mbm_total_bytes=10)
+    say(tree.group("gold"), mbm_total_bytes="Unassigned")
+    assert tree.read() == {TOTAL: "Unassigned"}
+    assert tree.read(by_class=True) == {f":{TOTAL}": 10, f"gold:{TOTAL}": "Unassigned"}
+
+
+def test_a_group_made_anew_counts_on(tree: Tree) -> None:
+    say(tree.group(), llc_occupancy=5, mbm_total_bytes=1000)
+    tree.read()
+    remake(tree.group(), tree.root / "aside")
+    say(tree.group(), llc_occupancy=1, mbm_total_bytes=40)
+    assert tree.read() == {OCCUPANCY: 1, TOTAL: 1040}
+
+
+def test_a_group_made_anew_that_has_counted_further_than_the_old_one_counts_all_of_it(tree: Tree) -> None:
+    say(tree.group(), mbm_total_bytes=1000)
+    tree.read()
+    remake(tree.group(), tree.root / "aside")
+    say(tree.group(), mbm_total_bytes=3000)
+    assert tree.read() == {TOTAL: 4000}
+
+
+def test_a_counter_that_goes_back_stands_still_and_counts_on(tree: Tree) -> None:
+    say(tree.group(), mbm_total_bytes=1000)
+    tree.read()
+    say(tree.group(), mbm_total_bytes=3)
+    assert tree.read() == {TOTAL: 1000}
+    say(tree.group(), mbm_total_bytes=8)
+    assert tree.read() == {TOTAL: 1005}
+
+
+def test_a_moved_group_goes_on_in_its_new_class(tree: Tree) -> None:
+    say(tree.group(), mbm_total_bytes=1000)
+    tree.read()
+    (tree.resctrl / "gold" / "mon_groups").mkdir(parents=True)
+    tree.group().rename(tree.resctrl / "gold" / "mon_groups" / KEY)
+    say(tree.resctrl / "gold" / "mon_groups" / KEY, mbm_total_bytes=1300)
+    assert tree.read(by_class=True) == {f":{TOTAL}": 1000, f"gold:{TOTAL}": 300}
+    assert tree.read() == {TOTAL: 1300}
+
+
+def test_a_group_that_is_gone_leaves_what_it_counted(tree: Tree) -> None:
+    say(tree.group(), llc_occupancy=9, mbm_total_bytes=10)
+    say(tree.group("gold"), llc_occupancy=9, mbm_total_bytes=20)
+    tree.read()
+    shutil.rmtree(tree.group())
+    assert tree.read() == {OCCUPANCY: 9, TOTAL: 30}
+    shutil.rmtree(tree.resctrl / "gold")
+    assert tree.read() == {TOTAL: 30}
+
+
+def test_no_number_in_between_changes_nothing(tree: Tree) -> None:
+    say(tree.group(), mbm_total_bytes=10)
+    tree.read()
+    say(tree.group(), mbm_total_bytes="Unavailable")
+    assert tree.read() == {TOTAL: "Unavailable"}
+    say(tree.group(), mbm_total_bytes=12)
+    assert tree.read() == {TOTAL: 12}
+
+
+def test_energy_of_the_rmids_previous_user_is_not_counted(tree: Tree) -> None:
+    (tree.resctrl / "info" / "PERF_PKG_MON").mkdir(parents=True)
+    with tree.monitor.hold(KEY) as held:
+        held.ensure_group()
+        # A plain tree has no counters at creation: what the kernel would have shown then goes into the record.
+        group = tree.resctrl / "mon_groups" / KEY
+        say_paths(group, {ENERGY: 500.0})
+        found = group.stat()
+        held.record["baselines"] = {"": [f"{found.st_dev:x}:{found.st_ino:x}", {ENERGY: 500.0}]}
+        held.save()
+    say_paths(group, {ENERGY: 503.5})
+    assert tree.read() == {ENERGY: 3.5}
+
+
+def test_the_baseline_is_taken_at_creation_where_the_kernel_has_energy_counters(tree: Tree) -> None:
+    (tree.resctrl / "info" / "PERF_PKG_MON").mkdir(parents=True)
+    tree.group()
+    record = tree.monitor.ledger.read_pod(KEY)
+    assert record is not None
+    assert list(record["baselines"]) == [""]
+    tree.monitor.remove(KEY)
+    (tree.resctrl / "info" / "PERF_PKG_MON").rmdir()
+    tree.group()
+    record = tree.monitor.ledger.read_pod(KEY)
+    assert record is not None
+    assert "baselines" not in record
+
+
+def test_energy_without_a_baseline_counts_from_its_first_number(tree: Tree) -> None:
+    say_paths(tree.group(), {ENERGY: "Unavailable"})
+    assert tree.read() == {ENERGY: "Unavailable"}
+    say_paths(tree.group(), {ENERGY: 700.0})
+    assert tree.read() == {ENERGY: 0.0}
+    say_paths(tree.group(), {ENERGY: 702.5})
+    assert tree.read() == {ENERGY: 2.5}
+
+
+def test_a_released_key_that_comes_back_goes_on(tree: Tree) -> None:
+    say(tree.group(), mbm_total_bytes=100)
+    tree.read()
+    group = tree.group()
+    group.rename(tree.root / "aside")
+    tree.monitor.remove(KEY)
+    tree.monitor.read_all()
+    say(tree.group(), mbm_total_bytes=5)
+    assert tree.read() == {TOTAL: 105}
+
+
+def test_a_released_key_is_forgotten_after_a_while(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    say(tree.group(), mbm_total_bytes=100)
+    tree.read()
+    shutil.rmtree(tree.group())
+    tree.monitor.remove(KEY)
+    tree.monitor.read_all()
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 4000)
+    tree.monitor.read_all()
+    assert parse_json((tree.state / "counters").read_bytes())["keys"] == {}
+
+
+def test_domains_may_come_and_go(tree: Tree) -> None:
+    for mon_data in (tree.resctrl, tree.group()):
+        say_paths(mon_data, {TOTAL: 10, "mon_L3_01/mbm_total_bytes": 20})
+    tree.read()
+    for group in (tree.resctrl, tree.group()):
+        shutil.rmtree(group / "mon_data" / "mon_L3_01")
+    assert tree.read() == {TOTAL: 10}
+    for group in (tree.resctrl, tree.group()):
+        say_paths(group, {"mon_L3_01/mbm_total_bytes": 3})
+    assert tree.read() == {TOTAL: 10, "mon_L3_01/mbm_total_bytes": 23}
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": 9}'])
+def test_a_damaged_file_begins_anew(tree: Tree, damage: bytes) -> None:
+    say(tree.group(), mbm_total_bytes=10)
+    tree.read()
+    (tree.state / "counters").write_bytes(damage)
+    assert tree.read() == {TOTAL: 10}
+
+
+def test_another_boots_counts_are_void(tree: Tree) -> None:
+    say(tree.group(), mbm_total_bytes=10)
+    tree.read()
+    kept = parse_json((tree.state / "counters").read_bytes())
+    kept["boot"] = "another"
+    kept["keys"][KEY]["done"] = {"": {TOTAL: 1_000_000}}
+    (tree.state / "counters").write_bytes(format_json(kept))
+    assert tree.read() == {TOTAL: 10}
+
+
+def test_what_is_not_tracked_or_not_there_has_a_type(tree: Tree) -> None:
+    with pytest.raises(NotTrackedError):
+        tree.read()
+    tree.group()
+    shutil.rmtree(tree.resctrl)
+    with pytest.raises(NotMountedError):
+        tree.read()
+
+
+def test_groups_of_others_are_not_read(tree: Tree) -> None:
+    say(tree.group(), mbm_total_bytes=1)
+    say(tree.resctrl / "mon_groups" / "other", mbm_total_bytes=7)
+    assert list(tree.monitor.read_all()) == [KEY]
+
+
+@settings(deadline=None)  # it works on disk
+@given(steps=st.lists(st.tuples(st.sampled_from(["say", "remake", "move", "word"]), st.integers(0, 50)), max_size=12))
+def test_a_total_never_goes_back(steps: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory) -> None:
+    tree = Tree(tmp_path_factory.mktemp("tree"))
+    classes = ["", "gold"]
+    (tree.resctrl / "gold" / "mon_groups").mkdir(parents=True)
+    group = tree.group()
+    last = 0
+    for number, (what, value) in enumerate(steps):
+        if what == "remake":
+            remake(group, tree.root / f"aside{number}")
+        elif what == "move":
+            classes.reverse()
+            new = tree.resctrl / classes[0] / "mon_groups" / KEY
+            group.rename(new)
+            group = new
+        say(group, mbm_total_bytes="Unavailable" if what == "word" else value)
+        found = tree.read().get(TOTAL)
+        if isinstance(found, int):
+            assert found >= last
+            last = found
+
+
+def _scrapes(resctrl: str, state: str, results: "multiprocessing.SimpleQueue[list[int]]") -> None:
+    monitor = Monitor(resctrl, state_dir=state)
+    seen = []
+    for _ in range(30):
+        seen += [int(reading.value or 0) for reading in monitor.read(KEY) if reading.counter.name == "mbm_total_bytes"]
+    results.put(seen)
+
+
+def test_several_processes_read_the_same_totals(tree: Tree) -> None:
+    group = tree.group()
+    say(group, mbm_total_bytes=0)
+    context = multiprocessing.get_context("spawn")
+    results: multiprocessing.SimpleQueue[list[int]] = context.SimpleQueue()
+    workers = [context.Process(target=_scrapes, args=(str(tree.resctrl), str(tree.state), results)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    value = 0
+    while any(worker.is_alive() for worker in workers):
+        value += 7
+        # Replaced, not rewritten: a reader must not meet an empty file, as it never does in the kernel's.
+        new = tree.root / "new"
+        new.write_text(f"{value}\n")
+        new.rename(group / "mon_data" / TOTAL)
+    for worker in workers:
+        worker.join()
+        seen = results.get()
+        assert len(seen) == 30
+        assert seen == sorted(seen)
+        assert seen[-1] <= value

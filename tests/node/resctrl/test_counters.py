@@ -1,0 +1,92 @@
+"""One look at a group's counters."""
+
+from pathlib import Path
+
+import pytest
+from counter_tree import say, say_paths
+
+from resctrl_hooks.node.resctrl.counters import (
+    COUNTERS,
+    CUMULATIVE,
+    ERROR,
+    GAUGE,
+    UNASSIGNED,
+    UNAVAILABLE,
+    counter_named,
+    domain_named,
+    layout,
+    read_group,
+)
+
+
+def test_a_group_is_read_file_by_file(tmp_path: Path) -> None:
+    say(tmp_path, llc_occupancy=65536, mbm_total_bytes=18446744073709551615, mbm_local_bytes=0)
+    say_paths(tmp_path, {"mon_PERF_PKG_01/core_energy": "1234.500000"})
+    slots = layout(f"{tmp_path}/mon_data")
+    assert [slot.path for slot in slots] == [
+        "mon_L3_00/llc_occupancy",
+        "mon_L3_00/mbm_local_bytes",
+        "mon_L3_00/mbm_total_bytes",
+        "mon_PERF_PKG_01/core_energy",
+    ]
+    _, values = read_group(str(tmp_path), slots)
+    assert values == [65536, 0, 18446744073709551615, 1234.5]
+    assert (slots[3].domain.resource, slots[3].domain.id, slots[3].domain.node) == ("PERF_PKG", 1, None)
+
+
+@pytest.mark.parametrize(
+    "text,value",
+    [
+        ("Unavailable", UNAVAILABLE),
+        ("Unassigned", UNASSIGNED),
+        ("Error", ERROR),
+        ("", ERROR),
+        ("nan", ERROR),
+        ("inf", ERROR),
+        ("-1.5", ERROR),
+        ("what is this", ERROR),
+    ],
+)
+def test_what_is_no_number_is_a_state_and_never_zero(tmp_path: Path, text: str, value: str) -> None:
+    say(tmp_path, mbm_total_bytes=text)
+    assert read_group(str(tmp_path), layout(f"{tmp_path}/mon_data"))[1] == [value]
+
+
+def test_a_file_that_is_not_there_has_no_value(tmp_path: Path) -> None:
+    say(tmp_path, mbm_total_bytes=1)
+    slots = layout(f"{tmp_path}/mon_data")
+    (tmp_path / "mon_data/mon_L3_00/mbm_total_bytes").unlink()
+    assert read_group(str(tmp_path), slots)[1] == [None]
+
+
+def test_a_group_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_group(f"{tmp_path}/gone", [])
+
+
+def test_sub_numa_nodes_are_parts_of_their_cache(tmp_path: Path) -> None:
+    say(tmp_path, llc_occupancy=3)
+    say_paths(tmp_path, {"mon_L3_00/mon_sub_L3_00/llc_occupancy": 1, "mon_L3_00/mon_sub_L3_01/llc_occupancy": 2})
+    slots = layout(f"{tmp_path}/mon_data")
+    assert [(slot.domain.id, slot.domain.node) for slot in slots] == [(0, None), (0, 0), (0, 1)]
+    assert read_group(str(tmp_path), slots)[1] == [3, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["L3_00", "mon_L3", "mon_00", "mon__00", "mon_L3_0x", "mon_L3_²", "info"])
+def test_other_names_are_no_domains(name: str) -> None:
+    assert domain_named(name) is None
+
+
+def test_a_group_keeps_its_identity_when_it_is_renamed_and_a_new_one_has_another(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    identity, _ = read_group(f"{tmp_path}/a", [])
+    (tmp_path / "a").rename(tmp_path / "b")
+    (tmp_path / "a").mkdir()
+    assert read_group(f"{tmp_path}/b", [])[0] == identity
+    assert read_group(f"{tmp_path}/a", [])[0] != identity
+
+
+def test_units_are_ucum_and_kinds_are_known() -> None:
+    assert (COUNTERS["llc_occupancy"].kind, COUNTERS["llc_occupancy"].unit) == (GAUGE, "By")
+    assert (COUNTERS["core_energy"].kind, COUNTERS["core_energy"].unit) == (CUMULATIVE, "J")
+    assert (counter_named("brand_new").kind, counter_named("brand_new").unit) == (CUMULATIVE, "")

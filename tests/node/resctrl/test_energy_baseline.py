@@ -1,0 +1,51 @@
+"""What a new group's energy counters say at its creation."""
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from counter_tree import say, say_paths
+
+from resctrl_hooks.node.resctrl.counters import read_group
+from resctrl_hooks.node.resctrl.energy_baseline import baseline
+from resctrl_hooks.node.resctrl.monitor import Monitor
+from resctrl_hooks.simulation import mounted
+
+
+def test_a_baseline_holds_the_energy_counters_that_are_numbers(tmp_path: Path) -> None:
+    say(tmp_path, mbm_total_bytes=7)
+    say_paths(tmp_path, {"mon_PERF_PKG_00/core_energy": 5.5, "mon_PERF_PKG_00/activity": "Unavailable"})
+    say_paths(tmp_path, {"mon_PERF_PKG_01/core_energy": "nan", "mon_PERF_PKG_01/activity": "inf"})
+    say_paths(tmp_path, {"mon_PERF_PKG_01/uops_retired": 3})
+    identity, values = baseline(str(tmp_path))
+    assert values == {"mon_PERF_PKG_00/core_energy": 5.5, "mon_PERF_PKG_01/uops_retired": 3}
+    assert identity == read_group(str(tmp_path), [])[0]
+
+
+def test_a_group_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        baseline(str(tmp_path / "gone"))
+
+
+def test_a_group_without_counters_has_none(tmp_path: Path) -> None:
+    assert baseline(str(tmp_path))[1] == {}
+
+
+@pytest.mark.fuse
+def test_a_group_is_not_charged_for_what_its_rmids_previous_user_used(tmp_path: Path) -> None:
+    with (
+        mounted(tmp_path / "resctrl", rmids=2, limbo=0, energy=True) as root,
+        subprocess.Popen(["sleep", "60"]) as process,
+    ):
+        monitor = Monitor(root, state_dir=str(tmp_path / "state"))
+        monitor.ensure_group("first")
+        monitor.assign_pid("first", process.pid)
+        time.sleep(1)
+        process.kill()
+        monitor.remove("first")
+        group = monitor.ensure_group("second")  # with the only RMID that there is
+        by_hand = float(Path(group.path, "mon_data/mon_PERF_PKG_00/core_energy").read_text())
+        found = {reading.counter.name: reading.value for reading in monitor.read("second")}
+    assert by_hand > 1
+    assert found["core_energy"] == 0

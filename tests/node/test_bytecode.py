@@ -1,0 +1,66 @@
+import importlib.util
+import marshal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import LAUNCH
+
+from resctrl_hooks.node import bytecode as compiled
+from resctrl_hooks.node.bytecode import compile_folder, compiled_name
+
+
+def test_the_name_says_whose_bytecode_it_is() -> None:
+    assert compiled_name() == f"compiled.{sys.implementation.cache_tag}"
+
+
+def test_all_modules_are_in_the_file(tmp_path: Path) -> None:
+    path = compile_folder(str(LAUNCH.parent), str(tmp_path / "x"), "/shown")
+    assert path == str(tmp_path / "x")
+    data = Path(path).read_bytes()
+    assert data[:4] == importlib.util.MAGIC_NUMBER
+    at_once, places, _ = marshal.loads(data[16 : 16 + int(data[4:16])])
+    paths = {str(module.relative_to(LAUNCH.parent)) for module in LAUNCH.parent.rglob("*.py")}
+    packages = {name for name, _, package in at_once if package} | {name for name in places if places[name][2]}
+    files = {name: name[1:].replace(".", "/") + ".py" for name in {name for name, *_ in at_once} | set(places)}
+    files |= {name: f"{name[1:].replace('.', '/')}/__init__.py".lstrip("/") for name in packages}
+    assert set(files.values()) == paths
+    assert not {name for name, *_ in at_once} & set(places)
+    for name, (start, size, _) in places.items():
+        assert marshal.loads(data[start : start + size]).co_filename == f"/shown/{files[name]}"
+    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o644
+
+
+def test_modules_that_run_at_once_come_after_those_that_they_import() -> None:
+    monitoring = "features.monitoring"
+    needs = {"": [], "main": ["a", "b"], "a": ["b"], "b": [""], monitoring: ["a", "c"], "features": [], "c": []}
+    assert compiled._in_order(needs | {"other": ["main"]}) == ["", "b", "a", "main", "features", "c", monitoring]
+    assert compiled._in_order({"a": []}) == []
+
+
+def test_what_only_readers_need_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "__init__.py").write_text(
+        '"""About."""\nTYPE_CHECKING = False\nif TYPE_CHECKING:\n    import nothing\n'
+        'def f(a: "int", *b: "int", c: "int" = 1, **d: "int") -> "int":\n    """About."""\n'
+        '    e: "int" = a\n    return e\n'
+    )
+    data = Path(compile_folder(str(tmp_path))).read_bytes()
+    (_, code, _), *_ = marshal.loads(data[16 : 16 + int(data[4:16])])[0]
+    made: dict[str, Any] = {}
+    exec(code, made)
+    assert made["f"](7) == 7
+    assert (made["f"].__annotations__, made["f"].__doc__, "nothing" in code.co_names) == ({}, None, False)
+
+
+def test_the_file_lies_beside_the_modules(tmp_path: Path) -> None:
+    (tmp_path / "__init__.py").touch()
+    (tmp_path / "data.txt").touch()
+    assert compile_folder(str(tmp_path)) == str(tmp_path / compiled_name())
+
+
+def test_a_module_that_is_no_python(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("(")
+    with pytest.raises(SyntaxError):
+        compile_folder(str(tmp_path))
+    assert not (tmp_path / compiled_name()).exists()

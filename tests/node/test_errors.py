@@ -1,0 +1,37 @@
+import errno
+
+import pytest
+
+import resctrl_hooks
+from resctrl_hooks.node import errors
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.resctrl import errors as refusals
+from resctrl_hooks.node.resctrl.errors import NoRMIDsError, NotTrackedError
+
+ALL = list(
+    dict.fromkeys(
+        kind
+        for module in (errors, refusals)
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, HookError)
+    )
+)
+
+
+def test_an_error_speaks_to_the_operator() -> None:
+    error = NoRMIDsError("mon_group /x can't be made", errno=errno.ENOSPC, kernel="Out of RMIDs", hint="free some")
+    assert str(error) == "mon_group /x can't be made (ENOSPC); the kernel says: Out of RMIDs; free some"
+    assert str(HookError("plain")) == "plain"
+    assert str(HookError("odd", errno=9999)) == "odd (9999)"
+
+
+def test_a_key_error_does_not_quote_its_sentence() -> None:
+    assert str(NotTrackedError("no group is tracked for x")) == "no group is tracked for x"
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_each_type_has_a_reason_of_its_own(kind: type[HookError]) -> None:
+    assert [other for other in ALL if other.reason == kind.reason] == [kind]
+    assert kind.reason.replace("-", "").isalpha()
+    assert kind.__name__ in resctrl_hooks.__all__
+    assert getattr(resctrl_hooks, kind.__name__) is kind

@@ -1,0 +1,68 @@
+import sys
+from typing import Any
+
+import pytest
+from conftest import Host, standard_streams
+
+from resctrl_hooks.node.fault_report import report
+from resctrl_hooks.node.settings import load
+
+
+def reported(host: Host, error: BaseException) -> tuple[bool, str]:
+    with pytest.raises(type(error)) as caught:
+        failing(error)
+    with standard_streams(b"") as written:
+        refuses = report(str(host.config), "createRuntime", caught.value)
+    return refuses, written()
+
+
+def failing(error: BaseException) -> None:
+    raise error
+
+
+def test_a_fault_is_one_line_that_says_where(host: Host) -> None:
+    refuses, line = reported(host, ValueError("a\nb"))
+    assert not refuses
+    assert line.startswith("resctrl-hook: a fault of resctrl-hook itself: ValueError: a\\nb in test_fault_report.py:")
+    assert line.count("\n") == 1
+    assert "reason=fault" in host.log.read_text()
+
+
+def test_the_policy_decides(host: Host) -> None:
+    host.configure(failurePolicy="fail")
+    assert reported(host, ValueError())[0]
+
+
+@pytest.mark.parametrize("garbage", ["", "{", '{"format":1,"log":{"level":[]}}', '{"format":1,"log":7}'])
+def test_settings_may_be_what_is_wrong(host: Host, garbage: str) -> None:
+    host.config.write_text(garbage)
+    refuses, line = reported(host, ValueError())
+    assert not refuses
+    assert line.count("\n") == 1
+
+
+def test_even_the_log_may_be(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    faults: Any = sys.modules[report.__module__]
+    real = faults.Log
+
+    def broken(section: Any = None) -> Any:
+        if section is not None:
+            raise TypeError("broken too")
+        return real({"target": "none"})
+
+    monkeypatch.setattr(faults, "Log", broken)
+    assert reported(host, ValueError("first"))[1].count("first") == 1
+
+
+def test_the_settings_that_the_call_goes_by_decide(host: Host) -> None:
+    host.configure(failurePolicy="fail")
+    found = load(str(host.config))
+    host.configure(failurePolicy="ignore")
+    with standard_streams(b""):
+        assert report(str(host.config), "createRuntime", ValueError("x"), lambda _: found)
+
+
+def test_an_error_that_was_never_raised(host: Host) -> None:
+    with standard_streams(b"") as written:
+        report(str(host.config), "poststop", ValueError("x"))
+    assert "ValueError: x; please report it" in written()

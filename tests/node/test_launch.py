@@ -1,0 +1,103 @@
+"""The script that hooks name; how it runs in every place is in test_node_half.py."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import LAUNCH, PYTHON
+
+from resctrl_hooks.node import launch
+from resctrl_hooks.node.bytecode import compile_folder
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+@pytest.mark.parametrize("called", ["n", "resctrl-hooks-0.1", "a b", "json"])
+@pytest.mark.parametrize("way", ["absolute", "relative", "beside"])
+def test_it_is_found_however_it_is_named(tmp_path: Path, way: str, called: str) -> None:
+    target = tmp_path / called
+    shutil.copytree(LAUNCH.parent, target, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    names = {
+        "absolute": (tmp_path, str(target / "launch.py")),
+        "relative": (tmp_path, f"{called}/launch.py"),
+        "beside": (target, "launch.py"),
+    }
+    folder, name = names[way]
+    done = subprocess.run([*PYTHON, name], cwd=folder, capture_output=True, check=False, env={})
+    assert (done.returncode, done.stderr[:6]) == (2, b"usage:")
+
+
+def test_modules_come_from_the_compiled_file_first(tmp_path: Path) -> None:
+    target = tmp_path / "n"
+    target.mkdir()
+    shutil.copy(LAUNCH, target)
+    (target / "__init__.py").touch()
+    (target / "main.py").write_text(
+        "def start(): print('compiled', __name__, __file__ if '__file__' in globals() else '')"
+    )
+    script = [
+        *PYTHON[:1],
+        "-c",
+        (
+            "import sys; sys.path.insert(0, sys.argv[1]); from resctrl_hooks.node import bytecode as compiled; "
+            "compiled.compile_folder(sys.argv[2])"
+        ),
+    ]
+    subprocess.run([*script, str(LAUNCH.parents[2]), str(target)], check=True)
+    (target / "main.py").write_text("def start(): print('plain')")
+    done = subprocess.run([*PYTHON, str(target / "launch.py")], capture_output=True, check=True, env={}, text=True)
+    assert done.stdout.split()[:2] == ["compiled", "node.main"]
+    (target / f"compiled.{sys.implementation.cache_tag}").unlink(missing_ok=True)
+    for compiled in target.glob("compiled.*"):
+        compiled.unlink()
+    assert (
+        subprocess.run([*PYTHON, str(target / "launch.py")], capture_output=True, check=True, text=True).stdout
+        == "plain\n"
+    )
+
+
+def test_the_finder_is_an_importer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "__init__.py").touch()
+    (tmp_path / "a.py").write_text("from .b import VALUE\n")
+    (tmp_path / "b.py").write_text("VALUE = 7\n")
+    compile_folder(str(tmp_path))
+    monkeypatch.setattr(launch, "_FOLDER", str(tmp_path))
+    monkeypatch.setattr(launch, "_COMPILED", str(tmp_path), raising=False)
+    monkeypatch.setattr(launch, "_PACKAGE", "tried")
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    launch.load_compiled()
+    try:
+        module: ModuleType = __import__("tried.a", fromlist=["VALUE"])
+        assert module.VALUE == 7
+        with pytest.raises(ModuleNotFoundError):
+            __import__("tried.none")
+    finally:
+        for name in ("tried", "tried.a", "tried.b"):
+            sys.modules.pop(name, None)
+
+
+def test_what_runs_at_once_has_a_spec_as_any_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_PACKAGE", "tried")
+    sources = {"": "", ".a": "VALUE = 7", ".b": "from .a import VALUE; from . import a; PARENT = __spec__.parent"}
+    try:
+        codes = ((name, compile(source, "", "exec"), not name) for name, source in sources.items())
+        launch.run_at_once(tuple(codes))
+        assert (sys.modules["tried"].__spec__ or sys.__spec__).submodule_search_locations is not None
+        assert vars(sys.modules["tried.b"])["PARENT"] == "tried"
+    finally:
+        for name in ("tried", "tried.a", "tried.b"):
+            sys.modules.pop(name, None)
+
+
+def test_without_a_compiled_file_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_FOLDER", str(tmp_path))
+    monkeypatch.setattr(launch, "_COMPILED", str(tmp_path), raising=False)
+    before = list(sys.meta_path)
+    launch.load_compiled()
+    assert sys.meta_path == before
+    assert os.listdir(tmp_path) == []

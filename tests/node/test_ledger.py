@@ -1,0 +1,251 @@
+import errno
+import os
+import posix
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resctrl_hooks.node.errors import LedgerError, LockTimeoutError
+from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.node.names import default_key_validator
+
+IDS = st.text("abcXYZ019_+.-", min_size=1, max_size=200).filter(default_key_validator)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    made = Ledger(str(tmp_path / "a" / "state"))
+    made.prepare()
+    return made
+
+
+def test_the_state_directory_is_roots_alone_whatever_the_umask(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        Ledger(str(tmp_path / "a/b/state")).prepare()
+        Ledger(str(tmp_path / "a/b/state")).prepare()
+    finally:
+        os.umask(old)
+    assert (tmp_path / "a/b").stat().st_mode & 0o777 == 0o755
+    for name in ("", "locks", "pods", "containers", "idle", "waiting"):
+        assert (tmp_path / "a/b/state" / name).stat().st_mode & 0o777 == 0o700
+
+
+def test_it_is_made_when_first_used(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path / "state"))
+    assert (ledger.keys(), ledger.containers(), ledger.marked("idle"), ledger.members("k")) == ([], [], [], [])
+    with ledger.lock("k", 0):
+        ledger.write_pod("k", {"groups": {}})
+    assert ledger.keys() == ["k"]
+
+
+@pytest.mark.parametrize("what", ["file", "link"])
+def test_a_state_directory_that_is_none(tmp_path: Path, what: str) -> None:
+    if what == "file":
+        (tmp_path / "state").touch()
+    else:
+        (tmp_path / "state").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LedgerError, match="can't be used"):
+        Ledger(str(tmp_path / "state")).lock("k", 0)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.parametrize("mode, owner", [(0o777, 0), (0o770, 0), (0o700, 65534)])
+def test_a_state_directory_of_others_is_not_used(tmp_path: Path, mode: int, owner: int) -> None:
+    tmp_path.chmod(mode)
+    os.chown(tmp_path, owner, owner)
+    with pytest.raises(LedgerError, match="others than root"):
+        Ledger(str(tmp_path)).lock("key", 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_records(ledger: Ledger) -> None:
+    assert ledger.read_pod("k") is None
+    ledger.write_pod("k", {"groups": {"": "created"}})
+    ledger.write_member("k", "m", {"pid": 7, "note": "\ud800"})
+    assert ledger.read_pod("k") == {"groups": {"": "created"}, "format": 1}
+    assert ledger.read_member("k", "m") == {"pid": 7, "note": "\ud800", "format": 1}
+    assert ledger.members("k") == ["m"]
+    ledger.mark("idle", "k")
+    ledger.mark("waiting", "k")
+    ledger.mark("waiting", "k")
+    ledger.point("m", "k")
+    ledger.remove_pod("k")
+    assert (ledger.keys(), ledger.marked("idle"), ledger.marked("waiting"), ledger.containers()) == ([], [], [], [])
+    ledger.remove_pod("k")
+
+
+@given(st.lists(IDS, unique=True, max_size=5))
+def test_every_id_that_may_be_one_is_found_again(ids: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Ledger(f"{folder}/state")
+        ledger.prepare()
+        for id_ in ids:
+            ledger.point(id_, "k")
+            ledger.write_member("k", id_, {})
+        assert sorted(ledger.members("k")) == sorted(ids)
+        assert all(ledger.key_of(id_) == "k" for id_ in ids)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"{}", b'{"format":2}', b"\xff"])
+def test_a_damaged_record_is_none(ledger: Ledger, data: bytes) -> None:
+    ledger.write_pod("k", {})
+    Path(ledger.folder, "pods/k/pod").write_bytes(data)
+    assert ledger.read_pod("k") is None
+
+
+def test_a_half_written_record_is_no_member(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger.write_member("k", "m", {})
+
+    def killed(old: str, new: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(posix, "rename", killed)
+    with pytest.raises(KeyboardInterrupt):
+        ledger.write_member("k", "other", {})
+    assert ledger.members("k") == ["m"]
+    monkeypatch.undo()
+    ledger.remove_pod("k")
+    assert ledger.keys() == []
+
+
+def test_pointers(ledger: Ledger) -> None:
+    assert ledger.key_of("m") == ""
+    ledger.point("m", "k")
+    ledger.point("m", "k")
+    assert ledger.key_of("m") == "k"
+    ledger.point("m", "other")
+    assert ledger.key_of("m") == "other"
+    assert not ledger.remove_member("k", "m")
+    assert ledger.key_of("m") == "other"
+    ledger.forget("m")
+    ledger.forget("m")
+    assert ledger.containers() == []
+
+
+@pytest.mark.parametrize("target", ["../../etc/passwd", "/etc", ".hidden", "a b"])
+def test_a_pointer_that_leads_elsewhere_is_none(ledger: Ledger, target: str) -> None:
+    os.symlink(target, f"{ledger.folder}/containers/m")
+    assert ledger.key_of("m") == ""
+
+
+def test_strange_files_are_no_keys(ledger: Ledger) -> None:
+    for name in (".hidden", "a b"):
+        Path(ledger.folder, "pods", name).mkdir()
+        Path(ledger.folder, "idle", name).touch()
+    assert ledger.keys() == ledger.marked("idle") == []
+
+
+def test_waking_is_seen_and_never_fails(ledger: Ledger) -> None:
+    ledger.wake()
+    assert Path(ledger.folder, "wake").exists()
+    Ledger("/nonexistent/state").wake()
+
+
+@pytest.mark.parametrize(
+    "call, use",
+    [
+        ("open", lambda ledger: ledger.write_pod("k", {})),
+        ("open", lambda ledger: ledger.read_pod("k")),
+        ("open", lambda ledger: ledger.mark("idle", "k")),
+        ("open", lambda ledger: ledger.lock("k", 0)),
+        ("unlink", lambda ledger: ledger.unmark("idle", "k")),
+        ("unlink", lambda ledger: ledger.remove_member("k", "m")),
+        ("unlink", lambda ledger: ledger.remove_pod("k")),
+        ("symlink", lambda ledger: ledger.point("m", "k")),
+        ("rmdir", lambda ledger: ledger.remove_pod("k")),
+    ],
+)
+@pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC, errno.EACCES, errno.EIO])
+def test_what_the_kernel_refuses_is_a_ledger_error(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, call: str, use: Any, number: int
+) -> None:
+    ledger.write_pod("k", {})
+    ledger.write_member("k", "m", {})
+
+    def refusing(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(posix, call, refusing)
+    with pytest.raises(LedgerError) as caught:
+        use(ledger)
+    assert caught.value.errno == number
+
+
+def test_no_record_is_written_that_could_not_be_read(ledger: Ledger) -> None:
+    ledger.write_member("k", "m", {"id": "m"})
+    with pytest.raises(LedgerError, match="too large"):
+        ledger.write_member("k", "m", {"id": "m" * (1 << 20)})
+    assert ledger.read_member("k", "m") == {"id": "m", "format": 1}
+
+
+# Locks
+
+
+def test_a_lock_is_waited_for_and_given_up(ledger: Ledger) -> None:
+    with ledger.lock("k", 0):
+        with pytest.raises(LockTimeoutError, match=r"was held for 0\.02 s \(EAGAIN\)"):
+            ledger.lock("k", 0.02)
+        with ledger.lock_named("a-features-own", 0):
+            pass
+    with ledger.lock("k", 0):
+        pass
+
+
+def test_a_lock_comes_free(ledger: Ledger) -> None:
+    lock = ledger.lock("k", 0)
+    release = threading.Timer(0.05, lock.__exit__)
+    release.start()
+    with ledger.lock("k", 20):
+        release.join()
+
+
+def test_locks_are_a_fixed_set_of_files(ledger: Ledger) -> None:
+    for number in range(500):
+        with ledger.lock(f"key-{number}", 0):
+            pass
+    assert 16 < len(os.listdir(f"{ledger.folder}/locks")) <= 32
+
+
+def test_a_lock_ends_with_its_process(ledger: Ledger) -> None:
+    child = os.fork()
+    if not child:
+        ledger.lock("k", 0)
+        os._exit(0)
+    os.waitpid(child, 0)
+    with ledger.lock("k", 0):
+        assert time.monotonic() > 0
+
+
+def test_whoever_waits_long_for_a_lock_looks_more_often(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    naps: list[float] = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+
+    monkeypatch.setattr(time, "sleep", nap)
+    monkeypatch.setattr(time, "monotonic", lambda: sum(naps))
+    with ledger.lock("a", 1), pytest.raises(LockTimeoutError):
+        ledger.lock("a", 2.4)
+    longest = naps.index(max(naps))
+    assert 0.005 < naps[longest] <= 0.01
+    assert naps[0] == naps[-1] == min(naps) == 0.0005
+    assert naps[:longest] == sorted(naps[:longest])
+    assert naps[longest:] == sorted(naps[longest:], reverse=True)
+
+
+def test_a_pointer_that_is_written_anew_is_not_taken_for_a_broken_one(ledger: Ledger) -> None:
+    """Reconcile looks without a lock: a poststop may just have removed it, and a restart under the same id makes it."""
+    (Path(ledger.folder) / "containers/junk").symlink_to("../..")
+    (Path(ledger.folder) / "containers/file").touch()
+    ledger.point("c1", "k")
+    for name in ("junk", "file", "c1", "missing"):
+        ledger.forget_unusable(name)
+    assert ledger.containers() == ["c1"]

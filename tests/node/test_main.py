@@ -1,0 +1,42 @@
+import json
+import subprocess
+from typing import Any
+
+import pytest
+from conftest import UID, Host, standard_streams
+
+from resctrl_hooks.node import main
+from resctrl_hooks.node.hook import call as hook
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["hook", "more"], ["--config"], ["--config", "x"], ["-h"]])
+def test_wrong_use(arguments: list[str]) -> None:
+    with standard_streams(b"") as written:
+        assert main.main(arguments) == main.WRONG_USE
+    assert written().startswith("usage: ")
+
+
+def test_the_exit_code_is_the_processes(host: Host, pod: dict[str, Any]) -> None:
+    host.configure(failurePolicy="fail")
+    assert subprocess.run(host.command(), input=json.dumps(pod).encode(), check=False, env={}).returncode == 0
+    done = subprocess.run(host.command(), input=b"{", check=False, env={}, capture_output=True)
+    assert (done.returncode, done.stdout) == (79, b"")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_fault_before_anything_is_known(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> int:
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr(hook, "in_initial_user_namespace", broken)
+    assert host.call({}, "hook") == (0, "resctrl-hook: a fault of resctrl-hook itself: AssertionError: a bug in "
+                                     + host.log.read_text().partition("a bug in ")[2].partition("; please")[0]
+                                     + "; please report it\n", host.log.read_text())  # fmt: skip
+    host.configure(failurePolicy="fail")
+    assert host.call({}, "hook").code == 79
+    assert host.call({}, "poststop").code == 0
+
+
+def test_the_group_is_that_of_the_pod(host: Host, pod: dict[str, Any]) -> None:
+    assert host.call(pod, alone=True) == (0, "", host.log.read_text() if host.log.exists() else "")
+    assert host.groups() == [f"mon_groups/{UID}"]

@@ -1,0 +1,90 @@
+import fnmatch
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resctrl_hooks.node.names import (
+    canonical_pod_uid,
+    default_key_validator,
+    is_hex,
+    matches,
+    pod_uid_validator,
+    valid_class,
+    valid_container_id,
+    workload_key_validator,
+)
+
+UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+ANY_TEXT = st.text(st.characters(codec=None), max_size=300)
+
+
+@given(st.uuids())
+def test_every_spelling_of_a_pod_uid_has_one_canonical_form(uid: uuid.UUID) -> None:
+    for spelling in (str(uid), str(uid).upper(), uid.hex, uid.hex.upper()):
+        assert pod_uid_validator(spelling)
+        assert canonical_pod_uid(spelling) == str(uid)
+    assert workload_key_validator(str(uid))
+    assert not workload_key_validator(str(uid).upper() if str(uid).upper() != str(uid) else "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", UID[:-1], UID + "0", UID.replace("-", "_"), UID[:8] + "0" + UID[9:], "g" * 32, " " + UID,
+     UID + "\n", "../" + UID[3:],
+     "\N{KELVIN SIGN}" * 32, "\N{FULLWIDTH DIGIT ONE}" * 32, "-" * 36, UID.replace("-", "", 1) + "-"],
+)  # fmt: skip
+def test_what_is_no_pod_uid(text: str) -> None:
+    assert not pod_uid_validator(text)
+    assert canonical_pod_uid(text) == text
+    assert not workload_key_validator(text)
+
+
+@given(ANY_TEXT)
+def test_a_key_that_passes_is_one_safe_part_of_a_path(text: str) -> None:
+    for valid in (default_key_validator, valid_container_id, pod_uid_validator, workload_key_validator):
+        if valid(text):
+            assert "/" not in text
+            assert text not in ("", ".", "..")
+            assert text.isascii()
+            assert text.isprintable()
+            assert len(text) <= 200
+
+
+def test_default_keys() -> None:
+    for key in ("a", "web-0_x.y+z", "_", "a" * 200):
+        assert default_key_validator(key)
+    for key in ("", ".", "..", ".a", "a/b", "a b", "a\0", "é", "a" * 201, "a~", "a:b"):
+        assert not default_key_validator(key)
+
+
+@given(ANY_TEXT)
+def test_a_class_that_passes_is_one_part_of_a_path(text: str) -> None:
+    if valid_class(text):
+        assert "/" not in text
+        assert "\0" not in text
+        assert text not in ("", ".", "..", "info", "mon_data", "mon_groups")
+        assert len(text.encode()) <= 255
+
+
+def test_classes() -> None:
+    for name in ("gold", "BestEffort", ".hidden", "with space", "é" * 127):
+        assert valid_class(name)
+    for name in ("", ".", "..", "info", "mon_groups", "mon_data", "a/b", "a\nb", "\ud800", "é" * 128, "\u202e"):
+        assert not valid_class(name)
+
+
+def test_is_hex() -> None:
+    assert is_hex("00ff", 4)
+    assert not is_hex("00FF", 4)
+    assert not is_hex("00f", 4)
+
+
+@given(st.text("ab*?", max_size=8), st.text("ab", max_size=8))
+def test_patterns_match_as_a_shell_does(pattern: str, name: str) -> None:
+    assert matches(pattern, name) == fnmatch.fnmatchcase(name, pattern)
+
+
+def test_a_pattern_of_many_stars_takes_no_time() -> None:
+    assert not matches("*a" * 2000 + "b", "a" * 4000)

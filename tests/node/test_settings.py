@@ -1,0 +1,180 @@
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resctrl_hooks.node import settings as module
+from resctrl_hooks.node.container.oci import Bundle, State
+from resctrl_hooks.node.container.workload import Workload, dialect_of
+from resctrl_hooks.node.errors import SettingsError
+from resctrl_hooks.node.settings import DEFAULT_CONFIG, DEFAULTS, Settings, allows, compiled_path, load
+
+
+def write(folder: Path, name: str = "config.json", **values: Any) -> str:
+    path = folder / name
+    path.write_text(json.dumps({"format": 1, **values}))
+    return str(path)
+
+
+def in_namespace(namespace: str) -> Workload:
+    notes = {"io.container.manager": "cri-o", "io.kubernetes.pod.namespace": namespace}
+    return Workload(State("x", "created", 1, "/b", notes), Bundle({}), dialect_of(notes))
+
+
+def test_the_defaults() -> None:
+    assert Settings().failure_policy == "ignore"
+    assert Settings().resctrl_path == "/sys/fs/resctrl"
+    assert Settings().state_dir == "/run/resctrl-hooks"
+    assert len(Settings.__slots__) == len(DEFAULTS) + 1
+
+
+def test_what_is_compiled_is_in_force(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, resctrlPath="/r/", failurePolicy="fail", namespaces=["a"], deadlineSeconds=1, unknown={}, log=None
+    )
+    for config in (path, str(tmp_path / "config.yaml")):
+        settings, problem = load(config)
+        assert problem == ""
+        assert (settings.resctrl_path, settings.failure_policy, settings.namespaces) == ("/r", "fail", ["a"])
+        assert (settings.deadline, settings.log, settings.path) == (1, {}, path)
+
+
+def test_the_compiled_file_lies_beside_the_yaml() -> None:
+    assert compiled_path(DEFAULT_CONFIG) == "/etc/resctrl-hooks/config.json"
+    assert compiled_path("/x/y.yaml") == "/x/config.json"
+    assert compiled_path("/y.yaml") == "/config.json"
+    assert compiled_path("y.yaml") == "config.json"
+    assert compiled_path("/x/y.json") == "/x/y.json"
+
+
+def test_the_last_valid_settings_lie_beside_a_relative_path_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("config.json").write_text("{")
+    Path("config.last.json").write_text('{"format": 1, "namespaces": ["shop"]}')
+    assert load("config.yaml")[0].namespaces == ["shop"]
+    assert load("config.json")[0].namespaces == ["shop"]
+
+
+def test_no_file_at_the_default_place_means_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    default = str(tmp_path / "config.yaml")
+    monkeypatch.setattr(module, "DEFAULT_CONFIG", default)
+    settings, problem = load(default)
+    assert (settings.path, problem) == ("", "")
+
+
+def test_no_file_elsewhere_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    with pytest.raises(SettingsError, match=f"^there is no {path}; name another with --config$"):
+        load(str(path))
+    path.touch()
+    with pytest.raises(SettingsError, match=r"there are no compiled settings at .*config.json; .*config apply"):
+        load(str(path))
+
+
+def test_what_is_wrong_is_said_once(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"format": 1, "runtimeRoots": "/x"}')
+    with pytest.raises(SettingsError) as refused:
+        load(str(path))
+    assert str(refused.value) == (
+        f"the settings in {path} can't be used: runtimeRoots should be dict, not str; {SettingsError.hint}"
+    )
+
+
+GARBAGE = [
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b"\xff",
+    b'{"format":2}',
+    b'{"namespaces":7}',
+    b'{"stateDir":[]}',
+    b'{"deadlineSeconds":"x"}',
+    b'{"log":{"level":[]}}',
+]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_garbage_is_replaced_by_the_last_valid_settings(tmp_path: Path, garbage: bytes) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(garbage)
+    with pytest.raises(SettingsError, match="can't be used"):
+        load(str(path))
+    write(tmp_path, "config.last.json", failurePolicy="fail")
+    settings, problem = load(str(path))
+    assert settings.failure_policy == "fail"
+    assert "the last valid ones are in force" in problem
+
+
+def test_settings_that_are_gone_are_replaced_by_the_last_valid_ones_too(tmp_path: Path) -> None:
+    write(tmp_path, "config.last.json", failurePolicy="fail")
+    settings, problem = load(str(tmp_path / "config.yaml"))
+    assert settings.failure_policy == "fail"
+    assert "the last valid ones are in force" in problem
+
+
+@pytest.mark.parametrize("name", ["resctrlPath", "cgroupPath", "procPath", "sysPath", "stateDir"])
+@pytest.mark.parametrize("value", ["", "relative", "./x", "\0"])
+def test_a_path_that_is_none(tmp_path: Path, name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=name):
+        load(write(tmp_path, **{name: value}))
+
+
+@pytest.mark.parametrize("value", [0, -1, 1e308, True])
+def test_a_deadline_that_is_none(tmp_path: Path, value: float) -> None:
+    with pytest.raises(SettingsError, match="deadlineSeconds"):
+        load(write(tmp_path, deadlineSeconds=value))
+
+
+@pytest.mark.parametrize("name, value", [("failurePolicy", "Fail"), ("groupPrefix", "../x"), ("groupPrefix", ".x")])
+def test_a_value_that_is_none(tmp_path: Path, name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=name):
+        load(write(tmp_path, **{name: value}))
+
+
+def test_what_others_can_write_is_not_obeyed(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    os.chmod(path, 0o666)
+    with pytest.raises(SettingsError, match="others than root own it or can write it"):
+        load(path)
+
+
+def test_a_yaml_that_nobody_applied(tmp_path: Path) -> None:
+    compiled = write(tmp_path)
+    yaml = tmp_path / "config.yaml"
+    yaml.touch()
+    os.utime(compiled, (1000, 1000))
+    os.utime(yaml, (1000.5, 1000.5))
+    assert load(str(yaml))[1] == ""
+    os.utime(yaml, (2000, 2000))
+    assert "config apply" in load(str(yaml))[1]
+
+
+def test_the_namespace_filter() -> None:
+    assert Settings().selects(in_namespace("any")) == ""
+    settings = Settings({"namespaces": ["shop", "team-*"]})
+    assert settings.selects(in_namespace("shop")) == settings.selects(in_namespace("team-a")) == ""
+    assert "namespace shop2 is not among" in settings.selects(in_namespace("shop2"))
+    assert "namespace (none)" in settings.selects(in_namespace(""))
+
+
+def test_the_label_selector() -> None:
+    settings = Settings({"labelSelector": {"a": "1", "b": "2"}})
+    assert settings.selects_labels({"a": "1", "b": "2", "c": "3"}) == ""
+    assert "label b=2" in settings.selects_labels({"a": "1"})
+    assert Settings().selects_labels({}) == ""
+
+
+def test_allow_tables() -> None:
+    table = {"shop": ["gold"], "team-*": ["*"]}
+    assert allows(table, "shop", "gold")
+    assert not allows(table, "shop", "silver")
+    assert allows(table, "team-a", "silver")
+    assert not allows(table, "other", "gold")
+    assert not allows({}, "shop", "gold")
+    assert not allows(None, "shop", "gold")
