@@ -6,6 +6,10 @@ pkg/net/multiplex. What makes up a message is ttrpc's business: frames of one co
 
 from .protobuf import WireError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 PLUGIN = 1
 """The connection on which the runtime calls the plugin."""
 RUNTIME = 2
@@ -25,28 +29,25 @@ class Demultiplexer:
     def __init__(self) -> None:
         self._pending = bytearray()
 
-    def feed(self, data: bytes) -> "list[tuple[int, bytes]]":
-        """The frames that are complete now: connection and payload.
+    def feed(self, data: bytes) -> "Iterator[tuple[int, bytes]]":
+        """The frames that are complete now: connection and payload. What comes before an error is given before it.
 
         Raises:
             WireError: a frame belongs to no known connection, or is larger than any message.
         """
         self._pending += data
-        frames = []
-        at = 0
-        while len(self._pending) - at >= _HEAD:
-            connection = int.from_bytes(self._pending[at : at + _NUMBER], "big")
-            size = int.from_bytes(self._pending[at + _NUMBER : at + _HEAD], "big")
+        while len(self._pending) >= _HEAD:
+            connection = int.from_bytes(self._pending[:_NUMBER], "big")
+            size = int.from_bytes(self._pending[_NUMBER:_HEAD], "big")
             if connection not in (PLUGIN, RUNTIME):
                 raise WireError(f"a frame belongs to connection {connection}, which nobody opened")
             if size > MOST_IN_FRAME + _HEAD:
                 raise WireError(f"a frame of {size} bytes is larger than any message")
-            if len(self._pending) - at - _HEAD < size:
-                break
-            frames.append((connection, bytes(self._pending[at + _HEAD : at + _HEAD + size])))
-            at += _HEAD + size
-        del self._pending[:at]
-        return frames
+            if len(self._pending) < _HEAD + size:
+                return
+            payload = bytes(self._pending[_HEAD : _HEAD + size])
+            del self._pending[: _HEAD + size]
+            yield connection, payload
 
 
 def frames_of(connection: int, message: bytes) -> bytes:

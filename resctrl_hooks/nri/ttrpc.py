@@ -8,6 +8,7 @@ from .protobuf import WireError, decode, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 REQUEST, RESPONSE, DATA = 1, 2, 3
@@ -44,27 +45,23 @@ class Messages:
     def __init__(self) -> None:
         self._pending = bytearray()
 
-    def feed(self, data: bytes) -> "list[Message]":
-        """The messages that are complete now.
+    def feed(self, data: bytes) -> "Iterator[Message]":
+        """The messages that are complete now. What comes before an error is given before it.
 
         Raises:
             WireError: one is larger than ttrpc allows.
         """
         self._pending += data
-        found = []
-        at = 0
-        while len(self._pending) - at >= _HEAD:
-            size = int.from_bytes(self._pending[at : at + 4], "big")
+        while len(self._pending) >= _HEAD:
+            size = int.from_bytes(self._pending[:4], "big")
             if size > MOST_IN_MESSAGE:
                 raise WireError(f"a message of {size} bytes is larger than ttrpc's 4 MiB")
-            end = at + _HEAD + size
-            if len(self._pending) < end:
-                break
-            stream = int.from_bytes(self._pending[at + 4 : at + 8], "big")
-            found.append(Message(stream, self._pending[at + 8], bytes(self._pending[at + _HEAD : end])))
-            at = end
-        del self._pending[:at]
-        return found
+            if len(self._pending) < _HEAD + size:
+                return
+            stream = int.from_bytes(self._pending[4:8], "big")
+            message = Message(stream, self._pending[8], bytes(self._pending[_HEAD : _HEAD + size]))
+            del self._pending[: _HEAD + size]
+            yield message
 
 
 def request(stream: int, service: str, method: str, payload: bytes, timeout: float) -> bytes:

@@ -41,10 +41,10 @@ def test_messages_are_put_together_however_they_come(name: str, size: int) -> No
 
 def test_no_frame_holds_more_than_the_other_side_reads_at_once() -> None:
     message = ttrpc.response(1, b"x" * 20_000)
-    frames = multiplexer.Demultiplexer().feed(multiplexer.frames_of(multiplexer.PLUGIN, message))
+    frames = list(multiplexer.Demultiplexer().feed(multiplexer.frames_of(multiplexer.PLUGIN, message)))
     assert [len(payload) for _, payload in frames] == [4096, len(message) - 4096]
     assert b"".join(payload for _, payload in frames) == message
-    assert len(multiplexer.Demultiplexer().feed(multiplexer.frames_of(multiplexer.PLUGIN, b"small"))) == 1
+    assert len(list(multiplexer.Demultiplexer().feed(multiplexer.frames_of(multiplexer.PLUGIN, b"small")))) == 1
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,12 @@ def test_no_frame_holds_more_than_the_other_side_reads_at_once() -> None:
 )
 def test_a_frame_that_nobody_sends_is_refused(data: bytes, what: str) -> None:
     with pytest.raises(WireError, match=what):
-        multiplexer.Demultiplexer().feed(data)
+        list(multiplexer.Demultiplexer().feed(data))
 
 
 def test_a_message_larger_than_ttrpcs_limit_is_refused() -> None:
     with pytest.raises(WireError, match="4 MiB"):
-        ttrpc.Messages().feed(((4 << 20) + 1).to_bytes(4, "big") + b"\0" * 6)
+        list(ttrpc.Messages().feed(((4 << 20) + 1).to_bytes(4, "big") + b"\0" * 6))
 
 
 def test_a_message_of_just_the_limit_is_taken() -> None:

@@ -1,0 +1,120 @@
+"""The plugin's life between connections: one instance, connect again after a while, tell systemd, end when told to."""
+
+import fcntl
+import posix
+import select
+import time
+from _signal import SIGINT, SIGTERM, signal
+
+from .connection import ClosedError, Connection
+from .protobuf import WireError
+from .service import RegistrationError, Service
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from . import service
+    from .notify import Notify
+    from .workers import Workers
+
+    class Plugin(service.Plugin, Protocol):
+        """What is served, and what it is told of its connections."""
+
+        def dropped(self, why: str) -> None:
+            """There is no connection any more, or could be none."""
+
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds until the next attempt to connect; each is twice the one before
+_LASTED = 10.0  # a connection that lasted so long begins the pauses anew
+
+
+class RunningError(Exception):
+    """Another instance serves this node; ``pid`` is its process, 0 where it can't be told."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(f"another instance runs already{f', process {pid}' if pid else ''}")
+        self.pid = pid
+
+
+def only_instance(path: str) -> int:
+    """Takes the lock file that says that this process is the node's plugin; its descriptor, which holds the lock.
+
+    Raises:
+        RunningError: another process has it.
+        OSError: it can't be made.
+    """
+    fd = posix.open(path, posix.O_RDWR | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        told = posix.pread(fd, 20, 0).strip()
+        posix.close(fd)
+        raise RunningError(int(told) if told.isdigit() else 0) from None
+    posix.ftruncate(fd, 0)
+    posix.pwrite(fd, str(posix.getpid()).encode(), 0)
+    return fd
+
+
+class Resident:
+    """Serves ``plugin`` on the runtime's socket at ``path`` until SIGTERM or SIGINT."""
+
+    def __init__(self, path: str, plugin: "Plugin", notify: "Notify") -> None:
+        self._path = path
+        self._plugin = plugin
+        self._notify = notify
+        self._ended = False
+        self._ready = False
+        self._connection: "Connection | None" = None
+
+    def close(self) -> None:
+        """Closes what a child must not hold: the runtime sees the end of a connection only when nobody has it."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def run(self, workers: "Workers") -> None:
+        """Connects, serves, and connects again."""
+        for number in (SIGTERM, SIGINT):
+            signal(number, self._end)
+        pause = FIRST_PAUSE
+        while not self._ended:
+            begun = time.monotonic()
+            self._plugin.dropped(self._serve(workers))
+            if not self._ready:
+                self._ready = True  # who waits for a runtime that isn't there yet is ready too
+                self._notify(READY="1")
+            if time.monotonic() - begun > _LASTED:
+                pause = FIRST_PAUSE
+            self._wait(pause, workers)
+            pause = min(pause * 2, LONGEST_PAUSE)
+        self._notify(STOPPING="1")
+
+    def _serve(self, workers: "Workers") -> str:
+        """Serves one connection to its end, and says why it ended."""
+        try:
+            self._connection = Connection(self._path)
+        except OSError as error:
+            return f"{self._path}: {error.strerror or error}"
+        try:
+            Service(self._connection, self._plugin, workers, self._notify).run(lambda: self._ended)
+        except (ClosedError, WireError) as error:
+            return str(error)
+        except RegistrationError as error:
+            return f"the runtime does not take this plugin: {error}"
+        finally:
+            self._connection.close()
+            self._connection = None
+        return "it was told to end"
+
+    def _wait(self, seconds: float, workers: "Workers") -> None:
+        """Looks after children, and tells the watchdog, while there is no connection."""
+        until = time.monotonic() + seconds
+        while not self._ended and (left := until - time.monotonic()) > 0:
+            waiting = select.poll()
+            for fd in workers.descriptors():
+                waiting.register(fd, select.POLLIN)
+            ready = waiting.poll(int(min(left, self._notify.alive()) * 1000) + 1)
+            workers.collect([fd for fd, _ in ready])
+
+    def _end(self, *_: object) -> None:
+        self._ended = True

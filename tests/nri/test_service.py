@@ -1,0 +1,333 @@
+"""A plugin's process and a runtime that behaves, or doesn't."""
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nri.fake_runtime import FakeRuntime, Peer
+from nri.sessions import CONTAINERD, CRIO, MESSAGES, SPLIT, Sent, session
+from resctrl_hooks.nri import multiplexer, ttrpc
+from resctrl_hooks.nri.protobuf import decode, encode
+
+STUB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stub.py")
+CORRUPTED = int(os.environ.get("NRI_CORRUPTED_SESSIONS", "300"))
+"""How many corrupted sessions; a full run has 10 000."""
+
+
+class Plugin:
+    """The stub's process, and what it wrote down."""
+
+    def __init__(self, folder: Path, *arguments: str, environment: dict[str, str] | None = None) -> None:
+        self.out = folder / "out"
+        self.out.touch()
+        words = [sys.executable, STUB, str(folder / "nri.sock"), str(self.out), *arguments]
+        self.process = subprocess.Popen(words, env={**os.environ, **(environment or {})})
+
+    def told(self) -> list[str]:
+        return self.out.read_text().splitlines()
+
+    def wait_for(self, line: str) -> None:
+        deadline = time.monotonic() + 60
+        while line not in self.told():
+            assert time.monotonic() < deadline, f"never told {line!r}: {self.told()[-20:]}"
+            time.sleep(0.01)
+
+    def end(self) -> int:
+        self.process.terminate()
+        return self.process.wait(60)
+
+
+@pytest.fixture
+def runtime(tmp_path: Path) -> Iterator[FakeRuntime]:
+    fake = FakeRuntime(str(tmp_path / "nri.sock"))
+    yield fake
+    fake.close()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Plugin]]:
+    started: list[Plugin] = []
+
+    def make(*arguments: str, **options: Any) -> Plugin:
+        started.append(Plugin(tmp_path, *arguments, **options))
+        return started[-1]
+
+    yield make
+    for plugin in started:
+        plugin.process.kill()
+        plugin.process.wait(60)
+
+
+@pytest.fixture
+def plugin(runtime: FakeRuntime, start: Callable[..., Plugin]) -> Plugin:
+    return start()
+
+
+@pytest.fixture
+def peer(runtime: FakeRuntime, plugin: Plugin) -> Peer:
+    connected = runtime.accept()
+    connected.greet()
+    return connected
+
+
+POD = {"id": "p", "name": "web", "uid": "u"}
+CONTAINER = {"id": "c", "name": "c0"}
+
+
+def pod(name: str) -> dict[str, Any]:
+    return {**POD, "name": name}
+
+
+def test_it_registers_subscribes_and_answers_everything(runtime: FakeRuntime, plugin: Plugin) -> None:
+    peer = runtime.accept()
+    assert peer.take_registration() == {"plugin_name": "stub", "plugin_idx": "90", "NRI_version": "v0.12.0"}
+    assert peer.configure(config="a: 1") == {"events": 0x7FF}
+    plugin.wait_for("connected")
+    assert "configure containerd a: 1" in plugin.told()
+    assert peer.ask("Synchronize") == (0, "", b"")
+    plugin.wait_for("synchronize 0")
+    for method in ("RunPodSandbox", "StopPodSandbox", "PostStartContainer", "RemoveContainer", "Shutdown"):
+        assert peer.ask(method) == (0, "", b"")
+    assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
+    assert peer.state_change(6, POD, CONTAINER) == (0, "", b"")
+    assert [line for line in plugin.told() if line.startswith("serve ")] == [
+        "serve StartContainer web",
+        "serve StartContainer:StateChange web",
+    ]
+
+
+def test_configure_may_come_before_the_answer_to_the_registration(runtime: FakeRuntime, plugin: Plugin) -> None:
+    peer = runtime.accept()
+    _, registration = peer.receive()
+    peer.configure()
+    assert "connected" not in plugin.told()
+    peer.send(ttrpc.response(registration.stream, b""), multiplexer.RUNTIME)
+    plugin.wait_for("connected")
+
+
+@pytest.mark.parametrize("name", [CONTAINERD, CRIO, SPLIT])
+def test_a_runtimes_whole_session_is_answered(name: str, runtime: FakeRuntime, plugin: Plugin) -> None:
+    peer = runtime.accept()
+    _, registration = peer.receive()
+    answered = 0
+    for sent in session(name):
+        if not sent.from_runtime:
+            continue
+        if sent.connection == multiplexer.RUNTIME:
+            if sent.said["method"] == "RegisterPlugin":
+                assert sent.said["stream"] == registration.stream
+                peer.send(sent.data, multiplexer.RUNTIME)
+            continue
+        for part in sent.parts:
+            peer.send(part, largest=len(part))
+        while True:
+            connection, message = peer.receive()
+            if connection == multiplexer.PLUGIN:
+                break
+        assert message.stream == sent.said["stream"]
+        assert ttrpc.decode_response(message)[0] == 0
+        answered += 1
+    assert answered == sum(sent.from_runtime and sent.connection == multiplexer.PLUGIN for sent in session(name))
+
+
+def test_what_is_not_known_is_unimplemented_so_that_a_newer_runtime_falls_back(peer: Peer) -> None:
+    assert peer.ask("ValidateContainerAdjustment")[0] == ttrpc.UNIMPLEMENTED
+    assert peer.ask("UpdatePodSandbox")[0] == ttrpc.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize("number", [0, 12, 99, -1])
+def test_a_state_change_of_a_newer_nri_is_answered(number: int, peer: Peer) -> None:
+    assert peer.state_change(number, POD) == (0, "", b"")
+
+
+def test_a_child_that_crashes_hurts_nobody(peer: Peer, plugin: Plugin) -> None:
+    assert peer.event("StartContainer", pod("crash"), CONTAINER) == (0, "", b"")
+    assert "served StartContainer None" in plugin.told()
+    assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
+
+
+def test_a_child_that_hangs_is_killed_and_answered_for_before_the_runtime_loses_patience(
+    peer: Peer, plugin: Plugin
+) -> None:
+    stream = peer.request("StartContainer", encode("ContainerEvent", {"pod": pod("hang"), "container": CONTAINER}))
+    other = peer.request("StartContainer", encode("ContainerEvent", {"pod": POD, "container": CONTAINER}))
+    assert peer.receive()[1].stream == other, "nobody waits for somebody else's event"
+    assert peer.receive()[1].stream == stream
+    assert "served StartContainer None" in plugin.told()
+
+
+def test_what_a_child_leaves_running_keeps_no_answer_back(peer: Peer) -> None:
+    assert peer.event("StopContainer", pod("leave"), CONTAINER) == (0, "", b"")
+
+
+def test_a_refusal_reaches_the_runtime_with_its_words(peer: Peer) -> None:
+    assert peer.event("CreateContainer", pod("refuse"), CONTAINER) == (2, "not this one", b"")
+
+
+def test_a_large_answer_comes_in_frames_that_a_runtime_can_read(peer: Peer) -> None:
+    code, _, payload = peer.event("CreateContainer", pod("large"), CONTAINER)
+    assert not code
+    assert len(decode("CreateContainerResponse", payload)["adjust"]["env"][0]["value"]) == 20_000
+
+
+def test_synchronize_is_put_together_and_served_after_its_answer(runtime: FakeRuntime, plugin: Plugin) -> None:
+    peer = runtime.accept()
+    peer.take_registration()
+    peer.configure()
+    part = {"containers": [CONTAINER] * 200, "more": True}
+    assert decode("SynchronizeResponse", peer.ask("Synchronize", encode("SynchronizeRequest", part))[2]) == {
+        "more": True
+    }
+    assert peer.ask("Synchronize", encode("SynchronizeRequest", {"containers": [CONTAINER] * 50})) == (0, "", b"")
+    plugin.wait_for("synchronize 250")
+
+
+def test_updates_are_sent_outside_of_events(runtime: FakeRuntime, plugin: Plugin) -> None:
+    peer = runtime.accept()
+    peer.take_registration()
+    peer.configure()
+    assert peer.ask("Synchronize", encode("SynchronizeRequest", {"containers": [CONTAINER]})) == (0, "", b"")
+    connection, message = peer.receive()
+    asked = ttrpc.decode_request(message)
+    assert (connection, asked["method"]) == (multiplexer.RUNTIME, "UpdateContainers")
+    assert decode("UpdateContainersRequest", asked["payload"])["update"][0]["container_id"] == "c1"
+    peer.send(ttrpc.response(message.stream, b"", 2, "NRI update of some containers failed"), multiplexer.RUNTIME)
+    assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
+
+
+def test_it_connects_again_when_the_runtime_comes_back(
+    tmp_path: Path, runtime: FakeRuntime, plugin: Plugin, peer: Peer
+) -> None:
+    runtime.close()
+    plugin.wait_for("dropped the runtime hung up")
+    again = FakeRuntime(str(tmp_path / "nri.sock"))
+    peer = again.accept()
+    peer.greet()
+    assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
+    again.close()
+
+
+def test_a_plugin_that_starts_before_its_runtime_waits_for_it(tmp_path: Path, start: Callable[..., Plugin]) -> None:
+    plugin = start()
+    plugin.wait_for(f"dropped {tmp_path}/nri.sock: No such file or directory")
+    fake = FakeRuntime(str(tmp_path / "nri.sock"))
+    fake.accept().greet()
+    plugin.wait_for("connected")
+    fake.close()
+
+
+def test_a_runtime_that_does_not_take_it_is_asked_again(runtime: FakeRuntime, plugin: Plugin) -> None:
+    runtime.accept().take_registration(2, "invalid plugin index")
+    plugin.wait_for("dropped the runtime does not take this plugin: invalid plugin index")
+    runtime.accept().greet()
+
+
+def test_an_event_of_an_earlier_connection_is_not_answered_on_the_next(
+    runtime: FakeRuntime, plugin: Plugin, peer: Peer
+) -> None:
+    peer.request("StartContainer", encode("ContainerEvent", {"pod": pod("hang"), "container": CONTAINER}), timeout=3)
+    plugin.wait_for("serve StartContainer hang")
+    peer.close()
+    again = runtime.accept()
+    again.greet()
+    plugin.wait_for("served StartContainer None")
+    assert again.event("StartContainer", POD, CONTAINER) == (0, "", b"")
+
+
+def test_sigterm_ends_it_at_once_also_while_it_waits(runtime: FakeRuntime, plugin: Plugin, peer: Peer) -> None:
+    assert plugin.end() == 0
+    with pytest.raises(EOFError):
+        peer.receive()
+
+
+def test_systemd_is_told_that_it_is_ready_and_lives(tmp_path: Path, start: Callable[..., Plugin]) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(60)
+        environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
+        plugin = start(environment=environment)
+        told = {systemd.recv(4096) for _ in range(3)}
+        assert told == {b"READY=1", b"WATCHDOG=1"}
+        plugin.process.send_signal(signal.SIGTERM)
+        while (last := systemd.recv(4096)) == b"WATCHDOG=1":
+            pass
+        assert last == b"STOPPING=1"
+
+
+def test_no_child_is_left_dead_but_unburied(peer: Peer, plugin: Plugin) -> None:
+    for name in ("web", "crash", "refuse", "web"):
+        peer.event("StopContainer", pod(name), CONTAINER)
+    deadline = time.monotonic() + 60
+    children = Path(f"/proc/{plugin.process.pid}/task/{plugin.process.pid}/children")
+    while children.read_text().split():
+        assert time.monotonic() < deadline, "a child is still there"
+        time.sleep(0.01)
+
+
+SERVED = {"CreateContainer", "StartContainer", "StopContainer", "RemovePodSandbox", "Synchronize"}
+"""What the stub has a child for."""
+NUMBERS = {"REMOVE_POD_SANDBOX", "START_CONTAINER"}
+
+
+def is_served(sent: Sent) -> bool:
+    method = sent.said["method"]
+    return method in SERVED or (method == "StateChange" and sent.said["message"].get("event") in NUMBERS)
+
+
+def corrupted(draw: random.Random) -> tuple[bytes, list[Sent]]:
+    """A session of the runtime's with one thing wrong, and its requests that are whole before that."""
+    requests = [sent for sent in MESSAGES if sent.from_runtime and sent.connection == multiplexer.PLUGIN]
+    whole = draw.sample(requests, draw.randint(0, 3))
+    bad = bytearray(multiplexer.frames_of(multiplexer.PLUGIN, draw.choice(requests).data))
+    kind = draw.randrange(6)
+    if kind == 0:  # cut
+        del bad[draw.randrange(len(bad)) :]
+    elif kind == 1:  # a huge frame
+        bad[4:8] = draw.getrandbits(32).to_bytes(4, "big")
+    elif kind == 2:  # a huge message
+        bad[8:12] = draw.getrandbits(32).to_bytes(4, "big")
+    elif kind == 3:  # somebody else's connection, type or stream
+        bad[draw.randrange(18)] = draw.randrange(256)
+    elif kind == 4:  # bytes of the payload
+        for _ in range(draw.randint(1, 8)):
+            bad[draw.randrange(18, len(bad))] = draw.randrange(256)
+    else:  # noise
+        bad = bytearray(draw.randbytes(draw.randint(1, 300)))
+    return b"".join([*(multiplexer.frames_of(multiplexer.PLUGIN, sent.data) for sent in whole), bytes(bad)]), whole
+
+
+def test_corrupted_sessions_end_with_one_sentence_and_lose_no_event_that_could_be_read(
+    runtime: FakeRuntime, start: Callable[..., Plugin]
+) -> None:
+    plugin = start(str(CORRUPTED))
+    expected = 0
+    for number in range(CORRUPTED):
+        peer = runtime.accept()
+        peer.take_registration()
+        data, whole = corrupted(random.Random(number))  # so that a failure can be had again
+        expected += sum(map(is_served, whole))
+        peer.socket.sendall(data)
+        peer.socket.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(EOFError):
+            while True:
+                peer.receive()
+        peer.close()
+        runtime.peers.clear()
+    assert plugin.process.wait(60) == 0
+    ends = [line for line in plugin.told() if line.startswith("ended ")]
+    assert len(ends) == CORRUPTED
+    assert {line.split()[1] for line in ends} <= {"ClosedError", "WireError", "RegistrationError"}
+    deadline = time.monotonic() + 60
+    while sum(line.startswith(("serve ", "synchronize ")) for line in plugin.told()) < expected:
+        assert time.monotonic() < deadline, "an event was lost"
+        time.sleep(0.1)
