@@ -11,6 +11,7 @@ from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features.registry import Node
 
+from .classes import class_families
 from .pod_names import PodNames
 from .pods import pod_families, read_pods
 from .selection import EVERYTHING, Selection
@@ -58,7 +59,11 @@ class NodeCollector(Collector):
         ]
 
     def _pods(self) -> list[Metric]:
-        return pod_families(read_pods(self._node, self._names), self._names, self._selection)
+        readings = read_pods(self._node, self._names)
+        return [
+            *pod_families(readings, self._names, self._selection),
+            *class_families(self._node, readings, self._selection),
+        ]
 
     def _ourselves(self) -> list[Metric]:
         tally.fold(self._node.ledger)

@@ -1,0 +1,160 @@
+"""Classes, what is in no group, others' groups: sums that hold, and totals that never go back."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from counter_tree import say, say_paths
+from monitored_host import KEYS, MonitoredHost, monitored_host
+from prometheus_client.parser import text_string_to_metric_families as parse
+
+from resctrl_hooks.metrics.class_totals import ClassTotal, ClassTotals, without
+
+ROOT, GOLD = "", "gold"
+TOTAL = "l3_mbm_total_bytes_total"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """Two pods in the root class, one in gold, a foreign group, and tasks in no group, in a plain tree."""
+    resctrl = tmp_path / "resctrl"
+    for folder in ("mon_groups/kepler", "gold/mon_groups"):
+        (resctrl / folder).mkdir(parents=True)
+    with monitored_host(tmp_path, str(resctrl)) as found:
+        for key, rdt_class in ((KEYS[0], ROOT), (KEYS[1], ROOT), (KEYS[2], GOLD)):
+            with found.node.monitor.hold(key) as held:
+                held.record.update(namespace="shop", pod="web")
+                held.ensure_group(rdt_class)
+        count(found, pods=(100, 200), kepler=50, ungrouped=25, gold=(1000, 5))
+        yield found
+
+
+def count(host: MonitoredHost, pods: tuple[int, ...], kepler: int, ungrouped: int, gold: tuple[int, int]) -> None:
+    """What each group has counted. As in the kernel a class's own file is the sum with its groups."""
+    for key, value in zip(KEYS, pods, strict=False):
+        say(host.resctrl / "mon_groups" / key, llc_occupancy=value, mbm_total_bytes=value)
+    say(host.resctrl / "mon_groups/kepler", llc_occupancy=kepler, mbm_total_bytes=kepler)
+    root = sum(pods) + kepler + ungrouped
+    say(host.resctrl, llc_occupancy=root, mbm_total_bytes=root)
+    say(host.resctrl / "gold/mon_groups" / KEYS[2], llc_occupancy=gold[0], mbm_total_bytes=gold[0])
+    say(host.resctrl / "gold", llc_occupancy=sum(gold), mbm_total_bytes=sum(gold))
+
+
+def scrape(host: MonitoredHost, *options: str) -> dict[tuple[str, str], float]:
+    """All samples of the L3 by name and class (or group)."""
+    done = host.run("metrics", "--format", "prometheus", *options)
+    assert done.exit_code == 0, done.output
+    return {
+        (sample.name.removeprefix("resctrl_"), sample.labels.get("group") or sample.labels.get("rdt_class", "")): (
+            sample.value
+        )
+        for family in parse(done.stdout)
+        for sample in family.samples
+        if sample.name.startswith(("resctrl_class_", "resctrl_ungrouped_", "resctrl_foreign_"))
+    }
+
+
+def test_what_isnt_a_pods_has_names_of_its_own(host: MonitoredHost) -> None:
+    found = scrape(host)
+    assert found == {
+        ("class_l3_llc_occupancy_bytes", ROOT): 375,
+        ("class_l3_llc_occupancy_bytes", GOLD): 1005,
+        ("ungrouped_l3_llc_occupancy_bytes", ROOT): 25,
+        ("ungrouped_l3_llc_occupancy_bytes", GOLD): 5,
+        ("foreign_l3_llc_occupancy_bytes", "kepler"): 50,
+        (f"class_{TOTAL}", ROOT): 375,
+        (f"class_{TOTAL}", GOLD): 1005,
+        (f"ungrouped_{TOTAL}", ROOT): 25,
+        (f"ungrouped_{TOTAL}", GOLD): 5,
+        (f"foreign_{TOTAL}", "kepler"): 50,
+    }
+
+
+def test_a_class_does_not_lose_what_an_ended_pod_counted(host: MonitoredHost) -> None:
+    scrape(host)
+    empty(host.resctrl / "mon_groups" / KEYS[1])
+    host.node.monitor.remove(KEYS[1])
+    count(host, pods=(110,), kepler=50, ungrouped=27, gold=(1000, 5))  # the kernel's own sum falls from 375 to 187
+    found = scrape(host)
+    assert found[f"class_{TOTAL}", ROOT] == 375 + 10 + 2
+    assert found[f"ungrouped_{TOTAL}", ROOT] == 27
+
+
+def test_what_is_left_stands_still_where_reading_takes_time(host: MonitoredHost) -> None:
+    """The groups are read before their class, so a part of the rest may be theirs; the next time it is less."""
+    scrape(host)
+    say(host.resctrl, mbm_total_bytes=375 + 40)
+    assert scrape(host)[f"ungrouped_{TOTAL}", ROOT] == 65
+    count(host, pods=(130, 210), kepler=50, ungrouped=30, gold=(1000, 5))
+    found = scrape(host)
+    assert found[f"ungrouped_{TOTAL}", ROOT] == 65
+    assert found[f"class_{TOTAL}", ROOT] == 375 + 40 + 40
+
+
+def test_totals_go_on_in_another_process_and_end_with_the_boot(host: MonitoredHost) -> None:
+    ledger = host.node.ledger
+    ledger.prepare()
+    first = ClassTotals(ledger, "boot")
+    first.of(ROOT).add("1:1", {"a": {"x": 5}}, {"x": 2}, ())
+    first.of("gone").add("1:2", {}, {"x": 2}, ())
+    first.save({ROOT})
+    second = ClassTotals(ledger, "boot")
+    second.of(ROOT).add("1:1", {"b": {"x": 1}}, {"x": 3}, ())
+    assert second.of(ROOT).total == {"x": 9}
+    assert second.of("gone").total == {}
+    assert ClassTotals(ledger, "next boot").of(ROOT).total == {}
+
+
+def test_a_class_made_anew_begins_anew() -> None:
+    total = ClassTotal({})
+    total.add("1:1", {"a": {"x": 5}}, {"x": 2}, ())
+    total.add("1:9", {}, {"x": 1}, ())
+    assert (total.total, total.ungrouped) == ({"x": 1}, {"x": 1})
+
+
+def test_energy_of_an_rmids_previous_user_is_nobodys() -> None:
+    total = ClassTotal({})
+    total.add("1:1", {"a": {"x": 5, "watts": 70}}, {}, {"watts"})
+    assert total.total == {"x": 5, "watts": 70}  # nothing better is known of a class that is new
+    total.add("1:1", {"a": {"x": 5, "watts": 71}, "b": {"x": 3, "watts": 900}}, {}, {"watts"})
+    assert total.total == {"x": 8, "watts": 71}
+    total.add("1:1", {"b": {"x": 3, "watts": 902}}, {}, {"watts"})
+    assert total.total == {"x": 8, "watts": 73}
+
+
+def test_a_counter_that_comes_late_is_no_leap() -> None:
+    """Where a group had no number, what the class has beyond its groups was not known either."""
+    total = ClassTotal({})
+    total.add("1:1", {"a": {}}, {}, ())
+    total.add("1:1", {"a": {}}, {"x": 1000}, ())
+    total.add("1:1", {"a": {}}, {"x": 1001}, ())
+    assert total.total == {"x": 1}
+
+
+def test_nothing_is_left_of_a_counter_without_a_number() -> None:
+    assert without({"x": 9, "y": 9}, [{"x": 4, "y": 1}, {"y": 2}]) == {"y": 6}
+    assert without({"x": 1}, [{"x": 4}]) == {"x": 0}
+
+
+def test_a_filter_of_namespaces_leaves_the_classes_whole(host: MonitoredHost) -> None:
+    assert scrape(host, "-n", "none") == scrape(host)
+    assert {name for name, _ in scrape(host, "--counter", "llc*")} == {
+        f"{kind}_l3_llc_occupancy_bytes" for kind in ("class", "ungrouped", "foreign")
+    }
+
+
+def test_the_size_of_each_cache_is_there_where_it_is_known(host: MonitoredHost) -> None:
+    say_paths(host.resctrl, {"mon_L3_01/llc_occupancy": 1})
+    (host.resctrl / "info/L3").mkdir(parents=True)
+    (host.resctrl / "info/L3/cbm_mask").write_text("fff\n")
+    (host.resctrl / "schemata").write_text("MB:0=100\n    L3:0=fff;1=0ff\n")
+    (host.resctrl / "size").write_text("MB:0=100\n    L3:0=1200;1=800\n")
+    text = host.run("metrics").stdout
+    for name in ("00", "01"):
+        assert f'resctrl_l3_size_bytes{{domain_id="{name}",domain_name="mon_L3_{name}"}} 1200.0' in text
+
+
+def empty(group: Path) -> None:
+    """In a plain tree a group's files don't go with it."""
+    for path in sorted(group.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
