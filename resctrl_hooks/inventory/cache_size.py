@@ -7,7 +7,7 @@ and not divided, Documentation/ABI/testing/sysfs-devices-system-cpu.
 import glob
 import os
 
-from resctrl_hooks.node.files import read_kernel_file
+from resctrl_hooks.node.host.files import read_kernel_file
 
 SYSFS_CPUS = "/sys/devices/system/cpu"
 _DIVIDED = ("L3", "L3DATA")  # the second where code and data have masks of their own (CDP)

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from resctrl_hooks.node.errors import LedgerError
-from resctrl_hooks.node.files import format_json, parse_json, read_file, write_file
+from resctrl_hooks.node.host.files import format_json, parse_json, read_file, write_file
 from resctrl_hooks.node.ledger import Ledger
 
 FILE: Final = "class-counters"

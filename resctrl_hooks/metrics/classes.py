@@ -7,10 +7,10 @@ its groups, monitored or not, whatever `Selection` leaves out of the pods': thei
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from resctrl_hooks.inventory.cache_size import l3_sizes
-from resctrl_hooks.node.carried import Carried
-from resctrl_hooks.node.counters import CUMULATIVE, MON_DATA, PERF, Reading, Slot, layout, read_group
-from resctrl_hooks.node.steps import Node
-from resctrl_hooks.node.totals import LOCK as COUNTERS_LOCK
+from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.resctrl.carried import Carried
+from resctrl_hooks.node.resctrl.counter_totals import LOCK as COUNTERS_LOCK
+from resctrl_hooks.node.resctrl.counters import CUMULATIVE, MON_DATA, PERF, Reading, Slot, layout, read_group
 
 from .class_totals import FILE, ClassTotals, Values, without
 from .names import Family, domain_labels, family_of
