@@ -10,7 +10,7 @@ from pathlib import Path
 from man import man_page
 
 from resctrl_hooks.install.hook_json import hook_json
-from resctrl_hooks.install.places import HOOK_NAME
+from resctrl_hooks.install.paths import HOOK_NAME
 from resctrl_hooks.install.units import units
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 from resctrl_hooks.openshift.delivery import MANAGED_BY, delivery

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from resctrl_hooks.cli import main
-from resctrl_hooks.install.places import CODE, HOOK_NAME
+from resctrl_hooks.install.paths import CODE, HOOK_NAME
 from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE
 from resctrl_hooks.node.resctrl.monitor import DEFAULT_RESCTRL_ROOT, DEFAULT_STATE_DIR
 from resctrl_hooks.node.settings import DEFAULT_CONFIG, compiled_path

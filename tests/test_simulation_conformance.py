@@ -11,7 +11,7 @@ import pytest
 
 HERE = Path(__file__).parent
 SERVE = """
-from resctrl_hooks.simulation import counters, cpus, group, ids, model, mount, proc, refused, schemata, tasks, tree
+from resctrl_hooks.simulation import counters, cpus, errors, group, ids, model, mount, proc, schemata, tasks, tree
 {broken}
 mount.serve_here({path!r}, mount.Machine(rmids=16), lambda: print("ready", flush=True))
 """
@@ -36,7 +36,7 @@ BROKEN = (
         "take = ids.Rmids.take\n"
         "def broken(self):\n"
         "    try: return take(self)\n"
-        "    except OSError: raise refused.RefusedError(28, 'Out of RMIDs')\n"
+        "    except OSError: raise errors.RefusedError(28, 'Out of RMIDs')\n"
         "ids.Rmids.take = broken",
         "test_a_freed_rmid_is_in_limbo",
     ),

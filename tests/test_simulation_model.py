@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resctrl_hooks.simulation import cpus, schemata
+from resctrl_hooks.simulation.errors import RefusedError
 from resctrl_hooks.simulation.files import File
 from resctrl_hooks.simulation.machine import (
     BYTES_PER_SECOND,
@@ -22,7 +23,6 @@ from resctrl_hooks.simulation.machine import (
 )
 from resctrl_hooks.simulation.model import Resctrl
 from resctrl_hooks.simulation.proc import Life, Procfs
-from resctrl_hooks.simulation.refused import RefusedError
 from resctrl_hooks.simulation.tree import Directory, Tree
 
 ROOT_CALLER = (1, 0)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from resctrl_hooks import __version__
-from resctrl_hooks.cli.wording import drop_unwritten, in_one_line, no_such_command
+from resctrl_hooks.cli.errors import drop_unwritten, in_one_line, no_such_command
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
 # Command, the module below this package that holds it as `command`, and its line in the overview: reading the modules

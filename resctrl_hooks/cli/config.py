@@ -13,7 +13,7 @@ from resctrl_hooks.config.applied import Applied, Change, apply_file, is_newer
 from resctrl_hooks.config.check import Checked, check_file, trust_problems
 from resctrl_hooks.config.problems import InvalidConfigError, Problem
 from resctrl_hooks.config.schema import json_schema
-from resctrl_hooks.config.shown import Shown, show_settings
+from resctrl_hooks.config.show import Shown, show_settings
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.settings import DEFAULT_CONFIG, compiled_path
 

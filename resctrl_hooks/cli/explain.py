@@ -5,9 +5,9 @@ import sys
 
 import click
 
-from resctrl_hooks.config import in_force
+from resctrl_hooks.config import find_effective
 from resctrl_hooks.explanation.explain import explain
-from resctrl_hooks.explanation.said import Explanation, SaidStep
+from resctrl_hooks.explanation.model import Explanation, StepModel
 from resctrl_hooks.node.container.oci import STATE_LIMIT
 from resctrl_hooks.node.errors import InputError, SettingsError
 from resctrl_hooks.node.hook.call import CREATE_RUNTIME, POSTSTOP
@@ -39,7 +39,7 @@ def command(config: str, stage: str | None, bundle: str, *, as_json: bool) -> No
     if sys.stdin.isatty():
         raise click.UsageError("the container state comes on stdin: runc state ID | resctrl-hook explain")
     try:
-        found = in_force(config)
+        found = find_effective(config)
         said = explain(sys.stdin.buffer.read(STATE_LIMIT + 1), found, stage=stage or "", bundle=bundle)
     except (InputError, SettingsError) as error:
         click.echo(f"resctrl-hook: {error}", err=True)
@@ -69,7 +69,7 @@ def _print(said: Explanation) -> None:
     click.echo(f"outcome: {_plain(said.outcome)}")
 
 
-def _print_step(step: SaidStep) -> None:
+def _print_step(step: StepModel) -> None:
     if step.skipped:
         click.echo(f"  - {step.feature}: skipped, because {_plain(step.why)}")
         return

@@ -4,14 +4,14 @@ import sys
 
 import click
 
-from resctrl_hooks.config import in_force
+from resctrl_hooks.config import find_effective
 from resctrl_hooks.node.hook.call import CREATE_RUNTIME, HOOK, POSTSTOP, run
 from resctrl_hooks.node.settings import Settings
 
 
 def _find(config: str) -> tuple[Settings, str]:
     """The settings as the hooks find them; and before anything was applied, those of the file, which is said."""
-    found = in_force(config)
+    found = find_effective(config)
     return found.settings, found.problem
 
 

@@ -12,7 +12,7 @@ from resctrl_hooks.install import systemd
 from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError
 from resctrl_hooks.install.installation import install, links
 from resctrl_hooks.install.manifest import read_manifest
-from resctrl_hooks.install.places import CODE, MANIFEST, PYTHON, UNITS
+from resctrl_hooks.install.paths import CODE, MANIFEST, PYTHON, UNITS
 from resctrl_hooks.install.plan import DROP_IN, KINDS, LAUNCHER, UNIT, Plan, plan
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.install.units import MOUNT

@@ -6,8 +6,8 @@ import click
 from rich.markup import escape
 
 from resctrl_hooks.cli import memory_columns, placement_columns
-from resctrl_hooks.cli.opening import open_node
-from resctrl_hooks.cli.shown import STATE_STYLES, Name, age, console, print_table, table
+from resctrl_hooks.cli.node import open_node
+from resctrl_hooks.cli.tables import STATE_STYLES, Name, age, console, print_table, table
 from resctrl_hooks.inventory.gather import gather, name_podmans
 from resctrl_hooks.inventory.models import Inventory, meaning
 

@@ -7,7 +7,7 @@ import click
 
 from resctrl_hooks.config.applied import compile_file
 from resctrl_hooks.config.problems import InvalidConfigError
-from resctrl_hooks.install.places import PYTHON
+from resctrl_hooks.install.paths import PYTHON
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 from resctrl_hooks.openshift.delivery import MANAGED_BY, delivery
 from resctrl_hooks.openshift.machineconfig import (

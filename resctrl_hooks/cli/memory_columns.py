@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from resctrl_hooks.cli.shown import scaled
+from resctrl_hooks.cli.tables import scaled
 from resctrl_hooks.inventory.models import Container, Pod
 from resctrl_hooks.node.features.memory import NAME as MEMORY
 from resctrl_hooks.node.features.memtierd.feature import NAME as MEMTIERD

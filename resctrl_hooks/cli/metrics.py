@@ -8,8 +8,8 @@ import click
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
-from resctrl_hooks.cli.opening import open_node
-from resctrl_hooks.cli.wording import FailedError
+from resctrl_hooks.cli.errors import FailedError
+from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.metrics.selection import Selection
 from resctrl_hooks.metrics.server import DEFAULT_PORT, ListenAddressError, Server, parse_address

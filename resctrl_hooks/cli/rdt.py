@@ -6,8 +6,8 @@ import sys
 import click
 from rich.markup import escape
 
-from resctrl_hooks.cli.opening import open_node
-from resctrl_hooks.cli.shown import console, print_table, table
+from resctrl_hooks.cli.node import open_node
+from resctrl_hooks.cli.tables import console, print_table, table
 from resctrl_hooks.rdt.classes import ClassReport
 from resctrl_hooks.rdt.classes import apply as apply_classes
 from resctrl_hooks.rdt.classes import show as show_classes

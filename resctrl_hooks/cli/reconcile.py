@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from resctrl_hooks.cli.seconds import Seconds
+from resctrl_hooks.cli.params import Seconds
 from resctrl_hooks.config.applied import apply_if_newer
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.node.errors import SettingsError

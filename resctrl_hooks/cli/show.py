@@ -9,8 +9,8 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from resctrl_hooks.cli.opening import open_node
-from resctrl_hooks.cli.shown import STATE_STYLES, age, console, print_table, scaled, table
+from resctrl_hooks.cli.node import open_node
+from resctrl_hooks.cli.tables import STATE_STYLES, age, console, print_table, scaled, table
 from resctrl_hooks.inventory.find import find
 from resctrl_hooks.inventory.gather import name_podmans, pod_of
 from resctrl_hooks.inventory.models import Pod, meaning

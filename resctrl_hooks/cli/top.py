@@ -11,10 +11,10 @@ import click
 from rich.live import Live
 from rich.table import Table
 
-from resctrl_hooks.cli.keys import Keys
-from resctrl_hooks.cli.opening import open_node
-from resctrl_hooks.cli.seconds import Seconds
-from resctrl_hooks.cli.shown import Name, console, print_table, scaled, table
+from resctrl_hooks.cli.keyboard import Keys
+from resctrl_hooks.cli.node import open_node
+from resctrl_hooks.cli.params import Seconds
+from resctrl_hooks.cli.tables import Name, console, print_table, scaled, table
 from resctrl_hooks.inventory.sample import Sample, take
 from resctrl_hooks.inventory.usage import POD, SORTS, TOTAL, UNHELD, Line, Names, ordered, usage
 from resctrl_hooks.node.features.registry import Node

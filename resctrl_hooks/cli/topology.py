@@ -4,9 +4,9 @@ import json
 
 import click
 
-from resctrl_hooks.cli.opening import open_node
+from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.picture import draw, usage_as_json
+from resctrl_hooks.topology_view import draw, usage_as_json
 
 
 @click.command()

@@ -6,7 +6,7 @@ import shutil
 import click
 
 from resctrl_hooks.cli.installed import installed_config, leave_to_machine_config
-from resctrl_hooks.config import in_force
+from resctrl_hooks.config import find_effective
 from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError
 from resctrl_hooks.install.manifest import read_manifest
 from resctrl_hooks.install.removal import is_installed, registered, uninstall, unregister
@@ -61,7 +61,7 @@ def command(context: click.Context, runtimes: tuple[str, ...], root: str, *, rel
 
 def _settings(config: str) -> Settings | None:
     try:
-        return in_force(config).settings
+        return find_effective(config).settings
     except HookError as error:
         click.echo(f"warning: {error}; groups and records are left as they are", err=True)
         return None

@@ -1,8 +1,8 @@
 """The configuration that people write: its models, a module per section; checking, applying and showing it.
 
-`settings_in_force` is what commands need. The models and pydantic are imported only where a YAML file is read.
+`effective_settings` is what commands need. The models and pydantic are imported only where a YAML file is read.
 """
 
-from .force import InForce, in_force, settings_in_force
+from .effective import Effective, effective_settings, find_effective
 
-__all__ = ["InForce", "in_force", "settings_in_force"]
+__all__ = ["Effective", "effective_settings", "find_effective"]

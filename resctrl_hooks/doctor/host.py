@@ -4,7 +4,7 @@ import os
 import subprocess
 from functools import cached_property
 
-from resctrl_hooks.config.force import InForce, in_force
+from resctrl_hooks.config.effective import Effective, find_effective
 from resctrl_hooks.install.manifest import Manifest, read_manifest
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.inventory.gather import gather
@@ -25,7 +25,7 @@ class Host:
         self.config = config
         self.tree = Tree(root)
         self.settings_problem = ""
-        self.in_force: InForce | None = None
+        self.in_force: Effective | None = None
         try:
             self.in_force = _in_force(self.tree, config)
         except SettingsError as error:
@@ -85,14 +85,14 @@ class Host:
         return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _in_force(tree: Tree, config: str) -> InForce:
+def _in_force(tree: Tree, config: str) -> Effective:
     """The settings below a root, where the default place is another path and may be as empty as on a host."""
     path = tree.real(config)
     compiled = compiled_path(path)
     nothing = not any(os.path.lexists(name) for name in (path, compiled, beside(compiled, LAST_VALID_NAME)))
     if config == DEFAULT_CONFIG and nothing:
-        return InForce(Settings(), "defaults", "", "")
-    return in_force(path)
+        return Effective(Settings(), "defaults", "", "")
+    return find_effective(path)
 
 
 def read(path: str) -> str:

@@ -12,7 +12,7 @@ from resctrl_hooks.install.directories import RUNTIMES, Runtime, RuntimeConfigEr
 from resctrl_hooks.install.guard import SHELL
 from resctrl_hooks.install.hook_json import hook_problems
 from resctrl_hooks.install.installation import named_folder
-from resctrl_hooks.install.places import CODE, HOOK_NAME
+from resctrl_hooks.install.paths import CODE, HOOK_NAME
 from resctrl_hooks.node.settings import compiled_path
 
 from .finding import Finding, ok, problem, warning

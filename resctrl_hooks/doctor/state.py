@@ -94,7 +94,7 @@ def _protect(path: str) -> Callable[[], str]:
 
 def permissions(host: Host) -> Iterator[Finding]:
     """Who can write what root's hooks run and obey; and SELinux labels."""
-    from resctrl_hooks.install.places import CODE, LAUNCH  # noqa: PLC0415  # close to its only use
+    from resctrl_hooks.install.paths import CODE, LAUNCH  # noqa: PLC0415  # close to its only use
 
     folder = os.path.dirname(host.config)
     for path in (CODE, LAUNCH, folder, host.config):

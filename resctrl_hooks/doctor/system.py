@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from resctrl_hooks.install import systemd
-from resctrl_hooks.install.places import UNITS
+from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import COMPILE, MOUNT, TIMER, WAKE
 from resctrl_hooks.memory_checks import memory_checks
 from resctrl_hooks.node.features.placement.kubelet import DEFAULT_PATH, STATES

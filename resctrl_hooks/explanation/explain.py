@@ -5,7 +5,7 @@ A captured state can be explained long after its process has gone: what can't be
 
 from typing import Any
 
-from resctrl_hooks.config import InForce
+from resctrl_hooks.config import Effective
 from resctrl_hooks.node.container.oci import BUNDLE_LIMIT, Bundle, State, parse_state, read_bundle
 from resctrl_hooks.node.container.workload import Workload, derive
 from resctrl_hooks.node.errors import HookError, InputError
@@ -16,8 +16,8 @@ from resctrl_hooks.node.host.procfs import cgroups_of, in_initial_user_namespace
 from resctrl_hooks.node.lifecycle import ENDS, LIVES, WAITS, fate, is_of_earlier_run
 from resctrl_hooks.node.log import WARNING, Log
 
-from .places import said_step
-from .said import Explanation, SaidStep
+from .model import Explanation, StepModel
+from .probes import said_step
 
 _FATES = {
     LIVES: "stays, other containers of the key live",
@@ -38,7 +38,7 @@ class _Notes(Log):
             self.lines.append(message)
 
 
-def explain(data: bytes, found: InForce, *, stage: str = "", bundle: str = "") -> Explanation:
+def explain(data: bytes, found: Effective, *, stage: str = "", bundle: str = "") -> Explanation:
     """Explains what the hook would do for the state in ``data``.
 
     Args:
@@ -181,7 +181,7 @@ def _poststop(state: State, node: Node, said: Explanation) -> None:
         said.outcome = "it was started again and lives, so this poststop is an earlier run's and nothing is done"
         return
     said.steps = [
-        SaidStep(kept["feature"], f"undo {kept['action']}", kept["needs"], "the ledger has it")
+        StepModel(kept["feature"], f"undo {kept['action']}", kept["needs"], "the ledger has it")
         for kept in reversed(record.get("steps", []))
     ]
     others = [node.ledger.read_member(key, other) for other in node.ledger.members(key) if other != state.id]

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from .places import ADMIN_HOOKS, VENDOR_HOOKS
+from .paths import ADMIN_HOOKS, VENDOR_HOOKS
 
 
 class RuntimeConfigError(ValueError):

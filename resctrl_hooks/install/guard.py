@@ -20,7 +20,7 @@ command itself:
 
 from typing import Final
 
-from .places import LAUNCH, PYTHON
+from .paths import LAUNCH, PYTHON
 
 SHELL: Final = "/bin/sh"
 REFUSED: Final = 79

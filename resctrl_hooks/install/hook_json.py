@@ -4,7 +4,7 @@ import json
 from typing import Any, Final
 
 from .guard import TIMEOUT, hook_command
-from .places import LAUNCH, PYTHON
+from .paths import LAUNCH, PYTHON
 
 _VERSION: Final = "1.0.0"
 _STAGES: Final = ("createRuntime", "poststop")

@@ -9,8 +9,8 @@ from typing import Final
 
 from . import systemd
 from .manifest import Manifest, read_manifest
+from .paths import CODE, LAUNCH, MANIFEST, UNITS
 from .payload import is_payload_folder
-from .places import CODE, LAUNCH, MANIFEST, UNITS
 from .plan import DROP_IN, HOOK, LAUNCHER, MODULE, SETTINGS, UNIT, Plan
 from .settings_files import FIRST
 from .tree import Tree

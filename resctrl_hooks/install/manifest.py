@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, field
 
-from .places import MANIFEST, PYTHON
+from .paths import MANIFEST, PYTHON
 from .tree import Tree
 
 _FORMAT = 1

@@ -9,8 +9,8 @@ from resctrl_hooks.node.settings import Settings, compiled_path
 
 from .directories import RUNTIMES, choose
 from .hook_json import hook_json
+from .paths import CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS
 from .payload import Payload, payload
-from .places import CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS
 from .settings_files import compiled_files, unapplied
 from .units import MOUNT, units
 

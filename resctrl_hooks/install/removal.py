@@ -9,8 +9,8 @@ from . import systemd
 from .directories import RUNTIMES, directories
 from .installation import Say
 from .manifest import Manifest, read_manifest
+from .paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, MANIFEST, UNITS, VENDOR_HOOKS
 from .payload import is_payload_folder
-from .places import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, MANIFEST, UNITS, VENDOR_HOOKS
 from .plan import DROP_IN, HOOK, SETTINGS, UNIT
 from .tree import Tree
 from .units import COMPILE, MOUNT, RECONCILE, STARTED_BY, TIMER, WAKE

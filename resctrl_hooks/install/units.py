@@ -6,7 +6,7 @@ Directives that RHEL 9's systemd (252) knows, no later ones.
 from typing import Final
 
 from .guard import node_command
-from .places import BOOT_CODE, LAUNCH, PYTHON
+from .paths import BOOT_CODE, LAUNCH, PYTHON
 
 MOUNT: Final = "sys-fs-resctrl.mount"
 COMPILE: Final = "resctrl-hooks-compile.service"

@@ -4,8 +4,8 @@ from typing import Final, NamedTuple
 
 from resctrl_hooks.config.applied import MACHINE_CONFIG
 from resctrl_hooks.install.hook_json import hook_json
+from resctrl_hooks.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, LAUNCH, PYTHON
 from resctrl_hooks.install.payload import payload
-from resctrl_hooks.install.places import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, LAUNCH, PYTHON
 from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE, units
 from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.settings import Settings

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from resctrl_hooks.node.errors import ResctrlError
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
 
-from .abilities import Abilities, Schemata, read_abilities, read_schemata
-from .declared import ROOT_NAME, differences, lines, wanted_schemata
+from .capabilities import Capabilities, Schemata, read_abilities, read_schemata
+from .config import ROOT_NAME, differences, lines, wanted_schemata
 
 # resctrl.rst: every ctrl_group is a monitoring group too; info/*/num_closids is compared before anything is made.
 _NO_RMID = (
@@ -66,7 +66,9 @@ def apply(resctrl: Resctrl, declared: dict[str, Any], *, dry_run: bool = False) 
     return [_applied(resctrl, report, declared[report.name], can) for report in reports]
 
 
-def _report(resctrl: Resctrl, name: str, spec: dict[str, Any] | None, can: Abilities, there: list[str]) -> ClassReport:
+def _report(
+    resctrl: Resctrl, name: str, spec: dict[str, Any] | None, can: Capabilities, there: list[str]
+) -> ClassReport:
     folder = "" if name == ROOT_NAME else name
     exists = not folder or name in there
     have: Schemata = read_schemata(resctrl.root, folder) if exists else {}
@@ -87,7 +89,7 @@ def _report(resctrl: Resctrl, name: str, spec: dict[str, Any] | None, can: Abili
     return report
 
 
-def _applied(resctrl: Resctrl, report: ClassReport, spec: dict[str, Any], can: Abilities) -> ClassReport:
+def _applied(resctrl: Resctrl, report: ClassReport, spec: dict[str, Any], can: Capabilities) -> ClassReport:
     folder = "" if report.name == ROOT_NAME else report.name
     done = []
     if report.state == "missing":

@@ -6,9 +6,9 @@ Source: the kernel's bitmap parsing and cpus_ctrl_write and cpus_mon_write of fs
 import errno
 from collections.abc import Iterable
 
+from .errors import RefusedError
 from .group import Group
 from .machine import Machine
-from .refused import RefusedError
 
 _CHUNK_BITS = 32
 _CHUNK_DIGITS = 8

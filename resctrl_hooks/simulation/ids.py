@@ -4,7 +4,7 @@ import errno
 from collections import deque
 from collections.abc import Callable
 
-from .refused import RefusedError
+from .errors import RefusedError
 
 
 class Rmids:

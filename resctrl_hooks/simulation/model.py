@@ -12,11 +12,11 @@ from contextlib import contextmanager
 
 from . import cpus, schemata
 from .counters import Counters
+from .errors import RefusedError
 from .group import Group
 from .ids import Closids, Rmids
 from .machine import UNIT_BYTES, Machine
 from .proc import Proc, Procfs
-from .refused import RefusedError
 from .tasks import Tasks
 
 _UINT = 1 << 32

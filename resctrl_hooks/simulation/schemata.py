@@ -7,6 +7,7 @@ import errno
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from .errors import RefusedError
 from .group import Group
 from .machine import (
     BANDWIDTH_GRAN,
@@ -18,7 +19,6 @@ from .machine import (
     SHAREABLE_BITS,
     Machine,
 )
-from .refused import RefusedError
 
 _HEX = frozenset("0123456789abcdefABCDEF")
 _UINT = 1 << 32

@@ -9,9 +9,9 @@ import errno
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from .errors import RefusedError
 from .group import Group
 from .proc import Proc
-from .refused import RefusedError
 
 _INT = 1 << 31
 _PRUNE_AT = 512

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .counters import domain_folders
+from .errors import RefusedError
 from .files import File, counter_file, group_files, info_files
 from .group import Group
 from .model import Resctrl
-from .refused import RefusedError
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 from install.staged import CONFIG, HOOKS, install
 
 from resctrl_hooks.cli import main
-from resctrl_hooks.doctor.examination import CHECKS, OF_FILES, examine
 from resctrl_hooks.doctor.host import Host
+from resctrl_hooks.doctor.runner import CHECKS, OF_FILES, examine
+from resctrl_hooks.install.paths import CODE, UNITS
 from resctrl_hooks.install.payload import payload
-from resctrl_hooks.install.places import CODE, UNITS
 from resctrl_hooks.install.units import TIMER
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"

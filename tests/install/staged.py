@@ -8,7 +8,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from resctrl_hooks.cli import main
-from resctrl_hooks.install.places import CODE, HOOK_NAME, VENDOR_HOOKS
+from resctrl_hooks.install.paths import CODE, HOOK_NAME, VENDOR_HOOKS
 
 CONFIG = "/etc/resctrl-hooks/config.yaml"
 HOOKS = f"{VENDOR_HOOKS}/{HOOK_NAME}"

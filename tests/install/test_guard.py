@@ -12,7 +12,7 @@ import pytest
 from install.breakages import BROKEN, HANGING, Breakage
 from install.staged import call, command, install
 from resctrl_hooks.install.guard import ALARM, GUARD, TIMEOUT, hook_command
-from resctrl_hooks.install.places import CODE
+from resctrl_hooks.install.paths import CODE
 
 SHELLS = [["/bin/sh"], ["/bin/bash"], *([["/bin/busybox", "sh"]] if os.path.exists("/bin/busybox") else [])]
 

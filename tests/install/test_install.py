@@ -10,8 +10,8 @@ import pytest
 
 from install.staged import CONFIG, HOOKS, call, command, files, install, led, run, uninstall
 from resctrl_hooks.install import payload as payload_module
+from resctrl_hooks.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS, VENDOR_HOOKS
 from resctrl_hooks.install.payload import Payload, payload
-from resctrl_hooks.install.places import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS, VENDOR_HOOKS
 from resctrl_hooks.install.units import TIMER
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from install.staged import CONFIG, install
-from resctrl_hooks.install.places import BOOT_CODE, LAUNCH, UNITS
+from resctrl_hooks.install.paths import BOOT_CODE, LAUNCH, UNITS
 from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, STARTED_BY, TIMER, WAKE, units
 
 

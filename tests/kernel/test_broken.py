@@ -12,7 +12,7 @@ from install.staged import call, command, install
 
 from kernel.groups import Resctrl
 from kernel.runtimes import Runtime, run
-from resctrl_hooks.install.places import CODE
+from resctrl_hooks.install.paths import CODE
 
 POD = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c0"
 SLEEP = ["/bin/sleep", "1000"]

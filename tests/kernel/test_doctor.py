@@ -18,7 +18,7 @@ from kernel.bare import clear_host
 from kernel.groups import Resctrl
 from kernel.runtimes import Podman, run
 from resctrl_hooks.cli import main
-from resctrl_hooks.install.places import CODE
+from resctrl_hooks.install.paths import CODE
 
 pytestmark = pytest.mark.systemd
 IMAGE = "localhost/busybox:test"

@@ -12,7 +12,7 @@ from kernel.groups import Place, Resctrl, parse_place, parse_places, place_of
 from kernel.installed import Staged
 from kernel.pods import KubernetesPod
 from kernel.runtimes import Failed, Runtime, wait_until
-from resctrl_hooks.install.places import LAUNCH
+from resctrl_hooks.install.paths import LAUNCH
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 SLEEP = ["/bin/sleep", "1000"]

@@ -14,7 +14,7 @@ from kernel.bare import clear_host
 from kernel.groups import Place, Resctrl, place_of
 from kernel.runtimes import Podman, run, wait_until
 from resctrl_hooks.install import units
-from resctrl_hooks.install.places import CODE, LAUNCH, UNITS
+from resctrl_hooks.install.paths import CODE, LAUNCH, UNITS
 
 pytestmark = pytest.mark.systemd
 IMAGE = "localhost/busybox:test"

@@ -14,7 +14,7 @@ from kernel.groups import Resctrl
 from kernel.runtimes import Podman
 from resctrl_hooks.cli import main
 from resctrl_hooks.install import payload
-from resctrl_hooks.install.places import VENDOR_HOOKS
+from resctrl_hooks.install.paths import VENDOR_HOOKS
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.node import launch
 

@@ -18,7 +18,7 @@ from requirements import ignition_schema
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.install.hook_json import hook_problems
-from resctrl_hooks.install.places import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME
+from resctrl_hooks.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME
 from resctrl_hooks.openshift.ignition import contents, ignition_problems, unpacked
 from resctrl_hooks.openshift.machineconfig import LARGEST, machine_config_problems
 

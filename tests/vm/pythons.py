@@ -21,13 +21,13 @@ PROJECT = os.path.dirname(os.path.dirname(HERE))
 OLDEST_NODE, OLDEST_PEOPLE = (3, 9), (3, 11)
 RELEASES = {(3, 9): "bullseye", (3, 14): "forky"}
 """Debian's release with each version that must be tried."""
-NODE_TESTS = ("tests/test_node_half.py", "tests/test_launch.py", "tests/test_compiled.py")
+NODE_TESTS = ("tests/test_node_half.py", "tests/node/test_launch.py", "tests/node/test_bytecode.py")
 PEOPLE_TESTS = (
-    "tests/test_config_check.py",
-    "tests/test_explain.py",
-    "tests/test_list_show.py",
+    "tests/config/test_check.py",
+    "tests/explanation",
+    "tests/cli/test_list_show.py",
     "tests/test_library.py",
-    "tests/test_main.py",
+    "tests/node/test_main.py",
     "tests/doctor",
 )
 SCRIPT = "/usr/share/debootstrap/scripts/sid"

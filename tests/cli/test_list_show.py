@@ -153,7 +153,7 @@ def test_names_with_markup_and_control_characters_are_printed_as_they_are(host: 
 
 
 def test_ages_have_one_unit() -> None:
-    from resctrl_hooks.cli.shown import age, scaled  # noqa: PLC0415  # click is imported here, not by the others
+    from resctrl_hooks.cli.tables import age, scaled  # noqa: PLC0415  # click is imported here, not by the others
 
     now = time.time()
     assert [age(int(now - seconds), now) for seconds in (5, 65, 7300, 200_000)] == ["5s", "1m", "2h", "2d"]

@@ -8,7 +8,7 @@ from resctrl_hooks.node.hook.call import DONE
 
 
 @dataclass(frozen=True)
-class SaidStep:
+class StepModel:
     """One step: what would be done or undone, why, what is found where it would be done, and whether it can be."""
 
     feature: str
@@ -39,7 +39,7 @@ class Explanation:
     process: str
     settings: str
     workload: dict[str, Any] = field(default_factory=dict)
-    steps: list[SaidStep] = field(default_factory=list)
+    steps: list[StepModel] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     blocked: str = ""
     outcome: str = ""

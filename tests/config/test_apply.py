@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from resctrl_hooks.cli import main
-from resctrl_hooks.config import in_force, settings_in_force
+from resctrl_hooks.config import effective_settings, find_effective
 from resctrl_hooks.config.applied import Change, apply_file, apply_if_newer, changes_between, compile_file
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.node import settings as node_settings
@@ -100,7 +100,7 @@ def test_what_others_can_write_is_not_applied(config: Path) -> None:
     assert "can be written by others" in result.stderr
     assert not (config.parent / "config.json").exists()
     with pytest.raises(SettingsError, match="can be written by others"):
-        in_force(str(config))
+        find_effective(str(config))
 
 
 def test_a_disk_that_fails_leaves_what_was(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,40 +158,40 @@ def test_a_compiled_file_is_not_applied(config: Path) -> None:
 
 
 def test_in_force_prefers_what_was_applied(config: Path) -> None:
-    never = in_force(str(config))
+    never = find_effective(str(config))
     assert (never.source, never.settings.namespaces) == ("yaml", ["shop"])
     assert "was never applied" in never.problem
     apply_file(str(config))
-    found = in_force(str(config))
+    found = find_effective(str(config))
     assert (found.source, found.problem) == ("compiled", "")
     config.write_text("namespaces: [other]\n")
     os.utime(config, (4e9, 4e9))
-    found = in_force(str(config))
+    found = find_effective(str(config))
     assert found.settings.namespaces == ["shop"]
     assert "newer than what is in force" in found.problem
     (config.parent / "config.json").write_text("{")
-    found = in_force(str(config))
+    found = find_effective(str(config))
     assert (found.source, found.settings.namespaces) == ("last-valid", ["shop"])
     (config.parent / "config.json").unlink()
-    assert in_force(str(config)).source == "last-valid"
+    assert find_effective(str(config)).source == "last-valid"
 
 
 def test_in_force_without_anything(config: Path) -> None:
     with pytest.raises(SettingsError, match=r"there is no .*no\.yaml; name another with --config"):
-        in_force(str(config.parent / "no.yaml"))
+        find_effective(str(config.parent / "no.yaml"))
     with pytest.raises(click.ClickException, match="there is no ") as caught:
-        settings_in_force(str(config.parent / "no.yaml"))
+        effective_settings(str(config.parent / "no.yaml"))
     assert caught.value.exit_code == 2
     config.write_text("zzz: 1\nyyy: 2\n")
     with pytest.raises(SettingsError, match=r"config.yaml:1: zzz: unknown key.* \(and 1 more\)"):
-        in_force(str(config))
+        find_effective(str(config))
 
 
 def test_settings_in_force_says_what_is_to_be_said(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert settings_in_force(str(config)).namespaces == ["shop"]
+    assert effective_settings(str(config)).namespaces == ["shop"]
     assert "was never applied" in capsys.readouterr().err
     apply_file(str(config))
-    assert settings_in_force(str(config)).namespaces == ["shop"]
+    assert effective_settings(str(config)).namespaces == ["shop"]
     assert capsys.readouterr().err == ""
 
 
@@ -287,8 +287,8 @@ def test_hooks_say_that_the_default_file_was_never_applied(config: Path, monkeyp
 def test_commands_on_a_configured_node_do_without_the_models(config: Path) -> None:
     apply_file(str(config))
     code = (
-        "import sys; from resctrl_hooks.config import settings_in_force; "
-        f"settings_in_force({str(config)!r}); print('pydantic' in sys.modules, 'yaml' in sys.modules)"
+        "import sys; from resctrl_hooks.config import effective_settings; "
+        f"effective_settings({str(config)!r}); print('pydantic' in sys.modules, 'yaml' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]

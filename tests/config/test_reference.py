@@ -12,7 +12,7 @@ from resctrl_hooks.config.reference import in_page, reference
 from resctrl_hooks.config.root import Configuration
 from resctrl_hooks.node.settings import DEFAULTS
 
-PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
+PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 
 
 def test_the_page_is_up_to_date() -> None:

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from resctrl_hooks.cli.shown import Name, print_table, shortened, table
+from resctrl_hooks.cli.tables import Name, print_table, shortened, table
 
 POD = "openshift-cluster-node-tuning-operator/checkout-7d9f8c6b54-x2x9z"
 COLUMNS = ("POD", "KEY", "CONTAINERS", "TASKS", "STATE")

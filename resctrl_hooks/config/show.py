@@ -15,7 +15,7 @@ from .applied import (
     without_own_keys,
 )
 from .check import check_file, trust_problems
-from .force import InForce, in_force
+from .effective import Effective, find_effective
 from .root import Configuration
 
 YamlState = Literal["applied", "differs", "never-applied", "invalid", "missing"]
@@ -58,7 +58,7 @@ def show_settings(config: str) -> Shown:
     Raises:
         SettingsError: nothing that can be used is.
     """
-    found = in_force(config)
+    found = find_effective(config)
     given = _given(found)
     settings, foreign = effective(given, found.path)
     warnings = [str(problem) for problem in trust_problems(found.path)] if found.path else []
@@ -69,7 +69,7 @@ def show_settings(config: str) -> Shown:
     return Shown(found.source, found.path, found.problem, settings, set_, config, state, differences, warnings)
 
 
-def _given(found: InForce) -> dict[str, Any]:
+def _given(found: Effective) -> dict[str, Any]:
     """What is set, as opposed to a default."""
     if found.source == "yaml":
         return values_of(check_file(found.path).valid())
@@ -77,7 +77,7 @@ def _given(found: InForce) -> dict[str, Any]:
     return {key: value for key, value in known.items() if key in DEFAULTS}
 
 
-def _compare(config: str, found: InForce, settings: dict[str, Any]) -> tuple[YamlState, list[Change]]:
+def _compare(config: str, found: Effective, settings: dict[str, Any]) -> tuple[YamlState, list[Change]]:
     if config == found.path and found.source != "yaml":
         return "applied", []  # a compiled file was named; there is no YAML to compare
     checked = check_file(config)

@@ -22,7 +22,7 @@ class UnusableConfigError(click.ClickException):
 
 
 @dataclass(frozen=True)
-class InForce:
+class Effective:
     """Settings, where they come from, and what the operator should know about that (empty for nothing).
 
     ``source``: ``compiled`` is what `config apply` wrote; ``last-valid`` its copy, where that is damaged; ``yaml`` a
@@ -35,7 +35,7 @@ class InForce:
     problem: str
 
 
-def in_force(config: str = DEFAULT_CONFIG) -> InForce:
+def find_effective(config: str = DEFAULT_CONFIG) -> Effective:
     """Finds the settings for a ``--config FILE``: the compiled file, else the YAML validated in memory, else defaults.
 
     Raises:
@@ -46,13 +46,13 @@ def in_force(config: str = DEFAULT_CONFIG) -> InForce:
     if applied or not os.path.exists(config):
         settings, problem = load(config)
         if not settings.path:
-            return InForce(settings, "defaults", "", problem)
+            return Effective(settings, "defaults", "", problem)
         source: Source = "last-valid" if settings.path == beside(path, LAST_VALID_NAME) else "compiled"
-        return InForce(settings, source, settings.path, problem)
+        return Effective(settings, source, settings.path, problem)
     return _never_applied(config)
 
 
-def _never_applied(config: str) -> InForce:
+def _never_applied(config: str) -> Effective:
     # Only for a file that was never applied; these import pydantic.
     from .applied import values_of  # noqa: PLC0415
     from .check import check_file, trust_problems  # noqa: PLC0415
@@ -64,17 +64,17 @@ def _never_applied(config: str) -> InForce:
         raise SettingsError(f"{wrong[0]}{more}")
     hooks = "use the built-in defaults" if config == DEFAULT_CONFIG else "leave every container alone"
     problem = f"{config} was never applied; until `resctrl-hook config apply`, installed hooks {hooks}"
-    return InForce(Settings(values_of(checked.valid()), config), "yaml", config, problem)
+    return Effective(Settings(values_of(checked.valid()), config), "yaml", config, problem)
 
 
-def settings_in_force(config: str = DEFAULT_CONFIG) -> Settings:
+def effective_settings(config: str = DEFAULT_CONFIG) -> Settings:
     """The settings for a command's ``--config``; what is to be said about them goes to stderr.
 
     Raises:
         UnusableConfigError: there are none that can be used.
     """
     try:
-        found = in_force(config)
+        found = find_effective(config)
     except SettingsError as error:
         raise UnusableConfigError(str(error)) from error
     if found.problem:

@@ -14,7 +14,7 @@ Schemata = dict[str, dict[int, str]]
 
 
 @dataclass(frozen=True)
-class CacheAbility:
+class CacheCapability:
     """How a mask of a cache may look: its widest, its fewest bits, and whether gaps are allowed."""
 
     full: int
@@ -23,7 +23,7 @@ class CacheAbility:
 
 
 @dataclass(frozen=True)
-class BandwidthAbility:
+class BandwidthCapability:
     """What a bandwidth may be: its least, its step, and its greatest, 0 for no limit known."""
 
     least: int
@@ -32,23 +32,23 @@ class BandwidthAbility:
 
 
 @dataclass(frozen=True)
-class Abilities:
+class Capabilities:
     """Resources, the domains of each, and how many classes there can be."""
 
-    caches: dict[str, CacheAbility] = field(default_factory=dict)
-    bandwidths: dict[str, BandwidthAbility] = field(default_factory=dict)
+    caches: dict[str, CacheCapability] = field(default_factory=dict)
+    bandwidths: dict[str, BandwidthCapability] = field(default_factory=dict)
     domains: dict[str, list[int]] = field(default_factory=dict)
     classes: int = 0
 
 
-def read_abilities(root: str) -> Abilities:
+def read_abilities(root: str) -> Capabilities:
     """Reads what the resctrl mounted at ``root`` can do.
 
     Raises:
         NotMountedError: there is none.
         ResctrlError: it can't be read.
     """
-    found = Abilities(domains={name: sorted(values) for name, values in read_schemata(root, "").items()})
+    found = Capabilities(domains={name: sorted(values) for name, values in read_schemata(root, "").items()})
     closids = []
     for name in found.domains:
         folder = f"{root}/info/{name}"
@@ -56,12 +56,12 @@ def read_abilities(root: str) -> Abilities:
         mask = _text(folder, "cbm_mask")
         if mask:
             gaps = _text(folder, "sparse_masks") == "1"
-            found.caches[name] = CacheAbility(int(mask, 16), int(_text(folder, "min_cbm_bits") or 1), gaps)
+            found.caches[name] = CacheCapability(int(mask, 16), int(_text(folder, "min_cbm_bits") or 1), gaps)
         elif least := _text(folder, "min_bandwidth"):
             # In MB/s (mba_MBps) and in AMD's units there is more than 100; only per cent end there.
             most = 100 if _in_per_cent(root, name, found.domains[name]) else 0
-            found.bandwidths[name] = BandwidthAbility(int(least), int(_text(folder, "bandwidth_gran") or 1), most)
-    return Abilities(found.caches, found.bandwidths, found.domains, min(closids, default=0))
+            found.bandwidths[name] = BandwidthCapability(int(least), int(_text(folder, "bandwidth_gran") or 1), most)
+    return Capabilities(found.caches, found.bandwidths, found.domains, min(closids, default=0))
 
 
 def read_schemata(root: str, name: str) -> Schemata:

@@ -12,13 +12,13 @@ from conftest import Host
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.config.check import check_text
-from resctrl_hooks.rdt.abilities import Abilities, BandwidthAbility, CacheAbility, parse_schemata
-from resctrl_hooks.rdt.declared import differences, lines, wanted_schemata
+from resctrl_hooks.rdt.capabilities import BandwidthCapability, CacheCapability, Capabilities, parse_schemata
+from resctrl_hooks.rdt.config import differences, lines, wanted_schemata
 from resctrl_hooks.simulation.mount import mounted
 
-CAN = Abilities(
-    {"L3": CacheAbility(0xFFF, 2, gaps=False)},
-    {"MB": BandwidthAbility(10, 10, 100)},
+CAN = Capabilities(
+    {"L3": CacheCapability(0xFFF, 2, gaps=False)},
+    {"MB": BandwidthCapability(10, 10, 100)},
     {"L3": [0, 1], "MB": [0, 1]},
     8,
 )
@@ -57,7 +57,7 @@ def test_what_this_machine_can_not_do(spec: dict[str, Any], problem: str) -> Non
 
 
 def test_gaps_where_the_processor_can_do_them() -> None:
-    can = Abilities({"L3": CacheAbility(0xFFF, 1, gaps=True)}, {}, {"L3": [0]}, 8)
+    can = Capabilities({"L3": CacheCapability(0xFFF, 1, gaps=True)}, {}, {"L3": [0]}, 8)
     assert wanted_schemata({"L3": "505"}, can) == ({"L3": {0: "505"}}, [])
 
 

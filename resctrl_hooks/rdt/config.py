@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from .abilities import Abilities, BandwidthAbility, CacheAbility, Schemata
+from .capabilities import BandwidthCapability, CacheCapability, Capabilities, Schemata
 
 ROOT_NAME = "/"
 
 
-def wanted_schemata(spec: dict[str, Any], can: Abilities) -> tuple[Schemata, list[str]]:
+def wanted_schemata(spec: dict[str, Any], can: Capabilities) -> tuple[Schemata, list[str]]:
     """The schemata that a declared class means, for each domain, and what of it this machine can't do."""
     wanted: Schemata = {}
     problems: list[str] = []
@@ -33,7 +33,7 @@ def wanted_schemata(spec: dict[str, Any], can: Abilities) -> tuple[Schemata, lis
     return wanted, list(dict.fromkeys(problems))
 
 
-def _value(value: str, resource: str, can: Abilities) -> tuple[str, str]:
+def _value(value: str, resource: str, can: Capabilities) -> tuple[str, str]:
     if resource in can.caches:
         return _mask(value, can.caches[resource])
     if resource in can.bandwidths:
@@ -41,7 +41,7 @@ def _value(value: str, resource: str, can: Abilities) -> tuple[str, str]:
     return value, ""
 
 
-def _mask(value: str, can: CacheAbility) -> tuple[str, str]:
+def _mask(value: str, can: CacheCapability) -> tuple[str, str]:
     mask = int(value, 16)
     if mask & ~can.full:
         return "", f"mask {value} is wider than this cache's {can.full:x}"
@@ -52,7 +52,7 @@ def _mask(value: str, can: CacheAbility) -> tuple[str, str]:
     return f"{mask:x}", ""
 
 
-def _bandwidth(value: str, can: BandwidthAbility) -> tuple[str, str]:
+def _bandwidth(value: str, can: BandwidthCapability) -> tuple[str, str]:
     number = int(value)
     if number < can.least or (can.most and number > can.most):
         return "", f"{number} is not between {can.least} and {can.most or 'its most'}"

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from conftest import ID, Host
 
 from resctrl_hooks.cli import main
-from resctrl_hooks.cli.wording import TRACEBACK, FailedError, in_one_line
+from resctrl_hooks.cli.errors import TRACEBACK, FailedError, in_one_line
 
 NOBODY = 65534
 
@@ -116,7 +116,7 @@ def test_a_fault_of_ours_is_one_line_with_its_place(monkeypatch: pytest.MonkeyPa
     done = run(host, "list")
     assert done.exit_code == 1
     assert done.stderr.startswith(
-        "resctrl-hook: a fault of resctrl-hook itself: KeyError: 'nothing' in test_wording.py:"
+        "resctrl-hook: a fault of resctrl-hook itself: KeyError: 'nothing' in test_errors.py:"
     )
     assert done.stderr.endswith(f"please report it, with what {TRACEBACK}=1 shows\n")
     assert done.stderr.count("\n") == 1

@@ -20,7 +20,7 @@ from resctrl_hooks.node.host.programs import ALL_FOLDERS, find_program
 from resctrl_hooks.node.resctrl.filesystem import MON_GROUPS
 from resctrl_hooks.node.settings import Settings
 
-from .said import SaidStep
+from .model import StepModel
 
 
 class Found(NamedTuple):
@@ -31,11 +31,11 @@ class Found(NamedTuple):
     possible: bool = True
 
 
-def said_step(step: Step, workload: Workload, node: Node) -> SaidStep:
+def said_step(step: Step, workload: Workload, node: Node) -> StepModel:
     """A step with what is found at its place; changes nothing."""
     look = _LOOKS.get(step.feature) if step.action != SKIP else None
     found = look(step, workload, node) if look else Found()
-    return SaidStep(step.feature, step.action, step.needs, step.why, *found)
+    return StepModel(step.feature, step.action, step.needs, step.why, *found)
 
 
 def _group(step: Step, workload: Workload, node: Node) -> Found:
