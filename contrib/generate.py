@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from dashboard import dashboard_json
 from man import man_page
 
 from resctrl_hooks.install.hook_json import hook_json
@@ -34,6 +35,7 @@ def files() -> dict[str, Callable[[], bytes]]:
     """By path in the repository, what makes each file."""
     made: dict[str, Callable[[], bytes]] = {
         "docs/resctrl-hook.8": man_page,
+        "contrib/grafana/resctrl-hooks.json": dashboard_json,
         f"hooks.d/{HOOK_NAME}": lambda: hook_json(DEFAULT_CONFIG),
         MACHINE_CONFIG: _machine_config,
         "contrib/machineconfig/99-worker-resctrl-hooks.bu": _butane,

@@ -51,13 +51,26 @@ def missing_for_ignition() -> str:
     return "" if ignition_schema() else "IGNITION_SCHEMA names no file with Ignition's JSON schema"
 
 
+def grafana_schema() -> str:
+    """The folder whose node_modules have TypeScript and Grafana's schema; empty where GRAFANA_SCHEMA names none."""
+    named = os.environ.get("GRAFANA_SCHEMA", "")
+    return named if os.path.exists(f"{named}/node_modules/@grafana/schema") else ""
+
+
+def missing_for_grafana() -> str:
+    """What the test with Grafana's own schema lacks here."""
+    how = "GRAFANA_SCHEMA names no folder where `npm install typescript @grafana/schema` was run"
+    return "" if grafana_schema() else how
+
+
 MISSING: dict[str, Callable[[], str]] = {
     "runtime": missing_for_runtimes,
     "fuse": missing_for_fuse,
     "promtool": missing_for_promtool,
     "ignition": missing_for_ignition,
+    "grafana": missing_for_grafana,
 }
-OPTIONAL = {"promtool", "ignition"}
+OPTIONAL = {"promtool", "ignition", "grafana"}
 """Not expected even of continuous integration."""
 _LEFT_OUT = pytest.StashKey[list[str]]()
 

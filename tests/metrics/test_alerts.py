@@ -1,0 +1,181 @@
+"""The alert rules: they ask for metrics that `resctrl-hook metrics` prints, and go off when they should."""
+
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from counter_tree import say, say_paths
+from monitored_host import KEYS, MonitoredHost, monitored_host
+from prometheus_client import Metric
+from prometheus_client.openmetrics import parser as openmetrics
+
+RULES = Path(__file__).parents[2] / "contrib/prometheus/resctrl-hooks.rules.yaml"
+NAME = re.compile(r"\b(?:l3|perf|resctrl)_\w+")
+MATCHER = re.compile(r'\b(\w+)(?:=|!=|=~|!~)"')
+GROUPING = re.compile(r"by \(([^)]*)\)")
+parse: Callable[[str], Iterator[Metric]] = openmetrics.text_string_to_metric_families  # it has no types
+
+
+@pytest.fixture(scope="module")
+def groups() -> dict[str, list[dict[str, Any]]]:
+    """Rules by group."""
+    return {group["name"]: group["rules"] for group in yaml.safe_load(RULES.read_text())["groups"]}
+
+
+@pytest.fixture(scope="module")
+def alerts(groups: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return groups["resctrl-hooks"]
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """One pod in a group, one without an RMID, a hook that failed."""
+    resctrl = tmp_path / "resctrl"
+    (resctrl / "mon_groups").mkdir(parents=True)
+    (resctrl / "info" / "L3_MON").mkdir(parents=True)
+    (resctrl / "info" / "L3_MON" / "num_rmids").write_text("8\n")
+    with monitored_host(tmp_path, str(resctrl)) as found:
+        with found.node.monitor.hold(KEYS[0]) as held:
+            for group in (resctrl, Path(held.ensure_group("").path)):
+                say(group, llc_occupancy=1, mbm_total_bytes=1)
+                say_paths(group, {"mon_PERF_PKG_00/core_energy": 1.5})
+        (resctrl / "info/L3").mkdir()
+        for name, text in (("info/L3/cbm_mask", "fff"), ("schemata", "L3:0=fff"), ("size", "L3:0=1200")):
+            (resctrl / name).write_text(f"{text}\n")
+        found.node.ledger.tally("createRuntime", 0.2, ["ledger"], KEYS[1])
+        found.node.ledger.tally("reconcile", 0.1)
+        found.node.ledger.mark("waiting", KEYS[1])
+        yield found
+
+
+def test_every_metric_and_label_is_printed(host: MonitoredHost, groups: dict[str, list[dict[str, Any]]]) -> None:
+    result = host.run("metrics")
+    assert result.exit_code == 0, result.output
+    samples = [sample for family in parse(result.stdout) for sample in family.samples]
+    names = {sample.name for sample in samples}
+    labels = {label for sample in samples for label in sample.labels} | {"instance"}  # Prometheus' own
+    for rule in [rule for rules in groups.values() for rule in rules]:
+        expression = rule["expr"]
+        asked = set(NAME.findall(expression))
+        assert asked, rule
+        assert asked <= names, rule
+        used = {*MATCHER.findall(expression), *", ".join(GROUPING.findall(expression)).split(", ")} - {""}
+        assert used <= labels, rule
+
+
+def test_each_has_what_its_reader_needs(alerts: list[dict[str, Any]]) -> None:
+    assert len({alert["alert"] for alert in alerts}) == len(alerts) >= 5
+    for alert in alerts:
+        assert alert["labels"]["severity"] in {"info", "warning"}
+        assert {"summary", "description"} <= alert["annotations"].keys()
+
+
+class Case(NamedTuple):
+    """What sets an alert off, and what looks alike and must not: series by name, values a minute."""
+
+    fires: dict[str, str]
+    silent: dict[str, str]
+
+
+FAILURES = 'resctrl_hooks_failures_total{{stage="createRuntime",reason="{}"}}'
+LAST = "resctrl_hooks_last_reconcile_timestamp_seconds"
+BUCKET = 'resctrl_hooks_duration_seconds_bucket{{stage="createRuntime",le="{}"}}'
+HEALTHY = {
+    "resctrl_hooks_build_info": "1x60",
+    "resctrl_scrape_ok": "1x60",
+    "resctrl_hooks_waiting_pods": "0x60",
+    'resctrl_rmids{state="free"}': "20x60",
+    'resctrl_rmids{state="used"}': "30x60",
+    LAST: "0+60x60",
+    FAILURES.format("ledger"): "0x60",
+}
+"""A node where nothing is wrong; each case changes some of it."""
+CASES = {
+    "ResctrlHooksMetricsMissing": Case({"resctrl_hooks_build_info": "_x60"}, {"resctrl_hooks_build_info": "_x10 1x50"}),
+    "ResctrlCannotBeRead": Case({"resctrl_scrape_ok": "0x60"}, {"resctrl_scrape_ok": "1x20 0x3 1x40"}),
+    "ResctrlReconcileStopped": Case({LAST: "0x60"}, {LAST: "0x4 240x4 480+60x55"}),
+    "ResctrlPodsUnmonitored": Case(
+        {"resctrl_hooks_waiting_pods": "2x60"}, {"resctrl_hooks_waiting_pods": "0x20 2x10 0x30"}
+    ),
+    "ResctrlRMIDsLow": Case({'resctrl_rmids{state="free"}': "1x60"}, {'resctrl_rmids{state="free"}': "4x60"}),
+    # One failure in all the time that the node is up; and one that was there before anybody looked.
+    "ResctrlHookFailures": Case({FAILURES.format("ledger"): "0x45 1x15"}, {FAILURES.format("ledger"): "1x60"}),
+    "ResctrlHookSlow": Case(
+        {BUCKET.format("1.0"): "0+1x60", BUCKET.format("2.5"): "0+9x60", BUCKET.format("+Inf"): "0+9x60"},
+        {BUCKET.format("1.0"): "0+9x60", BUCKET.format("2.5"): "0+9x60", BUCKET.format("+Inf"): "0+9x60"},
+    ),
+}
+NO_FAULTS = ("no-rmids", "rmids-busy", "task-gone")
+
+
+def test_each_has_a_case(alerts: list[dict[str, Any]]) -> None:
+    assert {alert["alert"] for alert in alerts} == CASES.keys()
+
+
+@pytest.mark.promtool
+@pytest.mark.parametrize("alert", CASES)
+def test_it_goes_off_when_it_should_and_no_other(tmp_path: Path, alert: str) -> None:
+    check(tmp_path, [promtool_test(HEALTHY | CASES[alert].fires, alert)])
+
+
+@pytest.mark.promtool
+@pytest.mark.parametrize("alert", CASES)
+def test_it_stays_silent_where_nothing_is_wrong(tmp_path: Path, alert: str) -> None:
+    check(tmp_path, [promtool_test(HEALTHY | CASES[alert].silent, "")])
+
+
+@pytest.mark.promtool
+def test_what_is_no_fault_of_the_hook_is_silent(tmp_path: Path) -> None:
+    check(tmp_path, [promtool_test(HEALTHY | {FAILURES.format(reason): "0+1x60"}, "") for reason in NO_FAULTS])
+
+
+@pytest.mark.promtool
+def test_recorded_rates_are_those_of_pods_and_nodes(tmp_path: Path) -> None:
+    series = {
+        'l3_mbm_total_bytes_total{namespace="shop",pod="web",rdt_class="",domain_id="00"}': "0+60x60",
+        'l3_mbm_total_bytes_total{namespace="shop",pod="web",rdt_class="gold",domain_id="01"}': "0+120x60",
+        'resctrl_class_l3_mbm_total_bytes_total{rdt_class=""}': "0+600x60",
+        'resctrl_class_l3_llc_occupancy_bytes{rdt_class=""}': "300x60",
+        'resctrl_l3_size_bytes{domain_id="00"}': "1200x60",
+    }
+    expected = {
+        "instance_namespace_pod:l3_mbm_total_bytes:rate5m": ('{instance="n",namespace="shop",pod="web"}', 3),
+        "instance:resctrl_class_l3_mbm_total_bytes:rate5m": ('{instance="n"}', 10),
+        "instance:resctrl_class_l3_llc_occupancy:ratio": ('{instance="n"}', 0.25),
+    }
+    values = [{"series": at_node(name), "values": text} for name, text in series.items()]
+    asked = [
+        {"expr": name, "eval_time": "30m", "exp_samples": [{"labels": name + labels, "value": value}]}
+        for name, (labels, value) in expected.items()
+    ]
+    check(tmp_path, [{"interval": "1m", "input_series": values, "promql_expr_test": asked}])
+
+
+def check(folder: Path, tests: list[dict[str, Any]]) -> None:
+    """Runs promtool's unit tests."""
+    file = folder / "tests.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
+    done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def promtool_test(series: dict[str, str], going_off: str) -> dict[str, Any]:
+    """A case of promtool's: these series of one node for an hour, and which alert there is at 50 minutes, no other."""
+    values = [{"series": at_node(name), "values": text} for name, text in series.items()]
+    counts = [
+        {
+            "expr": 'sort(count by (alertname) (ALERTS{alertstate="firing"}))',
+            "eval_time": "50m",
+            "exp_samples": [{"labels": f'{{alertname="{going_off}"}}', "value": 1}] if going_off else [],
+        }
+    ]
+    return {"interval": "1m", "input_series": values, "promql_expr_test": counts}
+
+
+def at_node(name: str) -> str:
+    """A series' name with an instance."""
+    return f'{name[:-1]},instance="n"}}' if name.endswith("}") else f'{name}{{instance="n"}}'

@@ -1,0 +1,188 @@
+"""The dashboard: Grafana's own types take it, it asks for metrics and labels that we have, and tells hosts apart."""
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from counter_tree import say, say_paths
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
+from monitored_host import KEYS, MonitoredHost, monitored_host
+from prometheus_client.parser import text_string_to_metric_families as parse
+from requirements import grafana_schema
+
+DASHBOARD = Path(__file__).parents[2] / "contrib/grafana/resctrl-hooks.json"
+OF_PROMETHEUS = {"instance", "alertname", "alertstate"}
+VARIABLES = {"$node": ".*", "$namespace": ".*", "$pod": ".*", "$__rate_interval": "5m"}
+WEB, DB = "a" * 64, "b" * 64
+
+
+@pytest.fixture
+def dashboard() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(DASHBOARD.read_text())
+    return found
+
+
+def queries(dashboard: dict[str, Any]) -> dict[str, str]:
+    """By the panel's title and the query's letter, what is asked with everything chosen."""
+    found = {}
+    for panel in dashboard["panels"]:
+        for target in panel.get("targets", []):
+            text = target["expr"]
+            for variable, value in VARIABLES.items():
+                text = text.replace(variable, value)
+            assert "$" not in text
+            found[f"{panel['title']} {target['refId']}"] = text
+    return found
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """A host of Podman's with two containers, energy, a class, a foreign group, one counter without a number."""
+    resctrl = tmp_path / "resctrl"
+    for name in ("mon_groups/kepler", "gold/mon_groups", "info/L3_MON", "info/L3"):
+        (resctrl / name).mkdir(parents=True)
+    (resctrl / "info/L3_MON/num_rmids").write_text("8\n")
+    (resctrl / "info/L3/cbm_mask").write_text("fff\n")
+    (resctrl / "schemata").write_text("L3:0=fff\n")
+    (resctrl / "size").write_text("L3:0=33554432\n")
+    with monitored_host(tmp_path, str(resctrl)) as found:
+        folders = [resctrl, resctrl / "gold", resctrl / "mon_groups/kepler"]
+        for id_ in (WEB, DB):
+            with found.node.monitor.hold(id_) as held:
+                folders.append(Path(held.ensure_group().path))
+                held.add_member(id_, {"runtime": "podman", "bundle": f"{tmp_path}/overlay-containers/{id_}/userdata"})
+        (tmp_path / "overlay-containers").mkdir()
+        stored = [{"id": WEB, "names": ["web"]}, {"id": DB, "names": ["db"]}]
+        (tmp_path / "overlay-containers/containers.json").write_text(json.dumps(stored))
+        for folder in folders:
+            say(folder, llc_occupancy=4096, mbm_total_bytes=4096, mbm_local_bytes=1024)
+            say_paths(folder, {"mon_PERF_PKG_00/core_energy": 2.5})
+        say_paths(folders[-1], {"mon_L3_01/mbm_total_bytes": "Unavailable"})
+        say_paths(resctrl, {"mon_L3_01/mbm_total_bytes": "Unavailable"})
+        found.node.ledger.tally("createRuntime", 0.2, ["ledger"], KEYS[1])
+        found.node.ledger.tally("reconcile", 0.1)
+        found.node.ledger.mark("waiting", KEYS[1])
+        yield found
+
+
+def test_grafanas_own_types_take_it_whole(dashboard: dict[str, Any]) -> None:
+    """What they don't know would be gone."""
+    again = json.loads(JSONEncoder().encode(Dashboard.from_json(dashboard)))
+    for panel, known in zip(dashboard["panels"], again["panels"], strict=True):
+        assert {name: known.get(name) for name in panel} == panel
+    for name in dashboard.keys() - {"panels", "templating"}:
+        assert again[name] == dashboard[name]
+
+
+CHECK = """import type { Dashboard } from "@grafana/schema";
+type Plain<T> = T extends string ? `${T}` : T extends (infer U)[] ? Plain<U>[]
+  : T extends object ? { [K in keyof T]: Plain<T[K]> } : T;
+export const dashboard: Plain<Dashboard> = """
+
+
+@pytest.mark.grafana
+def test_grafanas_schema_has_nothing_to_say(tmp_path: Path, dashboard: dict[str, Any]) -> None:
+    """The types of @grafana/schema, checked by TypeScript. A query of annotations is the data source's own."""
+    for annotation in dashboard["annotations"]["list"]:
+        assert annotation.pop("expr")
+    folder = Path(grafana_schema())
+    file = tmp_path / "dashboard.ts"
+    file.write_text(CHECK + json.dumps(dashboard))
+    os.symlink(folder / "node_modules", tmp_path / "node_modules")
+    options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "esnext", "--moduleResolution", "bundler"]
+    compiler = [f"{folder}/node_modules/.bin/tsc", *options, "--target", "es2022", str(file)]
+    done = subprocess.run(compiler, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    file.write_text(CHECK + json.dumps(dashboard | {"refresh": 30}))
+    done = subprocess.run(compiler, capture_output=True, text=True, check=False)
+    assert done.returncode != 0, "the check would find something"
+
+
+def test_every_metric_and_label_of_it_is_ours(host: MonitoredHost, dashboard: dict[str, Any]) -> None:
+    result = host.run("metrics", "--format", "prometheus")
+    assert result.exit_code == 0, result.output
+    samples = [sample for family in parse(result.stdout) for sample in family.samples]
+    names = {sample.name for sample in samples}
+    labels = {label for sample in samples for label in sample.labels} | OF_PROMETHEUS
+    texts = list(queries(dashboard).values())
+    texts += [variable["query"] for variable in dashboard["templating"]["list"] if variable["type"] == "query"]
+    asked = {name for text in texts for name in re.findall(r"\b(?:l3|perf|resctrl)_\w+", text)}
+    assert len(asked) > 15
+    assert asked - names == set()
+    by = {name for text in texts for group in re.findall(r"by \(([^)]*)\)", text) for name in group.split(", ")}
+    by |= {name for text in texts for name in re.findall(r'\b(\w+)(?:=|!=|=~|!~)"', text)}
+    assert by - labels == set()
+
+
+def series_of(text: str, instance: str) -> list[dict[str, str]]:
+    """A host's metrics as promtool takes them: counters go up by 600 a minute."""
+    found = []
+    for family in parse(text):
+        for sample in family.samples:
+            labels = ",".join(f'{name}="{value}"' for name, value in {**sample.labels, "instance": instance}.items())
+            rises = sample.name.endswith(("_total", "_bucket", "_count", "_sum"))
+            values = f"{sample.value}+600x30" if rises else f"{sample.value}x30"
+            found.append({"series": f"{sample.name}{{{labels}}}", "values": values})
+    return found
+
+
+@pytest.mark.promtool
+def test_two_hosts_whose_containers_have_the_same_names_are_told_apart(
+    tmp_path: Path, host: MonitoredHost, dashboard: dict[str, Any]
+) -> None:
+    text = host.run("metrics", "--format", "prometheus").stdout
+    asked = queries(dashboard)
+    pods = {name: expr for name, expr in asked.items() if "instance, namespace, pod" in expr}
+    assert len(pods) >= 9
+    each = [
+        {"labels": f'{{instance="{instance}",pod="{pod}"}}', "value": 1}
+        for instance in ("a", "b")
+        for pod in ("web", "db")
+    ]
+    tests = [
+        {"expr": f"count by (instance, namespace, pod) ({expr})", "eval_time": "20m", "exp_samples": each}
+        for expr in pods.values()
+    ]
+    tests += [
+        {"expr": f"count({expr}) > bool 0", "eval_time": "20m", "exp_samples": [{"labels": "{}", "value": 1}]}
+        for expr in asked.values()
+    ]
+    series = [*series_of(text, "a"), *series_of(text, "b")]
+    series += [{"series": 'resctrl_scrape_ok{instance="c"}', "values": "0x30"}]
+    file = tmp_path / "dashboard.yaml"
+    file.write_text(yaml.safe_dump({"tests": [{"interval": "1m", "input_series": series, "promql_expr_test": tests}]}))
+    done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_panels_do_not_overlap(dashboard: dict[str, Any]) -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in dashboard["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        assert max(x for x, _ in cells) < 24
+        taken |= cells
+
+
+def test_it_has_what_its_reader_looks_for(dashboard: dict[str, Any]) -> None:
+    assert [variable["name"] for variable in dashboard["templating"]["list"]] == [
+        "datasource",
+        "node",
+        "namespace",
+        "pod",
+    ]
+    assert [panel["type"] for panel in dashboard["panels"]].count("table") == 1
+    assert "ALERTS" in dashboard["annotations"]["list"][0]["expr"]
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
