@@ -129,9 +129,9 @@ def test_each_stage_imports_next_to_nothing(
     for arguments in (["createRuntime"], ["hook"], ["poststop"], ["reconcile"], ["reconcile", "--dry-run"]):
         code, modules, stderr = call(python, launch, host, pod, *arguments)
         assert (code, stderr) == (0, b""), arguments
-        own = {name for name in modules if name.partition(".")[0] == "node"}
+        own = {name for name in modules if name.partition(".")[0] == "resctrl_hooks"}
         assert modules - own <= ALLOWED, arguments
-        assert "node.main" in own
+        assert "resctrl_hooks.node.main" in own
 
 
 OTHERS = {"enabled": True, "allow": {"other": ["*"]}}
@@ -151,8 +151,9 @@ def test_what_most_hooks_do_not_need_they_do_not_import(
     """An import is a hook's largest cost: here is what a createRuntime call of the commonest kind may have."""
     host.configure(**sections)
     _, modules, _ = call("/usr/bin/python3", LAUNCH, host, pod, "hook")
-    rooms = {"node.container", "node.features", "node.hook", "node.host", "node.resctrl"}
-    short = {name.rpartition(".")[2] for name in modules - rooms if name.startswith("node.")}
+    node = "resctrl_hooks.node."
+    rooms = {node + room for room in ("container", "features", "hook", "host", "resctrl")}
+    short = {name.rpartition(".")[2] for name in modules - rooms if name.startswith(node)}
     assert short <= {
         "call", "errors", "files", "filesystem", "ledger", "locked_key", "log", "main", "monitor", "monitoring",
         "names", "oci", "procfs", "registry", "settings", "workload",

@@ -20,6 +20,7 @@ _COMMANDS = {
     "poststop": ("hook", "Serve an OCI poststop hook: state on stdin."),
     "hook": ("hook", "Serve whichever stage the state's status says."),
     "reconcile": ("reconcile", "Make groups and records agree with what runs."),
+    "nri": ("nri", "Run as an NRI plugin of containerd or CRI-O."),
     "list": ("list", "List groups, pods and who waits for an RMID."),
     "show": ("show", "Show everything known about one pod."),
     "explain": ("explain", "Say what the hook would do for a state on stdin, and why."),

@@ -10,6 +10,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
+PLUGIN: Final = "nri"
 _ENDING: Final = ".py"
 _DIGITS: Final = 12
 # A module's name can't have a dot, and the folder is the package.
@@ -47,10 +48,11 @@ class Payload(NamedTuple):
 
 
 def payload() -> Payload:
-    """The node half of this very package."""
+    """The node half of this very package, and the NRI plugin, in a folder of its own in the node half's."""
     from resctrl_hooks import __version__  # noqa: PLC0415  # the library's front imports all of it
 
-    modules = dict(sorted(_modules(resources.files("resctrl_hooks.node"))))
+    project = resources.files("resctrl_hooks")
+    modules = dict(sorted([*_modules(project / "node"), *_modules(project / PLUGIN, f"{PLUGIN}/")]))
     return Payload(__version__, folder_name(modules), modules)
 
 

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 _FOLDER = __file__.rpartition("/")[0] or "."
 # An installed node half is started by a script in front of this one, which says where the compiled file lies.
 _COMPILED: str = globals().get("COMPILED", _FOLDER)
-# Not the folder's name, which may be no package's: one with a dot in it, or that of a module there is already.
-_PACKAGE = "node"
+# Not the folder's name, which may be no package's: one with a dot in it, or that of a module there is already. It is
+# what the sources call it, since the NRI plugin beside it imports it by that.
+_PROJECT = "resctrl_hooks"
+_PACKAGE = f"{_PROJECT}.node"
+_PLUGIN = ".nri"  # where it is installed, it lies in this folder, and yet is no part of this package
 _Spec: "type[ModuleSpec]" = type(sys.__spec__)
 _Module: "type[ModuleType]" = type(sys)
 _HEAD = 16  # the interpreter's magic number and the size of what is read at once, as `bytecode.py` writes them
@@ -83,7 +86,8 @@ def load_compiled() -> None:
         posix.close(fd)
         return
     at_once, places, libraries = table
-    sys.meta_path.insert(0, CompiledFinder(fd, {_PACKAGE + name: place for name, place in places.items()}, libraries))
+    modules = {(_PROJECT if name[:4] == _PLUGIN else _PACKAGE) + name: place for name, place in places.items()}
+    sys.meta_path.insert(0, CompiledFinder(fd, modules, libraries))
     run_at_once(at_once)
 
 
@@ -108,9 +112,17 @@ def make_module(name: str, *, package: bool) -> "ModuleType":
     return module
 
 
+def make_project() -> None:
+    """The package above, which is empty here: what else is in it lies in this folder, or in the sources beside it."""
+    project = sys.modules[_PROJECT] = _Module(_PROJECT)
+    project.__spec__ = _Spec(_PROJECT, None, is_package=True)
+    project.__path__ = [_FOLDER, f"{_FOLDER}/.."]
+
+
 if __name__ == "__main__":
     # A hook ends before there is garbage worth a collection; looking for it takes 2 % of a hook's time.
     gc.disable()
+    make_project()
     load_compiled()
     if _PACKAGE not in sys.modules:
         make_module("", package=True)  # its own file holds a docstring only, and the folder is on no path

@@ -1,4 +1,4 @@
-"""The node half's command line: ``[--config FILE] createRuntime|poststop|hook|reconcile|compile …``.
+"""The node half's command line: ``[--config FILE] createRuntime|poststop|hook|reconcile|nri|compile …``.
 
 Started by a runtime's hook or a systemd unit, from any folder, with an empty environment.
 """
@@ -11,7 +11,7 @@ from .hook.call import CREATE_RUNTIME, HOOK, POSTSTOP, run
 from .settings import DEFAULT_CONFIG
 
 WRONG_USE = 2
-_USAGE = "usage: resctrl-hook-node [--config FILE] createRuntime|poststop|hook|reconcile|compile [OPTION...]\n"
+_USAGE = "usage: resctrl-hook-node [--config FILE] createRuntime|poststop|hook|reconcile|nri|compile [OPTION...]\n"
 
 
 def main(arguments: "list[str]") -> int:
@@ -28,6 +28,11 @@ def main(arguments: "list[str]") -> int:
         from .reconcile.command import reconcile_command  # a hook has no use for it
 
         return reconcile_command(config, arguments[1:])
+    if command == "nri":
+        gc.enable()
+        from ..nri.command import nri_command  # the one part of the project that the node half starts but never uses
+
+        return nri_command(config, arguments[1:])
     if command == "compile":
         from .bytecode import compile_command  # the installer's, once per version and interpreter
 

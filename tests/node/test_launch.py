@@ -51,7 +51,7 @@ def test_modules_come_from_the_compiled_file_first(tmp_path: Path) -> None:
     subprocess.run([*script, str(LAUNCH.parents[2]), str(target)], check=True)
     (target / "main.py").write_text("def start(): print('plain')")
     done = subprocess.run([*PYTHON, str(target / "launch.py")], capture_output=True, check=True, env={}, text=True)
-    assert done.stdout.split()[:2] == ["compiled", "node.main"]
+    assert done.stdout.split()[:2] == ["compiled", "resctrl_hooks.node.main"]
     (target / f"compiled.{sys.implementation.cache_tag}").unlink(missing_ok=True)
     for compiled in target.glob("compiled.*"):
         compiled.unlink()

@@ -1,4 +1,4 @@
-"""A pod's Kubernetes labels, which CRI-O keeps in the bundle of the pod's sandbox only, and others nowhere."""
+"""A pod's Kubernetes labels: CRI-O keeps them in the bundle of the pod's sandbox only, NRI tells them."""
 
 from ..errors import InputError
 from ..host.files import parse_json, read_file
@@ -17,6 +17,8 @@ def pod_labels(workload: "Workload") -> "dict[str, str]":
     Raises:
         InputError: the sandbox's bundle can't be read.
     """
+    if workload.labels is not None:
+        return workload.labels
     folder = workload.sandbox_folder
     if not folder:
         return {}

@@ -35,7 +35,7 @@ class Dialect:
         self.sandbox_file = sandbox_file
 
 
-_CRIO = Dialect(
+CRIO = Dialect(
     "cri-o",
     uid="io.kubernetes.pod.uid",
     namespace="io.kubernetes.pod.namespace",
@@ -44,7 +44,7 @@ _CRIO = Dialect(
     kind="io.kubernetes.cri-o.ContainerType",
     sandbox_file="io.kubernetes.cri-o.ResolvPath",
 )
-_CONTAINERD = Dialect(
+CONTAINERD = Dialect(
     "containerd",
     uid="io.kubernetes.cri.sandbox-uid",
     namespace="io.kubernetes.cri.sandbox-namespace",
@@ -59,9 +59,9 @@ _PLAIN = Dialect("oci", uid="", namespace="", pod="", container="", kind="", san
 # The annotation by which a dialect is known, in the order in which to look; an empty value means "any".
 _MARKS = (
     ("io.container.manager", "libpod", _PODMAN),
-    ("io.container.manager", "cri-o", _CRIO),
-    ("io.kubernetes.cri-o.ContainerType", "", _CRIO),
-    ("io.kubernetes.cri.container-type", "", _CONTAINERD),
+    ("io.container.manager", "cri-o", CRIO),
+    ("io.kubernetes.cri-o.ContainerType", "", CRIO),
+    ("io.kubernetes.cri.container-type", "", CONTAINERD),
 )
 
 # What stands before a container's id in the name of its cgroup. With "-conmon" behind it, it is its monitor's.
@@ -73,7 +73,8 @@ class Workload:
 
     ``key`` names its group: the canonical pod UID, a Podman pod's id, or the container's own id. ``cgroup`` is
     the folder of the container's own cgroup, ``pod_cgroup`` that of its pod's, whose end is the pod's end; both are
-    empty where there is none. ``sandbox`` is true for a pod's pause container as a CRI runtime keeps it.
+    empty where there is none. ``sandbox`` is true for a pod's pause container as a CRI runtime keeps it. ``labels`` are
+    the pod's where somebody told them, else None.
     """
 
     __slots__ = (
@@ -84,6 +85,7 @@ class Workload:
         "container",
         "id",
         "key",
+        "labels",
         "namespace",
         "pid",
         "pod",
@@ -108,6 +110,7 @@ class Workload:
         self.sandbox = bool(dialect.kind) and notes.get(dialect.kind) == "sandbox"
         sandbox_file = notes.get(dialect.sandbox_file, "") if dialect.sandbox_file else ""
         self.sandbox_folder = sandbox_file.rpartition("/")[0]
+        self.labels: "dict[str, str] | None" = None
         self.cgroup = ""
         self.pod_cgroup = ""
 
@@ -146,13 +149,17 @@ class Workload:
         return f"{name or 'container'} ({self.runtime}, {self.key[:36]})"
 
 
-def derive(state: "State", bundle: "Bundle", cgroups: "list[Cgroup]", cgroup_root: str) -> Workload:
+def derive(
+    state: "State", bundle: "Bundle", cgroups: "list[Cgroup]", cgroup_root: str, dialect: "Dialect | None" = None
+) -> Workload:
     """Says what the container is, from its state, its bundle and the cgroups that its process is really in.
+
+    ``dialect`` is whose annotations these are, where that is known otherwise than from themselves.
 
     Raises:
         BadKeyError: the pod UID is malformed, or is not that of the pod in whose cgroup the process is.
     """
-    dialect = dialect_of(state.annotations)
+    dialect = dialect or dialect_of(state.annotations)
     workload = Workload(state, bundle, dialect)
     uid = ""
     if dialect.uid:

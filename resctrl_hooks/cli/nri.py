@@ -1,0 +1,67 @@
+"""`resctrl-hook nri`: the node half's command, which here can also read YAML."""
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from resctrl_hooks.config import in_force
+from resctrl_hooks.node.errors import SettingsError
+from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.nri.command import DEFAULT_INDEX, DEFAULT_NAME, DEFAULT_SOCKET, nri_command
+
+
+@click.command()
+@click.option("--socket", metavar="PATH", default=DEFAULT_SOCKET, show_default=True, help="The runtime's NRI socket.")
+@click.option("-name", "--name", default=DEFAULT_NAME, show_default=True, help="What the plugin registers as.")
+@click.option("-idx", "--idx", "index", default=DEFAULT_INDEX, show_default=True, help="Its index, two digits.")
+@click.option("-config", "own", metavar="FILE", help="As --config before the command: the plugins' own option.")
+@click.option("-v", "verbose", is_flag=True, help="Log more.")
+@click.option("-cgroups-dir", "--cgroups-dir", metavar="DIR", help="As nri-memtierd: where cgroup v2 is mounted.")
+@click.option("-run-dir", "--run-dir", metavar="DIR", help="As nri-memtierd: where memtierds' files go.")
+@click.pass_obj
+def command(
+    config: str,
+    *,
+    socket: str,
+    name: str,
+    index: str,
+    own: str | None,
+    verbose: bool,
+    cgroups_dir: str | None,
+    run_dir: str | None,
+) -> None:
+    """Run as an NRI plugin of containerd or CRI-O, until SIGTERM.
+
+    It does for each container what the hooks do, without any hook, and ends a pod's group as soon as the pod has ended.
+    A unit runs it: `resctrl-hook install --runtime containerd`.
+    """
+    arguments = ["--socket", socket, "-name", name, "-idx", index, *(["-v"] if verbose else [])]
+    arguments += ["-cgroups-dir", cgroups_dir] if cgroups_dir else []
+    arguments += ["-run-dir", run_dir] if run_dir else []
+    sys.exit(nri_command(own or config, arguments, _find, _compiled))
+
+
+def _find(config: str) -> tuple[Settings, str]:
+    found = in_force(config)
+    return found.settings, found.problem
+
+
+def _compiled(text: str) -> dict[str, Any]:
+    """The settings of a configuration in YAML that the runtime sent.
+
+    Raises:
+        SettingsError: it is not valid.
+    """
+    from resctrl_hooks.config.applied import values_of  # noqa: PLC0415  # pydantic, for those who send one
+    from resctrl_hooks.config.check import check_file  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "config.yaml"
+        path.write_text(text, encoding="utf-8")
+        checked = check_file(str(path))
+    if checked.errors:
+        raise SettingsError("; ".join(map(str, checked.errors[:3])))
+    return values_of(checked.valid())

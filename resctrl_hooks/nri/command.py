@@ -1,0 +1,119 @@
+"""The ``nri`` command: the plugin's own options and those of the plugins that it follows."""
+
+import gc
+import posix
+
+from ..node.errors import HookError
+from ..node.log import ERROR, Log
+from ..node.settings import load
+from .notify import Notify
+from .plugin import NodePlugin
+from .resident import Resident, RunningError, only_instance
+from .status import Status
+from .workers import Workers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..node.settings import Settings
+    from .plugin import Compile, Find
+
+DEFAULT_SOCKET = "/var/run/nri/nri.sock"
+DEFAULT_NAME, DEFAULT_INDEX = "resctrl-hooks", "90"
+LOCK = "nri.lock"
+_USAGE = "usage: nri [--socket PATH] [-name NAME] [-idx NN] [-config FILE] [-v] [-cgroups-dir DIR] [-run-dir DIR]\n"
+_WRONG, _WRONG_USE = 1, 2
+# With one dash or two, as Go's flag package takes them; those of memtierd's plugin that our settings say.
+_VALUES = ("socket", "name", "idx", "config", "cgroups-dir", "run-dir")
+_FLAGS = ("v",)
+
+
+def nri_command(config: str, arguments: "list[str]", find: "Find" = load, compile_: "Compile | None" = None) -> int:
+    """Serves NRI until SIGTERM; 0 then, 1 where another instance runs, 2 for wrong use.
+
+    ``find`` gives the settings for a configuration's path, ``compile_`` for one that the runtime sends.
+    """
+    given = parse(arguments)
+    if given is None:
+        posix.write(2, _USAGE.encode())
+        return _WRONG_USE
+    config = given.get("config", config)
+    path = given.get("socket", DEFAULT_SOCKET)
+    stderr = b"INVOCATION_ID" not in posix.environ  # under systemd the journal has it already
+    try:
+        settings, _ = find(config)
+        node_state = settings.state_dir
+    except HookError as error:
+        Log(stderr=stderr)(ERROR, f"nri: {error}", stage="nri", reason=error.reason)
+        return _WRONG_USE
+    try:
+        prepare(node_state)
+        lock = only_instance(f"{node_state}/{LOCK}")
+    except RunningError as error:
+        Log(settings.log)(ERROR, f"nri: {error}", stage="nri")
+        return _WRONG
+    except (OSError, HookError) as error:
+        Log(settings.log)(ERROR, f"nri: {node_state}/{LOCK}: {getattr(error, 'strerror', None) or error}", stage="nri")
+        return _WRONG
+    notify, status = Notify(), Status(node_state, path)
+    plugin = NodePlugin(
+        given.get("name", DEFAULT_NAME),
+        given.get("idx", DEFAULT_INDEX),
+        config,
+        find=_overriding(find, given),
+        compile_=compile_,
+        notify=notify,
+        status=status,
+        stderr=stderr,
+    )
+    resident = Resident(path, plugin, notify)
+
+    def forget() -> None:
+        resident.close()
+        posix.close(lock)
+
+    gc.collect()
+    gc.freeze()  # so that children share what is there now
+    resident.run(Workers(forget))
+    return 0
+
+
+def parse(arguments: "list[str]") -> "dict[str, str] | None":
+    """The options given, by name without dashes; None for wrong use."""
+    given: "dict[str, str]" = {}
+    rest = list(arguments)
+    while rest:
+        word, equals, value = rest.pop(0).partition("=")
+        name = word[2:] if word.startswith("--") else word[1:]
+        if word[:1] != "-" or (name in _FLAGS and equals):
+            return None
+        if name in _FLAGS:
+            given[name] = "1"
+        elif name in _VALUES and (equals or rest):
+            given[name] = value if equals else rest.pop(0)
+        else:
+            return None
+    index = given.get("idx", DEFAULT_INDEX)
+    return given if len(index) == 2 and index.isascii() and index.isdigit() else None  # noqa: PLR2004  # two digits
+
+
+def prepare(folder: str) -> None:
+    """Makes the state directory."""
+    from ..node.ledger import Ledger
+
+    Ledger(folder).prepare()
+
+
+def _overriding(find: "Find", given: "dict[str, str]") -> "Find":
+    """Settings with what the options say: where cgroups are, how much is logged."""
+
+    def found(config: str) -> "tuple[Settings, str]":
+        settings, problem = find(config)
+        if given.get("cgroups-dir"):
+            settings.cgroup_path = given["cgroups-dir"].rstrip("/")
+        if given.get("run-dir"):
+            settings.memtierd["runDir"] = given["run-dir"]
+        if given.get("v"):
+            settings.log["level"] = "debug"
+        return settings, problem
+
+    return found

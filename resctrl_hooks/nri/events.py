@@ -1,0 +1,238 @@
+"""What is done on each event: what an OCI hook would do, and what only a runtime's own word makes possible.
+
+StartContainer is createRuntime: the process waits in its final cgroup and class. StopContainer is poststop. When
+RemovePodSandbox comes, the pod has ended, although its cgroup is still there. CreateContainer is the one place where
+every runtime obeys a refusal, so what can be known there is refused there.
+"""
+
+import time
+
+from ..node.container.oci import State
+from ..node.errors import HookError
+from ..node.fault_report import as_hook_error
+from ..node.features.monitoring import NAME as MONITORING
+from ..node.features.registry import SKIP, concerns
+from ..node.hook.call import RefusedError, create_runtime, planned
+from ..node.hook.call import _deadline as arm_deadline
+from ..node.hook.call import _give_up as give_up
+from ..node.host.procfs import start_time
+from ..node.lifecycle import bury, poststop, reap
+from ..node.log import ERROR, INFO, WARNING
+from ..node.names import canonical_pod_uid, pod_uid_validator
+from ..node.resctrl.errors import NoRMIDsError
+from ..node.resctrl.locked_key import record_is_dead
+from . import ttrpc
+from .protobuf import WireError, decode
+from .workload import workload_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..node.container.workload import Workload
+    from ..node.features.registry import Node, Step
+    from ..node.settings import Settings
+
+    Handler = Callable[["Event", Node], tuple[str, bytes]]
+
+_OF_THE_TIMEOUT = 0.7  # of what the runtime gives a request, at most, is ours
+_SECTIONS = ("monitoring", "rdt", "placement", "blockio", "scheduling", "memory", "memtierd")
+_POD_EVENTS = ("RemovePodSandbox",)
+STATE_CHANGE = ":StateChange"
+
+
+class Event:
+    """One event, read: its name, the pod and container that it tells of, and the runtime's name."""
+
+    def __init__(self, name: str, payload: bytes, runtime: str) -> None:
+        self.name, _, dialect = name.partition(":")
+        self.runtime = runtime
+        kind = "StateChangeEvent" if dialect else "PodEvent" if self.name in _POD_EVENTS else "ContainerEvent"
+        try:
+            message = decode(kind, payload)
+        except WireError as error:
+            raise HookError(f"the runtime's {self.name} can't be read: {error}") from error
+        self.pod: "dict[str, Any]" = message.get("pod", {})
+        self.container: "dict[str, Any]" = message.get("container", {})
+        self.key = ""
+
+    @property
+    def id(self) -> str:
+        """The container's id."""
+        found: str = self.container.get("id", "")
+        return found
+
+    def __str__(self) -> str:
+        words = (self.pod.get("namespace"), self.pod.get("name"), self.container.get("name"))
+        return "/".join(word for word in words if word) or self.id[:12] or "an unknown pod"
+
+
+def start_container(event: Event, node: "Node") -> "tuple[str, bytes]":
+    """Does for a process that waits to be started what createRuntime does, unless that has been done."""
+    lenient(node.settings)  # CRI-O starts a container that is refused here, so nothing is undone for that
+    workload = workload_of(event.pod, event.container, event.runtime, node.settings)
+    event.key = workload.key
+    if is_done(workload.id, workload.pid, node):
+        return "", b""  # by a hook
+    try:
+        summary = create_runtime(workload, node)
+    except Exception as error:
+        give_up(error, workload, node)
+        raise
+    idle = node.ledger.marked("idle")
+    if idle:
+        reap(node, idle)
+    return summary, b""
+
+
+def is_done(container: str, pid: int, node: "Node") -> bool:
+    """Whether a container is recorded with this very process."""
+    key = node.ledger.key_of(container)
+    record = node.ledger.read_member(key, container) if key else None
+    if record is None or not pid or record.get("pid") != pid:
+        return False
+    return bool(record.get("start")) and record["start"] == start_time(node.proc, pid)
+
+
+def lenient(settings: "Settings") -> None:
+    """Lets nothing be refused: where that would not be obeyed, what can be done is done."""
+    settings.failure_policy = "ignore"
+    for name in _SECTIONS:
+        getattr(settings, name)["failurePolicy"] = "ignore"
+
+
+def stop_container(event: Event, node: "Node") -> "tuple[str, bytes]":
+    """Takes back what was done for a container that has ended; RemoveContainer again, in case Stop never came."""
+    state = State(event.id, "stopped", 0, "", {})
+    return poststop(state, node), b""
+
+
+def remove_pod(event: Event, node: "Node") -> "tuple[str, bytes]":
+    """Ends the pod's groups: its cgroup is still there, and nothing will come in it any more."""
+    uid = event.pod.get("uid", "")
+    if not pod_uid_validator(uid):
+        return "", b""
+    key = event.key = canonical_pod_uid(uid)
+    if node.ledger.read_pod(key) is None:
+        return "", b""
+    with node.monitor.hold(key) as held:
+        for member in held.members():
+            if not record_is_dead(held.member(member), node.monitor.boot, node.proc):
+                return f"{key} stays: container {member[:12]} still runs", b""
+            bury(held, member, node)
+        removed = held.release()
+    if node.ledger.marked("waiting"):
+        node.ledger.wake()  # somebody may have the RMID that this has freed
+    return f"released {key} with {len(removed)} groups", b""
+
+
+def create_container(event: Event, node: "Node") -> "tuple[str, bytes]":
+    """Refuses what can be known to fail, for features whose policy is to refuse.
+
+    Raises:
+        RefusedError: a feature can't do its part, and its policy is ``fail``.
+    """
+    workload = workload_of(event.pod, event.container, event.runtime, node.settings)
+    event.key = workload.key
+    for feature, step in planned(workload, node):
+        if step.feature == MONITORING and step.action != SKIP and feature.failure_policy(node.settings) == "fail":
+            reserve_group(workload, step, node)
+    return "", b""
+
+
+def reserve_group(workload: "Workload", step: "Step", node: "Node") -> None:
+    """Makes the pod's group before its container, so that an RMID is there when that starts.
+
+    Where the runtime chooses the class and doesn't say which, there is no telling in which one it is needed.
+
+    Raises:
+        RefusedError: there is no RMID.
+    """
+    if not node.settings.rdt.get("enabled", False) and concerns("rdt", workload, node.settings):
+        return
+    rdt_class: str = step.needs["class"]
+    for last in (False, True):
+        try:
+            with node.monitor.hold(workload.key) as held:
+                if not held.tracked:
+                    held.record.update(cgroup=workload.pod_cgroup, namespace=workload.namespace, pod=workload.pod)
+                held.ensure_group(rdt_class)
+            return
+        except NoRMIDsError as error:
+            if last or not reap(node, node.ledger.keys(), but=workload.key):
+                raise RefusedError(f"{MONITORING}: {error.message}", errno=error.errno, kernel=error.kernel) from error
+
+
+HANDLERS: "dict[str, Handler]" = {
+    "CreateContainer": create_container,
+    "StartContainer": start_container,
+    "StopContainer": stop_container,
+    "RemoveContainer": stop_container,
+    "RemovePodSandbox": remove_pod,
+}
+
+
+def serve(name: str, payload: bytes, runtime: str, node: "Node", timeout: float) -> "tuple[int, bytes]":
+    """Serves one event within its deadline; logs and counts it. A status code, and the answer or why it is refused."""
+    begun = time.monotonic()
+    event: "Event | None" = None
+    stage = name.partition(":")[0]
+    code, answer = ttrpc.OK, b""
+    reasons: "list[str]" = []
+    try:
+        arm_deadline(min(node.settings.deadline, timeout * _OF_THE_TIMEOUT))
+        try:
+            event = Event(name, payload, runtime)
+            summary, answer = HANDLERS[stage](event, node)
+        finally:
+            arm_deadline(0)
+        reasons = node.failures
+        if summary:
+            took = int((time.monotonic() - begun) * 1e6)
+            message = f"{stage} of {event}: {summary}"
+            node.log(INFO, message, stage=stage, key=event.key, container=event.id, duration_usec=took)
+    except Exception as caught:  # noqa: BLE001  # a container's start must not depend on our having no bugs
+        error = as_hook_error(caught)
+        refused = stage == "CreateContainer" and isinstance(error, RefusedError)
+        reasons = node.failures or [error.reason]
+        outcome = (
+            "the container is refused" if refused else f"the {'pod' if stage in _POD_EVENTS else 'container'} goes on"
+        )
+        fields = {"key": event.key, "container": event.id} if event is not None else {}
+        message = f"{stage} of {event or 'an unknown pod'}: {error}; {outcome}"
+        node.log(ERROR, message, stage=stage, reason=error.reason, errno=error.errno, kernel=error.kernel, **fields)
+        if refused:
+            code, answer = ttrpc.UNKNOWN, str(error).encode("utf-8", "replace")
+    node.ledger.tally(stage, time.monotonic() - begun, reasons, event.key if event is not None else "")
+    return code, answer
+
+
+def synchronize(parts: "list[bytes]", runtime: str, node: "Node") -> "tuple[int, bytes]":
+    """Takes in what ran before this plugin was connected, then reconciles."""
+    from ..node.reconcile.reconcile import Options, reconcile
+
+    begun = time.monotonic()
+    pods: "dict[str, dict[str, Any]]" = {}
+    containers: "list[dict[str, Any]]" = []
+    for part in parts:
+        message = decode("SynchronizeRequest", part)
+        pods.update((pod.get("id", ""), pod) for pod in message.get("pods", []))
+        containers += message.get("containers", [])
+    lenient(node.settings)
+    taken_in = 0
+    for container in containers:
+        pid, id_ = container.get("pid", 0), container.get("id", "")
+        if not pid or not start_time(node.proc, pid) or is_done(id_, pid, node):
+            continue
+        try:
+            workload = workload_of(pods.get(container.get("pod_sandbox_id", ""), {}), container, runtime, node.settings)
+            create_runtime(workload, node)
+            taken_in += 1
+        except Exception as caught:  # noqa: BLE001  # one container's trouble is no other's
+            error = as_hook_error(caught)
+            node.log(WARNING, f"Synchronize: container {id_[:12]}: {error}", container=id_, reason=error.reason)
+    report = reconcile(node, Options())
+    node.log(INFO, f"Synchronize: {len(containers)} containers, {taken_in} that started before were taken in")
+    node.ledger.tally("Synchronize", time.monotonic() - begun, sorted(set(report.reasons)))
+    return ttrpc.OK, b""

@@ -1,0 +1,159 @@
+"""The plugin that the service serves: settings kept warm, events given to the core, what happens told to the log."""
+
+import posix
+
+from ..node.errors import HookError, SettingsError
+from ..node.features.registry import Node, features_in_use
+from ..node.host.files import parse_json
+from ..node.log import ERROR, NOTICE, WARNING, Log
+from ..node.settings import Settings, compiled_path, load
+from . import events, ttrpc
+from .service import SYNCHRONIZE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .notify import Notify
+    from .status import Status
+
+    Find = Callable[[str], tuple[Settings, str]]
+    Compile = Callable[[str], dict[str, Any]]
+
+_PATIENCE = 0.85  # of the runtime's timeout: a child that has not answered by then is killed
+_TIMEOUT = 2.0  # seconds, containerd's default, where a runtime says nothing
+
+
+class NodePlugin:
+    """Serves events by the settings that are in force.
+
+    Args:
+        name: what it registers as, and ``index`` when it is called among others, two digits.
+        config: the configuration's path; ``find`` gives the settings for it.
+        compile_: makes settings of a configuration that the runtime sends, which is YAML for those who can read it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        index: str,
+        config: str,
+        *,
+        find: "Find" = load,
+        compile_: "Compile | None" = None,
+        notify: "Notify",
+        status: "Status",
+        stderr: bool,
+    ) -> None:
+        self.name = name
+        self.index = index
+        self._config = config
+        self._find = find
+        self._compile = compile_ or _json
+        self._notify = notify
+        self._status = status
+        self._stderr = stderr
+        self._sent: "Settings | None" = None
+        self._settings = Settings()
+        self._seen: object = None
+        self._timeout = _TIMEOUT
+        self._runtime = self._version = ""
+        self._told = ""
+        self.refresh()
+
+    def refresh(self) -> Settings:
+        """The settings in force, read again where they have changed, with the modules that they need imported."""
+        seen = [_stamp(path) for path in (self._config, compiled_path(self._config))]
+        if self._sent is not None:
+            self._settings = self._sent
+        elif seen != self._seen:
+            self._seen = seen
+            try:
+                self._settings, problem = self._find(self._config)
+            except SettingsError as error:
+                self.log(ERROR, f"{error}; what was in force stays", reason=error.reason)
+                return self._settings
+            if problem:
+                self.log(WARNING, problem, reason=SettingsError.reason)
+        features_in_use(self._settings)
+        return self._settings
+
+    def log(self, priority: int, message: str, **fields: "str | int") -> None:
+        """Says something that is about no event."""
+        Log(self._settings.log, stderr=self._stderr)(priority, message, stage="nri", **fields)
+
+    def configure(self, request: "dict[str, Any]") -> None:
+        """Takes the runtime's name, its patience, and a configuration, if it has one for us."""
+        self._runtime = request.get("runtime_name", "")
+        self._version = request.get("runtime_version", "")
+        self._timeout = request.get("request_timeout", 0) / 1000 or _TIMEOUT
+        self._sent = None
+        text = request.get("config", "").strip()
+        if not text:
+            return
+        try:
+            self._sent = Settings(self._compile(text), "the runtime's configuration for this plugin")
+        except (HookError, ValueError) as error:
+            self.log(ERROR, f"the runtime's configuration for this plugin can't be used: {error}; {self._config} holds")
+
+    def serves(self, event: str) -> bool:
+        """Whether the event needs a child: CreateContainer only where somebody may be refused, or changed."""
+        settings = self.refresh()
+        if event == "CreateContainer":
+            return any(feature.failure_policy(settings) == "fail" for _, feature in features_in_use(settings))
+        return event in events.HANDLERS
+
+    def serve(self, event: str, payload: bytes) -> "tuple[int, bytes]":
+        """As `events.serve`."""
+        return events.serve(event, payload, self._runtime, self._node(), self._timeout)
+
+    def synchronize(self, parts: "list[bytes]") -> "tuple[int, bytes]":
+        """As `events.synchronize`."""
+        self.refresh()
+        return events.synchronize(parts, self._runtime, self._node())
+
+    def _node(self) -> Node:
+        return Node(self._settings, Log(self._settings.log, stderr=self._stderr))
+
+    def limit(self, timeout: float) -> float:
+        """When a child is killed: while the runtime still waits."""
+        return min(timeout or self._timeout, self._timeout) * _PATIENCE
+
+    def served(self, event: str, seconds: float, code: "int | None") -> None:
+        """Counts an event, and says when its child came to nothing."""
+        self._status.served(event, seconds, failed=code != ttrpc.OK)
+        if code is None:
+            what = "reconcile will do what was left" if event != SYNCHRONIZE else "reconcile's timer will"
+            self.log(ERROR, f"{event} was not served: its process died or took too long; {what}", reason="fault")
+
+    def connected(self) -> None:
+        """Says so."""
+        self._told = ""
+        self._status.connected(self._runtime, self._version)
+        self._notify(READY="1", STATUS=f"connected to {self._runtime} {self._version}")
+        self.log(NOTICE, f"connected to {self._runtime} {self._version} as {self.index}-{self.name}")
+
+    def dropped(self, why: str) -> None:
+        """Says so, once for each reason."""
+        self._status.dropped(why)
+        if why != self._told:
+            self._told = why
+            self._notify(STATUS=f"not connected: {why}")
+            self.log(WARNING, f"not connected to a runtime: {why}", reason="dropped")
+
+
+def _stamp(path: str) -> object:
+    try:
+        found = posix.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _json(text: str) -> "dict[str, Any]":
+    """Settings as JSON, which is all that the node half can read."""
+    found = parse_json(text.encode())
+    if not isinstance(found, dict):
+        raise ValueError("it is no object")  # noqa: TRY004  # as parse_json
+    return found

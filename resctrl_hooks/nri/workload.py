@@ -1,0 +1,90 @@
+"""What a container is, from an NRI message: the same `Workload` that a hook derives from state and bundle.
+
+Pod, namespace, names and labels are fields of the message, set by the runtime: nothing of them is read from what a
+pod's author writes.
+"""
+
+from ..node.container.oci import Bundle, State
+from ..node.container.workload import CONTAINERD, CRIO, derive
+from ..node.errors import InputError
+from ..node.host.procfs import Cgroup, cgroups_of
+from ..node.names import valid_container_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..node.container.workload import Workload
+    from ..node.settings import Settings
+
+_DIALECTS = {"cri-o": CRIO, "containerd": CONTAINERD}
+_MOST_PID = 1 << 31
+
+
+def workload_of(pod: "dict[str, Any]", container: "dict[str, Any]", runtime: str, settings: "Settings") -> "Workload":
+    """The container of a message; ``runtime`` is what Configure called it. Without a process it has no cgroup yet.
+
+    Raises:
+        InputError: the message names no container.
+        BadKeyError: the pod's UID is malformed, or is not that of the pod in whose cgroup the process is.
+    """
+    id_ = container.get("id", "")
+    pid = container.get("pid", 0)
+    if not valid_container_id(id_):
+        raise InputError(f"the runtime names no usable container id: {id_[:80]!r}")
+    if not pid < _MOST_PID:
+        raise InputError(f"the runtime names no usable pid: {pid}")
+    dialect = _DIALECTS.get(runtime, CONTAINERD)
+    annotations = {
+        **pod.get("annotations", {}),
+        **container.get("annotations", {}),
+        dialect.uid: pod.get("uid", ""),
+        dialect.namespace: pod.get("namespace", ""),
+        dialect.pod: pod.get("name", ""),
+        dialect.container: container.get("name", ""),
+        dialect.kind: "container",
+    }
+    state = State(id_, "created", pid, "", annotations)
+    if pid:
+        cgroups = cgroups_of(settings.proc_path, pid)
+    else:
+        cgroups = [Cgroup("", cgroup_of(pod.get("linux", {}).get("cgroup_parent", "")))]
+    workload = derive(state, Bundle(_as_oci(container.get("linux", {}))), cgroups, settings.cgroup_path, dialect)
+    workload.labels = pod.get("labels", {})
+    return workload
+
+
+def cgroup_of(parent: str) -> str:
+    """A pod's cgroup by its ``cgroup_parent``: a path, or a slice, whose name says in which slices it is.
+
+    Source: systemd.slice(5).
+    """
+    if "/" in parent or not parent.endswith(".slice"):
+        return f"/{parent.strip('/')}"
+    words = parent[: -len(".slice")].split("-")
+    return "".join(f"/{'-'.join(words[: end + 1])}.slice" for end in range(len(words)))
+
+
+def _as_oci(linux: "dict[str, Any]") -> "dict[str, Any]":
+    """The part of a bundle's config.json that the message tells."""
+    told = linux.get("resources", {})
+    resources: "dict[str, Any]" = {
+        "cpu": {name: _value(value) for name, value in told.get("cpu", {}).items()},
+        "memory": {name: _value(value) for name, value in told.get("memory", {}).items()},
+        "unified": told.get("unified", {}),
+    }
+    if _value(told.get("blockio_class", {})):
+        resources["blockIO"] = {"class": told["blockio_class"]["value"]}
+    config: "dict[str, Any]" = {"cgroupsPath": linux.get("cgroups_path", ""), "resources": resources}
+    if "rdt" in linux:
+        rdt = linux["rdt"]
+        config["intelRdt"] = {
+            "closID": _value(rdt.get("clos_id", {})) or "",
+            "enableMonitoring": bool(_value(rdt.get("enable_monitoring", {}))),
+        }
+    return {"linux": config}
+
+
+def _value(told: "Any") -> "Any":
+    """What an optional value holds: one that is zero leaves it out."""
+    return told.get("value", 0) if isinstance(told, dict) else told

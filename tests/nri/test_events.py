@@ -1,0 +1,301 @@
+"""The real command on a made-up host, with a runtime that tells of pods: what comes of it in resctrl and the ledger."""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import GROUP, ID, LAUNCH, POD_CGROUP, PYTHON, UID, Host
+
+from nri.fake_runtime import FakeRuntime, Peer
+from resctrl_hooks.nri.protobuf import encode
+
+POD = {
+    "id": "s" * 64,
+    "name": "web-0",
+    "uid": UID,
+    "namespace": "shop",
+    "labels": {"app": "web"},
+    "linux": {"cgroup_parent": POD_CGROUP},
+}
+CREATE, START, STOP, REMOVE, REMOVE_POD = 4, 6, 10, 11, 3
+
+
+def container(pid: int = 0, id_: str = ID, name: str = "c0", **more: Any) -> dict[str, Any]:
+    return {"id": id_, "pod_sandbox_id": POD["id"], "name": name, **({"pid": pid} if pid else {}), **more}
+
+
+class Plugin:
+    """The command's process on a host, and the runtime that it connects to."""
+
+    def __init__(self, host: Host, *arguments: str) -> None:
+        self.host = host
+        self.runtime = FakeRuntime(str(host.root / "nri.sock"))
+        words = [*PYTHON, str(LAUNCH), "--config", str(host.config), "nri", "--socket", self.runtime.path, *arguments]
+        self.process = subprocess.Popen(words, env={}, stderr=subprocess.PIPE)
+        self.peer: Peer = self.runtime.accept()
+
+    def greet(self, **fields: Any) -> Peer:
+        self.peer.greet(**fields)
+        self.wait_for_log("Synchronize: ")
+        return self.peer
+
+    def log(self) -> str:
+        return self.host.log.read_text() if self.host.log.exists() else ""
+
+    def wait_for_log(self, words: str) -> None:
+        deadline = time.monotonic() + 60
+        while words not in self.log():
+            assert time.monotonic() < deadline, f"never logged {words!r}: {self.log()}"
+            time.sleep(0.02)
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.communicate(timeout=60)
+        self.runtime.close()
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path, runtimeRoots={"runc": str(tmp_path / "none")})
+
+
+@pytest.fixture
+def start(host: Host) -> Iterator[Callable[..., Plugin]]:
+    started: list[Plugin] = []
+
+    def make(*arguments: str, **config: Any) -> Plugin:
+        host.configure(runtimeRoots={"runc": str(host.root / "none")}, **config)
+        started.append(Plugin(host, *arguments))
+        return started[-1]
+
+    yield make
+    for plugin in started:
+        plugin.end()
+
+
+OK = (0, "", b"")
+
+
+def test_a_containers_life_in_the_words_of_newer_runtimes(host: Host, start: Callable[..., Plugin]) -> None:
+    peer = start().greet()
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    assert peer.event("CreateContainer", POD, container()) == OK
+    assert host.groups() == []
+    assert peer.event("StartContainer", POD, container(41)) == OK
+    assert host.groups() == [GROUP]
+    assert (host.resctrl / GROUP / "tasks").read_text().split() == ["41"]
+    host.end_process(41)
+    assert peer.event("StopContainer", POD, container(41)) == OK
+    assert host.groups() == [GROUP], "the group is the pod's"
+    assert peer.event("RemoveContainer", POD, container()) == OK
+    assert peer.event("RemovePodSandbox", POD) == OK
+    assert host.groups() == [], "although the pod's cgroup is still there"
+    assert (host.cgroup / POD_CGROUP.lstrip("/")).is_dir()
+
+
+def test_the_same_in_the_words_of_older_ones(host: Host, start: Callable[..., Plugin]) -> None:
+    peer = start().greet()
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    assert peer.state_change(START, POD, container(41)) == OK
+    assert host.groups() == [GROUP]
+    host.end_process(41)
+    assert peer.event("StopContainer", POD, container(41)) == OK
+    assert peer.state_change(REMOVE, POD, container()) == OK
+    assert peer.state_change(REMOVE_POD, POD) == OK
+    assert host.groups() == []
+
+
+def test_containers_that_ran_before_are_taken_in(host: Host, start: Callable[..., Plugin]) -> None:
+    plugin = start()
+    plugin.peer.take_registration()
+    plugin.peer.configure()
+    containers = [container(100 + number, f"{number:064x}", f"c{number}", state=3) for number in range(50)]
+    for number, one in enumerate(containers):
+        host.process(100 + number, f"{POD_CGROUP}/{one['id']}")
+    begun = time.monotonic()
+    assert plugin.peer.ask("Synchronize", encode("SynchronizeRequest", {"pods": [POD], "containers": containers})) == OK
+    answered = time.monotonic() - begun
+    plugin.wait_for_log("Synchronize: 50 containers, 50 that started before")
+    assert answered < time.monotonic() - begun, "the work comes after the answer"
+    assert len((host.resctrl / GROUP / "tasks").read_text().split()) == 50
+
+
+def test_pods_whose_labels_are_not_selected_are_left_out(host: Host, start: Callable[..., Plugin]) -> None:
+    peer = start(labelSelector={"app": "web"}).greet()
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    assert peer.event("StartContainer", {**POD, "labels": {"app": "db"}}, container(41)) == OK
+    assert host.groups() == []
+    assert peer.event("StartContainer", POD, container(41)) == OK
+    assert host.groups() == [GROUP]
+
+
+def test_a_pods_author_forges_nothing(host: Host, start: Callable[..., Plugin]) -> None:
+    peer = start(namespaces=["shop"]).greet()
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    forged = {
+        "io.container.manager": "libpod",
+        "io.kubernetes.cri.sandbox-uid": "00000000-0000-0000-0000-000000000000",
+        "io.kubernetes.cri.sandbox-namespace": "elsewhere",
+        "io.kubernetes.cri.container-type": "sandbox",
+    }
+    assert peer.event("StartContainer", {**POD, "annotations": forged}, container(41, annotations=forged)) == OK
+    assert host.groups() == [GROUP]
+
+
+def test_what_a_hook_has_done_is_not_done_again(host: Host, start: Callable[..., Plugin], pod: dict[str, Any]) -> None:
+    plugin = start()
+    peer = plugin.greet()
+    assert host.call(pod).code == 0
+    before = {path: path.lstat().st_mtime_ns for path in host.state.rglob("*") if ID in path.name}
+    assert before
+    assert peer.event("StartContainer", POD, container(pod["pid"], pod["id"])) == OK
+    assert {path: path.lstat().st_mtime_ns for path in host.state.rglob("*") if ID in path.name} == before
+    assert "StartContainer of" not in plugin.log()
+
+
+def test_a_restart_under_the_same_id_is_served(host: Host, start: Callable[..., Plugin]) -> None:
+    peer = start().greet()
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    peer.event("StartContainer", POD, container(41))
+    host.end_process(41)
+    peer.event("StopContainer", POD, container(41))
+    host.process(42, f"{POD_CGROUP}/{ID}", start=2000)
+    assert peer.event("StartContainer", POD, container(42)) == OK
+    assert (host.resctrl / GROUP / "tasks").read_text().split()[-1] == "42"
+
+
+RDT = {"enabled": True, "allow": {"*": ["gold"]}}
+
+
+def asking(name: str) -> dict[str, Any]:
+    return {**POD, "annotations": {"class.rdt.resctrl-hooks.io": name}}
+
+
+def test_what_can_not_be_done_is_refused_at_creation_where_the_policy_is_to(
+    host: Host, start: Callable[..., Plugin]
+) -> None:
+    host.add_class("gold")
+    peer = start(rdt={**RDT, "failurePolicy": "fail"}).greet()
+    code, words, _ = peer.event("CreateContainer", asking("silver"), container())
+    assert code == 2
+    assert "namespace shop may not have RDT class 'silver'" in words
+    assert peer.event("CreateContainer", asking("gold"), container()) == OK
+
+
+def test_nothing_is_refused_where_the_policy_is_to_ignore(host: Host, start: Callable[..., Plugin]) -> None:
+    peer = start(rdt=RDT).greet()
+    assert peer.event("CreateContainer", asking("silver"), container()) == OK
+
+
+def test_a_start_is_never_refused_and_does_what_can_be_done(host: Host, start: Callable[..., Plugin]) -> None:
+    plugin = start(rdt={**RDT, "failurePolicy": "fail"})
+    peer = plugin.greet()
+    host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
+    assert peer.event("StartContainer", asking("silver"), container(41)) == OK
+    assert "may not have RDT class 'silver'" in plugin.log()
+    assert host.groups() == [GROUP]
+
+
+@pytest.mark.parametrize("event", ["StopContainer", "RemoveContainer", "RemovePodSandbox"])
+def test_stop_and_remove_never_fail(host: Host, start: Callable[..., Plugin], event: str) -> None:
+    peer = start(failurePolicy="fail").greet()
+    for bad in ({}, {**POD, "uid": "../.."}, {**POD, "uid": ""}):
+        assert peer.event(event, bad, container(id_="x/../y")) == OK
+
+
+def test_a_message_that_can_not_be_read_is_answered(host: Host, start: Callable[..., Plugin]) -> None:
+    plugin = start()
+    peer = plugin.greet()
+    assert peer.ask("StartContainer", b"\xff\xff") == OK
+    assert "the runtime's StartContainer can't be read" in plugin.log()
+
+
+def test_a_container_that_lives_keeps_its_pods_group(host: Host, start: Callable[..., Plugin]) -> None:
+    plugin = start()
+    peer = plugin.greet()
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    peer.event("StartContainer", POD, container(41))
+    assert peer.event("RemovePodSandbox", POD) == OK
+    assert host.groups() == [GROUP]
+
+
+def test_settings_that_change_hold_for_the_next_event(host: Host, start: Callable[..., Plugin]) -> None:
+    peer = start().greet()
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    host.configure(namespaces=["other"], runtimeRoots={"runc": str(host.root / "none")})
+    peer.event("StartContainer", POD, container(41))
+    assert host.groups() == []
+
+
+def test_the_runtimes_own_configuration_goes_first(host: Host, start: Callable[..., Plugin]) -> None:
+    plugin = start()
+    values = {**json.loads(host.config.read_text()), "namespaces": ["other"]}
+    peer = plugin.greet(config=json.dumps(values))
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    peer.event("StartContainer", POD, container(41))
+    assert host.groups() == []
+
+
+def test_one_that_can_not_be_used_is_said_and_left(host: Host, start: Callable[..., Plugin]) -> None:
+    plugin = start()
+    peer = plugin.greet(config="resctrlPath: /somewhere\n")
+    assert "can't be used" in plugin.log()
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    peer.event("StartContainer", POD, container(41))
+    assert host.groups() == [GROUP]
+
+
+def test_the_options_of_the_plugins_that_it_follows(host: Host) -> None:
+    runtime = FakeRuntime(str(host.root / "nri.sock"))
+    words = [*PYTHON, str(LAUNCH), "nri", "--socket", runtime.path, "-name", "nri-resctrl-mon", "-idx", "10"]
+    options = ["-config", str(host.config), "-v", "-cgroups-dir", str(host.cgroup), "-run-dir=/run/x"]
+    process = subprocess.Popen([*words, *options], env={})
+    told = runtime.accept().take_registration()
+    assert (told["plugin_name"], told["plugin_idx"]) == ("nri-resctrl-mon", "10")
+    process.terminate()
+    assert process.wait(60) == 0
+    runtime.close()
+
+
+@pytest.mark.parametrize("words", [["-idx", "9"], ["-idx", "ab"], ["--what"], ["-name"], ["-v=1"], ["name"]])
+def test_wrong_use(host: Host, words: list[str]) -> None:
+    done = subprocess.run([*PYTHON, str(LAUNCH), "nri", *words], env={}, capture_output=True, check=False)
+    assert (done.returncode, done.stderr[:6]) == (2, b"usage:")
+
+
+def test_there_is_one_instance(host: Host, start: Callable[..., Plugin]) -> None:
+    plugin = start()
+    words = [*PYTHON, str(LAUNCH), "--config", str(host.config), "nri", "--socket", plugin.runtime.path]
+    done = subprocess.run(words, env={}, capture_output=True, check=False, text=True)
+    assert done.returncode == 1
+    assert f"another instance runs already, process {plugin.process.pid}" in done.stderr
+
+
+def test_it_tells_of_itself(host: Host, start: Callable[..., Plugin]) -> None:
+    plugin = start()
+    peer = plugin.greet()
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    peer.event("StartContainer", POD, container(41))
+    plugin.runtime.close()
+    plugin.wait_for_log("not connected to a runtime: the runtime hung up")
+    told = json.loads((host.state / "nri.json").read_text())
+    assert (told["pid"], told["connected"], told["drops"]) == (plugin.process.pid, False, 1)
+    assert told["runtime"] == "containerd"
+    assert told["events"]["StartContainer"]["count"] == 1
+
+
+def test_it_stays_small(host: Host, start: Callable[..., Plugin]) -> None:
+    sections = {"enabled": True}
+    plugin = start(
+        rdt=sections, blockio=sections, scheduling=sections, classes=[{"name": "batch", "allowswap": True}]
+    )
+    plugin.greet()
+    status = Path(f"/proc/{plugin.process.pid}/status").read_text()
+    resident = int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
+    assert resident < 30 * 1024
+
+
