@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from resctrl_hooks.config import in_force
+from resctrl_hooks.config import find_effective
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.settings import Settings
 from resctrl_hooks.nri.command import DEFAULT_INDEX, DEFAULT_NAME, DEFAULT_SOCKET, nri_command
@@ -45,7 +45,7 @@ def command(
 
 
 def _find(config: str) -> tuple[Settings, str]:
-    found = in_force(config)
+    found = find_effective(config)
     return found.settings, found.problem
 
 

@@ -290,12 +290,8 @@ def test_it_tells_of_itself(host: Host, start: Callable[..., Plugin]) -> None:
 
 def test_it_stays_small(host: Host, start: Callable[..., Plugin]) -> None:
     sections = {"enabled": True}
-    plugin = start(
-        rdt=sections, blockio=sections, scheduling=sections, classes=[{"name": "batch", "allowswap": True}]
-    )
+    plugin = start(rdt=sections, blockio=sections, scheduling=sections, classes=[{"name": "batch", "allowswap": True}])
     plugin.greet()
     status = Path(f"/proc/{plugin.process.pid}/status").read_text()
     resident = int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
     assert resident < 30 * 1024
-
-
