@@ -57,6 +57,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in ours:
             item.add_marker("fuse")
         return
+    for item in ours:
+        if not any(item.iter_markers("guest")):
+            item.add_marker(pytest.mark.guest(cpus=2))  # two L3 domains
     version = kernel_version(os.uname().release)
     for item in ours if ROOT else []:
         for difference in DIFFERENCES:

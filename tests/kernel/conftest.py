@@ -16,12 +16,19 @@ DRIVERS = ["cgroupfs", pytest.param("systemd", marks=pytest.mark.systemd)]
 """The cgroup drivers; systemd's needs a systemd, hence another boot."""
 
 
+PROCESSOR = {"cpus", "numa", "snc", "amd", "counters", "count"}
+"""What a test may say of the guest's processors. One that says nothing runs on a single one, which is the fastest."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Outside of the guest these tests are deselected, and counted as that in pytest's last line."""
-    if "RESCTRL_GUEST" in os.environ:  # in the guest, or the runner of tests/vm choosing what to boot
-        return
     ours = [item for item in items if str(item.path).startswith(f"{HERE}{os.sep}")]
+    if "RESCTRL_GUEST" in os.environ:  # in the guest, or the runner of tests/vm choosing what to boot
+        for item in ours:
+            if not any(PROCESSOR & marker.kwargs.keys() for marker in item.iter_markers("guest")):
+                item.add_marker(pytest.mark.guest(cpus=1))
+        return
     config.hook.pytest_deselected(items=ours)
     items[:] = [item for item in items if item not in ours]
 

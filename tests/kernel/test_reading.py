@@ -15,6 +15,7 @@ from resctrl_hooks.node.resctrl.errors import RMIDsBusyError
 
 KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 TOTAL = "mon_L3_00/mbm_total_bytes"
+pytestmark = pytest.mark.guest(cpus=2)  # two L3 domains
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ def _parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="that all boots of `test` may take")
     parser.add_argument("--jobs", type=int, default=suite.jobs_here(), help="boots of `test` at the same time")
     parser.add_argument("--again", action="store_true", help="a failing test has a second chance in a boot of its own")
+    parser.add_argument("--counts-to", default="", help="a file for the numbers of `test`, as JSON")
     if "--" in words:  # what follows is not ours to read
         end = words.index("--")
         return parser.parse_args(words[:end]), words[end + 1 :]
@@ -69,7 +70,7 @@ def main(words: list[str]) -> int:
             return 0
         if options.command == "test":
             how = suite.Suite(built, boot, options.limit, time.monotonic() + options.seconds, options.jobs)
-            return suite.run(how, rest, kernel=options.kernel, again=options.again)
+            return suite.run(how, rest, kernel=options.kernel, again=options.again, counts_to=options.counts_to)
         return _run(built, boot, rest, shell=options.command == "shell", limit=options.limit)
 
 

@@ -1,8 +1,9 @@
 """A pytest plugin that knows which boot of the guest a test needs, from its markers.
 
-On the machine (`--boots-to FILE --collect-only`) it writes down the boots that the chosen tests need; in a guest
-(`--boot JSON`) it leaves only those that belong there. A test says what it needs with `@pytest.mark.guest(rmids=4)`;
-`@pytest.mark.systemd` is `@pytest.mark.guest(init="systemd")`. What a test does not say is as the command line has it.
+On the machine (`--boots-to FILE --collect-only`) it writes down the boots that the chosen tests need, and how many of
+which file; in a guest (`--boot JSON`, `--only FILE`) it leaves only those that belong there. A test says what it needs
+with `@pytest.mark.guest(rmids=4)`; `@pytest.mark.systemd` is `@pytest.mark.guest(init="systemd")`. What a test does
+not say is as the command line has it.
 """
 
 import json
@@ -31,11 +32,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--boots-to", help="write the boots that the collected tests need to this file, as JSON")
     parser.addoption("--seconds", type=float, default=float("inf"), help="skip what would begin later than this")
     parser.addoption("--failed-to", help="write the ids of the tests that failed to this file, a line each")
+    parser.addoption("--only", action="append", help="of what is chosen, collect only this file; can be given again")
     parser.addoption("--boot", help="run only the tests that need just this of a boot, as JSON")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The markers."""
+    """The markers; and what is not to be collected is not even imported, which takes an emulated processor long."""
+    if only := config.getoption("--only"):
+        named = [word for word in config.args if word.partition("::")[0] in only]
+        config.args[:] = [*named, *(path for path in only if not any(word.startswith(path) for word in named))]
     config.addinivalue_line(
         "markers",
         "guest(**needs): what it needs of the guest's boot; the needs are those of Boot in tests/vm/machine.py",
@@ -75,11 +80,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Writes down the boots, each once, in the order in which the tests ask for them."""
+    """Writes down the boots, in the order in which the tests ask for them, with the numbers of tests by file."""
     if path := session.config.getoption("--boots-to"):
-        boots: list[dict[str, object]] = []
+        boots: dict[str, dict[str, int]] = {}
         for item in session.items:
-            if (needs := needs_of(item)) not in boots:
-                boots.append(needs)
+            files = boots.setdefault(json.dumps(needs_of(item), sort_keys=True), {})
+            name = item.nodeid.partition("::")[0]
+            files[name] = files.get(name, 0) + 1
         with open(path, "w", encoding="utf-8") as out:
-            json.dump(boots, out)
+            json.dump([{"needs": json.loads(needs), "files": files} for needs, files in boots.items()], out)

@@ -1,6 +1,7 @@
 """What the tests of a boot came to, and how several boots share a terminal."""
 
 import dataclasses
+import json
 import sys
 import threading
 import xml.etree.ElementTree as ET
@@ -40,11 +41,52 @@ class Counts:
 
 @dataclasses.dataclass
 class Report:
-    """How one boot's tests ended: pytest's exit status, the numbers, and the ids of what failed."""
+    """How one boot's tests ended: pytest's exit status, the numbers, and the ids of what failed.
+
+    `expected` is how many tests were chosen for it, `begun` whether pytest came to its end, `unsteady` the ids of what
+    failed and then passed in a second boot.
+    """
 
     status: int
     counts: Counts = dataclasses.field(default_factory=Counts)
     failed: list[str] = dataclasses.field(default_factory=list)
+    expected: int = 0
+    begun: bool = True
+    unsteady: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Total:
+    """What all boots of a run came to, for whoever adds up several runs (.ci/parts.py)."""
+
+    counts: Counts
+    chosen: int
+    unsteady: list[str]
+
+    @classmethod
+    def of(cls, reports: list[Report]) -> Self:
+        """The sums."""
+        counts = Counts()
+        for report in reports:
+            counts += report.counts
+        chosen = sum(report.expected for report in reports)
+        return cls(counts, chosen, [name for report in reports for name in report.unsteady])
+
+    @property
+    def ran(self) -> int:
+        """How many tests ran to an end: nothing skips in the guest, unless for want of time."""
+        return self.counts.passed + self.counts.failed + self.counts.expected + self.counts.unsteady
+
+    @property
+    def whole(self) -> bool:
+        """Whether every test that was chosen ran."""
+        return self.ran >= self.chosen and not self.counts.skipped
+
+    def save(self, path: str) -> None:
+        """Writes it as JSON."""
+        values = {**dataclasses.asdict(self.counts), "chosen": self.chosen, "whole": self.whole, "names": self.unsteady}
+        with open(path, "w", encoding="utf-8") as out:
+            json.dump(values, out)
 
 
 class Screen:

@@ -1,4 +1,4 @@
-"""Runs the tests in the guest: finds out which boots they need, boots each once, passes results through."""
+"""Runs the tests in the guest: finds out which boots they need, boots them side by side, passes results through."""
 
 import concurrent.futures
 import dataclasses
@@ -15,9 +15,11 @@ import cache
 import guest
 import kernels
 import machine
+import results
 from cache import VmError, say
 from machine import Boot, Machine, boot_once
-from results import Counts, Report, Screen, write
+from results import Report, Screen, write
+from shares import Share, shared_out
 
 SUITES = ("tests/kernel", "tests/conformance")
 PYTEST = ("-p", "boot_groups")
@@ -41,8 +43,8 @@ def chosen(arguments: list[str]) -> list[str]:
     return [*suites, *arguments]
 
 
-def boots_needed(arguments: list[str], work: str) -> list[dict[str, object]]:
-    """What the chosen tests say about their boots. Collecting imports the tests here, but runs none of them.
+def boots_needed(arguments: list[str], work: str) -> list[Share]:
+    """The chosen tests by what they say about their boots. Collecting imports the tests here, but runs none of them.
 
     Raises:
         VmError: pytest can't collect them; it has said why.
@@ -63,8 +65,7 @@ def boots_needed(arguments: list[str], work: str) -> list[dict[str, object]]:
         sys.stdout.write(done.stdout + done.stderr)
         raise VmError("the tests can't be collected")
     with open(path, encoding="utf-8") as source:
-        needs: list[dict[str, object]] = json.load(source)
-    return needs
+        return [Share(**found) for found in json.load(source)]
 
 
 @dataclasses.dataclass
@@ -86,11 +87,12 @@ class Suite:
         """The boot with these needs."""
         return dataclasses.replace(self.base, **needs)  # type: ignore[arg-type]  # an unknown name fails here, as it should
 
-    def boot(self, needs: dict[str, object], arguments: list[str], work: str, show: Callable[[str], None]) -> Report:
-        """Boots once for the tests with these needs."""
-        boot = self.needed(needs)
+    def boot(self, share: Share, arguments: list[str], work: str, show: Callable[[str], None]) -> Report:
+        """Boots once for these tests."""
+        boot = self.needed(share.needs)
         os.mkdir(work)
-        command = ["python", "-m", "pytest", *PYTEST, *IN_GUEST, f"--boot={json.dumps(needs)}"]
+        command = ["python", "-m", "pytest", *PYTEST, *IN_GUEST, f"--boot={json.dumps(share.needs)}"]
+        command += [f"--only={name}" for name in share.files]
         left = max(min(self.limit, self.end - time.monotonic()) - RESERVE, 0)
         command += [f"--seconds={left:.0f}", "--junitxml=/results/junit.xml", "--failed-to=/results/failed", *arguments]
         environment = {
@@ -101,41 +103,49 @@ class Suite:
             "PY_COLORS": str(int(sys.stdout.isatty())),
         }
         script = shlex.join(command)
-        outcome = boot_once(self.machine, boot, script, work, limit=self.limit, environment=environment, show=show)
+        begun = time.monotonic()
+        try:
+            outcome = boot_once(self.machine, boot, script, work, limit=self.limit, environment=environment, show=show)
+        except VmError as trouble:
+            say(f"{os.path.basename(work)}: {trouble}")
+            return Report(NO_REPORT, begun=False)
+        finally:
+            with open(os.path.join(work, "seconds"), "w", encoding="ascii") as out:
+                out.write(f"{time.monotonic() - begun:.1f}\n")
         if not os.path.exists(junit := os.path.join(work, "junit.xml")):
             say(f"pytest left no report: {work}")
-            return Report(outcome.status or NO_REPORT)
+            return Report(outcome.status or NO_REPORT, begun=False)
         report = Report(outcome.status)
         report.counts.add(junit)
         with open(os.path.join(work, "failed"), encoding="utf-8") as failed:
             report.failed = failed.read().splitlines()
         return report
 
-    def boot_again(self, needs: dict[str, object], first: Report, work: str, show: Callable[[str], None]) -> Report:
+    def boot_again(self, share: Share, first: Report, work: str, show: Callable[[str], None]) -> Report:
         """Boots once more, for what failed the first time; how it all ended then."""
         say(f"once more, in a boot of their own: {' '.join(first.failed)}")
-        second = self.boot(needs, first.failed, work, show)
-        if second.counts.skipped:
-            say("no time for all of them: the first time counts")
+        names = {name.partition("::")[0]: 0 for name in first.failed}
+        second = self.boot(Share(share.needs, names), first.failed, work, show)
+        if second.counts.skipped or not second.begun:
+            say("not all of them had a second chance: the first time counts")
             return first
         passed = [name for name in first.failed if name not in second.failed]
         for name in passed:
             say(f"UNSTEADY, failed and then passed: {name}")
         counts = dataclasses.replace(first.counts, unsteady=len(passed), failed=second.counts.failed)
-        return Report(second.status, counts, second.failed)
+        return Report(second.status, counts, second.failed, unsteady=passed)
 
 
 def jobs_here() -> int:
-    """How many boots this machine can have at the same time.
+    """How many boots this machine can have at the same time: one for each processor that has memory for it.
 
-    A guest's processors wait for one another, so two guests that compete for the machine's processors take, measured,
-    as long as one after the other, and their tests twice as long each.
+    A guest is busy on one processor at a time, whatever it has: its tests do one thing after another.
     """
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
-    return max(1, min((os.cpu_count() or 1) // Boot.cpus, memory // (machine.MEMORY + SPARE)))
+    return max(1, min(os.cpu_count() or 1, memory // (machine.MEMORY + SPARE)))
 
 
-def run(suite: Suite, arguments: list[str], *, kernel: str, again: bool = False) -> int:
+def run(suite: Suite, arguments: list[str], *, kernel: str, again: bool = False, counts_to: str = "") -> int:
     """Runs the tests that `arguments` (of pytest) choose; without any file, the suites.
 
     Args:
@@ -143,54 +153,58 @@ def run(suite: Suite, arguments: list[str], *, kernel: str, again: bool = False)
         arguments: pytest's.
         kernel: the machine's, one of kernels.NAMES.
         again: a test that fails has a second chance in a boot of its own; what passes there is said to be unsteady.
+        counts_to: a file for the numbers, as JSON (results.Total).
 
     Returns:
-        pytest's exit status: the first that is not 0.
+        pytest's exit status: the first that is not 0; FAILED where not all tests ran.
     """
     arguments = chosen(arguments)
     folder = cache.new_run()
-    needed = boots_needed(arguments, folder)
+    needed = shared_out(boots_needed(arguments, folder), suite.jobs)
     if not needed:
         say("no tests chosen")
         return NO_TESTS
     at_once = min(suite.jobs, len(needed)) > 1
     screen = Screen()
 
-    def one(number: int, needs: dict[str, object]) -> Report:
-        boot = suite.needed(needs)
-        say(f"boot {number} of {len(needed)}: {boot}, kernel {kernel}")
+    def one(number: int, share: Share) -> Report:
+        boot = suite.needed(share.needs)
+        say(f"boot {number} of {len(needed)}: {boot}, kernel {kernel}, {share.tests} tests")
         work = os.path.join(folder, f"{number}-{boot}")
         show = screen.share(number) if at_once else write
-        report = suite.boot(needs, arguments, work, show)
+        report = suite.boot(share, arguments, work, show)
         if again and report.status == FAILED and report.failed:
-            return suite.boot_again(needs, report, f"{work}-again", show)
+            report = suite.boot_again(share, report, f"{work}-again", show)
+        report.expected = share.tests
         return report
 
     with concurrent.futures.ThreadPoolExecutor(suite.jobs) as pool:
-        boots = [pool.submit(one, number, needs) for number, needs in enumerate(needed, 1)]
+        boots = [pool.submit(one, number, share) for number, share in enumerate(needed, 1)]
         try:
             reports = [boot.result() for boot in boots]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             machine.end_all()
             raise
-    summarize(reports, kernel=kernel)
+    total = results.Total.of(reports)
+    summarize(reports, total, kernel=kernel)
+    if counts_to:
+        total.save(counts_to)
     say(f"logs and reports: {folder}")
-    return next((report.status for report in reports if report.status), 0)
+    return next((report.status for report in reports if report.status), 0 if total.whole else FAILED)
 
 
-def summarize(reports: list[Report], *, kernel: str) -> None:
+def summarize(reports: list[Report], total: results.Total, *, kernel: str) -> None:
     """Prints what failed, and the numbers of all boots."""
-    total = Counts()
     for report in reports:
-        total += report.counts
         write("".join(f"FAILED {name}\n" for name in report.failed))
     kernel_name = "the guest's kernel" if kernel == kernels.OWN else f"Linux {kernel}"
-    unsteady = f", {total.unsteady} unsteady" if total.unsteady else ""
-    expected = f", {total.expected} failed as expected" if total.expected else ""
+    counts = total.counts
+    unsteady = f", {counts.unsteady} unsteady" if counts.unsteady else ""
+    expected = f", {counts.expected} failed as expected" if counts.expected else ""
     write(
-        f"kernel tests on {kernel_name}: {total.passed} passed, {total.failed} failed{unsteady}, "
-        f"{total.skipped} skipped{expected} in {len(reports)} boot{'s'[: len(reports) != 1]}\n"
+        f"kernel tests on {kernel_name}: {counts.passed} passed, {counts.failed} failed{unsteady}, "
+        f"{counts.skipped} skipped{expected} in {len(reports)} boot{'s'[: len(reports) != 1]}\n"
     )
-    if total.skipped:
-        say(f"NOT TESTED on {kernel_name}: {total.skipped} tests; unless the report says otherwise, time ran out")
+    if not total.whole:
+        say(f"NOT TESTED on {kernel_name}: {total.chosen - total.ran} of {total.chosen} tests; the report says why")

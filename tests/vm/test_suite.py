@@ -1,5 +1,6 @@
 """Which boots a choice of tests needs, and what travels into the guest."""
 
+import json
 import os
 import subprocess
 import sys
@@ -13,8 +14,10 @@ import cache
 import guest
 import machine
 import pytest
+import shares
 import suite
 from results import Counts, Report
+from shares import Share
 
 TESTS = """
 import pytest
@@ -71,6 +74,11 @@ def test_can_not_be_cleaned_up(broken): pass
     assert failed.read_text().splitlines() == names, again.stdout
 
 
+def three(**needs: object) -> Share:
+    """Three tests with these needs."""
+    return Share(needs, {"test_made_up.py": 3})
+
+
 class Booted(suite.Suite):
     """Stands for boots: what fails in each, in turn."""
 
@@ -79,9 +87,9 @@ class Booted(suite.Suite):
         self.failures = list(failures)
         self.asked: list[list[str]] = []
 
-    def boot(self, needs: dict[str, object], arguments: list[str], work: str, show: Callable[[str], None]) -> Report:
+    def boot(self, share: Share, arguments: list[str], work: str, show: Callable[[str], None]) -> Report:
         del work
-        show(f"{needs.get('rmids', 'some')} RM")
+        show(f"{share.needs.get('rmids', 'some')} RM")
         self.asked.append(arguments)
         failed = self.failures.pop(0)
         show("IDs\n")
@@ -89,9 +97,9 @@ class Booted(suite.Suite):
 
 
 @pytest.fixture
-def needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, object]]:
+def needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Share]:
     """The boots that the tests are said to need."""
-    boots: list[dict[str, object]] = []
+    boots: list[Share] = []
     monkeypatch.setattr(suite, "boots_needed", lambda *_: boots)
     monkeypatch.setattr(cache, "new_run", lambda: str(tmp_path))
     return boots
@@ -109,10 +117,10 @@ def test_a_second_chance(
     failures: list[list[str]],
     status: int,
     said: str,
-    needs: list[dict[str, object]],
+    needed: list[Share],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    needs.append({})
+    needed.append(three())
     booted = Booted(*failures)
     assert suite.run(booted, ["tests/vm"], kernel="default", again=True) == status
     assert booted.asked == [["tests/vm"], *failures[:1]][: len(failures)]
@@ -126,18 +134,18 @@ def test_a_second_chance(
     ]  # fmt: skip
 
 
-def test_no_time_is_no_second_chance(needs: list[dict[str, object]], capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_time_is_no_second_chance(needed: list[Share], capsys: pytest.CaptureFixture[str]) -> None:
     class Late(Booted):
-        def boot(self, needs: dict[str, object], arguments: list[str], *rest: Any) -> Report:
-            report = super().boot(needs, arguments, *rest)
+        def boot(self, share: Share, arguments: list[str], *rest: Any) -> Report:
+            report = super().boot(share, arguments, *rest)
             return report if report.failed else Report(0, Counts(skipped=1))
 
-    needs.append({})
+    needed.append(three())
     assert suite.run(Late(["x"], []), ["tests/vm"], kernel="default", again=True) == 1
     assert "FAILED x\n" in capsys.readouterr().out
 
 
-def test_boots_at_the_same_time(needs: list[dict[str, object]], capsys: pytest.CaptureFixture[str]) -> None:
+def test_boots_at_the_same_time(needed: list[Share], capsys: pytest.CaptureFixture[str]) -> None:
     together = threading.Barrier(2, timeout=30)
 
     class Two(Booted):
@@ -145,39 +153,109 @@ def test_boots_at_the_same_time(needs: list[dict[str, object]], capsys: pytest.C
             together.wait()
             return super().boot(*arguments)
 
-    needs += [{}, {"rmids": 4}]
+    needed += [three(), three(rmids=4)]
     assert suite.run(Two([], ["x"]), ["tests/vm"], kernel="default") == 1
     lines = capsys.readouterr().out.splitlines()
     assert sorted(lines[:2]) == ["1| some RMIDs", "2| 4 RMIDs"]
     assert lines[2:] == ["FAILED x", "kernel tests on the guest's kernel: 5 passed, 1 failed, 0 skipped in 2 boots"]
 
 
-def test_one_that_breaks_ends_the_others(needs: list[dict[str, object]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_ends_all_boots(needed: list[Share], monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
 
-    class Breaks(Booted):
-        def boot(self, needs: dict[str, object], *_: object) -> Report:
-            assert not needs or ended.wait(30)
-            raise cache.VmError("ended" if needs else "no guest")
+    class Interrupted(Booted):
+        def boot(self, share: Share, *_: object) -> Report:
+            assert not share.needs or ended.wait(30)
+            raise KeyboardInterrupt
 
-    needs += [{}, {"rmids": 4}, {"rmids": 5}]
+    needed += [three(), three(rmids=4), three(rmids=5)]
     monkeypatch.setattr(machine, "end_all", ended.set)
-    with pytest.raises(cache.VmError, match="no guest"):
-        suite.run(Breaks(), ["tests/vm"], kernel="default")
+    with pytest.raises(KeyboardInterrupt):
+        suite.run(Interrupted(), ["tests/vm"], kernel="default")
     assert ended.is_set()
 
 
+@pytest.mark.parametrize("passed, whole", [(3, True), (2, False)])
+def test_a_run_in_which_not_all_ran_fails(
+    passed: int, whole: bool, needed: list[Share], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    class Boots(Booted):
+        def boot(self, *_: object) -> Report:
+            return Report(0, Counts(passed=passed))
+
+    needed.append(three())
+    numbers = tmp_path / "numbers"
+    assert suite.run(Boots(), ["tests/vm"], kernel="default", counts_to=str(numbers)) == int(not whole)
+    assert json.loads(numbers.read_text()) == {
+        "passed": passed, "failed": 0, "skipped": 0, "expected": 0, "unsteady": 0,
+        "chosen": 3, "whole": whole, "names": [],
+    }
+    assert ("NOT TESTED on the guest's kernel: 1 of 3 tests" in capsys.readouterr().err) != whole
+
+
+def test_a_boot_that_breaks_leaves_the_others(
+    needed: list[Share], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_given: object, **_named: object) -> machine.Outcome:
+        raise cache.VmError("no guest")
+
+    monkeypatch.setattr(suite, "boot_once", broken)
+    needed += [three(), three(rmids=4)]
+    here = suite.Suite(machine.Machine("", "", ""), machine.Boot(), limit=1, end=1, jobs=1)
+    assert suite.run(here, ["tests/vm"], kernel="default", again=True) == suite.NO_REPORT
+    said = capsys.readouterr()
+    assert said.err.count("no guest") == 2
+    assert "NOT TESTED on the guest's kernel: 6 of 6 tests" in said.err
+
+
 def test_each_need_is_one_boot(tests: str, tmp_path: Path) -> None:
-    assert suite.boots_needed([tests], str(tmp_path)) == [
-        {},
-        {"rmids": 4},
-        {"init": "systemd", "rmids": 4},
-        {"init": "systemd"},
+    found = suite.boots_needed([tests], str(tmp_path))
+    assert [(share.needs, share.tests) for share in found] == [
+        ({}, 1),
+        ({"rmids": 4}, 2),
+        ({"init": "systemd", "rmids": 4}, 1),
+        ({"init": "systemd"}, 1),
     ]
+    assert {os.path.basename(name) for share in found for name in share.files} == {"test_made_up.py"}
+
+
+def test_a_boot_collects_only_its_files(tmp_path: Path) -> None:
+    for name in ("one", "two", "three"):
+        (tmp_path / f"test_{name}.py").write_text("def test_a(): pass\ndef test_b(): pass\n")
+    (tmp_path / "test_four.py").write_text("raise AssertionError")
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(suite.__file__)}
+    command = [sys.executable, "-m", "pytest", *suite.PYTEST, "-q", "-p", "no:cacheprovider", "--collect-only"]
+
+    def collected(*words: str) -> list[str]:
+        done = subprocess.run(
+            [*command, *words], env=environment, cwd=tmp_path, capture_output=True, check=False, text=True
+        )
+        return [line for line in done.stdout.splitlines() if "::" in line]
+
+    two = ["test_one.py::test_a", "test_one.py::test_b", "test_two.py::test_a", "test_two.py::test_b"]
+    assert collected(".", "--only=test_one.py", "--only=test_two.py") == two
+    assert collected("test_one.py::test_b", "test_two.py", "--only=test_one.py", "--only=test_two.py") == two[1:]
+    assert collected("test_one.py", "test_two.py", "test_four.py", "--only=test_two.py", "-k", "b") == two[3:]
+
+
+def test_long_shares_are_split_by_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = {"a": {"shell": 100.0}, "b": {"shell": 1.0, "systemd": 2.0}, "c": {"shell": 1.0}, "d": {"shell": 1.0}}
+    monkeypatch.setattr(shares, "_measured", lambda: measured)
+    long = Share({}, {"b": 50, "a": 1, "c": 40, "d": 60})
+    short = Share({"init": "systemd"}, {"b": 60})
+    assert (long.seconds, short.seconds, Share({}, {"new": 2}).seconds) == (250, 120, 2 * shares.UNKNOWN)
+    assert shares.split(long, 125) == [Share({}, {"a": 1, "c": 40}), Share({}, {"d": 60, "b": 50})]
+    assert shares.split(long, 1000) == [Share({}, {"a": 1, "d": 60, "b": 50, "c": 40})]
+    assert shares.shared_out([short, long], 1) == [short, long]
+    assert shares.shared_out([short, long], 2)[0].tests == long.tests
+
+
+def test_what_was_measured_is_there() -> None:
+    assert [name for name in shares._measured() if not os.path.exists(os.path.join(guest.PROJECT, name))] == []
 
 
 def test_only_what_is_chosen_is_booted(tests: str, tmp_path: Path) -> None:
-    assert suite.boots_needed([tests, "-k", "few"], str(tmp_path)) == [{"rmids": 4}]
+    assert [share.needs for share in suite.boots_needed([tests, "-k", "few"], str(tmp_path))] == [{"rmids": 4}]
     assert suite.boots_needed([tests, "-k", "none_such"], str(tmp_path)) == []
 
 
