@@ -7,7 +7,8 @@ import nox
 
 # Where the development tools are there already (./dev made that environment), they are used as they are: a fresh clone
 # then installs everything once. Elsewhere nox makes an environment for each session, and keeps it.
-READY = all(importlib.util.find_spec(name) for name in ("resctrl_hooks", "mypy", "pytest", "pytest_cov", "hypothesis"))
+TOOLS = ("resctrl_hooks", "mypy", "pytest", "pytest_cov", "xdist", "hypothesis")
+READY = all(importlib.util.find_spec(name) for name in TOOLS)
 
 nox.options.default_venv_backend = "none" if READY else "virtualenv"
 nox.options.reuse_venv = "yes"

@@ -36,15 +36,30 @@ def by_name(lines: Any) -> dict[str, dict[str, Any]]:
     return {line["name"]: line["rates"] for line in lines}
 
 
+def watts(host: MonitoredHost, **tasks: int) -> dict[str, dict[str, Any]]:
+    """The lines of `top`, once the power of each agrees with its number of tasks.
+
+    A busy machine reads late. It is late by some time, whatever the interval, so a longer one is nearer to the truth.
+    """
+    for interval in (1, 2, 4, 8, 16):
+        found = by_name(host.json("top", "--interval", str(interval)))
+        expected = {name: count * WATTS_PER_TASK for name, count in tasks.items()}
+        if {name: found[name]["watts"] for name in expected} == pytest.approx(expected, rel=TOLERANCE):
+            break
+    else:
+        pytest.fail(f"expected {expected}, found {found}")
+    return found
+
+
 @pytest.mark.fuse
 def test_rates_agree_with_the_simulated_ones(host: MonitoredHost) -> None:
     host.pod(0, "three", processes=3)
     host.pod(1, "one")
-    found = by_name(host.json("top", "--interval", "1"))
-    for name, tasks in (("shop/three", 3), ("shop/one", 1), ("(in no group)", 1), ("TOTAL", 5)):
-        assert found[name]["watts"] == pytest.approx(tasks * WATTS_PER_TASK, rel=TOLERANCE)
-        assert found[name]["total"] == pytest.approx(tasks * BYTES_PER_SECOND, rel=TOLERANCE)
-        assert found[name]["local"] == pytest.approx(tasks * BYTES_PER_SECOND * LOCAL_SHARE, rel=TOLERANCE)
+    tasks = {"shop/three": 3, "shop/one": 1, "(in no group)": 1, "TOTAL": 5}
+    found = watts(host, **tasks)
+    for name, count in tasks.items():
+        assert found[name]["total"] == pytest.approx(count * BYTES_PER_SECOND, rel=TOLERANCE)
+        assert found[name]["local"] == pytest.approx(count * BYTES_PER_SECOND * LOCAL_SHARE, rel=TOLERANCE)
     text = host.run("top", "--once", "--interval", "0.5").output
     assert "POWER" in text
     assert "shop/three" in text
@@ -56,9 +71,7 @@ def test_a_class_keeps_what_its_own_tasks_use_and_others_groups_have_a_line(host
     os.mkdir(host.resctrl / "mon_groups" / "somebody")
     (host.resctrl / "gold" / "tasks").write_text(f"{host.process()}\n")
     (host.resctrl / "mon_groups" / "somebody" / "tasks").write_text(f"{host.process()}\n")
-    found = by_name(host.json("top", "--interval", "1"))
-    assert found["mon_groups/somebody"]["watts"] == pytest.approx(WATTS_PER_TASK, rel=TOLERANCE)
-    assert found["(in no group)"]["watts"] == pytest.approx(2 * WATTS_PER_TASK, rel=TOLERANCE)
+    watts(host, **{"mon_groups/somebody": 1, "(in no group)": 2})
 
 
 def test_what_no_group_holds_is_the_class_less_its_groups(tmp_path: Path) -> None:

@@ -84,9 +84,15 @@ class Total:
 
     def save(self, path: str) -> None:
         """Writes it as JSON."""
-        values = {**dataclasses.asdict(self.counts), "chosen": self.chosen, "whole": self.whole, "names": self.unsteady}
         with open(path, "w", encoding="utf-8") as out:
-            json.dump(values, out)
+            json.dump(dataclasses.asdict(self), out)
+
+    @classmethod
+    def load(cls, path: str) -> Self:
+        """Reads what `save` wrote."""
+        with open(path, encoding="utf-8") as source:
+            values = json.load(source)
+        return cls(Counts(**values["counts"]), values["chosen"], values["unsteady"])
 
 
 class Screen:
