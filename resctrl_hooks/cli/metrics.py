@@ -1,7 +1,9 @@
 """`resctrl-hook metrics`: OpenMetrics on stdout, into a file for node_exporter, or served over HTTP."""
 
 import os
+import signal
 import tempfile
+import threading
 from collections.abc import Callable
 
 import click
@@ -10,14 +12,18 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 
 from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.cli.node import open_node
+from resctrl_hooks.cli.params import Seconds
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.metrics.selection import Selection
 from resctrl_hooks.metrics.server import DEFAULT_PORT, ListenAddressError, Server, parse_address
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.fault_report import lacks_root
+from resctrl_hooks.node.features.registry import Node
 
 _READABLE = 0o644
+_FAILED = 1
 _WRONG_USE = 2
+_PUSH_SECONDS = 60.0
 _WRITERS: dict[str, Callable[[CollectorRegistry], bytes]] = {
     "openmetrics": generate_openmetrics,
     "prometheus": generate_latest,
@@ -38,6 +44,8 @@ _WRITERS: dict[str, Callable[[CollectorRegistry], bytes]] = {
     flag_value=str(DEFAULT_PORT),
     help=f"Serve /metrics at HOST:PORT; without a host on the loopback, without an address at port {DEFAULT_PORT}.",
 )
+@click.option("--otlp", metavar="URL", help="Push to this OpenTelemetry collector, such as http://localhost:4318.")
+@click.option("--interval", metavar="SECONDS", type=Seconds(1), help="From one push to the next; 60 unless said.")
 @click.option(
     "--format",
     "kind",
@@ -51,6 +59,8 @@ def command(
     config: str,
     output: str | None,
     listen: str | None,
+    otlp: str | None,
+    interval: float | None,
     kind: str | None,
     counters: tuple[str, ...],
     namespaces: tuple[str, ...],
@@ -62,8 +72,15 @@ def command(
     """
     if output and listen is not None:
         raise click.UsageError("--output writes once and --listen serves; give one of them.")
+    if otlp is not None and (output or listen is not None or kind):
+        raise click.UsageError("--otlp pushes, in its own format: give it without --output, --listen and --format.")
+    if interval is not None and otlp is None:
+        raise click.UsageError("--interval is --otlp's.")
     address = _address(listen) if listen is not None else None
     node, selection = open_node(config), Selection(counters, namespaces)
+    if otlp is not None:
+        _push(node, otlp, interval or _PUSH_SECONDS, selection)
+        return
     if address is not None:
         server = Server(address, registry_of(NodeCollector(node, _say, selection)))
         server.end_on_signals()
@@ -84,6 +101,24 @@ def command(
         click.echo(f"resctrl-hook: {line}", err=True)
     if problems:
         raise SystemExit(1)
+
+
+def _push(node: Node, url: str, interval: float, selection: Selection) -> None:
+    try:
+        from resctrl_hooks.metrics.otlp import EndpointError, Pusher  # noqa: PLC0415  # an extra of its own
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("opentelemetry"):
+            raise
+        raise FailedError("--otlp needs OpenTelemetry's SDK: pip install 'resctrl-hooks[otel]'", _FAILED) from error
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    try:
+        with Pusher(node, url, interval, lambda line: click.echo(f"resctrl-hook: {line}", err=True), selection):
+            click.echo(f"resctrl-hook: metrics are pushed to {url} every {interval:g} s", err=True)
+            ended.wait()
+    except EndpointError as error:
+        raise FailedError(f"--otlp: {error}", _WRONG_USE) from error
 
 
 def _say(problem: HookError) -> None:

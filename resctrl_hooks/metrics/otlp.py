@@ -1,0 +1,130 @@
+"""Pushes the pods' counters to an OpenTelemetry collector, with the SDK's own exporter: OTLP over HTTP, protobuf.
+
+Needs the ``otel`` extra. Attributes follow OpenTelemetry's semantic conventions for Kubernetes and hosts.
+"""
+
+import logging
+import socket
+from collections.abc import Callable, Collection
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit, urlunsplit
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+
+from resctrl_hooks import __version__
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.resctrl.counters import Reading
+from resctrl_hooks.otel import register
+
+from .pod_names import PodNames
+from .selection import EVERYTHING, Selection
+
+_PATH = "/v1/metrics"  # OpenTelemetry Protocol, "OTLP/HTTP Request"
+_SCHEMES = ("http", "https")
+
+
+class EndpointError(HookError):
+    """What follows ``--otlp`` is no endpoint."""
+
+    reason = "address"
+    hint = "give the collector's URL, such as http://localhost:4318"
+
+
+def endpoint_of(url: str) -> str:
+    """The URL that metrics go to: with the protocol's own path where none is given.
+
+    Raises:
+        EndpointError: it is no http or https URL.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise EndpointError(f"{url!r}: {error}") from None
+    if parts.scheme not in _SCHEMES or not parts.hostname or port == 0:
+        raise EndpointError(f"no http or https URL: {url!r}")
+    return urlunsplit(parts._replace(path=_PATH)) if parts.path in ("", "/") else url
+
+
+class Pusher:
+    """Pushes every ``interval`` seconds until its end, which pushes once more.
+
+    Args:
+        node: the node that is looked at.
+        url: the collector's.
+        interval: seconds from one push to the next.
+        report: called with a line for each push that failed; the next one tries again.
+        selection: which pods and counters are pushed.
+
+    Raises:
+        EndpointError: the URL is none.
+        HookError: resctrl can't be read.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        url: str,
+        interval: float,
+        report: Callable[[str], None],
+        selection: Selection = EVERYTHING,
+    ) -> None:
+        self._names = PodNames(node)
+        self._selection = selection
+        self._handler = _Reporter(report)
+        exporter = OTLPMetricExporter(endpoint=endpoint_of(url), timeout=min(interval, 10.0))
+        reader = PeriodicExportingMetricReader(exporter, export_interval_millis=interval * 1000)
+        resource = Resource.create(
+            {"service.name": "resctrl-hooks", "service.version": __version__, "host.name": socket.gethostname()}
+        )
+        self._provider = MeterProvider([reader], resource, shutdown_on_exit=False)
+        try:
+            self._registration = register(
+                self._provider,
+                node.monitor,
+                attributes=self._attributes,
+                accept=self._accept,
+                report=lambda error: report(str(error)),
+            )
+        except BaseException:
+            self._provider.shutdown()
+            raise
+
+    def __enter__(self) -> Self:
+        logging.getLogger("opentelemetry").addHandler(self._handler)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._provider.shutdown()  # which collects and pushes once more
+        self._registration.close()
+        logging.getLogger("opentelemetry").removeHandler(self._handler)
+
+    def _attributes(self, keys: Collection[str]) -> dict[str, dict[str, str]]:
+        self._names.learn(keys)
+        found = {}
+        for key in keys:
+            name = self._names.of(key)
+            values = {"k8s.pod.uid": key, "k8s.namespace.name": name.namespace, "k8s.pod.name": name.pod}
+            values["k8s.container.name"] = name.container
+            found[key] = {attribute: value for attribute, value in values.items() if value}
+        return found
+
+    def _accept(self, key: str, reading: Reading) -> bool:
+        chosen = self._selection
+        return chosen.has_counter(reading.counter.name) and chosen.has_namespace(self._names.of(key).namespace)
+
+
+class _Reporter(logging.Handler):
+    """Turns what the SDK logs into lines for the operator."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._report = report
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._report(record.getMessage().partition("\n")[0])

@@ -1,0 +1,149 @@
+"""OpenTelemetry: observable instruments for all that a `Monitor` can read, on a meter provider of the program's own.
+
+    >>> from opentelemetry.sdk.metrics import MeterProvider
+    >>> from resctrl_hooks import Monitor
+    >>> from resctrl_hooks.otel import register
+    >>> registration = register(MeterProvider(), Monitor(state_dir="/run/my-program"))
+    >>> registration.close()
+
+Instruments and attributes are named as those of goresctrl's ``pkg/monitor``, so that one dashboard serves both:
+``mon_L3_00/mbm_total_bytes`` is ``l3.mbm.total.bytes`` with ``domain.id`` "00" and ``domain.name`` "mon_L3_00". With
+Sub-NUMA Clustering each node of a cache has instruments of its own (``l3.node.mbm.total.bytes``), so that a sum over
+all domains counts nothing twice.
+
+Needs the ``otel`` extra. Source: OpenTelemetry, Metrics API ("Asynchronous Instrument").
+"""
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from opentelemetry.metrics import Meter, MeterProvider, Observation
+
+from . import __version__
+from .node.errors import HookError
+from .node.resctrl.counters import AVAILABLE, CUMULATIVE, MON_DATA, Reading, Slot, layout
+from .node.resctrl.monitor import Monitor
+
+Attributes = Mapping[str, str]
+_SCOPE = "resctrl_hooks"
+
+
+class Registration:
+    """What `register` gives back: until it is closed, each collection reads every tracked group once."""
+
+    def __init__(self, look: "_Look", instruments: Iterable[str]) -> None:
+        self._look = look
+        self.instruments = tuple(instruments)
+        """The names of the instruments."""
+
+    def close(self) -> None:
+        """Ends the observations and lets go of the monitor. It can be called again."""
+        self._look.end()
+
+
+def register(
+    meter_provider: MeterProvider,
+    monitor: Monitor,
+    *,
+    attributes: Callable[[Collection[str]], Mapping[str, Attributes]] | None = None,
+    accept: Callable[[str, Reading], bool] | None = None,
+    report: Callable[[HookError], None] | None = None,
+) -> Registration:
+    """Registers an observable instrument for each counter that this machine has.
+
+    A counter without a number (``Unavailable``, ``Unassigned``) is not observed: it is not zero. Cumulative ones never
+    go back while their key is tracked.
+
+    Args:
+        meter_provider: the program's own, which it shuts down itself.
+        monitor: whose groups are read.
+        attributes: further attributes by key, such as ``{"k8s.pod.name": …}``; asked once a collection, for all keys.
+        accept: whether a key's reading is exported; all of them are by default.
+        report: called with what kept a collection from being made; that one has no observations.
+
+    Raises:
+        HookError: resctrl isn't there, or can't be read.
+    """
+    monitor.resctrl.classes()
+    slots: dict[str, Slot] = {}
+    for slot in layout(f"{monitor.resctrl.root}/{MON_DATA}"):
+        slots.setdefault(instrument_name(slot), slot)
+    look = _Look(monitor, attributes, accept, report)
+    meter = meter_provider.get_meter(_SCOPE, __version__)
+    for name, slot in slots.items():
+        _create(meter, name, slot, look)
+    return Registration(look, slots)
+
+
+def instrument_name(slot: Slot) -> str:
+    """The instrument of a slot: ``mon_PERF_PKG_01/core_energy`` is ``perf.core.energy``."""
+    node = ["node"] if slot.domain.node is not None else []
+    prefix = slot.domain.resource.partition("_")[0].lower()
+    return ".".join([prefix, *node, *slot.counter.name.split("_")])
+
+
+def _create(meter: Meter, name: str, slot: Slot, look: "_Look") -> None:
+    create = meter.create_observable_counter if slot.counter.kind == CUMULATIVE else meter.create_observable_gauge
+    create(name, [lambda _options: look.observations(name)], slot.counter.unit, slot.counter.text)
+
+
+class _Look:
+    """One look at all groups for each collection, which the instruments share: the API has no callback for several.
+
+    A collection asks each instrument once, so who asks a second time begins the next one.
+    """
+
+    def __init__(
+        self,
+        monitor: Monitor,
+        attributes: Callable[[Collection[str]], Mapping[str, Attributes]] | None,
+        accept: Callable[[str, Reading], bool] | None,
+        report: Callable[[HookError], None] | None,
+    ) -> None:
+        self._monitor: Monitor | None = monitor
+        self._attributes = attributes
+        self._accept = accept
+        self._report = report
+        self._lock = threading.Lock()
+        self._found: dict[str, list[Observation]] = {}
+        self._asked: set[str] = set()
+
+    def end(self) -> None:
+        with self._lock:
+            self._monitor = None
+            self._found = {}
+
+    def observations(self, name: str) -> list[Observation]:
+        with self._lock:
+            if not self._asked or name in self._asked:
+                self._found = self._read()
+                self._asked = set()
+            self._asked.add(name)
+            return self._found.get(name, [])
+
+    def _read(self) -> dict[str, list[Observation]]:
+        if self._monitor is None:
+            return {}
+        try:
+            readings = self._monitor.read_all()
+        except HookError as error:
+            if self._report is not None:
+                self._report(error)
+            return {}
+        more = self._attributes(readings.keys()) if self._attributes is not None else {}
+        found: dict[str, list[Observation]] = {}
+        for key, of_key in readings.items():
+            for reading in of_key:
+                if reading.state != AVAILABLE or reading.value is None:
+                    continue
+                if self._accept is not None and not self._accept(key, reading):
+                    continue
+                name = instrument_name(Slot(reading.domain, reading.counter))
+                found.setdefault(name, []).append(Observation(reading.value, {**_domain(reading), **more.get(key, {})}))
+        return found
+
+
+def _domain(reading: Reading) -> Attributes:
+    whole, _, part = reading.domain.folder.partition("/")
+    id_ = whole.rpartition("_")[2]
+    return {"domain.id": id_, "domain.name": whole} | ({"domain.node": part.rpartition("_")[2]} if part else {})

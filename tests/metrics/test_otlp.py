@@ -1,0 +1,263 @@
+"""OpenTelemetry: goresctrl's names and attributes, one look a collection, and a push that a receiver understands."""
+
+import http.server
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from counter_tree import say, say_paths
+from monitored_host import KEYS, MonitoredHost, monitored_host
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, Sum
+
+from resctrl_hooks import HookError, Monitor, NotMountedError
+from resctrl_hooks.cli import main
+from resctrl_hooks.metrics.otlp import EndpointError, endpoint_of
+from resctrl_hooks.node.resctrl.counters import Reading
+from resctrl_hooks.otel import register
+
+KEY = KEYS[0]
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """A plain tree with one pod, energy and Sub-NUMA nodes."""
+    resctrl = tmp_path / "resctrl"
+    (resctrl / "mon_groups").mkdir(parents=True)
+    (resctrl / "info").mkdir()
+    with monitored_host(tmp_path, str(resctrl)) as found:
+        with found.node.monitor.hold(KEY) as held:
+            held.record.update(namespace="shop", pod="web-0")
+            group = Path(held.ensure_group("").path)
+        for folder in (resctrl, group):
+            say(folder, llc_occupancy=4096, mbm_total_bytes=1000, mbm_local_bytes="Unassigned")
+            say_paths(folder, {"mon_PERF_PKG_01/core_energy": 1.5, "mon_L3_00/mon_sub_L3_01/mbm_total_bytes": 600})
+        found.node.monitor.read(KEY)  # energy counts from the first look: an RMID's previous user is not charged to it
+        say_paths(group, {"mon_PERF_PKG_01/core_energy": 4.0})
+        yield found
+
+
+class Collected:
+    """A meter provider of a program, and what a collection of it gives."""
+
+    def __init__(self) -> None:
+        self.reader = InMemoryMetricReader()
+        self.provider = MeterProvider([self.reader], shutdown_on_exit=False)
+
+    def metrics(self) -> dict[str, Any]:
+        data = self.reader.get_metrics_data()
+        found = [scope for resource in (data.resource_metrics if data else ()) for scope in resource.scope_metrics]
+        return {metric.name: metric for scope in found for metric in scope.metrics}
+
+    def points(self) -> dict[str, list[tuple[float, dict[str, Any]]]]:
+        return {
+            name: [(point.value, dict(point.attributes)) for point in metric.data.data_points]
+            for name, metric in self.metrics().items()
+        }
+
+
+@pytest.fixture
+def collected() -> Iterator[Collected]:
+    found = Collected()
+    yield found
+    found.provider.shutdown()
+
+
+def test_names_kinds_units_and_attributes_are_those_of_the_go_package(
+    host: MonitoredHost, collected: Collected
+) -> None:
+    registration = register(collected.provider, host.node.monitor)
+    assert set(registration.instruments) == {
+        "l3.llc.occupancy", "l3.mbm.local.bytes", "l3.mbm.total.bytes", "l3.node.mbm.total.bytes", "perf.core.energy",
+    }  # fmt: skip
+    whole = {"domain.id": "00", "domain.name": "mon_L3_00"}
+    assert collected.points() == {
+        "l3.llc.occupancy": [(4096, whole)],
+        "l3.mbm.total.bytes": [(1000, whole)],
+        "l3.node.mbm.total.bytes": [(600, {**whole, "domain.node": "01"})],
+        "perf.core.energy": [(2.5, {"domain.id": "01", "domain.name": "mon_PERF_PKG_01"})],
+    }  # and what is Unassigned is no observation
+    found = collected.metrics()
+    assert {name: metric.unit for name, metric in found.items() if "energy" in name} == {"perf.core.energy": "J"}
+    kinds = {name: isinstance(metric.data, Sum) and metric.data.is_monotonic for name, metric in found.items()}
+    assert kinds == {name: name != "l3.llc.occupancy" for name in found}
+
+
+def test_a_collection_is_one_look_and_the_next_one_another(
+    host: MonitoredHost, collected: Collected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[None] = []
+    read_all = Monitor.read_all
+
+    def read_and_count(monitor: Monitor) -> dict[str, list[Reading]]:
+        looks.append(None)
+        return read_all(monitor)
+
+    monkeypatch.setattr(Monitor, "read_all", read_and_count)
+    register(collected.provider, host.node.monitor)
+    say(host.resctrl / "mon_groups" / KEY, mbm_total_bytes=2000)
+    assert (collected.points()["l3.mbm.total.bytes"][0][0], len(looks)) == (2000, 1)
+    say(host.resctrl / "mon_groups" / KEY, mbm_total_bytes=3000)
+    assert (collected.points()["l3.mbm.total.bytes"][0][0], len(looks)) == (3000, 2)
+
+
+def test_attributes_and_what_is_exported_are_the_programs_to_say(host: MonitoredHost, collected: Collected) -> None:
+    register(
+        collected.provider,
+        host.node.monitor,
+        attributes=lambda keys: {key: {"job": key[:2]} for key in keys},
+        accept=lambda key, reading: (key, reading.counter.name) == (KEY, "llc_occupancy"),
+    )
+    (only,) = collected.points().items()
+    assert only == ("l3.llc.occupancy", [(4096, {"domain.id": "00", "domain.name": "mon_L3_00", "job": KEY[:2]})])
+
+
+def test_a_closed_registration_observes_nothing_more(host: MonitoredHost, collected: Collected) -> None:
+    registration = register(collected.provider, host.node.monitor)
+    assert collected.points()
+    registration.close()
+    registration.close()
+    assert collected.points() == {}
+
+
+def test_without_resctrl_nothing_is_registered(tmp_path: Path, collected: Collected) -> None:
+    monitor = Monitor(str(tmp_path), state_dir=str(tmp_path / "state"))
+    with pytest.raises(NotMountedError):
+        register(collected.provider, monitor)
+
+
+def test_what_cannot_be_read_is_reported_and_ends_nothing(host: MonitoredHost, collected: Collected) -> None:
+    reported: list[HookError] = []
+    register(collected.provider, host.node.monitor, report=reported.append)
+    shutil.rmtree(host.resctrl)
+    assert collected.points() == {}
+    assert reported
+
+
+@pytest.mark.parametrize(
+    "url, endpoint",
+    [
+        ("http://localhost:4318", "http://localhost:4318/v1/metrics"),
+        ("https://collector/", "https://collector/v1/metrics"),
+        ("http://[::1]:9090/api/v1/otlp/v1/metrics", "http://[::1]:9090/api/v1/otlp/v1/metrics"),
+    ],
+)
+def test_the_protocols_path_is_taken_where_none_is_given(url: str, endpoint: str) -> None:
+    assert endpoint_of(url) == endpoint
+
+
+@pytest.mark.parametrize("url", ["localhost:4318", "grpc://a:1", "http://", "http://a:99999", "http://[::1", ""])
+def test_what_is_no_endpoint_is_wrong_use(host: MonitoredHost, url: str) -> None:
+    with pytest.raises(EndpointError):
+        endpoint_of(url)
+    result = host.run("metrics", "--otlp", url)
+    assert (result.exit_code, result.output.count("\n")) == (2, 1), result.output
+
+
+@pytest.mark.parametrize("more", [["--output", "x"], ["--listen"], ["--format", "prometheus"]])
+def test_a_push_is_no_other_output(host: MonitoredHost, more: list[str]) -> None:
+    assert host.run("metrics", "--otlp", "http://localhost:1", *more).exit_code == 2
+    assert host.run("metrics", "--interval", "5").exit_code == 2
+
+
+def test_without_the_extra_it_says_what_to_install(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "resctrl_hooks.metrics.otlp", raising=False)
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.metric_exporter", None)
+    result = CliRunner().invoke(main, ["--config", str(host.config), "metrics", "--otlp", "http://localhost:4318"])
+    assert result.exit_code == 1
+    assert "resctrl-hooks[otel]" in result.output
+
+
+class Receiver(http.server.ThreadingHTTPServer):
+    """A receiver of OTLP over HTTP, which decodes what comes with the protocol's own messages."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.requests: list[ExportMetricsServiceRequest] = []
+        self.came = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Answer(http.server.BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        assert (self.path, self.headers["Content-Type"]) == ("/v1/metrics", "application/x-protobuf")
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.requests.append(ExportMetricsServiceRequest.FromString(body))
+        answer = ExportMetricsServiceResponse().SerializeToString()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/x-protobuf")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+        self.server.came.set()
+
+    def log_message(self, *given: object) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as found:
+        thread = threading.Thread(target=found.serve_forever)
+        thread.start()
+        yield found
+        found.shutdown()
+        thread.join()
+
+
+def push(host: MonitoredHost, url: str, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), "metrics", "--otlp", url, *more]
+    environment = {**os.environ, "OTEL_EXPORTER_OTLP_COMPRESSION": "none"}
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def test_the_command_pushes_what_the_metrics_say(host: MonitoredHost, receiver: Receiver) -> None:
+    with push(host, receiver.url, "--interval", "1", "--counter", "mbm_*") as process:
+        assert receiver.came.wait(60)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, said.count("\n")) == (0, 1), said
+    (resource,) = receiver.requests[-1].resource_metrics
+    names = {attribute.key: attribute.value.string_value for attribute in resource.resource.attributes}
+    assert names["service.name"] == "resctrl-hooks"
+    (scope,) = resource.scope_metrics
+    found = {metric.name: metric for metric in scope.metrics}
+    assert set(found) == {"l3.mbm.total.bytes", "l3.node.mbm.total.bytes"}
+    (point,) = found["l3.mbm.total.bytes"].sum.data_points
+    assert point.as_int == 1000
+    assert {attribute.key: attribute.value.string_value for attribute in point.attributes} == {
+        "domain.id": "00",
+        "domain.name": "mon_L3_00",
+        "k8s.pod.uid": KEY,
+        "k8s.namespace.name": "shop",
+        "k8s.pod.name": "web-0",
+    }
+
+
+def test_a_collector_that_is_not_there_is_a_line_and_no_traceback(host: MonitoredHost, receiver: Receiver) -> None:
+    url = receiver.url
+    receiver.server_close()
+    with push(host, url, "--interval", "1") as process:
+        assert process.stderr is not None
+        lines = [process.stderr.readline() for _ in range(2)]
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert all(line.startswith("resctrl-hook: ") for line in lines), lines
