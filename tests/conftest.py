@@ -18,7 +18,7 @@ from hypothesis import settings
 from resctrl_hooks.node import launch, main
 from resctrl_hooks.node.container.oci import Bundle, parse_state
 from resctrl_hooks.node.container.workload import Workload, derive
-from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.settings import load
 
@@ -86,9 +86,9 @@ class Host:
         }
         self.config.write_text(json.dumps(values | config))
 
-    def node(self) -> Node:
+    def context(self) -> Context:
         """The node as a hook would see it."""
-        return Node(load(str(self.config))[0])
+        return Context(load(str(self.config))[0])
 
     def add_class(self, name: str) -> None:
         """Makes a ctrl_group."""

@@ -110,7 +110,7 @@ class Crowd(PlacedHost):
         assert self.seen() == self.before
 
     def reconcile(self) -> Report:
-        report = reconcile(self.host.node())
+        report = reconcile(self.host.context())
         assert report.ok, report.as_dict()
         return report
 
@@ -131,7 +131,7 @@ class Crowd(PlacedHost):
         for folder in run_folders(str(self.host.root / "memtierds")):
             opened = folder.open()
             if opened is not None:
-                if self.host.node().ledger.key_of(folder.parts[-1]):
+                if self.host.context().ledger.key_of(folder.parts[-1]):
                     found.update(living(opened))
                 opened.close()
         return found
@@ -147,7 +147,7 @@ class Crowd(PlacedHost):
         return {
             "groups": self.host.groups(),
             "records": [record for record in self.host.records() if "~" not in record],
-            "book": sorted(Book(self.host.node()).entries),
+            "book": sorted(Book(self.host.context()).entries),
             "cpus": {name: self.cpus(name) for name in (SHARER, OWNER)},
             "memtierds": {folder.parts[-1] for folder in run_folders(str(self.host.root / "memtierds"))},
             "memtierds' cgroups": sorted(path.name for path in (self.host.cgroup / "resctrl-hooks").iterdir()),
@@ -158,7 +158,7 @@ class Crowd(PlacedHost):
 
     def recorded(self) -> set[str]:
         """The features of which the container's record has a step."""
-        record = self.host.node().ledger.read_member(POD, id_of(MAIN))
+        record = self.host.context().ledger.read_member(POD, id_of(MAIN))
         return {step["feature"] for step in (record or {}).get("steps", [])}
 
     def clean(self) -> None:

@@ -88,7 +88,7 @@ class MemtierdHost:
 
     def step(self) -> Step:
         """The step that is recorded of the container."""
-        ledger = self.host.node().ledger
+        ledger = self.host.context().ledger
         record = ledger.read_member(ledger.key_of(ID), ID)
         assert record is not None
         return Step.of_record(record["steps"][-1])

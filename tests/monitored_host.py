@@ -11,7 +11,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from resctrl_hooks.cli import main
-from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.log import Log
 from resctrl_hooks.node.settings import Settings
 
@@ -26,7 +26,7 @@ class MonitoredHost:
         self.config = root / "config.json"
         values = {"format": 1, "resctrlPath": resctrl, "stateDir": str(root / "state"), "log": {"target": "none"}}
         self.config.write_text(json.dumps(values))
-        self.node = Node(Settings(values), Log({"target": "none"}))
+        self.context = Context(Settings(values), Log({"target": "none"}))
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def pod(
@@ -41,7 +41,7 @@ class MonitoredHost:
     ) -> str:
         """Makes a pod with so many containers of one process, the last ones not in the group; returns its key."""
         key = KEYS[number]
-        with self.node.monitor.hold(key) as held:
+        with self.context.monitor.hold(key) as held:
             held.record.update(namespace=namespace, pod=name, cgroup="")
             held.ensure_group(rdt_class)
             for place in range(processes + outside):
@@ -51,7 +51,7 @@ class MonitoredHost:
                 if place < processes:
                     if rdt_class:
                         (self.resctrl / rdt_class / "tasks").write_text(f"{pid}\n")
-                    self.node.monitor.resctrl.assign(rdt_class, key, pid)
+                    self.context.monitor.resctrl.assign(rdt_class, key, pid)
         return key
 
     def process(self) -> int:

@@ -83,7 +83,7 @@ class PlacedHost:
 
     def assert_sound(self) -> None:
         """Files are as the book has them, nobody has another's CPUs, everybody has some."""
-        book = Book(self.host.node())
+        book = Book(self.host.context())
         assert set(book.entries) == {id_of(name) for name in self.pids}
         usage = book.usage()
         owned = 0

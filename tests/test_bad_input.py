@@ -397,19 +397,19 @@ def test_a_feature_that_does_not_concern_a_workload_has_nothing_to_do_for_it(tmp
     memtierd = {"name": "swap", "memtierdconfig": "policy: {}"}
     host.configure(**EVERY_FEATURE | {"classes": [memtierd], "placement": {**ALL_MAY, "namespaces": ["other"]}})
     host.process(100, f"{POD_CGROUP}/crio-{ID}")
-    node = host.node()
+    context = host.context()
     inputs = Inputs(12, host)
     left_out: Counter[str] = Counter()
     for _ in range(CASES // 20):
         told = parse_state(json.dumps(demanding(inputs)).encode())
         try:
-            workload = derive(told, read_bundle(told.bundle), cgroups_of(node.proc, 100), str(host.cgroup))
+            workload = derive(told, read_bundle(told.bundle), cgroups_of(context.proc, 100), str(host.cgroup))
         except HookError:
             continue
         for name, _wanted, load in FEATURES:
-            if not concerns(name, workload, node.settings):
+            if not concerns(name, workload, context.settings):
                 left_out[name] += 1
-                steps = load().plan(workload, node)
+                steps = load().plan(workload, context)
                 assert [step.action for step in steps if step.action != SKIP] == [], (name, workload.annotations)
     assert set(left_out) == {name for name, _, _ in FEATURES} - {"monitoring"}
 

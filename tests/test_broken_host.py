@@ -32,7 +32,7 @@ def state_below_a_file(host: Host) -> list[str]:
 
 
 def state_read_only(host: Host) -> list[str]:
-    host.node().ledger.prepare()
+    host.context().ledger.prepare()
     return read_only(host.state)
 
 
@@ -157,4 +157,4 @@ def test_the_state_directory_is_void_after_a_boot(host: Host, pod: dict[str, Any
     host.process(100, f"{POD_CGROUP}/crio-{ID}", start=7)
     assert called(host, pod) == (0, "", "")
     assert host.tasks(f"mon_groups/{UID}") == [100, 101, 102]
-    assert host.node().ledger.members(UID) == [ID]
+    assert host.context().ledger.members(UID) == [ID]

@@ -129,7 +129,7 @@ def test_a_ledger_that_fills_up(
     assert (outcome.code, outcome.stderr.count("\n")) == (code, 1)
     assert host.groups() == []
     if policy == "fail":
-        assert host.node().ledger.key_of(ID) == ""
+        assert host.context().ledger.key_of(ID) == ""
 
 
 def test_poststop_with_a_ledger_that_can_not_be_used(
@@ -174,10 +174,10 @@ def test_the_deadline_comes_with_every_signal_blocked_as_crun_leaves_them(
 
 
 def test_a_lock_that_somebody_else_holds(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    node = host.node()
-    monkeypatch.setattr(hook, "Node", lambda settings: node)
-    node.monitor.patience = 0.01
-    with host.node().monitor.hold(UID):
+    context = host.context()
+    monkeypatch.setattr(hook, "Context", lambda settings: context)
+    context.monitor.patience = 0.01
+    with host.context().monitor.hold(UID):
         outcome = host.call(pod)
     assert outcome.code == 0
     assert "reason=lock-timeout" in outcome.log
@@ -190,7 +190,7 @@ def test_what_others_left_behind_refuses_nobody(
 ) -> None:
     host.configure(failurePolicy=policy)
     host.call(pod)
-    host.node().ledger.mark("idle", "somebody")
+    host.context().ledger.mark("idle", "somebody")
 
     def endless(*_: object) -> None:
         raise DeadlineError("the hook's deadline passed")
@@ -199,16 +199,16 @@ def test_what_others_left_behind_refuses_nobody(
     outcome = host.call(pod | {"id": "b" * 64})
     assert outcome.code == 0
     assert "idle groups are left to reconcile" in outcome.stderr
-    assert len(host.node().ledger.members(UID)) == 2
+    assert len(host.context().ledger.members(UID)) == 2
 
 
 def test_what_another_version_recorded_of_somebody_else_is_no_reason_to_refuse(host: Host, pod: dict[str, Any]) -> None:
     host.configure(failurePolicy="fail")
-    with host.node().monitor.hold("somebody") as held:
+    with host.context().monitor.hold("somebody") as held:
         held.ensure_group()
         step = {"feature": "memtierd", "action": "start", "needs": {"of": "another version"}}
         held.add_member("gone", {"steps": [step], "boot": "earlier"})
-    host.node().ledger.mark("idle", "somebody")
+    host.context().ledger.mark("idle", "somebody")
     assert host.call(pod).code == 0
     assert host.groups() == [f"mon_groups/{UID}"]
 
@@ -240,5 +240,5 @@ def test_a_held_key_is_free_again_whatever_happens(
 
     monkeypatch.setattr(HeldKey, "add_member", broken)
     host.call(pod)
-    with host.node().monitor.hold(UID):
+    with host.context().monitor.hold(UID):
         assert sys.exc_info() == (None, None, None)

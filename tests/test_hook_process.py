@@ -67,7 +67,7 @@ def test_a_killed_hook_leaves_what_poststop_needs(host: Host, pod: dict[str, Any
         command = [*PYTHON[:1], "-I", "-c", script, root, call, "--config", str(host.config), "hook"]
         done = subprocess.run(command, input=json.dumps(pod).encode(), check=False)
         assert done.returncode == -signal.SIGKILL
-        assert host.node().ledger.key_of(ID) == UID
+        assert host.context().ledger.key_of(ID) == UID
         assert f"pods/{UID}/c-{ID}" in host.records()
     host.end_process(100)
     host.end_cgroup(POD_CGROUP)

@@ -138,7 +138,7 @@ def test_a_refusal_keeps_what_the_pods_other_containers_have(
     refuse(monkeypatch, "write", errno.EINVAL)
     assert host.call(pod | {"pid": 200, "id": "b" * 64}).code == 79
     assert host.groups() == [GROUP]
-    assert host.node().ledger.members(UID) == [ID]
+    assert host.context().ledger.members(UID) == [ID]
 
 
 def test_a_refusal_takes_back_a_group_that_only_the_refused_container_needed(
@@ -152,7 +152,7 @@ def test_a_refusal_takes_back_a_group_that_only_the_refused_container_needed(
     refuse(monkeypatch, "write", errno.EINVAL)
     assert host.call(pod | {"pid": 200, "id": "b" * 64}).code == 79
     assert host.groups() == before
-    assert (host.node().ledger.read_pod(UID) or {})["groups"].keys() == {""}
+    assert (host.context().ledger.read_pod(UID) or {})["groups"].keys() == {""}
 
 
 def test_out_of_rmids_ends_what_is_dead_first(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ class Stage:
         return self.traced.run(self.state(status), *injection)
 
     def reconcile(self, live: set[str] | None = None) -> Report:
-        return reconcile(self.host.node(), Options(live=live))
+        return reconcile(self.host.context(), Options(live=live))
 
 
 @pytest.fixture

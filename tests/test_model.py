@@ -28,7 +28,7 @@ from resctrl_hooks.node.lifecycle import poststop, reap
 from resctrl_hooks.node.reconcile.reconcile import Options, reconcile
 
 if TYPE_CHECKING:
-    from resctrl_hooks.node.features.registry import Node
+    from resctrl_hooks.node.context import Context
 
 PODS = [f"3f0ac7f2-8a3b-4f0e-9a55-00000000000{number}" for number in range(4)]
 CLASSES = ["", "gold", "silver"]
@@ -74,10 +74,10 @@ class NodeLife(RuleBasedStateMachine):
     def teardown(self) -> None:
         shutil.rmtree(self.folder)
 
-    def node(self) -> Node:
-        node = self.host.node()
-        node.monitor.resctrl.fs = self.kernel
-        return node
+    def context(self) -> Context:
+        context = self.host.context()
+        context.monitor.resctrl.fs = self.kernel
+        return context
 
     def living(self) -> list[Container]:
         return [container for container in self.containers.values() if container.alive]
@@ -113,13 +113,13 @@ class NodeLife(RuleBasedStateMachine):
         state = self.state(container, "created")
         if hooked:
             with mortal(effects, self.kernel) as seam:
-                node = self.node()
-                node.monitor.resctrl.fs = seam
+                context = self.context()
+                context.monitor.resctrl.fs = seam
                 checked = parse_state(json.dumps(state).encode())
                 bundle = read_bundle(checked.bundle)
-                workload = derive(checked, bundle, cgroups_of(node.proc, checked.pid), node.settings.cgroup_path)
-                create_runtime(workload, node)
-                reap(node, node.ledger.marked("idle"))
+                workload = derive(checked, bundle, cgroups_of(context.proc, checked.pid), context.settings.cgroup_path)
+                create_runtime(workload, context)
+                reap(context, context.ledger.marked("idle"))
         container.hooked = hooked
         status = Path(self.folder) / "crun" / container.id
         status.mkdir(exist_ok=True)
@@ -136,10 +136,10 @@ class NodeLife(RuleBasedStateMachine):
         """The runtime has deleted a container; its hook is killed at the effect after so many."""
         shutil.rmtree(Path(self.folder) / "crun" / container.id, ignore_errors=True)
         with mortal(effects, self.kernel) as seam:
-            node = self.node()
-            node.monitor.resctrl.fs = seam
-            poststop(parse_state(json.dumps(self.state(container, "stopped")).encode()), node)
-            reap(node, node.ledger.marked("idle"))
+            context = self.context()
+            context.monitor.resctrl.fs = seam
+            poststop(parse_state(json.dumps(self.state(container, "stopped")).encode()), context)
+            reap(context, context.ledger.marked("idle"))
 
     @precondition(lambda self: self.living())
     @rule(data=st.data())
@@ -308,7 +308,7 @@ class NodeLife(RuleBasedStateMachine):
         self.kernel.now += 1
         self.kernel.show_counters()
         try:
-            readings = self.node().monitor.read_all()
+            readings = self.context().monitor.read_all()
         except (NotMountedError, BadClassError):
             return
         for pod in PODS:
@@ -323,15 +323,15 @@ class NodeLife(RuleBasedStateMachine):
     @rule()
     def dry_run(self) -> None:
         before = (self.kernel.groups(), self.host.records())
-        reconcile(self.node(), Options(dry_run=True))
+        reconcile(self.context(), Options(dry_run=True))
         assert (self.kernel.groups(), self.host.records()) == before
 
     @rule()
     def reconcile(self) -> None:
         self.kernel.now += 2  # nothing is in limbo
-        report = reconcile(self.node(), Options(wait=False))
+        report = reconcile(self.context(), Options(wait=False))
         self.kernel.now += 2
-        report = reconcile(self.node(), Options(wait=False))
+        report = reconcile(self.context(), Options(wait=False))
         assert not report.failures, report.failures
         wanting = {container.pod for container in self.living()}
         if report.waiting:
@@ -347,12 +347,12 @@ class NodeLife(RuleBasedStateMachine):
             assert self.pod_exists(name), f"{name} has ended, its group has not"
         for pod in wanting - set(report.waiting):
             assert any(name == pod for _, name in self.kernel.groups())
-        assert not reconcile(self.node(), Options(wait=False)).changed or report.waiting
+        assert not reconcile(self.context(), Options(wait=False)).changed or report.waiting
         self.read_counters()
 
     def owned(self) -> set[tuple[str, str]]:
         """What the records call ours: class and key of each group."""
-        return {(group.rdt_class, group.key) for group in self.node().monitor.list() if group.how != "shared"}
+        return {(group.rdt_class, group.key) for group in self.context().monitor.list() if group.how != "shared"}
 
     def used_rmids(self) -> list[str]:
         return [*self.kernel.model.classes, *(name for _, name in self.kernel.groups()), "root"]

@@ -81,13 +81,13 @@ def test_fifty_containers_at_random_with_kills_in_between(
             pass
         if chance.random() < 0.15:
             killer.armed = 0
-            assert reconcile(node.host.node()).problems == []
+            assert reconcile(node.host.context()).problems == []
             node.assert_sound()
-            real = node.host.node()
+            real = node.host.context()
             assert placement.mend(real, set(real.ledger.containers())) == 0
     killer.armed = 0
-    reconcile(node.host.node())
-    assert Book(node.host.node()).entries == {}
+    reconcile(node.host.context())
+    assert Book(node.host.context()).entries == {}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -112,7 +112,7 @@ def test_after_kills_the_allocation_is_the_one_computed_from_scratch(
         except Killed:
             pass
     killer.armed = 0
-    reconcile(node.host.node())
+    reconcile(node.host.context())
     node.assert_sound()
     assert len(node.pids) > 5
     kept = {name: (node.cpus(name), _decision(node, name)) for name in node.pids}
@@ -121,18 +121,18 @@ def test_after_kills_the_allocation_is_the_one_computed_from_scratch(
     book.unlink()
     for name in node.pids:
         (node.folder(name) / "cpuset.cpus").write_text("0")
-    reconcile(node.host.node())
+    reconcile(node.host.context())
     node.assert_sound()
     assert {name: (node.cpus(name), _decision(node, name)) for name in node.pids} == kept
 
 
 def _decision(node: PlacedHost, name: str) -> dict[str, Any]:
-    return dict(Book(node.host.node()).entries[id_of(name)].decision.as_record())
+    return dict(Book(node.host.context()).entries[id_of(name)].decision.as_record())
 
 
 def call(node: PlacedHost, given: dict[str, Any]) -> None:
     """As `Host.call`, but what kills the hook is not caught on the way."""
-    parsed, real = parse_state(format_json(given)), node.host.node()
+    parsed, real = parse_state(format_json(given)), node.host.context()
     if parsed.stage == hook.POSTSTOP:
         lifetimes.poststop(parsed, real)
     else:

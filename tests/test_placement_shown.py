@@ -38,7 +38,7 @@ def test_explain_says_which_pool_and_which_came_next(node: PlacedHost) -> None:
 def test_show_has_what_was_decided(node: PlacedHost) -> None:
     node.start("b", 2000, **{CPUS: "exclusive"})
     (node.folder("b") / "cpuset.cpus.effective").write_text("0,16\n")
-    record = node.host.node().ledger.read_member(UID, id_of("b"))
+    record = node.host.context().ledger.read_member(UID, id_of("b"))
     assert record is not None
     shown = details_of(record)["placement"]
     assert (shown["kind"], shown["owned"], shown["effective"]) == ("exclusive", "0,16", "0,16")
@@ -71,6 +71,6 @@ def test_list_has_a_column_only_where_somebody_is_placed(node: PlacedHost) -> No
 def test_list_finds_the_cpus_of_a_scope_above(node: PlacedHost) -> None:
     node.start("b", 2000, **{CPUS: "exclusive"})
     (node.folder("b").parent / "cpuset.cpus.effective").write_text("0,16\n")
-    record = node.host.node().ledger.read_member(UID, id_of("b"))
+    record = node.host.context().ledger.read_member(UID, id_of("b"))
     assert record is not None
     assert details_of(record)["placement"]["effective"] == "0,16"

@@ -25,7 +25,7 @@ def bench() -> ModuleType:
 
 def calls_of(host: Any) -> int:
     """How many functions one reconcile calls, those in C included."""
-    node = host.node
+    context = host.context
     count = 0
 
     def see(_frame: FrameType, event: str, _argument: object) -> None:
@@ -35,7 +35,7 @@ def calls_of(host: Any) -> int:
     before = sys.getprofile()
     sys.setprofile(see)
     try:
-        report = reconcile(node, Options(wait=False))
+        report = reconcile(context, Options(wait=False))
     finally:
         sys.setprofile(before)
     assert report.ok

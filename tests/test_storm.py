@@ -169,14 +169,14 @@ def test_whoever_runs_out_of_time_starts_and_is_brought_in_by_one_reconcile(
     pods = sorted({container.pod for container in storm})
     with ExitStack() as locks:
         for pod in pods[:stuck]:
-            locks.enter_context(host.node().monitor.hold(pod))
+            locks.enter_context(host.context().monitor.hold(pod))
         outcomes = outcomes_of(host, [container.state for container in storm])
 
     assert {code for _, code in outcomes} == {0}
     assert all(text.count("\n") <= 1 for text, _ in outcomes)
     late = {container.pod for container, (text, _) in zip(storm, outcomes, strict=True) if text}
     assert late >= set(pods[:stuck])
-    report = reconcile(host.node(), Options(wait=False))
+    report = reconcile(host.context(), Options(wait=False))
     assert report.ok, report.as_dict()
     for container in storm:
         assert container.state["pid"] in host.tasks(container.group)
@@ -186,15 +186,17 @@ def test_whoever_runs_out_of_time_starts_and_is_brought_in_by_one_reconcile(
 
 def check_records(host: Host, storm: list[Container]) -> None:
     """Every record says what is."""
-    node = host.node()
-    assert sorted(node.ledger.containers()) == [container.id for container in storm]
+    context = host.context()
+    assert sorted(context.ledger.containers()) == [container.id for container in storm]
     for container in storm:
-        assert node.ledger.key_of(container.id) == container.pod
-        record = node.ledger.read_member(container.pod, container.id)
+        assert context.ledger.key_of(container.id) == container.pod
+        record = context.ledger.read_member(container.pod, container.id)
         assert record is not None
         assert record["pid"] == container.state["pid"]
         assert record["start"] == start_time(str(host.proc), record["pid"])
-        assert not node.monitor.member_is_dead(container.pod, container.id)
-    assert {group.path for group in node.monitor.list()} == {str(host.resctrl / container.group) for container in storm}
-    assert {group.how for group in node.monitor.list()} == {"created"}
-    assert node.ledger.marked("idle") == node.ledger.marked("waiting") == []
+        assert not context.monitor.member_is_dead(container.pod, container.id)
+    assert {group.path for group in context.monitor.list()} == {
+        str(host.resctrl / container.group) for container in storm
+    }
+    assert {group.how for group in context.monitor.list()} == {"created"}
+    assert context.ledger.marked("idle") == context.ledger.marked("waiting") == []

@@ -37,9 +37,9 @@ def test_parts_within_parts(host: Host) -> None:
 
 def test_who_is_where(host: Host) -> None:
     topology(host, machine(2, 1, 2, 2, 2))
-    node = host.node()
-    node.ledger.prepare()
-    book = Book(node)
+    context = host.context()
+    context.ledger.prepare()
+    book = Book(context)
     shared = Decision(SHARED, "l3-0", cpus=0b1100000011, milli=500)
     book.add(Entry("a" * 64, "pod-a", 1, 1, "/x", shared))
     book.add(Entry("b" * 64, "pod-b", 1, 1, "/y", Decision(EXCLUSIVE, "l3-0", owned=0b100000001)))

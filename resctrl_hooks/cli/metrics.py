@@ -18,7 +18,7 @@ from resctrl_hooks.metrics.selection import Selection
 from resctrl_hooks.metrics.server import DEFAULT_PORT, ListenAddressError, Server, parse_address
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.fault_report import lacks_root
-from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.context import Context
 
 _READABLE = 0o644
 _FAILED = 1
@@ -77,19 +77,19 @@ def command(
     if interval is not None and otlp is None:
         raise click.UsageError("--interval is --otlp's.")
     address = _address(listen) if listen is not None else None
-    node, selection = open_node(config), Selection(counters, namespaces)
+    context, selection = open_node(config), Selection(counters, namespaces)
     if otlp is not None:
-        _push(node, otlp, interval or _PUSH_SECONDS, selection)
+        _push(context, otlp, interval or _PUSH_SECONDS, selection)
         return
     if address is not None:
-        server = Server(address, registry_of(NodeCollector(node, _say, selection)))
+        server = Server(address, registry_of(NodeCollector(context, _say, selection)))
         server.end_on_signals()
         click.echo(f"resctrl-hook: metrics at {server.url}", err=True)
         server.serve_forever()
         return
     problems: list[HookError] = []
     write = _WRITERS[kind or ("prometheus" if output else "openmetrics")]
-    text = write(registry_of(NodeCollector(node, problems.append, selection)))
+    text = write(registry_of(NodeCollector(context, problems.append, selection)))
     if output:
         _replace(output, text)
     else:
@@ -103,7 +103,7 @@ def command(
         raise SystemExit(1)
 
 
-def _push(node: Node, url: str, interval: float, selection: Selection) -> None:
+def _push(context: Context, url: str, interval: float, selection: Selection) -> None:
     try:
         from resctrl_hooks.metrics.otlp import EndpointError, Pusher  # noqa: PLC0415  # an extra of its own
     except ModuleNotFoundError as error:
@@ -114,7 +114,7 @@ def _push(node: Node, url: str, interval: float, selection: Selection) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     try:
-        with Pusher(node, url, interval, lambda line: click.echo(f"resctrl-hook: {line}", err=True), selection):
+        with Pusher(context, url, interval, lambda line: click.echo(f"resctrl-hook: {line}", err=True), selection):
             click.echo(f"resctrl-hook: metrics are pushed to {url} every {interval:g} s", err=True)
             ended.wait()
     except EndpointError as error:

@@ -27,8 +27,8 @@ def command() -> None:
 @click.pass_obj
 def show(config: str, *, as_json: bool) -> None:
     """Compare the classes of this machine with the declared ones. Exits 1 where they differ."""
-    node = open_node(config)
-    reports = show_classes(node.monitor.resctrl, node.settings.rdt.get("classes") or {})
+    context = open_node(config)
+    reports = show_classes(context.monitor.resctrl, context.settings.rdt.get("classes") or {})
     _print(reports, as_json=as_json)
 
 
@@ -38,9 +38,9 @@ def show(config: str, *, as_json: bool) -> None:
 @click.pass_obj
 def apply(config: str, *, dry_run: bool, as_json: bool) -> None:
     """Create the declared classes and write their schemata. Classes that are not declared are left alone."""
-    node = open_node(config)
-    declared = node.settings.rdt.get("classes") or {}
-    reports = apply_classes(node.monitor.resctrl, declared, dry_run=dry_run)
+    context = open_node(config)
+    declared = context.settings.rdt.get("classes") or {}
+    reports = apply_classes(context.monitor.resctrl, declared, dry_run=dry_run)
     _print(reports, as_json=as_json, changes=True, dry_run=dry_run)
 
 

@@ -15,8 +15,8 @@ from resctrl_hooks.inventory.find import find
 from resctrl_hooks.inventory.gather import name_podmans, pod_of
 from resctrl_hooks.inventory.models import Pod, meaning
 from resctrl_hooks.node import call_metrics as tally
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.features.registry import Node
 from resctrl_hooks.node.resctrl.counters import Reading
 
 _MOST_THREADS = 20
@@ -35,13 +35,13 @@ def command(config: str, key: str, *, as_json: bool) -> None:
 
     KEY is the start of a pod's key or of a container's id, a pod's name, NAMESPACE/POD, or what Podman calls it.
     """
-    node = open_node(config)
-    full = find(node, key)
-    pod = pod_of(node, full)
+    context = open_node(config)
+    full = find(context, key)
+    pod = pod_of(context, full)
     if pod is None:
         raise click.ClickException(f"{full} has ended")
-    readings, problem = _readings(node, full)
-    failures = _failures(node, full)
+    readings, problem = _readings(context, full)
+    failures = _failures(context, full)
     name_podmans([pod])
     if as_json:
         value = pod.model_dump() | {"counters": [_plain(reading) for reading in readings], "failures": failures}
@@ -50,18 +50,18 @@ def command(config: str, key: str, *, as_json: bool) -> None:
     _print(pod, readings, problem, failures)
 
 
-def _readings(node: Node, key: str) -> tuple[list[Reading], str]:
+def _readings(context: Context, key: str) -> tuple[list[Reading], str]:
     try:
-        return node.monitor.read(key, by_class=True), ""
+        return context.monitor.read(key, by_class=True), ""
     except HookError as error:
         return [], str(error)
 
 
-def _failures(node: Node, key: str) -> list[dict[str, Any]]:
+def _failures(context: Context, key: str) -> list[dict[str, Any]]:
     """What went wrong with this pod: our own tally's last failures, and what the journal has in words."""
     counted = [
         {"time": when, "stage": stage, "reasons": reasons.split(","), "message": ""}
-        for when, stage, reasons, of in tally.read(node.ledger).failures
+        for when, stage, reasons, of in tally.read(context.ledger).failures
         if of == key
     ]
     return _journal(key) or counted

@@ -17,7 +17,7 @@ from resctrl_hooks.cli.params import Seconds
 from resctrl_hooks.cli.tables import Name, console, print_table, scaled, table
 from resctrl_hooks.inventory.sample import Sample, take
 from resctrl_hooks.inventory.usage import POD, SORTS, TOTAL, UNHELD, Line, Names, ordered, usage
-from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.context import Context
 
 _KEYS = {"l": "llc", "m": "mbm", "o": "local", "w": "watts", "n": "name"}
 _HEADS = {"llc": "LLC", "mbm": "MBM", "local": "LOCAL", "watts": "POWER", "name": "POD"}
@@ -45,8 +45,8 @@ def command(config: str, *, once: bool, as_json: bool, interval: float, sort: st
 
     What no monitoring group holds has a line of its own, and the total is over all.
     """
-    node = open_node(config)
-    view = _View(node, interval, sort, reverse=reverse)
+    context = open_node(config)
+    view = _View(context, interval, sort, reverse=reverse)
     if as_json or once or not console().is_terminal:
         lines = view.measure()
         if as_json:
@@ -60,11 +60,11 @@ def command(config: str, *, once: bool, as_json: bool, interval: float, sort: st
 class _View:
     """What is shown, and how it is sorted."""
 
-    def __init__(self, node: Node, interval: float, sort: str, *, reverse: bool) -> None:
-        self._node = node
+    def __init__(self, context: Context, interval: float, sort: str, *, reverse: bool) -> None:
+        self._context = context
         self._interval = interval
-        self._names = Names(node)
-        self._before = take(node)
+        self._names = Names(context)
+        self._before = take(context)
         self.sort = sort
         self.reverse = reverse
 
@@ -75,8 +75,8 @@ class _View:
 
     def look(self) -> list[Line]:
         """What happened since the last look."""
-        now: Sample = take(self._node)
-        lines = usage(self._before, now, self._names, self._node.monitor.resctrl.root)
+        now: Sample = take(self._context)
+        lines = usage(self._before, now, self._names, self._context.monitor.resctrl.root)
         self._before = now
         return ordered(lines, self.sort, reverse=self.reverse)
 

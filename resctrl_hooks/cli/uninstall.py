@@ -11,8 +11,8 @@ from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError
 from resctrl_hooks.install.manifest import read_manifest
 from resctrl_hooks.install.removal import is_installed, registered, uninstall, unregister
 from resctrl_hooks.install.tree import Tree
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.features.registry import Node
 from resctrl_hooks.node.settings import Settings
 
 _OURS = "resctrl-hooks"
@@ -71,7 +71,7 @@ def _end_records(settings: Settings, *, release: bool) -> None:
     """Removes the ledger, and before it the groups if that is wanted; a ledger that still describes groups stays."""
     state = settings.state_dir
     if release:
-        for key in Node(settings).monitor.reconcile([]):
+        for key in Context(settings).monitor.reconcile([]):
             click.echo(f"released {key}")
     elif os.path.isdir(f"{state}/pods") and os.listdir(f"{state}/pods"):
         click.echo(f"the groups of what is running stay, and so does {settings.state_dir}")

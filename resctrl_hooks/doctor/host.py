@@ -9,8 +9,8 @@ from resctrl_hooks.install.manifest import Manifest, read_manifest
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.inventory.gather import gather
 from resctrl_hooks.inventory.models import Inventory
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError, SettingsError
-from resctrl_hooks.node.features.registry import Node
 from resctrl_hooks.node.log import Log
 from resctrl_hooks.node.settings import DEFAULT_CONFIG, LAST_VALID_NAME, Settings, beside, compiled_path
 
@@ -47,15 +47,15 @@ class Host:
         return self.in_force.settings if self.in_force else Settings()
 
     @cached_property
-    def node(self) -> Node:
+    def context(self) -> Context:
         """The node by these settings; looking at it logs nothing."""
-        return Node(self.settings, Log({"target": "none"}, stderr=False))
+        return Context(self.settings, Log({"target": "none"}, stderr=False))
 
     @cached_property
     def inventory(self) -> Inventory | None:
         """What resctrl and the ledger hold, or None if they can't be read."""
         try:
-            return gather(self.node)
+            return gather(self.context)
         except HookError:
             return None
 

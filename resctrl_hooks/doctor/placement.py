@@ -25,7 +25,7 @@ def placement(host: Host) -> Iterator[Finding]:
     if not host.settings.placement.get("enabled"):
         return
     try:
-        book = Book(host.node, look_only=True)
+        book = Book(host.context, look_only=True)
     except HookError as error:
         yield problem(str(error), "`resctrl-hook topology` has to work before anything can be placed")
         return

@@ -79,7 +79,7 @@ def state_directory(host: Host) -> Iterator[Finding]:
         why = "mount it read-write" if error.errno == errno.EROFS else "run doctor as root; else see the kernel's log"
         yield problem(f"{path} can't be written: {error.strerror}", why)
     else:
-        keys = len(host.node.ledger.keys())
+        keys = len(host.context.ledger.keys())
         yield ok(f"{path} has the records of {keys} pod{'' if keys == 1 else 's'}")
 
 
@@ -162,7 +162,7 @@ def _claimable(host: Host) -> list[str]:
     from resctrl_hooks.node.reconcile.reconcile import Options  # noqa: PLC0415  # for this check only
     from resctrl_hooks.node.reconcile.reconcile import reconcile as run  # noqa: PLC0415  # as above
 
-    return run(host.node, Options(dry_run=True, claim=True)).claimed
+    return run(host.context, Options(dry_run=True, claim=True)).claimed
 
 
 def _reconcile(host: Host) -> Callable[[], str]:
@@ -170,7 +170,7 @@ def _reconcile(host: Host) -> Callable[[], str]:
         from resctrl_hooks.node.reconcile.reconcile import reconcile as run  # noqa: PLC0415  # for this fix only
 
         try:
-            return run(host.node).as_line() or "reconciled"
+            return run(host.context).as_line() or "reconciled"
         except HookError as error:
             return f"reconcile failed: {error}"
 

@@ -8,8 +8,8 @@ from typing import Any
 from resctrl_hooks.config import Effective
 from resctrl_hooks.node.container.oci import BUNDLE_LIMIT, Bundle, State, parse_state, read_bundle
 from resctrl_hooks.node.container.workload import Workload, derive
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError, InputError
-from resctrl_hooks.node.features.registry import Node
 from resctrl_hooks.node.hook.call import DONE, POSTSTOP, REFUSED, RefusedError, planned
 from resctrl_hooks.node.host.files import is_folder, parse_json, read_file
 from resctrl_hooks.node.host.procfs import cgroups_of, in_initial_user_namespace, start_time
@@ -51,12 +51,12 @@ def explain(data: bytes, found: Effective, *, stage: str = "", bundle: str = "")
         InputError: ``data`` is no container state, or ``bundle`` no configuration.
     """
     log = _Notes()
-    node = Node(found.settings, log)
+    context = Context(found.settings, log)
     if not data.strip():  # what a runtime never hands over, and a pipe from one that doesn't know the container does
         raise InputError("the container state is empty: did the command before | fail?")
     state = parse_state(data)
     given = _read_config(bundle) if bundle else None
-    process = _process(state, node)
+    process = _process(state, context)
     source = found.path or "the built-in defaults"
     said = Explanation(stage or state.stage, state.id, state.status, state.pid, process, source)
     if found.problem:
@@ -66,19 +66,19 @@ def explain(data: bytes, found: Effective, *, stage: str = "", bundle: str = "")
         return said
     try:
         if said.stage == POSTSTOP:
-            _poststop(state, node, said)
+            _poststop(state, context, said)
         else:
-            _create_runtime(state, given or _own_bundle(state, said), node, said)
+            _create_runtime(state, given or _own_bundle(state, said), context, said)
     except HookError as error:
         _fails(said, error, refused=isinstance(error, RefusedError) or found.settings.failure_policy == "fail")
     said.notes += log.lines
     return said
 
 
-def _process(state: State, node: Node) -> str:
+def _process(state: State, context: Context) -> str:
     if not state.pid:
         return "none"
-    return "lives" if start_time(node.proc, state.pid) else "gone"
+    return "lives" if start_time(context.proc, state.pid) else "gone"
 
 
 def _read_config(path: str) -> Bundle:
@@ -103,9 +103,9 @@ def _own_bundle(state: State, said: Explanation) -> Bundle:
         return Bundle({})
 
 
-def _create_runtime(state: State, bundle: Bundle, node: Node, said: Explanation) -> None:
-    cgroups = cgroups_of(node.proc, state.pid)
-    workload = derive(state, bundle, cgroups, node.settings.cgroup_path)
+def _create_runtime(state: State, bundle: Bundle, context: Context, said: Explanation) -> None:
+    cgroups = cgroups_of(context.proc, state.pid)
+    workload = derive(state, bundle, cgroups, context.settings.cgroup_path)
     said.workload = _described(workload)
     gone = f"process {state.pid} is not there any more" if state.pid else "the state names no process"
     if said.process != "lives":
@@ -119,9 +119,9 @@ def _create_runtime(state: State, bundle: Bundle, node: Node, said: Explanation)
     elif not workload.cgroup:
         where = ", ".join(dict.fromkeys(cgroup.path for cgroup in cgroups)) or "none"
         said.notes.append(f"is process {state.pid} the container's? Its cgroup is not the container's own: {where}")
-    steps = planned(workload, node)
-    said.steps = [said_step(step, workload, node) for _, step in steps]
-    _look_back(workload, node, said)
+    steps = planned(workload, context)
+    said.steps = [said_step(step, workload, context) for _, step in steps]
+    _look_back(workload, context, said)
     lost = said.process == "gone"  # with it everything that is to be done for it
     impossible = [
         (feature, step)
@@ -129,9 +129,9 @@ def _create_runtime(state: State, bundle: Bundle, node: Node, said: Explanation)
         if not step.skipped and (lost or not step.possible)
     ]
     why = f": {gone}" if lost else ""
-    refusing = any(feature.failure_policy(node.settings) == "fail" for feature, _ in impossible)
+    refusing = any(feature.failure_policy(context.settings) == "fail" for feature, _ in impossible)
     if said.blocked:
-        _fails(said, said.blocked, refused=node.settings.failure_policy == "fail")
+        _fails(said, said.blocked, refused=context.settings.failure_policy == "fail")
     elif refusing:
         said.outcome = f"the container is refused (exit code {REFUSED}){why}"
         said.exit_code = REFUSED
@@ -159,35 +159,35 @@ def _described(workload: Workload) -> dict[str, Any]:
     }
 
 
-def _look_back(workload: Workload, node: Node, said: Explanation) -> None:
+def _look_back(workload: Workload, context: Context, said: Explanation) -> None:
     """What the ledger has of this container already."""
-    earlier = node.ledger.key_of(workload.id)
+    earlier = context.ledger.key_of(workload.id)
     if earlier == workload.key:
         said.notes.append("this container is recorded already, so its earlier run is taken back first")
     elif earlier:
         said.notes.append(f"this container is recorded under {earlier}, which is taken back first")
 
 
-def _poststop(state: State, node: Node, said: Explanation) -> None:
-    key = node.ledger.key_of(state.id)
-    pod = node.ledger.read_pod(key) if key else None
-    record = node.ledger.read_member(key, state.id) if key else None
+def _poststop(state: State, context: Context, said: Explanation) -> None:
+    key = context.ledger.key_of(state.id)
+    pod = context.ledger.read_pod(key) if key else None
+    record = context.ledger.read_member(key, state.id) if key else None
     if record is None or pod is None:
         said.outcome = "nothing is recorded of this container, so nothing is done"
         return
     names = ("runtime", "namespace", "pod", "container", "cgroup", "podCgroup", "bundle")
     said.workload = {"key": key, **{name: record.get(name, "") for name in names}}
-    if is_of_earlier_run(record, node):
+    if is_of_earlier_run(record, context):
         said.outcome = "it was started again and lives, so this poststop is an earlier run's and nothing is done"
         return
     said.steps = [
         StepModel(kept["feature"], f"undo {kept['action']}", kept["needs"], "the ledger has it")
         for kept in reversed(record.get("steps", []))
     ]
-    others = [node.ledger.read_member(key, other) for other in node.ledger.members(key) if other != state.id]
-    name = node.monitor.group_prefix + key
-    groups = [node.monitor.resctrl.group_folder(rdt_class, name) for rdt_class in sorted(pod["groups"])]
-    said.outcome = f"{', '.join(groups) or 'no group'}: {_FATES[fate(pod, others, node)].format(pod.get('cgroup'))}"
+    others = [context.ledger.read_member(key, other) for other in context.ledger.members(key) if other != state.id]
+    name = context.monitor.group_prefix + key
+    groups = [context.monitor.resctrl.group_folder(rdt_class, name) for rdt_class in sorted(pod["groups"])]
+    said.outcome = f"{', '.join(groups) or 'no group'}: {_FATES[fate(pod, others, context)].format(pod.get('cgroup'))}"
 
 
 def _fails(said: Explanation, error: HookError | str, *, refused: bool) -> None:

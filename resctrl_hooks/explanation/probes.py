@@ -13,7 +13,8 @@ from resctrl_hooks.node.features.memtierd.preflight import Needs, lacking
 from resctrl_hooks.node.features.monitoring import NAME as MONITORING
 from resctrl_hooks.node.features.placement.feature import NAME as PLACEMENT
 from resctrl_hooks.node.features.placement.feature import preview
-from resctrl_hooks.node.features.registry import SKIP, Node, Step
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.features.registry import SKIP, Step
 from resctrl_hooks.node.host.cpulist import format_list
 from resctrl_hooks.node.host.files import is_folder
 from resctrl_hooks.node.host.programs import ALL_FOLDERS, find_program
@@ -31,15 +32,15 @@ class Found(NamedTuple):
     possible: bool = True
 
 
-def said_step(step: Step, workload: Workload, node: Node) -> StepModel:
+def said_step(step: Step, workload: Workload, context: Context) -> StepModel:
     """A step with what is found at its place; changes nothing."""
     look = _LOOKS.get(step.feature) if step.action != SKIP else None
-    found = look(step, workload, node) if look else Found()
+    found = look(step, workload, context) if look else Found()
     return StepModel(step.feature, step.action, step.needs, step.why, *found)
 
 
-def _group(step: Step, workload: Workload, node: Node) -> Found:
-    resctrl, name = node.monitor.resctrl, node.monitor.group_prefix + workload.key
+def _group(step: Step, workload: Workload, context: Context) -> Found:
+    resctrl, name = context.monitor.resctrl, context.monitor.group_prefix + workload.key
     rdt_class = step.needs["class"]
     where = resctrl.group_folder(rdt_class, name)
     if not is_folder(f"{resctrl.root}/{MON_GROUPS}"):
@@ -51,10 +52,10 @@ def _group(step: Step, workload: Workload, node: Node) -> Found:
     return Found(where, "it is there" if resctrl.exists(rdt_class, name) else "it would be made, which takes an RMID")
 
 
-def _pool(step: Step, workload: Workload, node: Node) -> Found:
+def _pool(step: Step, workload: Workload, context: Context) -> Found:
     """The pool that would be chosen now, why, and which others came next."""
     try:
-        decision, cpus = preview(step, workload, node)
+        decision, cpus = preview(step, workload, context)
     except HookError as error:
         return Found(finds=f"this would fail: {error}", possible=False)
     others = f"; next best: {', '.join(decision.runners_up)}" if decision.runners_up else ""
@@ -63,17 +64,17 @@ def _pool(step: Step, workload: Workload, node: Node) -> Found:
     return Found(where, f"{decision.why}{others}")
 
 
-def _limits(step: Step, workload: Workload, node: Node) -> Found:
+def _limits(step: Step, workload: Workload, context: Context) -> Found:
     now = ", ".join(f"{name} {value}" for name, value in memory_of(workload.cgroup).items())
     return Found(workload.cgroup or "the container's cgroup", f"now {now}" if now else "which can't be seen now")
 
 
-def _memtierd(step: Step, workload: Workload, node: Node) -> Found:
+def _memtierd(step: Step, workload: Workload, context: Context) -> Found:
     folder = folder_of(step, workload.id).path
     pids = running(step, workload.id)
     if pids:
         return Found(folder, f"it runs as pid {pids[0]}")
-    fatal, idle = _lacks(str(step.needs["class"]), workload, node.settings)
+    fatal, idle = _lacks(str(step.needs["class"]), workload, context.settings)
     if fatal:
         return Found(folder, f"this would fail: {'; '.join(fatal)}", possible=False)
     return Found(folder, "; ".join(["it would be started", *idle]))
@@ -91,7 +92,7 @@ def _lacks(name: str, workload: Workload, settings: Settings) -> tuple[list[str]
 
 
 # What has no place of its own to look at, as a scheduling policy, is said without.
-_LOOKS: dict[str, Callable[[Step, Workload, Node], Found]] = {
+_LOOKS: dict[str, Callable[[Step, Workload, Context], Found]] = {
     MONITORING: _group,
     PLACEMENT: _pool,
     MEMORY: _limits,

@@ -1,7 +1,7 @@
 """Which pod somebody means: by the start of a key or container id, by namespace/pod, the pod's name, or Podman's."""
 
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.features.registry import Node
 from resctrl_hooks.node.host.files import is_folder
 
 from .podman import podman_names, serves_podman
@@ -17,28 +17,28 @@ class NoSuchPodError(HookError):
     hint = "`resctrl-hook list` shows all"
 
 
-def find(node: Node, what: str) -> str:
+def find(context: Context, what: str) -> str:
     """The key that ``what`` means.
 
     Raises:
         NoSuchPodError: none, or more than one.
     """
-    keys = sorted({*node.ledger.keys(), *node.ledger.marked("waiting")})
+    keys = sorted({*context.ledger.keys(), *context.ledger.marked("waiting")})
     if what in keys:
         return what
     found = {key for key in keys if key.startswith(what.lower())} if what else set()
-    found |= {node.ledger.key_of(id_) for id_ in node.ledger.containers() if what and id_.startswith(what)}
+    found |= {context.ledger.key_of(id_) for id_ in context.ledger.containers() if what and id_.startswith(what)}
     if not found:
-        names = {key: _names(node, key) for key in keys}
+        names = {key: _names(context, key) for key in keys}
         found = {key for key, of in names.items() if what in of}
         found = found or {key for key, of in names.items() if what and any(name.startswith(what) for name in of)}
-    if not found and what and serves_podman(node):
-        found = _called_by_podman(node, what, keys)
+    if not found and what and serves_podman(context):
+        found = _called_by_podman(context, what, keys)
     found.discard("")
     if len(found) == 1:
         return found.pop()
     if not found:
-        where = _foreign_group(node, what)
+        where = _foreign_group(context, what)
         if where:
             raise NoSuchPodError(
                 f"{what!r} is a foreign group, {where}: nothing of it is recorded here", hint=_WHAT_IT_HAS
@@ -48,9 +48,9 @@ def find(node: Node, what: str) -> str:
     raise NoSuchPodError(f"{what!r} can mean {len(found)} pods: {shown}", hint="give more of it")
 
 
-def _foreign_group(node: Node, what: str) -> str:
+def _foreign_group(context: Context, what: str) -> str:
     """The folder of a mon_group of that name, as `list` shows those that others made; empty for none."""
-    resctrl = node.monitor.resctrl
+    resctrl = context.monitor.resctrl
     try:
         folders = [resctrl.group_folder(rdt_class, what) for rdt_class in ["", *resctrl.classes()]]
     except HookError:
@@ -59,14 +59,17 @@ def _foreign_group(node: Node, what: str) -> str:
     return next((folder for folder in folders if names and is_folder(folder)), "")
 
 
-def _called_by_podman(node: Node, what: str, keys: list[str]) -> set[str]:
+def _called_by_podman(context: Context, what: str, keys: list[str]) -> set[str]:
     names = podman_names()
-    found = {node.ledger.key_of(id_) for id_, name in names.containers.items() if name == what}
+    found = {context.ledger.key_of(id_) for id_, name in names.containers.items() if name == what}
     return found | {id_ for id_, name in names.pods.items() if name == what and id_ in keys}
 
 
-def _names(node: Node, key: str) -> set[str]:
-    records = [node.ledger.read_pod(key), *(node.ledger.read_member(key, one) for one in node.ledger.members(key))]
+def _names(context: Context, key: str) -> set[str]:
+    records = [
+        context.ledger.read_pod(key),
+        *(context.ledger.read_member(key, one) for one in context.ledger.members(key)),
+    ]
     names = set()
     for record in records:
         if record and record.get("pod"):

@@ -4,8 +4,8 @@ import contextlib
 import os
 from typing import Any
 
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.features.registry import Node
 from resctrl_hooks.node.host.procfs import resctrl_groups_of
 from resctrl_hooks.node.reconcile.tasks import outside, threads_of_container
 
@@ -20,16 +20,16 @@ _MISSING = "missing"
 _FOREIGN = "foreign"
 
 
-def gather(node: Node) -> Inventory:
+def gather(context: Context) -> Inventory:
     """Everything: pods, groups of others, who waits, RMIDs.
 
     Raises:
         HookError: the state directory can't be read.
     """
-    resctrl = node.monitor.resctrl
-    found = Inventory(resctrl=resctrl.root, waiting=sorted(node.ledger.marked("waiting")))
-    keys = sorted(set(node.ledger.keys()) | set(found.waiting))
-    found.pods = [pod for pod in (pod_of(node, key) for key in keys) if pod is not None]
+    resctrl = context.monitor.resctrl
+    found = Inventory(resctrl=resctrl.root, waiting=sorted(context.ledger.marked("waiting")))
+    keys = sorted(set(context.ledger.keys()) | set(found.waiting))
+    found.pods = [pod for pod in (pod_of(context, key) for key in keys) if pod is not None]
     try:
         classes = ["", *sorted(resctrl.classes())]
     except HookError as error:
@@ -42,7 +42,7 @@ def gather(node: Node) -> Inventory:
             used += 1
             path = resctrl.group_folder(rdt_class, name)
             if path not in ours:
-                found.foreign.append(_group(node, rdt_class, name, _FOREIGN))
+                found.foreign.append(_group(context, rdt_class, name, _FOREIGN))
     found.rmids = rmids_of(resctrl.root, used)
     return found
 
@@ -58,19 +58,19 @@ def rmids_of(root: str, used: int) -> Rmids | None:
     return Rmids(total=min(totals), used=used) if totals else None
 
 
-def pod_of(node: Node, key: str) -> Pod | None:
+def pod_of(context: Context, key: str) -> Pod | None:
     """What is known of one key; None if nothing is of this boot."""
-    record = node.ledger.read_pod(key)
-    waiting = key in node.ledger.marked("waiting")
-    found = {id_: node.ledger.read_member(key, id_) or {} for id_ in sorted(node.ledger.members(key))}
-    members = {id_: member for id_, member in found.items() if member.get("boot") == node.monitor.boot}
-    if record is None or record.get("boot") != node.monitor.boot:
+    record = context.ledger.read_pod(key)
+    waiting = key in context.ledger.marked("waiting")
+    found = {id_: context.ledger.read_member(key, id_) or {} for id_ in sorted(context.ledger.members(key))}
+    members = {id_: member for id_, member in found.items() if member.get("boot") == context.monitor.boot}
+    if record is None or record.get("boot") != context.monitor.boot:
         if not waiting and not members:
             return None
         record = {}
-    name = node.monitor.group_prefix + key
+    name = context.monitor.group_prefix + key
     hows: dict[str, str] = record.get("groups", {})
-    groups = [_group(node, rdt_class, name, how) for rdt_class, how in sorted(hows.items())]
+    groups = [_group(context, rdt_class, name, how) for rdt_class, how in sorted(hows.items())]
     pod = Pod(
         key=key,
         namespace=record.get("namespace", ""),
@@ -80,10 +80,10 @@ def pod_of(node: Node, key: str) -> Pod | None:
         state="assigned",
     )
     for id_, member in members.items():
-        pod.containers.append(_container(node, pod, id_, member))
+        pod.containers.append(_container(context, pod, id_, member))
         pod.namespace = pod.namespace or member.get("namespace", "")
         pod.pod = pod.pod or member.get("pod", "")
-    pod.since = min((one.since for one in pod.containers if one.since), default=_made(node, key))
+    pod.since = min((one.since for one in pod.containers if one.since), default=_made(context, key))
     pod.state = state_of(pod, waiting=waiting)
     return pod
 
@@ -113,8 +113,8 @@ def state_of(pod: Pod, *, waiting: bool) -> State:
     return "partly" if missing or waiting or any(container.outside for container in alive) else "assigned"
 
 
-def _group(node: Node, rdt_class: str, name: str, how: str) -> Group:
-    resctrl = node.monitor.resctrl
+def _group(context: Context, rdt_class: str, name: str, how: str) -> Group:
+    resctrl = context.monitor.resctrl
     try:
         there = resctrl.exists(rdt_class, name)
         tasks = len(resctrl.tasks(rdt_class, name))
@@ -124,9 +124,9 @@ def _group(node: Node, rdt_class: str, name: str, how: str) -> Group:
     return Group(rdt_class=rdt_class, name=name, path=path, how=how if there else _MISSING, tasks=tasks)
 
 
-def _container(node: Node, pod: Pod, id_: str, record: Record) -> Container:
+def _container(context: Context, pod: Pod, id_: str, record: Record) -> Container:
     pid = int(record.get("pid", 0))
-    alive = not node.monitor.member_is_dead(pod.key, id_)
+    alive = not context.monitor.member_is_dead(pod.key, id_)
     found = Container(
         id=id_,
         name=record.get("container", ""),
@@ -142,13 +142,13 @@ def _container(node: Node, pod: Pod, id_: str, record: Record) -> Container:
     )
     if not alive or not pid:
         return found
-    name = node.monitor.group_prefix + pod.key
+    name = context.monitor.group_prefix + pod.key
     classes = {group.rdt_class for group in pod.groups if group.how != _MISSING}
     try:
-        where = resctrl_groups_of(node.proc, pid)
+        where = resctrl_groups_of(context.proc, pid)
         found.rdt_class = where[0] if where is not None else _recorded_class(record)
-        found.threads = len(threads_of_container(node, found.cgroup, pid))
-        astray = outside(node, name, classes, found.cgroup, pid) if found.monitored else []
+        found.threads = len(threads_of_container(context, found.cgroup, pid))
+        astray = outside(context, name, classes, found.cgroup, pid) if found.monitored else []
     except ProcessLookupError:
         found.alive = False
         return found
@@ -167,8 +167,8 @@ def _recorded_class(record: Record) -> str | None:
     return None
 
 
-def _made(node: Node, key: str) -> int:
+def _made(context: Context, key: str) -> int:
     try:
-        return int(os.stat(f"{node.ledger.folder}/pods/{key}/pod").st_mtime)
+        return int(os.stat(f"{context.ledger.folder}/pods/{key}/pod").st_mtime)
     except OSError:
         return 0

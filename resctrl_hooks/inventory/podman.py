@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.context import Context
 
 RUNTIME = "podman"
 _FORMAT = "{{.ID}}\t{{.Names}}\t{{.Pod}}\t{{.PodName}}"
@@ -45,9 +45,9 @@ def podman_names(command: tuple[str, ...] = _COMMAND) -> PodmanNames:
     return names
 
 
-def serves_podman(node: Node) -> bool:
+def serves_podman(context: Context) -> bool:
     """Whether a container of Podman's is recorded."""
-    ledger = node.ledger
+    ledger = context.ledger
     return any(
         (ledger.read_member(key, one) or {}).get("runtime") == RUNTIME
         for key in list(ledger.keys())

@@ -8,7 +8,7 @@ are read as they are.
 import time
 from dataclasses import dataclass, field
 
-from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.resctrl.counters import MON_DATA, Reading, Slot, layout, read_group
 
 OCCUPANCY = "llc_occupancy"
@@ -42,16 +42,16 @@ class Rates:
     watts: float | None = None
 
 
-def take(node: Node) -> Sample:
+def take(context: Context) -> Sample:
     """Reads everything once.
 
     Raises:
         HookError: there is no resctrl, or the state directory can't be used.
     """
-    resctrl = node.monitor.resctrl
-    readings = node.monitor.read_all()
+    resctrl = context.monitor.resctrl
+    readings = context.monitor.read_all()
     sample = Sample(time.monotonic(), {key: _of_readings(found) for key, found in readings.items()})
-    names = {node.monitor.group_prefix + key for key in readings}
+    names = {context.monitor.group_prefix + key for key in readings}
     slots = [
         slot
         for slot in layout(f"{resctrl.root}/{MON_DATA}")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.context import Context
 
 from .sample import Rates, Sample, added, rates
 
@@ -31,14 +31,14 @@ SORTS: dict[str, Callable[[Line], float | None]] = {
 class Names:
     """What pods are called, read once for each that has a name."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._known: dict[str, str] = {}
 
     def of(self, key: str) -> str:
         """A pod's namespace/pod, else a container's name, else the start of the key."""
         if key not in self._known:
-            ledger = self._node.ledger
+            ledger = self._context.ledger
             record = ledger.read_pod(key) or {}
             name = f"{record.get('namespace', '')}/{record['pod']}" if record.get("pod") else ""
             for id_ in ledger.members(key) if not name else ():

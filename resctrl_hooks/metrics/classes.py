@@ -7,7 +7,7 @@ its groups, monitored or not, whatever `Selection` leaves out of the pods': thei
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from resctrl_hooks.inventory.cache_size import l3_sizes
-from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.resctrl.carried import Carried
 from resctrl_hooks.node.resctrl.counter_totals import LOCK as COUNTERS_LOCK
 from resctrl_hooks.node.resctrl.counters import CUMULATIVE, MON_DATA, PERF, Reading, Slot, layout, read_group
@@ -39,24 +39,24 @@ class _Families:
             family.add_metric([*labels, *domain_labels(slot).values()], value)
 
 
-def class_families(node: Node, readings: _Readings, selection: Selection = EVERYTHING) -> list[Metric]:
+def class_families(context: Context, readings: _Readings, selection: Selection = EVERYTHING) -> list[Metric]:
     """What the classes, no group and others' groups have, read after the pods.
 
     Args:
-        node: the node.
+        context: what the node is read with.
         readings: the pods', by class, read just before.
         selection: which counters are asked for; namespaces make no difference.
 
     Raises:
         HookError: resctrl or the state directory can't be read.
     """
-    resctrl = node.monitor.resctrl
+    resctrl = context.monitor.resctrl
     slots = {slot.path: slot for slot in layout(f"{resctrl.root}/{MON_DATA}")}
     families = _Families(selection)
-    pods = _pods_groups(node, readings)
+    pods = _pods_groups(context, readings)
     classes = ["", *sorted(resctrl.classes())]
-    with node.ledger.lock_named(FILE, node.monitor.patience):
-        totals = ClassTotals(node.ledger, node.monitor.boot)
+    with context.ledger.lock_named(FILE, context.monitor.patience):
+        totals = ClassTotals(context.ledger, context.monitor.boot)
         for rdt_class in classes:
             groups: dict[str, Values] = {}
             for name in resctrl.groups(rdt_class):
@@ -80,15 +80,15 @@ def class_families(node: Node, readings: _Readings, selection: Selection = EVERY
     return [*families.found.values(), _cache_sizes(resctrl.root, slots)]
 
 
-def _pods_groups(node: Node, readings: _Readings) -> dict[tuple[str, str], _Group]:
+def _pods_groups(context: Context, readings: _Readings) -> dict[tuple[str, str], _Group]:
     """The pods' groups as they were read just before, by class and name."""
-    with node.ledger.lock_named(COUNTERS_LOCK, node.monitor.patience):
-        carried = Carried(node.ledger, node.monitor.boot)
+    with context.ledger.lock_named(COUNTERS_LOCK, context.monitor.patience):
+        carried = Carried(context.ledger, context.monitor.boot)
     found: dict[tuple[str, str], _Group] = {}
     for key in readings.keys() & carried.keys.keys():
         for rdt_class, (identity, _, lasts) in carried.keys[key]["groups"].items():
             counts = {path: last for path, last in zip(carried.layout, lasts, strict=True) if last is not None}
-            found[rdt_class, node.monitor.group_prefix + key] = identity, counts | _gauges(readings[key], rdt_class)
+            found[rdt_class, context.monitor.group_prefix + key] = identity, counts | _gauges(readings[key], rdt_class)
     return found
 
 

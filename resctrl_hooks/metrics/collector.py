@@ -8,8 +8,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from resctrl_hooks.node import call_metrics as tally
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.features.registry import Node
 
 from .classes import class_families
 from .pod_names import PodNames
@@ -27,11 +27,13 @@ class NodeCollector(Collector):
         selection: which pods and counters are asked for.
     """
 
-    def __init__(self, node: Node, report: Callable[[HookError], None], selection: Selection = EVERYTHING) -> None:
-        self._node = node
+    def __init__(
+        self, context: Context, report: Callable[[HookError], None], selection: Selection = EVERYTHING
+    ) -> None:
+        self._context = context
         self._report = report
         self._selection = selection
-        self._names = PodNames(node)
+        self._names = PodNames(context)
         self._lock = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
@@ -59,15 +61,15 @@ class NodeCollector(Collector):
         ]
 
     def _pods(self) -> list[Metric]:
-        readings = read_pods(self._node, self._names)
+        readings = read_pods(self._context, self._names)
         return [
             *pod_families(readings, self._names, self._selection),
-            *class_families(self._node, readings, self._selection),
+            *class_families(self._context, readings, self._selection),
         ]
 
     def _ourselves(self) -> list[Metric]:
-        tally.fold(self._node.ledger)
-        return own_families(self._node)
+        tally.fold(self._context.ledger)
+        return own_families(self._context)
 
 
 def registry_of(collector: NodeCollector) -> CollectorRegistry:

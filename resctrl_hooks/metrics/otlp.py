@@ -17,7 +17,7 @@ from opentelemetry.sdk.resources import Resource
 
 from resctrl_hooks import __version__
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.resctrl.counters import Reading
 from resctrl_hooks.otel import register
 
@@ -68,13 +68,13 @@ class Pusher:
 
     def __init__(
         self,
-        node: Node,
+        context: Context,
         url: str,
         interval: float,
         report: Callable[[str], None],
         selection: Selection = EVERYTHING,
     ) -> None:
-        self._names = PodNames(node)
+        self._names = PodNames(context)
         self._selection = selection
         self._handler = _Reporter(report)
         exporter = OTLPMetricExporter(endpoint=endpoint_of(url), timeout=min(interval, 10.0))
@@ -86,7 +86,7 @@ class Pusher:
         try:
             self._registration = register(
                 self._provider,
-                node.monitor,
+                context.monitor,
                 attributes=self._attributes,
                 accept=self._accept,
                 report=lambda error: report(str(error)),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from resctrl_hooks.inventory.podman import RUNTIME as PODMAN
 from resctrl_hooks.inventory.podman import PodmanNames, podman_names, stored_names
-from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.context import Context
 
 LABELS = ("pod_uid", "namespace", "pod", "container")
 _ASK_AGAIN_SECONDS = 60.0
@@ -29,8 +29,8 @@ class PodName(NamedTuple):
 class PodNames:
     """The names of all keys. A key's record never changes its names, so they are kept from scrape to scrape."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._known: dict[str, PodName] = {}
         self._podman = PodmanNames({}, {})
         self._asked = float("-inf")
@@ -46,11 +46,13 @@ class PodNames:
             del self._known[key]
         nameless: dict[str, dict[str, dict[str, Any]]] = {}
         for key in wanted - self._known.keys():
-            record = self._node.ledger.read_pod(key) or {}
+            record = self._context.ledger.read_pod(key) or {}
             if record.get("pod"):
                 self._known[key] = PodName(str(record.get("namespace", "")), str(record["pod"]), "")
                 continue
-            members = {id_: self._node.ledger.read_member(key, id_) or {} for id_ in self._node.ledger.members(key)}
+            members = {
+                id_: self._context.ledger.read_member(key, id_) or {} for id_ in self._context.ledger.members(key)
+            }
             if any(member.get("runtime") == PODMAN for member in members.values()):
                 nameless[key] = members
         if nameless:

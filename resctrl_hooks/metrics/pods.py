@@ -2,7 +2,7 @@
 
 from prometheus_client.core import GaugeMetricFamily, Metric, Sample
 
-from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading, Slot
 
 from .names import Family, domain_labels, family_of
@@ -47,13 +47,13 @@ def pod_families(readings: _Readings, names: PodNames, selection: Selection = EV
     return [*families.values(), unavailable]
 
 
-def read_pods(node: Node, names: PodNames) -> _Readings:
+def read_pods(context: Context, names: PodNames) -> _Readings:
     """Reads every tracked key, and learns what it is called.
 
     Raises:
         HookError: resctrl or the state directory can't be read.
     """
-    readings = node.monitor.read_all(by_class=True)
+    readings = context.monitor.read_all(by_class=True)
     names.learn(readings)
     return readings
 

@@ -9,7 +9,7 @@ from prometheus_client.utils import floatToGoString
 from resctrl_hooks import __version__
 from resctrl_hooks.inventory.gather import rmids_of
 from resctrl_hooks.node import call_metrics as tally
-from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.context import Context
 
 RECONCILE: Final = "reconcile"
 _EVERYWHERE: Final = (
@@ -58,13 +58,13 @@ REASONS: Final = {
 """By stage, why it may fail. Each is counted from 0: a counter that is born at 1 has not increased, says Prometheus."""
 
 
-def own_families(node: Node) -> list[Metric]:
+def own_families(context: Context) -> list[Metric]:
     """Figures about the node's RMIDs and about our own work.
 
     Raises:
         HookError: resctrl or the state directory can't be read.
     """
-    return [_info(), *_rmids(node), *_work(node)]
+    return [_info(), *_rmids(context), *_work(context)]
 
 
 def _info() -> Metric:
@@ -73,13 +73,13 @@ def _info() -> Metric:
     return found
 
 
-def _rmids(node: Node) -> list[Metric]:
-    resctrl = node.monitor.resctrl
+def _rmids(context: Context) -> list[Metric]:
+    resctrl = context.monitor.resctrl
     classes = ["", *resctrl.classes()]
     groups = [name for rdt_class in classes for name in resctrl.groups(rdt_class)]
     rmids = rmids_of(resctrl.root, len(classes) + len(groups))
-    prefix = node.monitor.group_prefix
-    keys = {prefix + key for key in node.ledger.keys()}  # noqa: SIM118  # it is no dictionary
+    prefix = context.monitor.group_prefix
+    keys = {prefix + key for key in context.ledger.keys()}  # noqa: SIM118  # it is no dictionary
     text = "RMIDs by use: ours, others' groups and classes, free (or in limbo)."
     found = GaugeMetricFamily("resctrl_rmids", text, labels=["state"])
     ours = sum(name in keys for name in groups)
@@ -88,11 +88,11 @@ def _rmids(node: Node) -> list[Metric]:
     if rmids:
         found.add_metric(["free"], rmids.free)
     text = "Pods that want a group and got no RMID."
-    return [found, GaugeMetricFamily("resctrl_hooks_waiting_pods", text, len(node.ledger.marked("waiting")))]
+    return [found, GaugeMetricFamily("resctrl_hooks_waiting_pods", text, len(context.ledger.marked("waiting")))]
 
 
-def _work(node: Node) -> list[Metric]:
-    figures = tally.read(node.ledger)
+def _work(context: Context) -> list[Metric]:
+    figures = tally.read(context.ledger)
     stage_ = ["stage"]
     runs = CounterMetricFamily("resctrl_hooks_runs", "Calls of the hook, by stage, and of reconcile.", labels=stage_)
     failures = CounterMetricFamily(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .container.oci import State
-    from .features.registry import Node
+    from .context import Context
     from .ledger import Record
     from .resctrl.locked_key import HeldKey
 
@@ -29,29 +29,29 @@ ENDS = "ends"
 _SHORT_PATIENCE = 0.05  # seconds that the dead may cost the living for each lock
 
 
-def poststop(state: "State", node: "Node") -> str:
+def poststop(state: "State", context: "Context") -> str:
     """Takes back what createRuntime did for a container, as the ledger recorded it: the state may be poorer.
 
     Says in a few words what was done.
     """
-    key = node.ledger.key_of(state.id)
+    key = context.ledger.key_of(state.id)
     if not key:
         return ""
-    with node.monitor.hold(key) as held:
-        if is_of_earlier_run(held.member(state.id), node):
+    with context.monitor.hold(key) as held:
+        if is_of_earlier_run(held.member(state.id), context):
             return "it was started again and lives, so this poststop is an earlier run's; nothing is done"
-        bury(held, state.id, node)
-        return f"released {key}" if settle(held, node) else f"left {key}"
+        bury(held, state.id, context)
+        return f"released {key}" if settle(held, context) else f"left {key}"
 
 
-def forget(container: str, key: str, node: "Node") -> None:
+def forget(container: str, key: str, context: "Context") -> None:
     """Takes back what was done for a container under a key, and ends the key if that is dead then."""
-    with node.monitor.hold(key) as held:
-        bury(held, container, node)
-        settle(held, node)
+    with context.monitor.hold(key) as held:
+        bury(held, container, context)
+        settle(held, context)
 
 
-def bury(held: "HeldKey", member: str, node: "Node") -> bool:
+def bury(held: "HeldKey", member: str, context: "Context") -> bool:
     """Takes back all steps of a member that has died, the last first, and forgets it.
 
     Where a step's lock is held by somebody for too long, the member is kept, so that it can be tried again; returns
@@ -63,31 +63,31 @@ def bury(held: "HeldKey", member: str, node: "Node") -> bool:
         try:
             feature = feature_named(name)
             if feature is not None and record is not None:
-                feature.undo(Step.of_record(kept), record, held, node)
+                feature.undo(Step.of_record(kept), record, held, context)
         except DeadlineError:
             raise
         except Exception as caught:  # noqa: BLE001  # another version may have kept what this one can't read
             from .fault_report import as_hook_error  # only when something is broken
 
             error = as_hook_error(caught)
-            node.log(WARNING, f"{name} of container {member[:12]}: {error}", key=held.key, container=member)
+            context.log(WARNING, f"{name} of container {member[:12]}: {error}", key=held.key, container=member)
             if isinstance(error, LockTimeoutError):
                 return False
     held.remove_member(member)
     return True
 
 
-def is_of_earlier_run(member: "Record | None", node: "Node") -> bool:
+def is_of_earlier_run(member: "Record | None", context: "Context") -> bool:
     """Whether a poststop that comes now ends an earlier run of a container.
 
     It does where the container was started again before any poststop came, and lives. Any other poststop says that its
     container is dead, whatever its process looks like.
     """
     again = member is not None and bool(member.get(AGAIN) and member.get("pid"))
-    return again and not record_is_dead(member, node.monitor.boot, node.proc)
+    return again and not record_is_dead(member, context.monitor.boot, context.proc)
 
 
-def fate(record: "Record", members: "Iterable[Record | None]", node: "Node") -> str:
+def fate(record: "Record", members: "Iterable[Record | None]", context: "Context") -> str:
     """What becomes of a key: it LIVES with one of its members, WAITS for its pod's end, or ENDS. Changes nothing.
 
     ``record`` is the key's own in the ledger, ``members`` are its members'.
@@ -97,55 +97,55 @@ def fate(record: "Record", members: "Iterable[Record | None]", node: "Node") -> 
     for member in members:
         # A live process proves that its cgroup exists, wherever that is; for one without a pid the cgroup must tell.
         proven = has_cgroup or not cgroup or bool((member or {}).get("pid"))
-        if proven and not record_is_dead(member, node.monitor.boot, node.proc):
+        if proven and not record_is_dead(member, context.monitor.boot, context.proc):
             return LIVES
-    return WAITS if has_cgroup and node.settings.monitoring.get("release", POD) == POD else ENDS
+    return WAITS if has_cgroup and context.settings.monitoring.get("release", POD) == POD else ENDS
 
 
-def settle(held: "HeldKey", node: "Node") -> bool:
+def settle(held: "HeldKey", context: "Context") -> bool:
     """Ends the key if it is dead, else marks it idle if no member lives; says whether it ended."""
-    what = fate(held.record, (held.member(member) for member in held.members()), node)
+    what = fate(held.record, (held.member(member) for member in held.members()), context)
     if what == WAITS:
-        node.ledger.mark("idle", held.key)
+        context.ledger.mark("idle", held.key)
     if what != ENDS:
         return False
-    if not all(bury(held, member, node) for member in held.members()):
+    if not all(bury(held, member, context) for member in held.members()):
         return False
     for group in held.release():
-        node.log(INFO, f"group {group.path} is removed", key=held.key, rdt_class=group.rdt_class)
-    if node.ledger.marked("waiting"):
-        node.ledger.wake()  # somebody may have the RMID that this has freed
+        context.log(INFO, f"group {group.path} is removed", key=held.key, rdt_class=group.rdt_class)
+    if context.ledger.marked("waiting"):
+        context.ledger.wake()  # somebody may have the RMID that this has freed
     return True
 
 
-def reap(node: "Node", keys: "Iterable[str]", but: str = "") -> int:
+def reap(context: "Context", keys: "Iterable[str]", but: str = "") -> int:
     """Ends those of the keys that are dead, without waiting for anyone's lock, and returns how many it ended.
 
     A key whose lock is held is in use by another hook, so it is passed over; so is ``but``, which the caller holds.
     """
     ended = 0
-    patience, node.monitor.patience = node.monitor.patience, _SHORT_PATIENCE
+    patience, context.monitor.patience = context.monitor.patience, _SHORT_PATIENCE
     try:
         for key in keys:
-            if key != but and looks_dead(node, key):
+            if key != but and looks_dead(context, key):
                 try:
-                    with node.monitor.hold(key, patience=0) as held:
-                        ended += settle(held, node)
+                    with context.monitor.hold(key, patience=0) as held:
+                        ended += settle(held, context)
                 except LockTimeoutError:
                     continue
                 except DeadlineError:
                     raise
                 except Exception as error:  # noqa: BLE001  # one key's trouble is no other container's
-                    node.log(WARNING, f"{key} can't be released: {error}", key=key)
+                    context.log(WARNING, f"{key} can't be released: {error}", key=key)
     finally:
-        node.monitor.patience = patience
+        context.monitor.patience = patience
     return ended
 
 
-def looks_dead(node: "Node", key: str) -> bool:
+def looks_dead(context: "Context", key: str) -> bool:
     """Whether a key may be dead, told by one look without its lock."""
-    record = node.ledger.read_pod(key)
+    record = context.ledger.read_pod(key)
     if record is None:
         return True
     cgroup: str = record.get("cgroup", "")
-    return not (cgroup and is_folder(cgroup)) or node.settings.monitoring.get("release", POD) != POD
+    return not (cgroup and is_folder(cgroup)) or context.settings.monitoring.get("release", POD) != POD

@@ -31,10 +31,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..node.container.workload import Workload
-    from ..node.features.registry import Node, Step
+    from resctrl_hooks.node.context import Context
+    from ..node.features.registry import Step
     from ..node.settings import Settings
 
-    Handler = Callable[["Event", Node], tuple[str, bytes]]
+    Handler = Callable[["Event", Context], tuple[str, bytes]]
 
 _OF_THE_TIMEOUT = 0.7  # of what the runtime gives a request, at most, is ours
 _SECTIONS = ("monitoring", "rdt", "placement", "blockio", "scheduling", "memory", "memtierd")
@@ -68,31 +69,31 @@ class Event:
         return "/".join(word for word in words if word) or self.id[:12] or "an unknown pod"
 
 
-def start_container(event: Event, node: "Node") -> "tuple[str, bytes]":
+def start_container(event: Event, context: "Context") -> "tuple[str, bytes]":
     """Does for a process that waits to be started what createRuntime does, unless that has been done."""
-    lenient(node.settings)  # CRI-O starts a container that is refused here, so nothing is undone for that
-    workload = workload_of(event.pod, event.container, event.runtime, node.settings)
+    lenient(context.settings)  # CRI-O starts a container that is refused here, so nothing is undone for that
+    workload = workload_of(event.pod, event.container, event.runtime, context.settings)
     event.key = workload.key
-    if is_done(workload.id, workload.pid, node):
+    if is_done(workload.id, workload.pid, context):
         return "", b""  # by a hook
     try:
-        summary = create_runtime(workload, node)
+        summary = create_runtime(workload, context)
     except Exception as error:
-        give_up(error, workload, node)
+        give_up(error, workload, context)
         raise
-    idle = node.ledger.marked("idle")
+    idle = context.ledger.marked("idle")
     if idle:
-        reap(node, idle)
+        reap(context, idle)
     return summary, b""
 
 
-def is_done(container: str, pid: int, node: "Node") -> bool:
+def is_done(container: str, pid: int, context: "Context") -> bool:
     """Whether a container is recorded with this very process."""
-    key = node.ledger.key_of(container)
-    record = node.ledger.read_member(key, container) if key else None
+    key = context.ledger.key_of(container)
+    record = context.ledger.read_member(key, container) if key else None
     if record is None or not pid or record.get("pid") != pid:
         return False
-    return bool(record.get("start")) and record["start"] == start_time(node.proc, pid)
+    return bool(record.get("start")) and record["start"] == start_time(context.proc, pid)
 
 
 def lenient(settings: "Settings") -> None:
@@ -102,46 +103,46 @@ def lenient(settings: "Settings") -> None:
         getattr(settings, name)["failurePolicy"] = "ignore"
 
 
-def stop_container(event: Event, node: "Node") -> "tuple[str, bytes]":
+def stop_container(event: Event, context: "Context") -> "tuple[str, bytes]":
     """Takes back what was done for a container that has ended; RemoveContainer again, in case Stop never came."""
     state = State(event.id, "stopped", 0, "", {})
-    return poststop(state, node), b""
+    return poststop(state, context), b""
 
 
-def remove_pod(event: Event, node: "Node") -> "tuple[str, bytes]":
+def remove_pod(event: Event, context: "Context") -> "tuple[str, bytes]":
     """Ends the pod's groups: its cgroup is still there, and nothing will come in it any more."""
     uid = event.pod.get("uid", "")
     if not pod_uid_validator(uid):
         return "", b""
     key = event.key = canonical_pod_uid(uid)
-    if node.ledger.read_pod(key) is None:
+    if context.ledger.read_pod(key) is None:
         return "", b""
-    with node.monitor.hold(key) as held:
+    with context.monitor.hold(key) as held:
         for member in held.members():
-            if not record_is_dead(held.member(member), node.monitor.boot, node.proc):
+            if not record_is_dead(held.member(member), context.monitor.boot, context.proc):
                 return f"{key} stays: container {member[:12]} still runs", b""
-            bury(held, member, node)
+            bury(held, member, context)
         removed = held.release()
-    if node.ledger.marked("waiting"):
-        node.ledger.wake()  # somebody may have the RMID that this has freed
+    if context.ledger.marked("waiting"):
+        context.ledger.wake()  # somebody may have the RMID that this has freed
     return f"released {key} with {len(removed)} groups", b""
 
 
-def create_container(event: Event, node: "Node") -> "tuple[str, bytes]":
+def create_container(event: Event, context: "Context") -> "tuple[str, bytes]":
     """Refuses what can be known to fail, for features whose policy is to refuse.
 
     Raises:
         RefusedError: a feature can't do its part, and its policy is ``fail``.
     """
-    workload = workload_of(event.pod, event.container, event.runtime, node.settings)
+    workload = workload_of(event.pod, event.container, event.runtime, context.settings)
     event.key = workload.key
-    for feature, step in planned(workload, node):
-        if step.feature == MONITORING and step.action != SKIP and feature.failure_policy(node.settings) == "fail":
-            reserve_group(workload, step, node)
+    for feature, step in planned(workload, context):
+        if step.feature == MONITORING and step.action != SKIP and feature.failure_policy(context.settings) == "fail":
+            reserve_group(workload, step, context)
     return "", b""
 
 
-def reserve_group(workload: "Workload", step: "Step", node: "Node") -> None:
+def reserve_group(workload: "Workload", step: "Step", context: "Context") -> None:
     """Makes the pod's group before its container, so that an RMID is there when that starts.
 
     Where the runtime chooses the class and doesn't say which, there is no telling in which one it is needed.
@@ -149,18 +150,18 @@ def reserve_group(workload: "Workload", step: "Step", node: "Node") -> None:
     Raises:
         RefusedError: there is no RMID.
     """
-    if not node.settings.rdt.get("enabled", False) and concerns("rdt", workload, node.settings):
+    if not context.settings.rdt.get("enabled", False) and concerns("rdt", workload, context.settings):
         return
     rdt_class: str = step.needs["class"]
     for last in (False, True):
         try:
-            with node.monitor.hold(workload.key) as held:
+            with context.monitor.hold(workload.key) as held:
                 if not held.tracked:
                     held.record.update(cgroup=workload.pod_cgroup, namespace=workload.namespace, pod=workload.pod)
                 held.ensure_group(rdt_class)
             return
         except NoRMIDsError as error:
-            if last or not reap(node, node.ledger.keys(), but=workload.key):
+            if last or not reap(context, context.ledger.keys(), but=workload.key):
                 raise RefusedError(f"{MONITORING}: {error.message}", errno=error.errno, kernel=error.kernel) from error
 
 
@@ -173,7 +174,7 @@ HANDLERS: "dict[str, Handler]" = {
 }
 
 
-def serve(name: str, payload: bytes, runtime: str, node: "Node", timeout: float) -> "tuple[int, bytes]":
+def serve(name: str, payload: bytes, runtime: str, context: "Context", timeout: float) -> "tuple[int, bytes]":
     """Serves one event within its deadline; logs and counts it. A status code, and the answer or why it is refused."""
     begun = time.monotonic()
     event: "Event | None" = None
@@ -181,34 +182,34 @@ def serve(name: str, payload: bytes, runtime: str, node: "Node", timeout: float)
     code, answer = ttrpc.OK, b""
     reasons: "list[str]" = []
     try:
-        arm_deadline(min(node.settings.deadline, timeout * _OF_THE_TIMEOUT))
+        arm_deadline(min(context.settings.deadline, timeout * _OF_THE_TIMEOUT))
         try:
             event = Event(name, payload, runtime)
-            summary, answer = HANDLERS[stage](event, node)
+            summary, answer = HANDLERS[stage](event, context)
         finally:
             arm_deadline(0)
-        reasons = node.failures
+        reasons = context.failures
         if summary:
             took = int((time.monotonic() - begun) * 1e6)
             message = f"{stage} of {event}: {summary}"
-            node.log(INFO, message, stage=stage, key=event.key, container=event.id, duration_usec=took)
+            context.log(INFO, message, stage=stage, key=event.key, container=event.id, duration_usec=took)
     except Exception as caught:  # noqa: BLE001  # a container's start must not depend on our having no bugs
         error = as_hook_error(caught)
         refused = stage == "CreateContainer" and isinstance(error, RefusedError)
-        reasons = node.failures or [error.reason]
+        reasons = context.failures or [error.reason]
         outcome = (
             "the container is refused" if refused else f"the {'pod' if stage in _POD_EVENTS else 'container'} goes on"
         )
         fields = {"key": event.key, "container": event.id} if event is not None else {}
         message = f"{stage} of {event or 'an unknown pod'}: {error}; {outcome}"
-        node.log(ERROR, message, stage=stage, reason=error.reason, errno=error.errno, kernel=error.kernel, **fields)
+        context.log(ERROR, message, stage=stage, reason=error.reason, errno=error.errno, kernel=error.kernel, **fields)
         if refused:
             code, answer = ttrpc.UNKNOWN, str(error).encode("utf-8", "replace")
-    node.ledger.tally(stage, time.monotonic() - begun, reasons, event.key if event is not None else "")
+    context.ledger.tally(stage, time.monotonic() - begun, reasons, event.key if event is not None else "")
     return code, answer
 
 
-def synchronize(parts: "list[bytes]", runtime: str, node: "Node") -> "tuple[int, bytes]":
+def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> "tuple[int, bytes]":
     """Takes in what ran before this plugin was connected, then reconciles."""
     from ..node.reconcile.reconcile import Options, reconcile
 
@@ -219,20 +220,20 @@ def synchronize(parts: "list[bytes]", runtime: str, node: "Node") -> "tuple[int,
         message = decode("SynchronizeRequest", part)
         pods.update((pod.get("id", ""), pod) for pod in message.get("pods", []))
         containers += message.get("containers", [])
-    lenient(node.settings)
+    lenient(context.settings)
     taken_in = 0
     for container in containers:
         pid, id_ = container.get("pid", 0), container.get("id", "")
-        if not pid or not start_time(node.proc, pid) or is_done(id_, pid, node):
+        if not pid or not start_time(context.proc, pid) or is_done(id_, pid, context):
             continue
         try:
-            workload = workload_of(pods.get(container.get("pod_sandbox_id", ""), {}), container, runtime, node.settings)
-            create_runtime(workload, node)
+            workload = workload_of(pods.get(container.get("pod_sandbox_id", ""), {}), container, runtime, context.settings)
+            create_runtime(workload, context)
             taken_in += 1
         except Exception as caught:  # noqa: BLE001  # one container's trouble is no other's
             error = as_hook_error(caught)
-            node.log(WARNING, f"Synchronize: container {id_[:12]}: {error}", container=id_, reason=error.reason)
-    report = reconcile(node, Options())
-    node.log(INFO, f"Synchronize: {len(containers)} containers, {taken_in} that started before were taken in")
-    node.ledger.tally("Synchronize", time.monotonic() - begun, sorted(set(report.reasons)))
+            context.log(WARNING, f"Synchronize: container {id_[:12]}: {error}", container=id_, reason=error.reason)
+    report = reconcile(context, Options())
+    context.log(INFO, f"Synchronize: {len(containers)} containers, {taken_in} that started before were taken in")
+    context.ledger.tally("Synchronize", time.monotonic() - begun, sorted(set(report.reasons)))
     return ttrpc.OK, b""

@@ -3,7 +3,8 @@
 import posix
 
 from ..node.errors import HookError, SettingsError
-from ..node.features.registry import Node, features_in_use
+from resctrl_hooks.node.context import Context
+from ..node.features.registry import features_in_use
 from ..node.host.files import parse_json
 from ..node.log import ERROR, NOTICE, WARNING, Log
 from ..node.settings import Settings, compiled_path, load
@@ -113,8 +114,8 @@ class NodePlugin:
         self.refresh()
         return events.synchronize(parts, self._runtime, self._node())
 
-    def _node(self) -> Node:
-        return Node(self._settings, Log(self._settings.log, stderr=self._stderr))
+    def _node(self) -> Context:
+        return Context(self._settings, Log(self._settings.log, stderr=self._stderr))
 
     def limit(self, timeout: float) -> float:
         """When a child is killed: while the runtime still waits."""

@@ -29,10 +29,10 @@ from process import Call
 
 from resctrl_hooks.node.container.oci import parse_state, read_bundle
 from resctrl_hooks.node.container.workload import derive
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.features.placement.allocations import Book, topology_of
 from resctrl_hooks.node.features.placement.allocator import policy_of
 from resctrl_hooks.node.features.placement.request import request_of
-from resctrl_hooks.node.features.registry import Node
 from resctrl_hooks.node.hook import call as hook
 from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.settings import load
@@ -55,11 +55,11 @@ class Host:
         (root / "proc/sys/kernel/random/boot_id").write_text(f"{BOOT}\n")
         self.sys = write_sysfs(machine(2, 4, 4, 4, 2), root / "sys")
         self.configure(placed=True)
-        node = Node(load(str(self.config))[0])
+        context = Context(load(str(self.config))[0])
         chance = random.Random(8)
         for number in range(containers):
             kind = chance.choices(["shared", "exclusive", "mixed"], [90, 8, 2])[0]
-            self._start(node, self.state(number, kind, chance.choice([0, 100, 250, 500, 1000])))
+            self._start(context, self.state(number, kind, chance.choice([0, 100, 250, 500, 1000])))
 
     @property
     def config(self) -> Path:
@@ -108,10 +108,10 @@ class Host:
             "annotations": annotations,
         }
 
-    def _start(self, node: Node, told: dict[str, Any]) -> None:
+    def _start(self, context: Context, told: dict[str, Any]) -> None:
         parsed = parse_state(json.dumps(told).encode())
-        cgroups = cgroups_of(node.proc, parsed.pid)
-        hook.create_runtime(derive(parsed, read_bundle(parsed.bundle), cgroups, node.settings.cgroup_path), node)
+        cgroups = cgroups_of(context.proc, parsed.pid)
+        hook.create_runtime(derive(parsed, read_bundle(parsed.bundle), cgroups, context.settings.cgroup_path), context)
 
     def life(self, number: int, kind: str) -> dict[str, Call]:
         """The two hooks of one more container; `end` comes between them."""
@@ -181,20 +181,20 @@ def main() -> int:
 
 def profile(host: Host) -> None:
     """The parts, each often enough, in this process (its Python may be another than the hooks')."""
-    node = Node(load(str(host.config))[0])
+    context = Context(load(str(host.config))[0])
     told = parse_state(json.dumps(host.state(CONTAINERS, "exclusive", 2000)).encode())
-    workload = derive(told, read_bundle(told.bundle), cgroups_of(node.proc, told.pid), node.settings.cgroup_path)
-    request = request_of(workload, node.settings)
-    book = Book(node)
-    choose = policy_of(node.settings)
+    workload = derive(told, read_bundle(told.bundle), cgroups_of(context.proc, told.pid), context.settings.cgroup_path)
+    request = request_of(workload, context.settings)
+    book = Book(context)
+    choose = policy_of(context.settings)
     usage = book.usage()
     subjects: dict[str, Any] = {
-        "topology": lambda: topology_of(node),
-        "book read, with topology": lambda: Book(node),
+        "topology": lambda: topology_of(context),
+        "book read, with topology": lambda: Book(context),
         "usage": book.usage,
         "decision": lambda: choose(book.topology, usage, request),
         "book written": book.save,
-        "dead looked for": lambda: book.drop_dead(node),
+        "dead looked for": lambda: book.drop_dead(context),
     }
     for name, subject in subjects.items():
         started = time.process_time()

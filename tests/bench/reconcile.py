@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.log import Log
 from resctrl_hooks.node.reconcile.reconcile import Options, reconcile
 from resctrl_hooks.node.settings import Settings
@@ -42,14 +42,14 @@ class Host:
         paths = {"resctrlPath": "resctrl", "procPath": "proc", "cgroupPath": "cgroup", "stateDir": "state"}
         values = {name: str(root / folder) for name, folder in paths.items()}
         settings = Settings({**values, "runtimeRoots": {"crun": str(root / "crun")}})
-        self.node = Node(settings, Log({"target": "none"}, stderr=False))
+        self.context = Context(settings, Log({"target": "none"}, stderr=False))
         for number in range(containers):
             self._add(number)
-        report = reconcile(self.node, Options(wait=False))
+        report = reconcile(self.context, Options(wait=False))
         assert len(report.adopted) == containers, report.as_dict()
         for number in range(containers):
             self._join(number)
-        report = reconcile(self.node, Options(wait=False))
+        report = reconcile(self.context, Options(wait=False))
         assert report.ok, report.as_dict()
         assert not report.changed, report.as_dict()
 
@@ -91,7 +91,7 @@ class Host:
     def reconcile(self) -> float:
         """Seconds of processor time, user and system, of one that finds all well."""
         started = time.process_time()
-        assert not reconcile(self.node, Options(wait=False)).changed
+        assert not reconcile(self.context, Options(wait=False)).changed
         return time.process_time() - started
 
     def files(self) -> list[str]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.openmetrics.exposition import generate_latest
 
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
-from resctrl_hooks.node.features.registry import Node
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.log import Log
 from resctrl_hooks.node.settings import Settings
 
@@ -40,14 +40,14 @@ READ = "Monitor.read_all(), totals kept on disk"
 SCRAPE = "a whole scrape, as OpenMetrics text"
 
 
-def make_node(root: Path, groups: int) -> Node:
+def make_node(root: Path, groups: int) -> Context:
     """A node with so many pods of one group each."""
     resctrl = root / "resctrl"
     (resctrl / "mon_groups").mkdir(parents=True)
-    node = Node(Settings({"resctrlPath": str(resctrl), "stateDir": str(root / "state")}), Log({"target": "none"}))
+    context = Context(Settings({"resctrlPath": str(resctrl), "stateDir": str(root / "state")}), Log({"target": "none"}))
     folders = [resctrl]
     for number in range(groups):
-        with node.monitor.hold(f"{number:08x}-8a3b-4f0e-9a55-1d9d3b7e6c01") as held:
+        with context.monitor.hold(f"{number:08x}-8a3b-4f0e-9a55-1d9d3b7e6c01") as held:
             held.record.update(namespace="shop", pod=f"web-{number}")
             folders.append(Path(held.ensure_group().path))
     for folder in folders:
@@ -55,7 +55,7 @@ def make_node(root: Path, groups: int) -> Node:
             (folder / "mon_data" / domain).mkdir(parents=True)
             for counter in COUNTERS:
                 (folder / "mon_data" / domain / counter).write_text("123456789012\n")
-    return node
+    return context
 
 
 def with_open(paths: list[str]) -> None:
@@ -80,17 +80,17 @@ def main() -> int:
     parser.add_argument("--groups", type=int, default=500)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=TMPFS) as root:
-        node = make_node(Path(root), options.groups)
+        context = make_node(Path(root), options.groups)
         groups = sorted((Path(root) / "resctrl" / "mon_groups").iterdir())
         paths = [
             f"{group}/mon_data/{domain}/{counter}" for group in groups for domain in DOMAINS for counter in COUNTERS
         ]
         problems: list[HookError] = []
-        registry = registry_of(NodeCollector(node, problems.append))
+        registry = registry_of(NodeCollector(context, problems.append))
         subjects: dict[str, Callable[[], object]] = {
             OPEN: lambda: with_open(paths),
             POSIX: lambda: with_posix(paths),
-            READ: node.monitor.read_all,
+            READ: context.monitor.read_all,
             SCRAPE: lambda: generate_latest(registry),  # type: ignore[no-untyped-call]  # it has no types
         }
         times: dict[str, list[float]] = {name: [] for name in subjects}

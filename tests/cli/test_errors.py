@@ -37,7 +37,7 @@ def readable() -> Iterator[Host]:
     with tempfile.TemporaryDirectory(prefix="rh") as folder:
         os.chmod(folder, 0o755)
         host = Host(Path(folder), runtimeRoots={"all": [f"{folder}/runtime"]})
-        host.node().ledger.prepare()
+        host.context().ledger.prepare()
         (host.root / "runtime").mkdir(mode=0o700)
         host.process(100)
         yield host
@@ -99,7 +99,7 @@ def test_installing_needs_root(readable: Host, command: tuple[str, ...]) -> None
 
 
 def test_a_hidden_ledger_is_not_an_empty_one(readable: Host) -> None:
-    ledger = readable.node().ledger
+    ledger = readable.context().ledger
     with as_nobody():
         for ask in (ledger.keys, ledger.containers, lambda: ledger.marked("waiting"), lambda: ledger.key_of(ID)):
             with pytest.raises(Exception, match=f"{readable.state}/.* can't be used") as refused:

@@ -33,7 +33,7 @@ def test_each_state_is_told(host: MonitoredHost) -> None:
     ended = host.processes.pop()
     ended.kill()
     ended.wait()
-    host.node.monitor.ledger.mark("waiting", KEYS[3])
+    host.context.monitor.ledger.mark("waiting", KEYS[3])
     os.mkdir(host.resctrl / "mon_groups" / "somebody")
     found = listed(host)
     assert {pod["key"]: pod["state"] for pod in found["pods"]} == {
@@ -53,7 +53,7 @@ def test_each_state_is_told(host: MonitoredHost) -> None:
 def test_a_pod_in_two_classes_names_both(host: MonitoredHost) -> None:
     os.mkdir(host.resctrl / "gold")
     key = host.pod(0, "two", rdt_class="gold")
-    host.node.monitor.ensure_group(key)
+    host.context.monitor.ensure_group(key)
     assert [group["rdt_class"] for group in listed(host)["pods"][0]["groups"]] == ["", "gold"]
     assert "/,gold" in host.run("list").output
 
@@ -66,7 +66,7 @@ def test_containers_have_lines_of_their_own(host: MonitoredHost) -> None:
 
 def test_without_resctrl_the_records_are_listed_and_it_is_said(tmp_path: Path) -> None:
     with monitored_host(tmp_path, str(tmp_path / "nothing")) as host:
-        host.node.monitor.ledger.prepare()
+        host.context.monitor.ledger.prepare()
         result = host.run("list")
         assert result.exit_code == 1
         assert "there is no resctrl at" in result.stderr
@@ -75,7 +75,7 @@ def test_without_resctrl_the_records_are_listed_and_it_is_said(tmp_path: Path) -
 
 def test_nothing_is_promised_of_a_reconcile_that_has_no_resctrl(host: MonitoredHost, tmp_path: Path) -> None:
     host.pod(0, "web-0", outside=1)
-    host.node.ledger.mark("waiting", KEYS[1])
+    host.context.ledger.mark("waiting", KEYS[1])
     brought, given = "reconcile brings them in", "reconcile gives it a group"
     text = host.run("list").stdout
     assert brought in text
@@ -97,7 +97,7 @@ def test_nothing_is_promised_of_a_reconcile_that_has_no_resctrl(host: MonitoredH
 
 def test_show_says_everything_of_one_pod(host: MonitoredHost) -> None:
     key = host.pod(0, "web-0", outside=1)
-    host.node.ledger.tally("createRuntime", 0.002, ["rmids-busy"], key)
+    host.context.ledger.tally("createRuntime", 0.002, ["rmids-busy"], key)
     shown: Any = host.json("show", "shop/web-0")
     assert shown["key"] == key
     assert [len(container["outside_threads"]) for container in shown["containers"]] == [0, 1]
@@ -131,7 +131,7 @@ def test_show_says_what_is_no_number(host: MonitoredHost) -> None:
 def test_a_pod_is_found_by_any_of_its_names(host: MonitoredHost, what: str) -> None:
     host.pod(0, "web-0")
     host.pod(1, "db-0")
-    assert find(host.node, what) == KEYS[0]
+    assert find(host.context, what) == KEYS[0]
 
 
 @pytest.mark.parametrize("what,words", [("", "no pod"), ("nope", "no pod"), ("shop/", "2 pods"), ("../..", "no pod")])
@@ -139,7 +139,7 @@ def test_a_name_that_means_nothing_or_too_much_is_refused(host: MonitoredHost, w
     host.pod(0, "web-0")
     host.pod(1, "db-0")
     with pytest.raises(NoSuchPodError, match=words):
-        find(host.node, what)
+        find(host.context, what)
     result = host.run("show", what)
     assert result.exit_code == 1
     assert words in result.stderr
@@ -168,7 +168,7 @@ def test_ages_have_one_unit() -> None:
 
 def test_a_pod_without_a_group_is_shown_with_what_other_features_did(host: MonitoredHost) -> None:
     limits = {"feature": "memory", "action": "limit", "needs": {"class": "noswap", "limits": {"memory.swap.max": "0"}}}
-    with host.node.monitor.hold(KEYS[4]) as held:
+    with host.context.monitor.hold(KEYS[4]) as held:
         held.add_member("f" * 64, {"namespace": "shop", "pod": "limited", "steps": [limits]}, os.getpid())
     assert [pod["state"] for pod in listed(host)["pods"]] == ["unmonitored"]
     (container,) = host.json("show", "shop/limited")["containers"]
@@ -193,7 +193,7 @@ def test_podmans_names_are_asked_of_podman(
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", str(stand_in.parent), prepend=os.pathsep)
     for key, container in ((alone, alone), (pod, member)):
-        with host.node.monitor.hold(key) as held:
+        with host.context.monitor.hold(key) as held:
             held.ensure_group("")
             held.add_member(container, {"runtime": "podman", "container": ""}, host.process())
     text = host.run("list", "--all").output

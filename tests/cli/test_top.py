@@ -80,7 +80,7 @@ def test_what_no_group_holds_is_the_class_less_its_groups(tmp_path: Path) -> Non
     with monitored_host(tmp_path, str(resctrl)) as host:
         say(resctrl, llc_occupancy=10, mbm_total_bytes=100)
         say(resctrl / "mon_groups" / "other", llc_occupancy=4, mbm_total_bytes="Unavailable")
-        sample = take(host.node)
+        sample = take(host.context)
     assert sample.unheld[""] == {"llc_occupancy": 6, "mbm_total_bytes": 100}
     assert list(sample.foreign.values()) == [{"llc_occupancy": 4, "mbm_total_bytes": None}]
 

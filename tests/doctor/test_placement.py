@@ -22,9 +22,9 @@ OWN, POOL = 0b11, 0b11111111
 def made(host: Made) -> Made:
     """Eight CPUs, of which one container owns two and another shares the rest."""
     configure(host)
-    node = host.node()
-    node.ledger.prepare()
-    book = Book(node)
+    context = host.context()
+    context.ledger.prepare()
+    book = Book(context)
     book.add(Entry("a" * 64, "pod-a", 1, 1, "/x", Decision(SHARED, "node", cpus=POOL, milli=500)))
     book.add(Entry("b" * 64, "pod-b", 1, 1, "/y", Decision(EXCLUSIVE, "node", owned=OWN)))
     book.save()

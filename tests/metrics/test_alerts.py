@@ -39,16 +39,16 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     (resctrl / "info" / "L3_MON").mkdir(parents=True)
     (resctrl / "info" / "L3_MON" / "num_rmids").write_text("8\n")
     with monitored_host(tmp_path, str(resctrl)) as found:
-        with found.node.monitor.hold(KEYS[0]) as held:
+        with found.context.monitor.hold(KEYS[0]) as held:
             for group in (resctrl, Path(held.ensure_group("").path)):
                 say(group, llc_occupancy=1, mbm_total_bytes=1)
                 say_paths(group, {"mon_PERF_PKG_00/core_energy": 1.5})
         (resctrl / "info/L3").mkdir()
         for name, text in (("info/L3/cbm_mask", "fff"), ("schemata", "L3:0=fff"), ("size", "L3:0=1200")):
             (resctrl / name).write_text(f"{text}\n")
-        found.node.ledger.tally("createRuntime", 0.2, ["ledger"], KEYS[1])
-        found.node.ledger.tally("reconcile", 0.1)
-        found.node.ledger.mark("waiting", KEYS[1])
+        found.context.ledger.tally("createRuntime", 0.2, ["ledger"], KEYS[1])
+        found.context.ledger.tally("reconcile", 0.1)
+        found.context.ledger.mark("waiting", KEYS[1])
         yield found
 
 

@@ -22,7 +22,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         (resctrl / folder).mkdir(parents=True)
     with monitored_host(tmp_path, str(resctrl)) as found:
         for key, rdt_class in ((KEYS[0], ROOT), (KEYS[1], ROOT), (KEYS[2], GOLD)):
-            with found.node.monitor.hold(key) as held:
+            with found.context.monitor.hold(key) as held:
                 held.record.update(namespace="shop", pod="web")
                 held.ensure_group(rdt_class)
         count(found, pods=(100, 200), kepler=50, ungrouped=25, gold=(1000, 5))
@@ -73,7 +73,7 @@ def test_what_isnt_a_pods_has_names_of_its_own(host: MonitoredHost) -> None:
 def test_a_class_does_not_lose_what_an_ended_pod_counted(host: MonitoredHost) -> None:
     scrape(host)
     empty(host.resctrl / "mon_groups" / KEYS[1])
-    host.node.monitor.remove(KEYS[1])
+    host.context.monitor.remove(KEYS[1])
     count(host, pods=(110,), kepler=50, ungrouped=27, gold=(1000, 5))  # the kernel's own sum falls from 375 to 187
     found = scrape(host)
     assert found[f"class_{TOTAL}", ROOT] == 375 + 10 + 2
@@ -92,7 +92,7 @@ def test_what_is_left_stands_still_where_reading_takes_time(host: MonitoredHost)
 
 
 def test_totals_go_on_in_another_process_and_end_with_the_boot(host: MonitoredHost) -> None:
-    ledger = host.node.ledger
+    ledger = host.context.ledger
     ledger.prepare()
     first = ClassTotals(ledger, "boot")
     first.of(ROOT).add("1:1", {"a": {"x": 5}}, {"x": 2}, ())

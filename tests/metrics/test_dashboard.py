@@ -55,7 +55,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     with monitored_host(tmp_path, str(resctrl)) as found:
         folders = [resctrl, resctrl / "gold", resctrl / "mon_groups/kepler"]
         for id_ in (WEB, DB):
-            with found.node.monitor.hold(id_) as held:
+            with found.context.monitor.hold(id_) as held:
                 folders.append(Path(held.ensure_group().path))
                 held.add_member(id_, {"runtime": "podman", "bundle": f"{tmp_path}/overlay-containers/{id_}/userdata"})
         (tmp_path / "overlay-containers").mkdir()
@@ -66,9 +66,9 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
             say_paths(folder, {"mon_PERF_PKG_00/core_energy": 2.5})
         say_paths(folders[-1], {"mon_L3_01/mbm_total_bytes": "Unavailable"})
         say_paths(resctrl, {"mon_L3_01/mbm_total_bytes": "Unavailable"})
-        found.node.ledger.tally("createRuntime", 0.2, ["ledger"], KEYS[1])
-        found.node.ledger.tally("reconcile", 0.1)
-        found.node.ledger.mark("waiting", KEYS[1])
+        found.context.ledger.tally("createRuntime", 0.2, ["ledger"], KEYS[1])
+        found.context.ledger.tally("reconcile", 0.1)
+        found.context.ledger.mark("waiting", KEYS[1])
         yield found
 
 

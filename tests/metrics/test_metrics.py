@@ -31,17 +31,17 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     (resctrl / "info" / "L3_MON").mkdir(parents=True)
     (resctrl / "info" / "L3_MON" / "num_rmids").write_text("8\n")
     with monitored_host(tmp_path, str(resctrl)) as found:
-        with found.node.monitor.hold(KEYS[0]) as held:
+        with found.context.monitor.hold(KEYS[0]) as held:
             held.record.update(namespace="shop", pod=NASTY)
             for rdt_class in ("", "gold"):
                 group = Path(held.ensure_group(rdt_class).path)
                 say(group, llc_occupancy=1, mbm_total_bytes=2**60, mbm_local_bytes="Unavailable")
                 say_paths(group, {"mon_PERF_PKG_01/core_energy": 1.5, "mon_PERF_PKG_01/activity": 2.5})
                 say_paths(group, {"mon_L3_00/mon_sub_L3_01/llc_occupancy": 1, "mon_PERF_PKG_01/uops_retired": 3})
-        found.node.ledger.tally("createRuntime", 0.002)
-        found.node.ledger.tally("createRuntime", 0.2, ["no-rmids"], KEYS[1])
-        found.node.ledger.tally("reconcile", 0.1)
-        found.node.ledger.mark("waiting", KEYS[1])
+        found.context.ledger.tally("createRuntime", 0.002)
+        found.context.ledger.tally("createRuntime", 0.2, ["no-rmids"], KEYS[1])
+        found.context.ledger.tally("reconcile", 0.1)
+        found.context.ledger.mark("waiting", KEYS[1])
         yield found
 
 
@@ -51,7 +51,7 @@ def registry(host: MonitoredHost) -> CollectorRegistry:
     def fail(problem: HookError) -> None:
         raise AssertionError(problem)
 
-    return registry_of(NodeCollector(host.node, fail))
+    return registry_of(NodeCollector(host.context, fail))
 
 
 def text_of(found: CollectorRegistry) -> str:
@@ -165,7 +165,7 @@ def test_without_resctrl_figures_about_ourselves_remain(host: MonitoredHost) -> 
 def test_a_pod_whose_record_comes_after_a_scrape_has_its_name_from_then_on(host: MonitoredHost) -> None:
     """A scrape may come between a hook's record of the container and that of the pod."""
     found = registry(host)
-    with host.node.monitor.hold(KEYS[2]) as held:
+    with host.context.monitor.hold(KEYS[2]) as held:
         held.add_member("c1")
         text_of(found)
         held.record.update(namespace="shop", pod="late-0")

@@ -38,13 +38,13 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     (resctrl / "mon_groups").mkdir(parents=True)
     (resctrl / "info").mkdir()
     with monitored_host(tmp_path, str(resctrl)) as found:
-        with found.node.monitor.hold(KEY) as held:
+        with found.context.monitor.hold(KEY) as held:
             held.record.update(namespace="shop", pod="web-0")
             group = Path(held.ensure_group("").path)
         for folder in (resctrl, group):
             say(folder, llc_occupancy=4096, mbm_total_bytes=1000, mbm_local_bytes="Unassigned")
             say_paths(folder, {"mon_PERF_PKG_01/core_energy": 1.5, "mon_L3_00/mon_sub_L3_01/mbm_total_bytes": 600})
-        found.node.monitor.read(KEY)  # energy counts from the first look: an RMID's previous user is not charged to it
+        found.context.monitor.read(KEY)  # energy counts from the first look: an RMID's previous user is not charged to it
         say_paths(group, {"mon_PERF_PKG_01/core_energy": 4.0})
         yield found
 
@@ -78,7 +78,7 @@ def collected() -> Iterator[Collected]:
 def test_names_kinds_units_and_attributes_are_those_of_the_go_package(
     host: MonitoredHost, collected: Collected
 ) -> None:
-    registration = register(collected.provider, host.node.monitor)
+    registration = register(collected.provider, host.context.monitor)
     assert set(registration.instruments) == {
         "l3.llc.occupancy", "l3.mbm.local.bytes", "l3.mbm.total.bytes", "l3.node.mbm.total.bytes", "perf.core.energy",
     }  # fmt: skip
@@ -106,7 +106,7 @@ def test_a_collection_is_one_look_and_the_next_one_another(
         return read_all(monitor)
 
     monkeypatch.setattr(Monitor, "read_all", read_and_count)
-    register(collected.provider, host.node.monitor)
+    register(collected.provider, host.context.monitor)
     say(host.resctrl / "mon_groups" / KEY, mbm_total_bytes=2000)
     assert (collected.points()["l3.mbm.total.bytes"][0][0], len(looks)) == (2000, 1)
     say(host.resctrl / "mon_groups" / KEY, mbm_total_bytes=3000)
@@ -116,7 +116,7 @@ def test_a_collection_is_one_look_and_the_next_one_another(
 def test_attributes_and_what_is_exported_are_the_programs_to_say(host: MonitoredHost, collected: Collected) -> None:
     register(
         collected.provider,
-        host.node.monitor,
+        host.context.monitor,
         attributes=lambda keys: {key: {"job": key[:2]} for key in keys},
         accept=lambda key, reading: (key, reading.counter.name) == (KEY, "llc_occupancy"),
     )
@@ -125,7 +125,7 @@ def test_attributes_and_what_is_exported_are_the_programs_to_say(host: Monitored
 
 
 def test_a_closed_registration_observes_nothing_more(host: MonitoredHost, collected: Collected) -> None:
-    registration = register(collected.provider, host.node.monitor)
+    registration = register(collected.provider, host.context.monitor)
     assert collected.points()
     registration.close()
     registration.close()
@@ -140,7 +140,7 @@ def test_without_resctrl_nothing_is_registered(tmp_path: Path, collected: Collec
 
 def test_what_cannot_be_read_is_reported_and_ends_nothing(host: MonitoredHost, collected: Collected) -> None:
     reported: list[HookError] = []
-    register(collected.provider, host.node.monitor, report=reported.append)
+    register(collected.provider, host.context.monitor, report=reported.append)
     shutil.rmtree(host.resctrl)
     assert collected.points() == {}
     assert reported

@@ -39,7 +39,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def container(host: MonitoredHost, key: str, id_: str, storage: Path) -> None:
     """A container of Podman's, recorded as a hook does."""
     bundle = storage / "overlay-containers" / id_ / "userdata"
-    with host.node.monitor.hold(key) as held:
+    with host.context.monitor.hold(key) as held:
         say(Path(held.ensure_group().path), llc_occupancy=1)
         held.add_member(id_, {"runtime": "podman", "bundle": str(bundle)})
 
@@ -51,7 +51,7 @@ def stored(storage: Path, file: str, *names: tuple[str, str]) -> None:
 
 
 def names_of(host: MonitoredHost, *keys: str) -> list[PodName]:
-    names = PodNames(host.node)
+    names = PodNames(host.context)
     names.learn(keys)
     return [names.of(key) for key in keys]
 
@@ -79,7 +79,7 @@ def test_podman_is_asked_for_what_its_storage_lacks_and_not_at_each_scrape(
     container(host, DB, DB, tmp_path)
     container(host, POD, WEB, tmp_path)
     container(host, GONE, GONE, tmp_path)
-    names = PodNames(host.node)
+    names = PodNames(host.context)
     for _ in range(3):
         names.learn([DB, POD, GONE])
     assert [names.of(key) for key in (DB, POD, GONE)] == [
@@ -102,7 +102,7 @@ def test_a_storage_that_is_damaged_names_nothing(
 
 
 def test_a_key_of_a_program_is_its_own_name(host: MonitoredHost, asked: list[str]) -> None:
-    host.node.monitor.ensure_group("job-17-of-the-batch")
+    host.context.monitor.ensure_group("job-17-of-the-batch")
     assert names_of(host, "job-17-of-the-batch") == [PodName("", "job-17-of-the-batch", "")]
     assert asked == []
 

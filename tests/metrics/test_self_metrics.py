@@ -17,12 +17,12 @@ NODE_HALF = Path(resctrl_hooks.node.__path__[0])
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
     with monitored_host(tmp_path, str(tmp_path / "resctrl")) as found:
-        found.node.ledger.prepare()
+        found.context.ledger.prepare()
         yield found
 
 
 def samples(host: MonitoredHost, name: str) -> dict[tuple[str, ...], float]:
-    (family,) = [family for family in own_families(host.node) if family.name == name]
+    (family,) = [family for family in own_families(host.context) if family.name == name]
     return {tuple(sample.labels.values()): sample.value for sample in family.samples if "le" not in sample.labels}
 
 
@@ -52,12 +52,12 @@ def test_a_node_where_nothing_happened_yet_has_every_counter_at_0(host: Monitore
 
 def test_the_first_failure_is_an_increase(host: MonitoredHost) -> None:
     before = samples(host, "resctrl_hooks_failures")
-    host.node.ledger.tally("createRuntime", 0.1, ["ledger"])
+    host.context.ledger.tally("createRuntime", 0.1, ["ledger"])
     after = samples(host, "resctrl_hooks_failures")
     assert {labels for labels in after if after[labels] != before[labels]} == {("createRuntime", "ledger")}
     assert after["createRuntime", "ledger"] == before["createRuntime", "ledger"] + 1
 
 
 def test_a_reason_of_a_later_version_is_counted_too(host: MonitoredHost) -> None:
-    host.node.ledger.tally("createRuntime", 0.1, ["novel"])
+    host.context.ledger.tally("createRuntime", 0.1, ["novel"])
     assert samples(host, "resctrl_hooks_failures")["createRuntime", "novel"] == 1

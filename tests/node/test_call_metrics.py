@@ -87,10 +87,10 @@ def test_few_lines_are_not_folded(ledger: Ledger) -> None:
 
 def test_reconcile_folds(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tally, "_FOLD_FROM", 1)
-    used = host.node().ledger
+    used = host.context().ledger
     used.prepare()
     used.tally("poststop", 0.001)
-    reconcile(host.node())
+    reconcile(host.context())
     assert not Path(used.folder, "calls").exists()
     assert tally.read(used).stage("poststop").runs == 1
 
@@ -108,7 +108,7 @@ def test_a_hook_that_works_and_one_that_fails_leave_a_line_each(tmp_path: Path) 
     host.call(state)
     host.call({**state, "bundle": "/nowhere"})
     host.call(b"nonsense")
-    found = tally.read(host.node().ledger)
+    found = tally.read(host.context().ledger)
     assert found.stage("createRuntime").runs == 2
     assert found.stage("createRuntime").failures == {"bad-input": 1}
     assert found.stage("hook").failures == {"bad-input": 1}
@@ -119,4 +119,4 @@ def test_a_step_that_fails_and_is_ignored_is_counted(tmp_path: Path) -> None:
     bundle = host.bundle({"ociVersion": "1.2.1", "linux": {"intelRdt": {"closID": "missing"}}})
     state = {"ociVersion": "1.2.1", "id": ID, "status": "created", "pid": host.process(100), "bundle": bundle}
     assert host.call(state).code == 0
-    assert tally.read(host.node().ledger).stage("createRuntime").failures == {"bad-class": 1}
+    assert tally.read(host.context().ledger).stage("createRuntime").failures == {"bad-class": 1}

@@ -5,20 +5,21 @@ from typing import Any
 import pytest
 from conftest import POD_CGROUP, Host
 
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import DeadlineError, HookError, LockTimeoutError
 from resctrl_hooks.node.features import registry as steps
 from resctrl_hooks.node.lifecycle import bury, looks_dead, reap, settle
 
 
 def settled(host: Host, key: str = "k") -> bool:
-    node = host.node()
-    with node.monitor.hold(key) as held:
-        return settle(held, node)
+    context = host.context()
+    with context.monitor.hold(key) as held:
+        return settle(held, context)
 
 
 def tracked(host: Host, *, cgroup: str = "", pid: int = 0, key: str = "k") -> None:
     """A key with a group, in a pod's cgroup or none, with one member whose process lives or none."""
-    with host.node().monitor.hold(key) as held:
+    with host.context().monitor.hold(key) as held:
         held.record["cgroup"] = f"{host.cgroup}{cgroup}" if cgroup else ""
         held.ensure_group()
         if pid:
@@ -57,7 +58,7 @@ def test_the_end_of_a_key(host: Host, cgroup: str, lives: bool, last: bool, beco
 
 def test_a_member_without_a_process_is_as_dead_as_its_pods_cgroup(host: Host) -> None:
     tracked(host, cgroup=POD_CGROUP)
-    with host.node().monitor.hold("k") as held:
+    with host.context().monitor.hold("k") as held:
         held.add_member("m")
     (host.cgroup / POD_CGROUP.lstrip("/")).mkdir(parents=True)
     assert not settled(host)
@@ -72,36 +73,36 @@ def test_reaping_ends_the_dead_only(host: Host) -> None:
     tracked(host, key="alive", pid=7)
     tracked(host, key="mine")
     (host.cgroup / "a").mkdir()
-    node = host.node()
-    assert reap(node, node.ledger.keys(), but="mine") == 1
+    context = host.context()
+    assert reap(context, context.ledger.keys(), but="mine") == 1
     assert host.groups() == ["mon_groups/alive", "mon_groups/mine", "mon_groups/there"]
-    assert node.monitor.patience > 0
+    assert context.monitor.patience > 0
 
 
 def test_reaping_waits_for_nobody(host: Host) -> None:
     tracked(host)
-    node = host.node()
-    with host.node().monitor.hold("k"):
-        assert reap(node, ["k"]) == 0
-    assert reap(node, ["k"]) == 1
+    context = host.context()
+    with host.context().monitor.hold("k"):
+        assert reap(context, ["k"]) == 0
+    assert reap(context, ["k"]) == 1
 
 
 def test_reaping_goes_on_after_a_problem(host: Host) -> None:
     tracked(host, key="a")
     tracked(host, key="b")
     (host.resctrl / "mon_groups/a/foreign").touch()
-    node = host.node()
-    assert reap(node, ["a", "b"]) == 1
+    context = host.context()
+    assert reap(context, ["a", "b"]) == 1
     assert "a can't be released" in host.log.read_text()
     assert host.groups() == ["mon_groups/a"]
 
 
 def test_a_mark_without_a_record_goes(host: Host) -> None:
-    node = host.node()
-    node.ledger.prepare()
-    node.ledger.mark("idle", "k")
-    assert looks_dead(node, "k")
-    assert reap(node, ["k"]) == 1
+    context = host.context()
+    context.ledger.prepare()
+    context.ledger.mark("idle", "k")
+    assert looks_dead(context, "k")
+    assert reap(context, ["k"]) == 1
     assert host.records() == []
 
 
@@ -117,25 +118,25 @@ class Failing:
         raise self.error
 
 
-def dead_of(feature: Failing, host: Host, monkeypatch: pytest.MonkeyPatch) -> steps.Node:
+def dead_of(feature: Failing, host: Host, monkeypatch: pytest.MonkeyPatch) -> Context:
     """A node with two dead keys, each with a member that the feature has served."""
     monkeypatch.setattr(steps, "FEATURES", (("x", lambda settings: True, lambda: feature),))
-    node = host.node()
+    context = host.context()
     for key in ("a", "b"):
         tracked(host, key=key)
-        with node.monitor.hold(key) as held:
+        with context.monitor.hold(key) as held:
             held.add_member("m" + key, {"steps": [{"feature": "x", "action": "", "needs": {}}], "boot": "earlier"})
-    return node
+    return context
 
 
 def test_who_can_not_be_buried_now_is_kept(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     feature = Failing(LockTimeoutError("somebody else places"))
-    node = dead_of(feature, host, monkeypatch)
-    assert reap(node, ["a", "b"]) == 0
-    assert node.ledger.members("a") == ["ma"]
+    context = dead_of(feature, host, monkeypatch)
+    assert reap(context, ["a", "b"]) == 0
+    assert context.ledger.members("a") == ["ma"]
     assert len(host.groups()) == 2
     monkeypatch.setattr(feature, "error", HookError("lost"))
-    assert reap(node, ["a", "b"]) == 2
+    assert reap(context, ["a", "b"]) == 2
     assert host.records() == []
 
 
@@ -145,19 +146,19 @@ def test_a_step_that_this_version_can_not_take_back_keeps_no_group(
 ) -> None:
     """After a downgrade a known step may need what its record has under another name."""
     feature = Failing(error)
-    node = dead_of(feature, host, monkeypatch)
-    assert reap(node, ["a", "b"]) == 2
+    context = dead_of(feature, host, monkeypatch)
+    assert reap(context, ["a", "b"]) == 2
     assert host.records() == []
     assert host.groups() == []
 
 
 def test_the_deadline_ends_a_reaping(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     feature = Failing(DeadlineError("the hook's deadline passed"))
-    node = dead_of(feature, host, monkeypatch)
+    context = dead_of(feature, host, monkeypatch)
     with pytest.raises(DeadlineError):
-        reap(node, ["a", "b"])
+        reap(context, ["a", "b"])
     assert feature.tried == 1
-    assert node.ledger.members("a") == ["ma"]
+    assert context.ledger.members("a") == ["ma"]
 
 
 def test_burying_takes_steps_back_the_last_first(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,15 +172,15 @@ def test_burying_takes_steps_back_the_last_first(host: Host, monkeypatch: pytest
                 raise HookError("it can't be undone")
 
     monkeypatch.setattr(steps, "FEATURES", (("x", lambda settings: True, lambda: Feature),))
-    node = host.node()
-    with node.monitor.hold("k") as held:
+    context = host.context()
+    with context.monitor.hold("k") as held:
         kept = [
             {"feature": feature, "action": action, "needs": {}}
             for feature, action in (("x", "one"), ("later", "?"), ("x", "two"))
         ]
         held.add_member("m", {"steps": kept})
-        bury(held, "m", node)
-        bury(held, "m", node)
+        bury(held, "m", context)
+        bury(held, "m", context)
         assert held.members() == []
     assert undone == ["two", "one"]
     assert "it can't be undone" in host.log.read_text()

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..container.workload import Workload
+    from ..context import Context
     from ..ledger import Record
     from ..resctrl.locked_key import HeldKey
     from ..settings import Settings
-    from .registry import Node
 
 NAME = "blockio"
 ANNOTATIONS = ("class.blockio.resctrl-hooks.io", "blockio.resources.beta.kubernetes.io")
@@ -42,7 +42,7 @@ def failure_policy(settings: "Settings") -> str:
     return policy
 
 
-def plan(workload: "Workload", node: "Node") -> "list[Step]":
+def plan(workload: "Workload", context: "Context") -> "list[Step]":
     """Sets the limits and weights of the container's class, unless the runtime has set some.
 
     Raises:
@@ -53,11 +53,11 @@ def plan(workload: "Workload", node: "Node") -> "list[Step]":
         return [Step(NAME, SKIP, {}, "a pod's sandbox has no block I/O class")]
     if workload.bundle.resources.get("blockIO"):
         return [Step(NAME, SKIP, {}, "the runtime limits its block I/O, which stays")]
-    name, spec, why = chosen_class(workload, node.settings.blockio, NAME, ANNOTATIONS)
+    name, spec, why = chosen_class(workload, context.settings.blockio, NAME, ANNOTATIONS)
     if not name:
         return [Step(NAME, SKIP, {}, why)]
-    leaf_of(node, workload.pid, workload.id, workload.cgroup)
-    values, weight = values_of(spec, node.settings.sys_path)
+    leaf_of(context, workload.pid, workload.id, workload.cgroup)
+    values, weight = values_of(spec, context.settings.sys_path)
     properties = {"IOAccounting": "yes", **({"IOWeight": str(weight)} if weight else {})}
     shown = ", ".join(f"{file} {value}" for file, value in values) or "no device fits its patterns"
     needs = {"class": name, "values": values, "properties": properties}
@@ -146,15 +146,15 @@ def whole_disk(device: str, sys_path: str) -> str:
         return device
 
 
-def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+def do(step: "Step", workload: "Workload", held: "HeldKey", context: "Context") -> None:
     """Writes the values."""
-    put(workload, step.needs, node)
+    put(workload, step.needs, context)
 
 
-def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+def undo(step: "Step", member: "Record", held: "HeldKey", context: "Context") -> None:
     """Nothing: it ends with the cgroup."""
 
 
-def mend(node: "Node", known: "set[str]") -> int:
+def mend(context: "Context", known: "set[str]") -> int:
     """Puts values back that somebody has undone."""
-    return put_back(NAME, node, known)
+    return put_back(NAME, context, known)

@@ -9,33 +9,33 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..container.workload import Workload
+    from ..context import Context
     from ..host.cgroup import Leaf
-    from .registry import Node
 
 WEIGHT, BFQ_WEIGHT = "io.weight", "io.bfq.weight"
 _DEVICE_FILES = ("io.max", WEIGHT, BFQ_WEIGHT)  # a line for each device, of which ours is one
 _LARGEST_BFQ = 1000
 
 
-def put(workload: "Workload", needs: "dict[str, Any]", node: "Node") -> None:
+def put(workload: "Workload", needs: "dict[str, Any]", context: "Context") -> None:
     """Writes a step's ``values``, pairs of a file's name and what goes into it, and the ``properties`` that keep them.
 
     Raises:
         CgroupError: the container has no cgroup for it, or the kernel refuses.
     """
-    leaf = leaf_of(node, workload.pid, workload.id, workload.cgroup)
+    leaf = leaf_of(context, workload.pid, workload.id, workload.cgroup)
     if leaf is None:
         raise CgroupError(f"process {workload.pid} has ended, so it has no cgroup")
-    _put(leaf, workload.id, needs, node)
+    _put(leaf, workload.id, needs, context)
 
 
-def _put(leaf: "Leaf", container: str, needs: "dict[str, Any]", node: "Node") -> None:
+def _put(leaf: "Leaf", container: str, needs: "dict[str, Any]", context: "Context") -> None:
     values: "list[list[str]]" = needs.get("values", [])
     properties: "dict[str, str]" = needs.get("properties", {})
     if properties and leaf.own_scope:
         from ..host.systemd import tell  # only where systemd manages the container
 
-        tell(leaf.unit, properties, node, container=container)
+        tell(leaf.unit, properties, context, container=container)
     for name, value in values:
         for folder, file, line in _targets(leaf, name, value):
             _write(folder, file, line)
@@ -90,7 +90,7 @@ def is_in_force(have: str, name: str, value: str) -> bool:
     return bool(wanted) and all(word.endswith("=max") for word in wanted)
 
 
-def put_back(feature: str, node: "Node", known: "set[str]") -> int:
+def put_back(feature: str, context: "Context", known: "set[str]") -> int:
     """For reconcile: writes again what somebody has undone of a feature's values; returns for how many containers.
 
     Raises:
@@ -100,17 +100,17 @@ def put_back(feature: str, node: "Node", known: "set[str]") -> int:
     from ..reconcile.discovery import living_with  # hooks don't mend
 
     mended, problems = 0, []
-    for container, record, needs in living_with(feature, node, known):
+    for container, record, needs in living_with(feature, context, known):
         try:
-            leaf = leaf_of(node, record["pid"], container, record.get("cgroup", ""))
+            leaf = leaf_of(context, record["pid"], container, record.get("cgroup", ""))
             if leaf is None or all(
                 is_in_force(read_value(folder, file), file, line)
                 for name, value in needs.get("values", [])
                 for folder, file, line in _targets(leaf, name, value)
             ):
                 continue
-            _put(leaf, container, needs, node)
-            node.log(INFO, f"put the {feature} class of container {container[:12]} back", key=record["key"])
+            _put(leaf, container, needs, context)
+            context.log(INFO, f"put the {feature} class of container {container[:12]} back", key=record["key"])
             mended += 1
         except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
             problems.append(f"{container[:12]}: {as_hook_error(error)}")

@@ -8,11 +8,11 @@ from .registry import SKIP, Step
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..container.workload import Workload
+    from ..context import Context
     from ..host.cgroup import Leaf
     from ..ledger import Record
     from ..resctrl.locked_key import HeldKey
     from ..settings import Settings
-    from .registry import Node
 
 NAME = "memory"
 _PROPERTIES = {SWAP: "MemorySwapMax", HIGH: "MemoryHigh"}  # systemd.resource-control(5)
@@ -25,7 +25,7 @@ def failure_policy(settings: "Settings") -> str:
     return policy_of(settings, "memory", "memtierd")
 
 
-def plan(workload: "Workload", node: "Node") -> "list[Step]":
+def plan(workload: "Workload", context: "Context") -> "list[Step]":
     """Sets the limits that the container's class and annotations choose.
 
     Raises:
@@ -34,7 +34,7 @@ def plan(workload: "Workload", node: "Node") -> "list[Step]":
     """
     if workload.sandbox:
         return [Step(NAME, SKIP, {}, "a pod's sandbox has no memory class")]
-    choice = choice_of(workload, node.settings)
+    choice = choice_of(workload, context.settings)
     if not choice.limits:
         return [Step(NAME, SKIP, {}, f"{choice.why}: swap and limits stay as they are" if choice.name else choice.why)]
     high = choice.limits.get(HIGH, MAX)
@@ -44,23 +44,23 @@ def plan(workload: "Workload", node: "Node") -> "list[Step]":
             hint=f"the least that a container can start with is {SMALLEST_HIGH} bytes",
         )
     leaf_of(
-        node, workload.pid, workload.id, workload.cgroup
+        context, workload.pid, workload.id, workload.cgroup
     )  # the host's part can fail already now, which explain shows
     limits = ", ".join(f"{name} {value}" for name, value in choice.limits.items())
     return [Step(NAME, "limit", {"class": choice.name, "limits": choice.limits}, f"{limits}: {choice.why}")]
 
 
-def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+def do(step: "Step", workload: "Workload", held: "HeldKey", context: "Context") -> None:
     """Writes the limits where they hold at once and, on a scope of systemd's, where a daemon-reload leaves them."""
-    leaf = leaf_of(node, workload.pid, workload.id, workload.cgroup)
+    leaf = leaf_of(context, workload.pid, workload.id, workload.cgroup)
     if leaf is None:
         raise CgroupError(f"process {workload.pid} has ended, so it has no cgroup")
-    _limit(leaf, step.needs["limits"], workload.key, workload.id, node)
+    _limit(leaf, step.needs["limits"], workload.key, workload.id, context)
 
 
-def _limit(leaf: "Leaf", limits: "dict[str, str]", key: str, container: str, node: "Node") -> None:
+def _limit(leaf: "Leaf", limits: "dict[str, str]", key: str, container: str, context: "Context") -> None:
     _check_room(leaf, limits.get(HIGH, MAX))
-    scoped = _set_properties(leaf, limits, key, container, node)
+    scoped = _set_properties(leaf, limits, key, container, context)
     for name, value in limits.items():
         if scoped and leaf.unit_folder != leaf.folder:
             # crun's processes are a level below the scope, which has limits of its own.
@@ -78,21 +78,21 @@ def _check_room(leaf: "Leaf", high: str) -> None:
         )
 
 
-def _set_properties(leaf: "Leaf", limits: "dict[str, str]", key: str, container: str, node: "Node") -> bool:
+def _set_properties(leaf: "Leaf", limits: "dict[str, str]", key: str, container: str, context: "Context") -> bool:
     """Tells systemd of the limits where the container has a scope of its own there, and says whether it has."""
     if not leaf.own_scope:
         return False  # below a service it would hit the whole service, and the container's part is delegated
     from ..host.systemd import tell  # only where systemd manages the container
 
     values = {_PROPERTIES[name]: _INFINITY if value == MAX else value for name, value in limits.items()}
-    return tell(leaf.unit, values, node, key=key, container=container)
+    return tell(leaf.unit, values, context, key=key, container=container)
 
 
-def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+def undo(step: "Step", member: "Record", held: "HeldKey", context: "Context") -> None:
     """Nothing: the limits are the container's cgroup's and its scope's, and end with them."""
 
 
-def mend(node: "Node", known: "set[str]") -> int:
+def mend(context: "Context", known: "set[str]") -> int:
     """Writes limits again that somebody has undone, or that a killed hook recorded and did not come to write.
 
     Reconcile calls it. Returns for how many containers it did.
@@ -104,17 +104,17 @@ def mend(node: "Node", known: "set[str]") -> int:
     from ..reconcile.discovery import living_with  # hooks don't mend
 
     mended, problems = 0, []
-    for container, record, needs in living_with(NAME, node, known):
+    for container, record, needs in living_with(NAME, context, known):
         try:
-            leaf = leaf_of(node, record["pid"], container, record.get("cgroup", ""))
+            leaf = leaf_of(context, record["pid"], container, record.get("cgroup", ""))
             if leaf is None:
                 continue
             limits: "dict[str, str]" = needs["limits"]
             undone = {n: limits[n] for n in limits if not same_value(n, read_value(leaf.folder, n), limits[n])}
             if not undone:
                 continue
-            _limit(leaf, undone, record["key"], container, node)
-            node.log(INFO, f"put the memory limits of container {container[:12]} back", key=record["key"])
+            _limit(leaf, undone, record["key"], container, context)
+            context.log(INFO, f"put the memory limits of container {container[:12]} back", key=record["key"])
             mended += 1
         except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
             problems.append(f"{container[:12]}: {as_hook_error(error)}")

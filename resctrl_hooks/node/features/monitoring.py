@@ -7,10 +7,10 @@ from .registry import SKIP, Step, concerns
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..container.workload import Workload
+    from ..context import Context
     from ..ledger import Record
     from ..resctrl.locked_key import HeldKey
     from ..settings import Settings
-    from .registry import Node
 
 NAME = "monitoring"
 
@@ -21,25 +21,25 @@ def failure_policy(settings: "Settings") -> str:
     return policy
 
 
-def plan(workload: "Workload", node: "Node") -> "list[Step]":
+def plan(workload: "Workload", context: "Context") -> "list[Step]":
     """Joins the pod's group in the class where the process is, unless a filter or the runtime's own group forbids it.
 
     Raises:
         InputError: the label selector needs the pod's labels, and they can't be read.
         TaskGoneError: the process has ended.
     """
-    reason = why_not(workload, node)
+    reason = why_not(workload, context)
     if reason:
         return [Step(NAME, SKIP, {}, reason)]
-    rdt_class, source = _planned_class(workload, node) or class_of(workload, node)
+    rdt_class, source = _planned_class(workload, context) or class_of(workload, context)
     what = "pod" if workload.in_pod else "container"
     why = f"group of {what} {workload.key} in {rdt_class or 'the root class'}, {source}"
     return [Step(NAME, "join", {"class": rdt_class}, why)]
 
 
-def why_not(workload: "Workload", node: "Node") -> str:
+def why_not(workload: "Workload", context: "Context") -> str:
     """Why a workload is not to be monitored, or an empty string."""
-    settings = node.settings
+    settings = context.settings
     if workload.sandbox:
         return "a pod's sandbox is not monitored"
     if workload.bundle.monitored and not settings.monitoring.get("takeOver", False):
@@ -52,24 +52,24 @@ def why_not(workload: "Workload", node: "Node") -> str:
     return reason
 
 
-def _planned_class(workload: "Workload", node: "Node") -> "tuple[str, str] | None":
+def _planned_class(workload: "Workload", context: "Context") -> "tuple[str, str] | None":
     """The class that the step before this one puts the workload into, if there is one."""
-    if not node.settings.rdt.get("enabled", False) or not concerns("rdt", workload, node.settings):
+    if not context.settings.rdt.get("enabled", False) or not concerns("rdt", workload, context.settings):
         return None
     from .rdt_class import choose  # only where that feature is in use
 
     try:
-        name, _ = choose(workload, node)
+        name, _ = choose(workload, context)
     except HookError:
         return None  # that feature's own plan says so
     return (name, "which it is put into first") if name else None
 
 
-def class_of(workload: "Workload", node: "Node") -> "tuple[str, str]":
+def class_of(workload: "Workload", context: "Context") -> "tuple[str, str]":
     """The RDT class of a workload, and how we know: where its task is, else what its bundle asked the runtime for."""
     if workload.pid:
         try:
-            where = resctrl_groups_of(node.proc, workload.pid)
+            where = resctrl_groups_of(context.proc, workload.pid)
         except ProcessLookupError as error:
             from ..resctrl.errors import TaskGoneError
 
@@ -80,11 +80,11 @@ def class_of(workload: "Workload", node: "Node") -> "tuple[str, str]":
     return name, "as its bundle's linux.intelRdt.closID says" if name else "since its bundle names no class"
 
 
-def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+def do(step: "Step", workload: "Workload", held: "HeldKey", context: "Context") -> None:
     """Makes or finds the group and moves the process into it; without an RMID the workload is marked as waiting."""
     rdt_class = step.needs["class"]
-    if node.settings.rdt.get("enabled", False) and workload.pid:
-        where = resctrl_groups_of(node.proc, workload.pid)
+    if context.settings.rdt.get("enabled", False) and workload.pid:
+        where = resctrl_groups_of(context.proc, workload.pid)
         rdt_class = where[0] if where is not None else rdt_class  # the step before this one may have failed
     record = held.record
     if not held.tracked:
@@ -94,27 +94,27 @@ def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> Non
     try:
         held.ensure_group(rdt_class)
     except ResctrlError as error:
-        _without_rmid(error, rdt_class, held, node)
+        _without_rmid(error, rdt_class, held, context)
     held.assign_pid(workload.pid)
 
 
-def _without_rmid(error: "ResctrlError", rdt_class: str, held: "HeldKey", node: "Node") -> None:
+def _without_rmid(error: "ResctrlError", rdt_class: str, held: "HeldKey", context: "Context") -> None:
     """Out of RMIDs: ends what is dead and tries once more, else lets the workload wait for reconcile."""
     from ..lifecycle import reap
     from ..resctrl.errors import NoRMIDsError
 
     if not isinstance(error, NoRMIDsError):
         raise error
-    if reap(node, node.ledger.keys(), but=held.key):
+    if reap(context, context.ledger.keys(), but=held.key):
         try:
             held.ensure_group(rdt_class)
             return
         except NoRMIDsError as again:
             error = again
-    node.ledger.mark("waiting", held.key)
-    node.ledger.wake()
+    context.ledger.mark("waiting", held.key)
+    context.ledger.wake()
     raise error
 
 
-def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+def undo(step: "Step", member: "Record", held: "HeldKey", context: "Context") -> None:
     """Nothing: the group belongs to the key, and ends when `lifetimes.settle` finds that the key has ended."""

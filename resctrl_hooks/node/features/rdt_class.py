@@ -13,10 +13,10 @@ from .registry import SKIP, Step
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..container.workload import Workload
+    from ..context import Context
     from ..ledger import Record
     from ..resctrl.locked_key import HeldKey
     from ..settings import Settings
-    from .registry import Node
 
 NAME = "rdt"
 OURS = "class.rdt.resctrl-hooks.io"
@@ -39,19 +39,19 @@ def failure_policy(settings: "Settings") -> str:
     return policy
 
 
-def plan(workload: "Workload", node: "Node") -> "list[Step]":
+def plan(workload: "Workload", context: "Context") -> "list[Step]":
     """Joins the class that was chosen, unless the runtime has assigned one already.
 
     Raises:
         RdtClassError: the class isn't there, or the namespace may not have it.
     """
-    name, why = choose(workload, node)
+    name, why = choose(workload, context)
     if not name:
         return [Step(NAME, SKIP, {}, why)]
     return [Step(NAME, "class", {"class": name}, f"RDT class {name}, {why}")]
 
 
-def choose(workload: "Workload", node: "Node") -> "tuple[str, str]":
+def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
     """The class that a workload is to be put into ("" for none), and why.
 
     Raises:
@@ -61,14 +61,14 @@ def choose(workload: "Workload", node: "Node") -> "tuple[str, str]":
         return "", "a pod's sandbox has no RDT class of ours"
     if workload.bundle.class_name:
         return "", f"the runtime assigned RDT class {workload.bundle.class_name}, which stays"
-    where = _where(node, workload.pid)
+    where = _where(context, workload.pid)
     if where:
         return "", f"its process is in RDT class {where} already, which stays"
     name, source = _annotated(workload)
     if source:
         if name in ("", *_ROOT_NAMES):
             return "", f"{source} asks for the root class"
-        if not allows(node.settings.rdt.get("allow"), workload.namespace, name):
+        if not allows(context.settings.rdt.get("allow"), workload.namespace, name):
             raise RdtClassError(
                 f"namespace {workload.namespace or '(none)'} may not have RDT class {name[:80]!r}",
                 hint="rdt.allow in the configuration says who may",
@@ -76,10 +76,10 @@ def choose(workload: "Workload", node: "Node") -> "tuple[str, str]":
     else:
         from .class_choice import default_class  # most containers of a node with RDT classes ask for one
 
-        name, source = default_class(workload, node.settings.rdt.get("defaults") or {})
+        name, source = default_class(workload, context.settings.rdt.get("defaults") or {})
         if not name:
             return "", "no RDT class is annotated, and there is no default for it"
-    resctrl = node.monitor.resctrl
+    resctrl = context.monitor.resctrl
     if not resctrl.fs.is_folder(f"{resctrl.class_folder(name)}/mon_groups"):
         raise RdtClassError(
             f"there is no RDT class {name[:80]!r} for {source}",
@@ -88,10 +88,10 @@ def choose(workload: "Workload", node: "Node") -> "tuple[str, str]":
     return name, f"by {source}"
 
 
-def _where(node: "Node", pid: int) -> "str | None":
+def _where(context: "Context", pid: int) -> "str | None":
     """The class that a process is in, "" for the root class, None where nothing says so."""
     try:
-        where = resctrl_groups_of(node.proc, pid) if pid else None
+        where = resctrl_groups_of(context.proc, pid) if pid else None
     except ProcessLookupError:
         return None
     return where[0] if where else None
@@ -109,17 +109,17 @@ def _annotated(workload: "Workload") -> "tuple[str, str]":
     return value, f"annotation {found}" if found else ""
 
 
-def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+def do(step: "Step", workload: "Workload", held: "HeldKey", context: "Context") -> None:
     """Moves every thread that the process has into the class."""
     name = step.needs["class"]
     seen: "set[int]" = set()
     for _ in range(_MOST_ROUNDS):
-        fresh = [tid for tid in threads_of(node.proc, workload.pid) if tid not in seen]
+        fresh = [tid for tid in threads_of(context.proc, workload.pid) if tid not in seen]
         if not fresh:
             break
-        move(node, name, fresh)
+        move(context, name, fresh)
         seen.update(fresh)
-    where = _where(node, workload.pid)
+    where = _where(context, workload.pid)
     if where is not None and where != name:
         raise RdtClassError(
             f"process {workload.pid} was moved to RDT class {name} but is in {where or 'the root class'}",
@@ -127,13 +127,13 @@ def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> Non
         )
 
 
-def move(node: "Node", name: str, tids: "list[int]") -> None:
+def move(context: "Context", name: str, tids: "list[int]") -> None:
     """Writes thread ids into a class's ``tasks``; one that has ended in the meantime is passed over.
 
     Raises:
         RdtClassError: the kernel refuses.
     """
-    resctrl = node.monitor.resctrl
+    resctrl = context.monitor.resctrl
     path = f"{resctrl.class_folder(name)}/tasks"
     for tid in tids:
         try:
@@ -147,11 +147,11 @@ def move(node: "Node", name: str, tids: "list[int]") -> None:
                 ) from error
 
 
-def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+def undo(step: "Step", member: "Record", held: "HeldKey", context: "Context") -> None:
     """Nothing: a class holds a process only as long as it lives."""
 
 
-def mend(node: "Node", known: "set[str]") -> int:
+def mend(context: "Context", known: "set[str]") -> int:
     """Puts living containers back into the class that we gave them, if it exists and they fell to the root class.
 
     Those that somebody moved into another class stay there. Returns how many were put back.
@@ -165,23 +165,25 @@ def mend(node: "Node", known: "set[str]") -> int:
     from ..reconcile.tasks import threads_of_container  # hooks don't mend
 
     mended, gone, problems = 0, [], []
-    resctrl = node.monitor.resctrl
-    for container, record, needs in living_with(NAME, node, known):
+    resctrl = context.monitor.resctrl
+    for container, record, needs in living_with(NAME, context, known):
         name = needs["class"]
         try:
-            if _where(node, record["pid"]) != "":
+            if _where(context, record["pid"]) != "":
                 continue
             if not resctrl.fs.is_folder(resctrl.class_folder(name)):
                 gone.append(f"{container[:12]} ({name})")
                 continue
-            move(node, name, threads_of_container(node, record.get("cgroup", ""), record["pid"]))
+            move(context, name, threads_of_container(context, record.get("cgroup", ""), record["pid"]))
         except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
             problems.append(f"{container[:12]}: {as_hook_error(error)}")
             continue
-        node.log(INFO, f"put container {container} back into RDT class {name}", key=record["key"], container=container)
+        context.log(
+            INFO, f"put container {container} back into RDT class {name}", key=record["key"], container=container
+        )
         mended += 1
     if gone:
-        node.log(WARNING, f"RDT classes are gone under {len(gone)} living containers", stage="reconcile")
+        context.log(WARNING, f"RDT classes are gone under {len(gone)} living containers", stage="reconcile")
         raise RdtClassError(
             f"RDT classes were removed under living containers: {', '.join(sorted(gone)[:10])}",
             hint="they run in the root class until the class is back: `resctrl-hook rdt apply`, then reconcile",

@@ -5,9 +5,7 @@ does one, ``undo`` takes one back from what the ledger recorded of it. `explain`
 does it, tests compare the two.
 """
 
-from ..log import Log
 from ..names import matches
-from ..resctrl.monitor import Monitor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from ..container.workload import Workload
+    from ..context import Context
     from ..ledger import Record
     from ..resctrl.locked_key import HeldKey
     from ..settings import Settings
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
     class Feature(Protocol):
         """One thing that can be done for a workload."""
 
-        def plan(self, workload: "Workload", node: "Node") -> "list[Step]":
+        def plan(self, workload: "Workload", context: "Context") -> "list[Step]":
             """The steps for this workload, and why; changes nothing. Raises HookError where a step is impossible."""
 
-        def do(self, step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+        def do(self, step: "Step", workload: "Workload", held: "HeldKey", context: "Context") -> None:
             """Does one step. Raises HookError."""
 
-        def undo(self, step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+        def undo(self, step: "Step", member: "Record", held: "HeldKey", context: "Context") -> None:
             """Takes one step back when its container has died, or when a later step failed; it may not be done yet.
 
             ``member`` is the record of the container. Idempotent. Raises HookError.
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 
 SKIP = "skip"
-_PATIENCE = 0.8  # of a hook's deadline is what it may spend on waiting for a lock
 
 
 class Step:
@@ -64,30 +62,6 @@ class Step:
     def of_record(cls, record: "Record") -> "Step":
         """The step that the ledger kept."""
         return cls(record["feature"], record["action"], record["needs"], "")
-
-
-class Node:
-    """What every step works on: the settings in force, the monitor with its ledger, and the log.
-
-    ``failures`` gathers why steps failed, a word each, for the tally. ``strict`` says that a step is still to be done
-    without which its feature's policy refuses the container.
-    """
-
-    def __init__(self, settings: "Settings", log: "Log | None" = None) -> None:
-        self.settings = settings
-        self.log = log or Log(settings.log)
-        self.proc = settings.proc_path
-        self.monitor = Monitor(
-            settings.resctrl_path,
-            state_dir=settings.state_dir,
-            group_prefix=settings.group_prefix,
-            log=self.log,
-            proc=settings.proc_path,
-            patience=settings.deadline * _PATIENCE,
-        )
-        self.ledger = self.monitor.ledger
-        self.failures: "list[str]" = []
-        self.strict = False
 
 
 # A feature's module is imported only where the settings use it: an import is the largest cost of a hook.

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..container.workload import Workload
+    from ..context import Context
     from ..ledger import Record
     from ..resctrl.locked_key import HeldKey
     from ..settings import Settings
-    from .registry import Node
 
 NAME = "scheduling"
 ANNOTATIONS = ("class.scheduling.resctrl-hooks.io", "scheduling-class.resource-policy.nri.io")
@@ -45,7 +45,7 @@ def failure_policy(settings: "Settings") -> str:
     return policy
 
 
-def plan(workload: "Workload", node: "Node") -> "list[Step]":
+def plan(workload: "Workload", context: "Context") -> "list[Step]":
     """Sets what the container's class says.
 
     Raises:
@@ -54,7 +54,7 @@ def plan(workload: "Workload", node: "Node") -> "list[Step]":
     """
     if workload.sandbox:
         return [Step(NAME, SKIP, {}, "a pod's sandbox has no scheduling class")]
-    name, spec, why = chosen_class(workload, node.settings.scheduling, NAME, ANNOTATIONS)
+    name, spec, why = chosen_class(workload, context.settings.scheduling, NAME, ANNOTATIONS)
     if not name:
         return [Step(NAME, SKIP, {}, why)]
     values, properties = cgroup_values_of(spec)
@@ -62,7 +62,7 @@ def plan(workload: "Workload", node: "Node") -> "list[Step]":
         key: spec[key] for key in ("policy", "priority", "nice", "ioClass", "ioPriority") if spec.get(key) is not None
     }
     if values:
-        leaf_of(node, workload.pid, workload.id, workload.cgroup)
+        leaf_of(context, workload.pid, workload.id, workload.cgroup)
     shown = ", ".join(
         [*(f"{key} {value}" for key, value in process.items()), *(f"{file} {value}" for file, value in values)]
     )
@@ -105,16 +105,16 @@ def cgroup_values_of(spec: "dict[str, Any]") -> "tuple[list[list[str]], dict[str
     return values, properties
 
 
-def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+def do(step: "Step", workload: "Workload", held: "HeldKey", context: "Context") -> None:
     """Sets the process's part on each of its threads, then the cgroup's."""
     process = step.needs["process"]
-    threads = threads_of(node.proc, workload.pid)
+    threads = threads_of(context.proc, workload.pid)
     for tid in threads:
         _schedule(tid, process)
     if process.get("ioClass"):
         _set_io_priority(threads, process)
     if step.needs["values"]:
-        put(workload, step.needs, node)
+        put(workload, step.needs, context)
 
 
 def _schedule(tid: int, process: "dict[str, Any]") -> None:
@@ -146,10 +146,10 @@ def _set_io_priority(threads: "list[int]", process: "dict[str, Any]") -> None:
         raise ClassError(f"ionice {' '.join(words)}: {output or code}")
 
 
-def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+def undo(step: "Step", member: "Record", held: "HeldKey", context: "Context") -> None:
     """Nothing: it ends with the process and its cgroup."""
 
 
-def mend(node: "Node", known: "set[str]") -> int:
+def mend(context: "Context", known: "set[str]") -> int:
     """Puts values back that the runtime's or the kubelet's updates, or systemd, have undone."""
-    return put_back(NAME, node, known)
+    return put_back(NAME, context, known)

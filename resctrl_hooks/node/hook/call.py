@@ -8,8 +8,9 @@ from _signal import ITIMER_REAL, SIG_UNBLOCK, SIGALRM, pthread_sigmask, setitime
 
 from ..container.oci import STATE_LIMIT, parse_state, read_bundle
 from ..container.workload import derive
+from ..context import Context
 from ..errors import DeadlineError, HookError, InputError, LockTimeoutError, SettingsError
-from ..features.registry import SKIP, Node, features_in_use
+from ..features.registry import SKIP, features_in_use
 from ..host.files import read_beginning, read_to_end
 from ..host.procfs import cgroups_of, in_initial_user_namespace
 from ..log import ERROR, INFO, WARNING, Log
@@ -71,36 +72,36 @@ def _run(call: "_Call", config: str, find: "Callable[[str], tuple[Settings, str]
         read_to_end(0)
         Log()(ERROR, f"{error}; this container is left alone", stage=call.stage, reason=error.reason)
         return DONE
-    node = Node(settings)
+    context = Context(settings)
     if problem:
-        node.log(WARNING, problem, stage=call.stage, reason=SettingsError.reason)
-    return _answer(call, node, started)
+        context.log(WARNING, problem, stage=call.stage, reason=SettingsError.reason)
+    return _answer(call, context, started)
 
 
-def _answer(call: "_Call", node: Node, started: float) -> int:
+def _answer(call: "_Call", context: Context, started: float) -> int:
     """Serves a call within the deadline, counts and logs it, and returns its exit code."""
-    settings = node.settings
+    settings = context.settings
     try:
         _deadline(settings.deadline)
         try:
-            summary = call.serve(node)
+            summary = call.serve(context)
         except OSError as error:
             what = f"{error.filename or 'stdin'}: {error.strerror or 'can not be read'}"
             raise InputError(what, errno=error.errno or 0) from error
         finally:
             _deadline(0)
     except HookError as error:
-        refused = (isinstance(error, RefusedError) or _refuses(node)) and call.is_refusable()
+        refused = (isinstance(error, RefusedError) or _refuses(context)) and call.is_refusable()
         outcome = "the container is refused" if refused else "the container goes on without"
         took = time.monotonic() - started
-        call.tally(node, took, node.failures or [error.reason])
+        call.tally(context, took, context.failures or [error.reason])
         message = f"{call.stage} of {call.subject}: {error}; {outcome}"
-        node.log(ERROR, message, duration_usec=int(took * 1e6), **call.fields(error))
+        context.log(ERROR, message, duration_usec=int(took * 1e6), **call.fields(error))
         return REFUSED if refused else DONE
     took = time.monotonic() - started
-    call.tally(node, took, node.failures)
+    call.tally(context, took, context.failures)
     if summary:
-        node.log(INFO, f"{call.stage} of {call.subject}: {summary}", duration_usec=int(took * 1e6), **call.fields())
+        context.log(INFO, f"{call.stage} of {call.subject}: {summary}", duration_usec=int(took * 1e6), **call.fields())
     return DONE
 
 
@@ -150,11 +151,11 @@ class _Call:
                 self.stage = POSTSTOP  # whatever the rest of it is worth
         return self.stage != POSTSTOP
 
-    def tally(self, node: Node, seconds: float, reasons: "list[str]") -> None:
+    def tally(self, context: Context, seconds: float, reasons: "list[str]") -> None:
         """Counts this call."""
-        node.ledger.tally(self.stage, seconds, reasons, self.workload.key if self.workload else "")
+        context.ledger.tally(self.stage, seconds, reasons, self.workload.key if self.workload else "")
 
-    def serve(self, node: Node) -> str:
+    def serve(self, context: Context) -> str:
         """Does the stage and says what was done in a few words."""
         data = self._read()
         if len(data) > STATE_LIMIT:
@@ -165,62 +166,62 @@ class _Call:
         if self.stage == POSTSTOP:
             from ..lifecycle import poststop  # createRuntime, which starts containers, doesn't need it
 
-            summary = poststop(state, node)
+            summary = poststop(state, context)
         else:
             if not state.pid:
                 raise InputError("the container state names no process")
             bundle = read_bundle(state.bundle)
-            cgroups = cgroups_of(node.proc, state.pid)
-            workload = self.workload = derive(state, bundle, cgroups, node.settings.cgroup_path)
+            cgroups = cgroups_of(context.proc, state.pid)
+            workload = self.workload = derive(state, bundle, cgroups, context.settings.cgroup_path)
             try:
-                summary = create_runtime(workload, node)
+                summary = create_runtime(workload, context)
             except RefusedError:
                 raise
             except Exception as error:
-                _give_up(error, workload, node)
+                _give_up(error, workload, context)
                 raise
         try:
-            idle = node.ledger.marked("idle")
+            idle = context.ledger.marked("idle")
             if idle:
                 from ..lifecycle import reap  # an import that most calls don't need
 
-                reap(node, idle)
+                reap(context, idle)
         except Exception as error:  # noqa: BLE001
             # This container's part is done: what others left behind, or too much of it, is no reason to refuse it.
-            node.log(WARNING, f"idle groups are left to reconcile: {error}", stage=self.stage)
+            context.log(WARNING, f"idle groups are left to reconcile: {error}", stage=self.stage)
         return summary
 
 
-def create_runtime(workload: "Workload", node: Node) -> str:
+def create_runtime(workload: "Workload", context: Context) -> str:
     """Does the steps of every feature for a workload whose process waits to be started.
 
     Raises:
         RefusedError: a step failed whose feature's policy is ``fail``; everything done here is undone.
         HookError: the ledger can't be used, or the deadline passed.
     """
-    steps = planned(workload, node, features_in_use(node.settings, workload))
+    steps = planned(workload, context, features_in_use(context.settings, workload))
     todo = [(feature, step) for feature, step in steps if step.action != SKIP]
     if not todo:
         return "; ".join(step.why for _, step in steps) or "no feature concerns it"
-    node.strict = _strict(todo, node)
-    earlier = node.ledger.key_of(workload.id)
+    context.strict = _strict(todo, context)
+    earlier = context.ledger.key_of(workload.id)
     if earlier and earlier != workload.key:
-        _forget(workload.id, earlier, node)
-    with node.monitor.hold(workload.key) as held:
+        _forget(workload.id, earlier, context)
+    with context.monitor.hold(workload.key) as held:
         new, had = not held.tracked, set(held.how)
         if earlier == workload.key:
-            _bury_in(held, workload.id, node)  # a restart under the same id whose poststop has not come
+            _bury_in(held, workload.id, context)  # a restart under the same id whose poststop has not come
         details = {**workload.details(), "steps": [step.as_record() for _, step in todo]}
         if earlier:
             details[AGAIN] = True
         held.add_member(workload.id, details, workload.pid)
         problems: "list[HookError | None]" = []
         for number, (feature, step) in enumerate(todo):
-            problems.append(_do(feature, step, workload, held, node))
-            node.strict = _strict(todo[number + 1 :], node)
+            problems.append(_do(feature, step, workload, held, context))
+            context.strict = _strict(todo[number + 1 :], context)
         refusal = next((problem for problem in problems if isinstance(problem, RefusedError)), None)
         if refusal is not None:
-            _bury_in(held, workload.id, node)
+            _bury_in(held, workload.id, context)
             if new and not held.members():
                 held.release()
             else:
@@ -229,17 +230,17 @@ def create_runtime(workload: "Workload", node: Node) -> str:
     return "; ".join(str(problem or step.why) for problem, (_, step) in zip(problems, todo))
 
 
-def _strict(todo: "list[tuple[Feature, Step]]", node: Node) -> bool:
-    return any(feature.failure_policy(node.settings) == "fail" for feature, _ in todo)
+def _strict(todo: "list[tuple[Feature, Step]]", context: Context) -> bool:
+    return any(feature.failure_policy(context.settings) == "fail" for feature, _ in todo)
 
 
-def _refuses(node: Node) -> bool:
+def _refuses(context: Context) -> bool:
     """Whether a container is refused for which time has run out, or the ledger can't be used."""
-    return node.strict or node.settings.failure_policy == "fail"
+    return context.strict or context.settings.failure_policy == "fail"
 
 
 def planned(
-    workload: "Workload", node: Node, features: "list[tuple[str, Feature]] | None" = None
+    workload: "Workload", context: Context, features: "list[tuple[str, Feature]] | None" = None
 ) -> "list[tuple[Feature, Step]]":
     """The steps of features, all that are in use unless said, in order; one that can't plan has none, or refuses.
 
@@ -247,30 +248,32 @@ def planned(
         RefusedError: a feature whose policy is ``fail`` can't plan.
     """
     found = []
-    for name, feature in features_in_use(node.settings) if features is None else features:
+    for name, feature in features_in_use(context.settings) if features is None else features:
         try:
-            found += [(feature, step) for step in feature.plan(workload, node)]
+            found += [(feature, step) for step in feature.plan(workload, context)]
         except DeadlineError:
             raise
         except Exception as caught:  # no feature's trouble is another's
-            trouble = _trouble(name, feature, caught, workload, node)
+            trouble = _trouble(name, feature, caught, workload, context)
             if isinstance(trouble, RefusedError):
                 raise trouble from caught
     return found
 
 
-def _do(feature: "Feature", step: "Step", workload: "Workload", held: "HeldKey", node: Node) -> "HookError | None":
+def _do(
+    feature: "Feature", step: "Step", workload: "Workload", held: "HeldKey", context: Context
+) -> "HookError | None":
     """Does a step, and returns what went wrong, as `_trouble` has it."""
     try:
-        feature.do(step, workload, held, node)
+        feature.do(step, workload, held, context)
     except DeadlineError:
         raise
     except Exception as caught:  # noqa: BLE001  # no feature's trouble is another's
-        return _trouble(step.feature, feature, caught, workload, node)
+        return _trouble(step.feature, feature, caught, workload, context)
     return None
 
 
-def _trouble(name: str, feature: "Feature", caught: Exception, workload: "Workload", node: Node) -> HookError:
+def _trouble(name: str, feature: "Feature", caught: Exception, workload: "Workload", context: Context) -> HookError:
     """What went wrong with a feature: a RefusedError if its policy is to refuse, else it is in the log by now."""
     if isinstance(caught, HookError):
         error = caught
@@ -278,10 +281,10 @@ def _trouble(name: str, feature: "Feature", caught: Exception, workload: "Worklo
         from ..fault_report import as_hook_error  # only when something is broken
 
         error = as_hook_error(caught)
-    node.failures.append(error.reason)
-    if feature.failure_policy(node.settings) == "fail":
+    context.failures.append(error.reason)
+    if feature.failure_policy(context.settings) == "fail":
         return RefusedError(f"{name}: {error.message}", hint=error.hint, errno=error.errno, kernel=error.kernel)
-    node.log(
+    context.log(
         WARNING,
         f"{name} of {workload}: {error}",
         stage=CREATE_RUNTIME,
@@ -294,34 +297,34 @@ def _trouble(name: str, feature: "Feature", caught: Exception, workload: "Worklo
     return error
 
 
-def _give_up(error: Exception, workload: "Workload", node: Node) -> None:
+def _give_up(error: Exception, workload: "Workload", context: Context) -> None:
     """Leaves what is missing to reconcile, or under ``fail`` takes back what was done: poststop may never come."""
     late = isinstance(error, (DeadlineError, LockTimeoutError))
     _deadline(0)
-    if not _refuses(node):
+    if not _refuses(context):
         if late:
-            node.ledger.mark("waiting", workload.key)  # needs no lock; reconcile finds the container itself
-            node.ledger.wake()
+            context.ledger.mark("waiting", workload.key)  # needs no lock; reconcile finds the container itself
+            context.ledger.wake()
     elif not isinstance(error, LockTimeoutError):  # without the lock nothing was done
         try:
             _deadline(_TIME_TO_TAKE_BACK)
-            _forget(workload.id, workload.key, node)
+            _forget(workload.id, workload.key, context)
         except (HookError, OSError):
             pass  # what can't be taken back now is found dead by reconcile
         finally:
             _deadline(0)
 
 
-def _forget(container: str, key: str, node: Node) -> None:
+def _forget(container: str, key: str, context: Context) -> None:
     from ..lifecycle import forget  # as below
 
-    forget(container, key, node)
+    forget(container, key, context)
 
 
-def _bury_in(held: "HeldKey", container: str, node: Node) -> None:
+def _bury_in(held: "HeldKey", container: str, context: Context) -> None:
     from ..lifecycle import bury  # only where something ends
 
-    bury(held, container, node)
+    bury(held, container, context)
 
 
 def _deadline(seconds: float) -> None:

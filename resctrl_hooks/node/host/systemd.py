@@ -12,7 +12,7 @@ from .programs import find_program, run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..features.registry import Node
+    from ..context import Context
     from ..settings import Settings
     from .cgroup import Leaf
 
@@ -70,20 +70,20 @@ def set_properties(unit: str, properties: "dict[str, str]", seconds: float) -> N
         raise UnitError(f"systemctl set-property {unit} {' '.join(values)}: {_words(code, output)}")
 
 
-def tell(unit: str, properties: "dict[str, str]", node: "Node", **fields: "str | int") -> bool:
+def tell(unit: str, properties: "dict[str, str]", context: "Context", **fields: "str | int") -> bool:
     """Tells systemd of what a unit's cgroup is given, so that a daemon-reload keeps it, and says whether it manages it.
 
     If it refuses, the values hold until a daemon-reload, which is worth a warning with these fields and no more.
     """
-    if not available(node.settings):
+    if not available(context.settings):
         return False
     try:
-        set_properties(unit, properties, patience(node.settings))
+        set_properties(unit, properties, patience(context.settings))
     except DeadlineError:
         raise
     except HookError as error:
         what = f"{error}; the values hold only until the next systemctl daemon-reload"
-        node.log(WARNING, what, reason=error.reason, **fields)
+        context.log(WARNING, what, reason=error.reason, **fields)
     return True
 
 

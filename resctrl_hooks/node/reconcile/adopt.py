@@ -7,22 +7,22 @@ from .tasks import gather, outside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..features.registry import Node
+    from ..context import Context
     from ..resctrl.locked_key import HeldKey
     from .discovery import Seen
     from .reconcile import Options
     from .report import Report
 
 
-def adopt(node: "Node", containers: "list[Seen]", options: "Options", report: "Report") -> "list[Seen]":
+def adopt(context: "Context", containers: "list[Seen]", options: "Options", report: "Report") -> "list[Seen]":
     """Adopts containers without a group, sweeps in threads outside it; returns the containers that want an RMID."""
     waiting: "list[Seen]" = []
-    marked = set(node.ledger.marked("waiting"))
+    marked = set(context.ledger.marked("waiting"))
     if any(container.wanted for container in containers):
         from ..resctrl.errors import NotMountedError
 
         try:
-            node.monitor.resctrl.classes()
+            context.monitor.resctrl.classes()
         except NotMountedError as error:  # said once, rather than of each container
             report.problems.append(str(error))
             report.reasons.append(error.reason)
@@ -31,44 +31,44 @@ def adopt(node: "Node", containers: "list[Seen]", options: "Options", report: "R
         if not container.wanted or (options.live is not None and container.key not in options.live):
             continue
         try:
-            name = node.monitor.group_prefix + container.key
+            name = context.monitor.group_prefix + container.key
             expected = set() if container.recorded_class is None else {container.recorded_class}
-            left = outside(node, name, expected, container.cgroup, container.pid)
+            left = outside(context, name, expected, container.cgroup, container.pid)
             if options.dry_run:
                 report.moved += len(left)
                 report.adopted += [container.id] if left else []
             elif (left or not container.recorded or container.key in marked) and not _settle_in(
-                node, container, report
+                context, container, report
             ):
                 waiting.append(container)
         except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
-            report.fail(node, container.key, error)
+            report.fail(context, container.key, error)
     return waiting
 
 
-def _settle_in(node: "Node", container: "Seen", report: "Report") -> bool:
+def _settle_in(context: "Context", container: "Seen", report: "Report") -> bool:
     """One container: its record, its group, its threads. False if it has to wait for an RMID."""
     from ..resctrl.errors import NoRMIDsError, RMIDsBusyError
 
-    with node.monitor.hold(container.key) as held:
-        if not container.look_again(node):
+    with context.monitor.hold(container.key) as held:
+        if not container.look_again(context):
             return True
         container.describe(held)
         if not container.recorded:
             held.add_member(container.id, container.details(), container.pid)
-        _follow(held, node, container)
+        _follow(held, context, container)
         try:
             held.ensure_group(container.rdt_class)
-            gathering = gather(held, node, container.cgroup, container.pid, container.rdt_class)
+            gathering = gather(held, context, container.cgroup, container.pid, container.rdt_class)
         except NoRMIDsError as error:
-            node.ledger.mark("waiting", held.key)
+            context.ledger.mark("waiting", held.key)
             report.wait(held.key, error, limbo=isinstance(error, RMIDsBusyError))
             return False
-        node.ledger.unmark("waiting", held.key)
+        context.ledger.unmark("waiting", held.key)
         if gathering.moved or not container.recorded:
             report.adopted.append(container.id)
             report.moved += gathering.moved
-            node.log(
+            context.log(
                 INFO, f"brought {gathering.moved} threads of {container.id} in", key=held.key, container=container.id
             )
         container.recorded = True
@@ -77,38 +77,38 @@ def _settle_in(node: "Node", container: "Seen", report: "Report") -> bool:
         return True
 
 
-def _follow(held: "HeldKey", node: "Node", container: "Seen") -> None:
+def _follow(held: "HeldKey", context: "Context", container: "Seen") -> None:
     """If the container's class has changed, takes the key's group along where that moves nobody else."""
     old, new = container.recorded_class, container.rdt_class
     if old is None or old == new or old not in held.how:
         return
-    if old and not node.monitor.resctrl.fs.is_folder(node.monitor.resctrl.class_folder(old)):
+    if old and not context.monitor.resctrl.fs.is_folder(context.monitor.resctrl.class_folder(old)):
         what = f"RDT class {old} was removed under living container {container.id[:12]}, which is in"
-        node.log(
+        context.log(
             WARNING, f"{what} {new or 'the root class'} now", stage="reconcile", key=held.key, container=container.id
         )
     used = set()
     for member in held.members():
         record = held.member(member) or {}
         try:
-            where = resctrl_groups_of(node.proc, record.get("pid", 0)) if record.get("pid") else None
+            where = resctrl_groups_of(context.proc, record.get("pid", 0)) if record.get("pid") else None
         except ProcessLookupError:
             continue
         if where is not None:
             used.add(where[0])
-    if used and _follow_class(held, node, old, new, used):
-        node.log(INFO, f"moved the group of {held.key} from class {old!r} to {new!r}", key=held.key)
+    if used and _follow_class(held, context, old, new, used):
+        context.log(INFO, f"moved the group of {held.key} from class {old!r} to {new!r}", key=held.key)
     held.add_member(container.id, container.details(), container.pid)
 
 
-def _follow_class(held: "HeldKey", node: "Node", old: str, new: str, used: "set[str]") -> bool:
+def _follow_class(held: "HeldKey", context: "Context", old: str, new: str, used: "set[str]") -> bool:
     """Renames the group of a class that living tasks have left into the one that they are in now.
 
     RMID and counters go with it. Only an empty group in a class that no living task of the key uses is renamed, since
     a rename changes the class of every task in it, and only where the new class has none. Says whether it did. Linux
     can't before Linux 6.5, and then both groups are kept and counted together.
     """
-    resctrl = node.monitor.resctrl
+    resctrl = context.monitor.resctrl
     if held.how.get(old, SHARED) == SHARED or old in used or new in held.how:
         return False
     if not resctrl.exists(old, held.name) or resctrl.exists(new, held.name) or resctrl.tasks(old, held.name):

@@ -9,39 +9,39 @@ from ..host.procfs import start_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..features.registry import Node
+    from ..context import Context
     from .discovery import Seen
     from .report import Report
 
 _OLD = 60.0  # seconds; a write takes a fraction of one, and a writer's pid may be one of another namespace
 
 
-def tidy(node: "Node", containers: "list[Seen]", report: "Report") -> None:
+def tidy(context: "Context", containers: "list[Seen]", report: "Report") -> None:
     """Removes marks and pointers that lead nowhere, and what killed writers left; adds the calls up."""
     try:
-        fold(node.ledger)
-        report.tidied += remove_unfinished(node.ledger.folder, node.proc)
+        fold(context.ledger)
+        report.tidied += remove_unfinished(context.ledger.folder, context.proc)
     except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
-        report.fail(node, "stateDir", error)
+        report.fail(context, "stateDir", error)
     living = {container.key for container in containers}
     recorded = {container.id for container in containers if container.recorded}
-    for container in node.ledger.containers():
+    for container in context.ledger.containers():
         if container in recorded:
             continue
-        key = node.ledger.key_of(container)
+        key = context.ledger.key_of(container)
         try:
             if not key:
-                node.ledger.forget_unusable(container)
-            elif not node.ledger.has_member(key, container):
-                with node.monitor.hold(key) as held:
-                    if held.member(container) is None and node.ledger.key_of(container) == key:
-                        node.ledger.forget(container)
+                context.ledger.forget_unusable(container)
+            elif not context.ledger.has_member(key, container):
+                with context.monitor.hold(key) as held:
+                    if held.member(container) is None and context.ledger.key_of(container) == key:
+                        context.ledger.forget(container)
                         report.tidied += 1
         except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
-            report.fail(node, container, error)
-    for key in node.ledger.marked("waiting"):
-        if key not in living and not node.ledger.members(key):
-            node.ledger.unmark("waiting", key)
+            report.fail(context, container, error)
+    for key in context.ledger.marked("waiting"):
+        if key not in living and not context.ledger.members(key):
+            context.ledger.unmark("waiting", key)
             report.tidied += 1
 
 

@@ -3,10 +3,10 @@
 import sys
 import time
 
+from ..context import Context
 from ..errors import HookError, SettingsError
 from ..fault_report import lacks_root
 from ..fault_report import report as report_fault
-from ..features.registry import Node
 from ..host.files import format_json
 from ..host.procfs import in_initial_user_namespace
 from ..host.programs import ALL_FOLDERS, ProgramError, find_program, run
@@ -97,11 +97,11 @@ def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool) -> i
     started = time.monotonic()
     try:
         settings, problem = load(config)
-        node = Node(settings)
+        context = Context(settings)
         if problem:
-            node.log(WARNING, problem, stage=STAGE)
+            context.log(WARNING, problem, stage=STAGE)
         options = Options(dry_run=dry_run, live=read_live(live) if live else None, claim=claim)
-        report = reconcile(node, options)
+        report = reconcile(context, options)
     except SettingsError as error:
         Log()(ERROR, f"reconcile: {error}", stage=STAGE, reason=error.reason)
         return MISUSED
@@ -114,7 +114,7 @@ def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool) -> i
         report_fault(config, STAGE, error)
         return WRONG
     if not dry_run:
-        node.ledger.tally(STAGE, time.monotonic() - started, sorted(set(report.reasons)))
+        context.ledger.tally(STAGE, time.monotonic() - started, sorted(set(report.reasons)))
     written = _print(format_json(report.as_dict()).decode() if json else report.as_text())
     return OK if report.ok and written else WRONG
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..container.workload import Workload
-    from ..features.registry import Node
+    from ..context import Context
     from ..ledger import Record
     from ..resctrl.locked_key import HeldKey
 
@@ -47,12 +47,12 @@ class Seen:
         self.rdt_class = ""
         self._record = record
 
-    def look_again(self, node: "Node") -> bool:
+    def look_again(self, context: "Context") -> bool:
         """Whether it is still the same process; if so, finds out in which class it is now."""
-        if start_time(node.proc, self.pid) != self.start:
+        if start_time(context.proc, self.pid) != self.start:
             return False
         try:
-            where = resctrl_groups_of(node.proc, self.pid)
+            where = resctrl_groups_of(context.proc, self.pid)
         except ProcessLookupError:
             return False
         if where is not None:
@@ -79,52 +79,52 @@ class Observation:
         self.problems = problems
         self._pods: "set[str] | None" = None
 
-    def unrecorded(self, node: "Node") -> "Iterator[tuple[str, str]]":
+    def unrecorded(self, context: "Context") -> "Iterator[tuple[str, str]]":
         """Groups of our shape (prefix and a workload's key) that the ledger doesn't know as ours: class and key."""
-        prefix = node.monitor.group_prefix
-        for rdt_class in ["", *node.monitor.resctrl.classes()]:
-            for name in node.monitor.resctrl.groups(rdt_class):
+        prefix = context.monitor.group_prefix
+        for rdt_class in ["", *context.monitor.resctrl.classes()]:
+            for name in context.monitor.resctrl.groups(rdt_class):
                 key = name[len(prefix) :]
                 if name.startswith(prefix) and workload_key_validator(key):
-                    record = node.ledger.read_pod(key) or {}
+                    record = context.ledger.read_pod(key) or {}
                     if record.get("groups", {}).get(rdt_class) not in ("created", "adopted"):
                         yield rdt_class, key
 
-    def in_use(self, node: "Node", rdt_class: str, key: str) -> bool:
+    def in_use(self, context: "Context", rdt_class: str, key: str) -> bool:
         """Whether a group has tasks, or its key a container or a pod's cgroup anywhere on this node."""
         if self._pods is None:
-            self._pods = set(_pods_in_cgroups(node.settings.cgroup_path, "", 0))
+            self._pods = set(_pods_in_cgroups(context.settings.cgroup_path, "", 0))
         if key in self._pods or any(key in (container.key, container.id) for container in self.containers):
             return True
-        return bool(node.monitor.resctrl.tasks(rdt_class, node.monitor.group_prefix + key))
+        return bool(context.monitor.resctrl.tasks(rdt_class, context.monitor.group_prefix + key))
 
 
-def observe(node: "Node") -> Observation:
+def observe(context: "Context") -> Observation:
     """Finds every living container, from the runtimes' folders and from the ledger (one may be just starting)."""
     containers: "list[Seen]" = []
     problems: "list[str]" = []
-    found = {container.id: container for container in living_containers(node.settings, node.proc)}
+    found = {container.id: container for container in living_containers(context.settings, context.proc)}
     for container in found.values():
         try:
-            key = node.ledger.key_of(container.id)
-            record = node.ledger.read_member(key, container.id) if key else None
+            key = context.ledger.key_of(container.id)
+            record = context.ledger.read_member(key, container.id) if key else None
             if record is not None and (record.get("pid"), record.get("start")) == (container.pid, container.start):
                 seen = _recorded(key, container, record)
             else:
-                seen = _unrecorded(container, node)
+                seen = _unrecorded(container, context)
         except ProcessLookupError:
             continue
         except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
-            if start_time(node.proc, container.pid) == container.start:
+            if start_time(context.proc, container.pid) == container.start:
                 problems.append(f"container {container.id}: {as_hook_error(error)}")
             continue
         containers.append(seen)
-    for id_ in node.ledger.containers():
+    for id_ in context.ledger.containers():
         if id_ not in found:
             try:
-                key = node.ledger.key_of(id_)
-                record = node.ledger.read_member(key, id_) if key else None
-                if record is not None and record.get("pid") and not node.monitor.member_is_dead(key, id_):
+                key = context.ledger.key_of(id_)
+                record = context.ledger.read_member(key, id_) if key else None
+                if record is not None and record.get("pid") and not context.monitor.member_is_dead(key, id_):
                     starting = Found(id_, record["pid"], record["start"], record.get("bundle", ""))
                     containers.append(_recorded(key, starting, record))
             except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
@@ -132,18 +132,18 @@ def observe(node: "Node") -> Observation:
     return Observation(containers, problems)
 
 
-def living_with(feature: str, node: "Node", known: "Iterable[str]") -> "Iterator[tuple[str, Record, Record]]":
+def living_with(feature: str, context: "Context", known: "Iterable[str]") -> "Iterator[tuple[str, Record, Record]]":
     """Of these containers the living ones that have a step of a feature: id, record, and what the step needs.
 
     One whose record can't be read is passed over; `observe` says so.
     """
     for container in sorted(known):
         try:
-            key = node.ledger.key_of(container)
-            record = node.ledger.read_member(key, container) if key else None
+            key = context.ledger.key_of(container)
+            record = context.ledger.read_member(key, container) if key else None
         except LedgerError:
             continue
-        if record is not None and record.get("pid") and not record_is_dead(record, node.monitor.boot, node.proc):
+        if record is not None and record.get("pid") and not record_is_dead(record, context.monitor.boot, context.proc):
             for step in record.get("steps", []):
                 if step["feature"] == feature:
                     yield container, record, step["needs"]
@@ -158,7 +158,7 @@ def _recorded(key: str, found: Found, record: "Record") -> Seen:
     return seen
 
 
-def workload_of(container: str, pid: int, path: str, node: "Node") -> "Workload":
+def workload_of(container: str, pid: int, path: str, context: "Context") -> "Workload":
     """What a running container is, from its bundle and its process.
 
     Raises:
@@ -167,16 +167,16 @@ def workload_of(container: str, pid: int, path: str, node: "Node") -> "Workload"
     """
     bundle = read_bundle(path)
     state = State(container, "running", pid, path, bundle.annotations)
-    return derive(state, bundle, cgroups_of(node.proc, pid), node.settings.cgroup_path)
+    return derive(state, bundle, cgroups_of(context.proc, pid), context.settings.cgroup_path)
 
 
-def _unrecorded(found: Found, node: "Node") -> Seen:
-    workload = workload_of(found.id, found.pid, found.bundle, node)
+def _unrecorded(found: Found, context: "Context") -> Seen:
+    workload = workload_of(found.id, found.pid, found.bundle, context)
     seen = Seen(workload.key, found, workload.details(), recorded=False)
-    if not node.settings.monitoring.get("enabled", True):
+    if not context.settings.monitoring.get("enabled", True):
         seen.wanted = False
         return seen
-    steps = [step for step in plan(workload, node) if step.action != SKIP]
+    steps = [step for step in plan(workload, context) if step.action != SKIP]
     seen.wanted = bool(steps)
     seen.rdt_class = steps[0].needs["class"] if steps else ""
     return seen

@@ -19,7 +19,7 @@ from .report import Report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..features.registry import Node
+    from ..context import Context
     from .discovery import Observation
 
 _LIVE_LIMIT = 16 << 20
@@ -61,7 +61,7 @@ def read_live(path: str) -> "set[str]":
     return {canonical_pod_uid(key) for key in keys}
 
 
-def reconcile(node: "Node", options: "Options | None" = None) -> Report:
+def reconcile(context: "Context", options: "Options | None" = None) -> Report:
     """Does it once and says what was done and what is still wrong.
 
     Where an RMID is in limbo only, it waits a few seconds for it, as long as nothing else is wrong.
@@ -71,78 +71,80 @@ def reconcile(node: "Node", options: "Options | None" = None) -> Report:
     """
     options = options or Options()
     report = Report(dry_run=options.dry_run)
-    seen = observe(node)
+    seen = observe(context)
     report.problems += seen.problems
     report.containers = len(seen.containers)
-    _end_what_is_dead(node, seen, options, report)
+    _end_what_is_dead(context, seen, options, report)
     if options.claim:
-        _claim(node, seen, options, report)
-    waiting = adopt(node, seen.containers, options, report)
+        _claim(context, seen, options, report)
+    waiting = adopt(context, seen.containers, options, report)
     until = time.monotonic() + _PATIENCE_FOR_LIMBO
     while waiting and options.wait and not options.dry_run and time.monotonic() < until:
         if not report.only_limbo:
             break
         time.sleep(_NAP)
         report.forget_waiting()
-        waiting = adopt(node, waiting, options, report)
-    _place(node, seen, options, report)
-    _end_strays(node, seen, options, report)
+        waiting = adopt(context, waiting, options, report)
+    _place(context, seen, options, report)
+    _end_strays(context, seen, options, report)
     if not options.dry_run:
-        tidy(node, seen.containers, report)
+        tidy(context, seen.containers, report)
     if report.changed or not report.ok:
-        node.log(INFO if report.ok else WARNING, report.as_line(), stage="reconcile")
+        context.log(INFO if report.ok else WARNING, report.as_line(), stage="reconcile")
     return report
 
 
-def _end_what_is_dead(node: "Node", seen: "Observation", options: Options, report: Report) -> None:
+def _end_what_is_dead(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
     """Ends keys whose pod or last member is dead, and members whose init is gone: that may free RMIDs for others."""
     living = {container.id: container.key for container in seen.containers if container.recorded}
-    keys = set(node.ledger.keys())
+    keys = set(context.ledger.keys())
     suspects = keys.difference(living.values())
-    suspects.update(node.ledger.key_of(member) for member in node.ledger.containers() if member not in living)
+    suspects.update(context.ledger.key_of(member) for member in context.ledger.containers() if member not in living)
     for key in sorted(keys if options.live is not None else suspects & keys):
         unwanted = options.live is not None and key not in options.live
         try:
             if options.dry_run:
-                _say_what_is_dead(node, key, unwanted, report)
+                _say_what_is_dead(context, key, unwanted, report)
                 continue
-            with node.monitor.hold(key) as held:
+            with context.monitor.hold(key) as held:
                 groups = len(held.how)
                 for member in held.members():
                     if unwanted or held.member_is_dead(member):
-                        report.buried += bury(held, member, node)
+                        report.buried += bury(held, member, context)
                 if unwanted:
                     held.release()
-                if unwanted or settle(held, node):
+                if unwanted or settle(held, context):
                     report.released.append(key)
                     report.freed += groups
         except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
-            report.fail(node, key, error)
+            report.fail(context, key, error)
 
 
-def _say_what_is_dead(node: "Node", key: str, unwanted: bool, report: Report) -> None:  # noqa: FBT001  # one caller
-    record = node.ledger.read_pod(key) or {}
-    members = {member: node.ledger.read_member(key, member) for member in node.ledger.members(key)}
-    living = [one for one in members.values() if not unwanted and not record_is_dead(one, node.monitor.boot, node.proc)]
+def _say_what_is_dead(context: "Context", key: str, unwanted: bool, report: Report) -> None:  # noqa: FBT001  # one caller
+    record = context.ledger.read_pod(key) or {}
+    members = {member: context.ledger.read_member(key, member) for member in context.ledger.members(key)}
+    living = [
+        one for one in members.values() if not unwanted and not record_is_dead(one, context.monitor.boot, context.proc)
+    ]
     report.buried += len(members) - len(living)
-    if unwanted or record.get("boot") != node.monitor.boot or fate(record, living, node) == ENDS:
+    if unwanted or record.get("boot") != context.monitor.boot or fate(record, living, context) == ENDS:
         report.released.append(key)
         report.freed += len(record.get("groups", {}))
 
 
-def _claim(node: "Node", seen: "Observation", options: Options, report: Report) -> None:
+def _claim(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
     """For a lost ledger: takes groups of our shape that nobody records, of living pods as ours, the rest away.
 
     Those of containers that the filters leave out are not ours, and so are those that a runtime made for itself.
     """
     living = {container.key: container for container in seen.containers if container.wanted}
-    for rdt_class, key in seen.unrecorded(node):
+    for rdt_class, key in seen.unrecorded(context):
         try:
             if options.dry_run:
-                if key in living or not seen.in_use(node, rdt_class, key):
+                if key in living or not seen.in_use(context, rdt_class, key):
                     report.claimed.append(key)
                 continue
-            with node.monitor.hold(key) as held:
+            with context.monitor.hold(key) as held:
                 if held.how.get(rdt_class, SHARED) != SHARED:
                     continue
                 if key in living:
@@ -150,41 +152,41 @@ def _claim(node: "Node", seen: "Observation", options: Options, report: Report) 
                     held.how[rdt_class] = ADOPTED
                     held.save()
                     report.claimed.append(key)
-                elif not seen.in_use(node, rdt_class, key):
-                    node.monitor.resctrl.remove(rdt_class, held.name)
+                elif not seen.in_use(context, rdt_class, key):
+                    context.monitor.resctrl.remove(rdt_class, held.name)
                     report.claimed.append(key)
                     report.freed += 1
-                    node.log(INFO, f"removed the group of {key}, which no pod or container has", key=key)
+                    context.log(INFO, f"removed the group of {key}, which no pod or container has", key=key)
         except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
-            report.fail(node, key, error)
+            report.fail(context, key, error)
 
 
-def _place(node: "Node", seen: "Observation", options: Options, report: Report) -> None:
+def _place(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
     """Lets placement take in the containers that its hook has missed; `_end_strays` puts them where they belong."""
     from ..features.registry import features_in_use
 
-    for name, feature in features_in_use(node.settings):
+    for name, feature in features_in_use(context.settings):
         adopt = getattr(feature, "adopt", None)
         if adopt is not None:
             try:
-                adopt(node, seen.containers, report)
+                adopt(context, seen.containers, report)
             except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
-                report.fail(node, name, error)
+                report.fail(context, name, error)
 
 
-def _end_strays(node: "Node", seen: "Observation", options: Options, report: Report) -> None:
+def _end_strays(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
     """Lets each feature in use end what it started for containers that nobody records any more, and mend the rest."""
     from ..features.registry import features_in_use
 
-    known = set(node.ledger.containers())
-    for name, feature in features_in_use(node.settings):
+    known = set(context.ledger.containers())
+    for name, feature in features_in_use(context.settings):
         mend = getattr(feature, "mend", None)
         strays = getattr(feature, "strays", None)
         if mend is not None:
             try:
                 if not options.dry_run:
-                    report.mended += mend(node, known)
+                    report.mended += mend(context, known)
                 elif strays is not None:
-                    report.strays += [f"{name} {stray.path}" for stray in strays(node, known)]
+                    report.strays += [f"{name} {stray.path}" for stray in strays(context, known)]
             except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
-                report.fail(node, name, error)
+                report.fail(context, name, error)

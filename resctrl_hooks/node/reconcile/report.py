@@ -7,8 +7,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..context import Context
     from ..errors import HookError
-    from ..features.registry import Node
 
 
 class Report:
@@ -55,12 +55,12 @@ class Report:
             or self.tidied
         )
 
-    def fail(self, node: "Node", what: str, unexpected: Exception) -> None:
+    def fail(self, context: "Context", what: str, unexpected: Exception) -> None:
         """Notes that one key or container could not be dealt with, whatever the reason; the others still are."""
         error = as_hook_error(unexpected)
         self.failures[what] = str(error)
         self.reasons.append(error.reason)
-        node.log(WARNING, f"reconcile of {what}: {error}", stage="reconcile", key=what, reason=error.reason)
+        context.log(WARNING, f"reconcile of {what}: {error}", stage="reconcile", key=what, reason=error.reason)
 
     def wait(self, key: str, error: "HookError", *, limbo: bool) -> None:
         """Notes that a key waits for an RMID: in ``limbo``, one comes back by itself."""

@@ -12,7 +12,7 @@ from ..host.procfs import resctrl_groups_of, threads_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..features.registry import Node
+    from ..context import Context
     from ..resctrl.locked_key import HeldKey
 
 _LISTS = ("cgroup.threads", "tasks")  # version 2's, which unlike cgroup.procs threaded cgroups have too; version 1's
@@ -33,7 +33,7 @@ class Gathering:
         self.foreign: "set[str]" = set()
 
 
-def threads_of_container(node: "Node", cgroup: str, pid: int) -> "list[int]":
+def threads_of_container(context: "Context", cgroup: str, pid: int) -> "list[int]":
     """All thread ids of a container: those in its own cgroup and below, or else of its init and all descendants.
 
     The latter also where its cgroup is a plain folder, as a simulated host's. A cgroup that has gone has no threads:
@@ -43,10 +43,10 @@ def threads_of_container(node: "Node", cgroup: str, pid: int) -> "list[int]":
         found = _threads_in_cgroup(cgroup, 0)
         if found or not is_folder(cgroup) or any(is_there(f"{cgroup}/{name}") for name in _LISTS):
             return found
-    return _threads_below(node.proc, pid, set())
+    return _threads_below(context.proc, pid, set())
 
 
-def outside(node: "Node", name: str, classes: "set[str]", cgroup: str, pid: int) -> "list[tuple[int, str, str]]":
+def outside(context: "Context", name: str, classes: "set[str]", cgroup: str, pid: int) -> "list[tuple[int, str, str]]":
     """The threads of a container that are not in group ``name`` of their class: thread id, class, group.
 
     Where /proc doesn't say (a simulation, Linux before 5.9), the groups' ``tasks`` files do, and the class is given as
@@ -54,14 +54,14 @@ def outside(node: "Node", name: str, classes: "set[str]", cgroup: str, pid: int)
     """
     found = []
     listed: "set[int] | None" = None
-    for tid in threads_of_container(node, cgroup, pid):
+    for tid in threads_of_container(context, cgroup, pid):
         try:
-            where = resctrl_groups_of(node.proc, tid)
+            where = resctrl_groups_of(context.proc, tid)
         except ProcessLookupError:
             continue
         if where is None:
             if listed is None:
-                resctrl = node.monitor.resctrl
+                resctrl = context.monitor.resctrl
                 listed = set().union(*(resctrl.tasks(rdt_class, name) for rdt_class in classes))
             if tid not in listed:
                 found.append((tid, "?", ""))
@@ -70,7 +70,7 @@ def outside(node: "Node", name: str, classes: "set[str]", cgroup: str, pid: int)
     return found
 
 
-def gather(held: "HeldKey", node: "Node", cgroup: str, pid: int, fallback_class: str) -> Gathering:
+def gather(held: "HeldKey", context: "Context", cgroup: str, pid: int, fallback_class: str) -> Gathering:
     """Moves every thread of a container into the key's group of its own class, making groups where they are missing.
 
     Threads in a group that somebody else made (a runtime's own, another tool's) stay there.
@@ -82,11 +82,11 @@ def gather(held: "HeldKey", node: "Node", cgroup: str, pid: int, fallback_class:
     from ..resctrl.errors import ClassMismatchError
 
     result = Gathering()
-    take_over = node.settings.monitoring.get("takeOver", False)
+    take_over = context.settings.monitoring.get("takeOver", False)
     for _ in range(_MOST_ROUNDS):
         result.left = 0
         todo: "dict[str, list[int]]" = {}
-        for tid, rdt_class, group in outside(node, held.name, set(held.how), cgroup, pid):
+        for tid, rdt_class, group in outside(context, held.name, set(held.how), cgroup, pid):
             if group and group != held.name and not take_over:
                 result.foreign.add(group)
             else:
@@ -97,20 +97,20 @@ def gather(held: "HeldKey", node: "Node", cgroup: str, pid: int, fallback_class:
             held.ensure_group(rdt_class)
             result.left += len(tids)
             try:
-                node.monitor.resctrl.add_tasks(rdt_class, held.name, tids)
+                context.monitor.resctrl.add_tasks(rdt_class, held.name, tids)
             except ClassMismatchError:
-                if not _somewhere(held, node, rdt_class, tids):
+                if not _somewhere(held, context, rdt_class, tids):
                     continue  # their class changed under our hands; the next round sees the new one
             result.moved += len(tids)
     return result
 
 
-def _somewhere(held: "HeldKey", node: "Node", but: str, tids: "list[int]") -> bool:
+def _somewhere(held: "HeldKey", context: "Context", but: str, tids: "list[int]") -> bool:
     """Where only the kernel knows a thread's class, tries the key's other groups."""
     for rdt_class in held.how:
         if rdt_class != but:
             try:
-                node.monitor.resctrl.add_tasks(rdt_class, held.name, tids)
+                context.monitor.resctrl.add_tasks(rdt_class, held.name, tids)
                 return True
             except ResctrlError:
                 continue

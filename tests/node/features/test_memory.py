@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from resctrl_hooks.node.container.oci import Bundle, parse_state
 from resctrl_hooks.node.container.workload import derive
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.features import memory
 from resctrl_hooks.node.features.memory_class import MemoryClassError, MemoryLimitError, canonical, choice_of
-from resctrl_hooks.node.features.registry import Node, Step, features_in_use
+from resctrl_hooks.node.features.registry import Step, features_in_use
 from resctrl_hooks.node.host import cgroup
 from resctrl_hooks.node.host.cgroup import CgroupError, Leaf, same_value, write_value
 from resctrl_hooks.node.settings import Settings
@@ -100,7 +101,7 @@ def test_the_plugins_own_sample_and_a_captured_pod() -> None:
 
 def test_without_classes_annotations_are_ignored_and_cost_nothing(host: Host, pod: dict[str, Any]) -> None:
     folder = give_limits(host)
-    assert [name for name, _ in features_in_use(host.node().settings)] == ["monitoring"]
+    assert [name for name, _ in features_in_use(host.context().settings)] == ["monitoring"]
     assert start(host, pod, **{CLASS: "no-such-class", SWAP: "nonsense"}).code == 0
     assert (folder / "memory.swap.max").read_text() == "max\n"
 
@@ -343,22 +344,22 @@ def test_a_systemd_that_refuses_leaves_limits_that_a_reload_undoes(
 
 
 def test_planning_changes_nothing_and_needs_no_process(host: Host, pod: dict[str, Any], limits: Path) -> None:
-    node = host.node()
+    context = host.context()
     workload = workload_of(host, **{CLASS: "noswap"})
-    (step,) = memory.plan(workload, node)
+    (step,) = memory.plan(workload, context)
     assert step.needs == {"class": "noswap", "limits": {"memory.swap.max": "0"}}
     assert "memory class noswap by class.memtierd.nri.io" in step.why
     assert (limits / "memory.swap.max").read_text() == "max\n"
     host.end_process(100)
-    assert [one.needs for one in memory.plan(workload, node)] == [step.needs]
-    with node.monitor.hold(workload.key) as held, pytest.raises(CgroupError, match="process 100 has ended"):
-        memory.do(step, workload, held, node)
+    assert [one.needs for one in memory.plan(workload, context)] == [step.needs]
+    with context.monitor.hold(workload.key) as held, pytest.raises(CgroupError, match="process 100 has ended"):
+        memory.do(step, workload, held, context)
 
 
 def test_a_sandbox_has_no_class(host: Host) -> None:
     workload = workload_of(host, **{CLASS: "gone", "io.kubernetes.cri-o.ContainerType": "sandbox"})
     host.configure(classes=CLASSES)
-    (step,) = memory.plan(workload, host.node())
+    (step,) = memory.plan(workload, host.context())
     assert (step.action, step.why) == ("skip", "a pod's sandbox has no memory class")
 
 
@@ -372,8 +373,8 @@ def test_no_annotation_is_taken_for_a_class_that_it_does_not_name(name: str) -> 
 
 
 def mended(host: Host) -> int:
-    node = host.node()
-    return memory.mend(node, set(node.ledger.containers()))
+    context = host.context()
+    return memory.mend(context, set(context.ledger.containers()))
 
 
 def test_reconcile_puts_back_what_somebody_has_undone(host: Host, pod: dict[str, Any], limits: Path) -> None:
@@ -414,7 +415,7 @@ def test_what_is_put_back_into_a_scope_systemd_is_told_of(host: Host, scope: lis
 
 
 def test_undo_has_nothing_to_do(host: Host, limits: Path) -> None:
-    node = Node(host.node().settings)
-    with node.monitor.hold("k") as held:
-        memory.undo(Step("memory", "limit", {}, ""), {"id": ID}, held, node)
+    context = Context(host.context().settings)
+    with context.monitor.hold("k") as held:
+        memory.undo(Step("memory", "limit", {}, ""), {"id": ID}, held, context)
     assert (limits / "memory.swap.max").read_text() == "max\n"

@@ -17,7 +17,7 @@ def workload(pid: int = 100, annotations: dict[str, str] | None = None, **rdt: A
 
 
 def plan(host: Host, **of: Any) -> Step:
-    (step,) = monitoring.plan(workload(**of), host.node())
+    (step,) = monitoring.plan(workload(**of), host.context())
     return step
 
 
@@ -83,9 +83,9 @@ def test_labels_are_read_only_where_they_are_asked_for(host: Host) -> None:
 def test_what_is_done_is_what_was_planned(host: Host) -> None:
     host.add_class("gold")
     host.process(100, rdt="gold")
-    node, of = host.node(), workload()
-    with node.monitor.hold(of.key) as held:
-        monitoring.do(plan(host), of, held, node)
+    context, of = host.context(), workload()
+    with context.monitor.hold(of.key) as held:
+        monitoring.do(plan(host), of, held, context)
         assert held.record["cgroup"] == f"/cg{POD_CGROUP}"
         assert (held.record["namespace"], held.record["pod"]) == ("shop", "web-0")
     assert host.tasks(f"gold/mon_groups/{UID}") == [100]

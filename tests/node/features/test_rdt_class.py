@@ -38,7 +38,7 @@ def workload(annotations: dict[str, str], cgroup: str = POD_CGROUP, **rdt: Any) 
 
 
 def plan(host: Host, annotations: dict[str, str], **of: Any) -> Step:
-    (step,) = rdt_class.plan(workload(annotations, **of), host.node())
+    (step,) = rdt_class.plan(workload(annotations, **of), host.context())
     return step
 
 
@@ -133,11 +133,11 @@ def test_reconcile_puts_back_what_fell_to_the_root_class(rdt_host: Host) -> None
     rdt_host.call(pod)
     (rdt_host.resctrl / "gold" / "tasks").write_text("")
     (rdt_host.cgroup / f"{POD_CGROUP}/crio-{ID}".lstrip("/") / "cgroup.threads").write_text("100\n")
-    node = rdt_host.node()
-    assert rdt_class.mend(node, set(node.ledger.containers())) == 1
+    context = rdt_host.context()
+    assert rdt_class.mend(context, set(context.ledger.containers())) == 1
     assert rdt_host.tasks("gold") == [100]
     (rdt_host.proc / "100/cpu_resctrl_groups").write_text("res:silver\nmon:\n")
-    assert rdt_class.mend(node, set(node.ledger.containers())) == 0
+    assert rdt_class.mend(context, set(context.ledger.containers())) == 0
 
 
 def test_a_class_removed_under_a_living_container_is_noticed(rdt_host: Host) -> None:
@@ -145,6 +145,6 @@ def test_a_class_removed_under_a_living_container_is_noticed(rdt_host: Host) -> 
     rdt_host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")
     rdt_host.call(state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "gold"}))
     (rdt_host.resctrl / "gold").rename(rdt_host.root / "away")
-    node = rdt_host.node()
+    context = rdt_host.context()
     with pytest.raises(RdtClassError, match=r"removed under living containers: cccccccccccc \(gold\)"):
-        rdt_class.mend(node, set(node.ledger.containers()))
+        rdt_class.mend(context, set(context.ledger.containers()))

@@ -74,7 +74,7 @@ def test_every_feature_has_a_policy() -> None:
 
 
 def test_a_node_is_what_the_settings_say(host: Host) -> None:
-    node = host.node()
-    assert node.monitor.resctrl.root == str(host.resctrl)
-    assert node.ledger.folder == str(host.state)
-    assert node.proc == str(host.proc)
+    context = host.context()
+    assert context.monitor.resctrl.root == str(host.resctrl)
+    assert context.ledger.folder == str(host.state)
+    assert context.proc == str(host.proc)

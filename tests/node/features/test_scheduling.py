@@ -82,15 +82,15 @@ def test_values_are_written_and_put_back(host: Host) -> None:
     assert "cpu.weight 20, memory.low 1048576: scheduling class small by annotation" in call(host, **{CLASS: "small"})
     assert (folder / "cpu.weight").read_text() == "20"
     assert (folder / "memory.low").read_text() == "1048576"
-    node = host.node()
-    known = set(node.ledger.containers())
-    assert scheduling.mend(node, known) == 0
+    context = host.context()
+    known = set(context.ledger.containers())
+    assert scheduling.mend(context, known) == 0
     (folder / "cpu.weight").write_text("100\n")
-    assert scheduling.mend(node, known) == 1
+    assert scheduling.mend(context, known) == 1
     assert (folder / "cpu.weight").read_text() == "20"
     host.end_process(100)
     (folder / "cpu.weight").write_text("100\n")
-    assert scheduling.mend(node, known) == 0
+    assert scheduling.mend(context, known) == 0
 
 
 def test_one_that_can_not_be_put_back_keeps_nobody_else_from_it(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,9 +112,9 @@ def test_one_that_can_not_be_put_back_keeps_nobody_else_from_it(host: Host, monk
     record.mkdir()
     (folders[unwritable] / "cpu.weight").unlink()
     (folders[unwritable] / "cpu.weight").mkdir()
-    node = host.node()
+    context = host.context()
     with pytest.raises(HookError, match="scheduling of 1 containers can't be put back"):
-        scheduling.mend(node, set(node.ledger.containers()))
+        scheduling.mend(context, set(context.ledger.containers()))
     assert (folders[good] / "cpu.weight").read_text() == "20"
 
 
@@ -124,11 +124,11 @@ def test_an_init_that_moved_into_a_cgroup_of_its_own_making_leaves_the_values_wh
     folder = files(host, cpu_weight="100\n", memory_low="0\n")
     call(host, **{CLASS: "small"})
     host.process(100, f"{CGROUP}/init.scope")
-    node = host.node()
-    known = set(node.ledger.containers())
-    assert scheduling.mend(node, known) == 0
+    context = host.context()
+    known = set(context.ledger.containers())
+    assert scheduling.mend(context, known) == 0
     (folder / "cpu.weight").write_text("100\n")
-    assert scheduling.mend(node, known) == 1
+    assert scheduling.mend(context, known) == 1
     assert (folder / "cpu.weight").read_text() == "20"
     assert [path.name for path in (folder / "init.scope").iterdir()] == []
 
@@ -331,12 +331,12 @@ def test_weights_are_bfqs_too_where_it_is_loaded(host: Host, there: list[str], w
     folder = files(host, **{name.replace(".", "_"): "default 100\n" for name in there})
     call(host, **{IO_CLASS: "fast"})
     assert {name: (folder / name).read_text() for name in there} == wanted
-    node = host.node()
-    known = set(node.ledger.containers())
-    assert blockio.mend(node, known) == 0
+    context = host.context()
+    known = set(context.ledger.containers())
+    assert blockio.mend(context, known) == 0
     for name in there:
         (folder / name).write_text("default 100\n")
-        assert blockio.mend(node, known) == 1
+        assert blockio.mend(context, known) == 1
         assert {name: (folder / name).read_text() for name in there} == wanted
 
 

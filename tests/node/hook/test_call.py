@@ -14,7 +14,7 @@ def test_a_pods_container_lands_in_its_group(host: Host, pod: dict[str, Any]) ->
     assert f"key={UID}" in outcome.log
     assert "stage=createRuntime" in outcome.log
     assert "duration_usec=" in outcome.log
-    record = host.node().ledger.read_member(UID, ID)
+    record = host.context().ledger.read_member(UID, ID)
     assert record is not None
     assert record["steps"] == [{"feature": "monitoring", "action": "join", "needs": {"class": ""}}]
     assert (record["pid"], record["start"], record["boot"], record["pod"]) == (100, 1000, BOOT, "web-0")
@@ -78,7 +78,7 @@ def test_an_id_that_changes_pods(host: Host, pod: dict[str, Any]) -> None:
     host.process(200, f"/kubepods/pod{other}/x", start=5)
     host.call(pod | {"pid": 200, "annotations": crio_annotations(other)})
     assert host.tasks(f"mon_groups/{other}") == [200]
-    assert host.node().ledger.key_of(ID) == other
+    assert host.context().ledger.key_of(ID) == other
     assert f"pods/{UID}/c-{ID}" not in host.records()
 
 

@@ -23,9 +23,9 @@ def test_only_what_nobody_writes_any_more_goes(host: Host) -> None:
 
 
 def test_reconcile_clears_them_away(host: Host) -> None:
-    host.node().ledger.prepare()
+    host.context().ledger.prepare()
     left = host.state / "placement~4711"
     left.touch()
     os.utime(left, (0, 0))
-    assert reconcile(host.node()).tidied == 1
+    assert reconcile(host.context()).tidied == 1
     assert not left.exists()

@@ -30,7 +30,7 @@ from resctrl_hooks.node.reconcile.reconcile import Options, read_live, reconcile
 from resctrl_hooks.node.settings import load
 
 if TYPE_CHECKING:
-    from resctrl_hooks.node.features.registry import Node
+    from resctrl_hooks.node.context import Context
     from resctrl_hooks.node.reconcile.report import Report
 
 POD = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
@@ -47,13 +47,13 @@ class Cluster:
         self.kernel = Kernel(self.host, rmids=rmids)
         self.root = root
 
-    def node(self) -> Node:
-        node = self.host.node()
-        node.monitor.resctrl.fs = self.kernel
-        return node
+    def context(self) -> Context:
+        context = self.host.context()
+        context.monitor.resctrl.fs = self.kernel
+        return context
 
     def reconcile(self, options: Options = NOW) -> Report:
-        return reconcile(self.node(), options)
+        return reconcile(self.context(), options)
 
     def spawn(self, number: int, pod: str = POD, rdt_class: str = "", threads: int = 1) -> tuple[str, int]:
         """A container's process, before its hook."""
@@ -73,10 +73,10 @@ class Cluster:
         config = {"annotations": crio_annotations(pod), "linux": {}}
         bundle = str(self.kernel.bundle(f"bundle-{id_[-8:]}", config))
         state = {"id": id_, "status": "created", "pid": pid, "bundle": bundle, **config}
-        node = self.node()
+        context = self.context()
         checked = parse_state(json.dumps(state).encode())
         found = read_bundle(bundle)
-        create_runtime(derive(checked, found, cgroups_of(node.proc, pid), node.settings.cgroup_path), node)
+        create_runtime(derive(checked, found, cgroups_of(context.proc, pid), context.settings.cgroup_path), context)
 
     def start(self, number: int, pod: str = POD, rdt_class: str = "", threads: int = 1) -> tuple[str, int]:
         """A container as it should be: hook, then the runtime's folder."""
@@ -87,7 +87,7 @@ class Cluster:
 
     def poststop(self, id_: str) -> None:
         shutil.rmtree(self.root / "crun" / id_, ignore_errors=True)
-        poststop(parse_state(json.dumps({"id": id_, "status": "stopped", "bundle": "/gone"}).encode()), self.node())
+        poststop(parse_state(json.dumps({"id": id_, "status": "stopped", "bundle": "/gone"}).encode()), self.context())
 
     def end_pod(self, pod: str = POD) -> None:
         shutil.rmtree(self.host.cgroup / f"kubepods/pod{pod}")
@@ -135,9 +135,9 @@ def test_on_a_simulated_host_whose_cgroups_are_plain_folders_it_is_adopted_too(h
     status = {"pid": 100, "process-start-time": 1000, "bundle": bundle}
     (tmp_path / "crun" / id_ / "status").write_text(json.dumps(status))
     host.configure(runtimeRoots={"crun": str(tmp_path / "crun")})
-    assert reconcile(host.node(), NOW).adopted == [id_]
+    assert reconcile(host.context(), NOW).adopted == [id_]
     assert host.tasks(f"mon_groups/{POD}") == [100]
-    assert not reconcile(host.node(), NOW).changed
+    assert not reconcile(host.context(), NOW).changed
 
 
 def test_what_entered_by_exec_is_swept_in(cluster: Cluster) -> None:
@@ -173,8 +173,8 @@ def test_a_passing_hook_ends_idle_pods(cluster: Cluster) -> None:
     cluster.kernel.end(pid)
     cluster.poststop(id_)
     cluster.end_pod()
-    node = cluster.node()
-    assert reap(node, node.ledger.marked("idle")) == 1
+    context = cluster.context()
+    assert reap(context, context.ledger.marked("idle")) == 1
     assert cluster.kernel.groups() == set()
 
 
@@ -536,7 +536,7 @@ def test_reconciling_in_a_loop_removes_nothing_that_is_starting(tmp_path: Path) 
 
     def keep_reconciling() -> None:
         while not ended.is_set():
-            reports.append(reconcile(host.node(), NOW))
+            reports.append(reconcile(host.context(), NOW))
 
     def start(number: int) -> int:
         id_, pid = f"{number:064x}", processes[number].pid
@@ -560,7 +560,7 @@ def test_reconciling_in_a_loop_removes_nothing_that_is_starting(tmp_path: Path) 
         loop.join()
         assert len(reports) > 1
         assert not any(report.released or report.failures for report in reports)
-        last = reconcile(host.node(), NOW)
+        last = reconcile(host.context(), NOW)
         assert last.ok
         assert last.containers == 200
         for number, process in enumerate(processes):
@@ -573,7 +573,7 @@ def test_reconciling_in_a_loop_removes_nothing_that_is_starting(tmp_path: Path) 
             process.kill()
         for process in processes:
             process.wait()
-    assert reconcile(host.node(), NOW).ok
+    assert reconcile(host.context(), NOW).ok
     assert (host.groups(), host.records()) == ([], [])
     assert not os.listdir(host.state / "pods")
 
@@ -586,7 +586,7 @@ def test_a_runtime_s_folder_that_can_not_be_read_is_no_fault_of_ours(
 
     monkeypatch.setattr("resctrl_hooks.node.container.runtimes.list_folder", denied)
     with pytest.raises(HookError, match=r"/run/runc, where a runtime .* can't be read \(EACCES\)"):
-        reconcile(host.node())
+        reconcile(host.context())
 
 
 def full(host: Host, *arguments: str, peoples: bool) -> subprocess.CompletedProcess[bytes]:

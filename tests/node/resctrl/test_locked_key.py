@@ -23,7 +23,12 @@ def test_groups_compare_by_what_they_are() -> None:
 def test_a_group_is_recorded_before_it_is_made(host: Host) -> None:
     class Looking(Filesystem):
         def mkdir(self, path: str) -> None:
-            assert host.node().ledger.read_pod("k") == {"key": "k", "boot": BOOT, "groups": {"": CREATED}, "format": 1}
+            assert host.context().ledger.read_pod("k") == {
+                "key": "k",
+                "boot": BOOT,
+                "groups": {"": CREATED},
+                "format": 1,
+            }
             super().mkdir(path)
 
     with hold(host, Looking()) as held:

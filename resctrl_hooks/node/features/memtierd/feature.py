@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from ...container.workload import Workload
+    from ...context import Context
     from ...ledger import Record
     from ...resctrl.locked_key import HeldKey
     from ...settings import Settings
-    from ..registry import Node
 
 NAME = "memtierd"
 RUN_DIR = "/run/resctrl-hooks/memtierd"
@@ -30,7 +30,7 @@ def failure_policy(settings: "Settings") -> str:
     return policy_of(settings, "memtierd", "memory")
 
 
-def plan(workload: "Workload", node: "Node") -> "list[Step]":
+def plan(workload: "Workload", context: "Context") -> "list[Step]":
     """Starts a memtierd if the container's class has a configuration for it.
 
     A class that is unknown or not allowed is the memory feature's to refuse.
@@ -41,18 +41,18 @@ def plan(workload: "Workload", node: "Node") -> "list[Step]":
     if workload.sandbox:
         return []
     try:
-        choice = choice_of(workload, node.settings)
+        choice = choice_of(workload, context.settings)
     except HookError:
         return []
     if not choice.spec.get("memtierdconfig"):
         return [Step(NAME, SKIP, {}, f"{choice.why}: without a memtierd")] if choice.name else []
-    supervisor = supervisor_of(node.settings)
+    supervisor = supervisor_of(context.settings)
     names = [workload.namespace, workload.pod, workload.container]
-    root = run_dir(node.settings)
+    root = run_dir(context.settings)
     RunFolder(root, (names[0], names[1], names[2]), workload.id)
     # With all that is needed to end it again, whatever the settings say then.
     needs = {"class": choice.name, "runDir": root, "names": names, "supervisor": supervisor}
-    needs["cgroups"] = node.settings.cgroup_path
+    needs["cgroups"] = context.settings.cgroup_path
     how = "a transient service of systemd" if supervisor == SYSTEMD else "a process of its own"
     return [Step(NAME, "start", needs, f"memtierd as {how}: {choice.why}")]
 
@@ -73,7 +73,7 @@ def supervisor_of(settings: "Settings") -> str:
     return SYSTEMD if available(settings) else PROCESS
 
 
-def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+def do(step: "Step", workload: "Workload", held: "HeldKey", context: "Context") -> None:
     """Checks what memtierd doesn't, writes its run folder, starts it, and looks whether it stays.
 
     Raises:
@@ -81,28 +81,28 @@ def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> Non
     """
     from .start import MemtierdError, check_needs, configuration, program_of, start  # not to end one
 
-    leaf = leaf_of(node, workload.pid, workload.id, workload.cgroup)
+    leaf = leaf_of(context, workload.pid, workload.id, workload.cgroup)
     if leaf is None:
         raise MemtierdError(f"process {workload.pid} has ended, so there is nothing for memtierd to do")
     folder = folder_of(step, workload.id)
-    text = configuration(step.needs["class"], leaf.folder, f"{folder.path}/{STATS}", node.settings)
-    program = program_of(node.settings)
-    check_needs(text, leaf, workload, node)
-    _end(step, workload.id, node)  # what an earlier run under this very id may have left
+    text = configuration(step.needs["class"], leaf.folder, f"{folder.path}/{STATS}", context.settings)
+    program = program_of(context.settings)
+    check_needs(text, leaf, workload, context)
+    _end(step, workload.id, context)  # what an earlier run under this very id may have left
     opened = folder.make()
     try:
         opened.write(CONFIG, text.encode())
         command = [program, "-c", "", "-config", f"{folder.path}/{CONFIG}"]
-        start(command, leaf, workload, opened, node, systemd=step.needs["supervisor"] == SYSTEMD)
+        start(command, leaf, workload, opened, context, systemd=step.needs["supervisor"] == SYSTEMD)
     except DeadlineError:
         raise  # no time is left; its record says what to end
     except HookError:
         try:
-            _end(step, workload.id, node)
+            _end(step, workload.id, context)
         except DeadlineError:
             raise
         except HookError as another:  # what went wrong first says more; undo tries this again
-            node.log(WARNING, f"memtierd of {workload}: {another}", key=workload.key, container=workload.id)
+            context.log(WARNING, f"memtierd of {workload}: {another}", key=workload.key, container=workload.id)
         raise
     finally:
         opened.close()
@@ -114,14 +114,14 @@ def folder_of(step: "Step", container: str) -> RunFolder:
     return RunFolder(step.needs["runDir"], (namespace, pod, name), container)
 
 
-def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+def undo(step: "Step", member: "Record", held: "HeldKey", context: "Context") -> None:
     """Ends this container's memtierd and removes its run folder; other containers' are named by other ids."""
-    _end(step, member["id"], node)
+    _end(step, member["id"], context)
 
 
-def _end(step: "Step", container: str, node: "Node") -> None:
+def _end(step: "Step", container: str, context: "Context") -> None:
     systemd = step.needs["supervisor"] == SYSTEMD
-    end(folder_of(step, container), container, step.needs["cgroups"], node.settings, systemd=systemd)
+    end(folder_of(step, container), container, step.needs["cgroups"], context.settings, systemd=systemd)
 
 
 def end(folder: RunFolder, container: str, cgroups: str, settings: "Settings", *, systemd: bool) -> bool:
@@ -168,24 +168,24 @@ def running(step: "Step", container: str) -> "list[int]":
         opened.close()
 
 
-def strays(node: "Node", known: "Collection[str]" = ()) -> "list[RunFolder]":
+def strays(context: "Context", known: "Collection[str]" = ()) -> "list[RunFolder]":
     """Run folders of containers that nobody records: a hook's record comes before its folder, and goes after it."""
-    found = run_folders(run_dir(node.settings))
-    return [folder for folder in found if folder.parts[-1] not in known and not node.ledger.key_of(folder.parts[-1])]
+    found = run_folders(run_dir(context.settings))
+    return [folder for folder in found if folder.parts[-1] not in known and not context.ledger.key_of(folder.parts[-1])]
 
 
-def mend(node: "Node", known: "Collection[str]") -> int:
+def mend(context: "Context", known: "Collection[str]") -> int:
     """Ends memtierds of containers that nobody records, and returns how many there were; reconcile calls it.
 
     Raises:
         MemtierdError: some could not be ended; the others are.
     """
-    settings = node.settings
+    settings = context.settings
     systemd = supervisor_of(settings) == SYSTEMD
     ended, problems = 0, []
-    for folder in strays(node, known):
+    for folder in strays(context, known):
         container = folder.parts[-1]
-        if node.ledger.key_of(container):
+        if context.ledger.key_of(container):
             continue  # ending others takes a while, in which a hook may have come for this one
         try:
             ended += end(folder, container, settings.cgroup_path, settings, systemd=systemd)

@@ -11,9 +11,9 @@ from .template import TemplateError, fill
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...container.workload import Workload
+    from ...context import Context
     from ...host.cgroup import Leaf
     from ...settings import Settings
-    from ..registry import Node
     from .run_dir import Opened
 
 _START_SECONDS = 0.2  # how long memtierd must live to count as started
@@ -60,7 +60,7 @@ def program_of(settings: "Settings") -> str:
         ) from error
 
 
-def check_needs(text: str, leaf: "Leaf", workload: "Workload", node: "Node") -> None:
+def check_needs(text: str, leaf: "Leaf", workload: "Workload", context: "Context") -> None:
     """Checks that memtierd could do here what its configuration says; warns of what would have no effect.
 
     Raises:
@@ -68,15 +68,15 @@ def check_needs(text: str, leaf: "Leaf", workload: "Workload", node: "Node") -> 
     """
     from .preflight import Needs, lacking
 
-    found = lacking(Needs(text), node.settings, leaf.folder)
+    found = lacking(Needs(text), context.settings, leaf.folder)
     for words in found.idle:
-        node.log(WARNING, f"memtierd of {workload}: {words}", key=workload.key, container=workload.id, reason="idle")
+        context.log(WARNING, f"memtierd of {workload}: {words}", key=workload.key, container=workload.id, reason="idle")
     if found.fatal:
         raise MemtierdError("; ".join(found.fatal), hint="`resctrl-hook doctor` says what this node can do")
 
 
 def start(
-    command: "list[str]", leaf: "Leaf", workload: "Workload", opened: "Opened", node: "Node", *, systemd: bool
+    command: "list[str]", leaf: "Leaf", workload: "Workload", opened: "Opened", context: "Context", *, systemd: bool
 ) -> None:
     """Starts memtierd, writes its pid down, and looks whether it stays.
 
@@ -84,9 +84,9 @@ def start(
         HookError: it can't be started, or ended at once.
     """
     if systemd:
-        _start_service(command, leaf, workload, opened, node.settings)
+        _start_service(command, leaf, workload, opened, context.settings)
     else:
-        _start_process(command, workload, opened, node)
+        _start_process(command, workload, opened, context)
 
 
 def _start_service(
@@ -110,15 +110,15 @@ def _start_service(
     opened.write(PID, f"{found[0]}\n".encode())
 
 
-def _start_process(command: "list[str]", workload: "Workload", opened: "Opened", node: "Node") -> None:
+def _start_process(command: "list[str]", workload: "Workload", opened: "Opened", context: "Context") -> None:
     from ...host.procfs import start_time
     from . import supervisor as keeper
     from .processes import cgroup_folder, living
 
-    cgroup = cgroup_folder(node.settings.cgroup_path, workload.id)
-    began = start_time(node.proc, workload.pid)
-    keeper.start(keeper.Kept(command, cgroup, node.proc, workload.pid, began), opened)
-    until = time.monotonic() + _start_seconds(node.settings)
+    cgroup = cgroup_folder(context.settings.cgroup_path, workload.id)
+    began = start_time(context.proc, workload.pid)
+    keeper.start(keeper.Kept(command, cgroup, context.proc, workload.pid, began), opened)
+    until = time.monotonic() + _start_seconds(context.settings)
     while time.monotonic() < until:
         if not living(opened):
             lines = opened.read(OUTPUT).decode("utf-8", "replace").splitlines()

@@ -18,8 +18,8 @@ from .usage import Grant, Usage, effective
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ...context import Context
     from ...ledger import Lock
-    from ..registry import Node
     from .policy import Decision
 
 LOCK = "placement"
@@ -42,11 +42,11 @@ class Book:
         LedgerError: from every method that uses the file, where the kernel refuses.
     """
 
-    def __init__(self, node: "Node", *, look_only: bool = False) -> None:
-        self._path = f"{node.ledger.folder}/{_BOOK}"
-        self._boot = node.monitor.boot
-        self.topology = topology_of(node, keep=not look_only)
-        options = node.settings.placement
+    def __init__(self, context: "Context", *, look_only: bool = False) -> None:
+        self._path = f"{context.ledger.folder}/{_BOOK}"
+        self._boot = context.monitor.boot
+        self.topology = topology_of(context, keep=not look_only)
+        options = context.settings.placement
         try:
             self.reserved = parse_list(options.get("reservedCpus") or "")
         except ValueError as error:
@@ -142,13 +142,13 @@ class Book:
             self._usage = usage
         return usage
 
-    def drop_dead(self, node: "Node", key: str = "") -> int:
+    def drop_dead(self, context: "Context", key: str = "") -> int:
         """Forgets containers whose process is gone: those of one key, or else all that own CPUs. Returns how many."""
         dropped = 0
         for place in self.places.values():
             if key or place.decision.owned:
                 for entry in place.of_key(key) if key else list(place.entries().values()):
-                    if entry.is_dead(node):
+                    if entry.is_dead(context):
                         place.remove(entry)
                         self._usage = None
                         dropped += 1
@@ -160,46 +160,46 @@ def _identity(decision: "Decision") -> "tuple[object, ...]":
     return (decision.kind, decision.pool, *sets)
 
 
-def lock(node: "Node") -> "Lock":
+def lock(context: "Context") -> "Lock":
     """The one lock of the whole node; taken after a key's, never before.
 
     Raises:
         LockTimeoutError: somebody held it for too long.
     """
-    return node.ledger.lock_named(LOCK, node.monitor.patience)
+    return context.ledger.lock_named(LOCK, context.monitor.patience)
 
 
-def note_untold(node: "Node") -> None:
+def note_untold(context: "Context") -> None:
     """Notes that somebody had no time to tell systemd of every cpuset.
 
     Raises:
         LedgerError: that can't be written down.
     """
-    path = f"{node.ledger.folder}/{_UNTOLD}"
+    path = f"{context.ledger.folder}/{_UNTOLD}"
     try:
         write_file(path, b"")
     except OSError as error:
         raise _unusable(error, path) from error
 
 
-def take_untold(node: "Node") -> bool:
+def take_untold(context: "Context") -> bool:
     """Takes that note away, and says whether there was one.
 
     Raises:
         LedgerError: it can't be taken away.
     """
-    return _remove(f"{node.ledger.folder}/{_UNTOLD}")
+    return _remove(f"{context.ledger.folder}/{_UNTOLD}")
 
 
-def topology_of(node: "Node", *, keep: bool = True) -> Topology:
+def topology_of(context: "Context", *, keep: bool = True) -> Topology:
     """This machine, from the copy that an earlier call has kept if no CPU came or went since.
 
     Raises:
         TopologyError: sysfs doesn't say.
     """
-    path = f"{node.ledger.folder}/{_TOPOLOGY}"
-    folder = f"{node.settings.sys_path}/devices/system/cpu"
-    now = [node.monitor.boot, folder, _read(f"{folder}/online"), _read(f"{folder}/isolated")]
+    path = f"{context.ledger.folder}/{_TOPOLOGY}"
+    folder = f"{context.settings.sys_path}/devices/system/cpu"
+    now = [context.monitor.boot, folder, _read(f"{folder}/online"), _read(f"{folder}/isolated")]
     try:
         kept = parse_json(read_file(path, _LIMIT))
         if kept["as"] == now:
@@ -208,8 +208,8 @@ def topology_of(node: "Node", *, keep: bool = True) -> Topology:
         pass  # none yet, or another version's
     from ...host.topology_sysfs import read_topology  # only where nothing is kept
 
-    topology = read_topology(node.settings.sys_path)
-    if keep and is_there(node.ledger.folder):
+    topology = read_topology(context.settings.sys_path)
+    if keep and is_there(context.ledger.folder):
         try:
             write_file(path, format_json({"as": now, "topology": topology.as_record()}))
         except OSError as error:

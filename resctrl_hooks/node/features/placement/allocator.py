@@ -7,10 +7,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...context import Context
     from ...errors import HookError
     from ...host.topology import Topology
     from ...settings import Settings
-    from ..registry import Node
     from .allocations import Book
     from .policy import Request
     from .usage import Usage
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 TOPOLOGY_AWARE, POOLS = "topology-aware", "pools"
 
 
-def decide(book: "Book", request: "Request", node: "Node", *, share: bool) -> Decision:
+def decide(book: "Book", request: "Request", context: "Context", *, share: bool) -> Decision:
     """What the policy says, held to what none may do; with ``share`` the whole node's shared CPUs where that fails.
 
     A container that crashes in a loop leaves a dead one behind each time, whose poststop may come hours later.
     """
     try:
-        choose = policy_of(node.settings)
-        book.drop_dead(node, request.key)
+        choose = policy_of(context.settings)
+        book.drop_dead(context, request.key)
         usage = book.usage(request.key)
         _check_room(usage, request)
         decision = choose(book.topology, usage, request)
-        if request.exclusive and not decision.owned and book.drop_dead(node):
+        if request.exclusive and not decision.owned and book.drop_dead(context):
             usage = book.usage(request.key)
             decision = choose(book.topology, usage, request)
         check(decision, usage, book.topology)
     except PlacementError as error:
         if not share:
             raise
-        shares_instead(error, request.id, request.key, node)
+        shares_instead(error, request.id, request.key, context)
         return anywhere(book, request, error)
     return decision
 
@@ -57,10 +57,10 @@ def anywhere(book: "Book", request: "Request", error: PlacementError, mems: int 
     return Decision(SHARED, root.name, cpus=root.cpus, mems=mems, milli=request.milli, why=why)
 
 
-def shares_instead(error: "HookError", container: str, key: str, node: "Node") -> None:
+def shares_instead(error: "HookError", container: str, key: str, context: "Context") -> None:
     """Notes why a container shares CPUs although it asks for something else."""
-    node.failures.append(error.reason)
-    node.log(
+    context.failures.append(error.reason)
+    context.log(
         WARNING,
         f"container {container[:12]} shares CPUs instead of what it asks for: {error}",
         key=key,

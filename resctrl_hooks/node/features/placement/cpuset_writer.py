@@ -17,7 +17,7 @@ from .usage import effective
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..registry import Node
+    from ...context import Context
     from .allocations import Book
     from .entries import Entry
     from .usage import Usage
@@ -29,7 +29,7 @@ _SHARE_AT_A_TIME = 0.1  # of it is what reconcile keeps others from the lock
 _BREATH = 0.05  # seconds, in which any hook that waits for the lock has it
 
 
-def follow(book: "Book", node: "Node", but: str = "", *, grow: bool, checked: bool = False) -> "list[Entry]":
+def follow(book: "Book", context: "Context", but: str = "", *, grow: bool, checked: bool = False) -> "list[Entry]":
     """Writes the cpusets of all containers whose set has become another, and returns those that were written.
 
     With ``grow`` false only those that lose CPUs are written, so that these are free before anybody gets them. With
@@ -61,7 +61,7 @@ def follow(book: "Book", node: "Node", but: str = "", *, grow: bool, checked: bo
     return done
 
 
-def settle_in(entry: "Entry", usage: "Usage", node: "Node") -> None:
+def settle_in(entry: "Entry", usage: "Usage", context: "Context") -> None:
     """Puts a container's own placement in force, and looks that the kernel really gives it those CPUs.
 
     Raises:
@@ -70,7 +70,7 @@ def settle_in(entry: "Entry", usage: "Usage", node: "Node") -> None:
     """
     wanted = effective(entry.decision, usage)
     mems = entry.decision.mems
-    tell(entry, wanted, mems, node)
+    tell(entry, wanted, mems, context)
     if not _write(entry, format_list(wanted), format_list(mems)):
         raise CgroupError(f"cgroup {entry.folder} is gone: the container has ended")
     entry.applied = wanted
@@ -82,10 +82,10 @@ def settle_in(entry: "Entry", usage: "Usage", node: "Node") -> None:
                 f"the kernel gives the container CPUs {found}, not {format_list(wanted)}",
                 hint="a cgroup above it has a cpuset of its own: see cpuset.cpus.effective of each",
             )
-        node.log(WARNING, f"a cgroup above container {entry.id[:12]} does not let it have CPUs {lost}")
+        context.log(WARNING, f"a cgroup above container {entry.id[:12]} does not let it have CPUs {lost}")
 
 
-def tell(entry: "Entry", wanted: int, mems: int, node: "Node") -> None:
+def tell(entry: "Entry", wanted: int, mems: int, context: "Context") -> None:
     """Tells systemd of a scope's cpuset, so that a daemon-reload keeps it."""
     if not entry.unit:
         return
@@ -94,27 +94,27 @@ def tell(entry: "Entry", wanted: int, mems: int, node: "Node") -> None:
     values = {"AllowedCPUs": format_list(wanted)}
     if mems:
         values["AllowedMemoryNodes"] = format_list(mems)
-    tell_systemd(entry.unit, values, node, container=entry.id)
+    tell_systemd(entry.unit, values, context, container=entry.id)
 
 
-def tell_others(entries: "list[Entry]", node: "Node") -> None:
+def tell_others(entries: "list[Entry]", context: "Context") -> None:
     """Tells systemd of the cpusets that were written, as many as there is time for; reconcile tells the rest."""
-    end = time.monotonic() + node.settings.deadline * _SHARE_OF_DEADLINE
+    end = time.monotonic() + context.settings.deadline * _SHARE_OF_DEADLINE
     for entry in entries:
         if entry.unit and time.monotonic() > end:
-            note_untold(node)
-            node.ledger.wake()
+            note_untold(context)
+            context.ledger.wake()
             return
-        tell(entry, entry.applied, 0, node)
+        tell(entry, entry.applied, 0, context)
 
 
-def to_tell(book: "Book", changed: "list[Entry]", node: "Node") -> "list[Entry]":
+def to_tell(book: "Book", changed: "list[Entry]", context: "Context") -> "list[Entry]":
     """Whom `tell_all` is to tell systemd of: those that were written, or all if a hook had no time for some."""
-    late = take_untold(node)
+    late = take_untold(context)
     return [entry for entry in (book.entries.values() if late else changed) if entry.unit]
 
 
-def tell_all(entries: "list[Entry]", node: "Node") -> None:
+def tell_all(entries: "list[Entry]", context: "Context") -> None:
     """Tells systemd of the cpusets of all of these; for reconcile, without the lock.
 
     That may take long, so hooks get the lock in between: what is told is what the cgroup says just then.
@@ -125,19 +125,19 @@ def tell_all(entries: "list[Entry]", node: "Node") -> None:
     left = entries[::-1]
     try:
         while left:
-            with lock(node):
-                end = time.monotonic() + node.settings.deadline * _SHARE_AT_A_TIME
+            with lock(context):
+                end = time.monotonic() + context.settings.deadline * _SHARE_AT_A_TIME
                 while left:
                     entry = left.pop()
                     cpus = _have(entry)
                     if cpus:  # else it has ended
-                        tell(entry, cpus, 0, node)
+                        tell(entry, cpus, 0, context)
                     if time.monotonic() > end:
                         break
             if left:
                 time.sleep(_BREATH)
     except Exception:
-        note_untold(node)
+        note_untold(context)
         raise
 
 

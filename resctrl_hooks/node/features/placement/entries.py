@@ -5,7 +5,7 @@ from .policy import Decision, PlacementError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..registry import Node
+    from ...context import Context
 
 _TABS = 7  # in a line of a container
 _SETS = ("cpus", "owned", "hidden", "mems")
@@ -70,9 +70,9 @@ class Entry:
                 hint="remove the file `placement` in stateDir and run `resctrl-hook reconcile`",
             ) from error
 
-    def is_dead(self, node: "Node") -> bool:
+    def is_dead(self, context: "Context") -> bool:
         """Whether its init process is gone."""
-        return start_time(node.proc, self.pid) != self.start or not self.start
+        return start_time(context.proc, self.pid) != self.start or not self.start
 
 
 class Place:

@@ -21,13 +21,13 @@ from .usage import effective
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...container.workload import Workload
+    from ...context import Context
     from ...host.cgroup import Leaf
     from ...ledger import Record
     from ...reconcile.discovery import Seen
     from ...reconcile.report import Report
     from ...resctrl.locked_key import HeldKey
     from ...settings import Settings
-    from ..registry import Node
     from .policy import Decision, Request
 
 NAME = "placement"
@@ -39,7 +39,7 @@ def failure_policy(settings: "Settings") -> str:
     return policy
 
 
-def plan(workload: "Workload", node: "Node") -> "list[Step]":
+def plan(workload: "Workload", context: "Context") -> "list[Step]":
     """Places the container, unless its runtime has, or its namespace is not to be placed.
 
     Where it goes is decided under the node's lock, when the step is done; `preview` says where that would be now. One
@@ -49,7 +49,7 @@ def plan(workload: "Workload", node: "Node") -> "list[Step]":
         PlacementError: the kubelet places containers here, or an annotation asks for what it may not have.
         CgroupError: the container has no cgroup of its own.
     """
-    return steps_for(workload, node, share=may_share(node.settings))
+    return steps_for(workload, context, share=may_share(context.settings))
 
 
 def may_share(settings: "Settings") -> bool:
@@ -57,34 +57,34 @@ def may_share(settings: "Settings") -> bool:
     return failure_policy(settings) != "fail"
 
 
-def steps_for(workload: "Workload", node: "Node", *, share: bool) -> "list[Step]":
+def steps_for(workload: "Workload", context: "Context", *, share: bool) -> "list[Step]":
     """As `plan`, for those who know whether the container can still be refused."""
-    reason = _why_not(workload, node)
+    reason = _why_not(workload, context)
     if reason:
         return [Step(NAME, SKIP, {}, reason)]
     from .kubelet import check_kubelet
 
-    check_kubelet(node.settings)
-    leaf_of(node, workload.pid, workload.id, workload.cgroup)
+    check_kubelet(context.settings)
+    leaf_of(context, workload.pid, workload.id, workload.cgroup)
     why = ""
     try:
-        request = request_of(workload, node.settings)
+        request = request_of(workload, context.settings)
     except PlacementError as error:
         if not share:
             raise
-        shares_instead(error, workload.id, workload.key, node)
-        request, why = shared_request(workload, node.settings), f", since {error}"
+        shares_instead(error, workload.id, workload.key, context)
+        request, why = shared_request(workload, context.settings), f", since {error}"
     what = f"{request.exclusive} CPUs of its own" if request.exclusive else f"{request.kind} CPUs"
-    why = f"{what} for a request of {request.milli}m by policy {policy_name(node.settings)}{why}"
+    why = f"{what} for a request of {request.milli}m by policy {policy_name(context.settings)}{why}"
     return [Step(NAME, "place", {"request": request.as_record()}, why)]
 
 
-def _why_not(workload: "Workload", node: "Node") -> str:
+def _why_not(workload: "Workload", context: "Context") -> str:
     from ...names import matches
 
     if workload.sandbox:
         return "a pod's sandbox is not placed"
-    patterns = node.settings.placement.get("namespaces") or []
+    patterns = context.settings.placement.get("namespaces") or []
     if patterns and not any(matches(pattern, workload.namespace) for pattern in patterns):
         return f"namespace {workload.namespace or '(none)'} is not among placement.namespaces"
     cpu = workload.bundle.resources.get("cpu")
@@ -93,37 +93,37 @@ def _why_not(workload: "Workload", node: "Node") -> str:
     return ""
 
 
-def preview(step: "Step", workload: "Workload", node: "Node") -> "tuple[Decision, str]":
+def preview(step: "Step", workload: "Workload", context: "Context") -> "tuple[Decision, str]":
     """What would be decided now, and the CPUs that the container would run on; changes nothing.
 
     Raises:
         PlacementError: it could not be placed.
     """
-    book = Book(node, look_only=True)
+    book = Book(context, look_only=True)
     book.remove(workload.id)
-    request = request_from(step.needs["request"], workload.id, workload.key, node.settings.placement)
-    decision = decide(book, request, node, share=may_share(node.settings))
+    request = request_from(step.needs["request"], workload.id, workload.key, context.settings.placement)
+    decision = decide(book, request, context, share=may_share(context.settings))
     book.add(Entry(workload.id, workload.key, 0, 0, "", decision))
     return decision, format_list(effective(decision, book.usage()))
 
 
-def do(step: "Step", workload: "Workload", held: "HeldKey", node: "Node") -> None:
+def do(step: "Step", workload: "Workload", held: "HeldKey", context: "Context") -> None:
     """Decides, writes that down, makes room, and puts the container where it belongs."""
-    request = request_from(step.needs["request"], workload.id, workload.key, node.settings.placement)
+    request = request_from(step.needs["request"], workload.id, workload.key, context.settings.placement)
     try:
-        with lock(node):
-            book = Book(node)
+        with lock(context):
+            book = Book(context)
             if book.lost:
                 from .reconcile import recall  # once in a boot
 
-                recall(book, node, but=workload.id)
-            place(request, workload.pid, workload.cgroup, book, node, share=may_share(node.settings))
+                recall(book, context, but=workload.id)
+            place(request, workload.pid, workload.cgroup, book, context, share=may_share(context.settings))
     except HookError:
-        node.ledger.wake()  # reconcile tries again, and may have more time
+        context.ledger.wake()  # reconcile tries again, and may have more time
         raise
 
 
-def place(request: "Request", pid: int, cgroup: str, book: Book, node: "Node", *, share: bool) -> None:
+def place(request: "Request", pid: int, cgroup: str, book: Book, context: "Context", *, share: bool) -> None:
     """Places one container, under the lock. With ``share`` it shares where it can't be placed as it asks.
 
     ``cgroup`` is the container's own, as its record has it.
@@ -131,30 +131,30 @@ def place(request: "Request", pid: int, cgroup: str, book: Book, node: "Node", *
     Raises:
         HookError: it can't be; then everything is as it was.
     """
-    leaf = leaf_of(node, pid, request.id, cgroup)
+    leaf = leaf_of(context, pid, request.id, cgroup)
     if leaf is None:
         raise CgroupError(f"process {pid} has ended, so it has no cgroup")
     book.remove(request.id)
-    decision = decide(book, request, node, share=share)
+    decision = decide(book, request, context, share=share)
     try:
-        _enter(request, pid, leaf, decision, book, node)
+        _enter(request, pid, leaf, decision, book, context)
     except PlacementError as error:
         if not share or decision.kind == SHARED:
             raise
-        shares_instead(error, request.id, request.key, node)
+        shares_instead(error, request.id, request.key, context)
         # Its cgroup may have been told memory nodes by now, and these can be set but not taken away.
         mems = book.topology.memory_nodes if decision.mems else 0
-        _enter(request, pid, leaf, anywhere(book, request, error, mems), book, node)
+        _enter(request, pid, leaf, anywhere(book, request, error, mems), book, context)
 
 
-def _enter(request: "Request", pid: int, leaf: "Leaf", decision: "Decision", book: Book, node: "Node") -> None:
+def _enter(request: "Request", pid: int, leaf: "Leaf", decision: "Decision", book: Book, context: "Context") -> None:
     """Puts a decision in force, and takes it back if that can't be done."""
     key = request.key
     entry = Entry(
         request.id,
         key,
         pid,
-        start_time(node.proc, pid),
+        start_time(context.proc, pid),
         leaf.folder,
         decision,
         unit=leaf.unit if leaf.own_scope else "",
@@ -163,25 +163,25 @@ def _enter(request: "Request", pid: int, leaf: "Leaf", decision: "Decision", boo
     book.add(entry)
     try:
         book.save()
-        record_decision(node, key, request.id, decision)
-        others = follow(book, node, request.id, grow=False)
-        settle_in(entry, book.usage(), node)
+        record_decision(context, key, request.id, decision)
+        others = follow(book, context, request.id, grow=False)
+        settle_in(entry, book.usage(), context)
     except HookError:
         book.remove(request.id)
         book.save()
-        follow(book, node, grow=True)
+        follow(book, context, grow=True)
         book.written()
-        record_decision(node, key, request.id, None)
+        record_decision(context, key, request.id, None)
         raise
-    others += follow(book, node, grow=True)  # what somebody dead has left
+    others += follow(book, context, grow=True)  # what somebody dead has left
     book.written()
-    tell_others(others, node)
-    node.log(INFO, f"placed container {request.id[:12]}: {decision.why}; CPUs {format_list(entry.applied)}", key=key)
+    tell_others(others, context)
+    context.log(INFO, f"placed container {request.id[:12]}: {decision.why}; CPUs {format_list(entry.applied)}", key=key)
 
 
-def record_decision(node: "Node", key: str, container: str, decision: "Decision | None") -> None:
+def record_decision(context: "Context", key: str, container: str, decision: "Decision | None") -> None:
     """Writes a decision into the container's own record."""
-    record = node.ledger.read_member(key, container)
+    record = context.ledger.read_member(key, container)
     if record is None:
         return
     for step in record.get("steps", []):
@@ -189,30 +189,30 @@ def record_decision(node: "Node", key: str, container: str, decision: "Decision 
             step["needs"].pop("decision", None)
             if decision is not None:
                 step["needs"]["decision"] = {**decision.as_record(), "why": decision.why}
-    node.ledger.write_member(key, container, record)
+    context.ledger.write_member(key, container, record)
 
 
-def undo(step: "Step", member: "Record", held: "HeldKey", node: "Node") -> None:
+def undo(step: "Step", member: "Record", held: "HeldKey", context: "Context") -> None:
     """Gives a dead container's CPUs back, to its pool's other containers first of all."""
-    with lock(node):
-        book = Book(node)
+    with lock(context):
+        book = Book(context)
         if not book.remove(member["id"]):
             return
         book.save()
-        others = follow(book, node, grow=True)
+        others = follow(book, context, grow=True)
         book.written()
-        tell_others(others, node)
+        tell_others(others, context)
 
 
-def mend(node: "Node", known: "set[str]") -> int:
+def mend(context: "Context", known: "set[str]") -> int:
     """For reconcile; see `placement_mend`."""
     from .reconcile import mend_all  # hooks don't mend
 
-    return mend_all(node, known)
+    return mend_all(context, known)
 
 
-def adopt(node: "Node", containers: "list[Seen]", report: "Report") -> None:
+def adopt(context: "Context", containers: "list[Seen]", report: "Report") -> None:
     """For reconcile; see `placement_mend`."""
     from .reconcile import adopt_all  # hooks don't adopt
 
-    adopt_all(node, containers, report)
+    adopt_all(context, containers, report)

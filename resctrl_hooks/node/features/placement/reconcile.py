@@ -19,15 +19,16 @@ from .usage import short_of_cpus
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...container.workload import Workload
+    from ...context import Context
     from ...ledger import Record
     from ...reconcile.discovery import Seen
     from ...reconcile.report import Report
-    from ..registry import Node, Step
+    from ..registry import Step
 
 _SHOWN = 5
 
 
-def adopt_all(node: "Node", containers: "list[Seen]", report: "Report") -> None:
+def adopt_all(context: "Context", containers: "list[Seen]", report: "Report") -> None:
     """Records that containers are to be placed which no hook has seen, or only one without placement.
 
     `mend_all` then places them. What leaves a container out in a hook does so here. The report says which these are,
@@ -40,25 +41,25 @@ def adopt_all(node: "Node", containers: "list[Seen]", report: "Report") -> None:
         one
         for one in containers
         # One that is wanted and not recorded could not join its group just now; both are done the next time.
-        if one.bundle and (one.recorded or not one.wanted) and not _step_of(_record_of(one.id, node))
+        if one.bundle and (one.recorded or not one.wanted) and not _step_of(_record_of(one.id, context))
     ]
     if late:
-        check_kubelet(node.settings)
+        check_kubelet(context.settings)
     for container in late:
         try:
-            workload = workload_of(container.id, container.pid, container.bundle, node)
-            steps = [step for step in steps_for(workload, node, share=True) if step.action != SKIP]
-            if steps and (report.dry_run or _record_steps(container, workload, steps, node)):
+            workload = workload_of(container.id, container.pid, container.bundle, context)
+            steps = [step for step in steps_for(workload, context, share=True) if step.action != SKIP]
+            if steps and (report.dry_run or _record_steps(container, workload, steps, context)):
                 report.placed.append(container.id)
         except (CgroupError, InputError, ProcessLookupError) as error:
-            node.log(DEBUG, f"container {container.id[:12]} can't be placed: {error}", container=container.id)
+            context.log(DEBUG, f"container {container.id[:12]} can't be placed: {error}", container=container.id)
         except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
-            report.fail(node, container.id, error)
+            report.fail(context, container.id, error)
 
 
-def _record_steps(container: "Seen", workload: "Workload", steps: "list[Step]", node: "Node") -> bool:
-    with node.monitor.hold(container.key) as held:
-        if not container.look_again(node):
+def _record_steps(container: "Seen", workload: "Workload", steps: "list[Step]", context: "Context") -> bool:
+    with context.monitor.hold(container.key) as held:
+        if not container.look_again(context):
             return False
         record = held.member(container.id)
         recorded = [step.as_record() for step in steps]
@@ -66,12 +67,12 @@ def _record_steps(container: "Seen", workload: "Workload", steps: "list[Step]", 
             held.add_member(container.id, {**workload.details(), "steps": recorded}, container.pid)
         else:
             record["steps"] = [*record.get("steps", []), *recorded]
-            node.ledger.write_member(container.key, container.id, record)
-    node.log(INFO, f"container {container.id[:12]} ran before it was placed: {steps[0].why}", key=container.key)
+            context.ledger.write_member(container.key, container.id, record)
+    context.log(INFO, f"container {container.id[:12]} ran before it was placed: {steps[0].why}", key=container.key)
     return True
 
 
-def mend_all(node: "Node", known: "set[str]") -> int:
+def mend_all(context: "Context", known: "set[str]") -> int:
     """Makes book, records and cpusets agree again: after killed hooks, and after a runtime or systemd undid something.
 
     Returns how many containers had to be mended.
@@ -80,31 +81,31 @@ def mend_all(node: "Node", known: "set[str]") -> int:
         HookError: some could not be, or no CPU is left for those who share.
     """
     problems: "list[str]" = []
-    with lock(node):
-        book = Book(node)
-        records = {container: _record_of(container, node) for container in sorted(known)}
+    with lock(context):
+        book = Book(context)
+        records = {container: _record_of(container, context) for container in sorted(known)}
         living = {
             container: record
             for container, record in records.items()
-            if _step_of(record) and not _is_dead(record, node)
+            if _step_of(record) and not _is_dead(record, context)
         }
         if living or book.places:
-            check_kubelet(node.settings)
-        mended = _forget_dead(book, known, node)
+            check_kubelet(context.settings)
+        mended = _forget_dead(book, known, context)
         for container, record in living.items():
             try:
-                mended += record is not None and _mend_one(container, record, book, node)
+                mended += record is not None and _mend_one(container, record, book, context)
             except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
                 problems.append(f"container {container[:12]} can't be placed: {as_hook_error(error)}")
         book.save()
-        done = follow(book, node, grow=False, checked=True)
-        done += follow(book, node, grow=True, checked=True)
+        done = follow(book, context, grow=False, checked=True)
+        done += follow(book, context, grow=True, checked=True)
         mended += len({entry.id for entry in done})
         book.written()
-        untold = to_tell(book, done, node)
+        untold = to_tell(book, done, context)
         problems += [problem for problem in (short_of_cpus(book.usage()),) if problem]
     try:
-        tell_all(untold, node)
+        tell_all(untold, context)
     except HookError as error:
         problems.append(f"systemd can't be told of all CPUs: {error}")
     if problems:
@@ -113,34 +114,34 @@ def mend_all(node: "Node", known: "set[str]") -> int:
     return mended
 
 
-def recall(book: Book, node: "Node", but: str = "") -> None:
+def recall(book: Book, context: "Context", but: str = "") -> None:
     """Fills a book that was lost from the records of living containers; reconcile mends what is not so any more."""
-    for container in node.ledger.containers():
-        record = _record_of(container, node)
+    for container in context.ledger.containers():
+        record = _record_of(container, context)
         step = _step_of(record)
         if (
             container != but
             and record is not None
             and step
-            and not record_is_dead(record, node.monitor.boot, node.proc)
+            and not record_is_dead(record, context.monitor.boot, context.proc)
         ):
             try:
-                _take_back(container, record, step, book, node)
+                _take_back(container, record, step, book, context)
             except HookError:
                 continue
 
 
-def _record_of(container: str, node: "Node") -> "Record | None":
+def _record_of(container: str, context: "Context") -> "Record | None":
     """A container's record, None also for one that can't be read: `observation` says so."""
     try:
-        key = node.ledger.key_of(container)
-        return node.ledger.read_member(key, container) if key else None
+        key = context.ledger.key_of(container)
+        return context.ledger.read_member(key, container) if key else None
     except LedgerError:
         return None
 
 
-def _is_dead(record: "Record | None", node: "Node") -> bool:
-    return record_is_dead(record, node.monitor.boot, node.proc)
+def _is_dead(record: "Record | None", context: "Context") -> bool:
+    return record_is_dead(record, context.monitor.boot, context.proc)
 
 
 def _step_of(record: "Record | None") -> "Record":
@@ -149,19 +150,19 @@ def _step_of(record: "Record | None") -> "Record":
     return next((step["needs"] for step in steps if step["feature"] == NAME), {})
 
 
-def _forget_dead(book: Book, known: "set[str]", node: "Node") -> int:
+def _forget_dead(book: Book, known: "set[str]", context: "Context") -> int:
     # One that is not among the known may have come after these were listed.
     gone = [
         entry.id
         for entry in book.entries.values()
-        if (entry.id not in known and not node.ledger.key_of(entry.id)) or entry.is_dead(node)
+        if (entry.id not in known and not context.ledger.key_of(entry.id)) or entry.is_dead(context)
     ]
     for id_ in gone:
         book.remove(id_)
     return len(gone)
 
 
-def _mend_one(container: str, record: "Record", book: Book, node: "Node") -> int:
+def _mend_one(container: str, record: "Record", book: Book, context: "Context") -> int:
     """A living container that the book lacks: as its record decided if that is still possible, else anew."""
     needs, key = _step_of(record), record["key"]
     entry = book.find(container)
@@ -169,26 +170,26 @@ def _mend_one(container: str, record: "Record", book: Book, node: "Node") -> int
         own = entry.decision.owned & ~entry.decision.hidden
         if not own or own & book.topology.online:
             if needs.get("decision") is None:
-                record_decision(node, key, container, entry.decision)
+                record_decision(context, key, container, entry.decision)
             return 0
         # All CPUs of its own went offline, and the kernel would let it run on everybody's.
     if entry is not None:
         book.remove(container)
-    if not _take_back(container, record, needs, book, node):
-        request = request_from(needs["request"], container, key, node.settings.placement)
+    if not _take_back(container, record, needs, book, context):
+        request = request_from(needs["request"], container, key, context.settings.placement)
         # It runs, so it can't be refused any more.
-        place(request, record["pid"], record.get("cgroup", ""), book, node, share=True)
+        place(request, record["pid"], record.get("cgroup", ""), book, context, share=True)
     return 1
 
 
-def _take_back(container: str, record: "Record", needs: "Record", book: Book, node: "Node") -> bool:
+def _take_back(container: str, record: "Record", needs: "Record", book: Book, context: "Context") -> bool:
     """Puts a recorded decision back into the book, and says whether that was possible."""
     try:
         decision = Decision.of_record(needs["decision"])
         check(decision, book.usage(), book.topology)
     except (PlacementError, KeyError, TypeError, ValueError, AttributeError):
         return False  # there is none, or somebody else has these CPUs by now
-    leaf = leaf_of(node, record["pid"], container, record.get("cgroup", ""))
+    leaf = leaf_of(context, record["pid"], container, record.get("cgroup", ""))
     if leaf is not None:
         unit, folder = (leaf.unit, leaf.unit_folder) if leaf.own_scope else ("", "")
         pid, start = record["pid"], record["start"]

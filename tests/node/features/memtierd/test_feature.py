@@ -119,7 +119,7 @@ def test_classes_without_a_configuration_start_nothing(node: MemtierdHost) -> No
 def test_strays_are_ended_and_only_those(node: MemtierdHost) -> None:
     node.start()
     node.start(OTHER, 200)
-    ours = node.host.node()
+    ours = node.host.context()
     assert memtierd.strays(ours) == []
     # A hook that was killed after it had started memtierd, and a ledger that was lost since.
     stray, kept = node.pid(), node.pid(OTHER)
@@ -141,7 +141,7 @@ def test_a_stray_that_will_not_end_keeps_none_of_the_others(
 ) -> None:
     node.start()
     node.start(OTHER, 200)
-    ours = node.host.node()
+    ours = node.host.context()
     for container in (ID, OTHER):
         ours.ledger.remove_member(crio_annotations()["io.kubernetes.pod.uid"], container)
     first = memtierd.strays(ours)[0].parts[-1]
@@ -166,7 +166,7 @@ def test_a_container_that_starts_while_strays_are_ended_is_none(
     """Ending one takes seconds; meanwhile a restart under the id of another brings a memtierd that is no stray."""
     node.start()
     node.start(OTHER, 200)
-    ours = node.host.node()
+    ours = node.host.context()
     uid = crio_annotations()["io.kubernetes.pod.uid"]
     for container in (ID, OTHER):
         ours.ledger.remove_member(uid, container)
@@ -200,7 +200,7 @@ def test_many_come_and_go(node: MemtierdHost) -> None:
 
 def test_what_plan_says(node: MemtierdHost) -> None:
     node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
-    ours = node.host.node()
+    ours = node.host.context()
     (step,) = memtierd.plan(workload_of(node.host, **{CLASS: "track"}), ours)
     assert step.needs["supervisor"] == "process"
     assert "memtierd as a process of its own: memory class track" in step.why
@@ -251,7 +251,7 @@ def test_a_lock_that_stays_held_refuses_as_the_features_policy_says(
     classes = [{"name": "track", "memtierdconfig": TEMPLATE}]
     node.host.configure(classes=classes, memtierd=node.section | policy, deadlineSeconds=0.5)
     uid = crio_annotations()["io.kubernetes.pod.uid"]
-    with node.host.node().ledger.lock(uid, 1):
+    with node.host.context().ledger.lock(uid, 1):
         outcome = node.start()
     assert outcome.code == code, outcome.stderr
     assert "was held for 0.4 s" in outcome.stderr

@@ -42,7 +42,7 @@ def test_it_holds_nothing_of_the_hook(node: MemtierdHost) -> None:
         assert opened <= {"/dev/null", "socket", str(node.folder())}
         assert os.getsid(pid) not in (os.getsid(0), 0)
         assert os.readlink(f"/proc/{pid}/cwd") == "/"
-    with node.host.node().monitor.hold(crio_annotations()["io.kubernetes.pod.uid"]):
+    with node.host.context().monitor.hold(crio_annotations()["io.kubernetes.pod.uid"]):
         pass  # the key's lock is not held either
 
 

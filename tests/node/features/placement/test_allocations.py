@@ -18,7 +18,7 @@ def test_the_book_keeps_every_container_with_its_place(node: PlacedHost) -> None
     for number in range(6):
         node.start(f"s{number}", 100 * number, **{"io.kubernetes.container.name": f"s{number}"})
     node.start("b", 2500, **{CPUS: "mixed:2"})
-    first, second = Book(node.host.node()), Book(node.host.node())
+    first, second = Book(node.host.context()), Book(node.host.context())
     assert len(first.places) < len(second.entries) == 7
     for id_, entry in second.entries.items():  # one by one, and all at once
         found = first.find(id_)
@@ -40,7 +40,7 @@ def test_a_line_of_the_book_that_can_not_be_read_is_said(node: PlacedHost) -> No
     node.start("a", 500)
     path = node.host.state / "placement"
     path.write_text(path.read_text().replace(f"\t{node.pids['a']}\t", "\tx\t", 1))
-    real = node.host.node()
+    real = node.host.context()
     with pytest.raises(PlacementError, match="book of placements is damaged"):
         placement.mend(real, set(real.ledger.containers()))
 
@@ -69,7 +69,7 @@ def test_a_file_of_placement_that_can_not_be_used_is_no_fault(node: PlacedHost, 
     file = node.host.state / name
     file.unlink(missing_ok=True)
     file.mkdir()
-    report = reconcile(node.host.node())
+    report = reconcile(node.host.context())
     assert f"{file} can't be used" in report.failures["placement"]
     assert report.reasons == ["ledger"]
     outcome = node.host.call(node.state("a", status="stopped"))

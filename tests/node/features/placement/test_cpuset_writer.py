@@ -23,7 +23,7 @@ def with_units(node: PlacedHost, count: int, monkeypatch: pytest.MonkeyPatch) ->
     told: Told = []
     for number in range(count):
         node.start(f"s{number}", 10)
-    real = node.host.node()
+    real = node.host.context()
     book = Book(real)
     for entry in book.entries.values():
         entry.unit = f"crio-{entry.id}.scope"
@@ -41,13 +41,13 @@ def test_hooks_get_the_lock_while_reconcile_tells_systemd(node: PlacedHost, monk
     free = []
 
     def breathe(_: float) -> None:
-        with node.host.node().ledger.lock_named("placement", 0):
+        with node.host.context().ledger.lock_named("placement", 0):
             free.append(len(told))
         # A hook has it, and gives somebody else CPUs: what it wrote is what is told.
         (node.folder("s3") / "cpuset.cpus").write_text("5")
 
     monkeypatch.setattr("resctrl_hooks.node.features.placement.cpuset_writer.time.sleep", breathe)
-    real = node.host.node()
+    real = node.host.context()
     placement.mend(real, set(real.ledger.containers()))
     assert free == [1, 2, 3]
     cpus = {unit: properties["AllowedCPUs"] for unit, properties, _ in told}
@@ -58,7 +58,7 @@ def test_hooks_get_the_lock_while_reconcile_tells_systemd(node: PlacedHost, monk
 
 def test_who_was_not_told_is_told_the_next_time(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
     told = with_units(node, 2, monkeypatch)
-    real = node.host.node()
+    real = node.host.context()
     known = set(real.ledger.containers())
 
     def too_late(*_: object) -> None:

@@ -18,7 +18,7 @@ def node(host: Host) -> PlacedHost:
 
 
 def test_off_by_default(host: Host) -> None:
-    assert not host.node().settings.placement
+    assert not host.context().settings.placement
 
 
 def test_a_shared_container_and_others_that_follow(node: PlacedHost) -> None:
@@ -32,13 +32,13 @@ def test_a_shared_container_and_others_that_follow(node: PlacedHost) -> None:
     node.stop("b")
     assert node.cpus("a") == "0-3,16-19"
     node.stop("a")
-    assert Book(node.host.node()).entries == {}
+    assert Book(node.host.context()).entries == {}
     assert node.host.records() == []
 
 
 def test_the_decision_is_in_the_containers_own_record(node: PlacedHost) -> None:
     node.start("b", 2000, **{CPUS: "exclusive"})
-    record = node.host.node().ledger.read_member(UID, id_of("b"))
+    record = node.host.context().ledger.read_member(UID, id_of("b"))
     assert record is not None
     (step,) = record["steps"]
     assert step["needs"]["decision"]["owned"] == "0,16"
@@ -84,7 +84,7 @@ def test_never_against_the_kubelet(node: PlacedHost, file: str, policy: str, pin
     log = node.start("a", 500)
     assert ("so placement does nothing here" in log) is pins
     assert (node.cpus("a") == "") is pins
-    assert bool(kubelet.static_managers(node.host.node().settings)) is pins
+    assert bool(kubelet.static_managers(node.host.context().settings)) is pins
 
 
 def test_a_refusal_refuses_only_if_the_section_says_so(node: PlacedHost) -> None:
@@ -93,7 +93,7 @@ def test_a_refusal_refuses_only_if_the_section_says_so(node: PlacedHost) -> None
     outcome = node.host.call(node.state("a", 1000, **{CPUS: "exclusive"}))
     assert outcome.code == 79
     assert "namespace shop may not have exclusive CPUs" in outcome.stderr
-    assert Book(node.host.node()).entries == {}
+    assert Book(node.host.context()).entries == {}
 
 
 def test_a_cpuset_that_can_not_be_written_changes_nothing(node: PlacedHost) -> None:
@@ -105,7 +105,7 @@ def test_a_cpuset_that_can_not_be_written_changes_nothing(node: PlacedHost) -> N
     assert "the cpuset controller is not enabled" in log
     assert (node.host.state / "wake").exists()
     assert node.cpus("a") == before
-    assert set(Book(node.host.node()).entries) == {id_of("a")}
+    assert set(Book(node.host.context()).entries) == {id_of("a")}
 
 
 def test_a_cgroup_above_that_has_fewer(node: PlacedHost) -> None:
@@ -113,7 +113,7 @@ def test_a_cgroup_above_that_has_fewer(node: PlacedHost) -> None:
     (node.folder("b") / "cpuset.cpus.effective").write_text("1-3")
     log = node.host.call(node.state("b", 1000, **{CPUS: "exclusive"})).log
     assert "the kernel gives the container CPUs 1-3, not 0,16; a cgroup above it" in log
-    (entry,) = Book(node.host.node()).entries.values()
+    (entry,) = Book(node.host.context()).entries.values()
     assert (entry.decision.kind, entry.decision.owned, node.cpus("b")) == (SHARED, 0, "0-31")
     assert (node.folder("b") / "cpuset.mems").read_text() == "0-1"
 
@@ -124,7 +124,7 @@ def test_a_cgroup_above_that_has_fewer_refuses_where_failures_do(node: PlacedHos
     (node.folder("b") / "cpuset.cpus.effective").write_text("1-3")
     outcome = node.host.call(node.state("b", 1000, **{CPUS: "exclusive"}))
     assert outcome.code == 79
-    assert Book(node.host.node()).entries == {}
+    assert Book(node.host.context()).entries == {}
 
 
 @pytest.mark.parametrize(

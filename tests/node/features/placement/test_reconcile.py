@@ -24,7 +24,7 @@ def node(host: Host) -> PlacedHost:
 def test_mend_puts_back_what_somebody_undid(node: PlacedHost) -> None:
     node.start("a", 500)
     (node.folder("a") / "cpuset.cpus").write_text("")
-    real = node.host.node()
+    real = node.host.context()
     assert placement.mend(real, set(real.ledger.containers())) == 1
     node.assert_sound()
     assert placement.mend(real, set(real.ledger.containers())) == 0
@@ -35,7 +35,7 @@ def test_mend_makes_a_lost_or_damaged_book_anew(node: PlacedHost) -> None:
     node.start("b", 2000, **{CPUS: "exclusive"})
     for damage in ("", "1\n", f"1\t{BOOT}\t0\t\t\nx\ty\n"):
         (node.host.state / "placement").write_text(damage)
-        real = node.host.node()
+        real = node.host.context()
         assert placement.mend(real, set(real.ledger.containers())) == 2
         node.assert_sound()
 
@@ -45,7 +45,7 @@ def test_mend_places_who_was_not(node: PlacedHost, monkeypatch: pytest.MonkeyPat
         patch.setattr(placement, "lock", _late)
         node.start("a", 500)
     assert node.cpus("a") == ""
-    real = node.host.node()
+    real = node.host.context()
     assert placement.mend(real, set(real.ledger.containers())) == 1
     node.assert_sound()
 
@@ -60,9 +60,9 @@ def test_reconcile_places_whom_no_hook_has_seen(node: PlacedHost) -> None:
     node.run_unseen("late", 2000, **{CPUS: "exclusive"})
     node.run_unseen("sandbox", 0, **{"io.kubernetes.cri-o.ContainerType": "sandbox"})
     del node.pids["sandbox"]
-    dry = reconcile(node.host.node(), Options(dry_run=True))
+    dry = reconcile(node.host.context(), Options(dry_run=True))
     assert (dry.placed, node.cpus("late")) == ([id_of("late")], "")
-    report = reconcile(node.host.node())
+    report = reconcile(node.host.context())
     assert report.problems == []
     assert not report.failures
     assert report.placed == [id_of("late")]
@@ -70,10 +70,10 @@ def test_reconcile_places_whom_no_hook_has_seen(node: PlacedHost) -> None:
     assert "containers placed that ran unplaced" in report.as_text()
     assert (node.cpus("late"), node.cpus("hooked")) == ("0,16", "1-3,17-19")
     node.assert_sound()
-    assert reconcile(node.host.node()).placed == []
+    assert reconcile(node.host.context()).placed == []
     node.stop("late")
     assert node.cpus("hooked") == "0-3,16-19"
-    assert node.host.node().ledger.containers() == [id_of("hooked")]
+    assert node.host.context().ledger.containers() == [id_of("hooked")]
 
 
 def test_a_container_that_was_recorded_before_placement_was_on(node: PlacedHost) -> None:
@@ -81,20 +81,20 @@ def test_a_container_that_was_recorded_before_placement_was_on(node: PlacedHost)
     told = node.run_unseen("early", 500)
     assert node.host.call(told).code == 0
     node.configure(monitoring=True)
-    assert reconcile(node.host.node()).placed == [id_of("early")]
-    record = node.host.node().ledger.read_member(UID, id_of("early"))
+    assert reconcile(node.host.context()).placed == [id_of("early")]
+    record = node.host.context().ledger.read_member(UID, id_of("early"))
     assert record is not None
     assert [step["feature"] for step in record["steps"]] == ["monitoring", "placement"]
     assert node.cpus("early") == "0-3,16-19"
-    assert reconcile(node.host.node()).placed == []
+    assert reconcile(node.host.context()).placed == []
 
 
 def test_the_group_comes_before_the_place(node: PlacedHost) -> None:
     node.configure(monitoring=True)
     node.run_unseen("late", 500)
-    report = reconcile(node.host.node())
+    report = reconcile(node.host.context())
     assert (report.adopted, report.placed) == ([id_of("late")], [id_of("late")])
-    record = node.host.node().ledger.read_member(UID, id_of("late"))
+    record = node.host.context().ledger.read_member(UID, id_of("late"))
     assert record is not None
     assert [step["feature"] for step in record["steps"]] == ["monitoring", "placement"]
 
@@ -102,14 +102,14 @@ def test_the_group_comes_before_the_place(node: PlacedHost) -> None:
 def test_whom_a_hook_would_leave_out_reconcile_leaves_out(node: PlacedHost) -> None:
     node.configure(namespaces=["other"])
     node.run_unseen("late", 500)
-    assert reconcile(node.host.node()).placed == []
+    assert reconcile(node.host.context()).placed == []
     assert node.cpus("late") == ""
 
 
 def test_who_runs_can_not_be_refused_any_more(node: PlacedHost) -> None:
     node.configure(failurePolicy="fail", allow={})
     node.run_unseen("late", 2000, **{CPUS: "exclusive"})
-    assert reconcile(node.host.node()).placed == [id_of("late")]
+    assert reconcile(node.host.context()).placed == [id_of("late")]
     assert node.cpus("late") == "0-3,16-19"
 
 
@@ -118,7 +118,7 @@ def test_reconcile_does_not_work_against_the_kubelet(node: PlacedHost) -> None:
     folder = node.host.root / "kubelet"
     folder.mkdir()
     (folder / "cpu_manager_state").write_text('{"policyName": "static"}')
-    report = reconcile(node.host.node())
+    report = reconcile(node.host.context())
     assert report.placed == []
     assert "placement does nothing here" in report.failures["placement"]
     assert node.cpus("late") == ""
@@ -131,9 +131,9 @@ def test_what_one_container_asks_for_stops_reconcile_for_nobody_else(
     node.die("dead")
     node.run_unseen("odd", 500, **{CPUS: "exclusive:²"})
     node.run_unseen("late", 500)
-    reconcile(node.host.node())
+    reconcile(node.host.context())
     assert node.cpus("odd") == node.cpus("late") == "0-3,16-19"
-    assert id_of("dead") not in Book(node.host.node()).entries
+    assert id_of("dead") not in Book(node.host.context()).entries
     node.run_unseen("broken")
     node.run_unseen("last")
     real = placement.steps_for
@@ -144,7 +144,7 @@ def test_what_one_container_asks_for_stops_reconcile_for_nobody_else(
         return real(workload, *rest, **named)
 
     monkeypatch.setattr("resctrl_hooks.node.features.placement.reconcile.steps_for", faulty)
-    report = reconcile(node.host.node())
+    report = reconcile(node.host.context())
     ((which, why),) = report.failures.items()
     assert which == id_of("broken")
     assert "a fault of resctrl-hook itself: KeyError: 'nothing' in test_reconcile.py:" in why
@@ -158,7 +158,7 @@ def test_a_record_that_can_not_be_read_stops_reconcile_for_nobody_else(node: Pla
     record.unlink()
     record.mkdir()
     node.run_unseen("late", 500)
-    report = reconcile(node.host.node())
+    report = reconcile(node.host.context())
     assert any("can't be used (EINVAL)" in problem for problem in report.problems)
     assert node.cpus("late") == "0-3,16-19"
 
@@ -167,11 +167,11 @@ def test_a_container_that_made_cgroups_below_its_own_is_placed_in_its_own(node: 
     node.run_unseen("late", 500)
     pid = node.pids["late"]
     node.host.process(pid, f"/kubepods/pod{UID}/crio-{id_of('late')}/init.scope", start=pid)
-    reconcile(node.host.node())
+    reconcile(node.host.context())
     assert node.cpus("late") == "0-3,16-19"
     (node.host.state / "placement").unlink()
     (node.folder("late") / "cpuset.cpus").write_text("")
-    reconcile(node.host.node())  # from the record now
+    reconcile(node.host.context())  # from the record now
     assert node.cpus("late") == "0-3,16-19"
     assert list((node.folder("late") / "init.scope").iterdir()) == []
 
@@ -185,14 +185,14 @@ def test_no_cpu_is_left_to_share(node: PlacedHost) -> None:
     node.start("own", 2000, **{CPUS: "exclusive"})
     assert node.cpus("own") == "0,16"
     take_offline(node, "1-15,17-31")
-    report = reconcile(node.host.node())
+    report = reconcile(node.host.context())
     assert "no CPU is left to share, so 1 containers run on CPUs that others own" in report.failures["placement"]
     assert not report.ok
     assert (node.cpus("a"), node.cpus("own")) == ("0,16", "0,16")
     log = node.start("b", 500)
     assert "no CPU is left to share: all are offline, isolated, reserved or somebody's own" in log
     take_offline(node, "31")
-    assert reconcile(node.host.node()).ok
+    assert reconcile(node.host.context()).ok
     assert (node.cpus("a"), node.cpus("own")) == ("1-3,17-19", "0,16")
     node.assert_sound()
 
@@ -202,7 +202,7 @@ def test_reserved_cpus_are_shared_before_others_own(node: PlacedHost) -> None:
     node.start("a", 500)
     node.start("own", 2000, **{CPUS: "exclusive"})
     take_offline(node, "1-15,17-30")
-    assert "so 1 containers run on reserved CPUs" in reconcile(node.host.node()).failures["placement"]
+    assert "so 1 containers run on reserved CPUs" in reconcile(node.host.context()).failures["placement"]
     assert (node.cpus("a"), node.cpus("own")) == ("31", "0,16")
 
 
@@ -210,7 +210,7 @@ def test_who_has_lost_all_of_its_own_cpus_gets_others(node: PlacedHost) -> None:
     node.start("a", 500)
     node.start("own", 2000, **{CPUS: "exclusive"})
     take_offline(node, "0,16")
-    assert reconcile(node.host.node()).ok
+    assert reconcile(node.host.context()).ok
     assert node.cpus("own") == "1,17"
     assert node.cpus("a") == "2-3,18-19"
     node.assert_sound()
@@ -219,7 +219,7 @@ def test_who_has_lost_all_of_its_own_cpus_gets_others(node: PlacedHost) -> None:
 def test_cpus_that_go_offline(node: PlacedHost) -> None:
     node.start("a", 500)
     write_sysfs(machine(2, 1, 2, 4, 2, offline=0b1), node.host.root / "sys")
-    real = node.host.node()
+    real = node.host.context()
     placement.mend(real, set(real.ledger.containers()))
     assert node.cpus("a") == "1-3,16-19"
     assert Usage(Book(real).topology, []).common == MACHINE.online & ~1
