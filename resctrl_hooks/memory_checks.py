@@ -23,7 +23,7 @@ class MemoryCheck:
     name: str
     level: Level
     found: str
-    mend: str = ""
+    repair: str = ""
 
 
 def memory_checks(settings: Settings) -> Iterator[MemoryCheck]:
@@ -56,18 +56,18 @@ def _controller(settings: Settings) -> MemoryCheck:
     if "memory" in controllers:
         return MemoryCheck("cgroup", "good", f"{settings.cgroup_path} is version 2 with the memory controller")
     if controllers:
-        mend = "boot without cgroup_disable=memory, and unmount version 1's memory controller"
-        return MemoryCheck("cgroup", "bad", f"{settings.cgroup_path} has no memory controller", mend)
-    mend = "boot with systemd.unified_cgroup_hierarchy=1"
-    return MemoryCheck("cgroup", "bad", f"{settings.cgroup_path} is no cgroup of version 2", mend)
+        repair = "boot without cgroup_disable=memory, and unmount version 1's memory controller"
+        return MemoryCheck("cgroup", "bad", f"{settings.cgroup_path} has no memory controller", repair)
+    repair = "boot with systemd.unified_cgroup_hierarchy=1"
+    return MemoryCheck("cgroup", "bad", f"{settings.cgroup_path} is no cgroup of version 2", repair)
 
 
 def _swap(settings: Settings, classes: list[str]) -> MemoryCheck:
     total = swap_total(settings.proc_path)
     if total:
         return MemoryCheck("swap", "good", f"{total // _MIB} MiB of swap space")
-    mend = "turn swap on (swapon, zram); on Kubernetes the kubelet must allow it (failSwapOn: false)"
-    return MemoryCheck("swap", "note", f"no swap space, which {', '.join(classes)} could use", mend)
+    repair = "turn swap on (swapon, zram); on Kubernetes the kubelet must allow it (failSwapOn: false)"
+    return MemoryCheck("swap", "note", f"no swap space, which {', '.join(classes)} could use", repair)
 
 
 def _program(settings: Settings) -> MemoryCheck:
@@ -75,8 +75,8 @@ def _program(settings: Settings) -> MemoryCheck:
     try:
         return MemoryCheck("memtierd", "good", find_program(name, ALL_FOLDERS))
     except HookError as error:
-        mend = error.hint or "install it (github.com/intel/memtierd), or name it in memtierd.binary"
-        return MemoryCheck("memtierd", "bad", error.message, mend)
+        repair = error.hint or "install it (github.com/intel/memtierd), or name it in memtierd.binary"
+        return MemoryCheck("memtierd", "bad", error.message, repair)
 
 
 def _supervisor(settings: Settings) -> MemoryCheck:
@@ -93,7 +93,7 @@ def _trackers(settings: Settings, needs: dict[str, Needs]) -> Iterator[MemoryChe
     for tracker, classes in users.items():
         lacks = tracker_lacks(settings, tracker)
         if lacks:
-            mend = f"use another tracker in {', '.join(classes)}, or another kernel"
-            yield MemoryCheck(f"tracker {tracker}", "bad", lacks, mend)
+            repair = f"use another tracker in {', '.join(classes)}, or another kernel"
+            yield MemoryCheck(f"tracker {tracker}", "bad", lacks, repair)
         else:
             yield MemoryCheck(f"tracker {tracker}", "good", f"there for {', '.join(classes)}")

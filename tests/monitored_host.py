@@ -41,13 +41,13 @@ class MonitoredHost:
     ) -> str:
         """Makes a pod with so many containers of one process, the last ones not in the group; returns its key."""
         key = KEYS[number]
-        with self.context.monitor.hold(key) as held:
-            held.record.update(namespace=namespace, pod=name, cgroup="")
-            held.ensure_group(rdt_class)
+        with self.context.monitor.hold(key) as locked:
+            locked.record.update(namespace=namespace, pod=name, cgroup="")
+            locked.ensure_group(rdt_class)
             for place in range(processes + outside):
                 pid = self.process()
                 details = {"runtime": "cri-o", "container": f"main{place}", "time": int(time.time())}
-                held.add_member(f"{number}{place}" * 32, details, pid)
+                locked.add_member(f"{number}{place}" * 32, details, pid)
                 if place < processes:
                     if rdt_class:
                         (self.resctrl / rdt_class / "tasks").write_text(f"{pid}\n")

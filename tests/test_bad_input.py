@@ -25,7 +25,8 @@ from machines import MACHINES, write_sysfs
 from resctrl_hooks.node.container.oci import parse_state, read_bundle
 from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.features.registry import FEATURES, SKIP, concerns
+from resctrl_hooks.node.features.registry import FEATURES, concerns
+from resctrl_hooks.node.features.step import SKIP
 from resctrl_hooks.node.host.procfs import cgroups_of
 
 CASES = 10_000
@@ -179,12 +180,12 @@ class Watch:
         """Fails where anything outside the resctrl root, the state directory, the log and ``cgroup`` is changed."""
         self.allowed = (f"{host.resctrl}/", f"{host.state}/", str(host.log), *([f"{cgroup}/"] if cgroup else []))
         self.parents = {str(path) for path in (host.state, *host.state.parents)}
-        self.strays: list[object] = []
+        self.orphans: list[object] = []
         try:
             yield
         finally:
             self.allowed = ()
-        assert self.strays == []
+        assert self.orphans == []
 
     def _see(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self.allowed:
@@ -202,7 +203,7 @@ class Watch:
             inside = path.startswith(self.allowed) and "/../" not in f"{path}/"
             made_on_the_way = event in ("os.mkdir", "os.chmod") and path in self.parents
             if not inside and not made_on_the_way:
-                self.strays.append((event, path))
+                self.orphans.append((event, path))
 
 
 WATCH = Watch()

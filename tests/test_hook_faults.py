@@ -17,7 +17,7 @@ from resctrl_hooks.node.features import monitoring
 from resctrl_hooks.node.hook import call as hook
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.resctrl.filesystem import Filesystem
-from resctrl_hooks.node.resctrl.locked_key import HeldKey
+from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_fault_under_fail_is_taken_back(host: Host, pod: dict[str, Any], monke
         raise ZeroDivisionError("a bug")
 
     host.configure(failurePolicy="fail")
-    for module, name in ((HeldKey, "assign_pid"), (hook, "_do")):
+    for module, name in ((LockedKey, "assign_pid"), (hook, "_do")):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, broken)
             outcome = host.call(pod)
@@ -91,7 +91,7 @@ def test_a_poststop_with_a_fault_of_ours(host: Host, pod: dict[str, Any], monkey
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(lifetimes, "bury", broken)
+    monkeypatch.setattr(lifetimes, "release_container", broken)
     outcome = host.call(stopped())
     assert outcome.code == 0
     assert "a fault of resctrl-hook itself: ZeroDivisionError: a bug in test_hook_faults.py" in outcome.stderr
@@ -204,10 +204,10 @@ def test_what_others_left_behind_refuses_nobody(
 
 def test_what_another_version_recorded_of_somebody_else_is_no_reason_to_refuse(host: Host, pod: dict[str, Any]) -> None:
     host.configure(failurePolicy="fail")
-    with host.context().monitor.hold("somebody") as held:
-        held.ensure_group()
+    with host.context().monitor.hold("somebody") as locked:
+        locked.ensure_group()
         step = {"feature": "memtierd", "action": "start", "needs": {"of": "another version"}}
-        held.add_member("gone", {"steps": [step], "boot": "earlier"})
+        locked.add_member("gone", {"steps": [step], "boot": "earlier"})
     host.context().ledger.mark("idle", "somebody")
     assert host.call(pod).code == 0
     assert host.groups() == [f"mon_groups/{UID}"]
@@ -238,7 +238,7 @@ def test_a_held_key_is_free_again_whatever_happens(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(HeldKey, "add_member", broken)
+    monkeypatch.setattr(LockedKey, "add_member", broken)
     host.call(pod)
     with host.context().monitor.hold(UID):
         assert sys.exc_info() == (None, None, None)

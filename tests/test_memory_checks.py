@@ -46,7 +46,7 @@ def test_a_bare_node_and_the_plugins_sample(paths: dict[str, Any], tmp_path: Pat
         ("memtierd supervision", "good"),
     }
     assert "swap-idle-data" in found["swap"].found
-    assert all(check.mend for check in found.values() if check.level != "good")
+    assert all(check.repair for check in found.values() if check.level != "good")
 
 
 def test_a_node_that_has_it_all(paths: dict[str, Any], tmp_path: Path) -> None:

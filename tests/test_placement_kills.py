@@ -84,7 +84,7 @@ def test_fifty_containers_at_random_with_kills_in_between(
             assert reconcile(node.host.context()).problems == []
             node.assert_sound()
             real = node.host.context()
-            assert placement.mend(real, set(real.ledger.containers())) == 0
+            assert placement.repair(real, set(real.ledger.containers())) == 0
     killer.armed = 0
     reconcile(node.host.context())
     assert Book(node.host.context()).entries == {}

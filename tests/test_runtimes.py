@@ -47,7 +47,7 @@ def podman(stage: Stage) -> Iterator[Podman]:
     yield podman
     podman.call("pod", "rm", "--all", "--force", "-t", "0")
     podman.call("rm", "--all", "--force", "-t", "0")
-    podman.settle()
+    podman.release_key()
 
 
 def init_of(bundle: Bundle) -> int:
@@ -204,7 +204,7 @@ def test_a_podman_pods_infra_and_members_share_a_group_named_by_the_pod(stage: S
     podman.call("pod", "rm", "--force", "-t", "0", "shop")
     reconcile(stage)  # no hook is told that a pod has ended
     assert nothing_is_left(stage)
-    podman.settle(pod)  # beside version 1, Podman leaves two behind
+    podman.release_key(pod)  # beside version 1, Podman leaves two behind
 
 
 def test_podman_refuses_under_fail(stage: Stage, podman: Podman) -> None:

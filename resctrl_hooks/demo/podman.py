@@ -82,7 +82,7 @@ class Podman:
             folder,
         ]
 
-    def settle(self, *pods: str) -> None:
+    def release_key(self, *pods: str) -> None:
         """Wait until all that Podman started has ended, and remove cgroups that it leaves, of these pods too.
 
         A container's monitor, conmon, ends after `podman rm`, and runs `podman container cleanup` before: late enough
@@ -110,7 +110,7 @@ class Podman:
         try:
             self.call("rm", "-f", "-t", "0", NAME)
         finally:
-            self.settle()
+            self.release_key()
         return "podman … rm --force"
 
 

@@ -88,7 +88,7 @@ def kubelet(host: Host) -> Iterator[Finding]:
 def memory(host: Host) -> Iterator[Finding]:
     """What the configured memory classes need."""
     for check in memory_checks(host.settings):
-        yield Finding(_LEVELS[check.level], f"{check.name}: {check.found}", check.mend)
+        yield Finding(_LEVELS[check.level], f"{check.name}: {check.found}", check.repair)
 
 
 def user_namespace(host: Host) -> Iterator[Finding]:

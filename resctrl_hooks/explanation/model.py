@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from resctrl_hooks.node.features.registry import SKIP
+from resctrl_hooks.node.features.step import SKIP
 from resctrl_hooks.node.hook.call import DONE
 
 

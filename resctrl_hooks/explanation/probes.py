@@ -14,7 +14,7 @@ from resctrl_hooks.node.features.monitoring import NAME as MONITORING
 from resctrl_hooks.node.features.placement.feature import NAME as PLACEMENT
 from resctrl_hooks.node.features.placement.feature import preview
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.features.registry import SKIP, Step
+from resctrl_hooks.node.features.step import SKIP, Step
 from resctrl_hooks.node.host.cpulist import format_list
 from resctrl_hooks.node.host.files import is_folder
 from resctrl_hooks.node.host.programs import ALL_FOLDERS, find_program
@@ -36,12 +36,12 @@ def said_step(step: Step, workload: Workload, context: Context) -> StepModel:
     """A step with what is found at its place; changes nothing."""
     look = _LOOKS.get(step.feature) if step.action != SKIP else None
     found = look(step, workload, context) if look else Found()
-    return StepModel(step.feature, step.action, step.needs, step.why, *found)
+    return StepModel(step.feature, step.action, step.parameters, step.why, *found)
 
 
 def _group(step: Step, workload: Workload, context: Context) -> Found:
     resctrl, name = context.monitor.resctrl, context.monitor.group_prefix + workload.key
-    rdt_class = step.needs["class"]
+    rdt_class = step.parameters["class"]
     where = resctrl.group_folder(rdt_class, name)
     if not is_folder(f"{resctrl.root}/{MON_GROUPS}"):
         missing = "no monitoring in the resctrl" if is_folder(f"{resctrl.root}/info") else "no resctrl"
@@ -74,7 +74,7 @@ def _memtierd(step: Step, workload: Workload, context: Context) -> Found:
     pids = running(step, workload.id)
     if pids:
         return Found(folder, f"it runs as pid {pids[0]}")
-    fatal, idle = _lacks(str(step.needs["class"]), workload, context.settings)
+    fatal, idle = _lacks(str(step.parameters["class"]), workload, context.settings)
     if fatal:
         return Found(folder, f"this would fail: {'; '.join(fatal)}", possible=False)
     return Found(folder, "; ".join(["it would be started", *idle]))

@@ -11,7 +11,7 @@ from resctrl_hooks.node.features.memory import NAME as MEMORY
 from resctrl_hooks.node.features.memtierd.feature import NAME as MEMTIERD
 from resctrl_hooks.node.features.memtierd.feature import folder_of, running
 from resctrl_hooks.node.features.monitoring import NAME as MONITORING
-from resctrl_hooks.node.features.registry import Step
+from resctrl_hooks.node.features.step import Step
 from resctrl_hooks.node.host.files import read_kernel_file
 
 Record = Mapping[str, Any]
@@ -42,7 +42,12 @@ def _memtierd(record: Record, steps: list[Record]) -> dict[str, Any]:
     pids = running(step, str(record["id"]))
     state = f"runs as pid {pids[0]}" if pids else "does not run"
     folder = folder_of(step, str(record["id"])).path
-    return {"class": step.needs["class"], "state": state, "supervisor": step.needs["supervisor"], "folder": folder}
+    return {
+        "class": step.parameters["class"],
+        "state": state,
+        "supervisor": step.parameters["supervisor"],
+        "folder": folder,
+    }
 
 
 def _placement(record: Record, steps: list[Record]) -> dict[str, Any]:

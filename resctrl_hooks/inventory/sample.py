@@ -58,17 +58,17 @@ def take(context: Context) -> Sample:
         if slot.counter.name in COUNTERS and slot.domain.node is None
     ]
     for rdt_class in ["", *resctrl.classes()]:
-        held: list[list[Raw]] = []
+        locked: list[list[Raw]] = []
         for name in resctrl.groups(rdt_class):
             folder = resctrl.group_folder(rdt_class, name)
             values = _read(folder, slots)
             if values is not None:
-                held.append(values)
+                locked.append(values)
                 if name not in names:
                     sample.foreign[folder] = _by_counter(slots, values)
         own = _read(resctrl.class_folder(rdt_class), slots)
         if own is not None:
-            sample.unheld[rdt_class] = _by_counter(slots, [_less(*column) for column in zip(own, *held, strict=True)])
+            sample.unheld[rdt_class] = _by_counter(slots, [_less(*column) for column in zip(own, *locked, strict=True)])
     return sample
 
 

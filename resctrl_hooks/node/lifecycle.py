@@ -6,7 +6,8 @@ settings say ``release: last-container``, when its last member is.
 """
 
 from .errors import DeadlineError, LockTimeoutError
-from .features.registry import Step, feature_named
+from .features.registry import feature_named
+from .features.step import Step
 from .host.files import is_folder
 from .log import INFO, WARNING
 from .resctrl.locked_key import AGAIN, record_is_dead
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from .container.oci import State
     from .context import Context
     from .ledger import Record
-    from .resctrl.locked_key import HeldKey
+    from .resctrl.locked_key import LockedKey
 
 POD = "pod"
 
@@ -37,43 +38,43 @@ def poststop(state: "State", context: "Context") -> str:
     key = context.ledger.key_of(state.id)
     if not key:
         return ""
-    with context.monitor.hold(key) as held:
-        if is_of_earlier_run(held.member(state.id), context):
+    with context.monitor.hold(key) as locked:
+        if is_of_earlier_run(locked.member(state.id), context):
             return "it was started again and lives, so this poststop is an earlier run's; nothing is done"
-        bury(held, state.id, context)
-        return f"released {key}" if settle(held, context) else f"left {key}"
+        release_container(locked, state.id, context)
+        return f"released {key}" if release_key(locked, context) else f"left {key}"
 
 
 def forget(container: str, key: str, context: "Context") -> None:
     """Takes back what was done for a container under a key, and ends the key if that is dead then."""
-    with context.monitor.hold(key) as held:
-        bury(held, container, context)
-        settle(held, context)
+    with context.monitor.hold(key) as locked:
+        release_container(locked, container, context)
+        release_key(locked, context)
 
 
-def bury(held: "HeldKey", member: str, context: "Context") -> bool:
+def release_container(locked: "LockedKey", member: str, context: "Context") -> bool:
     """Takes back all steps of a member that has died, the last first, and forgets it.
 
     Where a step's lock is held by somebody for too long, the member is kept, so that it can be tried again; returns
     whether it is forgotten. A step that can't be taken back otherwise keeps nobody's group.
     """
-    record = held.member(member)
+    record = locked.member(member)
     for kept in reversed((record or {}).get("steps", [])):
         name = str(kept.get("feature"))
         try:
             feature = feature_named(name)
             if feature is not None and record is not None:
-                feature.undo(Step.of_record(kept), record, held, context)
+                feature.revert(Step.of_record(kept), record, locked, context)
         except DeadlineError:
             raise
         except Exception as caught:  # noqa: BLE001  # another version may have kept what this one can't read
             from .fault_report import as_hook_error  # only when something is broken
 
             error = as_hook_error(caught)
-            context.log(WARNING, f"{name} of container {member[:12]}: {error}", key=held.key, container=member)
+            context.log(WARNING, f"{name} of container {member[:12]}: {error}", key=locked.key, container=member)
             if isinstance(error, LockTimeoutError):
                 return False
-    held.remove_member(member)
+    locked.remove_member(member)
     return True
 
 
@@ -102,17 +103,17 @@ def fate(record: "Record", members: "Iterable[Record | None]", context: "Context
     return WAITS if has_cgroup and context.settings.monitoring.get("release", POD) == POD else ENDS
 
 
-def settle(held: "HeldKey", context: "Context") -> bool:
+def release_key(locked: "LockedKey", context: "Context") -> bool:
     """Ends the key if it is dead, else marks it idle if no member lives; says whether it ended."""
-    what = fate(held.record, (held.member(member) for member in held.members()), context)
+    what = fate(locked.record, (locked.member(member) for member in locked.members()), context)
     if what == WAITS:
-        context.ledger.mark("idle", held.key)
+        context.ledger.mark("idle", locked.key)
     if what != ENDS:
         return False
-    if not all(bury(held, member, context) for member in held.members()):
+    if not all(release_container(locked, member, context) for member in locked.members()):
         return False
-    for group in held.release():
-        context.log(INFO, f"group {group.path} is removed", key=held.key, rdt_class=group.rdt_class)
+    for group in locked.release():
+        context.log(INFO, f"group {group.path} is removed", key=locked.key, rdt_class=group.rdt_class)
     if context.ledger.marked("waiting"):
         context.ledger.wake()  # somebody may have the RMID that this has freed
     return True
@@ -129,8 +130,8 @@ def reap(context: "Context", keys: "Iterable[str]", but: str = "") -> int:
         for key in keys:
             if key != but and looks_dead(context, key):
                 try:
-                    with context.monitor.hold(key, patience=0) as held:
-                        ended += settle(held, context)
+                    with context.monitor.hold(key, patience=0) as locked:
+                        ended += release_key(locked, context)
                 except LockTimeoutError:
                     continue
                 except DeadlineError:

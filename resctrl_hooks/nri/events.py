@@ -11,12 +11,13 @@ from ..node.container.oci import State
 from ..node.errors import HookError
 from ..node.fault_report import as_hook_error
 from ..node.features.monitoring import NAME as MONITORING
-from ..node.features.registry import SKIP, concerns
+from ..node.features.step import SKIP
+from ..node.features.registry import concerns
 from ..node.hook.call import RefusedError, create_runtime, planned
 from ..node.hook.call import _deadline as arm_deadline
 from ..node.hook.call import _give_up as give_up
 from ..node.host.procfs import start_time
-from ..node.lifecycle import bury, poststop, reap
+from ..node.lifecycle import release_container, poststop, reap
 from ..node.log import ERROR, INFO, WARNING
 from ..node.names import canonical_pod_uid, pod_uid_validator
 from ..node.resctrl.errors import NoRMIDsError
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from ..node.container.workload import Workload
     from resctrl_hooks.node.context import Context
-    from ..node.features.registry import Step
+    from ..node.features.step import Step
     from ..node.settings import Settings
 
     Handler = Callable[["Event", Context], tuple[str, bytes]]
@@ -117,12 +118,12 @@ def remove_pod(event: Event, context: "Context") -> "tuple[str, bytes]":
     key = event.key = canonical_pod_uid(uid)
     if context.ledger.read_pod(key) is None:
         return "", b""
-    with context.monitor.hold(key) as held:
-        for member in held.members():
-            if not record_is_dead(held.member(member), context.monitor.boot, context.proc):
+    with context.monitor.hold(key) as locked:
+        for member in locked.members():
+            if not record_is_dead(locked.member(member), context.monitor.boot, context.proc):
                 return f"{key} stays: container {member[:12]} still runs", b""
-            bury(held, member, context)
-        removed = held.release()
+            release_container(locked, member, context)
+        removed = locked.release()
     if context.ledger.marked("waiting"):
         context.ledger.wake()  # somebody may have the RMID that this has freed
     return f"released {key} with {len(removed)} groups", b""
@@ -152,13 +153,13 @@ def reserve_group(workload: "Workload", step: "Step", context: "Context") -> Non
     """
     if not context.settings.rdt.get("enabled", False) and concerns("rdt", workload, context.settings):
         return
-    rdt_class: str = step.needs["class"]
+    rdt_class: str = step.parameters["class"]
     for last in (False, True):
         try:
-            with context.monitor.hold(workload.key) as held:
-                if not held.tracked:
-                    held.record.update(cgroup=workload.pod_cgroup, namespace=workload.namespace, pod=workload.pod)
-                held.ensure_group(rdt_class)
+            with context.monitor.hold(workload.key) as locked:
+                if not locked.tracked:
+                    locked.record.update(cgroup=workload.pod_cgroup, namespace=workload.namespace, pod=workload.pod)
+                locked.ensure_group(rdt_class)
             return
         except NoRMIDsError as error:
             if last or not reap(context, context.ledger.keys(), but=workload.key):

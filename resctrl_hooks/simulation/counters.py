@@ -90,7 +90,7 @@ class Counters:
         self._clock = clock
         self._meters: dict[int, Meter] = {}
 
-    def settle(self, group: Group) -> Meter:
+    def release_key(self, group: Group) -> Meter:
         """Count until now; before and after the group's tasks change, so that each rate has its own time."""
         now = self._clock()
         meter = self._meters.setdefault(group.rmid, Meter(now))
@@ -105,7 +105,7 @@ class Counters:
 
     def stop(self, group: Group) -> None:
         """End counting for a group that is removed."""
-        self.settle(group).tasks = 0
+        self.release_key(group).tasks = 0
 
     def text(self, group: Group, folder: str, event: str) -> str:
         """What a counter reads; a CTRL group's is the sum of its own and its MON groups' numbers."""
@@ -117,6 +117,6 @@ class Counters:
             reading = member.readings.get((folder, event))
             if reading in WORDS:
                 continue
-            value = _READ[event](self.settle(member), self._machine.l3_domains)
+            value = _READ[event](self.release_key(member), self._machine.l3_domains)
             total += value if reading is None else float(reading)
         return f"{total:.{_DECIMALS}f}" if event in ENERGY_EVENTS else str(int(total))

@@ -43,7 +43,7 @@ class Resctrl:
         self.root = Group("", None, 0, 0, machine.all_cpus, l3=allocation.l3, mb=allocation.mb)
         self.tasks = Tasks(self.root, proc or Procfs())
         self.counters = Counters(machine, self._living, clock)
-        self.counters.settle(self.root)
+        self.counters.release_key(self.root)
 
     def _living(self, group: Group) -> int:
         # The rest of the machine counts as one task: looking at every thread for each read would be slow.
@@ -98,7 +98,7 @@ class Resctrl:
             self.tasks.hand_over(member, heir)
             self._rmids.free(member.rmid)
             member.deleted = True
-        self.counters.settle(heir)
+        self.counters.release_key(heir)
         if group.parent is not None:
             del group.parent.monitored[group.name]
             return
@@ -129,7 +129,7 @@ class Resctrl:
                 self.tasks.write(text, group, caller, touched)
             finally:
                 for member in touched:
-                    self.counters.settle(member)
+                    self.counters.release_key(member)
 
     def write_schemata(self, group: Group, text: str) -> None:
         """Write `schemata`: all of it, or nothing of it."""

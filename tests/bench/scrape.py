@@ -47,9 +47,9 @@ def make_node(root: Path, groups: int) -> Context:
     context = Context(Settings({"resctrlPath": str(resctrl), "stateDir": str(root / "state")}), Log({"target": "none"}))
     folders = [resctrl]
     for number in range(groups):
-        with context.monitor.hold(f"{number:08x}-8a3b-4f0e-9a55-1d9d3b7e6c01") as held:
-            held.record.update(namespace="shop", pod=f"web-{number}")
-            folders.append(Path(held.ensure_group().path))
+        with context.monitor.hold(f"{number:08x}-8a3b-4f0e-9a55-1d9d3b7e6c01") as locked:
+            locked.record.update(namespace="shop", pod=f"web-{number}")
+            folders.append(Path(locked.ensure_group().path))
     for folder in folders:
         for domain in DOMAINS:
             (folder / "mon_data" / domain).mkdir(parents=True)

@@ -168,8 +168,8 @@ def test_ages_have_one_unit() -> None:
 
 def test_a_pod_without_a_group_is_shown_with_what_other_features_did(host: MonitoredHost) -> None:
     limits = {"feature": "memory", "action": "limit", "needs": {"class": "noswap", "limits": {"memory.swap.max": "0"}}}
-    with host.context.monitor.hold(KEYS[4]) as held:
-        held.add_member("f" * 64, {"namespace": "shop", "pod": "limited", "steps": [limits]}, os.getpid())
+    with host.context.monitor.hold(KEYS[4]) as locked:
+        locked.add_member("f" * 64, {"namespace": "shop", "pod": "limited", "steps": [limits]}, os.getpid())
     assert [pod["state"] for pod in listed(host)["pods"]] == ["unmonitored"]
     (container,) = host.json("show", "shop/limited")["containers"]
     assert container["details"] == {"memory": {"class": "noswap", "memory.swap.max": "0"}}
@@ -193,9 +193,9 @@ def test_podmans_names_are_asked_of_podman(
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", str(stand_in.parent), prepend=os.pathsep)
     for key, container in ((alone, alone), (pod, member)):
-        with host.context.monitor.hold(key) as held:
-            held.ensure_group("")
-            held.add_member(container, {"runtime": "podman", "container": ""}, host.process())
+        with host.context.monitor.hold(key) as locked:
+            locked.ensure_group("")
+            locked.add_member(container, {"runtime": "podman", "container": ""}, host.process())
     text = host.run("list", "--all").output
     assert [line.split()[0] for line in text.splitlines()[1:5]] == ["web", "web", "shop", "member"]
     assert host.json("show", "web")["key"] == alone

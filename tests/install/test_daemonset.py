@@ -184,7 +184,7 @@ def test_metrics_are_served_with_the_rights_of_the_manifest(tmp_path: Path, shor
         text = podman.call("exec", "metrics", "/usr/bin/python3", "-c", ASK)
     finally:
         podman.call("rm", "-f", "-t", "0", "metrics")
-        podman.settle()
+        podman.release_key()
     assert f'pod_uid="{UID}"' in text.partition("l3_llc_occupancy_bytes{")[2]
     assert "resctrl_scrape_ok 1" in text
     assert (host / DEFAULT_STATE_DIR.lstrip("/") / "counters").exists()  # totals are kept

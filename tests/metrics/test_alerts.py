@@ -39,8 +39,8 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     (resctrl / "info" / "L3_MON").mkdir(parents=True)
     (resctrl / "info" / "L3_MON" / "num_rmids").write_text("8\n")
     with monitored_host(tmp_path, str(resctrl)) as found:
-        with found.context.monitor.hold(KEYS[0]) as held:
-            for group in (resctrl, Path(held.ensure_group("").path)):
+        with found.context.monitor.hold(KEYS[0]) as locked:
+            for group in (resctrl, Path(locked.ensure_group("").path)):
                 say(group, llc_occupancy=1, mbm_total_bytes=1)
                 say_paths(group, {"mon_PERF_PKG_00/core_energy": 1.5})
         (resctrl / "info/L3").mkdir()

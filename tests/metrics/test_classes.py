@@ -22,9 +22,9 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         (resctrl / folder).mkdir(parents=True)
     with monitored_host(tmp_path, str(resctrl)) as found:
         for key, rdt_class in ((KEYS[0], ROOT), (KEYS[1], ROOT), (KEYS[2], GOLD)):
-            with found.context.monitor.hold(key) as held:
-                held.record.update(namespace="shop", pod="web")
-                held.ensure_group(rdt_class)
+            with found.context.monitor.hold(key) as locked:
+                locked.record.update(namespace="shop", pod="web")
+                locked.ensure_group(rdt_class)
         count(found, pods=(100, 200), kepler=50, ungrouped=25, gold=(1000, 5))
         yield found
 

@@ -55,9 +55,9 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     with monitored_host(tmp_path, str(resctrl)) as found:
         folders = [resctrl, resctrl / "gold", resctrl / "mon_groups/kepler"]
         for id_ in (WEB, DB):
-            with found.context.monitor.hold(id_) as held:
-                folders.append(Path(held.ensure_group().path))
-                held.add_member(id_, {"runtime": "podman", "bundle": f"{tmp_path}/overlay-containers/{id_}/userdata"})
+            with found.context.monitor.hold(id_) as locked:
+                folders.append(Path(locked.ensure_group().path))
+                locked.add_member(id_, {"runtime": "podman", "bundle": f"{tmp_path}/overlay-containers/{id_}/userdata"})
         (tmp_path / "overlay-containers").mkdir()
         stored = [{"id": WEB, "names": ["web"]}, {"id": DB, "names": ["db"]}]
         (tmp_path / "overlay-containers/containers.json").write_text(json.dumps(stored))

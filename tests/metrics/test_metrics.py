@@ -31,10 +31,10 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     (resctrl / "info" / "L3_MON").mkdir(parents=True)
     (resctrl / "info" / "L3_MON" / "num_rmids").write_text("8\n")
     with monitored_host(tmp_path, str(resctrl)) as found:
-        with found.context.monitor.hold(KEYS[0]) as held:
-            held.record.update(namespace="shop", pod=NASTY)
+        with found.context.monitor.hold(KEYS[0]) as locked:
+            locked.record.update(namespace="shop", pod=NASTY)
             for rdt_class in ("", "gold"):
-                group = Path(held.ensure_group(rdt_class).path)
+                group = Path(locked.ensure_group(rdt_class).path)
                 say(group, llc_occupancy=1, mbm_total_bytes=2**60, mbm_local_bytes="Unavailable")
                 say_paths(group, {"mon_PERF_PKG_01/core_energy": 1.5, "mon_PERF_PKG_01/activity": 2.5})
                 say_paths(group, {"mon_L3_00/mon_sub_L3_01/llc_occupancy": 1, "mon_PERF_PKG_01/uops_retired": 3})
@@ -165,10 +165,10 @@ def test_without_resctrl_figures_about_ourselves_remain(host: MonitoredHost) -> 
 def test_a_pod_whose_record_comes_after_a_scrape_has_its_name_from_then_on(host: MonitoredHost) -> None:
     """A scrape may come between a hook's record of the container and that of the pod."""
     found = registry(host)
-    with host.context.monitor.hold(KEYS[2]) as held:
-        held.add_member("c1")
+    with host.context.monitor.hold(KEYS[2]) as locked:
+        locked.add_member("c1")
         text_of(found)
-        held.record.update(namespace="shop", pod="late-0")
-        say(Path(held.ensure_group().path), llc_occupancy=7)
+        locked.record.update(namespace="shop", pod="late-0")
+        say(Path(locked.ensure_group().path), llc_occupancy=7)
     labels_of = [sample.labels for family in parse_openmetrics(text_of(found)) for sample in family.samples]
     assert {one["pod"] for one in labels_of if one.get("pod_uid") == KEYS[2]} == {"late-0"}

@@ -38,9 +38,9 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     (resctrl / "mon_groups").mkdir(parents=True)
     (resctrl / "info").mkdir()
     with monitored_host(tmp_path, str(resctrl)) as found:
-        with found.context.monitor.hold(KEY) as held:
-            held.record.update(namespace="shop", pod="web-0")
-            group = Path(held.ensure_group("").path)
+        with found.context.monitor.hold(KEY) as locked:
+            locked.record.update(namespace="shop", pod="web-0")
+            group = Path(locked.ensure_group("").path)
         for folder in (resctrl, group):
             say(folder, llc_occupancy=4096, mbm_total_bytes=1000, mbm_local_bytes="Unassigned")
             say_paths(folder, {"mon_PERF_PKG_01/core_energy": 1.5, "mon_L3_00/mon_sub_L3_01/mbm_total_bytes": 600})

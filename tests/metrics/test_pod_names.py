@@ -39,9 +39,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def container(host: MonitoredHost, key: str, id_: str, storage: Path) -> None:
     """A container of Podman's, recorded as a hook does."""
     bundle = storage / "overlay-containers" / id_ / "userdata"
-    with host.context.monitor.hold(key) as held:
-        say(Path(held.ensure_group().path), llc_occupancy=1)
-        held.add_member(id_, {"runtime": "podman", "bundle": str(bundle)})
+    with host.context.monitor.hold(key) as locked:
+        say(Path(locked.ensure_group().path), llc_occupancy=1)
+        locked.add_member(id_, {"runtime": "podman", "bundle": str(bundle)})
 
 
 def stored(storage: Path, file: str, *names: tuple[str, str]) -> None:

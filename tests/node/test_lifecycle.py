@@ -8,22 +8,23 @@ from conftest import POD_CGROUP, Host
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import DeadlineError, HookError, LockTimeoutError
 from resctrl_hooks.node.features import registry as steps
-from resctrl_hooks.node.lifecycle import bury, looks_dead, reap, settle
+from resctrl_hooks.node.features.step import Step
+from resctrl_hooks.node.lifecycle import looks_dead, reap, release_container, release_key
 
 
 def settled(host: Host, key: str = "k") -> bool:
     context = host.context()
-    with context.monitor.hold(key) as held:
-        return settle(held, context)
+    with context.monitor.hold(key) as locked:
+        return release_key(locked, context)
 
 
 def tracked(host: Host, *, cgroup: str = "", pid: int = 0, key: str = "k") -> None:
     """A key with a group, in a pod's cgroup or none, with one member whose process lives or none."""
-    with host.context().monitor.hold(key) as held:
-        held.record["cgroup"] = f"{host.cgroup}{cgroup}" if cgroup else ""
-        held.ensure_group()
+    with host.context().monitor.hold(key) as locked:
+        locked.record["cgroup"] = f"{host.cgroup}{cgroup}" if cgroup else ""
+        locked.ensure_group()
         if pid:
-            held.add_member("m", pid=host.process(pid, cgroup or "/"))
+            locked.add_member("m", pid=host.process(pid, cgroup or "/"))
 
 
 # A pod's cgroup: none, there, or gone; a living member; release: last-container. What becomes of the key: it ends,
@@ -58,8 +59,8 @@ def test_the_end_of_a_key(host: Host, cgroup: str, lives: bool, last: bool, beco
 
 def test_a_member_without_a_process_is_as_dead_as_its_pods_cgroup(host: Host) -> None:
     tracked(host, cgroup=POD_CGROUP)
-    with host.context().monitor.hold("k") as held:
-        held.add_member("m")
+    with host.context().monitor.hold("k") as locked:
+        locked.add_member("m")
     (host.cgroup / POD_CGROUP.lstrip("/")).mkdir(parents=True)
     assert not settled(host)
     host.end_cgroup(POD_CGROUP)
@@ -113,7 +114,7 @@ class Failing:
         self.error = error
         self.tried = 0
 
-    def undo(self, *_: Any) -> None:
+    def revert(self, *_: Any) -> None:
         self.tried += 1
         raise self.error
 
@@ -124,8 +125,8 @@ def dead_of(feature: Failing, host: Host, monkeypatch: pytest.MonkeyPatch) -> Co
     context = host.context()
     for key in ("a", "b"):
         tracked(host, key=key)
-        with context.monitor.hold(key) as held:
-            held.add_member("m" + key, {"steps": [{"feature": "x", "action": "", "needs": {}}], "boot": "earlier"})
+        with context.monitor.hold(key) as locked:
+            locked.add_member("m" + key, {"steps": [{"feature": "x", "action": "", "needs": {}}], "boot": "earlier"})
     return context
 
 
@@ -166,21 +167,21 @@ def test_burying_takes_steps_back_the_last_first(host: Host, monkeypatch: pytest
 
     class Feature:
         @staticmethod
-        def undo(step: steps.Step, *_: Any) -> None:
+        def revert(step: Step, *_: Any) -> None:
             undone.append(step.action)
             if step.action == "two":
                 raise HookError("it can't be undone")
 
     monkeypatch.setattr(steps, "FEATURES", (("x", lambda settings: True, lambda: Feature),))
     context = host.context()
-    with context.monitor.hold("k") as held:
+    with context.monitor.hold("k") as locked:
         kept = [
             {"feature": feature, "action": action, "needs": {}}
             for feature, action in (("x", "one"), ("later", "?"), ("x", "two"))
         ]
-        held.add_member("m", {"steps": kept})
-        bury(held, "m", context)
-        bury(held, "m", context)
-        assert held.members() == []
+        locked.add_member("m", {"steps": kept})
+        release_container(locked, "m", context)
+        release_container(locked, "m", context)
+        assert locked.members() == []
     assert undone == ["two", "one"]
     assert "it can't be undone" in host.log.read_text()

@@ -11,7 +11,7 @@ from ..host.files import list_folder, read_kernel_file
 from ..names import matches
 from .cgroup_settings import WEIGHT, put, put_back
 from .class_choice import chosen_class
-from .registry import SKIP, Step
+from .step import SKIP, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..container.workload import Workload
     from ..context import Context
     from ..ledger import Record
-    from ..resctrl.locked_key import HeldKey
+    from ..resctrl.locked_key import LockedKey
     from ..settings import Settings
 
 NAME = "blockio"
@@ -146,15 +146,15 @@ def whole_disk(device: str, sys_path: str) -> str:
         return device
 
 
-def do(step: "Step", workload: "Workload", held: "HeldKey", context: "Context") -> None:
+def apply(step: "Step", workload: "Workload", locked: "LockedKey", context: "Context") -> None:
     """Writes the values."""
-    put(workload, step.needs, context)
+    put(workload, step.parameters, context)
 
 
-def undo(step: "Step", member: "Record", held: "HeldKey", context: "Context") -> None:
+def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
     """Nothing: it ends with the cgroup."""
 
 
-def mend(context: "Context", known: "set[str]") -> int:
+def repair(context: "Context", known: "set[str]") -> int:
     """Puts values back that somebody has undone."""
     return put_back(NAME, context, known)

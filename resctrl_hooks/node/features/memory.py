@@ -3,7 +3,7 @@
 from ..host.cgroup import CgroupError, leaf_of, read_value, same_value, write_value
 from ..log import INFO
 from .memory_class import HIGH, MAX, SWAP, MemoryLimitError, choice_of, policy_of
-from .registry import SKIP, Step
+from .step import SKIP, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..host.cgroup import Leaf
     from ..ledger import Record
-    from ..resctrl.locked_key import HeldKey
+    from ..resctrl.locked_key import LockedKey
     from ..settings import Settings
 
 NAME = "memory"
@@ -50,12 +50,12 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
     return [Step(NAME, "limit", {"class": choice.name, "limits": choice.limits}, f"{limits}: {choice.why}")]
 
 
-def do(step: "Step", workload: "Workload", held: "HeldKey", context: "Context") -> None:
+def apply(step: "Step", workload: "Workload", locked: "LockedKey", context: "Context") -> None:
     """Writes the limits where they hold at once and, on a scope of systemd's, where a daemon-reload leaves them."""
     leaf = leaf_of(context, workload.pid, workload.id, workload.cgroup)
     if leaf is None:
         raise CgroupError(f"process {workload.pid} has ended, so it has no cgroup")
-    _limit(leaf, step.needs["limits"], workload.key, workload.id, context)
+    _limit(leaf, step.parameters["limits"], workload.key, workload.id, context)
 
 
 def _limit(leaf: "Leaf", limits: "dict[str, str]", key: str, container: str, context: "Context") -> None:
@@ -88,11 +88,11 @@ def _set_properties(leaf: "Leaf", limits: "dict[str, str]", key: str, container:
     return tell(leaf.unit, values, context, key=key, container=container)
 
 
-def undo(step: "Step", member: "Record", held: "HeldKey", context: "Context") -> None:
+def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
     """Nothing: the limits are the container's cgroup's and its scope's, and end with them."""
 
 
-def mend(context: "Context", known: "set[str]") -> int:
+def repair(context: "Context", known: "set[str]") -> int:
     """Writes limits again that somebody has undone, or that a killed hook recorded and did not come to write.
 
     Reconcile calls it. Returns for how many containers it did.

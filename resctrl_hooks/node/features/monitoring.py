@@ -2,14 +2,15 @@
 
 from ..errors import HookError, ResctrlError
 from ..host.procfs import resctrl_groups_of
-from .registry import SKIP, Step, concerns
+from .registry import concerns
+from .step import SKIP, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..container.workload import Workload
     from ..context import Context
     from ..ledger import Record
-    from ..resctrl.locked_key import HeldKey
+    from ..resctrl.locked_key import LockedKey
     from ..settings import Settings
 
 NAME = "monitoring"
@@ -80,41 +81,41 @@ def class_of(workload: "Workload", context: "Context") -> "tuple[str, str]":
     return name, "as its bundle's linux.intelRdt.closID says" if name else "since its bundle names no class"
 
 
-def do(step: "Step", workload: "Workload", held: "HeldKey", context: "Context") -> None:
+def apply(step: "Step", workload: "Workload", locked: "LockedKey", context: "Context") -> None:
     """Makes or finds the group and moves the process into it; without an RMID the workload is marked as waiting."""
-    rdt_class = step.needs["class"]
+    rdt_class = step.parameters["class"]
     if context.settings.rdt.get("enabled", False) and workload.pid:
         where = resctrl_groups_of(context.proc, workload.pid)
         rdt_class = where[0] if where is not None else rdt_class  # the step before this one may have failed
-    record = held.record
-    if not held.tracked:
+    record = locked.record
+    if not locked.tracked:
         record["cgroup"] = workload.pod_cgroup
         record["namespace"] = workload.namespace
         record["pod"] = workload.pod
     try:
-        held.ensure_group(rdt_class)
+        locked.ensure_group(rdt_class)
     except ResctrlError as error:
-        _without_rmid(error, rdt_class, held, context)
-    held.assign_pid(workload.pid)
+        _without_rmid(error, rdt_class, locked, context)
+    locked.assign_pid(workload.pid)
 
 
-def _without_rmid(error: "ResctrlError", rdt_class: str, held: "HeldKey", context: "Context") -> None:
+def _without_rmid(error: "ResctrlError", rdt_class: str, locked: "LockedKey", context: "Context") -> None:
     """Out of RMIDs: ends what is dead and tries once more, else lets the workload wait for reconcile."""
     from ..lifecycle import reap
     from ..resctrl.errors import NoRMIDsError
 
     if not isinstance(error, NoRMIDsError):
         raise error
-    if reap(context, context.ledger.keys(), but=held.key):
+    if reap(context, context.ledger.keys(), but=locked.key):
         try:
-            held.ensure_group(rdt_class)
+            locked.ensure_group(rdt_class)
             return
         except NoRMIDsError as again:
             error = again
-    context.ledger.mark("waiting", held.key)
+    context.ledger.mark("waiting", locked.key)
     context.ledger.wake()
     raise error
 
 
-def undo(step: "Step", member: "Record", held: "HeldKey", context: "Context") -> None:
-    """Nothing: the group belongs to the key, and ends when `lifetimes.settle` finds that the key has ended."""
+def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
+    """Nothing: the group belongs to the key, and ends when `lifetimes.release_key` finds that the key has ended."""

@@ -8,14 +8,14 @@ import errno
 from ..errors import HookError
 from ..host.procfs import resctrl_groups_of, threads_of
 from ..settings import allows
-from .registry import SKIP, Step
+from .step import SKIP, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..container.workload import Workload
     from ..context import Context
     from ..ledger import Record
-    from ..resctrl.locked_key import HeldKey
+    from ..resctrl.locked_key import LockedKey
     from ..settings import Settings
 
 NAME = "rdt"
@@ -109,9 +109,9 @@ def _annotated(workload: "Workload") -> "tuple[str, str]":
     return value, f"annotation {found}" if found else ""
 
 
-def do(step: "Step", workload: "Workload", held: "HeldKey", context: "Context") -> None:
+def apply(step: "Step", workload: "Workload", locked: "LockedKey", context: "Context") -> None:
     """Moves every thread that the process has into the class."""
-    name = step.needs["class"]
+    name = step.parameters["class"]
     seen: "set[int]" = set()
     for _ in range(_MOST_ROUNDS):
         fresh = [tid for tid in threads_of(context.proc, workload.pid) if tid not in seen]
@@ -147,11 +147,11 @@ def move(context: "Context", name: str, tids: "list[int]") -> None:
                 ) from error
 
 
-def undo(step: "Step", member: "Record", held: "HeldKey", context: "Context") -> None:
+def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
     """Nothing: a class holds a process only as long as it lives."""
 
 
-def mend(context: "Context", known: "set[str]") -> int:
+def repair(context: "Context", known: "set[str]") -> int:
     """Puts living containers back into the class that we gave them, if it exists and they fell to the root class.
 
     Those that somebody moved into another class stay there. Returns how many were put back.

@@ -1,67 +1,14 @@
-"""Features and their steps: what is to be done to the node for a workload, each step said before it is done.
-
-A feature is one module with a few functions (the protocol below): ``plan`` says its steps and changes nothing, ``do``
-does one, ``undo`` takes one back from what the ledger recorded of it. `explain` prints what ``plan`` says, the hook
-does it, tests compare the two.
-"""
+"""The features, in the order in which their steps are done, and which of them concern a container."""
 
 from ..names import matches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Protocol
 
     from ..container.workload import Workload
-    from ..context import Context
-    from ..ledger import Record
-    from ..resctrl.locked_key import HeldKey
     from ..settings import Settings
-
-    class Feature(Protocol):
-        """One thing that can be done for a workload."""
-
-        def plan(self, workload: "Workload", context: "Context") -> "list[Step]":
-            """The steps for this workload, and why; changes nothing. Raises HookError where a step is impossible."""
-
-        def do(self, step: "Step", workload: "Workload", held: "HeldKey", context: "Context") -> None:
-            """Does one step. Raises HookError."""
-
-        def undo(self, step: "Step", member: "Record", held: "HeldKey", context: "Context") -> None:
-            """Takes one step back when its container has died, or when a later step failed; it may not be done yet.
-
-            ``member`` is the record of the container. Idempotent. Raises HookError.
-            """
-
-        def failure_policy(self, settings: "Settings") -> str:
-            """``ignore`` or ``fail``."""
-
-
-SKIP = "skip"
-
-
-class Step:
-    """One thing to do: the feature whose it is, the action, what it needs (plain JSON values), and why.
-
-    A step with the action ``skip`` is nothing to do; it is there to say why.
-    """
-
-    __slots__ = ("action", "feature", "needs", "why")
-
-    def __init__(self, feature: str, action: str, needs: "dict[str, Any]", why: str) -> None:
-        self.feature = feature
-        self.action = action
-        self.needs = needs
-        self.why = why
-
-    def as_record(self) -> "Record":
-        """The step as the ledger keeps it."""
-        return {"feature": self.feature, "action": self.action, "needs": self.needs}
-
-    @classmethod
-    def of_record(cls, record: "Record") -> "Step":
-        """The step that the ledger kept."""
-        return cls(record["feature"], record["action"], record["needs"], "")
+    from .step import Feature
 
 
 # A feature's module is imported only where the settings use it: an import is the largest cost of a hook.

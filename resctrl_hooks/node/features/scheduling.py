@@ -11,7 +11,7 @@ from ..host.procfs import threads_of
 from .cgroup_settings import put, put_back
 from .class_choice import ClassError, chosen_class
 from .memory_class import MAX, canonical
-from .registry import SKIP, Step
+from .step import SKIP, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..container.workload import Workload
     from ..context import Context
     from ..ledger import Record
-    from ..resctrl.locked_key import HeldKey
+    from ..resctrl.locked_key import LockedKey
     from ..settings import Settings
 
 NAME = "scheduling"
@@ -105,16 +105,16 @@ def cgroup_values_of(spec: "dict[str, Any]") -> "tuple[list[list[str]], dict[str
     return values, properties
 
 
-def do(step: "Step", workload: "Workload", held: "HeldKey", context: "Context") -> None:
+def apply(step: "Step", workload: "Workload", locked: "LockedKey", context: "Context") -> None:
     """Sets the process's part on each of its threads, then the cgroup's."""
-    process = step.needs["process"]
+    process = step.parameters["process"]
     threads = threads_of(context.proc, workload.pid)
     for tid in threads:
         _schedule(tid, process)
     if process.get("ioClass"):
         _set_io_priority(threads, process)
-    if step.needs["values"]:
-        put(workload, step.needs, context)
+    if step.parameters["values"]:
+        put(workload, step.parameters, context)
 
 
 def _schedule(tid: int, process: "dict[str, Any]") -> None:
@@ -146,10 +146,10 @@ def _set_io_priority(threads: "list[int]", process: "dict[str, Any]") -> None:
         raise ClassError(f"ionice {' '.join(words)}: {output or code}")
 
 
-def undo(step: "Step", member: "Record", held: "HeldKey", context: "Context") -> None:
+def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
     """Nothing: it ends with the process and its cgroup."""
 
 
-def mend(context: "Context", known: "set[str]") -> int:
+def repair(context: "Context", known: "set[str]") -> int:
     """Puts values back that the runtime's or the kubelet's updates, or systemd, have undone."""
     return put_back(NAME, context, known)

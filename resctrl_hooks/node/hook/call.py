@@ -10,7 +10,8 @@ from ..container.oci import STATE_LIMIT, parse_state, read_bundle
 from ..container.workload import derive
 from ..context import Context
 from ..errors import DeadlineError, HookError, InputError, LockTimeoutError, SettingsError
-from ..features.registry import SKIP, features_in_use
+from ..features.registry import features_in_use
+from ..features.step import SKIP
 from ..host.files import read_beginning, read_to_end
 from ..host.procfs import cgroups_of, in_initial_user_namespace
 from ..log import ERROR, INFO, WARNING, Log
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
     from ..container.oci import State
     from ..container.workload import Workload
-    from ..features.registry import Feature, Step
-    from ..resctrl.locked_key import HeldKey
+    from ..features.step import Feature, Step
+    from ..resctrl.locked_key import LockedKey
     from ..settings import Settings
 
 CREATE_RUNTIME = "createRuntime"
@@ -207,25 +208,25 @@ def create_runtime(workload: "Workload", context: Context) -> str:
     earlier = context.ledger.key_of(workload.id)
     if earlier and earlier != workload.key:
         _forget(workload.id, earlier, context)
-    with context.monitor.hold(workload.key) as held:
-        new, had = not held.tracked, set(held.how)
+    with context.monitor.hold(workload.key) as locked:
+        new, had = not locked.tracked, set(locked.how)
         if earlier == workload.key:
-            _bury_in(held, workload.id, context)  # a restart under the same id whose poststop has not come
+            _release_in(locked, workload.id, context)  # a restart under the same id whose poststop has not come
         details = {**workload.details(), "steps": [step.as_record() for _, step in todo]}
         if earlier:
             details[AGAIN] = True
-        held.add_member(workload.id, details, workload.pid)
+        locked.add_member(workload.id, details, workload.pid)
         problems: "list[HookError | None]" = []
         for number, (feature, step) in enumerate(todo):
-            problems.append(_do(feature, step, workload, held, context))
+            problems.append(_do(feature, step, workload, locked, context))
             context.strict = _strict(todo[number + 1 :], context)
         refusal = next((problem for problem in problems if isinstance(problem, RefusedError)), None)
         if refusal is not None:
-            _bury_in(held, workload.id, context)
-            if new and not held.members():
-                held.release()
+            _release_in(locked, workload.id, context)
+            if new and not locked.members():
+                locked.release()
             else:
-                held.release_but(had)
+                locked.release_but(had)
             raise refusal
     return "; ".join(str(problem or step.why) for problem, (_, step) in zip(problems, todo))
 
@@ -261,11 +262,11 @@ def planned(
 
 
 def _do(
-    feature: "Feature", step: "Step", workload: "Workload", held: "HeldKey", context: Context
+    feature: "Feature", step: "Step", workload: "Workload", locked: "LockedKey", context: Context
 ) -> "HookError | None":
     """Does a step, and returns what went wrong, as `_trouble` has it."""
     try:
-        feature.do(step, workload, held, context)
+        feature.apply(step, workload, locked, context)
     except DeadlineError:
         raise
     except Exception as caught:  # noqa: BLE001  # no feature's trouble is another's
@@ -321,10 +322,10 @@ def _forget(container: str, key: str, context: Context) -> None:
     forget(container, key, context)
 
 
-def _bury_in(held: "HeldKey", container: str, context: Context) -> None:
-    from ..lifecycle import bury  # only where something ends
+def _release_in(locked: "LockedKey", container: str, context: Context) -> None:
+    from ..lifecycle import release_container  # only where something ends
 
-    bury(held, container, context)
+    release_container(locked, container, context)
 
 
 def _deadline(seconds: float) -> None:

@@ -8,7 +8,7 @@ from .tasks import gather, outside
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
-    from ..resctrl.locked_key import HeldKey
+    from ..resctrl.locked_key import LockedKey
     from .discovery import Seen
     from .reconcile import Options
     from .report import Report
@@ -37,7 +37,7 @@ def adopt(context: "Context", containers: "list[Seen]", options: "Options", repo
             if options.dry_run:
                 report.moved += len(left)
                 report.adopted += [container.id] if left else []
-            elif (left or not container.recorded or container.key in marked) and not _settle_in(
+            elif (left or not container.recorded or container.key in marked) and not _take_in(
                 context, container, report
             ):
                 waiting.append(container)
@@ -46,30 +46,30 @@ def adopt(context: "Context", containers: "list[Seen]", options: "Options", repo
     return waiting
 
 
-def _settle_in(context: "Context", container: "Seen", report: "Report") -> bool:
+def _take_in(context: "Context", container: "Seen", report: "Report") -> bool:
     """One container: its record, its group, its threads. False if it has to wait for an RMID."""
     from ..resctrl.errors import NoRMIDsError, RMIDsBusyError
 
-    with context.monitor.hold(container.key) as held:
+    with context.monitor.hold(container.key) as locked:
         if not container.look_again(context):
             return True
-        container.describe(held)
+        container.describe(locked)
         if not container.recorded:
-            held.add_member(container.id, container.details(), container.pid)
-        _follow(held, context, container)
+            locked.add_member(container.id, container.details(), container.pid)
+        _follow(locked, context, container)
         try:
-            held.ensure_group(container.rdt_class)
-            gathering = gather(held, context, container.cgroup, container.pid, container.rdt_class)
+            locked.ensure_group(container.rdt_class)
+            gathering = gather(locked, context, container.cgroup, container.pid, container.rdt_class)
         except NoRMIDsError as error:
-            context.ledger.mark("waiting", held.key)
-            report.wait(held.key, error, limbo=isinstance(error, RMIDsBusyError))
+            context.ledger.mark("waiting", locked.key)
+            report.wait(locked.key, error, limbo=isinstance(error, RMIDsBusyError))
             return False
-        context.ledger.unmark("waiting", held.key)
+        context.ledger.unmark("waiting", locked.key)
         if gathering.moved or not container.recorded:
             report.adopted.append(container.id)
             report.moved += gathering.moved
             context.log(
-                INFO, f"brought {gathering.moved} threads of {container.id} in", key=held.key, container=container.id
+                INFO, f"brought {gathering.moved} threads of {container.id} in", key=locked.key, container=container.id
             )
         container.recorded = True
         report.left += gathering.left
@@ -77,31 +77,31 @@ def _settle_in(context: "Context", container: "Seen", report: "Report") -> bool:
         return True
 
 
-def _follow(held: "HeldKey", context: "Context", container: "Seen") -> None:
+def _follow(locked: "LockedKey", context: "Context", container: "Seen") -> None:
     """If the container's class has changed, takes the key's group along where that moves nobody else."""
     old, new = container.recorded_class, container.rdt_class
-    if old is None or old == new or old not in held.how:
+    if old is None or old == new or old not in locked.how:
         return
     if old and not context.monitor.resctrl.fs.is_folder(context.monitor.resctrl.class_folder(old)):
         what = f"RDT class {old} was removed under living container {container.id[:12]}, which is in"
         context.log(
-            WARNING, f"{what} {new or 'the root class'} now", stage="reconcile", key=held.key, container=container.id
+            WARNING, f"{what} {new or 'the root class'} now", stage="reconcile", key=locked.key, container=container.id
         )
     used = set()
-    for member in held.members():
-        record = held.member(member) or {}
+    for member in locked.members():
+        record = locked.member(member) or {}
         try:
             where = resctrl_groups_of(context.proc, record.get("pid", 0)) if record.get("pid") else None
         except ProcessLookupError:
             continue
         if where is not None:
             used.add(where[0])
-    if used and _follow_class(held, context, old, new, used):
-        context.log(INFO, f"moved the group of {held.key} from class {old!r} to {new!r}", key=held.key)
-    held.add_member(container.id, container.details(), container.pid)
+    if used and _follow_class(locked, context, old, new, used):
+        context.log(INFO, f"moved the group of {locked.key} from class {old!r} to {new!r}", key=locked.key)
+    locked.add_member(container.id, container.details(), container.pid)
 
 
-def _follow_class(held: "HeldKey", context: "Context", old: str, new: str, used: "set[str]") -> bool:
+def _follow_class(locked: "LockedKey", context: "Context", old: str, new: str, used: "set[str]") -> bool:
     """Renames the group of a class that living tasks have left into the one that they are in now.
 
     RMID and counters go with it. Only an empty group in a class that no living task of the key uses is renamed, since
@@ -109,13 +109,13 @@ def _follow_class(held: "HeldKey", context: "Context", old: str, new: str, used:
     can't before Linux 6.5, and then both groups are kept and counted together.
     """
     resctrl = context.monitor.resctrl
-    if held.how.get(old, SHARED) == SHARED or old in used or new in held.how:
+    if locked.how.get(old, SHARED) == SHARED or old in used or new in locked.how:
         return False
-    if not resctrl.exists(old, held.name) or resctrl.exists(new, held.name) or resctrl.tasks(old, held.name):
+    if not resctrl.exists(old, locked.name) or resctrl.exists(new, locked.name) or resctrl.tasks(old, locked.name):
         return False
-    held.how[new] = CREATED
-    held.save()  # before the rename: whichever of the two exists afterwards is ours
-    moved = resctrl.move(old, held.name, new)
-    del held.how[old if moved else new]
-    held.save()
+    locked.how[new] = CREATED
+    locked.save()  # before the rename: whichever of the two exists afterwards is ours
+    moved = resctrl.move(old, locked.name, new)
+    del locked.how[old if moved else new]
+    locked.save()
     return moved

@@ -33,8 +33,8 @@ def tidy(context: "Context", containers: "list[Seen]", report: "Report") -> None
             if not key:
                 context.ledger.forget_unusable(container)
             elif not context.ledger.has_member(key, container):
-                with context.monitor.hold(key) as held:
-                    if held.member(container) is None and context.ledger.key_of(container) == key:
+                with context.monitor.hold(key) as locked:
+                    if locked.member(container) is None and context.ledger.key_of(container) == key:
                         context.ledger.forget(container)
                         report.tidied += 1
         except Exception as error:  # noqa: BLE001  # see faults.as_hook_error

@@ -7,7 +7,7 @@ from ..errors import LedgerError
 from ..fault_report import as_hook_error
 from ..features.monitoring import NAME as MONITORING
 from ..features.monitoring import plan
-from ..features.registry import SKIP
+from ..features.step import SKIP
 from ..host.files import is_folder, list_folder
 from ..host.procfs import cgroups_of, resctrl_groups_of, start_time
 from ..names import workload_key_validator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..container.workload import Workload
     from ..context import Context
     from ..ledger import Record
-    from ..resctrl.locked_key import HeldKey
+    from ..resctrl.locked_key import LockedKey
 
 _MOST_DEPTH = 8
 
@@ -65,10 +65,10 @@ class Seen:
         steps.append({"feature": MONITORING, "action": "join", "needs": {"class": self.rdt_class}})
         return {**self._record, "steps": steps}
 
-    def describe(self, held: "HeldKey") -> None:
+    def describe(self, locked: "LockedKey") -> None:
         """Says whose the key is, if nobody has recorded that yet."""
-        if not held.tracked:
-            held.record.update(cgroup=self.pod_cgroup, namespace=self.namespace, pod=self.pod)
+        if not locked.tracked:
+            locked.record.update(cgroup=self.pod_cgroup, namespace=self.namespace, pod=self.pod)
 
 
 class Observation:
@@ -178,7 +178,7 @@ def _unrecorded(found: Found, context: "Context") -> Seen:
         return seen
     steps = [step for step in plan(workload, context) if step.action != SKIP]
     seen.wanted = bool(steps)
-    seen.rdt_class = steps[0].needs["class"] if steps else ""
+    seen.rdt_class = steps[0].parameters["class"] if steps else ""
     return seen
 
 

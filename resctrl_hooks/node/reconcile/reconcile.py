@@ -8,7 +8,7 @@ import time
 
 from ..errors import InputError
 from ..host.files import parse_json, read_file
-from ..lifecycle import ENDS, bury, fate, settle
+from ..lifecycle import ENDS, fate, release_container, release_key
 from ..log import INFO, WARNING
 from ..names import canonical_pod_uid, default_key_validator
 from ..resctrl.locked_key import ADOPTED, SHARED, record_is_dead
@@ -106,14 +106,14 @@ def _end_what_is_dead(context: "Context", seen: "Observation", options: Options,
             if options.dry_run:
                 _say_what_is_dead(context, key, unwanted, report)
                 continue
-            with context.monitor.hold(key) as held:
-                groups = len(held.how)
-                for member in held.members():
-                    if unwanted or held.member_is_dead(member):
-                        report.buried += bury(held, member, context)
+            with context.monitor.hold(key) as locked:
+                groups = len(locked.how)
+                for member in locked.members():
+                    if unwanted or locked.member_is_dead(member):
+                        report.buried += release_container(locked, member, context)
                 if unwanted:
-                    held.release()
-                if unwanted or settle(held, context):
+                    locked.release()
+                if unwanted or release_key(locked, context):
                     report.released.append(key)
                     report.freed += groups
         except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
@@ -144,16 +144,16 @@ def _claim(context: "Context", seen: "Observation", options: Options, report: Re
                 if key in living or not seen.in_use(context, rdt_class, key):
                     report.claimed.append(key)
                 continue
-            with context.monitor.hold(key) as held:
-                if held.how.get(rdt_class, SHARED) != SHARED:
+            with context.monitor.hold(key) as locked:
+                if locked.how.get(rdt_class, SHARED) != SHARED:
                     continue
                 if key in living:
-                    living[key].describe(held)
-                    held.how[rdt_class] = ADOPTED
-                    held.save()
+                    living[key].describe(locked)
+                    locked.how[rdt_class] = ADOPTED
+                    locked.save()
                     report.claimed.append(key)
                 elif not seen.in_use(context, rdt_class, key):
-                    context.monitor.resctrl.remove(rdt_class, held.name)
+                    context.monitor.resctrl.remove(rdt_class, locked.name)
                     report.claimed.append(key)
                     report.freed += 1
                     context.log(INFO, f"removed the group of {key}, which no pod or container has", key=key)
@@ -180,13 +180,13 @@ def _end_strays(context: "Context", seen: "Observation", options: Options, repor
 
     known = set(context.ledger.containers())
     for name, feature in features_in_use(context.settings):
-        mend = getattr(feature, "mend", None)
-        strays = getattr(feature, "strays", None)
-        if mend is not None:
+        repair = getattr(feature, "repair", None)
+        orphans = getattr(feature, "orphans", None)
+        if repair is not None:
             try:
                 if not options.dry_run:
-                    report.mended += mend(context, known)
-                elif strays is not None:
-                    report.strays += [f"{name} {stray.path}" for stray in strays(context, known)]
+                    report.mended += repair(context, known)
+                elif orphans is not None:
+                    report.orphans += [f"{name} {stray.path}" for stray in orphans(context, known)]
             except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
                 report.fail(context, name, error)

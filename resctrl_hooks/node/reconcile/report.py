@@ -26,7 +26,7 @@ class Report:
         self.claimed: "list[str]" = []
         self.placed: "list[str]" = []
         self.mended = 0
-        self.strays: "list[str]" = []
+        self.orphans: "list[str]" = []
         self.tidied = 0
         self.foreign: "set[str]" = set()
         self.waiting: "dict[str, str]" = {}
@@ -51,7 +51,7 @@ class Report:
             or self.claimed
             or self.placed
             or self.mended
-            or self.strays
+            or self.orphans
             or self.tidied
         )
 
@@ -87,7 +87,7 @@ class Report:
             "claimed": sorted(self.claimed),
             "placed": sorted(self.placed),
             "mended": self.mended,
-            "strays": sorted(self.strays),
+            "strays": sorted(self.orphans),
             "tidied": self.tidied,
             "foreignGroups": sorted(self.foreign),
             "waiting": self.waiting,
@@ -105,7 +105,7 @@ class Report:
         lines = [f"{text + ' ':.<48} {count}" for text, count in rows if count or text == rows[0][0]]
         for what, why in (*self.waiting.items(), *self.failures.items()):
             lines.append(f"  {what}: {why}")
-        lines += [f"  {what}" for what in (*sorted(self.strays), *self.problems)]
+        lines += [f"  {what}" for what in (*sorted(self.orphans), *self.problems)]
         return "\n".join(lines) + "\n"
 
     def _rows(self) -> "list[tuple[str, int]]":
@@ -121,7 +121,7 @@ class Report:
             (f"groups {would}claimed or removed", len(self.claimed)),
             (f"containers {would}placed that ran unplaced", len(self.placed)),
             (f"things {would}put right", self.mended + self.tidied),
-            ("things of no container that would be ended", len(self.strays)),
+            ("things of no container that would be ended", len(self.orphans)),
             ("pods that wait for an RMID", len(self.waiting)),
             ("failures", len(self.failures)),
         ]

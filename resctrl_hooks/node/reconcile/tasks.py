@@ -13,7 +13,7 @@ from ..host.procfs import resctrl_groups_of, threads_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
-    from ..resctrl.locked_key import HeldKey
+    from ..resctrl.locked_key import LockedKey
 
 _LISTS = ("cgroup.threads", "tasks")  # version 2's, which unlike cgroup.procs threaded cgroups have too; version 1's
 _MOST_ROUNDS = 100
@@ -70,7 +70,7 @@ def outside(context: "Context", name: str, classes: "set[str]", cgroup: str, pid
     return found
 
 
-def gather(held: "HeldKey", context: "Context", cgroup: str, pid: int, fallback_class: str) -> Gathering:
+def gather(locked: "LockedKey", context: "Context", cgroup: str, pid: int, fallback_class: str) -> Gathering:
     """Moves every thread of a container into the key's group of its own class, making groups where they are missing.
 
     Threads in a group that somebody else made (a runtime's own, another tool's) stay there.
@@ -86,31 +86,31 @@ def gather(held: "HeldKey", context: "Context", cgroup: str, pid: int, fallback_
     for _ in range(_MOST_ROUNDS):
         result.left = 0
         todo: "dict[str, list[int]]" = {}
-        for tid, rdt_class, group in outside(context, held.name, set(held.how), cgroup, pid):
-            if group and group != held.name and not take_over:
+        for tid, rdt_class, group in outside(context, locked.name, set(locked.how), cgroup, pid):
+            if group and group != locked.name and not take_over:
                 result.foreign.add(group)
             else:
                 todo.setdefault(fallback_class if rdt_class == "?" else rdt_class, []).append(tid)
         if not todo:
             break
         for rdt_class, tids in todo.items():
-            held.ensure_group(rdt_class)
+            locked.ensure_group(rdt_class)
             result.left += len(tids)
             try:
-                context.monitor.resctrl.add_tasks(rdt_class, held.name, tids)
+                context.monitor.resctrl.add_tasks(rdt_class, locked.name, tids)
             except ClassMismatchError:
-                if not _somewhere(held, context, rdt_class, tids):
+                if not _somewhere(locked, context, rdt_class, tids):
                     continue  # their class changed under our hands; the next round sees the new one
             result.moved += len(tids)
     return result
 
 
-def _somewhere(held: "HeldKey", context: "Context", but: str, tids: "list[int]") -> bool:
+def _somewhere(locked: "LockedKey", context: "Context", but: str, tids: "list[int]") -> bool:
     """Where only the kernel knows a thread's class, tries the key's other groups."""
-    for rdt_class in held.how:
+    for rdt_class in locked.how:
         if rdt_class != but:
             try:
-                context.monitor.resctrl.add_tasks(rdt_class, held.name, tids)
+                context.monitor.resctrl.add_tasks(rdt_class, locked.name, tids)
                 return True
             except ResctrlError:
                 continue

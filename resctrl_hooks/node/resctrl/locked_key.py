@@ -41,7 +41,7 @@ class Group:
         return hash((self.key, self.path))
 
 
-class HeldKey:
+class LockedKey:
     """One key under its lock, as a context manager; made by `Monitor.hold`.
 
     ``record`` is what the ledger holds of the key; changes to it are written by the methods here.
@@ -61,7 +61,7 @@ class HeldKey:
         self.tracked = record is not None
         self.record: Record = record or {"key": key, "boot": boot, "groups": {}}
 
-    def __enter__(self) -> "HeldKey":  # noqa: PYI034  # typing.Self is of Python 3.11
+    def __enter__(self) -> "LockedKey":  # noqa: PYI034  # typing.Self is of Python 3.11
         return self
 
     def __exit__(

@@ -8,7 +8,7 @@ from ..ledger import Ledger
 from ..log import DEBUG, INFO, silent
 from ..names import default_key_validator
 from .filesystem import Filesystem, Resctrl
-from .locked_key import Group, HeldKey, record_is_dead
+from .locked_key import Group, LockedKey, record_is_dead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ class Monitor:
 
         raise BadKeyError(f"this can't be a group's key: {key[:80]!r}")
 
-    def hold(self, key: str, patience: "float | None" = None) -> HeldKey:
-        """Takes the key's lock, for several operations that belong together: ``with monitor.hold(key) as held``.
+    def hold(self, key: str, patience: "float | None" = None) -> LockedKey:
+        """Takes the key's lock, for several operations that belong together: ``with monitor.hold(key) as locked``.
 
         Raises:
             BadKeyError: as `canonical_key`.
@@ -103,7 +103,7 @@ class Monitor:
         key = self.canonical_key(key)
         lock = self.ledger.lock(key, self.patience if patience is None else patience)
         try:
-            return HeldKey(key, self.group_prefix + key, self.resctrl, self.ledger, self.boot, lock)
+            return LockedKey(key, self.group_prefix + key, self.resctrl, self.ledger, self.boot, lock)
         except BaseException:
             lock.__exit__()
             raise
@@ -118,8 +118,8 @@ class Monitor:
             BadClassError: no such class.
             BadKeyError, NotMountedError, NotPermittedError, ReadOnlyError, LedgerError: what their names say.
         """
-        with self.hold(key) as held:
-            group = held.ensure_group(rdt_class)
+        with self.hold(key) as locked:
+            group = locked.ensure_group(rdt_class)
         self._log(DEBUG, f"group {group.path} is {group.how}", key=group.key, rdt_class=rdt_class)
         return group
 
@@ -134,8 +134,8 @@ class Monitor:
             TaskGoneError: the process has ended.
             NotArrivedError: somebody moved it elsewhere at once.
         """
-        with self.hold(key) as held:
-            return held.assign_pid(pid)
+        with self.hold(key) as locked:
+            return locked.assign_pid(pid)
 
     def remove(self, key: str) -> "Groups":
         """Removes the key's groups in all classes and all that is recorded of it; returns the groups removed.
@@ -143,10 +143,10 @@ class Monitor:
         Raises:
             NotTrackedError: nothing is recorded of the key.
         """
-        with self.hold(key) as held:
-            if not held.tracked:
-                raise _not_tracked(held.key)
-            removed = held.release()
+        with self.hold(key) as locked:
+            if not locked.tracked:
+                raise _not_tracked(locked.key)
+            removed = locked.release()
         for group in removed:
             self._log(INFO, f"group {group.path} is removed", key=group.key)
         return removed
@@ -162,15 +162,15 @@ class Monitor:
             from .errors import BadKeyError
 
             raise BadKeyError(f"this can't be a member's name: {member[:80]!r}")
-        with self.hold(key) as held:
-            if not held.tracked:
-                raise _not_tracked(held.key)
-            held.add_member(member, pid=pid)
+        with self.hold(key) as locked:
+            if not locked.tracked:
+                raise _not_tracked(locked.key)
+            locked.add_member(member, pid=pid)
 
     def remove_member(self, key: str, member: str) -> int:
         """Forgets a member, if it is one, and returns how many are left; the group stays until `remove`."""
-        with self.hold(key) as held:
-            return held.remove_member(member) if default_key_validator(member) else len(held.members())
+        with self.hold(key) as locked:
+            return locked.remove_member(member) if default_key_validator(member) else len(locked.members())
 
     def member_count(self, key: str) -> int:
         """How many members the key has."""
@@ -196,8 +196,8 @@ class Monitor:
         gone = []
         for key in self.ledger.keys():  # noqa: SIM118  # it is no dictionary
             if key not in keep and self._valid(key):
-                with self.hold(key) as held:
-                    held.release()
+                with self.hold(key) as locked:
+                    locked.release()
                 gone.append(key)
         return gone
 

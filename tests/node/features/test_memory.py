@@ -16,7 +16,8 @@ from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.features import memory
 from resctrl_hooks.node.features.memory_class import MemoryClassError, MemoryLimitError, canonical, choice_of
-from resctrl_hooks.node.features.registry import Step, features_in_use
+from resctrl_hooks.node.features.registry import features_in_use
+from resctrl_hooks.node.features.step import Step
 from resctrl_hooks.node.host import cgroup
 from resctrl_hooks.node.host.cgroup import CgroupError, Leaf, same_value, write_value
 from resctrl_hooks.node.settings import Settings
@@ -347,13 +348,13 @@ def test_planning_changes_nothing_and_needs_no_process(host: Host, pod: dict[str
     context = host.context()
     workload = workload_of(host, **{CLASS: "noswap"})
     (step,) = memory.plan(workload, context)
-    assert step.needs == {"class": "noswap", "limits": {"memory.swap.max": "0"}}
+    assert step.parameters == {"class": "noswap", "limits": {"memory.swap.max": "0"}}
     assert "memory class noswap by class.memtierd.nri.io" in step.why
     assert (limits / "memory.swap.max").read_text() == "max\n"
     host.end_process(100)
-    assert [one.needs for one in memory.plan(workload, context)] == [step.needs]
-    with context.monitor.hold(workload.key) as held, pytest.raises(CgroupError, match="process 100 has ended"):
-        memory.do(step, workload, held, context)
+    assert [one.parameters for one in memory.plan(workload, context)] == [step.parameters]
+    with context.monitor.hold(workload.key) as locked, pytest.raises(CgroupError, match="process 100 has ended"):
+        memory.apply(step, workload, locked, context)
 
 
 def test_a_sandbox_has_no_class(host: Host) -> None:
@@ -374,7 +375,7 @@ def test_no_annotation_is_taken_for_a_class_that_it_does_not_name(name: str) -> 
 
 def mended(host: Host) -> int:
     context = host.context()
-    return memory.mend(context, set(context.ledger.containers()))
+    return memory.repair(context, set(context.ledger.containers()))
 
 
 def test_reconcile_puts_back_what_somebody_has_undone(host: Host, pod: dict[str, Any], limits: Path) -> None:
@@ -416,6 +417,6 @@ def test_what_is_put_back_into_a_scope_systemd_is_told_of(host: Host, scope: lis
 
 def test_undo_has_nothing_to_do(host: Host, limits: Path) -> None:
     context = Context(host.context().settings)
-    with context.monitor.hold("k") as held:
-        memory.undo(Step("memory", "limit", {}, ""), {"id": ID}, held, context)
+    with context.monitor.hold("k") as locked:
+        memory.revert(Step("memory", "limit", {}, ""), {"id": ID}, locked, context)
     assert (limits / "memory.swap.max").read_text() == "max\n"

@@ -6,7 +6,7 @@ from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import Workload, derive
 from resctrl_hooks.node.features import monitoring
-from resctrl_hooks.node.features.registry import SKIP, Step
+from resctrl_hooks.node.features.step import SKIP, Step
 from resctrl_hooks.node.host.procfs import Cgroup
 from resctrl_hooks.node.resctrl.errors import TaskGoneError
 
@@ -24,7 +24,7 @@ def plan(host: Host, **of: Any) -> Step:
 def test_the_group_of_the_pod(host: Host) -> None:
     host.process(100)
     step = plan(host)
-    assert (step.feature, step.action, step.needs) == ("monitoring", "join", {"class": ""})
+    assert (step.feature, step.action, step.parameters) == ("monitoring", "join", {"class": ""})
     assert step.why == f"group of pod {UID} in the root class, since its bundle names no class"
 
 
@@ -42,7 +42,7 @@ def test_the_class_is_where_the_process_is_else_what_the_bundle_asks_for(
     host: Host, rdt: str | None, asked: str, found: str
 ) -> None:
     host.process(100, rdt=rdt)
-    assert plan(host, closID=asked).needs == {"class": found}
+    assert plan(host, closID=asked).parameters == {"class": found}
 
 
 def test_a_process_that_ended(host: Host) -> None:
@@ -84,8 +84,8 @@ def test_what_is_done_is_what_was_planned(host: Host) -> None:
     host.add_class("gold")
     host.process(100, rdt="gold")
     context, of = host.context(), workload()
-    with context.monitor.hold(of.key) as held:
-        monitoring.do(plan(host), of, held, context)
-        assert held.record["cgroup"] == f"/cg{POD_CGROUP}"
-        assert (held.record["namespace"], held.record["pod"]) == ("shop", "web-0")
+    with context.monitor.hold(of.key) as locked:
+        monitoring.apply(plan(host), of, locked, context)
+        assert locked.record["cgroup"] == f"/cg{POD_CGROUP}"
+        assert (locked.record["namespace"], locked.record["pod"]) == ("shop", "web-0")
     assert host.tasks(f"gold/mon_groups/{UID}") == [100]

@@ -9,7 +9,7 @@ from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import Workload, derive
 from resctrl_hooks.node.features import rdt_class
 from resctrl_hooks.node.features.rdt_class import RdtClassError
-from resctrl_hooks.node.features.registry import SKIP, Step
+from resctrl_hooks.node.features.step import SKIP, Step
 from resctrl_hooks.node.host.procfs import Cgroup
 
 OURS = "class.rdt.resctrl-hooks.io"
@@ -58,7 +58,7 @@ def plan(host: Host, annotations: dict[str, str], **of: Any) -> Step:
 )
 def test_which_annotation_counts(rdt_host: Host, annotations: dict[str, str], chosen: str) -> None:
     step = plan(rdt_host, annotations)
-    assert step.needs == ({"class": chosen} if chosen else {})
+    assert step.parameters == ({"class": chosen} if chosen else {})
     assert (step.action == SKIP) is not bool(chosen)
 
 
@@ -97,7 +97,7 @@ def test_a_class_that_is_not_there(rdt_host: Host) -> None:
 )
 def test_defaults_need_no_permission(rdt_host: Host, defaults: dict[str, Any], cgroup: str, chosen: str) -> None:
     rdt_host.configure(rdt={"enabled": True, "defaults": defaults})
-    assert plan(rdt_host, crio_annotations(), cgroup=cgroup).needs.get("class", "") == chosen
+    assert plan(rdt_host, crio_annotations(), cgroup=cgroup).parameters.get("class", "") == chosen
 
 
 def test_class_first_and_group_after(rdt_host: Host) -> None:
@@ -134,10 +134,10 @@ def test_reconcile_puts_back_what_fell_to_the_root_class(rdt_host: Host) -> None
     (rdt_host.resctrl / "gold" / "tasks").write_text("")
     (rdt_host.cgroup / f"{POD_CGROUP}/crio-{ID}".lstrip("/") / "cgroup.threads").write_text("100\n")
     context = rdt_host.context()
-    assert rdt_class.mend(context, set(context.ledger.containers())) == 1
+    assert rdt_class.repair(context, set(context.ledger.containers())) == 1
     assert rdt_host.tasks("gold") == [100]
     (rdt_host.proc / "100/cpu_resctrl_groups").write_text("res:silver\nmon:\n")
-    assert rdt_class.mend(context, set(context.ledger.containers())) == 0
+    assert rdt_class.repair(context, set(context.ledger.containers())) == 0
 
 
 def test_a_class_removed_under_a_living_container_is_noticed(rdt_host: Host) -> None:
@@ -147,4 +147,4 @@ def test_a_class_removed_under_a_living_container_is_noticed(rdt_host: Host) -> 
     (rdt_host.resctrl / "gold").rename(rdt_host.root / "away")
     context = rdt_host.context()
     with pytest.raises(RdtClassError, match=r"removed under living containers: cccccccccccc \(gold\)"):
-        rdt_class.mend(context, set(context.ledger.containers()))
+        rdt_class.repair(context, set(context.ledger.containers()))

@@ -6,14 +6,15 @@ from conftest import ID, Host, crio_annotations
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.features import monitoring
-from resctrl_hooks.node.features.registry import FEATURES, Step, feature_named, features_in_use
+from resctrl_hooks.node.features.registry import FEATURES, feature_named, features_in_use
+from resctrl_hooks.node.features.step import Step
 from resctrl_hooks.node.settings import Settings
 
 
 def test_a_step_comes_back_from_its_record() -> None:
     step = Step("monitoring", "join", {"class": "gold"}, "because")
     again = Step.of_record(step.as_record())
-    assert (again.feature, again.action, again.needs, again.why) == ("monitoring", "join", {"class": "gold"}, "")
+    assert (again.feature, again.action, again.parameters, again.why) == ("monitoring", "join", {"class": "gold"}, "")
 
 
 def test_features_are_found_by_name() -> None:
@@ -22,7 +23,7 @@ def test_features_are_found_by_name() -> None:
     for name, _, load in FEATURES:
         feature = load()
         assert feature_named(name) is feature
-        for function in ("plan", "do", "undo", "failure_policy"):
+        for function in ("plan", "apply", "revert", "failure_policy"):
             assert callable(getattr(feature, function)), f"{name} has no {function}"
 
 

@@ -84,13 +84,13 @@ def test_values_are_written_and_put_back(host: Host) -> None:
     assert (folder / "memory.low").read_text() == "1048576"
     context = host.context()
     known = set(context.ledger.containers())
-    assert scheduling.mend(context, known) == 0
+    assert scheduling.repair(context, known) == 0
     (folder / "cpu.weight").write_text("100\n")
-    assert scheduling.mend(context, known) == 1
+    assert scheduling.repair(context, known) == 1
     assert (folder / "cpu.weight").read_text() == "20"
     host.end_process(100)
     (folder / "cpu.weight").write_text("100\n")
-    assert scheduling.mend(context, known) == 0
+    assert scheduling.repair(context, known) == 0
 
 
 def test_one_that_can_not_be_put_back_keeps_nobody_else_from_it(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_one_that_can_not_be_put_back_keeps_nobody_else_from_it(host: Host, monk
     (folders[unwritable] / "cpu.weight").mkdir()
     context = host.context()
     with pytest.raises(HookError, match="scheduling of 1 containers can't be put back"):
-        scheduling.mend(context, set(context.ledger.containers()))
+        scheduling.repair(context, set(context.ledger.containers()))
     assert (folders[good] / "cpu.weight").read_text() == "20"
 
 
@@ -126,9 +126,9 @@ def test_an_init_that_moved_into_a_cgroup_of_its_own_making_leaves_the_values_wh
     host.process(100, f"{CGROUP}/init.scope")
     context = host.context()
     known = set(context.ledger.containers())
-    assert scheduling.mend(context, known) == 0
+    assert scheduling.repair(context, known) == 0
     (folder / "cpu.weight").write_text("100\n")
-    assert scheduling.mend(context, known) == 1
+    assert scheduling.repair(context, known) == 1
     assert (folder / "cpu.weight").read_text() == "20"
     assert [path.name for path in (folder / "init.scope").iterdir()] == []
 
@@ -333,10 +333,10 @@ def test_weights_are_bfqs_too_where_it_is_loaded(host: Host, there: list[str], w
     assert {name: (folder / name).read_text() for name in there} == wanted
     context = host.context()
     known = set(context.ledger.containers())
-    assert blockio.mend(context, known) == 0
+    assert blockio.repair(context, known) == 0
     for name in there:
         (folder / name).write_text("default 100\n")
-        assert blockio.mend(context, known) == 1
+        assert blockio.repair(context, known) == 1
         assert {name: (folder / name).read_text() for name in there} == wanted
 
 

@@ -135,14 +135,14 @@ def test_no_number_in_between_changes_nothing(tree: Tree) -> None:
 
 def test_energy_of_the_rmids_previous_user_is_not_counted(tree: Tree) -> None:
     (tree.resctrl / "info" / "PERF_PKG_MON").mkdir(parents=True)
-    with tree.monitor.hold(KEY) as held:
-        held.ensure_group()
+    with tree.monitor.hold(KEY) as locked:
+        locked.ensure_group()
         # A plain tree has no counters at creation: what the kernel would have shown then goes into the record.
         group = tree.resctrl / "mon_groups" / KEY
         say_paths(group, {ENERGY: 500.0})
         found = group.stat()
-        held.record["baselines"] = {"": [f"{found.st_dev:x}:{found.st_ino:x}", {ENERGY: 500.0}]}
-        held.save()
+        locked.record["baselines"] = {"": [f"{found.st_dev:x}:{found.st_ino:x}", {ENERGY: 500.0}]}
+        locked.save()
     say_paths(group, {ENERGY: 503.5})
     assert tree.read() == {ENERGY: 3.5}
 

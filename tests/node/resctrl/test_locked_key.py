@@ -3,11 +3,11 @@ from conftest import BOOT, Host
 
 from resctrl_hooks.node.resctrl.errors import ClassMismatchError, NoRMIDsError, NotTrackedError, TaskGoneError
 from resctrl_hooks.node.resctrl.filesystem import Filesystem
-from resctrl_hooks.node.resctrl.locked_key import CREATED, SHARED, Group, HeldKey
+from resctrl_hooks.node.resctrl.locked_key import CREATED, SHARED, Group, LockedKey
 from resctrl_hooks.node.resctrl.monitor import Monitor
 
 
-def hold(host: Host, fs: Filesystem | None = None) -> HeldKey:
+def hold(host: Host, fs: Filesystem | None = None) -> LockedKey:
     return Monitor(str(host.resctrl), state_dir=str(host.state), proc=str(host.proc), fs=fs).hold("k")
 
 
@@ -31,16 +31,16 @@ def test_a_group_is_recorded_before_it_is_made(host: Host) -> None:
             }
             super().mkdir(path)
 
-    with hold(host, Looking()) as held:
-        assert held.ensure_group().how == CREATED
-        assert held.ensure_group().how == CREATED
+    with hold(host, Looking()) as locked:
+        assert locked.ensure_group().how == CREATED
+        assert locked.ensure_group().how == CREATED
 
 
 def test_somebody_elses_group_is_joined_and_stays(host: Host) -> None:
     (host.resctrl / "mon_groups/k").mkdir()
-    with hold(host) as held:
-        assert held.ensure_group().how == SHARED
-        assert held.release() == []
+    with hold(host) as locked:
+        assert locked.ensure_group().how == SHARED
+        assert locked.release() == []
     assert host.groups() == ["mon_groups/k"]
     assert host.records() == []
 
@@ -51,16 +51,16 @@ def test_one_that_somebody_makes_in_the_same_moment_is_shared_too(host: Host) ->
             super().mkdir(path)
             super().mkdir(path)
 
-    with hold(host, Racing()) as held:
-        assert held.ensure_group().how == SHARED
-        assert held.release() == []
+    with hold(host, Racing()) as locked:
+        assert locked.ensure_group().how == SHARED
+        assert locked.release() == []
 
 
 def test_a_group_that_somebody_removed_is_made_again(host: Host) -> None:
-    with hold(host) as held:
-        held.ensure_group()
+    with hold(host) as locked:
+        locked.ensure_group()
         (host.resctrl / "mon_groups/k").rmdir()
-        assert held.ensure_group().how == CREATED
+        assert locked.ensure_group().how == CREATED
     assert host.groups() == ["mon_groups/k"]
 
 
@@ -69,69 +69,69 @@ def test_a_group_that_could_not_be_made_is_not_recorded(host: Host) -> None:
         def mkdir(self, path: str) -> None:
             raise OSError(28, "No space left on device")
 
-    with hold(host, Full()) as held:
+    with hold(host, Full()) as locked:
         with pytest.raises(NoRMIDsError):
-            held.ensure_group()
+            locked.ensure_group()
         assert host.records() == []
-        held.add_member("m")
+        locked.add_member("m")
         with pytest.raises(NoRMIDsError):
-            held.ensure_group()
-        assert held.groups() == []
+            locked.ensure_group()
+        assert locked.groups() == []
     assert host.records() == ["containers/m", "pods/k/c-m", "pods/k/pod"]
 
 
 def test_another_boots_record_is_void(host: Host) -> None:
-    with hold(host) as held:
-        held.ensure_group()
-        held.add_member("m")
+    with hold(host) as locked:
+        locked.ensure_group()
+        locked.add_member("m")
     (host.proc / "sys/kernel/random/boot_id").write_text("another\n")
-    with hold(host) as held:
-        assert not held.tracked
-        assert held.members() == []
+    with hold(host) as locked:
+        assert not locked.tracked
+        assert locked.members() == []
     assert host.records() == []
 
 
 def test_members(host: Host) -> None:
     host.process(7, start=5)
-    with hold(host) as held:
-        held.add_member("a", pid=7)
-        held.add_member("b", {"note": 1})
-        assert sorted(held.members()) == ["a", "b"]
-        assert held.member("b") == {"id": "b", "key": "k", "boot": BOOT, "note": 1, "format": 1}
-        assert held.member("none") is None
-        assert held.remove_member("a") == 1
-        assert held.remove_member("a") == 1
+    with hold(host) as locked:
+        locked.add_member("a", pid=7)
+        locked.add_member("b", {"note": 1})
+        assert sorted(locked.members()) == ["a", "b"]
+        assert locked.member("b") == {"id": "b", "key": "k", "boot": BOOT, "note": 1, "format": 1}
+        assert locked.member("none") is None
+        assert locked.remove_member("a") == 1
+        assert locked.remove_member("a") == 1
 
 
 def test_who_is_dead(host: Host) -> None:
     host.process(7, start=5)
-    with hold(host) as held:
-        held.add_member("lives", pid=7)
-        held.add_member("unknown")
-        held.add_member("gone-at-once", pid=9)
-        assert [held.member_is_dead(name) for name in ("lives", "unknown", "gone-at-once", "none")] == [
+    with hold(host) as locked:
+        locked.add_member("lives", pid=7)
+        locked.add_member("unknown")
+        locked.add_member("gone-at-once", pid=9)
+        assert [locked.member_is_dead(name) for name in ("lives", "unknown", "gone-at-once", "none")] == [
             False,
             False,
             True,
             True,
         ]
         host.process(7, start=6)
-        assert held.member_is_dead("lives")
+        assert locked.member_is_dead("lives")
         host.end_process(7)
-        assert held.member_is_dead("lives")
+        assert locked.member_is_dead("lives")
 
 
 def test_a_process_joins_the_group_in_its_own_class(host: Host) -> None:
     host.add_class("gold")
     host.process(7, rdt="gold")
-    with hold(host) as held:
+    with hold(host) as locked:
         with pytest.raises(NotTrackedError):
-            held.assign_pid(7)
-        held.ensure_group("")
+            locked.assign_pid(7)
+        locked.ensure_group("")
         with pytest.raises(ClassMismatchError, match="process 7 is in gold, but the groups of k are in the root class"):
-            held.assign_pid(7)
-        held.ensure_group("gold")
-        assert held.assign_pid(7) == 1
+            locked.assign_pid(7)
+        locked.ensure_group("gold")
+        assert locked.assign_pid(7) == 1
     assert host.tasks("gold/mon_groups/k") == [7]
 
 
@@ -145,28 +145,28 @@ def test_where_proc_does_not_say_the_class_the_kernel_does(host: Host) -> None:
                 raise OSError(22, "Invalid argument")
             super().write(path, value)
 
-    with hold(host, InGold()) as held:
-        held.ensure_group("")
+    with hold(host, InGold()) as locked:
+        locked.ensure_group("")
         with pytest.raises(ClassMismatchError):
-            held.assign_pid(7)
-        held.ensure_group("gold")
-        assert held.assign_pid(7) == 1
+            locked.assign_pid(7)
+        locked.ensure_group("gold")
+        assert locked.assign_pid(7) == 1
 
 
 def test_a_process_that_ended(host: Host) -> None:
-    with hold(host) as held:
-        held.ensure_group()
+    with hold(host) as locked:
+        locked.ensure_group()
         with pytest.raises(TaskGoneError):
-            held.assign_pid(7)
+            locked.assign_pid(7)
 
 
 def test_release_takes_all_classes(host: Host) -> None:
     host.add_class("gold")
-    with hold(host) as held:
-        held.ensure_group()
-        held.ensure_group("gold")
-        held.add_member("m")
-        assert [group.rdt_class for group in held.groups()] == ["", "gold"]
-        assert [group.rdt_class for group in held.release()] == ["", "gold"]
-        assert not held.tracked
+    with hold(host) as locked:
+        locked.ensure_group()
+        locked.ensure_group("gold")
+        locked.add_member("m")
+        assert [group.rdt_class for group in locked.groups()] == ["", "gold"]
+        assert [group.rdt_class for group in locked.release()] == ["", "gold"]
+        assert not locked.tracked
     assert (host.groups(), host.records()) == ([], [])

@@ -7,7 +7,7 @@ from ...errors import DeadlineError, HookError
 from ...host.cgroup import leaf_of
 from ...log import WARNING
 from ..memory_class import choice_of, policy_of
-from ..registry import SKIP, Step
+from ..step import SKIP, Step
 from .run_dir import CONFIG, STATS, RunFolder, RunFolderError, run_folders
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...container.workload import Workload
     from ...context import Context
     from ...ledger import Record
-    from ...resctrl.locked_key import HeldKey
+    from ...resctrl.locked_key import LockedKey
     from ...settings import Settings
 
 NAME = "memtierd"
@@ -73,7 +73,7 @@ def supervisor_of(settings: "Settings") -> str:
     return SYSTEMD if available(settings) else PROCESS
 
 
-def do(step: "Step", workload: "Workload", held: "HeldKey", context: "Context") -> None:
+def apply(step: "Step", workload: "Workload", locked: "LockedKey", context: "Context") -> None:
     """Checks what memtierd doesn't, writes its run folder, starts it, and looks whether it stays.
 
     Raises:
@@ -85,7 +85,7 @@ def do(step: "Step", workload: "Workload", held: "HeldKey", context: "Context") 
     if leaf is None:
         raise MemtierdError(f"process {workload.pid} has ended, so there is nothing for memtierd to do")
     folder = folder_of(step, workload.id)
-    text = configuration(step.needs["class"], leaf.folder, f"{folder.path}/{STATS}", context.settings)
+    text = configuration(step.parameters["class"], leaf.folder, f"{folder.path}/{STATS}", context.settings)
     program = program_of(context.settings)
     check_needs(text, leaf, workload, context)
     _end(step, workload.id, context)  # what an earlier run under this very id may have left
@@ -93,7 +93,7 @@ def do(step: "Step", workload: "Workload", held: "HeldKey", context: "Context") 
     try:
         opened.write(CONFIG, text.encode())
         command = [program, "-c", "", "-config", f"{folder.path}/{CONFIG}"]
-        start(command, leaf, workload, opened, context, systemd=step.needs["supervisor"] == SYSTEMD)
+        start(command, leaf, workload, opened, context, systemd=step.parameters["supervisor"] == SYSTEMD)
     except DeadlineError:
         raise  # no time is left; its record says what to end
     except HookError:
@@ -110,18 +110,18 @@ def do(step: "Step", workload: "Workload", held: "HeldKey", context: "Context") 
 
 def folder_of(step: "Step", container: str) -> RunFolder:
     """The run folder of a container's memtierd, as a recorded step names it."""
-    namespace, pod, name = step.needs["names"]
-    return RunFolder(step.needs["runDir"], (namespace, pod, name), container)
+    namespace, pod, name = step.parameters["names"]
+    return RunFolder(step.parameters["runDir"], (namespace, pod, name), container)
 
 
-def undo(step: "Step", member: "Record", held: "HeldKey", context: "Context") -> None:
+def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
     """Ends this container's memtierd and removes its run folder; other containers' are named by other ids."""
     _end(step, member["id"], context)
 
 
 def _end(step: "Step", container: str, context: "Context") -> None:
-    systemd = step.needs["supervisor"] == SYSTEMD
-    end(folder_of(step, container), container, step.needs["cgroups"], context.settings, systemd=systemd)
+    systemd = step.parameters["supervisor"] == SYSTEMD
+    end(folder_of(step, container), container, step.parameters["cgroups"], context.settings, systemd=systemd)
 
 
 def end(folder: RunFolder, container: str, cgroups: str, settings: "Settings", *, systemd: bool) -> bool:
@@ -150,10 +150,10 @@ def end(folder: RunFolder, container: str, cgroups: str, settings: "Settings", *
 
 def running(step: "Step", container: str) -> "list[int]":
     """The processes of a container's memtierd, as a recorded step names it; none if it doesn't run."""
-    if step.needs["supervisor"] == SYSTEMD:
+    if step.parameters["supervisor"] == SYSTEMD:
         from ...host.systemd import service_processes
 
-        return service_processes(step.needs["cgroups"], container)
+        return service_processes(step.parameters["cgroups"], container)
     from .processes import memtierd_of
 
     try:
@@ -168,13 +168,13 @@ def running(step: "Step", container: str) -> "list[int]":
         opened.close()
 
 
-def strays(context: "Context", known: "Collection[str]" = ()) -> "list[RunFolder]":
+def orphans(context: "Context", known: "Collection[str]" = ()) -> "list[RunFolder]":
     """Run folders of containers that nobody records: a hook's record comes before its folder, and goes after it."""
     found = run_folders(run_dir(context.settings))
     return [folder for folder in found if folder.parts[-1] not in known and not context.ledger.key_of(folder.parts[-1])]
 
 
-def mend(context: "Context", known: "Collection[str]") -> int:
+def repair(context: "Context", known: "Collection[str]") -> int:
     """Ends memtierds of containers that nobody records, and returns how many there were; reconcile calls it.
 
     Raises:
@@ -183,7 +183,7 @@ def mend(context: "Context", known: "Collection[str]") -> int:
     settings = context.settings
     systemd = supervisor_of(settings) == SYSTEMD
     ended, problems = 0, []
-    for folder in strays(context, known):
+    for folder in orphans(context, known):
         container = folder.parts[-1]
         if context.ledger.key_of(container):
             continue  # ending others takes a while, in which a hook may have come for this one

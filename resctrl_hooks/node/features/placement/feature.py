@@ -9,7 +9,7 @@ from ...host.cgroup import CgroupError, leaf_of
 from ...host.cpulist import format_list
 from ...host.procfs import start_time
 from ...log import INFO
-from ..registry import SKIP, Step
+from ..step import SKIP, Step
 from .allocations import Book, lock
 from .allocator import anywhere, decide, policy_name, shares_instead
 from .cpuset_writer import follow, settle_in, tell_others
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...ledger import Record
     from ...reconcile.discovery import Seen
     from ...reconcile.report import Report
-    from ...resctrl.locked_key import HeldKey
+    from ...resctrl.locked_key import LockedKey
     from ...settings import Settings
     from .policy import Decision, Request
 
@@ -101,15 +101,15 @@ def preview(step: "Step", workload: "Workload", context: "Context") -> "tuple[De
     """
     book = Book(context, look_only=True)
     book.remove(workload.id)
-    request = request_from(step.needs["request"], workload.id, workload.key, context.settings.placement)
+    request = request_from(step.parameters["request"], workload.id, workload.key, context.settings.placement)
     decision = decide(book, request, context, share=may_share(context.settings))
     book.add(Entry(workload.id, workload.key, 0, 0, "", decision))
     return decision, format_list(effective(decision, book.usage()))
 
 
-def do(step: "Step", workload: "Workload", held: "HeldKey", context: "Context") -> None:
+def apply(step: "Step", workload: "Workload", locked: "LockedKey", context: "Context") -> None:
     """Decides, writes that down, makes room, and puts the container where it belongs."""
-    request = request_from(step.needs["request"], workload.id, workload.key, context.settings.placement)
+    request = request_from(step.parameters["request"], workload.id, workload.key, context.settings.placement)
     try:
         with lock(context):
             book = Book(context)
@@ -192,7 +192,7 @@ def record_decision(context: "Context", key: str, container: str, decision: "Dec
     context.ledger.write_member(key, container, record)
 
 
-def undo(step: "Step", member: "Record", held: "HeldKey", context: "Context") -> None:
+def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
     """Gives a dead container's CPUs back, to its pool's other containers first of all."""
     with lock(context):
         book = Book(context)
@@ -204,7 +204,7 @@ def undo(step: "Step", member: "Record", held: "HeldKey", context: "Context") ->
         tell_others(others, context)
 
 
-def mend(context: "Context", known: "set[str]") -> int:
+def repair(context: "Context", known: "set[str]") -> int:
     """For reconcile; see `placement_mend`."""
     from .reconcile import mend_all  # hooks don't mend
 

@@ -6,7 +6,7 @@ from ...host.cgroup import CgroupError, leaf_of
 from ...log import DEBUG, INFO
 from ...reconcile.discovery import workload_of
 from ...resctrl.locked_key import record_is_dead
-from ..registry import SKIP
+from ..step import SKIP
 from .allocations import Book, lock
 from .cpuset_writer import follow, tell_all, to_tell
 from .entries import Entry
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...ledger import Record
     from ...reconcile.discovery import Seen
     from ...reconcile.report import Report
-    from ..registry import Step
+    from ..step import Step
 
 _SHOWN = 5
 
@@ -58,13 +58,13 @@ def adopt_all(context: "Context", containers: "list[Seen]", report: "Report") ->
 
 
 def _record_steps(container: "Seen", workload: "Workload", steps: "list[Step]", context: "Context") -> bool:
-    with context.monitor.hold(container.key) as held:
+    with context.monitor.hold(container.key) as locked:
         if not container.look_again(context):
             return False
-        record = held.member(container.id)
+        record = locked.member(container.id)
         recorded = [step.as_record() for step in steps]
         if record is None:
-            held.add_member(container.id, {**workload.details(), "steps": recorded}, container.pid)
+            locked.add_member(container.id, {**workload.details(), "steps": recorded}, container.pid)
         else:
             record["steps"] = [*record.get("steps", []), *recorded]
             context.ledger.write_member(container.key, container.id, record)

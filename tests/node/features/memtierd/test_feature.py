@@ -120,20 +120,20 @@ def test_strays_are_ended_and_only_those(node: MemtierdHost) -> None:
     node.start()
     node.start(OTHER, 200)
     ours = node.host.context()
-    assert memtierd.strays(ours) == []
+    assert memtierd.orphans(ours) == []
     # A hook that was killed after it had started memtierd, and a ledger that was lost since.
     stray, kept = node.pid(), node.pid(OTHER)
     ours.ledger.remove_member(crio_annotations()["io.kubernetes.pod.uid"], ID)
-    assert [folder.parts[-1] for folder in memtierd.strays(ours)] == [ID]
+    assert [folder.parts[-1] for folder in memtierd.orphans(ours)] == [ID]
     said = reconcile(ours, Options(dry_run=True))
-    assert said.strays == [f"memtierd {node.folder()}"]
+    assert said.orphans == [f"memtierd {node.folder()}"]
     assert str(node.folder()) in said.as_text()
     assert said.changed
     assert lives(stray)
-    assert memtierd.mend(ours, set(ours.ledger.containers())) == 1
+    assert memtierd.repair(ours, set(ours.ledger.containers())) == 1
     assert not lives(stray)
     assert lives(kept)
-    assert memtierd.mend(ours, set()) == 0
+    assert memtierd.repair(ours, set()) == 0
 
 
 def test_a_stray_that_will_not_end_keeps_none_of_the_others(
@@ -144,7 +144,7 @@ def test_a_stray_that_will_not_end_keeps_none_of_the_others(
     ours = node.host.context()
     for container in (ID, OTHER):
         ours.ledger.remove_member(crio_annotations()["io.kubernetes.pod.uid"], container)
-    first = memtierd.strays(ours)[0].parts[-1]
+    first = memtierd.orphans(ours)[0].parts[-1]
     real = memtierd.end
 
     def end(folder: RunFolder, container: str, *rest: Any, **named: Any) -> bool:
@@ -154,10 +154,10 @@ def test_a_stray_that_will_not_end_keeps_none_of_the_others(
 
     monkeypatch.setattr(memtierd, "end", end)
     with pytest.raises(MemtierdError, match="1 memtierds of no container can't be ended"):
-        memtierd.mend(ours, set())
-    assert [folder.parts[-1] for folder in memtierd.strays(ours)] == [first]
+        memtierd.repair(ours, set())
+    assert [folder.parts[-1] for folder in memtierd.orphans(ours)] == [first]
     monkeypatch.undo()
-    assert memtierd.mend(ours, set()) == 1
+    assert memtierd.repair(ours, set()) == 1
 
 
 def test_a_container_that_starts_while_strays_are_ended_is_none(
@@ -170,7 +170,7 @@ def test_a_container_that_starts_while_strays_are_ended_is_none(
     uid = crio_annotations()["io.kubernetes.pod.uid"]
     for container in (ID, OTHER):
         ours.ledger.remove_member(uid, container)
-    _, second = (folder.parts[-1] for folder in memtierd.strays(ours))
+    _, second = (folder.parts[-1] for folder in memtierd.orphans(ours))
     pid = node.pid(second)
     real = memtierd.end
 
@@ -179,11 +179,11 @@ def test_a_container_that_starts_while_strays_are_ended_is_none(
         return real(*given, **named)
 
     monkeypatch.setattr(memtierd, "end", end)
-    assert memtierd.mend(ours, set()) == 1
+    assert memtierd.repair(ours, set()) == 1
     assert lives(pid)
     ours.ledger.forget(second)
     monkeypatch.undo()
-    assert memtierd.mend(ours, set()) == 1
+    assert memtierd.repair(ours, set()) == 1
 
 
 def test_many_come_and_go(node: MemtierdHost) -> None:
@@ -202,7 +202,7 @@ def test_what_plan_says(node: MemtierdHost) -> None:
     node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
     ours = node.host.context()
     (step,) = memtierd.plan(workload_of(node.host, **{CLASS: "track"}), ours)
-    assert step.needs["supervisor"] == "process"
+    assert step.parameters["supervisor"] == "process"
     assert "memtierd as a process of its own: memory class track" in step.why
     (skipped,) = memtierd.plan(workload_of(node.host, **{CLASS: "plain"}), ours)
     assert (skipped.action, "without a memtierd" in skipped.why) == ("skip", True)

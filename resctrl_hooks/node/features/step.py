@@ -1,0 +1,61 @@
+"""A step: one thing that a feature does for a container, said before it is done; and what every feature offers.
+
+A feature is one module with a few functions (the protocol below): ``plan`` says its steps and changes nothing,
+``apply`` does one, ``revert`` takes one back from what the ledger recorded of it. `explain` prints what ``plan`` says,
+the hook does it, tests compare the two.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    from ..container.workload import Workload
+    from ..context import Context
+    from ..ledger import Record
+    from ..resctrl.locked_key import LockedKey
+    from ..settings import Settings
+
+    class Feature(Protocol):
+        """One thing that can be done for a workload."""
+
+        def plan(self, workload: "Workload", context: "Context") -> "list[Step]":
+            """The steps for this workload, and why; changes nothing. Raises HookError where a step is impossible."""
+
+        def apply(self, step: "Step", workload: "Workload", locked: "LockedKey", context: "Context") -> None:
+            """Does one step. Raises HookError."""
+
+        def revert(self, step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
+            """Takes one step back when its container has died, or when a later step failed; it may not be done yet.
+
+            ``member`` is the record of the container. Idempotent. Raises HookError.
+            """
+
+        def failure_policy(self, settings: "Settings") -> str:
+            """``ignore`` or ``fail``."""
+
+
+SKIP = "skip"
+
+
+class Step:
+    """One thing to do: the feature whose it is, the action, its parameters (plain JSON values), and why.
+
+    A step with the action ``skip`` is nothing to do; it is there to say why.
+    """
+
+    __slots__ = ("action", "feature", "parameters", "why")
+
+    def __init__(self, feature: str, action: str, parameters: "dict[str, Any]", why: str) -> None:
+        self.feature = feature
+        self.action = action
+        self.parameters = parameters
+        self.why = why
+
+    def as_record(self) -> "Record":
+        """The step as the ledger keeps it."""
+        return {"feature": self.feature, "action": self.action, "needs": self.parameters}
+
+    @classmethod
+    def of_record(cls, record: "Record") -> "Step":
+        """The step that the ledger kept."""
+        return cls(record["feature"], record["action"], record["needs"], "")
