@@ -76,8 +76,8 @@ def _print_step(step: StepModel) -> None:
     click.echo(f"  - {step.feature}: {step.action} ({_plain(step.why)})")
     if step.where:
         click.echo(f"      where: {_plain(step.where)}; {_plain(step.finds)}")
-    elif step.parameters:
-        click.echo(f"      with: {json.dumps(step.parameters)}")
+    elif step.needs:
+        click.echo(f"      with: {json.dumps(step.needs)}")
 
 
 def _plain(text: str) -> str:

@@ -16,9 +16,9 @@ from resctrl_hooks.cli.params import Seconds
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.metrics.selection import Selection
 from resctrl_hooks.metrics.server import DEFAULT_PORT, ListenAddressError, Server, parse_address
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.fault_report import lacks_root
-from resctrl_hooks.node.context import Context
 
 _READABLE = 0o644
 _FAILED = 1

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from resctrl_hooks.inventory.details import memory_of
 from resctrl_hooks.node.container.workload import Workload
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features.memory import NAME as MEMORY
 from resctrl_hooks.node.features.memtierd.feature import NAME as MEMTIERD
@@ -13,7 +14,6 @@ from resctrl_hooks.node.features.memtierd.preflight import Needs, lacking
 from resctrl_hooks.node.features.monitoring import NAME as MONITORING
 from resctrl_hooks.node.features.placement.feature import NAME as PLACEMENT
 from resctrl_hooks.node.features.placement.feature import preview
-from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.features.step import SKIP, Step
 from resctrl_hooks.node.host.cpulist import format_list
 from resctrl_hooks.node.host.files import is_folder

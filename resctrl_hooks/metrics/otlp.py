@@ -16,8 +16,8 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 
 from resctrl_hooks import __version__
-from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.resctrl.counters import Reading
 from resctrl_hooks.otel import register
 

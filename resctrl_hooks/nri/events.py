@@ -11,13 +11,13 @@ from ..node.container.oci import State
 from ..node.errors import HookError
 from ..node.fault_report import as_hook_error
 from ..node.features.monitoring import NAME as MONITORING
-from ..node.features.step import SKIP
 from ..node.features.registry import concerns
+from ..node.features.step import SKIP
 from ..node.hook.call import RefusedError, create_runtime, planned
 from ..node.hook.call import _deadline as arm_deadline
 from ..node.hook.call import _give_up as give_up
 from ..node.host.procfs import start_time
-from ..node.lifecycle import release_container, poststop, reap
+from ..node.lifecycle import poststop, reap, release_container
 from ..node.log import ERROR, INFO, WARNING
 from ..node.names import canonical_pod_uid, pod_uid_validator
 from ..node.resctrl.errors import NoRMIDsError
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..node.container.workload import Workload
     from resctrl_hooks.node.context import Context
+
+    from ..node.container.workload import Workload
     from ..node.features.step import Step
     from ..node.settings import Settings
 
@@ -228,7 +229,9 @@ def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> "tupl
         if not pid or not start_time(context.proc, pid) or is_done(id_, pid, context):
             continue
         try:
-            workload = workload_of(pods.get(container.get("pod_sandbox_id", ""), {}), container, runtime, context.settings)
+            workload = workload_of(
+                pods.get(container.get("pod_sandbox_id", ""), {}), container, runtime, context.settings
+            )
             create_runtime(workload, context)
             taken_in += 1
         except Exception as caught:  # noqa: BLE001  # one container's trouble is no other's

@@ -2,8 +2,9 @@
 
 import posix
 
-from ..node.errors import HookError, SettingsError
 from resctrl_hooks.node.context import Context
+
+from ..node.errors import HookError, SettingsError
 from ..node.features.registry import features_in_use
 from ..node.host.files import parse_json
 from ..node.log import ERROR, NOTICE, WARNING, Log

@@ -44,7 +44,9 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         for folder in (resctrl, group):
             say(folder, llc_occupancy=4096, mbm_total_bytes=1000, mbm_local_bytes="Unassigned")
             say_paths(folder, {"mon_PERF_PKG_01/core_energy": 1.5, "mon_L3_00/mon_sub_L3_01/mbm_total_bytes": 600})
-        found.context.monitor.read(KEY)  # energy counts from the first look: an RMID's previous user is not charged to it
+        found.context.monitor.read(
+            KEY
+        )  # energy counts from the first look: an RMID's previous user is not charged to it
         say_paths(group, {"mon_PERF_PKG_01/core_energy": 4.0})
         yield found
 

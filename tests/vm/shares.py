@@ -34,7 +34,7 @@ class Share:
     @property
     def seconds(self) -> float:
         """How long they may take."""
-        return sum(seconds(name, self.parameters) * count for name, count in self.files.items())
+        return sum(seconds(name, self.needs) * count for name, count in self.files.items())
 
 
 @functools.cache
