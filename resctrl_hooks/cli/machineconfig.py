@@ -9,7 +9,7 @@ from resctrl_hooks.config.applied import compile_file
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.install.paths import PYTHON
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
-from resctrl_hooks.openshift.delivery import MANAGED_BY, delivery
+from resctrl_hooks.openshift.delivery import MANAGED_BY, Delivery, delivery
 from resctrl_hooks.openshift.machineconfig import (
     butane,
     disruption_policy,
@@ -17,6 +17,7 @@ from resctrl_hooks.openshift.machineconfig import (
     machine_config_problems,
     role_problem,
 )
+from resctrl_hooks.openshift.release import NotOursError, differences, entries, rendered_entries
 from resctrl_hooks.openshift.text import to_yaml
 
 _INVALID: Final = 2
@@ -33,6 +34,13 @@ _DEFAULTS: Final = b'{"format": 1, "managedBy": "%s"}\n' % MANAGED_BY.encode()
 @click.option("--python", default=PYTHON, show_default=True, help="The node's interpreter, 3.9 or later: its path.")
 @click.option("--butane", "as_butane", is_flag=True, help="Render Butane source instead.")
 @click.option("--policy", is_flag=True, help="Render the NodeDisruptionPolicy that spares later changes a reboot.")
+@click.option("--list", "as_list", is_flag=True, help="Say what would be put on a node: mode, size, sha256, path.")
+@click.option(
+    "--compare",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Say how a rendered MachineConfig differs from what this version renders; exit code 1 if it does.",
+)
 @click.pass_obj
 def command(
     config: str,
@@ -44,10 +52,14 @@ def command(
     python: str,
     as_butane: bool,
     policy: bool,
+    as_list: bool,
+    compare: str | None,
 ) -> None:
     """Render a MachineConfig that puts the hook on the nodes of a pool. Run it on your workstation.
 
     --config names the YAML file whose settings the nodes get; without one they get the defaults.
+
+    --compare takes the other options and --config as the file was rendered with.
     """
     if policy:
         click.echo(to_yaml(disruption_policy()), nl=False)
@@ -58,12 +70,38 @@ def command(
     if not os.path.isabs(python):
         _fail(f"--python is a path on the nodes, so it begins with /, and {python} doesn't")
     content = delivery(_settings(config), mount=mount, mount_options=mount_options, python=python)
+    if as_list:
+        for entry in entries(content):
+            click.echo(f"{entry.mode:04o} {entry.size:7} {entry.sha256} {entry.path}")
+        return
+    if compare is not None:
+        _compare(compare, content)
+        return
     value = machine_config(content, role, arguments)
     text = to_yaml(value)
     problems = machine_config_problems(value, text)
     if problems:
         _fail("; ".join(problems))
     click.echo(to_yaml(butane(content, role, arguments)) if as_butane else text, nl=False)
+
+
+def _compare(path: str, content: Delivery) -> None:
+    """Prints what differs."""
+    ours = entries(content)
+    try:
+        with open(path, encoding="utf-8") as file:
+            version, theirs = rendered_entries(file.read())
+    except (NotOursError, UnicodeDecodeError) as error:
+        _fail(f"{path}: {error}")
+    found = differences(ours, theirs)
+    for difference in found:
+        detail = f" ({difference.detail})" if difference.detail else ""
+        click.echo(f"{difference.kind:8}{difference.path}{detail}")
+    named = f"version {version}" if version else "no version"
+    said = f"{len(found)} differences" if found else "the same"
+    click.echo(f"{path} names {named}; this is version {content.version} with {len(ours)} files: {said}")
+    if found:
+        raise SystemExit(1)
 
 
 def _settings(config: str) -> bytes:

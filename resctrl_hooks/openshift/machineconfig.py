@@ -6,11 +6,13 @@ They are the MachineConfig, the same as Butane source, and the policy that spare
 import re
 from typing import Any, Final
 
+from resctrl_hooks.install.paths import CODE
 from resctrl_hooks.install.payload import is_payload_folder
-from resctrl_hooks.install.units import RECONCILE, TIMER, WAKE
+from resctrl_hooks.install.units import COMPILE, RECONCILE, TIMER, WAKE
 
 from .delivery import HOOK, SETTINGS, DeliveredFile, Delivery
 from .ignition import ignition, ignition_problems
+from .release import CODE_ANNOTATION, VERSION_ANNOTATION, code_folder, entries
 from .text import Mode
 
 LARGEST: Final = 1 << 20
@@ -25,9 +27,16 @@ def role_problem(role: str) -> str:
     return "" if _ROLE.fullmatch(role) else f"{role!r} is no name of a pool: lower-case letters, digits and dashes"
 
 
-def metadata(role: str) -> dict[str, Any]:
-    """The object's name, which also orders it among the pool's others, and the pool that it is for."""
-    return {"name": f"99-{role}-resctrl-hooks", "labels": {_LABEL: role}}
+def metadata(role: str, delivery: Delivery) -> dict[str, Any]:
+    """The object's name, which also orders it among the pool's others, the pool that it is for, and what it brings."""
+    return {
+        "name": f"99-{role}-resctrl-hooks",
+        "labels": {_LABEL: role},
+        "annotations": {
+            VERSION_ANNOTATION: delivery.version,
+            CODE_ANNOTATION: code_folder(entries(delivery)),
+        },
+    }
 
 
 def machine_config(delivery: Delivery, role: str, kernel_arguments: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -35,7 +44,7 @@ def machine_config(delivery: Delivery, role: str, kernel_arguments: tuple[str, .
     return {
         "apiVersion": "machineconfiguration.openshift.io/v1",
         "kind": "MachineConfig",
-        "metadata": metadata(role),
+        "metadata": metadata(role, delivery),
         "spec": {
             **({"kernelArguments": list(kernel_arguments)} if kernel_arguments else {}),
             "config": ignition(delivery),
@@ -67,7 +76,7 @@ def butane(
     return {
         "variant": "openshift",
         "version": BUTANE_VERSION,
-        "metadata": metadata(role),
+        "metadata": _butane_metadata(role),
         **({"openshift": {"kernel_arguments": list(kernel_arguments)}} if kernel_arguments else {}),
         "storage": {
             "files": [
@@ -86,6 +95,11 @@ def butane(
     }
 
 
+def _butane_metadata(role: str) -> dict[str, Any]:
+    """Butane's OpenShift variant knows names and labels only."""
+    return {"name": f"99-{role}-resctrl-hooks", "labels": {_LABEL: role}}
+
+
 def _butane_contents(file: DeliveredFile, modules: str) -> dict[str, str]:
     folder, _, name = file.path.rpartition("/")
     if modules and is_payload_folder(folder.rpartition("/")[2]):
@@ -94,9 +108,15 @@ def _butane_contents(file: DeliveredFile, modules: str) -> dict[str, str]:
 
 
 def disruption_policy() -> dict[str, Any]:
-    """The cluster-wide policy: changes of the settings and of the hook's JSON need nothing, changed units a restart.
+    """The cluster-wide policy: what changes later needs no reboot, a changed unit is started anew.
 
-    Hooks read their settings at each call, and CRI-O reads its hooks' folder anew when it changes.
+    Hooks read their settings at each call, CRI-O reads its hooks' folder anew when it changes, and code has a folder of
+    its own for each version. That folder's parent stands for all of them: the operator takes the longest path that
+    fits a changed file (machine-config-operator, FindClosestFilePolicyPathMatch). One that knows whole paths only
+    reboots the node for new code, as without the entry.
+
+    In the API both lists are maps, by path and by name (openshift/api, operator/v1): a server-side apply adds these
+    entries and leaves those of others.
     """
     nothing = [{"type": "None"}]
     restarts = [
@@ -104,7 +124,7 @@ def disruption_policy() -> dict[str, Any]:
             "name": name,
             "actions": [{"type": "DaemonReload"}, {"type": "Restart", "restart": {"serviceName": name}}],
         }
-        for name in (TIMER, WAKE)
+        for name in (COMPILE, TIMER, WAKE)
     ]
     return {
         "apiVersion": "operator.openshift.io/v1",
@@ -112,7 +132,7 @@ def disruption_policy() -> dict[str, Any]:
         "metadata": {"name": "cluster"},
         "spec": {
             "nodeDisruptionPolicy": {
-                "files": [{"path": path, "actions": nothing} for path in (SETTINGS, HOOK)],
+                "files": [{"path": path, "actions": nothing} for path in (SETTINGS, HOOK, CODE)],
                 "units": [{"name": RECONCILE, "actions": [{"type": "DaemonReload"}]}, *restarts],
             }
         },

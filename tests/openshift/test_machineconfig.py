@@ -19,6 +19,8 @@ from requirements import ignition_schema
 from resctrl_hooks.cli import main
 from resctrl_hooks.install.hook_json import hook_problems
 from resctrl_hooks.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME
+from resctrl_hooks.install.payload import payload
+from resctrl_hooks.openshift import delivery
 from resctrl_hooks.openshift.ignition import contents, ignition_problems, unpacked
 from resctrl_hooks.openshift.machineconfig import LARGEST, machine_config_problems
 
@@ -92,10 +94,8 @@ def test_a_pools_name_and_arguments_are_checked() -> None:
 
 def test_the_role_is_in_name_and_label() -> None:
     found = yaml.safe_load(rendered("--role", "canary"))["metadata"]
-    assert found == {
-        "name": "99-canary-resctrl-hooks",
-        "labels": {"machineconfiguration.openshift.io/role": "canary"},
-    }
+    assert found["name"] == "99-canary-resctrl-hooks"
+    assert found["labels"] == {"machineconfiguration.openshift.io/role": "canary"}
 
 
 def set_at(path: str, new: Any) -> Any:
@@ -170,7 +170,8 @@ def test_settings_that_are_not_valid_render_nothing(tmp_path: Path) -> None:
 
 def test_butane_says_the_same(value: dict[str, Any]) -> None:
     source = yaml.safe_load(rendered("--butane"))
-    assert (source["variant"], source["metadata"]) == ("openshift", value["metadata"])
+    known_to_butane = {name: value["metadata"][name] for name in ("name", "labels")}
+    assert (source["variant"], source["metadata"]) == ("openshift", known_to_butane)
     files = {file["path"]: (file["contents"]["inline"].encode(), file["mode"]) for file in source["storage"]["files"]}
     ours = {file["path"]: (unpacked(file["contents"]), file["mode"]) for file in files_of(value)}
     assert files == ours
@@ -181,11 +182,34 @@ def test_the_policy_names_what_we_deliver(value: dict[str, Any]) -> None:
     policy = yaml.safe_load(rendered("--policy"))["spec"]["nodeDisruptionPolicy"]
     delivered = {file["path"] for file in files_of(value)}
     units = {unit["name"] for unit in value["spec"]["config"]["systemd"]["units"]}
-    assert {file["path"] for file in policy["files"]} <= delivered
+    # A folder stands for all that is in it: each version's code has another path.
+    assert [
+        file["path"]
+        for file in policy["files"]
+        if not any(f"{path}/".startswith(f"{file['path']}/") for path in delivered)
+    ] == []
     assert {unit["name"] for unit in policy["units"]} <= units
     for item in [*policy["files"], *policy["units"]]:
         for action in item["actions"]:
             assert action["type"] in ("None", "DaemonReload", "Restart")
+
+
+def test_new_code_is_all_covered_by_the_policy(value: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a version with other code changes on a node, by the operator's rule: the longest path that fits a file."""
+    policy = yaml.safe_load(rendered("--policy"))["spec"]["nodeDisruptionPolicy"]
+    code = payload()
+    other = code._replace(folder="node-0123456789ab", version="9.9.9")
+    monkeypatch.setattr(delivery, "payload", lambda: other)
+    newer = yaml.safe_load(rendered())
+    was, now = ({file["path"]: file for file in files_of(one)} for one in (value, newer))
+    changed = {path for path in was.keys() | now.keys() if was.get(path) != now.get(path)}
+    assert len(changed) > 2 * len(code.modules)
+    covered = [file["path"] for file in policy["files"]]
+    assert [path for path in changed if not any(path == one or path.startswith(f"{one}/") for one in covered)] == []
+    units = [{unit["name"]: unit for unit in one["spec"]["config"]["systemd"]["units"]} for one in (value, newer)]
+    others = {name for name in units[0] if units[0][name] != units[1][name]}
+    assert others
+    assert others <= {unit["name"] for unit in policy["units"]}
 
 
 # On a node
