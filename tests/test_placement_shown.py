@@ -47,7 +47,9 @@ def test_show_has_what_was_decided(node: PlacedHost) -> None:
 
 def test_list_has_a_column_only_where_somebody_is_placed(node: PlacedHost) -> None:
     def listed(*words: str) -> str:
-        done = CliRunner().invoke(main, ["--config", str(node.host.config), "list", *words], env={"COLUMNS": "200"})
+        done = CliRunner().invoke(
+            main, ["--config", str(node.host.config), "list", "-o", "wide", *words], env={"COLUMNS": "200"}
+        )
         assert done.exit_code == 0, done.output
         return done.output
 
@@ -57,11 +59,11 @@ def test_list_has_a_column_only_where_somebody_is_placed(node: PlacedHost) -> No
     (node.folder("a") / "cpuset.cpus.effective").write_text("1-3,17-19\n")
     (node.folder("b") / "cpuset.cpus.effective").write_text("0,16\n")
     text = listed("--all")
-    assert re.search(r"PLACED +CPUS +STATE", text)
-    assert re.search(r"shop/web-0 .* exclusive l3-0, shared l3-0 +0-3,16-19 ", text)
-    assert re.search(r"  web .* shared l3-0 +1-3,17-19 ", text)
-    assert re.search(r"  db .* exclusive l3-0 +0,16 ", text)
-    (pod,) = json.loads(listed("--json"))["pods"]
+    assert re.search(r"ID +PLACED +CPUS", text)
+    assert re.search(r"shop/web-0 .* exclusive l3-0, shared l3-0 +0-3,16-19", text)
+    assert re.search(r"  web .* shared l3-0 +1-3,17-19", text)
+    assert re.search(r"  db .* exclusive l3-0 +0,16", text)
+    (pod,) = json.loads(listed("-o", "json"))["items"]
     assert {one["name"]: one["details"]["placement"]["effective"] for one in pod["containers"]} == {
         "web": "1-3,17-19",
         "db": "0,16",

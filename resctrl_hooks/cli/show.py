@@ -3,17 +3,20 @@
 import json
 import shutil
 import subprocess
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import NamedTuple
 
 import click
 from rich.console import Console
 from rich.markup import escape
 
+from resctrl_hooks.cli.document import Column, document, print_csv, print_document
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import STATE_STYLES, age, console, print_table, scaled, table
-from resctrl_hooks.inventory.find import find
+from resctrl_hooks.cli.view import WATCH_SECONDS, View, view_options
 from resctrl_hooks.inventory.gather import name_podmans, pod_of
-from resctrl_hooks.inventory.models import Pod, meaning
+from resctrl_hooks.inventory.models import Counter, Failure, Pod, PodDetails, meaning
 from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
@@ -23,31 +26,93 @@ _MOST_THREADS = 20
 _MOST_LINES = 10
 _ROOT = "the root class"
 _CGROUP = "cgroup"
+_SORTS: dict[str, Callable[[Pod], str]] = {"name": lambda pod: pod.name, "state": lambda pod: pod.state}
+_CSV: tuple[Column, ...] = (
+    ("namespace", lambda line: line.pod.namespace),
+    ("pod", lambda line: line.pod.pod or line.pod.name),
+    ("key", lambda line: line.pod.key),
+    ("domain", lambda line: line.counter.domain),
+    ("rdtClass", lambda line: line.counter.rdt_class),
+    ("counter", lambda line: line.counter.counter),
+    ("value", lambda line: line.counter.value),
+    ("unit", lambda line: line.counter.unit),
+    ("state", lambda line: line.counter.state),
+)
 _UNITS = {"By": ("B", True), "J": ("J", False), "F": ("F", False)}
 
 
 @click.command()
-@click.argument("key")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@view_options(tuple(_SORTS), "name")
 @click.pass_obj
-def command(config: str, key: str, *, as_json: bool) -> None:
-    """Show one pod: containers, groups, tasks outside them, counters, memory, last errors.
+def command(config: str, *, view: View) -> None:
+    """Show pods: containers, groups, tasks outside them, counters, memory, last errors.
 
-    KEY is the start of a pod's key or of a container's id, a pod's name, NAMESPACE/POD, or what Podman calls it.
+    POD is a pod's name, NAMESPACE/POD, the start of its key or of a container's id, or what Podman calls it.
     """
+    if not view.filtered:
+        raise click.UsageError("name a pod, or choose some with -n or -l; `resctrl-hook list` shows all.")
     context = open_node(config)
-    full = find(context, key)
-    pod = pod_of(context, full)
-    if pod is None:
-        raise click.ClickException(f"{full} has ended")
-    readings, problem = _readings(context, full)
-    failures = _failures(context, full)
-    name_podmans([pod])
-    if as_json:
-        value = pod.model_dump() | {"counters": [_plain(reading) for reading in readings], "failures": failures}
-        click.echo(json.dumps(value, indent=2))
+    _show(context, view)
+    try:
+        while view.watch:
+            time.sleep(WATCH_SECONDS)
+            if view.table:
+                console().clear()
+            _show(context, view)
+    except KeyboardInterrupt:
         return
-    _print(pod, readings, problem, failures)
+
+
+def _show(context: Context, view: View) -> None:
+    found = [_told(context, pod) for pod in _chosen(context, view)]
+    if view.form in ("json", "yaml"):
+        value = document("PodDetailsList", [one.pod for one in found])
+        if view.old and len(found) == 1:
+            value |= found[0].pod.model_dump(mode="json")
+        print_document(view.form, value, compact=view.watch)
+    elif view.form == "csv":
+        print_csv(_CSV, [_Line(one.pod, line) for one in found for line in one.pod.counters], headers=view.headers)
+    else:
+        for place, one in enumerate(found):
+            if place:
+                click.echo()
+            _print(one.pod, one.readings, one.problem, headers=view.headers)
+        if not found:
+            click.echo("No pod of that kind is recorded here.")
+
+
+class _Told(NamedTuple):
+    pod: PodDetails
+    readings: list[Reading]
+    problem: str
+
+
+class _Line(NamedTuple):
+    pod: PodDetails
+    counter: Counter
+
+
+def _chosen(context: Context, view: View) -> list[Pod]:
+    keys = {view.key(context, what) for what in view.pods} or {
+        *context.ledger.keys(),
+        *context.ledger.marked("waiting"),
+    }
+    pods = [pod for key in sorted(keys) if (pod := pod_of(context, key)) is not None]
+    if view.pods and not pods:
+        raise click.ClickException(f"{', '.join(view.pods)} has ended")
+    name_podmans(pods)
+    pods = sorted(view.chosen(context, pods), key=_SORTS[view.sort])
+    return pods[::-1] if view.reverse else pods
+
+
+def _told(context: Context, pod: Pod) -> _Told:
+    readings, problem = _readings(context, pod.key)
+    told = PodDetails(
+        **{name: getattr(pod, name) for name in Pod.model_fields},
+        counters=[_counter(reading) for reading in readings],
+        failures=_failures(context, pod.key),
+    )
+    return _Told(told, readings, problem)
 
 
 def _readings(context: Context, key: str) -> tuple[list[Reading], str]:
@@ -57,17 +122,17 @@ def _readings(context: Context, key: str) -> tuple[list[Reading], str]:
         return [], str(error)
 
 
-def _failures(context: Context, key: str) -> list[dict[str, Any]]:
+def _failures(context: Context, key: str) -> list[Failure]:
     """What went wrong with this pod: our own tally's last failures, and what the journal has in words."""
     counted = [
-        {"time": when, "stage": stage, "reasons": reasons.split(","), "message": ""}
+        Failure(time=when, stage=stage, reasons=reasons.split(","), message="")
         for when, stage, reasons, of in tally.read(context.ledger).failures
         if of == key
     ]
     return _journal(key) or counted
 
 
-def _journal(key: str) -> list[dict[str, Any]]:
+def _journal(key: str) -> list[Failure]:
     """Warnings and errors that were logged about a key, where there is a journal."""
     journalctl = shutil.which("journalctl")
     if not journalctl:
@@ -83,46 +148,47 @@ def _journal(key: str) -> list[dict[str, Any]]:
         except (ValueError, KeyError, TypeError):
             continue
         stage = entry.get("RESCTRL_STAGE", "")
-        found.append({"time": when, "stage": stage, "reasons": reasons, "message": entry.get("MESSAGE", "")})
+        found.append(Failure(time=when, stage=stage, reasons=reasons, message=str(entry.get("MESSAGE", ""))))
     return found
 
 
-def _plain(reading: Reading) -> dict[str, Any]:
-    return {
-        "domain": reading.domain.folder,
-        "resource": reading.domain.resource,
-        "id": reading.domain.id,
-        "node": reading.domain.node,
-        "counter": reading.counter.name,
-        "class": reading.rdt_class,
-        "value": reading.value,
-        "kind": reading.kind,
-        "unit": reading.unit,
-        "state": reading.state,
-    }
+def _counter(reading: Reading) -> Counter:
+    return Counter(
+        domain=reading.domain.folder,
+        resource=reading.domain.resource,
+        id=reading.domain.id,
+        node=reading.domain.node,
+        counter=reading.counter.name,
+        rdt_class=reading.rdt_class,
+        value=reading.value,
+        kind=reading.kind,
+        unit=reading.unit,
+        state=reading.state,
+    )
 
 
-def _print(pod: Pod, readings: list[Reading], problem: str, failures: list[dict[str, Any]]) -> None:
+def _print(pod: PodDetails, readings: list[Reading], problem: str, *, headers: bool) -> None:
     out = console()
+    failures = pod.failures
     state = f"[{STATE_STYLES[pod.state]}]{pod.state}[/]: {meaning(pod.state, resctrl=not problem)}"
     out.print(f"[bold]{escape(pod.name)}[/]  {state}")
     out.print(f"key     {pod.key}")
     if pod.cgroup:
         out.print(f"cgroup  {escape(pod.cgroup)}")
     out.print(f"since   {age(pod.since)}")
-    _print_groups(out, pod)
+    _print_groups(out, pod, headers=headers)
     _print_containers(out, pod)
-    _print_counters(out, readings, problem)
+    _print_counters(out, readings, problem, headers=headers)
     out.print("\n[bold]Last errors[/]" + ("" if failures else ": none"))
     for failure in failures[-_MOST_LINES:]:
-        what = failure["message"] or f"{failure['stage']}: {', '.join(failure['reasons'])}"
-        out.print(f"  {age(failure['time'])} ago  {escape(what)}")
+        what = failure.message or f"{failure.stage}: {', '.join(failure.reasons)}"
+        out.print(f"  {age(failure.time)} ago  {escape(what)}")
     for line in pod.problems:
         out.print(f"  {escape(line)}")
 
 
-def _print_groups(out: Console, pod: Pod) -> None:
-    rows = table("  GROUP IN CLASS", "MADE", "TASKS", "FOLDER", right=frozenset({"TASKS"}))
+def _print_groups(out: Console, pod: Pod, *, headers: bool) -> None:
+    rows = table("  GROUP IN CLASS", "MADE", "TASKS", "FOLDER", right=frozenset({"TASKS"}), headers=headers)
     for group in pod.groups:
         rows.add_row(f"  {escape(group.rdt_class or _ROOT)}", group.how, str(group.tasks), escape(group.path))
     out.print("\n[bold]Groups[/]" + ("" if pod.groups else ": none"))
@@ -136,7 +202,9 @@ def _print_containers(out: Console, pod: Pod) -> None:
         state = f"pid {one.pid}, {_threads(one.threads)}, {age(one.since)}" if one.alive else "ended"
         where = "" if one.rdt_class is None else f", in {one.rdt_class or _ROOT}"
         out.print(f"  [bold]{escape(one.name or one.id[:12])}[/] ({one.runtime} {one.id[:12]}): {state}{escape(where)}")
-        if one.outside:
+        if one.outside and not pod.groups:
+            out.print("    [yellow]not monitored: the pod has no group yet[/]")
+        elif one.outside:
             out.print(f"    [yellow]{_threads(one.outside)} outside the group[/]:")
             for thread in one.outside_threads[:_MOST_THREADS]:
                 group = f"group {thread.group}" if thread.group else "no group"
@@ -160,11 +228,11 @@ def _short(value: object, *, amounts: bool = False) -> str:
     return str(value)
 
 
-def _print_counters(out: Console, readings: list[Reading], problem: str) -> None:
+def _print_counters(out: Console, readings: list[Reading], problem: str, *, headers: bool) -> None:
     out.print("\n[bold]Counters[/]" + (f": {escape(problem)}" if problem else "" if readings else ": none"))
     if not readings:
         return
-    rows = table("  COUNTER", "DOMAIN", "CLASS", "VALUE", right=frozenset({"VALUE"}))
+    rows = table("  COUNTER", "DOMAIN", "CLASS", "VALUE", right=frozenset({"VALUE"}), headers=headers)
     for reading in readings:
         rows.add_row(
             f"  {escape(reading.counter.name)}",

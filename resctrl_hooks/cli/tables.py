@@ -57,9 +57,9 @@ def shortened(text: str, width: int) -> str:
     return text[: width - end - 1] + _CUT + text[len(text) - end :]
 
 
-def table(*columns: str, right: frozenset[str] = frozenset(), names: str = "") -> Table:
+def table(*columns: str, right: frozenset[str] = frozenset(), names: str = "", headers: bool = True) -> Table:
     """An empty table: columns without frames, so that it can be cut and grepped; the column ``names`` is of `Name`."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
+    made = Table(box=None, pad_edge=False, header_style="bold", show_header=headers)
     for column in columns:
         one_line = column != names  # what may wrap is what rich shrinks; `Name` never takes a second line
         made.add_column(column, justify="right" if column in right else "left", no_wrap=one_line, overflow="ellipsis")

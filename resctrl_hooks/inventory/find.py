@@ -4,6 +4,7 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.host.files import is_folder
 
+from .pod_names import PodNames
 from .podman import podman_names, serves_podman
 
 _MOST_SHOWN = 8
@@ -17,13 +18,18 @@ class NoSuchPodError(HookError):
     hint = "`resctrl-hook list` shows all"
 
 
+def recorded(context: Context) -> set[str]:
+    """The keys of all pods of which there is a record, and of those that wait for an RMID."""
+    return {*context.ledger.keys(), *context.ledger.marked("waiting")}
+
+
 def find(context: Context, what: str) -> str:
     """The key that ``what`` means.
 
     Raises:
         NoSuchPodError: none, or more than one.
     """
-    keys = sorted({*context.ledger.keys(), *context.ledger.marked("waiting")})
+    keys = sorted(recorded(context))
     if what in keys:
         return what
     found = {key for key in keys if key.startswith(what.lower())} if what else set()
@@ -44,7 +50,9 @@ def find(context: Context, what: str) -> str:
                 f"{what!r} is a foreign group, {where}: nothing of it is recorded here", hint=_WHAT_IT_HAS
             )
         raise NoSuchPodError(f"no pod or container here is called {what!r}")
-    shown = ", ".join(sorted(found)[:_MOST_SHOWN])
+    called = PodNames(context)
+    called.learn(found)
+    shown = ", ".join(sorted(called.of(key).whole for key in found)[:_MOST_SHOWN])
     raise NoSuchPodError(f"{what!r} can mean {len(found)} pods: {shown}", hint="give more of it")
 
 

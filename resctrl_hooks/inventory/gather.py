@@ -10,7 +10,7 @@ from resctrl_hooks.node.host.procfs import resctrl_groups_of
 from resctrl_hooks.node.reconcile.tasks import outside, threads_of_container
 
 from .details import details_of
-from .models import Container, Group, Inventory, Outside, Pod, Rmids, State
+from .models import Container, Group, Inventory, Outside, Pod, Rmids, State, short_id
 from .podman import RUNTIME as PODMAN
 from .podman import podman_names
 
@@ -134,6 +134,7 @@ def _container(context: Context, pod: Pod, id_: str, record: Record) -> Containe
         pid=pid,
         alive=alive,
         rdt_class=None,
+        outside=0,
         since=record.get("time", 0),
         cgroup=record.get("cgroup", ""),
         details=details_of(record),
@@ -153,7 +154,7 @@ def _container(context: Context, pod: Pod, id_: str, record: Record) -> Containe
         found.alive = False
         return found
     except HookError as error:
-        pod.problems.append(f"container {id_[:12]}: {error}")
+        pod.problems.append(f"container {found.name or short_id(id_)}: {error}")
         return found
     found.outside = len(astray)
     found.outside_threads = [Outside(thread=tid, rdt_class=rdt_class, group=group) for tid, rdt_class, group in astray]

@@ -1,8 +1,10 @@
 """The reports that `list` and `show` print, as models: their JSON is what ``--json`` prints."""
 
-from typing import Any, Literal
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, SerializationInfo, WithJsonSchema, computed_field
+from pydantic.alias_generators import to_camel
 
 State = Literal["assigned", "partly", "waiting", "idle", "unmonitored", "foreign"]
 
@@ -14,6 +16,7 @@ STATES: dict[State, str] = {
     "unmonitored": "no group is wanted for it; other features serve it",
     "foreign": "somebody else made this group",
 }
+SHORT_ID = 12
 # What reconcile makes of a state: where there is resctrl, and where there is none.
 _REMEDIES: dict[State, tuple[str, str]] = {
     "partly": ("reconcile brings them in", "without resctrl reconcile can't bring them in"),
@@ -27,7 +30,32 @@ def meaning(state: State, *, resctrl: bool) -> str:
     return f"{STATES[state]}; {remedies[not resctrl]}" if remedies else STATES[state]
 
 
-class Outside(BaseModel):
+def short_id(id_: str) -> str:
+    """The start of a container's id or of a pod's UID, as Podman and crictl show ids."""
+    return id_[:SHORT_ID]
+
+
+class Record(BaseModel):
+    """What is printed: by alias with the keys of the contract (camelCase), by name with those of before 0.2."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+def _moment(value: int, info: SerializationInfo) -> int | str | None:
+    if not info.by_alias:
+        return value
+    return datetime.fromtimestamp(value, UTC).isoformat().replace("+00:00", "Z") if value else None
+
+
+Moment = Annotated[
+    int,
+    PlainSerializer(_moment),
+    WithJsonSchema({"type": ["string", "null"], "format": "date-time"}, mode="serialization"),
+]
+"""Seconds since 1970, 0 for unknown; printed as RFC 3339."""
+
+
+class Outside(Record):
     """A thread that is not in its pod's group: where it is instead (class ``?`` where only the kernel knows)."""
 
     thread: int
@@ -35,7 +63,7 @@ class Outside(BaseModel):
     group: str
 
 
-class Container(BaseModel):
+class Container(Record):
     """A recorded member of a pod. ``outside`` is how many of its ``threads`` are not in the pod's group."""
 
     id: str
@@ -46,68 +74,129 @@ class Container(BaseModel):
     rdt_class: str | None = Field(description="The class it is really in, empty for the root class.")
     monitored: bool = Field(default=True, description="Whether a group is wanted for it.")
     threads: int = 0
-    outside: int = 0
-    since: int = Field(0, description="When it was recorded, in seconds since 1970.")
+    outside: int = Field(0, serialization_alias="threadsOutside", description="Those not in the pod's group.")
+    since: Moment = Field(default=0, serialization_alias="startTime", description="When it was recorded.")
     cgroup: str = ""
     details: dict[str, Any] = Field(default_factory=dict, description="What each feature did for it.")
     outside_threads: list[Outside] = Field(default_factory=list)
 
 
-class Group(BaseModel):
+class Group(Record):
     """A monitoring group. ``how`` is created, adopted, shared, foreign, or missing for a recorded one that is gone."""
 
     rdt_class: str
     name: str
     path: str
-    how: str
+    how: str = Field(serialization_alias="origin")
     tasks: int
 
 
-class Pod(BaseModel):
+class Pod(Record):
     """All containers and groups of one key."""
 
     key: str
     namespace: str = ""
     pod: str = ""
     state: State
-    since: int = 0
+    since: Moment = Field(default=0, serialization_alias="startTime", description="Of its first container.")
     cgroup: str = ""
     containers: list[Container] = Field(default_factory=list)
     groups: list[Group] = Field(default_factory=list)
     problems: list[str] = Field(default_factory=list)
 
+    @computed_field  # type: ignore[prop-decorator]  # as pydantic documents it
     @property
     def name(self) -> str:
-        """What people call it: namespace/pod, else its containers' names, else its key."""
+        """What people call it: namespace/pod, else its container's name, else the start of its key."""
         if self.pod:
             return f"{self.namespace}/{self.pod}" if self.namespace else self.pod
-        return self.containers[0].name if self.containers and self.containers[0].name else self.key[:12]
+        return self.containers[0].name if self.containers and self.containers[0].name else short_id(self.key)
 
+    @computed_field(alias="rdtClasses")  # type: ignore[prop-decorator]  # as above
     @property
     def classes(self) -> list[str]:
         """The classes of its groups and of its containers."""
         of_groups = {group.rdt_class for group in self.groups}
         return sorted(of_groups | {one.rdt_class for one in self.containers if one.rdt_class is not None})
 
+    @computed_field  # type: ignore[prop-decorator]  # as above
     @property
     def tasks(self) -> int:
         """Threads in its groups."""
         return sum(group.tasks for group in self.groups)
 
+    @property
+    def living(self) -> list[Container]:
+        """Those of its containers that run."""
+        return [container for container in self.containers if container.alive]
 
-class Rmids(BaseModel):
+    @property
+    def outside(self) -> int:
+        """Threads of its containers that are not in its groups."""
+        return sum(container.outside for container in self.living)
+
+
+class Rmids(Record):
     """Monitoring ids: how many a group may be made of, and how many groups (classes too) hold one now."""
 
     total: int
     used: int
 
+    @computed_field  # type: ignore[prop-decorator]  # as above
     @property
     def free(self) -> int:
         """Those that no group holds; a part of them may be in limbo."""
         return max(self.total - self.used, 0)
 
 
-class Inventory(BaseModel):
+class Counter(Record):
+    """One counter of one domain, as read, with what was counted before in other groups of the pod."""
+
+    domain: str = Field(description="The folder in mon_data.")
+    resource: str
+    id: int
+    node: int | None
+    counter: str
+    rdt_class: str | None
+    value: int | float | None
+    kind: str
+    unit: str = Field(description="UCUM's: By, J, F, s.")
+    state: str = Field(description="Why there is no value, in the kernel's word.")
+
+
+class Failure(Record):
+    """Something that went wrong for a pod."""
+
+    time: Moment
+    stage: str
+    reasons: list[str]
+    message: str
+
+
+class PodDetails(Pod):
+    """A pod with its counters and last failures."""
+
+    counters: list[Counter] = Field(default_factory=list)
+    failures: list[Failure] = Field(default_factory=list)
+
+
+class Usage(Record):
+    """What somebody used in an interval. ``kind`` is pod, foreign, unheld (in no group), or total."""
+
+    kind: str
+    name: str
+    key: str
+    namespace: str = ""
+    pod: str = ""
+    rdt_class: str | None = Field(default=None, description="Empty for the root class; null for several.")
+    llc_occupancy_bytes: float | None
+    llc_share_percent: float | None = Field(description="Of all L3 caches of the node.")
+    memory_bandwidth_bytes_per_second: float | None
+    memory_bandwidth_local_bytes_per_second: float | None
+    power_watts: float | None
+
+
+class Inventory(Record):
     """What this node has of resctrl and of our records. Without resctrl ``rmids`` is None, and ``problem`` says why."""
 
     resctrl: str

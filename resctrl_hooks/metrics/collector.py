@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 
 from .classes import class_families
-from .pod_names import PodNames
 from .pods import pod_families, read_pods
 from .selection import EVERYTHING, Selection
 from .self_metrics import own_families

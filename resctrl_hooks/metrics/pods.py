@@ -2,11 +2,11 @@
 
 from prometheus_client.core import GaugeMetricFamily, Metric, Sample
 
+from resctrl_hooks.inventory.pod_names import LABELS, PodNames
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading, Slot
 
 from .names import Family, domain_labels, family_of
-from .pod_names import LABELS, PodNames
 from .selection import EVERYTHING, Selection
 
 _LABELS = (*LABELS, "rdt_class")

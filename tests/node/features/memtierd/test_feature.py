@@ -232,7 +232,7 @@ def test_list_show_and_explain_tell_of_it(node: MemtierdHost) -> None:
     assert f"where: {node.folder()}; it would be started" in said
     node.start()
     assert f"it runs as pid {node.pid()}" in told(node, "explain", data=told_state)
-    (line,) = [line for line in told(node, "list").splitlines() if "shop/web-0" in line]
+    (line,) = [line for line in told(node, "list", "-o", "wide").splitlines() if "shop/web-0" in line]
     assert [word in line for word in ("track", "48.0 MiB of 64.0 MiB", "0 B", "runs")] == [True] * 4
     (pod,) = json.loads(told(node, "list", "--json"))["pods"]
     assert pod["containers"][0]["details"]["memtierd"]["state"] == f"runs as pid {node.pid()}"
@@ -241,7 +241,7 @@ def test_list_show_and_explain_tell_of_it(node: MemtierdHost) -> None:
     assert f"runs as pid {node.pid()}" in said
     os.kill(-node.keeper(), signal.SIGKILL)
     wait_until(lambda: not lives(node.pid()))
-    assert "does not run" in told(node, "list", "--all")
+    assert "does not run" in told(node, "list", "--all", "-o", "wide")
 
 
 @pytest.mark.parametrize("policy, code", [({}, 79), ({"failurePolicy": "ignore"}, 0)])

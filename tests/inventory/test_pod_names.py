@@ -8,9 +8,9 @@ import pytest
 from counter_tree import say
 from monitored_host import KEYS, MonitoredHost, monitored_host
 
+from resctrl_hooks.inventory import pod_names
+from resctrl_hooks.inventory.pod_names import PodName, PodNames
 from resctrl_hooks.inventory.podman import PodmanNames
-from resctrl_hooks.metrics import pod_names
-from resctrl_hooks.metrics.pod_names import PodName, PodNames
 
 WEB, DB, GONE = "a" * 64, "b" * 64, "c" * 64
 POD = "d" * 64

@@ -25,6 +25,11 @@ class PodName(NamedTuple):
     pod: str
     container: str
 
+    @property
+    def whole(self) -> str:
+        """``NAMESPACE/POD``, or the name alone where there is no namespace."""
+        return f"{self.namespace}/{self.pod}" if self.namespace else self.pod
+
 
 class PodNames:
     """The names of all keys. A key's record never changes its names, so they are kept from scrape to scrape."""

@@ -1,0 +1,138 @@
+"""The options that `list`, `show` and `top` share, in kubectl's words: which pods, in which order, in which form."""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import click
+
+from resctrl_hooks.inventory.find import find, recorded
+from resctrl_hooks.inventory.models import Pod
+from resctrl_hooks.inventory.selector import Selector, labels_of
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.settings import DEFAULT_CONFIG
+
+Form = Literal["table", "wide", "json", "yaml", "csv"]
+FORMS: tuple[Form, ...] = ("wide", "json", "yaml", "csv")
+WATCH_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class View:
+    """What was asked for. ``old`` is ``--json``, which also prints the keys of before version 0.2."""
+
+    pods: tuple[str, ...] = ()
+    form: Form = "table"
+    old: bool = False
+    headers: bool = True
+    namespace: str = ""
+    selector: Selector | None = None
+    sort: str = ""
+    reverse: bool = False
+    watch: bool = False
+
+    @property
+    def filtered(self) -> bool:
+        """Whether only some pods were asked for."""
+        return bool(self.pods or self.namespace or self.selector)
+
+    @property
+    def table(self) -> bool:
+        """Whether it is to be read by people."""
+        return self.form in ("table", "wide")
+
+    def chosen(self, context: Context, pods: Sequence[Pod]) -> list[Pod]:
+        """Those of the pods that were asked for.
+
+        Raises:
+            NoSuchPodError: a pod that was named isn't there.
+        """
+        keys = {self.key(context, what) for what in self.pods}
+        return [
+            pod
+            for pod in pods
+            if (not keys or pod.key in keys)
+            and (not self.namespace or pod.namespace == self.namespace)
+            and (self.selector is None or self.selector.matches(labels_of(context, pod)))
+        ]
+
+    def key(self, context: Context, what: str) -> str:
+        """The key of a pod that was named, in the namespace that was.
+
+        Raises:
+            NoSuchPodError: none, or more than one.
+        """
+        return find(context, f"{self.namespace}/{what}" if self.namespace and "/" not in what else what)
+
+
+def _selector(ctx: click.Context, param: click.Parameter, value: str | None) -> Selector | None:
+    try:
+        return None if value is None else Selector(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The pods' names that begin so, for the shell: ``NAMESPACE/POD``, or the pod's alone where nothing else fits."""
+    from resctrl_hooks.cli.node import open_node  # noqa: PLC0415  # opened where something is completed
+
+    try:
+        context = open_node(ctx.find_root().params.get("config") or DEFAULT_CONFIG)
+        found = _names(context, str(ctx.params.get("namespace") or ""))
+    except Exception:  # noqa: BLE001  # a shell that completes has no room for errors
+        return []
+    whole = sorted({name for name, _ in found if name.startswith(incomplete)})
+    return whole or sorted({pod for _, pod in found if pod.startswith(incomplete)})
+
+
+def _names(context: Context, namespace: str) -> list[tuple[str, str]]:
+    from resctrl_hooks.inventory.pod_names import PodNames  # noqa: PLC0415  # as above
+
+    keys = recorded(context)
+    names = PodNames(context)
+    names.learn(keys)
+    of = [names.of(key) for key in keys]
+    if namespace:
+        return [(name.pod, name.pod) for name in of if name.namespace == namespace]
+    return [(name.whole, name.pod) for name in of]
+
+
+def view_options(sorts: Sequence[str], default: str, *, watch: bool = True) -> Callable[[Any], Any]:
+    """Adds the options to a command, which gets a `View` as ``view``."""
+    options = [
+        click.argument("pods", nargs=-1, shell_complete=complete, metavar="[POD]..."),
+        click.option("-o", "--output", type=click.Choice(FORMS), help="Wide, or for programs."),
+        click.option("--json", "as_json", is_flag=True, help="As -o json, with the keys of before 0.2 too."),
+        click.option("-n", "--namespace", default="", metavar="NAMESPACE", help="Pods of this namespace only."),
+        click.option(
+            "-l", "--selector", callback=_selector, metavar="SELECTOR", help="Pods with these labels, as app=web."
+        ),
+        click.option("--sort", type=click.Choice(sorts), default=default, show_default=True, help="Column to sort by."),
+        click.option("--reverse", is_flag=True, help="The other way round."),
+        click.option("--no-headers", is_flag=True, help="Rows only."),
+    ]
+    if watch:
+        options.append(click.option("-w", "--watch", is_flag=True, help="Go on, and print what changes."))
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def called(*positional: Any, **given: Any) -> Any:
+            view = View(
+                pods=given.pop("pods"),
+                form=given.pop("output") or ("json" if given["as_json"] else "table"),
+                old=given.pop("as_json"),
+                headers=not given.pop("no_headers"),
+                namespace=given.pop("namespace"),
+                selector=given.pop("selector"),
+                sort=given.pop("sort"),
+                reverse=given.pop("reverse"),
+                watch=given.pop("watch", False),
+            )
+            return command(*positional, view=view, **given)
+
+        for option in reversed(options):
+            called = option(called)
+        return called
+
+    return decorate

@@ -1,0 +1,157 @@
+"""The options that `list`, `show` and `top` share: which pods, in which order, in which form."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.shell_completion import ShellComplete
+from monitored_host import KEYS, MonitoredHost, monitored_host
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.simulation import mounted
+
+pytestmark = pytest.mark.fuse
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    with mounted(tmp_path / "resctrl", rmids=16) as path, monitored_host(tmp_path, path) as found:
+        found.pod(0, "web-0")
+        found.pod(1, "db-0", outside=1)
+        found.pod(2, "api-0", namespace="billing", processes=2)
+        yield found
+
+
+def names(host: MonitoredHost, *words: str) -> list[str]:
+    return [line.split()[0] for line in host.run("list", "--no-headers", *words).stdout.splitlines()]
+
+
+def test_problems_come_first_and_then_namespace_and_name(host: MonitoredHost) -> None:
+    host.context.ledger.mark("waiting", KEYS[3])
+    os.mkdir(host.resctrl / "mon_groups/somebody")
+    in_order = [KEYS[3][:12], "shop/db-0", "billing/api-0", "shop/web-0", "somebody"]
+    assert names(host) == in_order
+    assert names(host, "--sort", "name") == [KEYS[3][:12], "billing/api-0", "shop/db-0", "shop/web-0", "somebody"]
+    assert names(host, "--sort", "tasks")[0] == "billing/api-0"
+    assert names(host, "--sort", "name", "--reverse")[0] == "shop/web-0"
+
+
+def test_pods_of_a_namespace_and_pods_by_name(host: MonitoredHost) -> None:
+    os.mkdir(host.resctrl / "mon_groups/somebody")
+    assert names(host, "-n", "shop") == ["db-0", "web-0"]
+    assert names(host, "shop/web-0", "api-0") == ["billing/api-0", "shop/web-0"]
+    assert names(host, "-n", "billing", "api-0") == ["api-0"]
+    assert "no pod or container here is called" in host.run("list", "-n", "billing", "web-0").stderr
+    assert "No pod of that kind" in host.run("list", "-n", "nobody").stdout
+
+
+def test_pods_by_their_labels(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = {KEYS[0]: {"app": "web"}, KEYS[1]: {"app": "db"}}
+    monkeypatch.setattr("resctrl_hooks.cli.view.labels_of", lambda node, pod: labels.get(pod.key, {}))
+    assert names(host, "-l", "app=web") == ["shop/web-0"]
+    assert names(host, "-l", "app notin (web)") == ["shop/db-0", "billing/api-0"]
+    done = host.run("list", "-l", "app<3")
+    assert done.exit_code == 2
+    assert "'app<3' is no requirement" in done.stderr
+
+
+def test_json_and_yaml_are_one_envelope_of_one_style_of_keys(host: MonitoredHost) -> None:
+    made: Any = json.loads(host.run("list", "-o", "json").stdout)
+    assert [*made][:4] == ["apiVersion", "kind", "host", "time"]
+    assert (made["apiVersion"], made["kind"], made["host"]) == ("resctrl-hooks/v1", "PodList", os.uname().nodename)
+    assert made["rmids"] == {"total": 16, "used": 4, "free": 12}
+    (pod,) = [pod for pod in made["items"] if pod["key"] == KEYS[1]]
+    assert (pod["name"], pod["state"], pod["containers"][1]["threadsOutside"]) == ("shop/db-0", "partly", 1)
+    assert pod["startTime"].endswith("Z")
+    assert not [key for key in _keys(made) if "_" in key]
+    again = yaml.safe_load(host.run("list", "-o", "yaml").stdout)
+    assert [item["key"] for item in again["items"]] == [item["key"] for item in made["items"]]
+    assert {"pods", "foreign", "waiting"} & set(made) == set()
+
+
+def test_json_keeps_the_keys_of_before(host: MonitoredHost) -> None:
+    made = host.json("list")
+    assert {pod["key"] for pod in made["pods"]} == {item["key"] for item in made["items"]}
+    assert made["pods"][0]["containers"][0]["rdt_class"] is None
+    assert isinstance(made["pods"][0]["since"], int)
+    assert {"resctrl", "problem", "foreign", "waiting"} <= set(made)
+
+
+def test_csv_has_numbers_and_one_line_for_each_pod(host: MonitoredHost) -> None:
+    rows = list(csv.DictReader(io.StringIO(host.run("list", "-o", "csv").stdout)))
+    assert [(row["namespace"], row["pod"], row["tasks"], row["threadsOutside"]) for row in rows] == [
+        ("shop", "db-0", "1", "1"),
+        ("billing", "api-0", "2", "0"),
+        ("shop", "web-0", "1", "0"),
+    ]
+    assert len(host.run("list", "-o", "csv", "--no-headers").stdout.splitlines()) == 3
+
+
+def test_watching_prints_what_changes(host: MonitoredHost) -> None:
+    words = [sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), "list", "-w", "--sort", "name"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}) as run:
+        assert run.stdout is not None
+        for line in run.stdout:
+            if "partly:" in line:
+                break
+        host.pod(4, "late-0")
+        line = next(run.stdout)
+        assert line.split()[:3] == ["shop/late-0", "1/1", "assigned"]
+        run.send_signal(signal.SIGINT)
+        assert run.wait() == 0
+
+
+@pytest.mark.parametrize(
+    "typed,offered",
+    [
+        (["list"], ["billing/api-0", "shop/db-0", "shop/web-0"]),
+        (["show"], ["billing/api-0", "shop/db-0", "shop/web-0"]),
+        (["list", "-n", "shop"], ["db-0", "web-0"]),
+    ],
+)
+def test_the_shell_completes_pods(host: MonitoredHost, typed: list[str], offered: list[str]) -> None:
+    shell = ShellComplete(main, {}, "resctrl-hook", "_RESCTRL_HOOK_COMPLETE")
+    found = shell.get_completions(["--config", str(host.config), *typed], "")
+    assert [item.value for item in found] == offered
+    found = shell.get_completions(["--config", str(host.config), "list"], "we")
+    assert [item.value for item in found] == ["web-0"]
+
+
+def _keys(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _keys(inner)
+
+
+def test_show_of_several_and_its_forms(host: MonitoredHost) -> None:
+    text = host.run("show", "-n", "shop").stdout
+    assert text.index("shop/db-0") < text.index("shop/web-0")
+    made: Any = json.loads(host.run("show", "web-0", "api-0", "-o", "json").stdout)
+    assert [item["name"] for item in made["items"]] == ["billing/api-0", "shop/web-0"]
+    assert made["kind"] == "PodDetailsList"
+    assert {counter["unit"] for counter in made["items"][0]["counters"]} == {"By"}
+    rows = list(csv.DictReader(io.StringIO(host.run("show", "web-0", "-o", "csv").stdout)))
+    assert {row["counter"] for row in rows} == {"llc_occupancy", "mbm_local_bytes", "mbm_total_bytes"}
+    done = host.run("show")
+    assert done.exit_code == 2
+    assert "name a pod" in done.stderr
+
+
+def test_show_of_a_waiting_pod_says_that_it_has_no_group_yet(host: MonitoredHost) -> None:
+    with host.context.monitor.hold(KEYS[5]) as held:
+        held.add_member("e" * 64, {"namespace": "shop", "pod": "late-0", "container": "main"}, host.process())
+    host.context.ledger.mark("waiting", KEYS[5])
+    text = host.run("show", "late-0").stdout
+    assert "Groups: none" in text
+    assert "not monitored: the pod has no group yet" in text
+    assert "outside the group" not in text
