@@ -16,12 +16,12 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 
 from resctrl_hooks import __version__
+from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.resctrl.counters import Reading
 from resctrl_hooks.otel import register
 
-from .pod_names import PodNames
 from .selection import EVERYTHING, Selection
 
 _PATH = "/v1/metrics"  # OpenTelemetry Protocol, "OTLP/HTTP Request"
