@@ -1,10 +1,12 @@
 """States that nobody can read, faults of our own, deadlines: the container goes on, or is refused by the policy."""
 
 import errno
+import itertools
 import json
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -158,6 +160,40 @@ def test_the_deadline(host: Host, pod: dict[str, Any], monkeypatch: pytest.Monke
     else:  # the member is forgotten; the pod's own record goes with the pod
         assert host.records() == [f"idle/{UID}", f"pods/{UID}/pod"]
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_time_without_a_processor_is_not_the_hooks(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.configure(deadlineSeconds=0.05)
+    mkdir = Filesystem.mkdir
+    starved = itertools.chain([5.0], itertools.repeat(9.0))
+    monkeypatch.setattr(hook, "_starved", lambda: next(starved))
+
+    def slow(self: Filesystem, path: str) -> None:
+        time.sleep(0.2)
+        mkdir(self, path)
+
+    monkeypatch.setattr(Filesystem, "mkdir", slow)
+    outcome = host.call(pod)
+    assert (outcome.code, outcome.stderr, host.groups()) == (0, "", [GROUP])
+
+
+def test_a_hook_that_hangs_ends_however_starved_it_is(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.configure(deadlineSeconds=0.05)
+    monkeypatch.setattr(hook, "_LONGEST_STARVED", 0.3)
+    starved = itertools.chain([0.0], itertools.repeat(1000.0))
+    monkeypatch.setattr(hook, "_starved", lambda: next(starved))
+    monkeypatch.setattr(Filesystem, "mkdir", lambda self, path: time.sleep(60))
+    assert "deadline passed" in host.call(pod).stderr
+
+
+def test_what_the_kernel_says_of_waiting_for_a_processor() -> None:
+    before = hook._starved()
+    assert 0 <= before <= hook._starved()
+    assert Path(hook._SCHEDSTAT).read_text(encoding="ascii").split()[1].isdecimal()
 
 
 def test_the_deadline_comes_with_every_signal_blocked_as_crun_leaves_them(

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from resctrl_hooks.node.names import default_key_validator
+from resctrl_hooks.node.settings import LONGEST_DEADLINE
 
 from .blockio import Blockio
 from .classes import allowed_in_vain
@@ -33,7 +34,6 @@ _LIMITS = (
     'lets their namespace: `memory: {allowLimits: {"*": ["*"]}}` is what the memtierd plugin does'
 )
 _HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108  # ProtectHome= and PrivateTmp= of the unit
-LONGEST_DEADLINE = 9.0  # below the timeout of 10 s in the hook's JSON, after which the runtime fails the container
 
 _LONGEST_PREFIX = 255 - 64  # a group's name has at most 255 bytes, and a container's id 64
 
@@ -77,7 +77,8 @@ class Configuration(Section):
     (exit code 79). Sections can have their own."""
 
     deadline_seconds: Annotated[float, Field(gt=0, le=LONGEST_DEADLINE)] = 3.0
-    """How long a hook may take, in seconds; then it gives up and leaves the rest to reconcile."""
+    """How long a hook may take, in seconds; then it gives up and leaves the rest to reconcile. Time in which it waits
+    for a processor doesn't count."""
 
     state_dir: AbsolutePath = "/run/resctrl-hooks"
     """Where the hooks keep their records: a root-owned folder on tmpfs, since they describe one boot."""

@@ -21,7 +21,7 @@ COMPILED_NAME = "config.json"
 LAST_VALID_NAME = "config.last.json"
 FORMAT = 1
 _LIMIT = 1 << 20
-_LONGEST_DEADLINE = 60
+LONGEST_DEADLINE = 60.0  # seconds, well below the timeout in the hook's JSON
 
 # Every top-level setting that the node half knows, with its default; each feature has a section, a dictionary.
 DEFAULTS: "dict[str, Any]" = {
@@ -90,8 +90,8 @@ class Settings:
             checked[name] = value
         if checked["failurePolicy"] not in ("ignore", "fail"):
             raise SettingsError(f"{path}: failurePolicy should be ignore or fail")
-        if not 0 < checked["deadlineSeconds"] <= _LONGEST_DEADLINE:
-            raise SettingsError(f"{path}: deadlineSeconds should be between 0 and {_LONGEST_DEADLINE}")
+        if not 0 < checked["deadlineSeconds"] <= LONGEST_DEADLINE:
+            raise SettingsError(f"{path}: deadlineSeconds should be between 0 and {LONGEST_DEADLINE:g}")
         if checked["groupPrefix"] and not default_key_validator(checked["groupPrefix"]):
             raise SettingsError(f"{path}: no group's name can begin with groupPrefix {checked['groupPrefix'][:80]!r}")
         for name, value in checked["log"].items():

@@ -12,7 +12,7 @@ from ..context import Context
 from ..errors import DeadlineError, HookError, InputError, LockTimeoutError, SettingsError
 from ..features.registry import features_in_use
 from ..features.step import SKIP
-from ..host.files import read_beginning, read_to_end
+from ..host.files import read_beginning, read_file, read_to_end
 from ..host.procfs import cgroups_of, in_initial_user_namespace
 from ..log import ERROR, INFO, WARNING, Log
 from ..resctrl.locked_key import AGAIN
@@ -36,6 +36,9 @@ REFUSED = 79  # the only other exit code; whatever else a broken hook answers, t
 
 _TIME_TO_TAKE_BACK = 1.0  # seconds, after the deadline and well before the runtime's own timeout
 _ALARM_AGAIN = 0.25  # a deadline that somebody swallowed comes back
+_LONGEST_STARVED = 60.0  # seconds that a processor is waited for; more is a hang of its own
+_SCHEDSTAT = "/proc/self/schedstat"
+_PAGE = 4096
 
 
 class RefusedError(HookError):
@@ -329,11 +332,31 @@ def _release_in(locked: "LockedKey", container: str, context: Context) -> None:
 
 
 def _deadline(seconds: float) -> None:
-    """Makes DeadlineError rise here after so many seconds, again and again; 0 takes that back."""
-    signal(SIGALRM, _rise)
+    """Makes DeadlineError rise here after so many seconds, again and again; 0 takes that back.
+
+    Seconds in which we only waited for a processor don't count: a node with too much to do is slow, and what is slow
+    gets done; what hangs waits for something else, or keeps a processor busy.
+    """
+    until = time.monotonic() + seconds
+    starved = _starved() if seconds else 0.0
+
+    def rise(*_: object) -> None:
+        left = until + min(_starved() - starved, _LONGEST_STARVED) - time.monotonic()
+        if left <= 0:
+            raise DeadlineError("the hook's deadline passed")
+        setitimer(ITIMER_REAL, left, _ALARM_AGAIN)
+
+    signal(SIGALRM, rise)
     pthread_sigmask(SIG_UNBLOCK, (SIGALRM,))  # crun calls hooks with every signal blocked
     setitimer(ITIMER_REAL, seconds, _ALARM_AGAIN if seconds else 0)
 
 
-def _rise(*_: object) -> None:
-    raise DeadlineError("the hook's deadline passed")
+def _starved() -> float:
+    """For how many seconds this process was ready to run, and there was no processor for it or its cgroup.
+
+    Source: Linux, Documentation/scheduler/sched-stats.rst.
+    """
+    try:
+        return int(read_file(_SCHEDSTAT, _PAGE).split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0  # a kernel that doesn't count it
