@@ -1,6 +1,7 @@
 """The project's chores. `./dev` runs them on a machine where nothing is set up."""
 
 import importlib.util
+import os
 import sys
 
 import nox
@@ -35,10 +36,22 @@ def types(session: nox.Session) -> None:
     run(session, "mypy", *session.posargs)
 
 
+WORKERS = max(2, 3 * (os.cpu_count() or 1) // 2)
+"""More than processors: a third of the time tests wait for processes that they started."""
+
+
 @nox.session
 def tests(session: nox.Session) -> None:
-    """All tests but those that need a guest, with branch coverage. Arguments are pytest's."""
-    run(session, "pytest", "--cov", "--cov-report=term", *session.posargs)
+    """All tests but those that need a guest, side by side, with branch coverage. Arguments are pytest's."""
+    workers = ("-n", str(WORKERS), "--dist", "loadgroup")
+    run(session, "pytest", *workers, "--cov", "--cov-report=term", *session.posargs)
+
+
+@nox.session
+def deep(session: nox.Session) -> None:
+    """The properties (hypothesis) by twenty times as many examples, other ones each time. Arguments are pytest's."""
+    workers = ("-n", str(WORKERS), "--dist", "loadgroup", "--timeout=3600")
+    run(session, "pytest", *workers, "-m", "hypothesis", "--hypothesis-profile=deep", *session.posargs)
 
 
 @nox.session

@@ -22,9 +22,11 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.settings import load
 
-# How long an example takes says more about the machine than about the code.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# How long an example takes says more about the machine than about the code. By default the examples are the same ones
+# each time, so that no change is held back by a fault that it did not make; `nox -s deep` looks for new ones.
+settings.register_profile("fast", deadline=None, derandomize=True)
+settings.register_profile("deep", deadline=None, max_examples=2000, print_blob=True)
+settings.load_profile("fast")
 pytest_plugins = ["requirements"]  # what the marks `runtime` and `fuse` mean on this machine
 
 # nohup, or a shell's background, starts us with these ignored, and what the tests start would inherit that.
@@ -43,6 +45,18 @@ POD_CGROUP = f"/kubepods/burstable/pod{UID}"
 BOOT = "0d5d0a52-6e2c-4a3c-8f2e-000000000001"
 GROUP = f"mon_groups/{UID}"
 BOTH_POLICIES = pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 79)])
+
+
+def examples(number: int) -> int:
+    """How many examples a property gets that has so many by default: more of them in the deep profile."""
+    return number * settings.default.max_examples // 100 if settings.default else number
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keeps in one process what uses the machine's own container storage: workers (pytest-xdist) are several."""
+    for item in items:
+        if item.get_closest_marker("runtime"):
+            item.add_marker(pytest.mark.xdist_group("runtime"))
 
 
 class Outcome(NamedTuple):

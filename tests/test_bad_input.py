@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, ID, POD_CGROUP, UID, Host, crio_annotations, fixture, state, temporary_host
+from conftest import FIXTURES, ID, POD_CGROUP, UID, Host, crio_annotations, examples, fixture, state, temporary_host
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from machines import MACHINES, write_sysfs
@@ -461,7 +461,7 @@ STATES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
 @given(value=STATES | ANYTHING, config=ANYTHING, policy=st.sampled_from([("ignore", 0), ("fail", 79)]))
 def test_any_json(value: Any, config: Any, policy: tuple[str, int]) -> None:
     with temporary_host(failurePolicy=policy[0]) as host:

@@ -6,13 +6,12 @@ Hooks are killed too, at any of their effects: whatever one leaves, the next rec
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conftest import Host, crio_annotations
+from conftest import Host, crio_annotations, examples
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -366,7 +365,7 @@ class NodeLife(RuleBasedStateMachine):
 
 
 NodeLife.TestCase.settings = settings(
-    max_examples=int(os.environ.get("MODEL_EXAMPLES", "60")),
+    max_examples=examples(60),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -9,6 +9,7 @@ import random
 from typing import Any, NamedTuple
 
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from machines import MACHINES
@@ -144,7 +145,7 @@ def as_asked(request: Request, machine: Machine) -> str:
     return request.kind
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @EVERYWHERE
 @ON_EACH
 @given(wanted=wishes, reserve=st.booleans(), shuffle=st.randoms(use_true_random=False))
@@ -182,7 +183,7 @@ def record(decision: Decision) -> dict[str, Any]:
     return decision.as_record() | {"why": decision.why, "runners_up": decision.runners_up}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @EVERYWHERE
 @ON_EACH
 @given(wanted=wishes, reserve=st.booleans(), shuffle=st.randoms(use_true_random=False))
@@ -206,7 +207,7 @@ def test_equal_requests_get_the_same_grants_in_any_order(
     assert machine.usage(runs[0][1]).common == machine.usage(runs[1][1]).common
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @EVERYWHERE
 @ON_EACH
 @given(wanted=wishes, reserve=st.booleans(), shuffle=st.randoms(use_true_random=False))

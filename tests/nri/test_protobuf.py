@@ -4,6 +4,7 @@ import contextlib
 from typing import Any
 
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -181,14 +182,14 @@ def values_of(name: str, depth: int = 3) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({}, optional=fields)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.sampled_from(sorted(messages.MESSAGES)).flatmap(lambda name: st.tuples(st.just(name), values_of(name, 2))))
 def test_what_is_encoded_is_decoded(case: tuple[str, dict[str, Any]]) -> None:
     name, message = case
     assert decode(name, encode(name, message)) == message
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.sampled_from(sorted(messages.MESSAGES)), st.binary(max_size=200))
 def test_any_bytes_are_a_message_or_refused(name: str, data: bytes) -> None:
     try:
@@ -198,7 +199,7 @@ def test_any_bytes_are_a_message_or_refused(name: str, data: bytes) -> None:
     assert decode(name, encode(name, found)) == found
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.sampled_from(MESSAGES), st.data())
 def test_a_damaged_message_is_a_message_or_refused(sent: Sent, data: st.DataObject) -> None:
     damaged = bytearray(sent.data[HEAD:])

@@ -3,6 +3,7 @@
 import contextlib
 
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -90,7 +91,7 @@ def test_what_a_runtime_answers_is_understood() -> None:
     assert ttrpc.decode_response(message) == (2, "NRI update of some containers failed", b"")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.binary(max_size=400), st.integers(1, 50))
 def test_any_bytes_are_frames_or_refused(data: bytes, size: int) -> None:
     with contextlib.suppress(WireError):

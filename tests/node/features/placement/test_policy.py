@@ -4,6 +4,7 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from machines import MACHINES, machine
@@ -53,7 +54,7 @@ requests = st.builds(
 events = st.lists(st.one_of(requests, st.integers(0, 30)), min_size=1, max_size=25)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", MACHINES)
 @given(events=events, reserve=st.booleans())
