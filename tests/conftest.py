@@ -27,7 +27,7 @@ from resctrl_hooks.node.settings import load
 settings.register_profile("fast", deadline=None, derandomize=True)
 settings.register_profile("deep", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("fast")
-pytest_plugins = ["requirements"]  # what the marks `runtime` and `fuse` mean on this machine
+pytest_plugins = ["requirements", "changed"]  # what marks mean on this machine; `--changed`
 
 # nohup, or a shell's background, starts us with these ignored, and what the tests start would inherit that.
 for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):

@@ -1,0 +1,43 @@
+"""Where the time went, out of reports."""
+
+from pathlib import Path
+
+import pytest
+import shares
+import times
+
+REPORT = """<testsuites><testsuite time="20.0">
+<testcase classname="tests.vm.test_times" name="a" time="4.0"/>
+<testcase classname="tests.vm.test_times.TestClass" name="b" time="8.0"/>
+</testsuite></testsuites>"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    for name in ("1-init=systemd,cpus=1", "2-default", "2-default-again"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "junit.xml").write_text(REPORT)
+        (tmp_path / name / "seconds").write_text("35.0\n")
+    return tmp_path
+
+
+def test_by_phase_and_by_file(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    times.main([str(run), str(run / "2-default" / "junit.xml")])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2:5] == [
+        "| 1-init=systemd,cpus=1 | 2 | 35 | 15 | 8 | 12 |",
+        "| 2-default | 2 | 35 | 15 | 8 | 12 |",
+        "| unit | 2 | 20 | 0 | 8 | 12 |",
+    ]
+    assert "| `tests/vm/test_times.py` | systemd | 2 | 12 |" in lines
+    assert lines[-1] == "| 0 more | | 0 | 0 |"
+
+
+def test_averages_are_added_to_those_that_are_known(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "seconds.json").write_text('{"another": {"shell": 1.0}}')
+    monkeypatch.setattr(shares, "HERE", str(tmp_path))
+    times.main(["--write", str(run)])
+    assert shares._measured.__wrapped__() == {
+        "another": {"shell": 1.0},
+        "tests/vm/test_times.py": {"shell": 6.0, "systemd": 6.0},
+    }
