@@ -327,7 +327,7 @@ def _table() -> Table:
         .span(24)
         .height(11)
     )
-    names: dict[str, str] = {"instance": "Context", "namespace": "Namespace", "pod": "Pod"}
+    names: dict[str, str] = {"instance": "Node", "namespace": "Namespace", "pod": "Pod"}
     for number, (title, unit, expr) in enumerate(TABLE):
         ref = chr(ord("A") + number)
         built.with_target(_target(Query(expr, title), ref, instant=True))
@@ -378,7 +378,7 @@ def dashboard() -> dict[str, Any]:
         .time("now-1h", "now")
         .tooltip(DashboardCursorSync.CROSSHAIR)
         .with_variable(DatasourceVariable("datasource").label("Data source").type("prometheus"))
-        .with_variable(_variable("node", "Context", "label_values(resctrl_hooks_build_info, instance)"))
+        .with_variable(_variable("node", "Node", "label_values(resctrl_hooks_build_info, instance)"))
         .with_variable(_variable("namespace", "Namespace", f"label_values({pods}{NODE}, namespace)"))
         .with_variable(
             _variable("pod", "Pod", f'label_values({pods}{{instance=~"$node",namespace=~"$namespace"}}, pod)')

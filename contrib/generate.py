@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import yaml
 from dashboard import dashboard_json
 from man import man_page
 
@@ -31,11 +32,26 @@ def _butane() -> bytes:
     return to_yaml(butane(delivery(SETTINGS), "worker", modules="resctrl_hooks/node")).encode()
 
 
+def _prometheus_rule() -> bytes:
+    """The rules for the Prometheus Operator."""
+    rules = yaml.safe_load((REPOSITORY / "contrib/prometheus/resctrl-hooks.rules.yaml").read_text())
+    return to_yaml(
+        {
+            "apiVersion": "monitoring.coreos.com/v1",
+            "kind": "PrometheusRule",
+            "metadata": {"name": "resctrl-hooks", "namespace": "resctrl-hooks"},
+            "spec": rules,
+        },
+        head="resctrl-hooks.rules.yaml for the Prometheus Operator; written by `nox -s generate`.",
+    ).encode()
+
+
 def files() -> dict[str, Callable[[], bytes]]:
     """By path in the repository, what makes each file."""
     made: dict[str, Callable[[], bytes]] = {
         "docs/resctrl-hook.8": man_page,
         "contrib/grafana/resctrl-hooks.json": dashboard_json,
+        "contrib/prometheus/prometheusrule.yaml": _prometheus_rule,
         f"hooks.d/{HOOK_NAME}": lambda: hook_json(DEFAULT_CONFIG),
         MACHINE_CONFIG: _machine_config,
         "contrib/machineconfig/99-worker-resctrl-hooks.bu": _butane,

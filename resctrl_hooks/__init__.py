@@ -37,7 +37,7 @@ from .node.resctrl.filesystem import Filesystem
 from .node.resctrl.locked_key import Group
 from .node.resctrl.monitor import Monitor
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "BadClassError",

@@ -63,14 +63,20 @@ def missing_for_grafana() -> str:
     return "" if grafana_schema() else how
 
 
+def missing_for_kubectl() -> str:
+    """What the tests of kustomizations lack here."""
+    return "" if shutil.which("kubectl") else "kubectl is not installed"
+
+
 MISSING: dict[str, Callable[[], str]] = {
     "runtime": missing_for_runtimes,
     "fuse": missing_for_fuse,
     "promtool": missing_for_promtool,
     "ignition": missing_for_ignition,
     "grafana": missing_for_grafana,
+    "kubectl": missing_for_kubectl,
 }
-OPTIONAL = {"promtool", "ignition", "grafana"}
+OPTIONAL = {"promtool", "ignition", "grafana", "kubectl"}
 """Not expected even of continuous integration."""
 _LEFT_OUT = pytest.StashKey[list[str]]()
 

@@ -191,7 +191,7 @@ def test_metrics_are_served_with_the_rights_of_the_manifest(tmp_path: Path, shor
 
 
 def test_the_pod_monitor_finds_the_metrics_pods() -> None:
-    monitor = yaml.safe_load((FOLDER / "podmonitor.yaml").read_text())
+    monitor = yaml.safe_load((FOLDER.parent / "prometheus/podmonitor.yaml").read_text())
     container, paths = metrics_container()
     assert monitor["spec"]["selector"]["matchLabels"] == daemonset("metrics.yaml")["metadata"]["labels"]
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]

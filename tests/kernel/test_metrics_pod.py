@@ -49,7 +49,8 @@ def image_root(tmp_path: Path) -> Iterator[str]:
 
 
 def spec() -> dict[str, Any]:
-    manifest: dict[str, Any] = yaml.safe_load((FOLDER / "metrics.yaml").read_text())
+    manifests = yaml.safe_load_all((FOLDER / "metrics.yaml").read_text())
+    (manifest,) = [one for one in manifests if one["kind"] == "DaemonSet"]
     pod: dict[str, Any] = manifest["spec"]["template"]["spec"]
     return pod
 

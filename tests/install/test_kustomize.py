@@ -1,0 +1,129 @@
+"""The kustomizations: they render, image by digest too; OpenShift's allows the metrics what they need and no more."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from resctrl_hooks import __version__
+
+CONTRIB = Path(__file__).parents[2] / "contrib"
+DIGEST = f"sha256:{'01' * 32}"
+
+
+def load(path: str) -> list[dict[str, Any]]:
+    return [one for one in yaml.safe_load_all((CONTRIB / path).read_text()) if one]
+
+
+def only(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    (found,) = [one for one in objects if one["kind"] == kind]
+    return found
+
+
+def render(folder: Path) -> list[dict[str, Any]]:
+    done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+@pytest.mark.kubectl
+def test_the_base_has_the_hook_and_its_metrics() -> None:
+    kinds = [(one["kind"], one["metadata"]["name"]) for one in render(CONTRIB / "daemonset")]
+    assert sorted(kinds) == [
+        ("ConfigMap", "resctrl-hooks"),
+        ("DaemonSet", "resctrl-hooks"),
+        ("DaemonSet", "resctrl-hooks-metrics"),
+        ("Namespace", "resctrl-hooks"),
+        ("ServiceAccount", "resctrl-hooks"),
+        ("ServiceAccount", "resctrl-hooks-metrics"),
+    ]
+
+
+@pytest.mark.kubectl
+def test_openshift_has_the_metrics_alone() -> None:
+    objects = render(CONTRIB / "openshift")
+    kinds = [(one["kind"], one["metadata"]["name"]) for one in objects]
+    assert sorted(kinds) == [
+        ("DaemonSet", "resctrl-hooks-metrics"),
+        ("Namespace", "resctrl-hooks"),
+        ("PodMonitor", "resctrl-hooks"),
+        ("PrometheusRule", "resctrl-hooks"),
+        ("Role", "resctrl-hooks-prometheus"),
+        ("RoleBinding", "resctrl-hooks-prometheus"),
+        ("SecurityContextConstraints", "resctrl-hooks-metrics"),
+        ("ServiceAccount", "resctrl-hooks-metrics"),
+    ]
+    assert "openshift.io/cluster-monitoring" in only(objects, "Namespace")["metadata"]["labels"]
+
+
+@pytest.mark.kubectl
+def test_the_example_of_the_readme_names_the_image_by_digest(tmp_path: Path) -> None:
+    page = (CONTRIB / "daemonset/README.md").read_text()
+    example = yaml.safe_load(page.partition("```yaml\n")[2].partition("```")[0])
+    (tmp_path / "contrib").symlink_to(CONTRIB)
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    config = {**only(load("daemonset/resctrl-hooks.yaml"), "ConfigMap"), "data": {"config.yaml": "namespaces: [shop]"}}
+    (folder / "my-config.yaml").write_text(yaml.safe_dump(config))
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(example))
+    objects = render(folder)
+    assert "shop" in only(objects, "ConfigMap")["data"]["config.yaml"]
+    images = {
+        container["image"]
+        for one in objects
+        if one["kind"] == "DaemonSet"
+        for name in ("initContainers", "containers")
+        for container in one["spec"]["template"]["spec"].get(name, [])
+    }
+    assert images == {f"registry.internal/resctrl-hooks@{example['images'][0]['digest']}"}
+
+
+def test_the_scc_allows_what_the_metrics_need_and_no_more() -> None:
+    scc = load("openshift/scc.yaml")[0]
+    pod = only(load("daemonset/metrics.yaml"), "DaemonSet")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    context = container["securityContext"]
+    assert scc["users"] == [f"system:serviceaccount:resctrl-hooks:{pod['serviceAccountName']}"]
+    assert scc["runAsUser"] == {"type": "MustRunAs", "uid": context["runAsUser"]}
+    assert scc["requiredDropCapabilities"] == context["capabilities"]["drop"]
+    assert scc["readOnlyRootFilesystem"] is context["readOnlyRootFilesystem"] is True
+    assert scc["seLinuxContext"]["seLinuxOptions"] == context["seLinuxOptions"]
+    assert scc["volumes"] == sorted({kind for volume in pod["volumes"] for kind in volume.keys() - {"name"}})
+    assert {name for name, value in scc.items() if value is True} == {
+        "allowHostDirVolumePlugin",
+        "readOnlyRootFilesystem",
+    }
+
+
+def test_what_runs_has_an_account_a_priority_and_a_strategy() -> None:
+    for name in ("resctrl-hooks", "metrics"):
+        objects = load(f"daemonset/{name}.yaml")
+        daemonset = only(objects, "DaemonSet")
+        pod = daemonset["spec"]["template"]["spec"]
+        assert pod["serviceAccountName"] == only(objects, "ServiceAccount")["metadata"]["name"]
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["priorityClassName"].startswith("system-")
+        assert daemonset["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"]
+
+
+def test_the_role_is_for_the_pods_alone() -> None:
+    role, binding = load("openshift/monitoring-role.yaml")
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"][0]["namespace"] == "openshift-monitoring"
+
+
+def test_health_is_asked_where_it_is_served() -> None:
+    (container,) = only(load("daemonset/metrics.yaml"), "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    for probe in ("readinessProbe", "livenessProbe"):
+        assert container[probe]["httpGet"]["path"] == "/healthz"
+
+
+def test_images_and_labels_are_of_this_version() -> None:
+    texts = [path.read_text() for path in (CONTRIB / "daemonset").glob("*.yaml")]
+    tags = {line.rpartition(":")[2].strip() for text in texts for line in text.splitlines() if "image: " in line}
+    assert tags == {__version__}
+    (base,) = load("daemonset/kustomization.yaml")
+    assert base["labels"][0]["pairs"]["app.kubernetes.io/version"] == __version__
