@@ -68,9 +68,15 @@ def missing_for_kubectl() -> str:
     return "" if shutil.which("kubectl") else "kubectl is not installed"
 
 
+def missing_for_browser() -> str:
+    """What the tests that look at a page lack here."""
+    return "" if shutil.which("chromium") else "chromium is not installed"
+
+
 MISSING: dict[str, Callable[[], str]] = {
     "runtime": missing_for_runtimes,
     "fuse": missing_for_fuse,
+    "browser": missing_for_browser,
     "promtool": missing_for_promtool,
     "ignition": missing_for_ignition,
     "grafana": missing_for_grafana,

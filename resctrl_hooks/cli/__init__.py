@@ -31,6 +31,8 @@ _COMMANDS = {
     "config": ("config", "Check, apply and show the configuration."),
     "metrics": ("metrics", "Write or serve OpenMetrics."),
     "top": ("top", "Watch cache, bandwidth and energy per pod."),
+    "record": ("record", "Record the counters of all pods into a file."),
+    "report": ("report", "Draw a recording as one HTML page."),
     "topology": ("topology", "Draw this node's CPUs, caches and memory."),
     "rdt": ("rdt", "Apply and show declared RDT classes."),
     "simulate": ("simulate", "Mount a simulated resctrl."),

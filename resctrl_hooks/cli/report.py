@@ -1,0 +1,37 @@
+"""`resctrl-hook report`: a recording as one HTML page."""
+
+import click
+
+from resctrl_hooks.cli.errors import FailedError
+from resctrl_hooks.recording.analysis import recording_of
+from resctrl_hooks.recording.files import RecordingError, read
+
+_WRONG_USE = 2
+
+
+@click.command()
+@click.argument("recording", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
+@click.option("-o", "--output", metavar="PAGE", help="The page; FILE with .html at its end unless said.")
+def command(recording: str, output: str | None) -> None:
+    """Draw what `resctrl-hook record` wrote, as one HTML page that needs nothing else.
+
+    Cache occupancy, memory bandwidth and power by pod and namespace, who was noisy when, and what was not covered. It
+    needs no resctrl: record on the node and draw elsewhere.
+    """
+    try:
+        from resctrl_hooks.recording.page import page_of  # noqa: PLC0415  # an extra of its own
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "plotly":
+            raise
+        raise FailedError("report needs plotly: pip install 'resctrl-hooks[report]'") from error
+    target = output or f"{recording.rpartition('.')[0]}.html"
+    try:
+        text = page_of(recording_of(read(recording)))
+    except RecordingError as error:
+        raise FailedError(str(error), _WRONG_USE) from error
+    try:
+        with open(target, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise FailedError(f"{target} can't be written: {error.strerror}") from error
+    click.echo(f"resctrl-hook: {target}", err=True)

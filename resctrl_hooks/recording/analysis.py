@@ -1,0 +1,225 @@
+"""What a recording says: rates over time by who used what, who was noisy when, and what was not covered.
+
+All of it is computed from what was counted; nothing is filled in where there was no number.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from .sampler import GROUP, POD, REST, Row
+
+NOISY_SHARE: Final = 1 / 3
+"""A user is called noisy while it moves more than this share of what its L3 domain moves …"""
+BUSY_SHARE: Final = 1 / 2
+"""… and while the domain moves more than this share of its own peak in the recording."""
+OTHERS: Final = "all others"
+
+
+class Measure(NamedTuple):
+    """Something that is plotted: its title, the column, whether it counts up, the unit, and how many it has."""
+
+    title: str
+    column: str
+    counts_up: bool
+    unit: str
+    scale: float
+
+
+BANDWIDTH = Measure("Memory bandwidth", "mbm_total_bytes", counts_up=True, unit="GB/s", scale=1e9)
+MEASURES = (
+    BANDWIDTH,
+    Measure("Memory bandwidth on the own NUMA node", "mbm_local_bytes", counts_up=True, unit="GB/s", scale=1e9),
+    Measure("L3 occupancy", "llc_occupancy_bytes", counts_up=False, unit="MB", scale=1e6),
+    Measure("Power of the cores", "core_energy_joules", counts_up=True, unit="W", scale=1.0),
+)
+
+
+class User(NamedTuple):
+    """Who uses something: what is shown of it, and its namespace."""
+
+    name: str
+    namespace: str
+    kind: str
+    key: str
+
+
+Points = dict[float, float]
+"""By time, in seconds since 1970."""
+
+
+@dataclass(slots=True)
+class Noisy:
+    """A time in which one user moved most of what a domain moved."""
+
+    user: User
+    domain: str
+    start: float
+    end: float
+    moved: float = 0.0
+    """Bytes."""
+    of: float = 0.0
+    """Bytes that the domain moved in that time."""
+
+
+@dataclass(slots=True)
+class Uncovered:
+    """What of a user has no number: the column, the kernel's word, in how many of how many rows."""
+
+    user: User
+    column: str
+    word: str
+    rows: int
+    of: int
+
+
+@dataclass(slots=True)
+class Recording:
+    """A recording as it is read: its rows by user and domain, in order of time."""
+
+    hosts: list[str]
+    times: list[float]
+    rows: dict[tuple[User, str], list[tuple[float, Row]]] = field(default_factory=dict)
+
+    @property
+    def users(self) -> list[User]:
+        """Everyone in it."""
+        return list(dict.fromkeys(user for user, _ in self.rows))
+
+    @property
+    def gaps(self) -> list[tuple[float, float]]:
+        """Times of more than twice the usual interval in which nothing was looked at."""
+        steps = [after - before for before, after in pairwise(self.times)]
+        usual = sorted(steps)[len(steps) // 2] if steps else 0.0
+        return [(at, at + step) for at, step in zip(self.times, steps, strict=False) if step > 2 * usual]
+
+
+def recording_of(rows: Iterable[Row]) -> Recording:
+    """The rows, sorted by user and domain. With several hosts a user's name begins with its own."""
+    rows = list(rows)
+    hosts = sorted({str(row.get("host") or "") for row in rows})
+    found = Recording(hosts, sorted({_seconds(row) for row in rows}))
+    for row in rows:
+        user = _user(row, several=len(hosts) > 1)
+        found.rows.setdefault((user, str(row["domain"])), []).append((_seconds(row), row))
+    return found
+
+
+def series(recording: Recording, measure: Measure) -> dict[User, Points]:
+    """A measure of each user, over its domains; a moment at which any of these has no number has none."""
+    found: dict[User, Points] = {}
+    parts: dict[User, list[Points]] = defaultdict(list)
+    for (user, _), rows in recording.rows.items():
+        if any(measure.column in row for _, row in rows):
+            parts[user].append(_points(rows, measure))
+    for user, of_domains in parts.items():
+        moments = set.intersection(*(set(points) for points in of_domains))
+        points = {moment: sum(points[moment] for points in of_domains) for moment in sorted(moments)}
+        if points:
+            found[user] = points
+    return found
+
+
+def by_namespace(users: dict[User, Points]) -> dict[str, Points]:
+    """The sums over each namespace; who has none is under its own name."""
+    found: dict[str, Points] = defaultdict(lambda: defaultdict(float))
+    for user, points in users.items():
+        for moment, value in points.items():
+            found[user.namespace or user.name][moment] += value
+    return {name: dict(points) for name, points in found.items()}
+
+
+def largest(lines: dict[str, Points], most: int) -> dict[str, Points]:
+    """The lines that are largest over all of the time, the others as one."""
+    order = sorted(lines, key=lambda name: -sum(lines[name].values()))
+    found = {name: lines[name] for name in order[:most]}
+    rest: Points = defaultdict(float)
+    for name in order[most:]:
+        for moment, value in lines[name].items():
+            rest[moment] += value
+    return found | ({OTHERS: dict(rest)} if rest else {})
+
+
+def noisy(recording: Recording) -> list[Noisy]:
+    """Who was noisy when, the most bytes first: see `NOISY_SHARE` and `BUSY_SHARE`."""
+    by_domain: dict[str, dict[User, Points]] = defaultdict(dict)
+    for (user, domain), rows in recording.rows.items():
+        by_domain[domain][user] = _points(rows, BANDWIDTH)
+    found: list[Noisy] = []
+    for domain, users in by_domain.items():
+        totals: Points = defaultdict(float)
+        for points in users.values():
+            for moment, rate in points.items():
+                totals[moment] += rate
+        peak = max(totals.values(), default=0.0)
+        for user, points in users.items():
+            if user.kind != REST:
+                found += _times(user, domain, points, totals, peak, recording.times)
+    return sorted(found, key=lambda time: -time.moved)
+
+
+def uncovered(recording: Recording) -> list[Uncovered]:
+    """What had no number in some rows, and why."""
+    found: dict[tuple[User, str, str], Uncovered] = {}
+    counts: dict[User, int] = defaultdict(int)
+    for (user, _), rows in recording.rows.items():
+        counts[user] += len(rows)
+        for _, row in rows:
+            for entry in str(row.get("missing") or "").split():
+                column, _, word = entry.partition(":")
+                one = found.setdefault((user, column, word), Uncovered(user, column, word, 0, 0))
+                one.rows += 1
+    for one in found.values():
+        one.of = counts[one.user]
+    return sorted(found.values(), key=lambda one: (-one.rows / one.of, one.user.name, one.column))
+
+
+def _times(user: User, domain: str, points: Points, totals: Points, peak: float, times: Sequence[float]) -> list[Noisy]:
+    found: list[Noisy] = []
+    before = dict(zip(times[1:], times, strict=False))
+    for moment in sorted(points):
+        rate, total = points[moment], totals[moment]
+        if not peak or rate < NOISY_SHARE * total or total < BUSY_SHARE * peak:
+            continue
+        start = before.get(moment, moment)
+        if not found or found[-1].end < start:
+            found.append(Noisy(user, domain, start, start))
+        seconds = moment - start
+        found[-1].end = moment
+        found[-1].moved += rate * seconds
+        found[-1].of += total * seconds
+    return [time for time in found if time.moved > 0]
+
+
+def _points(rows: Sequence[tuple[float, Row]], measure: Measure) -> Points:
+    """Values, or rates at the end of each interval. A counter that went back began anew: it has no rate there."""
+    values = [(when, row.get(measure.column)) for when, row in rows]
+    if not measure.counts_up:
+        return {when: float(value) for when, value in values if value is not None}
+    found: Points = {}
+    for (earlier, before), (when, value) in pairwise(values):
+        if before is None or value is None or when <= earlier or float(value) < float(before):
+            continue
+        found[when] = (float(value) - float(before)) / (when - earlier)
+    return found
+
+
+def _seconds(row: Row) -> float:
+    return datetime.fromisoformat(str(row["time"])).timestamp()
+
+
+def _user(row: Row, *, several: bool) -> User:
+    kind, key = str(row["kind"]), str(row.get("key") or "")
+    namespace, rdt_class = str(row.get("namespace") or ""), str(row.get("rdt_class") or "")
+    if kind == POD:
+        pod = str(row.get("pod") or key)
+        name = f"{namespace}/{pod}" if namespace else pod
+    elif kind == GROUP:
+        name = f"group {rdt_class}/{key}".replace(" /", " ")
+    else:
+        name = f"(in no group{f', class {rdt_class}' if rdt_class else ''})"
+    host = f"{row.get('host') or ''}: " if several else ""
+    return User(host + name, host + namespace if namespace else "", kind, key)

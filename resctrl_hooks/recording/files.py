@@ -1,0 +1,129 @@
+"""A recording's file: CSV, which is whole after each look, or Parquet (extra ``parquet``), as its name says."""
+
+import csv
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from .sampler import LABELS, Row, Value
+
+PARQUET = ".parquet"
+FORMATS = (".csv", PARQUET)
+
+
+class RecordingError(Exception):
+    """A recording can't be written or read; the message is a sentence for the operator."""
+
+
+class Writer(Protocol):
+    """Takes the rows of one look after another."""
+
+    def write(self, rows: Iterable[Row]) -> None:
+        """Adds the rows of a look."""
+
+
+@contextmanager
+def writing(path: str, columns: Sequence[str]) -> Iterator[Writer]:
+    """A writer of a new file, in the format that its name says; a Parquet file appears when it is complete.
+
+    Raises:
+        RecordingError: the name is of neither format, or the extra isn't installed.
+        OSError: the file can't be written.
+    """
+    check(path)
+    if path.endswith(PARQUET):
+        with _parquet(path, columns) as writer:
+            yield writer
+    else:
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            found = csv.DictWriter(file, columns, restval="")
+            found.writeheader()
+
+            class _Csv:
+                def write(self, rows: Iterable[Row]) -> None:
+                    found.writerows(rows)
+                    file.flush()  # whatever ends this process, what was seen stays
+
+            yield _Csv()
+
+
+def check(path: str) -> None:
+    """Whether a file of this name can be a recording.
+
+    Raises:
+        RecordingError: the name is of neither format, or the extra isn't installed.
+    """
+    if os.path.splitext(path)[1] not in FORMATS:
+        raise RecordingError(f"{path}: give a name that ends in {' or '.join(FORMATS)}")
+    if path.endswith(PARQUET):
+        _pyarrow()
+
+
+def read(path: str) -> list[Row]:
+    """All rows of a recording, in order of time.
+
+    Raises:
+        RecordingError: it is none, or the extra isn't installed.
+        OSError: the file can't be read.
+    """
+    check(path)
+    rows = _read_parquet(path) if path.endswith(PARQUET) else _read_csv(path)
+    if not rows:
+        raise RecordingError(f"{path} has no rows: was anything monitored?")
+    return sorted(rows, key=lambda row: str(row["time"]))
+
+
+def _read_csv(path: str) -> list[Row]:
+    with open(path, encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        missing = {"time", "kind", "domain"} - set(reader.fieldnames or ())
+        if missing:
+            raise RecordingError(f"{path} is no recording: it has no column {min(missing)!r}")
+        try:
+            return [{name: _value(name, text) for name, text in row.items()} for row in reader]
+        except (ValueError, csv.Error, UnicodeDecodeError) as error:
+            raise RecordingError(f"{path}:{reader.line_num}: {error}") from error
+
+
+def _value(name: str, text: str | None) -> Value:
+    if name in LABELS:
+        return text or ""
+    return float(text) if text else None
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow.parquet  # noqa: PLC0415  # an extra of its own
+    except ModuleNotFoundError as error:
+        raise RecordingError("Parquet needs pyarrow: pip install 'resctrl-hooks[parquet]', or use .csv") from error
+    return pyarrow
+
+
+@contextmanager
+def _parquet(path: str, columns: Sequence[str]) -> Iterator[Writer]:
+    arrow = _pyarrow()
+    schema = arrow.schema([(name, arrow.string() if name in LABELS else arrow.float64()) for name in columns])
+    unfinished = f"{path}.unfinished"
+    with arrow.parquet.ParquetWriter(unfinished, schema) as file:
+
+        class _Parquet:
+            def write(self, rows: Iterable[Row]) -> None:
+                whole = [{name: row.get(name) for name in columns} for row in rows]
+                if whole:
+                    file.write_table(arrow.Table.from_pylist(whole, schema))
+
+        yield _Parquet()
+    os.rename(unfinished, path)
+
+
+def _read_parquet(path: str) -> list[Row]:
+    arrow = _pyarrow()
+    try:
+        rows: list[dict[str, Value]] = arrow.parquet.read_table(path).to_pylist()
+    except arrow.ArrowException as error:
+        raise RecordingError(f"{path}: {str(error).partition(chr(10))[0]}") from error
+    missing = {"time", "kind", "domain"} - set(rows[0] if rows else ("time", "kind", "domain"))
+    if missing:
+        raise RecordingError(f"{path} is no recording: it has no column {min(missing)!r}")
+    return [{name: value if name not in LABELS else value or "" for name, value in row.items()} for row in rows]

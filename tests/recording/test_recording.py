@@ -1,0 +1,234 @@
+"""A recording: what is written, what is made of it, and a page that a browser draws."""
+
+import csv
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from counter_tree import say, say_paths
+from monitored_host import KEYS, MonitoredHost, monitored_host
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.recording.analysis import BANDWIDTH, OTHERS, largest, noisy, recording_of, series, uncovered
+from resctrl_hooks.recording.files import RecordingError, read, writing
+from resctrl_hooks.recording.sampler import LABELS, Row, Sampler
+
+NASTY = "</script><script>document.title='forged'</script>"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """A plain tree: a pod, a group that somebody else made, and tasks in no group."""
+    resctrl = tmp_path / "resctrl"
+    (resctrl / "mon_groups" / "theirs").mkdir(parents=True)
+    (resctrl / "info").mkdir()
+    with monitored_host(tmp_path, str(resctrl)) as found:
+        with found.context.monitor.hold(KEYS[0]) as held:
+            held.record.update(namespace="shop", pod="web-0")
+            group = Path(held.ensure_group("").path)
+        say(resctrl, llc_occupancy=900, mbm_total_bytes=10_000)
+        say(resctrl / "mon_groups/theirs", llc_occupancy=100, mbm_total_bytes=2_000)
+        say(group, llc_occupancy=300, mbm_total_bytes=1_000)
+        yield found
+
+
+def by_kind(rows: list[Row]) -> dict[Any, Row]:
+    return {row["kind"]: row for row in rows}
+
+
+def test_a_look_has_pods_others_groups_and_the_rest(host: MonitoredHost) -> None:
+    sampler = Sampler(host.context)
+    assert sampler.columns == (*LABELS, "llc_occupancy_bytes", "mbm_total_bytes")
+    rows = by_kind(sampler.look())
+    assert {kind: row["mbm_total_bytes"] for kind, row in rows.items()} == {"pod": 1000, "group": 2000, "rest": 7000}
+    assert {kind: row["llc_occupancy_bytes"] for kind, row in rows.items()} == {"pod": 300, "group": 100, "rest": 500}
+    assert (rows["pod"]["namespace"], rows["pod"]["pod"], rows["pod"]["domain"]) == ("shop", "web-0", "mon_L3_00")
+    assert rows["group"]["key"] == "theirs"
+
+
+def test_what_is_no_number_is_no_zero(host: MonitoredHost) -> None:
+    say(host.resctrl / "mon_groups" / KEYS[0], mbm_total_bytes="Unassigned")
+    row = by_kind(Sampler(host.context).look())["pod"]
+    assert "mbm_total_bytes" not in row
+    assert row["missing"] == "mbm_total_bytes:Unassigned"
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
+def test_what_is_written_is_what_is_read(host: MonitoredHost, tmp_path: Path, name: str) -> None:
+    say(host.resctrl / "mon_groups" / KEYS[0], llc_occupancy="Unavailable")
+    sampler = Sampler(host.context)
+    path = str(tmp_path / name)
+    with writing(path, sampler.columns) as writer:
+        rows = [*sampler.look(), *sampler.look()]
+        writer.write(rows)
+    wanted = [{column: row.get(column, "" if column in LABELS else None) for column in sampler.columns} for row in rows]
+    assert read(path) == wanted
+    assert os.listdir(tmp_path).count(name) == 1
+
+
+@pytest.mark.parametrize(
+    "name, text",
+    [("x.csv", "a,b\n1,2\n"), ("x.csv", ""), ("x.csv", "time,kind,domain,mbm_total_bytes\n1,pod,d,x\n"), ("x.txt", "")],
+)
+def test_what_is_no_recording_is_one_line(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(RecordingError):
+        read(str(path))
+    result = CliRunner().invoke(main, ["report", str(path)])
+    assert (result.exit_code, result.output.count("\n")) == (2, 1), result.output
+
+
+def test_a_damaged_parquet_file_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").write_bytes(b"PAR1 cut")
+    result = CliRunner().invoke(main, ["report", str(tmp_path / "x.parquet")])
+    assert (result.exit_code, result.output.count("\n")) == (2, 1), result.output
+
+
+def rows_of(**pods: list[float | None]) -> list[Row]:
+    """A recording of one domain: each pod's mbm_total_bytes, a look each second."""
+    return [
+        {
+            "time": f"2026-01-01T00:00:{second:02}.000+00:00", "host": "n1", "kind": "pod", "key": pod,
+            "domain": "mon_L3_00", "namespace": "shop", "pod": pod, "mbm_total_bytes": value,
+            "missing": "" if value is not None else "mbm_total_bytes:Unassigned",
+        }
+        for pod, values in pods.items()
+        for second, value in enumerate(values)
+    ]  # fmt: skip
+
+
+def test_rates_are_of_what_was_counted_and_of_nothing_else() -> None:
+    found = recording_of(rows_of(a=[0, 10, None, 50, 60], b=[100, 100, 20, 30, 40]))
+    rates = {
+        user.name: {int(at % 60): rate for at, rate in points.items()}
+        for user, points in series(found, BANDWIDTH).items()
+    }
+    # b's counter began anew in the third look: what it had moved by then is not known
+    assert rates == {"shop/a": {1: 10, 4: 10}, "shop/b": {1: 0, 3: 10, 4: 10}}
+    (gap,) = uncovered(found)
+    assert (gap.user.name, gap.column, gap.word, gap.rows, gap.of) == ("shop/a", "mbm_total_bytes", "Unassigned", 1, 5)
+
+
+def test_who_was_noisy_when() -> None:
+    found = noisy(recording_of(rows_of(quiet=[0, 1, 2, 3, 4, 5], loud=[0, 1, 2, 102, 202, 203])))
+    (only,) = found
+    assert (only.user.name, int(only.start % 60), int(only.end % 60), only.moved, only.of) == (
+        "shop/loud",
+        2,
+        4,
+        200,
+        202,
+    )
+
+
+def test_nobody_is_noisy_where_all_do_the_same() -> None:
+    same: list[float | None] = [float(100 * second) for second in range(5)]
+    assert noisy(recording_of(rows_of(**{f"p{number}": same for number in range(4)}))) == []
+
+
+def test_the_smallest_are_drawn_as_one() -> None:
+    lines = {f"p{number}": {0.0: float(number), 1.0: float(number)} for number in range(5)}
+    assert largest(lines, 2) == {"p4": {0.0: 4, 1.0: 4}, "p3": {0.0: 3, 1.0: 3}, OTHERS: {0.0: 3, 1.0: 3}}
+
+
+def test_times_without_a_look_are_known() -> None:
+    rows = [
+        row for row in rows_of(a=[float(second) for second in range(12)]) if not 5 <= int(str(row["time"])[17:19]) < 9
+    ]
+    ((start, end),) = recording_of(rows).gaps
+    assert (int(start % 60), int(end % 60)) == (4, 9)
+
+
+class Tags(HTMLParser):
+    """The tags and attributes of a page; what stands in a script is none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.attributes: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+def recorded(host: MonitoredHost, target: Path, *more: str) -> Result:
+    return host.run("record", "--interval", "100ms", "--for", "0.35s", "-o", str(target), *more)
+
+
+def test_the_commands_record_and_report(host: MonitoredHost, tmp_path: Path) -> None:
+    target = tmp_path / "x.csv"
+    result = recorded(host, target)
+    assert result.exit_code == 0, result.output
+    with target.open(newline="") as file:
+        looks = {row["time"] for row in csv.DictReader(file)}
+    assert len(looks) > 1
+    assert CliRunner().invoke(main, ["report", str(target)]).exit_code == 0
+    page = (tmp_path / "x.html").read_text()
+    assert "web-0" in page
+    tags = Tags()
+    tags.feed(page)
+    assert "script" in tags.names
+    assert not {"src", "href"} & tags.attributes, "the page needs nothing else"
+
+
+def test_it_ends_in_good_order_when_it_is_told_to(host: MonitoredHost, tmp_path: Path) -> None:
+    target = tmp_path / "x.parquet"
+    command = [sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), "record", "-o", str(target)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "recording every 1 s" in process.stderr.readline()
+        until = time.monotonic() + 60
+        while not (tmp_path / "x.parquet.unfinished").exists():
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert read(str(target))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["-o", "x.txt"], ["-o", "x.csv", "--interval", "1d"], ["-o", "x.csv", "--for", "-1s"], ["--for", "1s"]],
+)
+def test_wrong_use(host: MonitoredHost, arguments: list[str]) -> None:
+    assert host.run("record", *arguments).exit_code == 2
+
+
+def test_a_place_that_cannot_be_written_is_one_line(host: MonitoredHost) -> None:
+    result = host.run("record", "-o", "/nonexistent/x.csv")
+    assert (result.exit_code, result.output.count("\n")) == (1, 1), result.output
+
+
+@pytest.mark.browser
+def test_a_browser_draws_the_page_and_a_name_forges_nothing(host: MonitoredHost, tmp_path: Path) -> None:
+    with host.context.monitor.hold(KEYS[1]) as held:
+        held.record.update(namespace="shop", pod=NASTY)
+        group = Path(held.ensure_group("").path)
+    say_paths(group, {"mon_L3_00/mbm_total_bytes": 1, "mon_L3_00/llc_occupancy": 5})
+    target = tmp_path / "x.csv"
+    assert recorded(host, target).exit_code == 0
+    assert CliRunner().invoke(main, ["report", str(target)]).exit_code == 0
+    browser = shutil.which("chromium")
+    assert browser
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    command += [f"--user-data-dir={tmp_path}/profile", "--virtual-time-budget=20000", "--dump-dom"]
+    done = subprocess.run([*command, f"file://{tmp_path}/x.html"], capture_output=True, text=True, check=True)
+    drawn = re.sub(r"<script.*?</script>", "", done.stdout, flags=re.DOTALL)
+    assert drawn.count('class="scatterlayer') >= 4, "bandwidth and occupancy, by pod and by namespace"
+    assert "web-0" in drawn
+    assert "<title>resctrl recording of" in done.stdout
+    assert "forged" not in json.dumps(re.findall(r"<title>.*?</title>", done.stdout))
