@@ -390,7 +390,7 @@ def test_whatever_is_written_is_done_or_refused(text: str) -> None:
             numbers.add(refused.errno)
         assert bench.read("info/last_cmd_status").endswith("\n")
     assert numbers <= {errno.EINVAL, errno.ESRCH, errno.ERANGE, errno.EOVERFLOW}
-    for mask in bench.folder("gold").group.l3.values():
+    for mask in bench.folder("gold").group.masks["L3"].values():
         assert 0 < mask <= FULL_MASK
 
 

@@ -1,8 +1,10 @@
 """`resctrl-hook simulate`: a resctrl filesystem on machines that have none."""
 
+from typing import Any
+
 import click
 
-from resctrl_hooks.simulation.machine import Machine
+from resctrl_hooks.simulation.machine import VENDORS, Machine
 from resctrl_hooks.simulation.mount import SimulationError, serve_here, start
 
 
@@ -20,17 +22,27 @@ from resctrl_hooks.simulation.mount import SimulationError, serve_here, start
     help="How long a freed RMID can't be used again.",
 )
 @click.option("--energy", is_flag=True, help="Add PERF_PKG domains with core_energy and activity.")
+@click.option(
+    "--vendor", type=click.Choice(sorted(VENDORS)), default="intel", show_default=True, help="Whose processor it is."
+)
+@click.option(
+    "--assignable-counters",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Bandwidth counters in each L3 cache that groups are assigned, with --vendor amd.",
+)
+@click.option("--clusters", type=click.IntRange(1), default=1, show_default=True, help="Sub-NUMA clusters of a cache.")
+@click.option("--cdp", is_flag=True, help="Give code and data masks of their own.")
 @click.option("--background", is_flag=True, help="Return once it is mounted; `umount MOUNTPOINT` ends it.")
-def simulate(
-    mountpoint: str, *, rmids: int, closids: int, l3_domains: int, limbo: float, energy: bool, background: bool
-) -> None:
+def simulate(mountpoint: str, *, background: bool, **hardware: Any) -> None:
     """Mount a simulated resctrl at MOUNTPOINT, which is made if it is missing.
 
     It behaves as the kernel's does, without RDT hardware: groups, RMIDs that run out, tasks, counters. It ends on
     Ctrl-C, SIGTERM or umount.
     """
     try:
-        machine = Machine(rmids=rmids, closids=closids, l3_domains=l3_domains, limbo=limbo, energy=energy)
+        machine = Machine(**hardware)
         if background:
             start(mountpoint, machine)
         else:

@@ -5,9 +5,11 @@ where the previous user's ended, and cache lines of the previous user fade away.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
+from .assignment import UNASSIGNED, Assignments
 from .group import Group
 from .machine import (
     BYTES_PER_SECOND,
@@ -19,7 +21,7 @@ from .machine import (
     Machine,
 )
 
-WORDS = ("Unavailable", "Unassigned", "Error")
+WORDS = ("Unavailable", UNASSIGNED, "Error")
 """What a counter reads where it has no number."""
 L3_EVENTS = ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
 ENERGY_EVENTS = ("core_energy", "activity")
@@ -42,6 +44,8 @@ class Meter:
     """Seconds of live tasks since the mount."""
     lines: float = 0.0
     """Bytes in each L3 cache."""
+    starts: dict[tuple[str, int], float] = field(default_factory=dict)
+    """The traffic there was when an event got its counter in a domain."""
 
     def run(self, now: float, tasks: int) -> None:
         """Count until `now`, and go on with another number of tasks."""
@@ -58,39 +62,61 @@ def _units(value: float) -> int:
     return int(value) // UNIT_BYTES * UNIT_BYTES
 
 
-_READ: MappingProxyType[str, Callable[[Meter, int], float]] = MappingProxyType(
-    {
-        "llc_occupancy": lambda meter, _: _units(meter.lines),
-        "mbm_total_bytes": lambda meter, domains: _units(meter.traffic * BYTES_PER_SECOND / domains),
-        "mbm_local_bytes": lambda meter, domains: _units(meter.traffic * BYTES_PER_SECOND * LOCAL_SHARE / domains),
-        "core_energy": lambda meter, domains: meter.work * WATTS_PER_TASK / domains,
-        "activity": lambda meter, domains: meter.work * FARADS_PER_SECOND / domains,
-    }
+_SHARE: MappingProxyType[str, float] = MappingProxyType(
+    {"mbm_total_bytes": BYTES_PER_SECOND, "mbm_local_bytes": BYTES_PER_SECOND * LOCAL_SHARE}
 )
+_WORK: MappingProxyType[str, float] = MappingProxyType({"core_energy": WATTS_PER_TASK, "activity": FARADS_PER_SECOND})
 
 
-def domain_folders(machine: Machine) -> dict[str, tuple[str, ...]]:
-    """The folders of `mon_data` and the counters in each."""
-    kinds = [("L3", L3_EVENTS)] + ([("PERF_PKG", ENERGY_EVENTS)] if machine.energy else [])
-    return {f"mon_{kind}_{number:02d}": events for kind, events in kinds for number in machine.domains}
+class Place(NamedTuple):
+    """A folder of `mon_data`: whose counters it has.
+
+    Args:
+        events: Their names.
+        domain: The number of the L3 cache or the package.
+        parts: How many clusters it is the sum of; 1 for a cluster's own, and where there are none.
+        below: The names of folders in it.
+    """
+
+    events: tuple[str, ...]
+    domain: int
+    parts: int = 1
+    below: tuple[str, ...] = ()
+
+
+def domain_folders(machine: Machine) -> dict[str, Place]:
+    """The folders of `mon_data`, by their path in it."""
+    folders: dict[str, Place] = {}
+    for domain in machine.domains:
+        path = f"mon_L3_{domain:02d}"
+        nodes = range(domain * machine.clusters, (domain + 1) * machine.clusters)
+        below = tuple(f"mon_sub_L3_{node:02d}" for node in nodes) if machine.clusters > 1 else ()
+        folders[path] = Place(L3_EVENTS, domain, machine.clusters, below)
+        folders |= {f"{path}/{name}": Place(L3_EVENTS, domain) for name in below}
+    if machine.energy:
+        folders |= {f"mon_PERF_PKG_{domain:02d}": Place(ENERGY_EVENTS, domain) for domain in machine.domains}
+    return folders
 
 
 class Counters:
     """The meters of a machine.
 
     Args:
-        machine: How many domains share the traffic.
+        machine: How many domains and clusters share the traffic.
         living: Says how many live tasks a group has itself.
         clock: Says the time in seconds.
     """
 
     def __init__(self, machine: Machine, living: Callable[[Group], int], clock: Callable[[], float]) -> None:
-        self._machine = machine
+        self._pieces = machine.l3_domains * machine.clusters
+        self._domains = machine.l3_domains
+        self._places = domain_folders(machine)
+        self.assignments = Assignments(machine, self._restart)
         self._living = living
         self._clock = clock
         self._meters: dict[int, Meter] = {}
 
-    def release_key(self, group: Group) -> Meter:
+    def settle(self, group: Group) -> Meter:
         """Count until now; before and after the group's tasks change, so that each rate has its own time."""
         now = self._clock()
         meter = self._meters.setdefault(group.rmid, Meter(now))
@@ -102,21 +128,43 @@ class Counters:
         meter = self._meters.setdefault(group.rmid, Meter(self._clock()))
         meter.run(self._clock(), 0)
         meter.traffic = 0.0
+        meter.starts.clear()
+        self.assignments.begin(group)
 
     def stop(self, group: Group) -> None:
         """End counting for a group that is removed."""
-        self.release_key(group).tasks = 0
+        self.settle(group).tasks = 0
+        self.assignments.end(group)
+
+    def _restart(self, group: Group, event: str, domain: int) -> None:
+        """Count an event of a group from 0 in a domain."""
+        meter = self.settle(group)
+        meter.starts[event, domain] = meter.traffic
 
     def text(self, group: Group, folder: str, event: str) -> str:
         """What a counter reads; a CTRL group's is the sum of its own and its MON groups' numbers."""
         told = group.readings.get((folder, event))
         if told is not None:
             return told
-        total: float = 0
+        place = self._places[folder]
+        numbers: list[float] = []
+        word = ""
         for member in group.family():
             reading = member.readings.get((folder, event))
+            if reading is None and not self.assignments.counts(member, event, place.domain):
+                reading = UNASSIGNED
             if reading in WORDS:
-                continue
-            value = _READ[event](self.release_key(member), self._machine.l3_domains)
-            total += value if reading is None else float(reading)
-        return f"{total:.{_DECIMALS}f}" if event in ENERGY_EVENTS else str(int(total))
+                word = word or str(reading)
+            else:
+                numbers.append(self._value(self.settle(member), event, place) if reading is None else float(reading))
+        if not numbers:
+            return word
+        return f"{sum(numbers):.{_DECIMALS}f}" if event in ENERGY_EVENTS else str(int(sum(numbers)))
+
+    def _value(self, meter: Meter, event: str, place: Place) -> float:
+        if event in _WORK:
+            return meter.work * _WORK[event] / self._domains
+        if event in _SHARE:
+            seconds = meter.traffic - meter.starts.get((event, place.domain), 0.0)
+            return _units(seconds * _SHARE[event] / self._pieces) * place.parts
+        return _units(meter.lines) * place.parts

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from . import cpus, schemata
 from .counters import domain_folders
 from .group import Group
-from .machine import BANDWIDTH_GRAN, FULL_MASK, MIN_BANDWIDTH, MIN_CBM_BITS, SHAREABLE_BITS
+from .machine import FULL_MASK, SHAREABLE_BITS
 from .model import Resctrl
 
 _READABLE = stat.S_IFREG | 0o444
@@ -42,33 +42,53 @@ def info_files(sim: Resctrl) -> dict[str, File]:
     """The files of `info`, by their path below it: what the machine can do, and what the kernel last said."""
     machine = sim.machine
     kinds: dict[str, list[str]] = {}
-    for folder, names in domain_folders(machine).items():
-        kinds[folder.removeprefix("mon_").rpartition("_")[0]] = list(names)
+    for folder, place in domain_folders(machine).items():
+        if "/" not in folder:
+            kinds[folder.removeprefix("mon_").rpartition("_")[0]] = list(place.events)
+    least, _, step = machine.traits.bandwidth
     constants: dict[str, str] = {
-        "L3/cbm_mask": f"{FULL_MASK:x}",
-        "L3/min_cbm_bits": str(MIN_CBM_BITS),
-        "L3/num_closids": str(machine.closids),
-        "L3/shareable_bits": f"{SHAREABLE_BITS:x}",
-        "L3/sparse_masks": "0",
-        "MB/bandwidth_gran": str(BANDWIDTH_GRAN),
-        "MB/delay_linear": "1",
-        "MB/min_bandwidth": str(MIN_BANDWIDTH),
-        "MB/num_closids": str(machine.closids),
-        "MB/thread_throttle_mode": "max",
+        "MB/bandwidth_gran": str(step),
+        "MB/delay_linear": str(int(machine.traits.linear)),
+        "MB/min_bandwidth": str(least),
+        "MB/num_closids": str(machine.classes),
     }
+    if machine.traits.linear:
+        constants["MB/thread_throttle_mode"] = "max"
+    for name in machine.caches:
+        constants |= {
+            f"{name}/cbm_mask": f"{FULL_MASK:x}",
+            f"{name}/min_cbm_bits": str(machine.traits.min_cbm_bits),
+            f"{name}/num_closids": str(machine.classes),
+            f"{name}/shareable_bits": f"{SHAREABLE_BITS:x}",
+            f"{name}/sparse_masks": str(int(machine.sparse)),
+        }
     for kind, events in kinds.items():
         constants[f"{kind}_MON/mon_features"] = "\n".join(events)
-        constants[f"{kind}_MON/num_rmids"] = str(machine.rmids)
+        constants[f"{kind}_MON/num_rmids"] = str(machine.groups)
     files = {
         path: File(sim.root, f"info/{path}", _READABLE, lambda text=text: f"{text}\n")  # type: ignore[misc]
         for path, text in constants.items()
     }
-    variable: tuple[tuple[str, Callable[[], str], Callable[[str], None] | None], ...] = (
+    assignments = sim.counters.assignments
+    variable: list[tuple[str, Callable[[], str], Callable[[str], None] | None]] = [
         ("last_cmd_status", lambda: sim.status, None),
-        ("L3/bit_usage", lambda: schemata.bit_usage_text(machine, sim.all_classes()), None),
         ("L3_MON/max_threshold_occupancy", lambda: f"{sim.threshold}\n", sim.write_threshold),
-        ("L3_MON/mbm_assign_mode", lambda: "[default]\n", sim.write_assign_mode),
-    )
+        ("L3_MON/mbm_assign_mode", assignments.mode_text, sim.write_assign_mode),
+    ]
+    variable += [
+        (f"{name}/bit_usage", lambda: schemata.bit_usage_text(machine, sim.all_classes()), None)
+        for name in machine.caches
+    ]
+    if machine.assignable_counters:
+        variable += [
+            ("L3_MON/num_mbm_cntrs", assignments.total_text, None),
+            ("L3_MON/available_mbm_cntrs", lambda: sim.read_assignments(assignments.available_text), None),
+            (
+                "L3_MON/mbm_assign_on_mkdir",
+                lambda: sim.read_assignments(assignments.on_mkdir_text),
+                sim.write_on_mkdir,
+            ),
+        ]
     for path, read, write in variable:
         files[path] = File(
             sim.root,
@@ -100,6 +120,14 @@ def group_files(sim: Resctrl, group: Group) -> dict[str, File]:
             lambda text, _: sim.write_cpus_list(group, text),
         ),
     ]
+    if machine.assignable_counters:
+        rows.append(
+            (
+                "mbm_L3_assignments",
+                lambda: sim.read_assignments(lambda: sim.counters.assignments.text(group)),
+                lambda text, _: sim.write_assignments(group, text),
+            )
+        )
     if group.parent is None:
         rows += [
             (

@@ -14,8 +14,8 @@ class Group:
         closid: The class of a CTRL group; a MON group has its parent's.
         rmid: What its own tasks are counted under.
         cpus: Mask of the CPUs that are its own.
-        l3: Of a CTRL group, the mask of ways by L3 domain.
-        mb: Of a CTRL group, the memory bandwidth in per cent by domain.
+        masks: Of a CTRL group, the mask of ways by cache resource and domain.
+        mb: Of a CTRL group, the memory bandwidth by domain, in the units of `schemata`.
     """
 
     name: str
@@ -24,12 +24,14 @@ class Group:
     rmid: int
     cpus: int = 0
     mode: str = "shareable"
-    l3: dict[int, int] = field(default_factory=dict)
+    masks: dict[str, dict[int, int]] = field(default_factory=dict)
     mb: dict[int, int] = field(default_factory=dict)
     monitored: dict[str, "Group"] = field(default_factory=dict)
     """The MON groups of a CTRL group, by name."""
     readings: dict[tuple[str, str], str] = field(default_factory=dict)
     """What counters are told to read, whatever they count, by domain directory and file."""
+    assigned: set[tuple[str, int]] = field(default_factory=set)
+    """The events that have an assignable counter, each with its domain."""
     attributes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     """Permissions, owner and owning group of files that were given others, by path below the group."""
     deleted: bool = False

@@ -1,18 +1,15 @@
-"""What hardware a simulation stands for: how many RMIDs, CLOSIDs, caches and packages it has."""
+"""What hardware a simulation stands for: whose it is, how many RMIDs, CLOSIDs, caches and packages it has."""
 
 import os
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 CBM_BITS = 12
 """Ways of each L3 cache that a mask can give."""
 SHAREABLE_BITS = 0x600
 """Ways that other agents, I/O for one, use as well (`info/L3/shareable_bits`)."""
-MIN_CBM_BITS = 1
 CACHE_BYTES = 16 << 20
 """Size of each L3 cache."""
-MIN_BANDWIDTH = 10
-"""Per cent of memory bandwidth."""
-BANDWIDTH_GRAN = 10
 UNIT_BYTES = 65536
 """What hardware counts in: occupancy and thresholds are multiples of it."""
 
@@ -31,16 +28,49 @@ FARADS_PER_SECOND = 0.5
 
 
 @dataclass(frozen=True, slots=True)
+class Vendor:
+    """What differs by who made the processor.
+
+    Args:
+        min_cbm_bits: Ways that a mask must have.
+        sparse_masks: Whether a mask may have holes.
+        bandwidth: Least and most memory bandwidth, and the step between values.
+        linear: Whether bandwidth is throttled evenly (`delay_linear`), and threads of a core can differ in it.
+    """
+
+    min_cbm_bits: int
+    sparse_masks: bool
+    bandwidth: tuple[int, int, int]
+    linear: bool
+
+
+VENDORS = MappingProxyType(
+    {
+        # In per cent.
+        "intel": Vendor(1, sparse_masks=False, bandwidth=(10, 100, 10), linear=True),
+        # In units of 1/8 GB/s.
+        "amd": Vendor(0, sparse_masks=True, bandwidth=(0, 2048, 1), linear=False),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """The hardware to stand for.
 
     Args:
-        rmids: Monitoring ids, of which the root group has one.
-        closids: Classes of service, of which the root group has one.
+        rmids: Monitoring ids, of which the root group has one; clusters share them out.
+        closids: Classes of service, of which the root group has one; with CDP there are half as many.
         l3_domains: L3 caches, numbered from 0.
         limbo: Seconds that a freed RMID can't be used again for.
         energy: Whether there are `PERF_PKG` domains, as many as L3 caches.
         cpus: Logical CPUs.
+        vendor: Whose processor it is, a key of `VENDORS`.
+        assignable_counters: Bandwidth counters in each L3 domain that groups are assigned (AMD's ABMC); 0: each group
+            has its own.
+        clusters: Sub-NUMA clusters of each L3 domain.
+        cdp: Whether code and data have masks of their own, as with the mount option `cdp`.
+        sparse_masks: Whether masks may have holes; None for what the vendor's processors do.
     """
 
     rmids: int = 32
@@ -49,11 +79,22 @@ class Machine:
     limbo: float = 1.0
     energy: bool = False
     cpus: int = field(default_factory=lambda: os.cpu_count() or 1)
+    vendor: str = "intel"
+    assignable_counters: int = 0
+    clusters: int = 1
+    cdp: bool = False
+    sparse_masks: bool | None = None
 
     def __post_init__(self) -> None:
-        for name in ("rmids", "closids", "l3_domains", "cpus"):
+        for name in ("rmids", "closids", "l3_domains", "cpus", "clusters"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.vendor not in VENDORS:
+            raise ValueError(f"vendor must be one of {', '.join(VENDORS)}, not {self.vendor}")
+        if self.assignable_counters < 0 or (self.assignable_counters and self.vendor != "amd"):
+            raise ValueError("only AMD's processors have assignable counters")
+        if self.groups < 1 or self.classes < 1:
+            raise ValueError("clusters and CDP leave no RMID or no CLOSID")
         if not 0 <= self.limbo < float("inf"):
             raise ValueError(f"limbo must be 0 seconds or more, not {self.limbo}")
 
@@ -61,6 +102,31 @@ class Machine:
     def domains(self) -> range:
         """The numbers of the L3 caches."""
         return range(self.l3_domains)
+
+    @property
+    def traits(self) -> Vendor:
+        """What the vendor's processors do."""
+        return VENDORS[self.vendor]
+
+    @property
+    def groups(self) -> int:
+        """How many RMIDs groups can have (`num_rmids`)."""
+        return self.rmids // self.clusters
+
+    @property
+    def classes(self) -> int:
+        """How many CLOSIDs classes can have (`num_closids`)."""
+        return self.closids // 2 if self.cdp else self.closids
+
+    @property
+    def caches(self) -> tuple[str, ...]:
+        """The cache resources of `schemata`, in its order."""
+        return ("L3DATA", "L3CODE") if self.cdp else ("L3",)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether masks may have holes."""
+        return self.traits.sparse_masks if self.sparse_masks is None else self.sparse_masks
 
     @property
     def all_cpus(self) -> int:

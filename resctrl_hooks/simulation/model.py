@@ -37,13 +37,13 @@ class Resctrl:
         self.classes: dict[str, Group] = {}
         self.threshold = 16 * UNIT_BYTES
         self._status: tuple[str, ...] = ()
-        self._rmids = Rmids(machine.rmids, machine.limbo, clock)
-        self._closids = Closids(machine.closids)
+        self._rmids = Rmids(machine.groups, machine.limbo, clock)
+        self._closids = Closids(machine.classes)
         allocation = schemata.first_allocation(machine, ())
-        self.root = Group("", None, 0, 0, machine.all_cpus, l3=allocation.l3, mb=allocation.mb)
+        self.root = Group("", None, 0, 0, machine.all_cpus, masks=allocation.masks, mb=allocation.mb)
         self.tasks = Tasks(self.root, proc or Procfs())
         self.counters = Counters(machine, self._living, clock)
-        self.counters.release_key(self.root)
+        self.counters.start(self.root)
 
     def _living(self, group: Group) -> int:
         # The rest of the machine counts as one task: looking at every thread for each read would be slow.
@@ -80,7 +80,7 @@ class Resctrl:
         except RefusedError:
             self._closids.free(closid)
             raise
-        group = Group(name, None, closid, rmid, l3=allocation.l3, mb=allocation.mb)
+        group = Group(name, None, closid, rmid, masks=allocation.masks, mb=allocation.mb)
         self.classes[name] = group
         self.counters.start(group)
 
@@ -98,7 +98,7 @@ class Resctrl:
             self.tasks.hand_over(member, heir)
             self._rmids.free(member.rmid)
             member.deleted = True
-        self.counters.release_key(heir)
+        self.counters.settle(heir)
         if group.parent is not None:
             del group.parent.monitored[group.name]
             return
@@ -129,14 +129,15 @@ class Resctrl:
                 self.tasks.write(text, group, caller, touched)
             finally:
                 for member in touched:
-                    self.counters.release_key(member)
+                    self.counters.settle(member)
 
     def write_schemata(self, group: Group, text: str) -> None:
         """Write `schemata`: all of it, or nothing of it."""
         body = _line(text)
         with self.command():
             staged = schemata.parse(body, self.machine, group, self._others(group))
-        group.l3.update(staged.l3)
+        for name, masks in staged.masks.items():
+            group.masks[name].update(masks)
         group.mb.update(staged.mb)
 
     def write_mode(self, group: Group, text: str) -> None:
@@ -165,13 +166,30 @@ class Resctrl:
         self.threshold = int(word) // UNIT_BYTES * UNIT_BYTES
 
     def write_assign_mode(self, text: str) -> None:
-        """Write `info/L3_MON/mbm_assign_mode`; there is the one mode only."""
+        """Write `info/L3_MON/mbm_assign_mode`."""
         body = _line(text)
         with self.command():
-            if body == "mbm_event":
-                raise RefusedError(errno.EINVAL, "mbm_event mode is not supported")
-            if body != "default":
-                raise RefusedError(errno.EINVAL, "Unsupported assign mode")
+            groups = [member for group in self.all_classes() for member in group.family()]
+            self.counters.assignments.write_mode(body, groups)
+
+    def read_assignments(self, read: Callable[[], str]) -> str:
+        """Read a file of assignable counters; unlike other files, these leave words where they can't be read."""
+        try:
+            return read()
+        except RefusedError as refused:
+            self._status = refused.words
+            raise
+
+    def write_on_mkdir(self, text: str) -> None:
+        """Write `info/L3_MON/mbm_assign_on_mkdir`."""
+        with self.command():
+            self.counters.assignments.write_on_mkdir(text)
+
+    def write_assignments(self, group: Group, text: str) -> None:
+        """Write `mbm_L3_assignments`."""
+        body = _line(text)
+        with self.command():
+            self.counters.assignments.write(group, body)
 
 
 def _line(text: str) -> str:

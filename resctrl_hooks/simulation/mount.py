@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from types import MappingProxyType
+from typing import Any
 
 from .machine import Machine
 
@@ -198,6 +199,7 @@ def mounted(
     l3_domains: int = 2,
     limbo: float = 1.0,
     energy: bool = False,
+    **processor: Any,
 ) -> Iterator[str]:
     """Have a simulation at `mountpoint` for the length of a `with`; for tests.
 
@@ -208,6 +210,7 @@ def mounted(
         l3_domains: L3 caches.
         limbo: Seconds that a freed RMID can't be used again for.
         energy: Whether there are PERF_PKG domains.
+        processor: More of what `Machine` can be told: `vendor`, `assignable_counters`, `clusters`, `cdp`.
 
     Yields:
         The absolute path.
@@ -216,7 +219,7 @@ def mounted(
         SimulationError: It can't be mounted.
     """
     path = os.path.abspath(mountpoint)
-    machine = Machine(rmids=rmids, closids=closids, l3_domains=l3_domains, limbo=limbo, energy=energy)
+    machine = Machine(rmids=rmids, closids=closids, l3_domains=l3_domains, limbo=limbo, energy=energy, **processor)
     process = start(path, machine)
     try:
         yield path

@@ -9,16 +9,7 @@ from typing import NamedTuple
 
 from .errors import RefusedError
 from .group import Group
-from .machine import (
-    BANDWIDTH_GRAN,
-    CACHE_BYTES,
-    CBM_BITS,
-    FULL_MASK,
-    MIN_BANDWIDTH,
-    MIN_CBM_BITS,
-    SHAREABLE_BITS,
-    Machine,
-)
+from .machine import CACHE_BYTES, CBM_BITS, FULL_MASK, SHAREABLE_BITS, Machine
 
 _HEX = frozenset("0123456789abcdefABCDEF")
 _UINT = 1 << 32
@@ -26,9 +17,9 @@ _ULONG = 1 << 64
 
 
 class Staged(NamedTuple):
-    """What one write to `schemata` asks for, by domain; it is applied as a whole or not at all."""
+    """What one write to `schemata` asks for, masks by resource and all by domain; applied as a whole or not at all."""
 
-    l3: dict[int, int]
+    masks: dict[str, dict[int, int]]
     mb: dict[int, int]
 
 
@@ -36,18 +27,19 @@ def overlaps(mask: int, domain: int, others: Iterable[Group], *, exclusive: bool
     """Whether other CTRL groups use ways of `mask`: exclusive ones only, or any of them and the hardware itself."""
     if not exclusive and mask & SHAREABLE_BITS:
         return True
-    return any(mask & other.l3[domain] for other in others if not exclusive or other.mode == "exclusive")
+    users = (other for other in others if not exclusive or other.mode == "exclusive")
+    return any(mask & used[domain] for other in users for used in other.masks.values())
 
 
-def _mask(text: str, domain: int, group: Group, others: list[Group]) -> int:
+def _mask(text: str, machine: Machine, domain: int, group: Group, others: list[Group]) -> int:
     digits = text.removeprefix("0x").removeprefix("0X")
     if not digits or not _HEX.issuperset(digits) or int(digits, 16) >= _ULONG:
         raise RefusedError(errno.EINVAL, f"Non-hex character in the mask {text}")
     mask = int(digits, 16)
-    if mask < MIN_CBM_BITS or mask > FULL_MASK:
+    if mask < machine.traits.min_cbm_bits or mask > FULL_MASK:
         raise RefusedError(errno.EINVAL, "Mask out of range")
     lowest = mask & -mask
-    if (mask + lowest) & mask:
+    if not machine.sparse and (mask + lowest) & mask:
         raise RefusedError(errno.EINVAL, f"The mask {mask:x} has non-consecutive 1-bits")
     if overlaps(mask, domain, others, exclusive=True):
         raise RefusedError(errno.EINVAL, "Overlaps with exclusive group")
@@ -56,14 +48,15 @@ def _mask(text: str, domain: int, group: Group, others: list[Group]) -> int:
     return mask
 
 
-def _per_cent(text: str) -> int:
+def _bandwidth(text: str, machine: Machine) -> int:
     digits = text.removeprefix("+")
     if not digits.isascii() or not digits.isdigit() or int(digits) >= _UINT:
         raise RefusedError(errno.EINVAL, f"Invalid MB value {text}")
     value = int(digits)
-    if not MIN_BANDWIDTH <= value <= 100:  # noqa: PLR2004
-        raise RefusedError(errno.EINVAL, f"MB value {value} out of range [{MIN_BANDWIDTH},100]")
-    return -(-value // BANDWIDTH_GRAN) * BANDWIDTH_GRAN
+    least, most, step = machine.traits.bandwidth
+    if not least <= value <= most:
+        raise RefusedError(errno.EINVAL, f"MB value {value} out of range [{least},{most}]")
+    return -(-value // step) * step
 
 
 def parse(text: str, machine: Machine, group: Group, others: list[Group]) -> Staged:
@@ -80,9 +73,9 @@ def parse(text: str, machine: Machine, group: Group, others: list[Group]) -> Sta
             raise RefusedError(errno.EINVAL, "Missing ':'")
         if not values:
             raise RefusedError(errno.EINVAL, f"Missing '{name}' value")
-        if name not in {"L3", "MB"}:
+        if name not in {*machine.caches, "MB"}:
             raise RefusedError(errno.EINVAL, f"Unknown or unsupported resource name '{name}'")
-        target = staged.l3 if name == "L3" else staged.mb
+        target = staged.mb if name == "MB" else staged.masks.setdefault(name, {})
         for part in values.removesuffix(";").split(";"):
             number, equals, value = part.partition("=")
             digits = number.removeprefix("+")
@@ -94,7 +87,9 @@ def parse(text: str, machine: Machine, group: Group, others: list[Group]) -> Sta
             if domain in target:
                 raise RefusedError(errno.EINVAL, f"Duplicate domain {domain}")
             value = value.strip()
-            target[domain] = _mask(value, domain, group, others) if name == "L3" else _per_cent(value)
+            target[domain] = (
+                _bandwidth(value, machine) if name == "MB" else _mask(value, machine, domain, group, others)
+            )
     return staged
 
 
@@ -109,14 +104,15 @@ def first_allocation(machine: Machine, others: Iterable[Group]) -> Staged:
     for domain in machine.domains:
         mask = FULL_MASK
         for other in groups:
-            if other.mode == "exclusive":
-                mask &= ~other.l3[domain]
+            for used in other.masks.values() if other.mode == "exclusive" else ():
+                mask &= ~used[domain]
         mask |= SHAREABLE_BITS
         lowest = mask & -mask
         masks[domain] = mask & ~(mask + lowest)
-        if masks[domain].bit_count() < MIN_CBM_BITS:
-            raise RefusedError(errno.ENOSPC, f"No space on L3:{domain}")
-    return Staged(masks, dict.fromkeys(machine.domains, 100))
+        if masks[domain].bit_count() < machine.traits.min_cbm_bits:
+            raise RefusedError(errno.ENOSPC, f"No space on {machine.caches[0]}:{domain}")
+    most = machine.traits.bandwidth[1]
+    return Staged({name: dict(masks) for name in machine.caches}, dict.fromkeys(machine.domains, most))
 
 
 def set_mode(text: str, group: Group, others: list[Group]) -> None:
@@ -127,7 +123,8 @@ def set_mode(text: str, group: Group, others: list[Group]) -> None:
     """
     if text == group.mode:
         return
-    if text == "exclusive" and any(overlaps(mask, d, others, exclusive=False) for d, mask in group.l3.items()):
+    masks = [row for used in group.masks.values() for row in used.items()]
+    if text == "exclusive" and any(overlaps(mask, domain, others, exclusive=False) for domain, mask in masks):
         raise RefusedError(errno.EINVAL, "Schemata overlaps")
     if text == "pseudo-locksetup":
         raise RefusedError(errno.EINVAL, "Pseudo-locking not supported")
@@ -136,30 +133,35 @@ def set_mode(text: str, group: Group, others: list[Group]) -> None:
     group.mode = text
 
 
-def _lines(l3: dict[int, str], mb: dict[int, int]) -> str:
-    rows: tuple[tuple[str, dict[int, str] | dict[int, int]], ...] = (("MB", mb), ("L3", l3))
-    return "".join(f"{name:>6}:{';'.join(f'{d}={v}' for d, v in values.items())}\n" for name, values in rows)
+def _lines(caches: dict[str, dict[int, str]], mb: dict[int, int]) -> str:
+    rows: dict[str, dict[int, str] | dict[int, int]] = {"MB": mb, **caches}
+    return "".join(f"{name:>6}:{';'.join(f'{d}={v}' for d, v in values.items())}\n" for name, values in rows.items())
 
 
 def schemata_text(group: Group) -> str:
     """What `schemata` of a CTRL group shows."""
-    return _lines({domain: f"{mask:x}" for domain, mask in group.l3.items()}, group.mb)
+    caches = {name: {domain: f"{mask:x}" for domain, mask in used.items()} for name, used in group.masks.items()}
+    return _lines(caches, group.mb)
 
 
 def size_text(group: Group) -> str:
     """What `size` of a CTRL group shows: the bytes of cache that its masks mean."""
     way = CACHE_BYTES // CBM_BITS
-    return _lines({domain: str(way * mask.bit_count()) for domain, mask in group.l3.items()}, group.mb)
+    caches = {
+        name: {domain: str(way * mask.bit_count()) for domain, mask in used.items()}
+        for name, used in group.masks.items()
+    }
+    return _lines(caches, group.mb)
 
 
 def bit_usage_text(machine: Machine, classes: Iterable[Group]) -> str:
-    """What `info/L3/bit_usage` shows: who uses each way, the highest first."""
+    """What `info/L3/bit_usage` shows: who uses each way, for code or for data, the highest first."""
     groups = list(classes)
     domains: list[str] = []
     for domain in machine.domains:
         letters = ""
         for way in reversed(range(CBM_BITS)):
-            users = {group.mode for group in groups if group.l3[domain] >> way & 1}
+            users = {group.mode for group in groups for used in group.masks.values() if used[domain] >> way & 1}
             if SHAREABLE_BITS >> way & 1:
                 letters += "X" if "shareable" in users else "H"
             else:

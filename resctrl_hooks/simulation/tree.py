@@ -86,16 +86,22 @@ class Tree:
             return Directory(group, "", self._group_entries(group), folder_mode)
         name, rest = parts[0], parts[1:]
         if name == "mon_data" and not rest:
-            return Directory(group, name, dict.fromkeys(self._folders, True), folder_mode)
-        if name == "mon_data" and rest[0] in self._folders:
-            events = self._folders[rest[0]]
-            if len(rest) == 1:
-                return Directory(group, "/".join(parts), dict.fromkeys(events, False), folder_mode)
-            if len(rest) == 2 and rest[1] in events:  # noqa: PLR2004
-                return counter_file(self._resctrl, group, rest[0], rest[1])
+            return Directory(group, name, {path: True for path in self._folders if "/" not in path}, folder_mode)
+        if name == "mon_data":
+            return self._find_data(group, "/".join(rest), folder_mode)
         if name == "mon_groups" and not rest and group.parent is None:
             return Directory(group, name, dict.fromkeys(group.monitored, True), folder_mode)
         return group_files(self._resctrl, group).get(name) if not rest else None
+
+    def _find_data(self, group: Group, path: str, mode: int) -> File | Directory | None:
+        place = self._folders.get(path)
+        if place is not None:
+            entries = dict.fromkeys(place.events, False) | dict.fromkeys(place.below, True)
+            return Directory(group, f"mon_data/{path}", entries, mode)
+        folder, _, event = path.rpartition("/")
+        if folder in self._folders and event in self._folders[folder].events:
+            return counter_file(self._resctrl, group, folder, event)
+        return None
 
     def _group_entries(self, group: Group) -> dict[str, bool]:
         entries = dict.fromkeys(group_files(self._resctrl, group), False) | {"mon_data": True}

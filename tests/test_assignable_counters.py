@@ -1,0 +1,177 @@
+"""A host of AMD's with four bandwidth counters and more pods than that: who is counted, and what each command says."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from monitored_host import MonitoredHost, monitored_host
+
+from resctrl_hooks.node.features.bandwidth_counters import SHORT, balance
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.resctrl.counter_share import Change, Holder, rearrange
+from resctrl_hooks.node.resctrl.counters import UNASSIGNED, Reading
+from resctrl_hooks.simulation import mounted
+
+pytestmark = pytest.mark.fuse
+TOTAL, LOCAL = "mbm_total_bytes", "mbm_local_bytes"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    with (
+        mounted(tmp_path / "resctrl", limbo=0.1, vendor="amd", assignable_counters=4, l3_domains=2) as resctrl,
+        monitored_host(tmp_path, resctrl) as found,
+    ):
+        yield found
+
+
+def has(host: MonitoredHost, key: str) -> str:
+    """The lines of a pod's group."""
+    return (host.resctrl / "mon_groups" / key / "mbm_L3_assignments").read_text()
+
+
+def reading(host: MonitoredHost, key: str, name: str = TOTAL, domain: str = "mon_L3_00") -> Reading:
+    """What one counter of a pod says."""
+    (found,) = [
+        one
+        for one in host.node.monitor.read(key, by_class=True)
+        if (one.counter.name, one.domain.folder) == (name, domain)
+    ]
+    return found
+
+
+def test_the_kernel_gives_the_first_pod_two_and_the_next_ones_none(host: MonitoredHost) -> None:
+    keys = [host.pod(number, f"web-{number}") for number in range(3)]
+    assert has(host, keys[0]) == f"{TOTAL}:0=e;1=e\n{LOCAL}:0=e;1=e\n"
+    assert reading(host, keys[1]).state == UNASSIGNED
+
+
+def test_sharing_them_out_gives_every_pod_its_total(host: MonitoredHost) -> None:
+    keys = [host.pod(number, f"web-{number}") for number in range(4)]
+    found = balance(host.node)
+    assert found is not None
+    assert found.uncounted == {}
+    assert {has(host, key) for key in keys} == {f"{TOTAL}:0=e;1=e\n{LOCAL}:0=_;1=_\n"}
+    assert not host.node.ledger.flagged(SHORT)
+
+
+def test_who_comes_when_there_are_none_is_said_and_gets_one_that_becomes_free(host: MonitoredHost) -> None:
+    keys = [host.pod(number, f"web-{number}") for number in range(6)]
+    found = balance(host.node)
+    assert found is not None
+    assert found.uncounted == dict.fromkeys(keys[4:], [0, 1])
+    assert host.node.ledger.flagged(SHORT)
+    for key in keys[:2]:
+        host.node.monitor.remove(key)
+    found = balance(host.node)
+    assert found is not None
+    assert found.uncounted == {}
+    assert reading(host, keys[4]).state == reading(host, keys[5]).state == "available"
+    assert not host.node.ledger.flagged(SHORT)
+
+
+def test_classes_keep_theirs_if_told_to(host: MonitoredHost) -> None:
+    host.node.settings.monitoring["classCounters"] = "keep"
+    keys = [host.pod(number, f"web-{number}") for number in range(3)]
+    found = balance(host.node)
+    assert found is not None
+    assert found.uncounted == {keys[2]: [0, 1]}
+    assert (host.resctrl / "mbm_L3_assignments").read_text() == f"{TOTAL}:0=e;1=e\n{LOCAL}:0=e;1=e\n"
+
+
+def test_one_event_alone(host: MonitoredHost) -> None:
+    host.node.settings.monitoring["events"] = [LOCAL]
+    key = host.pod(0, "web-0")
+    balance(host.node)
+    assert has(host, key) == f"{TOTAL}:0=_;1=_\n{LOCAL}:0=e;1=e\n"
+
+
+def test_reconcile_says_what_it_does(host: MonitoredHost) -> None:
+    for number in range(6):
+        host.pod(number, f"web-{number}")
+    report = reconcile(host.node)
+    assert report.counters_given == 6  # a total in each of two domains for the second, the third and the fourth
+    assert report.counters_taken == 6  # the root group's two events and the first pod's local, in each
+    assert len(report.uncounted) == 2
+    assert report.as_dict()["ok"]
+    assert "pods without a bandwidth counter: 2" in report.as_line()
+
+
+def test_nothing_of_this_where_the_kernel_assigns_none(host: MonitoredHost) -> None:
+    (host.resctrl / "info/L3_MON/mbm_assign_mode").write_text("default\n")
+    key = host.pod(0, "web-0")
+    assert balance(host.node) is None
+    assert reading(host, key).state == "available"
+
+
+def moved(host: MonitoredHost, key: str, *, give: bool) -> None:
+    """Takes or gives a pod's total in domain 0."""
+    folder = str(host.resctrl / "mon_groups" / key)
+    assert rearrange(host.node.monitor, [Change(Holder(folder, {}, "ours", key), TOTAL, 0, give=give)])
+
+
+def test_a_total_never_goes_back_and_keeps_what_was_counted(host: MonitoredHost) -> None:
+    key = host.pod(0, "web-0")
+    while not (before := reading(host, key)).value:
+        pass
+    moved(host, key, give=False)
+    assert reading(host, key).state == UNASSIGNED
+    assert reading(host, key, domain="mon_L3_01").state == "available"
+    moved(host, key, give=True)
+    now = reading(host, key)
+    assert now.value is not None
+    assert now.value >= before.value
+    assert now.seconds is not None
+    assert before.seconds is not None
+    assert now.seconds >= before.seconds
+
+
+def test_seconds_stand_still_while_nothing_is_counted(host: MonitoredHost) -> None:
+    key = host.pod(0, "web-0")
+    moved(host, key, give=False)
+    first = reading(host, key)
+    while (other := reading(host, key, domain="mon_L3_01")).seconds == first.seconds:
+        pass
+    assert reading(host, key).seconds == first.seconds
+    assert other.seconds is not None
+    assert first.seconds is not None
+    assert other.seconds > first.seconds
+
+
+def test_what_the_commands_say(host: MonitoredHost) -> None:
+    keys = [host.pod(number, f"web-{number}") for number in range(6)]
+    balance(host.node)
+    listed = host.json("list")
+    states = {pod["key"]: pod["state"] for pod in (listed.get("items") or listed["pods"])}
+    assert [states[key] for key in keys] == ["assigned"] * 4 + ["uncounted"] * 2
+    text = host.run("list").stdout
+    assert "0 of 4 bandwidth counters free in L3 domain 0" in text
+    shown = host.run("show", keys[4]).stdout
+    assert "uncounted" in shown
+    assert UNASSIGNED in shown
+    assert "resctrl_counter_seconds_total" in host.run("metrics").stdout
+    doctor = host.run("doctor").stdout
+    assert "no bandwidth counter" in doctor
+
+
+def test_a_part_of_the_domains_is_shown_as_that(host: MonitoredHost) -> None:
+    key = host.pod(0, "web-0")
+    moved(host, key, give=False)
+    listed = host.json("list")
+    (pod,) = [one for one in (listed.get("items") or listed["pods"]) if one["key"] == key]
+    assert pod["state"] == "part-counted"
+    assert pod["counters"] == {TOTAL: {"0": False, "1": True}, LOCAL: {"0": True, "1": True}}
+    assert "total 1/2" in host.run("list").stdout
+
+
+def test_values_that_miss_a_part_of_the_pods_life_are_marked(host: MonitoredHost) -> None:
+    key = host.pod(0, "web-0")
+    record = host.node.ledger.read_pod(key)
+    assert record is not None
+    assert not any(one["partial"] for one in host.json("show", key)["counters"])
+    record["born"] -= 1000
+    host.node.ledger.write_pod(key, record)
+    counters = json.loads(host.run("show", key, "--json").stdout)["counters"]
+    assert {one["partial"] for one in counters if one["kind"] == "cumulative"} == {True}
+    assert "~" in host.run("show", key).stdout
