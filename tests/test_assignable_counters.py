@@ -35,7 +35,7 @@ def reading(host: MonitoredHost, key: str, name: str = TOTAL, domain: str = "mon
     """What one counter of a pod says."""
     (found,) = [
         one
-        for one in host.node.monitor.read(key, by_class=True)
+        for one in host.context.monitor.read(key, by_class=True)
         if (one.counter.name, one.domain.folder) == (name, domain)
     ]
     return found
@@ -49,48 +49,48 @@ def test_the_kernel_gives_the_first_pod_two_and_the_next_ones_none(host: Monitor
 
 def test_sharing_them_out_gives_every_pod_its_total(host: MonitoredHost) -> None:
     keys = [host.pod(number, f"web-{number}") for number in range(4)]
-    found = balance(host.node)
+    found = balance(host.context)
     assert found is not None
     assert found.uncounted == {}
     assert {has(host, key) for key in keys} == {f"{TOTAL}:0=e;1=e\n{LOCAL}:0=_;1=_\n"}
-    assert not host.node.ledger.flagged(SHORT)
+    assert not host.context.ledger.flagged(SHORT)
 
 
 def test_who_comes_when_there_are_none_is_said_and_gets_one_that_becomes_free(host: MonitoredHost) -> None:
     keys = [host.pod(number, f"web-{number}") for number in range(6)]
-    found = balance(host.node)
+    found = balance(host.context)
     assert found is not None
-    assert found.uncounted == dict.fromkeys(keys[4:], [0, 1])
-    assert host.node.ledger.flagged(SHORT)
+    assert found.uncounted == {key: [0, 1] for key in keys[4:]}
+    assert host.context.ledger.flagged(SHORT)
     for key in keys[:2]:
-        host.node.monitor.remove(key)
-    found = balance(host.node)
+        host.context.monitor.remove(key)
+    found = balance(host.context)
     assert found is not None
     assert found.uncounted == {}
     assert reading(host, keys[4]).state == reading(host, keys[5]).state == "available"
-    assert not host.node.ledger.flagged(SHORT)
+    assert not host.context.ledger.flagged(SHORT)
 
 
 def test_classes_keep_theirs_if_told_to(host: MonitoredHost) -> None:
-    host.node.settings.monitoring["classCounters"] = "keep"
+    host.context.settings.monitoring["classCounters"] = "keep"
     keys = [host.pod(number, f"web-{number}") for number in range(3)]
-    found = balance(host.node)
+    found = balance(host.context)
     assert found is not None
     assert found.uncounted == {keys[2]: [0, 1]}
     assert (host.resctrl / "mbm_L3_assignments").read_text() == f"{TOTAL}:0=e;1=e\n{LOCAL}:0=e;1=e\n"
 
 
 def test_one_event_alone(host: MonitoredHost) -> None:
-    host.node.settings.monitoring["events"] = [LOCAL]
+    host.context.settings.monitoring["events"] = [LOCAL]
     key = host.pod(0, "web-0")
-    balance(host.node)
+    balance(host.context)
     assert has(host, key) == f"{TOTAL}:0=_;1=_\n{LOCAL}:0=e;1=e\n"
 
 
 def test_reconcile_says_what_it_does(host: MonitoredHost) -> None:
     for number in range(6):
         host.pod(number, f"web-{number}")
-    report = reconcile(host.node)
+    report = reconcile(host.context)
     assert report.counters_given == 6  # a total in each of two domains for the second, the third and the fourth
     assert report.counters_taken == 6  # the root group's two events and the first pod's local, in each
     assert len(report.uncounted) == 2
@@ -101,14 +101,14 @@ def test_reconcile_says_what_it_does(host: MonitoredHost) -> None:
 def test_nothing_of_this_where_the_kernel_assigns_none(host: MonitoredHost) -> None:
     (host.resctrl / "info/L3_MON/mbm_assign_mode").write_text("default\n")
     key = host.pod(0, "web-0")
-    assert balance(host.node) is None
+    assert balance(host.context) is None
     assert reading(host, key).state == "available"
 
 
 def moved(host: MonitoredHost, key: str, *, give: bool) -> None:
     """Takes or gives a pod's total in domain 0."""
     folder = str(host.resctrl / "mon_groups" / key)
-    assert rearrange(host.node.monitor, [Change(Holder(folder, {}, "ours", key), TOTAL, 0, give=give)])
+    assert rearrange(host.context.monitor, [Change(Holder(folder, {}, "ours", key), TOTAL, 0, give=give)])
 
 
 def test_a_total_never_goes_back_and_keeps_what_was_counted(host: MonitoredHost) -> None:
@@ -141,7 +141,7 @@ def test_seconds_stand_still_while_nothing_is_counted(host: MonitoredHost) -> No
 
 def test_what_the_commands_say(host: MonitoredHost) -> None:
     keys = [host.pod(number, f"web-{number}") for number in range(6)]
-    balance(host.node)
+    balance(host.context)
     listed = host.json("list")
     states = {pod["key"]: pod["state"] for pod in (listed.get("items") or listed["pods"])}
     assert [states[key] for key in keys] == ["assigned"] * 4 + ["uncounted"] * 2
@@ -167,11 +167,11 @@ def test_a_part_of_the_domains_is_shown_as_that(host: MonitoredHost) -> None:
 
 def test_values_that_miss_a_part_of_the_pods_life_are_marked(host: MonitoredHost) -> None:
     key = host.pod(0, "web-0")
-    record = host.node.ledger.read_pod(key)
+    record = host.context.ledger.read_pod(key)
     assert record is not None
     assert not any(one["partial"] for one in host.json("show", key)["counters"])
     record["born"] -= 1000
-    host.node.ledger.write_pod(key, record)
+    host.context.ledger.write_pod(key, record)
     counters = json.loads(host.run("show", key, "--json").stdout)["counters"]
     assert {one["partial"] for one in counters if one["kind"] == "cumulative"} == {True}
     assert "~" in host.run("show", key).stdout

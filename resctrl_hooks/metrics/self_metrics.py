@@ -46,6 +46,7 @@ _AT_A_START: Final = (
     "rdt-class",
     "refused",
     "rmids-busy",
+    "no-counters",
     "run-folder",
     "task-gone",
     "topology",

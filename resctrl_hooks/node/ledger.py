@@ -10,6 +10,7 @@ Layout of the state directory::
     waiting/KEY         keys that want a group and got no RMID
     counters            what is `carried` over the ends of groups
     calls, calls.old    a line for each call of a hook, which `tally` counts
+    short-of-counters   there while a pod lacks a bandwidth counter, where the kernel assigns them
     wake                touched when somebody starts to wait; a systemd path unit looks at it
 
 A record is written before what it describes is done, and each is replaced whole. Records name the boot they belong to;
@@ -235,6 +236,21 @@ class Ledger:
     def marked(self, folder: str) -> "list[str]":
         """The keys that carry a mark."""
         return [key for key in self._names(folder) if default_key_validator(key)]
+
+    def flag(self, name: str, *, on: bool) -> None:
+        """Makes or removes a file of the state directory that says something of the whole node."""
+        path = f"{self.folder}/{name}"
+        try:
+            if not on:
+                remove_file(path)
+            elif not is_there(path):
+                write_file(path, b"")
+        except OSError as error:
+            raise self._error(error, path) from error
+
+    def flagged(self, name: str) -> bool:
+        """Whether such a file is there."""
+        return is_there(f"{self.folder}/{name}")
 
     def wake(self) -> None:
         """Touches the file that a systemd path unit watches, which starts reconcile at once."""

@@ -114,8 +114,8 @@ def release_key(locked: "LockedKey", context: "Context") -> bool:
         return False
     for group in locked.release():
         context.log(INFO, f"group {group.path} is removed", key=locked.key, rdt_class=group.rdt_class)
-    if context.ledger.marked("waiting"):
-        context.ledger.wake()  # somebody may have the RMID that this has freed
+    if context.ledger.marked("waiting") or context.ledger.flagged("short-of-counters"):
+        context.ledger.wake()  # somebody may have the RMID or the counters that this has freed
     return True
 
 

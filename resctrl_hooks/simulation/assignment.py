@@ -7,9 +7,9 @@ kernel's fs/resctrl/monitor.c, each refusal seen on a 7.2.
 import errno
 from collections.abc import Callable, Iterable
 
+from .errors import RefusedError
 from .group import Group
 from .machine import Machine
-from .errors import RefusedError
 
 EVENTS = ("mbm_total_bytes", "mbm_local_bytes")
 """The events that need a counter."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..settings import Settings
 
 NAME = "monitoring"
+_EVENTS = ("mbm_total_bytes",)  # of which the first gets a counter first
 
 
 def failure_policy(settings: "Settings") -> str:
@@ -97,6 +98,10 @@ def apply(step: "Step", workload: "Workload", locked: "LockedKey", context: "Con
     except ResctrlError as error:
         _without_rmid(error, rdt_class, locked, context)
     locked.assign_pid(workload.pid)
+    if locked.lacks(rdt_class, (context.settings.monitoring.get("events") or _EVENTS)[0]):
+        from .bandwidth_counters import ensure_counted  # only where counters are assigned, and have run out
+
+        ensure_counted(context, locked.key)
 
 
 def _without_rmid(error: "ResctrlError", rdt_class: str, locked: "LockedKey", context: "Context") -> None:

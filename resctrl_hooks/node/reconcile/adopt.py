@@ -117,5 +117,8 @@ def _follow_class(locked: "LockedKey", context: "Context", old: str, new: str, u
     locked.save()  # before the rename: whichever of the two exists afterwards is ours
     moved = resctrl.move(old, locked.name, new)
     del locked.how[old if moved else new]
+    since = locked.record.get("since", {})
+    if moved and old in since:
+        since[new] = since.pop(old)
     locked.save()
     return moved

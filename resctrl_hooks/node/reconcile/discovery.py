@@ -1,5 +1,7 @@
 """What runs on this node, and what of it is ours: read without any lock, so it may be out of date a moment later."""
 
+import posix
+
 from ..container.oci import State, read_bundle
 from ..container.runtimes import Found, living_containers
 from ..container.workload import derive, pod_in_cgroup
@@ -69,6 +71,7 @@ class Seen:
         """Says whose the key is, if nobody has recorded that yet."""
         if not locked.tracked:
             locked.record.update(cgroup=self.pod_cgroup, namespace=self.namespace, pod=self.pod)
+            locked.record.setdefault("born", self.start / posix.sysconf("SC_CLK_TCK"))
 
 
 class Observation:

@@ -85,6 +85,7 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
         time.sleep(_NAP)
         report.forget_waiting()
         waiting = adopt(context, waiting, options, report)
+    _count(context, options, report)
     _place(context, seen, options, report)
     _end_strays(context, seen, options, report)
     if not options.dry_run:
@@ -159,6 +160,23 @@ def _claim(context: "Context", seen: "Observation", options: Options, report: Re
                     context.log(INFO, f"removed the group of {key}, which no pod or container has", key=key)
         except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
             report.fail(context, key, error)
+
+
+def _count(context: "Context", options: Options, report: Report) -> None:
+    """Shares out the bandwidth counters, where the kernel assigns them; a lack of them is no failure."""
+    from ..features.bandwidth_counters import balance
+
+    if not context.settings.monitoring.get("enabled", True):
+        return
+    try:
+        found = balance(context, dry_run=options.dry_run)
+    except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+        report.fail(context, "bandwidth counters", error)
+        return
+    if found is not None:
+        report.counters_given = sum(change.give for change in found.changes)
+        report.counters_taken = len(found.changes) - report.counters_given
+        report.uncounted = found.uncounted
 
 
 def _place(context: "Context", seen: "Observation", options: Options, report: Report) -> None:

@@ -29,6 +29,9 @@ class Report:
         self.orphans: "list[str]" = []
         self.tidied = 0
         self.foreign: "set[str]" = set()
+        self.counters_given = 0
+        self.counters_taken = 0
+        self.uncounted: "dict[str, list[int]]" = {}
         self.waiting: "dict[str, str]" = {}
         self.failures: "dict[str, str]" = {}
         self.problems: "list[str]" = []
@@ -53,6 +56,8 @@ class Report:
             or self.mended
             or self.orphans
             or self.tidied
+            or self.counters_given
+            or self.counters_taken
         )
 
     def fail(self, context: "Context", what: str, unexpected: Exception) -> None:
@@ -90,6 +95,9 @@ class Report:
             "strays": sorted(self.orphans),
             "tidied": self.tidied,
             "foreignGroups": sorted(self.foreign),
+            "countersGiven": self.counters_given,
+            "countersTaken": self.counters_taken,
+            "uncounted": {key: list(domains) for key, domains in sorted(self.uncounted.items())},
             "waiting": self.waiting,
             "failures": self.failures,
             "problems": self.problems,
@@ -122,6 +130,9 @@ class Report:
             (f"containers {would}placed that ran unplaced", len(self.placed)),
             (f"things {would}put right", self.mended + self.tidied),
             ("things of no container that would be ended", len(self.orphans)),
+            (f"bandwidth counters {would}assigned", self.counters_given),
+            (f"bandwidth counters {would}taken back", self.counters_taken),
+            ("pods without a bandwidth counter", len(self.uncounted)),
             ("pods that wait for an RMID", len(self.waiting)),
             ("failures", len(self.failures)),
         ]

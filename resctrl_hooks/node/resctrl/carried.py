@@ -1,14 +1,17 @@
 """What is carried on disk over the ends of groups: each key's counts, so that its totals never go back.
 
 One file, ``counters``: for each key and class what is done with, and for each of its groups what it said last. Whoever
-uses it holds the lock of `totals`.
+uses it holds the lock of `counter_totals`.
+
+Beside each count stands for how long it has been counted: from one look to the next where both found a number that did
+not go back. So it is never more than the truth, and a rate is their quotient whatever was unassigned in between.
 """
 
 import time
 
 from ..errors import LedgerError
 from ..host.files import format_json, parse_json, read_file, write_file
-from .counters import CUMULATIVE, PERF, slot_at
+from .counters import CUMULATIVE, PERF, UNASSIGNED, slot_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     # By class: the group's identity, what is to be added to each counter (0 for nothing to any), what each said last.
     Groups = dict[str, list[Any]]
     # "groups"; "done": by class and path what no group holds any more; "gone": since when the key isn't tracked.
+    # "times": by class since when its group counts, what of that each counter did not (0 for nothing of any), and when
+    # it was looked at last; "spent": by class and path the seconds of what is "done". All in seconds since the boot.
     Kept = dict[str, Any]
 
 FILE = "counters"
@@ -41,6 +46,7 @@ class Carried:
         self._boot = boot
         self._path = f"{ledger.folder}/{FILE}"
         self.seen = False
+        self._now = round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)
         self._load()
 
     def _load(self) -> None:
@@ -83,7 +89,10 @@ class Carried:
         # A counter that comes to a group later begins as a new group's does.
         fresh = {slots[place].path: None if slots[place].domain.resource == PERF else 0 for place in self.counting}
         for kept in self.keys.values():
+            times = kept.get("times", {})
             for rdt_class, group in kept["groups"].items():
+                if rdt_class in times:
+                    times[rdt_class] = self._times_of(kept, rdt_class, times[rdt_class], names)
                 offsets = dict(zip(self.layout, group[1] or [0] * len(self.layout)))
                 lasts = dict(zip(self.layout, group[2]))
                 for name in self.layout:
@@ -103,42 +112,78 @@ class Carried:
         kept.pop("gone", None)
         old: "Groups" = kept["groups"]
         new: "Groups" = {}
+        times: "dict[str, list[Any]]" = kept.get("times", {})
+        new_times: "dict[str, list[Any]]" = {}
         for rdt_class, (identity, values) in groups.items():
             numbers = [values[place] for place in self.counting]
             before = old.get(rdt_class)
+            fresh = False
             if before is not None and before[0] == identity:
-                new[rdt_class] = _counted_on(before, numbers)
+                time_ = times.get(rdt_class) or [self._now, 0, self._now]
             else:
                 moved = next((name for name, group in old.items() if group[0] == identity), None)
-                new[rdt_class] = (
-                    self._first_seen(key, rdt_class, identity, numbers)
-                    if moved is None
-                    else _counted_on([identity, [-(last or 0) for last in old[moved][2]], old[moved][2]], numbers)
-                )
+                if moved is None:
+                    before, made = self._first_seen(key, rdt_class, identity, len(numbers))
+                    time_, fresh = [made, 0, made], True
+                else:
+                    before = [identity, [-(last or 0) for last in old[moved][2]], old[moved][2]]
+                    looked = times[moved][2] if moved in times else self._now
+                    time_ = [looked, 0, looked]
+            new[rdt_class] = _counted_on(before, numbers)
+            if new[rdt_class][2] is numbers:  # every one of them counted on
+                new_times[rdt_class] = [time_[0], time_[1], self._now]
+            else:
+                new_times[rdt_class] = _timed_on(time_, before, numbers, self._now, fresh=fresh)
         for rdt_class, group in old.items():
             if rdt_class not in new or new[rdt_class][0] != group[0]:
                 self._bank(kept, rdt_class, group)
         kept["groups"] = new
+        kept["times"] = new_times
 
-    def _first_seen(self, key: str, rdt_class: str, identity: str, numbers: "list[Raw]") -> "list[Any]":
-        """A group that is new to us.
+    def seconds(self, key: str, rdt_class: str) -> "dict[str, float]":
+        """For how long each cumulative counter of a key has been counted in a class, by path."""
+        kept = self.keys.get(key, {})
+        spent: "dict[str, float]" = kept.get("spent", {}).get(rdt_class, {})
+        now = kept.get("times", {}).get(rdt_class)
+        if now is None:
+            return spent
+        since, gaps, looked = now
+        whole = looked - since
+        if not gaps and not spent:
+            return dict.fromkeys(self.layout, whole)
+        gaps = gaps or [0] * len(self.layout)
+        return {name: whole - gap + spent.get(name, 0) for name, gap in zip(self.layout, gaps)}
+
+    def _times_of(self, kept: "Kept", rdt_class: str, times: "list[Any]", names: "list[str]") -> "list[Any]":
+        """The times of a group whose files are now these; those of the others are spent."""
+        since, gaps, looked = times
+        before = dict(zip(self.layout, gaps or [0] * len(self.layout)))
+        for name in before.keys() - set(names):
+            _spend(kept, rdt_class, name, looked - since - before[name])
+        return [since, [before.get(name, looked - since) for name in names], looked]
+
+    def _first_seen(self, key: str, rdt_class: str, identity: str, number: int) -> "tuple[list[Any], float]":
+        """A group that is new to us, of that ``number`` of counters, and when it was made as far as that is known.
 
         mkdir starts the L3 counters at zero, but PERF_PKG's go on from the RMID's previous user: those count from what
         they said at creation, else from their first reading.
         """
         offsets: "Any" = 0
+        record = self._ledger.read_pod(key) or {}
         perf = [self.slots[place].domain.resource == PERF for place in self.counting]
         if any(perf):
-            record = self._ledger.read_pod(key) or {}
             known, at_creation = record.get("baselines", {}).get(rdt_class, ("", {}))
             names = [self.slots[place].path for place in self.counting]
             bases = [at_creation.get(name) if known == identity else None for name in names]
             offsets = [(None if base is None else -base) if counts else 0 for counts, base in zip(perf, bases)]
-        return _counted_on([identity, offsets, [None] * len(numbers)], numbers)
+        return [identity, offsets, [None] * number], min(record.get("since", {}).get(rdt_class, self._now), self._now)
 
     def _bank(self, kept: "Kept", rdt_class: str, group: "list[Any]") -> None:
         for name, last, offset in zip(self.layout, group[2], group[1] or [0] * len(group[2])):
             _add(kept, rdt_class, name, last, offset)
+        since, gaps, looked = kept.get("times", {}).pop(rdt_class, (0, 0, 0))
+        for name, gap in zip(self.layout, gaps or [0] * len(self.layout)):
+            _spend(kept, rdt_class, name, looked - since - gap)
 
     def forget(self, tracked: "set[str]") -> None:
         """Drops what is kept of keys that are no longer tracked, after a while."""
@@ -162,7 +207,7 @@ def _counted_on(group: "list[Any]", numbers: "list[Raw]") -> "list[Any]":
     """A group's entry after it said these numbers.
 
     One that went back counts on from there: the total stands still. An offset of None waits for the first number, from
-    which the counter then counts.
+    which the counter then counts. One that is unassigned will begin at 0.
     """
     identity, offsets, lasts = group
     for last, number in zip(lasts, numbers):
@@ -174,6 +219,9 @@ def _counted_on(group: "list[Any]", numbers: "list[Raw]") -> "list[Any]":
     kept = []
     for place, (last, number) in enumerate(zip(lasts, numbers)):
         if number is None or isinstance(number, str):
+            if number == UNASSIGNED and last is not None and offsets[place] is not None:
+                offsets[place] += last
+                last = None  # noqa: PLW2901  # what it said is in the offset now
             kept.append(last)
             continue
         if offsets[place] is None:
@@ -184,7 +232,31 @@ def _counted_on(group: "list[Any]", numbers: "list[Raw]") -> "list[Any]":
     return [identity, 0 if all(offset == 0 for offset in offsets) else offsets, kept]
 
 
+def _timed_on(times: "list[Any]", before: "list[Any]", numbers: "list[Raw]", now: float, *, fresh: bool) -> "list[Any]":
+    """A group's times after it said these numbers. Those of a ``fresh`` one have counted since it was made."""
+    since, gaps, looked = times
+    _, offsets, lasts = before
+    gaps = list(gaps or [0] * len(numbers))
+    offsets = offsets or [0] * len(numbers)
+    for place, (last, number) in enumerate(zip(lasts, numbers)):
+        if number is None or isinstance(number, str):
+            counted = False
+        elif last is None:
+            counted = fresh and offsets[place] is not None
+        else:
+            counted = number >= last
+        if not counted:
+            gaps[place] = round(gaps[place] + now - looked, 3)
+    return [since, gaps if any(gaps) else 0, now]
+
+
+def _spend(kept: "Kept", rdt_class: str, name: str, seconds: float) -> None:
+    if seconds > 0:
+        spent = kept.setdefault("spent", {}).setdefault(rdt_class, {})
+        spent[name] = round(spent.get(name, 0) + seconds, 3)
+
+
 def _add(kept: "Kept", rdt_class: str, name: str, last: "int | float | None", offset: "int | float") -> None:
-    if last is not None:
+    if last is not None or offset:  # it may be unassigned, with all that it counted in the offset
         done = kept.setdefault("done", {}).setdefault(rdt_class, {})
-        done[name] = done.get(name, 0) + last + offset
+        done[name] = done.get(name, 0) + (last or 0) + (offset or 0)

@@ -81,11 +81,12 @@ class _Scrape:
                 values = self._with_totals(groups[rdt_class][1], kept["groups"][rdt_class], done.get(rdt_class))
             else:
                 values = [done[rdt_class].get(slot.path) for slot in self._carried.slots]
+            counted = self._carried.seconds(key, rdt_class).get
             for slot, value in zip(self._carried.slots, values):
                 if isinstance(value, str):
-                    readings.append(Reading(slot.domain, slot.counter, None, value, rdt_class))
+                    readings.append(Reading(slot.domain, slot.counter, None, value, rdt_class, counted(slot.path)))
                 elif value is not None:
-                    readings.append(Reading(slot.domain, slot.counter, value, AVAILABLE, rdt_class))
+                    readings.append(Reading(slot.domain, slot.counter, value, AVAILABLE, rdt_class, counted(slot.path)))
         return readings
 
     def _with_totals(self, said: "list[Raw]", group: "list[Any]", banked: "dict[str, Any] | None") -> "list[Raw]":
@@ -113,8 +114,11 @@ class _Scrape:
             path = f"{part.domain.folder}/{part.counter.name}"
             known = sums.get(path)
             if known is None:
-                sums[path] = Reading(part.domain, part.counter, part.value, part.state)
-            elif known.value is not None and part.value is not None:
+                sums[path] = Reading(part.domain, part.counter, part.value, part.state, None, part.seconds)
+                continue
+            if part.seconds is not None:  # classes may count at the same time, so it is no sum
+                known.seconds = max(known.seconds or 0.0, part.seconds)
+            if known.value is not None and part.value is not None:
                 known.value += part.value
             elif known.value is not None:
                 known.value, known.state = None, part.state

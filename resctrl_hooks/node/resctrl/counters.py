@@ -110,19 +110,27 @@ class Reading:
 
     ``value`` is None unless ``state`` is ``available``: what the kernel calls ``Unavailable``, ``Unassigned`` or
     ``Error`` is not zero. A cumulative value never goes back while the key is tracked. ``rdt_class`` is the class that
-    was counted in, None for the sum of all the key's classes.
+    was counted in, None for the sum of all the key's classes. ``seconds`` is for how long a cumulative counter has
+    counted, at least, whatever it says now; None for a gauge.
     """
 
-    __slots__ = ("counter", "domain", "rdt_class", "state", "value")
+    __slots__ = ("counter", "domain", "rdt_class", "seconds", "state", "value")
 
     def __init__(
-        self, domain: Domain, counter: Counter, value: "int | float | None", state: str, rdt_class: "str | None" = None
+        self,
+        domain: Domain,
+        counter: Counter,
+        value: "int | float | None",
+        state: str,
+        rdt_class: "str | None" = None,
+        seconds: "float | None" = None,
     ) -> None:
         self.domain = domain
         self.counter = counter
         self.value = value
         self.state = state
         self.rdt_class = rdt_class
+        self.seconds = seconds
 
     @property
     def kind(self) -> str:

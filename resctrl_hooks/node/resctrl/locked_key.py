@@ -4,6 +4,8 @@ A key's groups are recorded with how they came to be: ``created`` by us, ``adopt
 now), or ``shared`` (somebody else's group of that very name, which we join and never remove).
 """
 
+import time
+
 from ..errors import ResctrlError
 from ..host.procfs import resctrl_groups_of, start_time
 
@@ -104,6 +106,9 @@ class LockedKey:
         # The record comes first: killed in between, we know that the group is ours. It did not exist a moment ago, so
         # taking somebody else's for ours needs both a race and a kill within the same microseconds.
         self.how[rdt_class] = CREATED
+        now = round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)
+        self.record.setdefault("born", now)
+        self.record.setdefault("since", {})[rdt_class] = now
         self.save()
         try:
             self._resctrl.create(rdt_class, self.name)
@@ -131,6 +136,18 @@ class LockedKey:
         except OSError:
             return  # it counts from its first reading, then
         self.save()
+
+    def lacks(self, rdt_class: str, event: str) -> bool:
+        """Whether counters are assigned here, and an event of the key's group has none in some domain.
+
+        One look into the group's own folder, which has no such file where every group has counters of its own.
+        """
+        path = f"{self._resctrl.group_folder(rdt_class, self.name)}/mbm_L3_assignments"
+        try:
+            text = self._resctrl.fs.read(path)
+        except OSError:
+            return False
+        return any(line.startswith(event.encode()) and b"=_" in line for line in text.split(b"\n"))
 
     def _save_or_forget(self) -> None:
         if self.how or self.members():

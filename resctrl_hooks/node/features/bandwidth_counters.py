@@ -1,0 +1,80 @@
+"""Bandwidth counters for pods where a processor has fewer of them than RMIDs: who gets which, as the settings say.
+
+The kernel gives each new group what is left. So the last counters go to one pod's local bandwidth while the next pod
+has nothing: this puts every pod's first event before any pod's second.
+"""
+
+from ..log import INFO, WARNING
+from ..resctrl.assignment import EVENTS, Assignments
+from ..resctrl.counter_share import LOCK, OURS, holders_of, lacking, rearrange, share
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..resctrl.counter_share import Change
+
+KEEP = "keep"
+SHORT = "short-of-counters"
+"""The file in the state directory that is there while a pod has no counter for its first event."""
+
+
+class Balance:
+    """What was changed, or would be, and by key the domains in which its first event has no counter then."""
+
+    __slots__ = ("changes", "event", "uncounted")
+
+    def __init__(self, changes: "list[Change]", event: str, uncounted: "dict[str, list[int]]") -> None:
+        self.changes = changes
+        self.event = event
+        self.uncounted = uncounted
+
+
+def events_of(context: "Context") -> "tuple[str, ...]":
+    """The events that are to be counted, the most important first."""
+    return tuple(context.settings.monitoring.get("events") or EVENTS)
+
+
+def balance(context: "Context", *, dry_run: bool = False) -> "Balance | None":
+    """Gives the counters to whom they should go; None where the kernel assigns none.
+
+    Raises:
+        HookError: resctrl or the state directory can't be used.
+    """
+    monitor = context.monitor
+    assignments = Assignments(monitor.resctrl)
+    if not assignments.enabled():
+        return None
+    events = events_of(context)
+    keep = context.settings.monitoring.get("classCounters") == KEEP
+    with context.ledger.lock_named(LOCK, monitor.patience):
+        capacity = assignments.capacity()
+        holders = holders_of(monitor)
+        changes = share(holders, capacity, events, keep_unheld=keep)
+        if not dry_run:
+            changes = rearrange(monitor, changes)
+        uncounted = {}
+        for holder in holders:
+            missing = lacking(holder, events[0], capacity) if holder.kind == OURS else []
+            if missing:
+                uncounted[holder.key] = missing
+        if not dry_run:
+            context.ledger.flag(SHORT, on=bool(uncounted))
+    return Balance(changes, events[0], uncounted)
+
+
+def ensure_counted(context: "Context", key: str) -> None:
+    """Finds a counter for a pod whose group got none from the kernel, and logs it if there is none."""
+    found = balance(context)
+    if found is None:
+        return
+    if key not in found.uncounted:
+        context.log(INFO, f"{key} got a counter for {found.event} that others had less need of", key=key)
+        return
+    domains = ", ".join(str(domain) for domain in found.uncounted[key])
+    context.log(
+        WARNING,
+        f"all bandwidth counters are in use: {found.event} of {key} isn't counted in L3 domain {domains}"
+        "; reconcile assigns one that becomes free",
+        key=key,
+        reason="no-counters",
+    )

@@ -1,0 +1,105 @@
+"""Assignable bandwidth counters, AMD's ABMC: who has one, for which event, in which domain.
+
+Such a processor has a few counters in each L3 domain (32, say) and many more RMIDs. A group counts an event in a domain
+only while it has a counter there; else the file reads ``Unassigned``. The kernel gives a new group what is left, and
+says nothing where nothing is. A counter that is given again starts at 0.
+
+Source: kernel, Documentation/filesystems/resctrl.rst ("mbm_L3_assignments"), measured on Linux 7.2.
+"""
+
+import errno
+
+from ..errors import ResctrlError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .filesystem import Resctrl
+
+    # Whether an event (``mbm_total_bytes``) is counted in a domain, by both.
+    States = dict[str, dict[int, bool]]
+
+FILE = "mbm_L3_assignments"
+EVENTS = ("mbm_total_bytes", "mbm_local_bytes")
+_INFO = "info/L3_MON"
+_MODE = "[mbm_event]"
+_ASSIGNED, _NOT_ASSIGNED = "e", "_"
+
+
+class NoCountersError(ResctrlError):
+    """All bandwidth counters of a domain are in use (ENOSPC): an event of a group isn't counted there."""
+
+    reason = "no-counters"
+    hint = "the pod's cache occupancy is counted, its bandwidth isn't; `resctrl-hook list` shows who has the counters"
+
+
+class Assignments:
+    """The assignable counters of one resctrl mount. Groups are named by their folders."""
+
+    def __init__(self, resctrl: "Resctrl") -> None:
+        self._root = resctrl.root
+        self._fs = resctrl.fs
+        self._words = resctrl.last_cmd_status
+
+    def enabled(self) -> bool:
+        """Whether counters are assigned here: the processor can, and ``mbm_assign_mode`` is ``mbm_event``."""
+        return _MODE in self._read(f"{self._root}/{_INFO}/mbm_assign_mode")
+
+    def capacity(self) -> "dict[int, int]":
+        """How many counters each domain has; empty where counters aren't assigned."""
+        return _numbers(self._read(f"{self._root}/{_INFO}/num_mbm_cntrs"))
+
+    def available(self) -> "dict[int, int]":
+        """How many counters nobody has, by domain."""
+        return _numbers(self._read(f"{self._root}/{_INFO}/available_mbm_cntrs"))
+
+    def of(self, folder: str) -> "States":
+        """What a group has: by event and domain, whether it is counted. Empty where counters aren't assigned."""
+        return parse(self._read(f"{folder}/{FILE}"))
+
+    def assign(self, folder: str, event: str, domain: int) -> None:
+        """Gives a group a counter for an event in a domain, which counts from 0 unless the group had it already.
+
+        Raises:
+            NoCountersError: the domain has none left.
+            ResctrlError: the kernel refuses otherwise.
+        """
+        self._write(folder, event, domain, _ASSIGNED)
+
+    def unassign(self, folder: str, event: str, domain: int) -> None:
+        """Takes a group's counter away, with what it has counted: see `counter_share.rearrange`, which keeps that.
+
+        Raises:
+            ResctrlError: the kernel refuses.
+        """
+        self._write(folder, event, domain, _NOT_ASSIGNED)
+
+    def _read(self, path: str) -> str:
+        try:
+            return self._fs.read(path).decode("ascii", "replace")
+        except OSError:
+            return ""
+
+    def _write(self, folder: str, event: str, domain: int, state: str) -> None:
+        try:
+            self._fs.write(f"{folder}/{FILE}", f"{event}:{domain}={state}\n".encode())
+        except OSError as error:
+            kind = NoCountersError if error.errno == errno.ENOSPC else ResctrlError
+            what = "no counter for" if state == _ASSIGNED else "the counter can't be taken back of"
+            message = f"{what} {event} of {folder} in L3 domain {domain}"
+            raise kind(message, errno=error.errno or 0, kernel=self._words()) from error
+
+
+def parse(text: str) -> "States":
+    """What ``mbm_L3_assignments`` says."""
+    states: "States" = {}
+    for line in text.splitlines():
+        event, colon, domains = line.partition(":")
+        if colon:
+            pairs = (part.split("=", 1) for part in domains.split(";") if "=" in part)
+            states[event] = {int(domain): state != _NOT_ASSIGNED for domain, state in pairs if domain.isdigit()}
+    return states
+
+
+def _numbers(text: str) -> "dict[int, int]":
+    pairs = (part.partition("=") for part in text.strip().split(";"))
+    return {int(domain): int(number) for domain, _, number in pairs if domain.isdigit() and number.isdigit()}

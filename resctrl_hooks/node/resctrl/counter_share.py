@@ -1,0 +1,164 @@
+"""Who is to have the assignable counters: a decision about all groups at once, and its doing, with totals kept.
+
+`share` decides and touches nothing. `rearrange` does it: a counter that is taken away is read before, so that the
+key's totals have all that it counted, and afterwards, so that they know that it has stopped.
+"""
+
+from .assignment import Assignments
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .assignment import States
+    from .monitor import Monitor
+
+LOCK = "assignments"
+
+OURS = "ours"
+UNHELD = "unheld"
+FOREIGN = "foreign"
+
+
+class Holder:
+    """A group that has counters or could have some.
+
+    Args:
+        folder: the group's.
+        states: what it has, as `Assignments.of` says.
+        kind: ``ours``, a key's; ``unheld``, a class's own (the root's, too), which counts what no group holds;
+            ``foreign``, somebody else's, which is left as it is.
+        key: the key of one of ours.
+    """
+
+    __slots__ = ("folder", "key", "kind", "states")
+
+    def __init__(self, folder: str, states: "States", kind: str, key: str = "") -> None:
+        self.folder = folder
+        self.states = states
+        self.kind = kind
+        self.key = key
+
+    def has(self, event: str, domain: int) -> bool:
+        """Whether an event is counted in a domain."""
+        return self.states.get(event, {}).get(domain, False)
+
+    def __repr__(self) -> str:
+        return f"Holder({self.folder!r}, {self.states!r}, {self.kind!r})"
+
+
+class Change:
+    """A counter to be taken from a holder, or to be given to it."""
+
+    __slots__ = ("domain", "event", "give", "holder")
+
+    def __init__(self, holder: Holder, event: str, domain: int, *, give: bool) -> None:
+        self.holder = holder
+        self.event = event
+        self.domain = domain
+        self.give = give
+
+    def __repr__(self) -> str:
+        what = "give" if self.give else "take"
+        return f"Change({what} {self.event} of {self.holder.folder} in domain {self.domain})"
+
+
+def share(
+    holders: "Sequence[Holder]", capacity: "dict[int, int]", events: "Sequence[str]", *, keep_unheld: bool = False
+) -> "list[Change]":
+    """What is to change so that the counters go where they should, all that is taken first.
+
+    In each domain every one of our groups gets a counter for the first event, then every one for the second. Who has
+    one keeps it; else the order is that of ``holders``. What is left over goes to the classes' own. With
+    ``keep_unheld`` those come before all of ours. What a foreign group has stays with it.
+    """
+    ours = [holder for holder in holders if holder.kind == OURS]
+    unheld = [holder for holder in holders if holder.kind == UNHELD]
+    takes: "list[Change]" = []
+    gives: "list[Change]" = []
+    for domain, number in capacity.items():
+        left = number - _held(holders, domain, FOREIGN)
+        wanted: "set[tuple[str, str]]" = set()
+        for group in (unheld, ours) if keep_unheld else (ours, unheld):
+            for event in events:
+                for holder in sorted(group, key=lambda one: not one.has(event, domain)):  # used at once
+                    if left > 0:
+                        wanted.add((holder.folder, event))
+                        left -= 1
+        for holder in (*ours, *unheld):
+            for event in {*holder.states, *events}:
+                want = (holder.folder, event) in wanted
+                if want != holder.has(event, domain):
+                    (gives if want else takes).append(Change(holder, event, domain, give=want))
+    return takes + gives
+
+
+def _held(holders: "Iterable[Holder]", domain: int, kind: str) -> int:
+    return sum(
+        states.get(domain, False) for holder in holders if holder.kind == kind for states in holder.states.values()
+    )
+
+
+def lacking(holder: Holder, event: str, domains: "Iterable[int]") -> "list[int]":
+    """The domains in which a holder has no counter for an event."""
+    return [domain for domain in domains if not holder.has(event, domain)]
+
+
+def holders_of(monitor: "Monitor") -> "list[Holder]":
+    """Every group of the mount with what it has, ours in the order of their keys' first records.
+
+    Raises:
+        NotMountedError, LedgerError: what their names say.
+    """
+    assignments = Assignments(monitor.resctrl)
+    resctrl = monitor.resctrl
+    prefix = monitor.group_prefix
+    since = {key: _since(monitor, key) for key in monitor.ledger.keys()}  # noqa: SIM118  # it is no dictionary
+    found: "list[Holder]" = []
+    for rdt_class in ["", *sorted(resctrl.classes())]:
+        folder = resctrl.class_folder(rdt_class)
+        found.append(Holder(folder, assignments.of(folder), UNHELD))
+        for name in resctrl.groups(rdt_class):
+            key = name[len(prefix) :] if name.startswith(prefix) else ""
+            folder = resctrl.group_folder(rdt_class, name)
+            ours = since.get(key) is not None
+            found.append(Holder(folder, assignments.of(folder), OURS if ours else FOREIGN, key if ours else ""))
+    found.sort(key=lambda holder: (since.get(holder.key) or 0.0, holder.key))
+    return found
+
+
+def _since(monitor: "Monitor", key: str) -> "float | None":
+    record = monitor.ledger.read_pod(key)
+    if record is None or record.get("boot") != monitor.boot:
+        return None
+    return float(record.get("born", 0.0))
+
+
+def rearrange(monitor: "Monitor", changes: "Sequence[Change]") -> "list[Change]":
+    """Does the changes, and keeps the totals of the keys that they concern; returns those that could be done.
+
+    A counter that is gone when it is to be given (another group got it meanwhile) is nobody's fault: the next
+    `share` sees it.
+
+    Raises:
+        LedgerError, NotMountedError: the totals can't be kept; nothing is changed then.
+    """
+    from ..errors import ResctrlError
+    from .counter_totals import read
+
+    keys = sorted({change.holder.key for change in changes if change.holder.key})
+    assignments = Assignments(monitor.resctrl)
+    if keys:
+        read(monitor, keys, by_class=True)
+    done = []
+    for change in changes:
+        act = assignments.assign if change.give else assignments.unassign
+        try:
+            act(change.holder.folder, change.event, change.domain)
+        except ResctrlError:
+            continue
+        change.holder.states.setdefault(change.event, {})[change.domain] = change.give
+        done.append(change)
+    if keys:
+        read(monitor, keys, by_class=True)
+    return done
