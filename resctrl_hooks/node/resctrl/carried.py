@@ -148,11 +148,11 @@ class Carried:
         if now is None:
             return spent
         since, gaps, looked = now
-        whole = looked - since
+        whole = round(looked - since, 3)
         if not gaps and not spent:
             return dict.fromkeys(self.layout, whole)
         gaps = gaps or [0] * len(self.layout)
-        return {name: whole - gap + spent.get(name, 0) for name, gap in zip(self.layout, gaps)}
+        return {name: round(whole - gap + spent.get(name, 0), 3) for name, gap in zip(self.layout, gaps)}
 
     def _times_of(self, kept: "Kept", rdt_class: str, times: "list[Any]", names: "list[str]") -> "list[Any]":
         """The times of a group whose files are now these; those of the others are spent."""

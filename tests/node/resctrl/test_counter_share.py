@@ -1,0 +1,80 @@
+"""Who is to have the assignable counters, and that totals are kept when somebody loses one."""
+
+import pytest
+
+from resctrl_hooks.node.resctrl.assignment import EVENTS, parse
+from resctrl_hooks.node.resctrl.counter_share import FOREIGN, OURS, UNHELD, Holder, share
+
+TOTAL, LOCAL = EVENTS
+
+
+def holder(name: str, total: str = "_", local: str = "_", kind: str = OURS) -> Holder:
+    """A holder in two domains at most: `ee` is both, `_e` the second alone."""
+    states = {
+        event: {domain: letter == "e" for domain, letter in enumerate(letters)}
+        for event, letters in ((TOTAL, total), (LOCAL, local))
+    }
+    return Holder(f"/{name}", states, kind, name if kind == OURS else "")
+
+
+def after(holders: list[Holder], number: int, *, keep_unheld: bool = False) -> dict[str, str]:
+    """Who has what in a domain when all changes are done: `tl`, `t`, `l` or nothing."""
+    changes = share(holders, {0: number}, EVENTS, keep_unheld=keep_unheld)
+    for change in changes:
+        assert change.holder.has(change.event, change.domain) is not change.give
+        change.holder.states[change.event][change.domain] = change.give
+    found = {one.folder: "".join(mark for mark, event in zip("tl", EVENTS) if one.has(event, 0)) for one in holders}
+    assert sum(len(marks) for marks in found.values()) <= number
+    return found
+
+
+def test_what_the_file_says() -> None:
+    assert parse("mbm_total_bytes:0=e;1=_\nmbm_local_bytes:0=_;1=_\n") == {
+        TOTAL: {0: True, 1: False},
+        LOCAL: {0: False, 1: False},
+    }
+    assert parse("") == {}
+
+
+def test_every_pod_has_the_first_event_before_any_has_the_second() -> None:
+    # As the kernel leaves it with four counters: the root group and the first pod have all of them.
+    found = after([holder("root", "e", "e", UNHELD), holder("a", "e", "e"), holder("b"), holder("c")], 4)
+    assert found == {"/root": "", "/a": "tl", "/b": "t", "/c": "t"}
+
+
+def test_what_is_left_over_goes_to_the_classes() -> None:
+    assert after([holder("root", "e", "e", UNHELD), holder("a")], 3) == {"/root": "t", "/a": "tl"}
+
+
+def test_classes_keep_theirs_if_they_are_to() -> None:
+    found = after([holder("root", "e", "e", UNHELD), holder("a", "e"), holder("b")], 3, keep_unheld=True)
+    assert found == {"/root": "tl", "/a": "t", "/b": ""}
+
+
+def test_who_has_one_keeps_it_and_the_others_come_in_their_order() -> None:
+    assert after([holder("a"), holder("b"), holder("c", "e")], 2) == {"/a": "t", "/b": "", "/c": "t"}
+
+
+def test_what_others_made_is_left_alone() -> None:
+    assert after([holder("x", "e", "e", FOREIGN), holder("a"), holder("b")], 3) == {"/x": "tl", "/a": "t", "/b": ""}
+
+
+def test_domains_are_shared_out_one_by_one() -> None:
+    one, two = holder("a", "e_", "__"), holder("b", "__", "__")
+    changes = share([one, two], {0: 1, 1: 2}, [TOTAL])
+    assert {(change.holder.folder, change.domain, change.give) for change in changes} == {
+        ("/a", 1, True),
+        ("/b", 1, True),
+    }
+
+
+@pytest.mark.parametrize("number", range(9))
+def test_it_is_done_once(number: int) -> None:
+    holders = [holder("root", "e", "e", UNHELD), *(holder(name) for name in "abc")]
+    after(holders, max(number, 2))
+    assert share(holders, {0: max(number, 2)}, EVENTS) == []
+
+
+def test_an_event_that_is_not_to_be_counted_gives_its_counter_back() -> None:
+    (change,) = share([holder("a", "e", "e")], {0: 2}, [TOTAL])
+    assert (change.event, change.give) == (LOCAL, False)
