@@ -23,7 +23,10 @@ def after(holders: list[Holder], number: int, *, keep_unheld: bool = False) -> d
     for change in changes:
         assert change.holder.has(change.event, change.domain) is not change.give
         change.holder.states[change.event][change.domain] = change.give
-    found = {one.folder: "".join(mark for mark, event in zip("tl", EVENTS) if one.has(event, 0)) for one in holders}
+    found = {
+        one.folder: "".join(mark for mark, event in zip("tl", EVENTS, strict=True) if one.has(event, 0))
+        for one in holders
+    }
     assert sum(len(marks) for marks in found.values()) <= number
     return found
 
