@@ -1,12 +1,36 @@
 """Single keys from a terminal, without Enter, for as long as a ``with`` lasts; nothing where there is no terminal."""
 
 import os
+import re
 import select
 import sys
 import termios
 import tty
 from types import TracebackType
 from typing import Any, Self
+
+# Source: ECMA-48 5.4 for the form of a sequence, and xterm's and VT220's for what these keys send.
+_SEQUENCE = re.compile("\x1b(?:\\[[0-9;]*[A-Za-z~]|O[A-Z])")
+_NAMES = {
+    "\x1b[A": "up",
+    "\x1bOA": "up",
+    "\x1b[B": "down",
+    "\x1bOB": "down",
+    "\x1b[5~": "pageup",
+    "\x1b[6~": "pagedown",
+    "\x1b[H": "home",
+    "\x1bOH": "home",
+    "\x1b[1~": "home",
+    "\x1b[F": "end",
+    "\x1bOF": "end",
+    "\x1b[4~": "end",
+    "\x1b": "escape",
+    "\r": "enter",
+    "\n": "enter",
+    "\x7f": "backspace",
+    "\b": "backspace",
+}
+_READ = 256
 
 
 class Keys:
@@ -15,6 +39,7 @@ class Keys:
     def __init__(self) -> None:
         self._fd = -1
         self._before: list[Any] = []
+        self._typed = ""
 
     def __enter__(self) -> Self:
         if sys.stdin.isatty():
@@ -30,12 +55,23 @@ class Keys:
             termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
 
     def pressed(self, seconds: float) -> str:
-        """The key that is pressed within so many seconds, or an empty string."""
-        waiting = [self._fd] if self._fd >= 0 else []
-        if not select.select(waiting, [], [], max(seconds, 0))[0]:
-            return ""
-        data = os.read(self._fd, 1)
-        if not data:
-            self._fd = -1  # the terminal is gone
-            raise EOFError
-        return data.decode("ascii", "replace")
+        """The key that is pressed within so many seconds: a character, or a name such as ``up``; empty for none."""
+        if not self._typed:
+            waiting = [self._fd] if self._fd >= 0 else []
+            if not select.select(waiting, [], [], max(seconds, 0))[0]:
+                return ""
+            data = os.read(self._fd, _READ)
+            if not data:
+                self._fd = -1  # the terminal is gone
+                raise EOFError
+            self._typed = data.decode("utf-8", "replace")
+        key, self._typed = first_key(self._typed)
+        return key
+
+
+def first_key(typed: str) -> tuple[str, str]:
+    """The first key of what a terminal sent, and the rest; keys without a name here are empty."""
+    found = _SEQUENCE.match(typed)
+    if found:
+        return _NAMES.get(found[0], ""), typed[found.end() :]
+    return _NAMES.get(typed[0], typed[0]), typed[1:]

@@ -1,34 +1,40 @@
 """`resctrl-hook top`: live, per pod: cache, memory bandwidth and power."""
 
-import json
+import os
 import signal
+import sys
 import time
 from dataclasses import asdict
+from operator import attrgetter
 from types import FrameType
 from typing import NoReturn
 
 import click
+from pydantic.alias_generators import to_camel
 from rich.live import Live
-from rich.table import Table
 
+from resctrl_hooks.cli.document import Column, document, print_csv, print_document
 from resctrl_hooks.cli.keyboard import Keys
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Seconds
-from resctrl_hooks.cli.tables import Name, console, print_table, scaled, table
-from resctrl_hooks.inventory.sample import Sample, take
-from resctrl_hooks.inventory.usage import POD, SORTS, TOTAL, UNHELD, Line, Names, ordered, usage
+from resctrl_hooks.cli.tables import console, print_table
+from resctrl_hooks.cli.top_screen import Screen
+from resctrl_hooks.cli.top_table import Scene, head_line, usage_table
+from resctrl_hooks.cli.view import View, view_options
+from resctrl_hooks.inventory.cache_size import l3_sizes
+from resctrl_hooks.inventory.gather import pod_of, rmids_of
+from resctrl_hooks.inventory.models import Usage
+from resctrl_hooks.inventory.sample import take
+from resctrl_hooks.inventory.usage import GROUPINGS, POD, SORTS, Line, Users, grouped, ordered, usage, with_total
 from resctrl_hooks.node.context import Context
 
-_KEYS = {"l": "llc", "m": "mbm", "o": "local", "w": "watts", "n": "name"}
-_HEADS = {"llc": "LLC", "mbm": "MBM", "local": "LOCAL", "watts": "POWER", "name": "POD"}
-_HELP = "q quit   l llc   m mbm   o local   w watts   n name   r reverse"
-_FRAME = 6  # lines of the terminal that are no user's: head, rest, total, help
-_UNKNOWN = "-"
+_SOON = 0.5  # seconds until there is something to see
+_CSV: tuple[Column, ...] = tuple((to_camel(name), attrgetter(name)) for name in Usage.model_fields)
 
 
 @click.command()
+@view_options((*SORTS, "name"), "mbm")
 @click.option("--once", is_flag=True, help="Measure for one interval, print, and end.")
-@click.option("--json", "as_json", is_flag=True, help="As --once, as JSON.")
 @click.option(
     "--interval",
     type=Seconds(0.1),
@@ -37,105 +43,132 @@ _UNKNOWN = "-"
     metavar="SECONDS",
     help="Between two looks.",
 )
-@click.option("--sort", type=click.Choice([*SORTS, "name"]), default="mbm", show_default=True, help="What to sort by.")
-@click.option("--reverse", is_flag=True, help="The smallest first.")
+@click.option("--by", type=click.Choice([*GROUPINGS]), default="pod", show_default=True, help="What a line sums up.")
 @click.pass_obj
-def command(config: str, *, once: bool, as_json: bool, interval: float, sort: str, reverse: bool) -> None:
+def command(config: str, *, view: View, once: bool, interval: float, by: str) -> None:
     """Watch cache occupancy, memory bandwidth and power per pod.
 
-    What no monitoring group holds has a line of its own, and the total is over all.
+    What no monitoring group holds has a line of its own, and the total is over all that is shown. On a terminal it
+    stays, and `?` explains its keys; anywhere else, and with -o, it measures once, or again and again with -w.
     """
-    context = open_node(config)
-    view = _View(context, interval, sort, reverse=reverse)
-    if as_json or once or not console().is_terminal:
-        lines = view.measure()
-        if as_json:
-            click.echo(json.dumps([asdict(line) for line in lines], indent=2))
-        else:
-            print_table(console(), view.table(lines))
+    looks = _Looks(open_node(config), view)
+    if view.form in ("table", "wide") and console().is_terminal and not once:
+        _live(looks, interval, view, by)
         return
-    _live(view, interval)
+    try:
+        while True:
+            time.sleep(interval)
+            _print(looks.next(), view, by)
+            sys.stdout.flush()
+            if not view.watch:
+                return
+    except KeyboardInterrupt:
+        return
 
 
-class _View:
-    """What is shown, and how it is sorted."""
+class _Looks:
+    """One look after the other, each with what happened since the last."""
 
-    def __init__(self, context: Context, interval: float, sort: str, *, reverse: bool) -> None:
+    def __init__(self, context: Context, view: View) -> None:
         self._context = context
-        self._interval = interval
-        self._names = Names(context)
+        self._view = view
+        self._keys = {view.key(context, what) for what in view.pods}
+        self._wanted: dict[str, bool] = {}
+        self._users = Users(context)
         self._before = take(context)
-        self.sort = sort
-        self.reverse = reverse
+        self._llc = sum(l3_sizes(context.monitor.resctrl.root).values())
 
-    def measure(self) -> list[Line]:
-        """Waits for an interval and says what happened in it."""
-        time.sleep(self._interval)
-        return self.look()
-
-    def look(self) -> list[Line]:
+    def next(self) -> Scene:
         """What happened since the last look."""
-        now: Sample = take(self._context)
-        lines = usage(self._before, now, self._names, self._context.monitor.resctrl.root)
+        now = take(self._context)
+        root = self._context.monitor.resctrl.root
+        lines = usage(self._before, now, self._users, root)
         self._before = now
-        return ordered(lines, self.sort, reverse=self.reverse)
+        if self._view.filtered:
+            lines = with_total([line for line in lines if line.kind == POD and self._is_wanted(line)])
+        return self.scene(lines, rmids=now.rmids)
 
-    def press(self, key: str) -> None:
-        """Sorts as a key says."""
-        if key == "r":
-            self.reverse = not self.reverse
-        self.sort = _KEYS.get(key, self.sort)
+    def scene(self, lines: list[Line], rmids: int = 0) -> Scene:
+        """What there is to show of these lines."""
+        context = self._context
+        found = rmids_of(context.monitor.resctrl.root, rmids) if rmids else None
+        waiting = len(list(context.ledger.marked("waiting")))
+        return Scene(os.uname().nodename, time.strftime("%H:%M:%S"), lines, self._llc, found, waiting)
 
-    def table(self, lines: list[Line], most: int = 0) -> Table:
-        """The lines as a table, of at most so many users."""
-        energy = any(line.rates.watts is not None for line in lines)
-        columns = ["name", "llc", "mbm", "local"] + (["watts"] if energy else [])
-        marks = {self.sort: "▴" if self.reverse else "▾"}
-        heads = [f"{_HEADS[column]}{marks.get(column, '')}" for column in columns]
-        rows = table(*heads, right=frozenset(heads[1:]), names=heads[0])
-        users = [line for line in lines if line.kind not in (UNHELD, TOTAL)]
-        left_out = len(users) - most if most and len(users) > most else 0
-        shown = users[:most] if left_out else users
-        for line in [*shown, *(line for line in lines if line.kind in (UNHELD, TOTAL))]:
-            cells = [
-                _cell(line.rates.occupancy, "B", binary=True),
-                _cell(line.rates.total, "B/s"),
-                _cell(line.rates.local, "B/s"),
-                *([_cell(line.rates.watts, "W")] if energy else []),
-            ]
-            style = {POD: "", UNHELD: "dim", TOTAL: "bold"}.get(line.kind, "cyan")
-            rows.add_row(Name(line.name), *cells, style=style)
-        if left_out:
-            rows.caption = f"{left_out} more"
-        return rows
+    def _is_wanted(self, line: Line) -> bool:
+        if line.key not in self._wanted:
+            pod = pod_of(self._context, line.key) if self._view.selector else None
+            self._wanted[line.key] = (
+                (not self._keys or line.key in self._keys)
+                and (not self._view.namespace or line.namespace == self._view.namespace)
+                and (self._view.selector is None or (pod is not None and bool(self._view.chosen(self._context, [pod]))))
+            )
+        return self._wanted[line.key]
 
 
-def _cell(value: float | None, unit: str, *, binary: bool = False) -> str:
-    return _UNKNOWN if value is None else scaled(value, unit, binary=binary)
+def _print(scene: Scene, view: View, by: str) -> None:
+    lines = ordered(grouped(scene.lines, by), view.sort, reverse=view.reverse)
+    if view.form in ("json", "yaml"):
+        items = [_item(line, scene) for line in lines]
+        value = document("UsageList", items, by=by, llcBytes=scene.llc_bytes, rmids=scene.rmids, waiting=scene.waiting)
+        if view.old:
+            for item, line in zip(value["items"], lines, strict=True):
+                item["rates"] = asdict(line.rates)
+        print_document(view.form, value, compact=view.watch)
+    elif view.form == "csv":
+        print_csv(_CSV, [_item(line, scene) for line in lines], headers=view.headers)
+    else:
+        out = console()
+        if view.headers:
+            out.print(head_line(scene, out.width), markup=False, soft_wrap=True)
+        # Somebody reads a terminal, and a program the rest: pictures are no help there.
+        made = usage_table(
+            scene,
+            lines,
+            by=by,
+            sort=view.sort,
+            reverse=view.reverse,
+            width=out.width,
+            pictures=out.is_terminal,
+            headers=view.headers,
+        )
+        print_table(out, made)
 
 
-def _live(view: _View, interval: float) -> None:
+def _item(line: Line, scene: Scene) -> Usage:
+    share = scene.share(line)
+    return Usage(
+        kind=line.kind,
+        name=line.name,
+        key=line.key,
+        namespace=line.namespace,
+        pod=line.pod,
+        rdt_class=line.rdt_class,
+        llc_occupancy_bytes=line.rates.occupancy,
+        llc_share_percent=None if share is None else round(share * 100, 3),
+        memory_bandwidth_bytes_per_second=line.rates.total,
+        memory_bandwidth_local_bytes_per_second=line.rates.local,
+        power_watts=line.rates.watts,
+    )
+
+
+def _live(looks: _Looks, interval: float, view: View, by: str) -> None:
     """Shows it on the terminal's other screen until q, Ctrl-C, SIGTERM or the terminal's end."""
     out = console()
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGHUP, _end)
+    screen = Screen(looks.scene([]), sort=view.sort, reverse=view.reverse, by=by)
     try:
         with Keys() as keys, Live(console=out, screen=True, auto_refresh=False) as live:
-            lines: list[Line] = []
-            until = time.monotonic() + min(interval, 0.5)  # something to see soon
-            while True:
-                grid = Table.grid()
-                grid.add_row(view.table(lines, max(out.height - _FRAME, 1)) if lines else "measuring …")
-                grid.add_row(f"\n{_HELP}")
-                live.update(grid, refresh=True)
+            until = time.monotonic() + min(interval, _SOON)
+            while not screen.quit:
+                live.update(screen.render(out.width, out.height), refresh=True)
                 key = keys.pressed(until - time.monotonic())
-                if key in ("q", "Q"):
-                    return
-                view.press(key)
+                if key:
+                    screen.press(key)
                 if time.monotonic() >= until:
-                    lines = view.look()
+                    screen.look(looks.next())
                     until = time.monotonic() + interval
-                lines = ordered(lines, view.sort, reverse=view.reverse)
     except (KeyboardInterrupt, EOFError):
         return
 

@@ -24,12 +24,16 @@ Values = dict[str, float | None]
 
 @dataclass(slots=True)
 class Sample:
-    """All counters at one moment: by key, by other group's folder, and by class what no group holds."""
+    """All counters at one moment: by key, by other group's folder, and by class what no group holds.
+
+    ``rmids`` is how many RMIDs are in use: each group and each class has one.
+    """
 
     when: float
     pods: dict[str, Values] = field(default_factory=dict)
     foreign: dict[str, Values] = field(default_factory=dict)
     unheld: dict[str, Values] = field(default_factory=dict)
+    rmids: int = 0
 
 
 @dataclass(slots=True)
@@ -59,9 +63,11 @@ def take(context: Context) -> Sample:
     ]
     for rdt_class in ["", *resctrl.classes()]:
         locked: list[list[Raw]] = []
+        sample.rmids += 1
         for name in resctrl.groups(rdt_class):
             folder = resctrl.group_folder(rdt_class, name)
             values = _read(folder, slots)
+            sample.rmids += 1
             if values is not None:
                 locked.append(values)
                 if name not in names:

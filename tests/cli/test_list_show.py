@@ -161,6 +161,11 @@ def test_ages_have_one_unit() -> None:
     now = time.time()
     assert [age(int(now - seconds), now) for seconds in (5, 65, 7300, 200_000)] == ["5s", "1m", "2h", "2d"]
     assert age(0) == "-"
+    assert [scaled(99.97e6, "B/s"), scaled(999.7e6, "B/s"), scaled(1023.9 * 1024, "B", binary=True)] == [
+        "100 MB/s",
+        "1.00 GB/s",
+        "1.00 MiB",
+    ]
     assert [scaled(0, "B"), scaled(999, "B/s"), scaled(1.25e9, "B/s"), scaled(65536, "B", binary=True)] == [
         "0 B",
         "999 B/s",

@@ -1,6 +1,9 @@
 """`top`: rates per pod, what no group holds, and the total; and its keys on a real terminal."""
 
+import csv
 import fcntl
+import io
+import json
 import os
 import pty
 import select
@@ -33,7 +36,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
 
 
 def by_name(lines: Any) -> dict[str, dict[str, Any]]:
-    return {line["name"]: line["rates"] for line in lines}
+    return {line["name"]: line["rates"] for line in lines["items"]}
 
 
 def watts(host: MonitoredHost, **tasks: int) -> dict[str, dict[str, Any]]:
@@ -137,6 +140,63 @@ class Terminal:
             self.seen += data.decode("utf-8", "replace")
         os.close(self.fd)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+@pytest.mark.fuse
+def test_a_container_of_podman_has_its_name_or_its_short_id(
+    host: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web, unknown = "a" * 64, "b" * 64
+    stand_in = tmp_path / "bin/podman"
+    stand_in.parent.mkdir()
+    stand_in.write_text(f"#!/bin/sh\nprintf '{web}\\tweb\\t\\t\\n'\n")
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", str(stand_in.parent), prepend=os.pathsep)
+    for key in (web, unknown):
+        with host.context.monitor.hold(key) as held:
+            held.ensure_group("")
+            held.add_member(key, {"runtime": "podman", "container": ""}, host.process())
+    made = host.json("top", "--interval", "0.2", "--sort", "name")
+    assert [(line["name"], line["pod"]) for line in made["items"][:2]] == [(unknown[:12], unknown[:12]), ("web", "web")]
+
+
+@pytest.mark.fuse
+def test_json_has_units_in_its_keys_and_csv_the_same_columns(host: MonitoredHost) -> None:
+    host.pod(0, "web-0", processes=2)
+    host.pod(1, "db-0", namespace="data")
+    made = json.loads(host.run("top", "-o", "json", "--interval", "0.5", "-n", "shop").stdout)
+    assert (made["kind"], made["by"], made["rmids"]["used"]) == ("UsageList", "pod", 3)
+    pod, total = made["items"]
+    assert (pod["kind"], pod["namespace"], pod["pod"], pod["rdtClass"]) == ("pod", "shop", "web-0", "")
+    assert pod["llcSharePercent"] == pytest.approx(100 * pod["llcOccupancyBytes"] / made["llcBytes"], abs=0.01)
+    assert pod["llcSharePercent"] > 0
+    assert (total["kind"], total["powerWatts"]) == ("total", pod["powerWatts"])
+    rows = list(csv.DictReader(io.StringIO(host.run("top", "-o", "csv", "--interval", "0.2").stdout)))
+    assert rows[0].keys() == pod.keys()
+    assert {row["name"] for row in rows} == {"shop/web-0", "data/db-0", "(in no group)", "TOTAL"}
+
+
+@pytest.mark.fuse
+def test_lines_can_sum_up_namespaces_and_classes(host: MonitoredHost) -> None:
+    os.mkdir(host.resctrl / "gold")
+    host.pod(0, "web-0")
+    host.pod(1, "web-1", rdt_class="gold")
+    host.pod(2, "db-0", namespace="data")
+    for by, names in (("namespace", {"shop", "data"}), ("class", {"/", "gold"})):
+        made = json.loads(host.run("top", "-o", "json", "--interval", "0.1", "--by", by).stdout)
+        assert {line["name"] for line in made["items"] if line["kind"] == "pod"} == names
+
+
+@pytest.mark.fuse
+def test_watching_without_a_terminal_goes_on(host: MonitoredHost) -> None:
+    host.pod(0, "web-0")
+    words = [sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), "top", "-o", "json", "-w"]
+    with subprocess.Popen([*words, "--interval", "0.1"], stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        looks = [json.loads(next(run.stdout)) for _ in range(3)]
+        run.send_signal(signal.SIGINT)
+        assert run.wait() == 0
+    assert [look["items"][0]["name"] for look in looks] == ["shop/web-0"] * 3
 
 
 @pytest.mark.fuse

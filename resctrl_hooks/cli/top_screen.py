@@ -1,0 +1,189 @@
+"""What `top` shows on a terminal, and what its keys change: no effects, so that tests can look at the picture.
+
+Own keys over rich, which is there anyway, rather than Textual: it would be a dependency of eight packages on every
+node, an event loop, and a start of half a second, for one table.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from rich.console import Group
+from rich.text import Text
+
+from resctrl_hooks.cli.top_table import Scene, head_line, usage_table
+from resctrl_hooks.inventory.usage import FOREIGN, GROUPINGS, POD, TOTAL, UNHELD, Line, grouped, ordered
+
+SORT_KEYS = {"l": "llc", "m": "mbm", "o": "local", "w": "watts", "n": "name"}
+_FRAME = 8  # lines that are no user's: head, state, table's head, in no group, total, place, blank, keys
+_KEPT = 64  # looks that a sparkline may show
+_FOOT = "q quit  / filter  space pause  t totals  ? help"
+_HELP = """\
+l m o w n   sort by LLC, MBM, LOCAL, POWER, name      r   the other way round
+t           pods, then totals by namespace, then by RDT class
+/           filter by part of a name; Enter keeps it, Esc drops it
+space       pause, and go on
+arrows, j k, PgUp PgDn, Home End   scroll
+q           quit
+
+LLC    what of the last-level caches is filled for a pod; L3% of all L3 caches of this node
+MBM    memory traffic through the L3; LOCAL the part that stays on its NUMA node
+LAST   MBM of the last looks, all to one scale
+
+Any key goes back."""
+
+
+class Screen:
+    """The state of the screen: the last look, how it is sorted, filtered, summed up and scrolled."""
+
+    def __init__(self, scene: Scene, *, sort: str = "mbm", reverse: bool = False, by: str = "pod") -> None:
+        self.sort = sort
+        self.reverse = reverse
+        self.by = by
+        self.paused = False
+        self.quit = False
+        self._scene = scene
+        self._filter = ""
+        self._editing = False
+        self._help = False
+        self._offset = 0
+        self.page = 1
+        self._rows = 0
+        self._last: dict[str, int] = {}
+        self._history: dict[str, deque[float | None]] = {}
+
+    def look(self, scene: Scene) -> None:
+        """Takes a new look, which a paused screen shows once it goes on."""
+        for by in GROUPINGS:
+            for line in grouped(scene.lines, by):
+                if by == "pod" or line.kind == POD:
+                    self._history.setdefault(_id(by, line), deque(maxlen=_KEPT)).append(line.rates.total)
+        if not self.paused:
+            self._scene = scene
+
+    def press(self, key: str) -> None:
+        """Does what a key says."""
+        if self._editing:
+            self._edit(key)
+        elif self._help:
+            self._help = False
+        elif key in SORT_KEYS:
+            self.sort, self._last = SORT_KEYS[key], {}
+        elif key in _ACTIONS:
+            _ACTIONS[key](self)
+
+    def _edit(self, key: str) -> None:
+        if key == "enter":
+            self._editing = False
+        elif key == "escape":
+            self._editing, self._filter = False, ""
+        elif key == "backspace":
+            self._filter = self._filter[:-1]
+        elif len(key) == 1 and key.isprintable():
+            self._filter += key
+        self._offset = 0
+
+    def turn(self) -> None:
+        """The other way round."""
+        self.reverse, self._last = not self.reverse, {}
+
+    def sum_up(self) -> None:
+        """From pods to namespaces to classes and back."""
+        names = [*GROUPINGS]
+        self.by = names[(names.index(self.by) + 1) % len(names)]
+        self._offset, self._last = 0, {}
+
+    def scroll(self, lines: int) -> None:
+        """Up or down."""
+        self._offset = max(0, min(self._offset + lines, self._rows - self.page))
+
+    def render(self, width: int, height: int) -> Group:
+        """The picture for a terminal of this size."""
+        scene = self._scene
+        if self._help:
+            return Group(Text(head_line(scene, width), style="reverse", no_wrap=True), Text(f"\n{_HELP}"))
+        if not scene.lines:
+            return Group(Text(head_line(scene, width), style="reverse", no_wrap=True), Text("\nmeasuring …"))
+        lines = ordered(grouped(scene.lines, self.by), self.sort, reverse=self.reverse, last=self._last)
+        self._last = {line.name: place for place, line in enumerate(lines)}
+        users = [line for line in lines if line.kind in (POD, FOREIGN) and self._filter.lower() in line.name.lower()]
+        rest = [line for line in lines if line.kind in (UNHELD, TOTAL)]
+        self.page, self._rows = max(height - _FRAME, 1), len(users)
+        self.scroll(0)
+        shown = users[self._offset : self._offset + self.page]
+        scene.history = {line.name: list(self._history.get(_id(self.by, line), ())) for line in lines}
+        made = usage_table(
+            scene,
+            [*shown, *rest],
+            by=self.by,
+            sort=self.sort,
+            reverse=self.reverse,
+            width=width,
+            pictures=True,
+            headers=True,
+        )
+        return Group(
+            Text(head_line(scene, width).ljust(width), style="reverse", no_wrap=True, overflow="crop"),
+            Text(self._state(), no_wrap=True, overflow="ellipsis"),
+            made,
+            Text(self._place(len(shown)), style="dim"),
+            Text(_FOOT, no_wrap=True, overflow="ellipsis"),
+        )
+
+    def _state(self) -> str:
+        parts = [f"{self.by} by {self.sort}{', smallest first' if self.reverse else ''}"]
+        if self._editing or self._filter:
+            parts.append(f"filter: {self._filter}{'_' if self._editing else ''}")
+        if self.paused:
+            parts.append("PAUSED")
+        return "   ".join(parts)
+
+    def _place(self, shown: int) -> str:
+        if shown == self._rows:
+            return ""
+        return f"{self._offset + 1} to {self._offset + shown} of {self._rows}"
+
+
+def _id(by: str, line: Line) -> str:
+    return f"{by} {line.name}"
+
+
+def _pause(screen: Screen) -> None:
+    screen.paused = not screen.paused
+
+
+def _show_help(screen: Screen) -> None:
+    screen._help = True  # noqa: SLF001  # one of its own keys
+
+
+def _start_filter(screen: Screen) -> None:
+    screen._editing = True  # noqa: SLF001  # as above
+
+
+def _drop_filter(screen: Screen) -> None:
+    screen._filter = ""  # noqa: SLF001  # as above
+
+
+def _quit(screen: Screen) -> None:
+    screen.quit = True
+
+
+_ACTIONS: dict[str, Callable[[Screen], None]] = {
+    "q": _quit,
+    "Q": _quit,
+    "r": Screen.turn,
+    "t": Screen.sum_up,
+    "?": _show_help,
+    "h": _show_help,
+    "/": _start_filter,
+    "escape": _drop_filter,
+    " ": _pause,
+    "p": _pause,
+    "up": lambda screen: screen.scroll(-1),
+    "k": lambda screen: screen.scroll(-1),
+    "down": lambda screen: screen.scroll(1),
+    "j": lambda screen: screen.scroll(1),
+    "pageup": lambda screen: screen.scroll(-screen.page),
+    "pagedown": lambda screen: screen.scroll(screen.page),
+    "home": lambda screen: screen.scroll(-1_000_000),
+    "end": lambda screen: screen.scroll(1_000_000),
+}

@@ -1,0 +1,166 @@
+"""`top`'s table and its head line, for a terminal of any width: what matters less is left out first."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rich.table import Table
+from rich.text import Text
+
+from resctrl_hooks.cli.bars import bar, sparkline
+from resctrl_hooks.cli.tables import Name, scaled, table
+from resctrl_hooks.inventory.models import Rmids
+from resctrl_hooks.inventory.sample import Rates
+from resctrl_hooks.inventory.usage import POD, TOTAL, UNHELD, Line
+
+_UNKNOWN = "-"
+_BAR, _SPARKS = 8, 16
+_STYLES = {POD: "", UNHELD: "dim", TOTAL: "bold"}
+_FOREIGN_STYLE = "cyan"
+
+
+@dataclass(slots=True)
+class Scene:
+    """All that is known of one moment."""
+
+    host: str
+    time: str
+    lines: list[Line]
+    llc_bytes: int = 0
+    rmids: Rmids | None = None
+    waiting: int = 0
+    history: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
+
+    @property
+    def most(self) -> float:
+        """The largest bandwidth of a user, which bars are measured by."""
+        return max((line.rates.total or 0.0 for line in self.lines if line.kind not in (TOTAL, UNHELD)), default=0.0)
+
+    def share(self, line: Line) -> float | None:
+        """The part of all L3 caches that a line's pod has, from 0 to 1."""
+        if not self.llc_bytes or line.rates.occupancy is None:
+            return None
+        return line.rates.occupancy / self.llc_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    head: str
+    sort: str
+    least: int  # columns of a terminal from which it is shown
+    cell: Callable[[Line, Scene], str]
+    picture: bool = False
+
+
+def _cell(value: float | None, unit: str, *, binary: bool = False) -> str:
+    return _UNKNOWN if value is None else scaled(value, unit, binary=binary)
+
+
+def _share(line: Line, scene: Scene) -> str:
+    share = scene.share(line)
+    return _UNKNOWN if share is None else f"{share:.1%}" if share < 0.1 else f"{share:.0%}"  # noqa: PLR2004  # 9.9% 10%
+
+
+def _bandwidth_bar(line: Line, scene: Scene) -> str:
+    if line.kind == TOTAL:
+        return " " * _BAR
+    total = line.rates.total
+    return bar(None if total is None else total / scene.most if scene.most else 0.0, _BAR)
+
+
+def _sparks(line: Line, scene: Scene) -> str:
+    if line.kind == TOTAL:
+        return " " * _SPARKS
+    return sparkline(list(scene.history.get(line.name, [])), scene.most, _SPARKS)
+
+
+def _llc(line: Line, scene: Scene) -> str:
+    return _cell(line.rates.occupancy, "B", binary=True)
+
+
+def _llc_bar(line: Line, scene: Scene) -> str:
+    return " " * _BAR if line.kind == TOTAL else bar(scene.share(line), _BAR)
+
+
+def _bandwidth(line: Line, scene: Scene) -> str:
+    return _cell(line.rates.total, "B/s")
+
+
+def _local(line: Line, scene: Scene) -> str:
+    return _cell(line.rates.local, "B/s")
+
+
+def _power(line: Line, scene: Scene) -> str:
+    return _cell(line.rates.watts, "W")
+
+
+_COLUMNS = (
+    _Column("LLC", "llc", 0, _llc),
+    _Column("L3%", "llc", 66, _share),
+    _Column("", "llc", 110, _llc_bar, picture=True),
+    _Column("MBM", "mbm", 0, _bandwidth),
+    _Column("", "mbm", 76, _bandwidth_bar, picture=True),
+    _Column("LAST", "mbm", 130, _sparks, picture=True),
+    _Column("LOCAL", "local", 96, _local),
+    _Column("POWER", "watts", 0, _power),
+)
+
+
+def usage_table(
+    scene: Scene, lines: Sequence[Line], *, by: str, sort: str, reverse: bool, width: int, pictures: bool, headers: bool
+) -> Table:
+    """The lines as a table of the columns that there is room for; ``pictures`` are bars and sparklines."""
+    energy = any(line.rates.watts is not None for line in scene.lines)
+    columns = [
+        column
+        for column in _COLUMNS
+        if width >= column.least
+        and (pictures or not column.picture)
+        and (energy or column.sort != "watts")
+        and (scene.llc_bytes or column.cell is not _share)
+    ]
+    marks = {sort: "▴" if reverse else "▾"}
+    heads = [by.upper() + marks.get("name", "")]
+    marked = False
+    for column in columns:
+        mark = "" if marked or not column.head else marks.get(column.sort, "")
+        marked = marked or bool(mark)
+        heads.append(column.head + mark)
+    right = frozenset(head for head, column in zip(heads[1:], columns, strict=True) if not column.picture)
+    made = table(*heads, right=right, names=heads[0], headers=headers)
+    for line in lines:
+        name = line.name if by == "pod" or line.kind != POD else f"{line.name} ({line.members})"
+        cells = (Text(column.cell(line, scene), no_wrap=True) for column in columns)
+        made.add_row(Name(name), *cells, style=_STYLES.get(line.kind, _FOREIGN_STYLE))
+    return made
+
+
+def head_line(scene: Scene, width: int) -> str:
+    """Host, time, and the node's sums, as many as there is room for."""
+    total = next((line.rates for line in scene.lines if line.kind == TOTAL), None)
+    parts = [scene.host, scene.time]
+    if total is not None and total.total is not None:
+        parts.append(scaled(total.total, "B/s"))
+    if scene.rmids:
+        waits = f", {scene.waiting} waiting" if scene.waiting else ""
+        parts.append(f"RMIDs {scene.rmids.used}/{scene.rmids.total}{waits}")
+    if total is not None and total.watts is not None:
+        parts.append(scaled(total.watts, "W"))
+    if total is not None and total.occupancy is not None and scene.llc_bytes:
+        parts.append(f"L3 {scaled(total.occupancy, 'B', binary=True)} of {scaled(scene.llc_bytes, 'B', binary=True)}")
+    if scene.lines:
+        parts.append(f"counters {_counters(scene.lines) or 'none'}")
+    while len(parts) > 1 and len("  ".join(parts)) > width:
+        parts.pop()
+    return "  ".join(parts)[:width]
+
+
+_COUNTERS: dict[str, Callable[[Rates], float | None]] = {
+    "llc": lambda rates: rates.occupancy,
+    "mbm": lambda rates: rates.total,
+    "local": lambda rates: rates.local,
+    "energy": lambda rates: rates.watts,
+}
+
+
+def _counters(lines: Sequence[Line]) -> str:
+    return " ".join(name for name, get in _COUNTERS.items() if any(get(line.rates) is not None for line in lines))

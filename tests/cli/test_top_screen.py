@@ -1,0 +1,213 @@
+"""`top` as one looks at it: the picture of its screen at several widths, and what each key changes."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from resctrl_hooks.cli.bars import bar, sparkline
+from resctrl_hooks.cli.keyboard import first_key
+from resctrl_hooks.cli.top_screen import Screen
+from resctrl_hooks.cli.top_table import Scene
+from resctrl_hooks.inventory.models import Rmids
+from resctrl_hooks.inventory.sample import Rates, added
+from resctrl_hooks.inventory.usage import Line, ordered
+
+MB, MIB = 1e6, 1 << 20
+PODS = (
+    ("shop", "checkout-7d9f8c6b54-x2x9z", "", 1.0),
+    ("shop", "cart-5b8fd6f7c4-8m2lq", "", 2.0),
+    ("batch", "reports-nightly-28913760-qtz7k", "", 6.0),
+    ("shop", "catalog-66c9b7d5f-kk4vw", "", 1.0),
+    ("payments", "payments-0", "gold", 0.5),
+    ("openshift-cluster-node-tuning-operator", "tuned-9gdxc", "", 0.1),
+)
+
+
+def used(amount: float | None) -> Rates:
+    if amount is None:
+        return Rates()
+    return Rates(amount * MIB, amount * 100 * MB, amount * 75 * MB, amount * 4)
+
+
+def scene(**amounts: float | None) -> Scene:
+    lines = [
+        Line("pod", f"{namespace}/{pod}", pod, used(amounts.get(namespace, amount)), namespace, pod, rdt_class)
+        for namespace, pod, rdt_class, amount in PODS
+    ]
+    lines += [Line("foreign", "mon_groups/somebody", "", used(0.2)), Line("unheld", "(in no group)", "", used(0.7))]
+    lines.append(Line("total", "TOTAL", "", added([line.rates for line in lines])))
+    return Scene("worker-3", "01:48:06", lines, 32 * MIB, Rmids(total=64, used=9), 1)
+
+
+def screen() -> Screen:
+    made = Screen(scene())
+    made.look(scene())
+    return made
+
+
+def picture(made: Screen, width: int = 120, height: int = 24) -> list[str]:
+    out = Console(file=io.StringIO(), width=width, height=height, record=True, color_system="truecolor")
+    out.print(made.render(width, height))
+    assert "worker-3" in out.export_svg(title="top", clear=False).replace("&#160;", " ")
+    return out.export_text().splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 140, 200])
+def test_every_width_has_its_picture(width: int) -> None:
+    lines = picture(screen(), width)
+    assert all(len(line) <= width for line in lines)
+    assert len(lines) <= 24
+    text = "\n".join(lines)
+    assert re.match("worker-3  01:48:06  1.15 GB/s  RMIDs 9/64, 1 waiting", lines[0])
+    for word in ("POD", "LLC", "MBM▾", "POWER", "qtz7k", "600 MB/s", "(in no group)", "TOTAL", "q quit", "? help"):
+        assert word in text, word
+    assert ("L3%" in text, "█" in text, "LOCAL" in text, "LAST" in text) == (
+        width >= 66,
+        width >= 76,
+        width >= 96,
+        width >= 130,
+    )
+    first = next(line for line in lines if "qtz7k" in line)
+    assert lines.index(first) == 3, "the noisy one is first"
+
+
+def test_the_picture_at_eighty_columns() -> None:
+    assert picture(screen(), 80)[:6] == [
+        "worker-3  01:48:06  1.15 GB/s  RMIDs 9/64, 1 waiting  46.0 W                    ",
+        "pod by mbm",
+        "POD                                       LLC   L3%       MBM▾             POWER",
+        "batch/reports-nig…ly-28913760-qtz7k  6.00 MiB   19%   600 MB/s  ████████    24 W",
+        "shop/cart-5b8fd6f7c4-8m2lq           2.00 MiB  6.2%   200 MB/s  ██▋          8 W",
+        "shop/catalog-66c9b7d5f-kk4vw         1.00 MiB  3.1%   100 MB/s  █▍           4 W",
+    ]
+
+
+def names(made: Screen, height: int = 24) -> list[str]:
+    lines = picture(made, 200, height)
+    end = next(place for place, line in enumerate(lines) if line.startswith("(in no group)"))
+    return [line.split()[0] for line in lines[3:end]]
+
+
+def test_t_sums_up_by_namespace_and_by_class_and_goes_back() -> None:
+    made = screen()
+    before = names(made)
+    made.press("t")
+    assert names(made) == ["batch", "shop", "payments", "mon_groups/somebody", "openshift-cluster-node-tuning-operator"]
+    assert "shop (3)" in "\n".join(picture(made))
+    made.press("t")
+    assert names(made) == ["/", "gold", "mon_groups/somebody"]
+    assert "/ (5)" in "\n".join(picture(made))
+    made.press("t")
+    assert names(made) == before
+
+
+def test_a_filter_is_typed_kept_and_dropped() -> None:
+    made = screen()
+    for key in ("/", "q", "t", "z"):  # none of them is a command now
+        made.press(key)
+    assert not made.quit
+    assert names(made) == ["batch/reports-nightly-28913760-qtz7k"]
+    assert "filter: qtz_" in picture(made)[1]
+    made.press("backspace")
+    made.press("enter")
+    assert "filter: qt   " in picture(made)[1] + "   "
+    made.press("escape")
+    assert len(names(made)) == 7
+    made.press("q")
+    assert made.quit
+
+
+def test_space_pauses_and_goes_on() -> None:
+    made = screen()
+    made.press(" ")
+    made.look(scene(payments=50.0))
+    assert "PAUSED" in picture(made)[1]
+    assert names(made)[0] == "batch/reports-nightly-28913760-qtz7k"
+    made.press(" ")
+    made.look(scene(payments=50.0))
+    assert names(made)[0] == "payments/payments-0"
+
+
+def test_it_scrolls_where_there_is_more_than_fits() -> None:
+    made = screen()
+    whole = names(made)
+    assert len(whole) == 7
+    assert names(made, height=11) == whole[:3]
+    assert "1 to 3 of 7" in "\n".join(picture(made, height=11))
+    for keys, first in (
+        (["down"], 1), (["pagedown"], 4), (["pagedown"], 4), (["up"], 3), (["home"], 0), (["end"], 4), (["k", "j"], 4),
+    ):  # fmt: skip
+        for key in keys:
+            made.press(key)
+        assert names(made, height=11) == whole[first : first + 3], keys
+    assert "(in no group)" in "\n".join(picture(made, height=11)), "the sums stay"
+
+
+def test_help_says_the_keys_and_any_key_goes_back() -> None:
+    made = screen()
+    made.press("?")
+    text = "\n".join(picture(made, 60))
+    assert "filter by part of a name" in text
+    assert "qtz7k" not in text
+    made.press("x")
+    assert "qtz7k" in "\n".join(picture(made, 60))
+
+
+def test_a_line_keeps_its_place_until_another_has_a_tenth_more() -> None:
+    made = screen()
+    assert names(made)[:3] == ["batch/reports-nightly-28913760-qtz7k", "shop/cart-5b8fd6f7c4-8m2lq", PLACE]
+    made.look(scene(shop=1.05))
+    before = names(made)
+    made.look(scene(shop=1.05, payments=1.1))
+    assert names(made) == before, "a twentieth more changes nothing"
+    made.look(scene(shop=1.05, payments=1.3))
+    assert names(made).index("payments/payments-0") < before.index("payments/payments-0")
+
+
+PLACE = "shop/catalog-66c9b7d5f-kk4vw"
+
+
+def test_what_is_not_known_is_a_dash_and_sorts_last() -> None:
+    made = Screen(scene(batch=None))
+    made.look(scene(batch=None))
+    lines = picture(made)
+    assert re.search(r"qtz7k +- +- +· +- +·", "\n".join(lines))
+    assert names(made)[-1] == "batch/reports-nightly-28913760-qtz7k"
+
+
+def test_reversed_is_the_other_way_round() -> None:
+    lines = scene().lines
+    usual = [line.name for line in ordered(lines, "mbm")]
+    other = [line.name for line in ordered(lines, "mbm", reverse=True)]
+    assert other[-2:] == usual[-2:]
+    assert (other[0], other[-3]) == (usual[-3], usual[0])
+
+
+@pytest.mark.parametrize(
+    "typed,keys",
+    [
+        ("q", ["q"]),
+        ("wr", ["w", "r"]),
+        ("\x1b[A\x1b[6~j", ["up", "pagedown", "j"]),
+        ("\x1b", ["escape"]),
+        ("\x1bOB", ["down"]),
+        ("\x1b[99~x", ["", "x"]),
+        ("\r\x7f", ["enter", "backspace"]),
+    ],
+)
+def test_keys_of_a_terminal_have_names(typed: str, keys: list[str]) -> None:
+    found = []
+    while typed:
+        key, typed = first_key(typed)
+        found.append(key)
+    assert found == keys
+
+
+def test_bars_and_sparklines() -> None:
+    assert [bar(share, 4) for share in (0.0, 0.5, 1.0, 2.0, 1 / 32, None)] == [
+        "    ", "██  ", "████", "████", "▏   ", "·   ",
+    ]  # fmt: skip
+    assert sparkline([0.0, 5.0, None, 10.0], 10.0, 6) == "  ▁▅·█"
+    assert sparkline([1.0, 2.0, 3.0], 0.0, 2) == "▁▁"
