@@ -132,7 +132,7 @@ class Settings:
         """Why the label selector leaves a pod with these labels out, or an empty string if it doesn't."""
         for name, value in self.label_selector.items():
             if labels.get(name) != value:
-                return f"label {name}={value} of the label selector is not the pod's"
+                return f"label {name}={value} of the label selector is not the pod's, or an annotation is the same"
         return ""
 
 

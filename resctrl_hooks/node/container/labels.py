@@ -1,4 +1,11 @@
-"""A pod's Kubernetes labels: CRI-O keeps them in the bundle of the pod's sandbox only, NRI tells them."""
+"""A pod's Kubernetes labels: CRI-O keeps them in the bundle of the pod's sandbox only, NRI tells them.
+
+CRI-O writes each label of a pod into the annotations of its sandbox's ``config.json``, after the pod's own annotations
+(cri-o, server/sandbox_run_linux.go). So what stands there under a label's name is the label; or, if the pod has no such
+label, an annotation that its author may have written in order to look like one. The pod's annotations are in each of
+its containers too, where its labels aren't. That tells them apart: a label is what the sandbox says and the container
+doesn't. ``io.kubernetes.cri-o.Labels``, which has them all, is no source: an annotation of that name replaces it.
+"""
 
 from ..errors import InputError
 from ..host.files import parse_json, read_file
@@ -8,11 +15,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .workload import Workload
 
-_LABELS = "io.kubernetes.cri-o.Labels"  # an annotation of the sandbox
+# Labels that the kubelet gives to sandboxes and containers alike; being labels, they win over annotations in both.
+_KUBELETS = frozenset(("io.kubernetes.pod.uid", "io.kubernetes.pod.namespace", "io.kubernetes.pod.name"))
 
 
 def pod_labels(workload: "Workload") -> "dict[str, str]":
     """A pod's labels; empty where its runtime tells none.
+
+    One that an annotation of the pod's repeats, name and value, is left out: nothing tells whether it is a label too.
 
     Raises:
         InputError: the sandbox's bundle can't be read.
@@ -25,9 +35,12 @@ def pod_labels(workload: "Workload") -> "dict[str, str]":
     if folder[0] != "/" or "/../" in f"{folder}/":
         raise InputError(f"the pod's sandbox folder is not an absolute path: {folder[:200]!r}")
     try:
-        config = parse_json(read_file(f"{folder}/config.json", BUNDLE_LIMIT))
-        labels = parse_json(config["annotations"][_LABELS].encode())
-        return {name: value for name, value in labels.items() if isinstance(value, str)}
+        notes = parse_json(read_file(f"{folder}/config.json", BUNDLE_LIMIT))["annotations"]
+        return {
+            name: value
+            for name, value in notes.items()
+            if isinstance(value, str) and (name in _KUBELETS or workload.annotations.get(name) != value)
+        }
     except OSError as error:
         raise InputError(f"the sandbox's {folder}/config.json can't be read", errno=error.errno or 0) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -1,28 +1,77 @@
+import json
 from typing import Any
 
 import pytest
-from conftest import ID, UID, Host, crio_annotations
+from conftest import ID, UID, Host, crio_annotations, fixture
 
 from resctrl_hooks.node.container.labels import pod_labels
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import Workload, derive
 from resctrl_hooks.node.errors import InputError
 
-LABELS: tuple[Any, ...] = (None, 7, [], "", "[]", "7", "{", "\ud800", "[" * 9999)
-
 
 def workload(annotations: dict[str, str]) -> Workload:
     return derive(State(ID, "created", 100, "/b", annotations), Bundle({}), [], "/cg")
 
 
-def sandboxed(host: Host, config: Any) -> Workload:
+def sandboxed(host: Host, config: Any, **pods_own: str) -> Workload:
+    """A container of a pod with these annotations of its own, and that sandbox."""
     folder = host.bundle(config, "sandbox")
-    return workload(crio_annotations(**{"io.kubernetes.cri-o.ResolvPath": f"{folder}/resolv.conf"}))
+    return workload(pods_own | crio_annotations(**{"io.kubernetes.cri-o.ResolvPath": f"{folder}/resolv.conf"}))
 
 
-def test_labels(host: Host) -> None:
-    found = sandboxed(host, {"annotations": {"io.kubernetes.cri-o.Labels": '{"app":"web","n":7}'}})
-    assert pod_labels(found) == {"app": "web"}
+def pod(host: Host, labels: dict[str, str], annotations: dict[str, str]) -> Workload:
+    """A container of a pod; the sandbox is the captured one, with what CRI-O adds: annotations, then labels."""
+    captured = fixture("crio-crun-sandbox-config.json")
+    for name in ("app", "tier"):
+        del captured["annotations"][name]
+    kubelets = {"io.kubernetes.pod.uid": UID, "io.kubernetes.pod.namespace": "shop", "io.kubernetes.pod.name": "web-0"}
+    stated = {
+        "io.kubernetes.cri-o.Labels": json.dumps(labels),
+        "io.kubernetes.cri-o.Annotations": json.dumps(annotations),
+    }
+    captured["annotations"] |= stated | annotations | labels | kubelets
+    return sandboxed(host, captured, **annotations)
+
+
+def test_the_labels_of_a_captured_pod(host: Host) -> None:
+    captured = fixture("crio-crun-createRuntime-state.json")["annotations"]
+    folder = host.bundle(fixture("crio-crun-sandbox-config.json"), "sandbox")
+    found = pod_labels(workload(captured | {"io.kubernetes.cri-o.ResolvPath": f"{folder}/resolv.conf"}))
+    assert found.items() >= {"app": "web", "tier": "backend", "io.kubernetes.pod.namespace": "shop"}.items()
+
+
+FORGED = {"io.kubernetes.cri-o.Labels": '{"app": "web"}'}
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        FORGED,
+        {"app": "web"},
+        FORGED | {"app": "web"},
+        FORGED | {"app": "web", "io.kubernetes.cri-o.Annotations": "{}"},
+    ],
+    ids=["the list", "the name", "both", "all that CRI-O writes"],
+)
+@pytest.mark.parametrize("real", [{}, {"app": "other"}])
+def test_an_annotation_is_no_label(host: Host, real: dict[str, str], annotations: dict[str, str]) -> None:
+    assert pod_labels(pod(host, real, annotations)).get("app") == real.get("app")
+
+
+def test_a_label_stays_one_whatever_annotations_say(host: Host) -> None:
+    real = {"app": "web", "tier": "backend"}
+    hiding = {"io.kubernetes.cri-o.Labels": "{}", "app": "other"}
+    assert pod_labels(pod(host, real, hiding)).items() >= real.items()
+
+
+def test_a_label_that_an_annotation_repeats_counts_for_none(host: Host) -> None:
+    assert "app" not in pod_labels(pod(host, {"app": "web"}, {"app": "web"}))
+
+
+def test_what_the_kubelet_says_of_pods_and_containers_alike(host: Host) -> None:
+    forged = {"io.kubernetes.pod.namespace": "other"}
+    assert pod_labels(pod(host, {}, forged))["io.kubernetes.pod.namespace"] == "shop"
 
 
 def test_a_runtime_that_tells_no_labels() -> None:
@@ -32,16 +81,7 @@ def test_a_runtime_that_tells_no_labels() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        [],
-        {},
-        {"annotations": []},
-        {"annotations": {}},
-        *({"annotations": {"io.kubernetes.cri-o.Labels": value}} for value in LABELS),
-    ],
-)
+@pytest.mark.parametrize("config", [[], {}, {"annotations": []}, {"annotations": None}])
 def test_a_sandbox_without_labels(host: Host, config: Any) -> None:
     found = sandboxed(host, config)
     with pytest.raises(InputError, match="holds no labels"):
