@@ -1,8 +1,11 @@
 """The project's chores. `./dev` runs them on a machine where nothing is set up."""
 
+import glob
 import importlib.util
 import os
+import shutil
 import sys
+import tempfile
 
 import nox
 
@@ -89,6 +92,27 @@ def generate(session: nox.Session) -> None:
     if not READY:
         session.install("-q", "-e", ".[dev]")
     session.run(sys.executable if READY else "python", "contrib/generate.py", external=READY)
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """Builds what a release has into dist/: wheel, sdist, Debian package, RPM spec, SBOM, notes, checksums."""
+    if not READY:
+        session.install("-q", "-e", ".[dev]")
+    python = sys.executable if READY else "python"
+    shutil.rmtree("dist", ignore_errors=True)
+    for target in ("wheel", "sdist"):
+        session.run(python, "-m", "hatchling", "build", "-t", target, external=READY)
+    # What is needed to run it, and nothing else, is what the SBOM has to name.
+    (wheel,) = glob.glob("dist/*.whl")
+    with tempfile.TemporaryDirectory() as folder:
+        session.run(python, "-m", "venv", "--without-pip", folder, external=READY)
+        session.run(python, "-m", "pip", "--python", f"{folder}/bin/python", "install", "-q", wheel, external=READY)
+        target = wheel.replace("-py3-none-any.whl", ".cdx.json")
+        about = ["--pyproject", "pyproject.toml", "--mc-type", "application", "--output-reproducible", "--sv", "1.6"]
+        sbom = [python, "-m", "cyclonedx_py", "environment", *about, "-o", target, f"{folder}/bin/python"]
+        session.run(*sbom, external=READY)
+    session.run(python, "contrib/release.py", "dist", external=READY)
 
 
 @nox.session

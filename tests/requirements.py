@@ -73,6 +73,17 @@ def missing_for_browser() -> str:
     return "" if shutil.which("chromium") else "chromium is not installed"
 
 
+def debian_root() -> str:
+    """The root of a clean Debian 13 with the packages that ours depends on; empty where DEBIAN_ROOT names none."""
+    named = os.environ.get("DEBIAN_ROOT", "")
+    return named if os.path.exists(f"{named}/usr/bin/dpkg") and os.geteuid() == 0 else ""
+
+
+def missing_for_debian() -> str:
+    """What the test of the installed Debian package lacks here."""
+    return "" if debian_root() else "DEBIAN_ROOT names no clean Debian (docs/testing.md), or this isn't root"
+
+
 MISSING: dict[str, Callable[[], str]] = {
     "runtime": missing_for_runtimes,
     "fuse": missing_for_fuse,
@@ -81,8 +92,9 @@ MISSING: dict[str, Callable[[], str]] = {
     "ignition": missing_for_ignition,
     "grafana": missing_for_grafana,
     "kubectl": missing_for_kubectl,
+    "debian": missing_for_debian,
 }
-OPTIONAL = {"promtool", "ignition", "grafana", "kubectl"}
+OPTIONAL = {"promtool", "ignition", "grafana", "kubectl", "debian"}
 """Not expected even of continuous integration."""
 _LEFT_OUT = pytest.StashKey[list[str]]()
 
