@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import resctrl_hooks
+from resctrl_hooks import Monitor, errors
+from resctrl_hooks.errors import HookError
+from resctrl_hooks.node import errors as node_errors
+from resctrl_hooks.node.resctrl import errors as resctrl_errors
 from resctrl_hooks.simulation import mounted
 
 PAGE = Path(__file__).parent.parent / "docs" / "library.md"
@@ -23,3 +28,22 @@ def test_the_examples_of_the_library_page(tmp_path: Path) -> None:
         results = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.append)
     assert results.attempted > 20
     assert results.failed == 0, "".join(report)
+
+
+def test_what_the_library_returns_is_exported() -> None:
+    """The node half writes annotations as strings, so their words are names."""
+    annotations = [method.__annotations__ for method in vars(Monitor).values() if hasattr(method, "__annotations__")]
+    words = {word for found in annotations for text in found.values() for word in re.findall(r"\w+", str(text))}
+    ours = {"Counter", "Domain", "Filesystem", "Group", "LockedKey", "Reading"}
+    assert words & ours <= set(resctrl_hooks.__all__)
+    assert {"Group", "LockedKey"} <= words
+
+
+def test_every_error_of_the_library_is_exported() -> None:
+    found = {
+        name
+        for module in (node_errors, resctrl_errors)
+        for name, kind in vars(module).items()
+        if isinstance(kind, type) and issubclass(kind, HookError) and kind.__module__ == module.__name__
+    }
+    assert found == set(errors.__all__)

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from killed_hook import NEVER, mortal
 from simulated_kernel import ROOT_CALLER, Kernel
 
-from resctrl_hooks import BadClassError, NotMountedError
+from resctrl_hooks.errors import BadClassError, NotMountedError
 from resctrl_hooks.node.container.oci import parse_state, read_bundle
 from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.hook.call import create_runtime

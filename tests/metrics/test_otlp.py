@@ -22,8 +22,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, Sum
 
-from resctrl_hooks import HookError, Monitor, NotMountedError
+from resctrl_hooks import Monitor
 from resctrl_hooks.cli import main
+from resctrl_hooks.errors import HookError, NotMountedError
 from resctrl_hooks.metrics.otlp import EndpointError, endpoint_of
 from resctrl_hooks.node.resctrl.counters import Reading
 from resctrl_hooks.otel import register

@@ -19,7 +19,7 @@ from conftest import LAUNCH, PYTHON, Host, crio_annotations
 from simulated_kernel import ROOT_CALLER, Kernel
 
 import resctrl_hooks
-from resctrl_hooks import HookError, InputError
+from resctrl_hooks.errors import HookError, InputError
 from resctrl_hooks.node.container.oci import parse_state, read_bundle
 from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.hook.call import create_runtime

@@ -9,15 +9,8 @@ from pathlib import Path
 import pytest
 from conftest import Host
 
-from resctrl_hooks import (
-    BadClassError,
-    BadKeyError,
-    LockTimeoutError,
-    Monitor,
-    NotTrackedError,
-    canonical_pod_uid,
-    pod_uid_validator,
-)
+from resctrl_hooks import Monitor, canonical_pod_uid, pod_uid_validator
+from resctrl_hooks.errors import BadClassError, BadKeyError, LockTimeoutError, NotTrackedError
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 
@@ -155,7 +148,8 @@ def test_many_threads(host: Host) -> None:
 
 PROGRAM = """
 import sys
-from resctrl_hooks import Monitor, NotTrackedError
+from resctrl_hooks import Monitor
+from resctrl_hooks.errors import (NotTrackedError)
 resctrl, state, name = sys.argv[1:]
 monitor = Monitor(resctrl, state_dir=state, patience=30)
 for turn in range(15):

@@ -1,0 +1,56 @@
+"""What the library raises. All are `HookError`s, whose text is a sentence for the operator.
+
+    >>> from resctrl_hooks.errors import NoRMIDsError, RMIDsBusyError
+    >>> issubclass(RMIDsBusyError, NoRMIDsError)
+    True
+
+Those of resctrl are `ResctrlError`s with ``errno`` and ``kernel``, its own words from ``info/last_cmd_status``.
+"""
+
+from .node.errors import (
+    DeadlineError,
+    HookError,
+    InputError,
+    LedgerError,
+    LockTimeoutError,
+    ResctrlError,
+    SettingsError,
+)
+from .node.resctrl.errors import (
+    BadClassError,
+    BadKeyError,
+    ClassMismatchError,
+    GroupExistsError,
+    NoMonitoringError,
+    NoRMIDsError,
+    NotArrivedError,
+    NotMountedError,
+    NotPermittedError,
+    NotTrackedError,
+    ReadOnlyError,
+    RMIDsBusyError,
+    TaskGoneError,
+)
+
+__all__ = [
+    "BadClassError",
+    "BadKeyError",
+    "ClassMismatchError",
+    "DeadlineError",
+    "GroupExistsError",
+    "HookError",
+    "InputError",
+    "LedgerError",
+    "LockTimeoutError",
+    "NoMonitoringError",
+    "NoRMIDsError",
+    "NotArrivedError",
+    "NotMountedError",
+    "NotPermittedError",
+    "NotTrackedError",
+    "RMIDsBusyError",
+    "ReadOnlyError",
+    "ResctrlError",
+    "SettingsError",
+    "TaskGoneError",
+]
