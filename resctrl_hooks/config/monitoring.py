@@ -1,10 +1,56 @@
-"""The ``monitoring`` section: each pod's mon_group."""
+"""The ``monitoring`` section: each pod's mon_group, and who has one where there are too few RMIDs."""
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
-from .section import FeatureSection, wrong
+from .section import Duration, FeatureSection, NamespacePattern, Remark, Section, wrong
+
+_HIGHEST = 1_000_000  # as far as Kubernetes' own priorities are thought of by people, and a fixed width on disk
+Priority = Annotated[int, Field(ge=-_HIGHEST, le=_HIGHEST)]
+
+
+class PriorityRule(Section):
+    """One rule: it fits a pod if everything that it names does."""
+
+    namespaces: list[NamespacePattern] = []
+    """Namespaces of the pods that it fits. Empty means all."""
+
+    qos: Literal["Guaranteed", "Burstable", "BestEffort"] | None = None
+    """The Kubernetes QoS class of the pods that it fits. Without it, any."""
+
+    labels: dict[str, str] = {}
+    """Labels that a pod must have, all of them. Only CRI-O lets a hook see labels."""
+
+    value: Priority
+    """The priority of the pods that it fits; the highest is served first."""
+
+
+class Reserve(Section):
+    """RMIDs that stay free for pods that matter."""
+
+    rmids: Annotated[int, Field(ge=1)]
+    """How many RMIDs stay free."""
+
+    above: Priority = 0
+    """Only pods of a higher priority than this may take them."""
+
+
+class Share(Section):
+    """Turns among pods of one priority."""
+
+    interval: Annotated[Duration, Field(ge=1)] = 30.0
+    """How often RMIDs are handed on, as `30s` or `2m`. Turns are given when reconcile runs."""
+
+    at_least: Annotated[Duration, Field(ge=0)] | None = None
+    """No turn is shorter than this; only a pod of higher priority ends one sooner. A third of `interval` by default."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Share":
+        if self.at_least is not None and self.at_least > self.interval:
+            raise wrong("turns of atLeast are longer than interval", "make atLeast the shorter", at=("atLeast",))
+        return self
+
 
 BandwidthEvent = Literal["mbm_total_bytes", "mbm_local_bytes"]
 
@@ -42,3 +88,27 @@ class Monitoring(FeatureSection):
     take_over: bool = False
     """Whether to monitor also containers whose runtime makes its own group (`linux.intelRdt.enableMonitoring`). A task
     can be in one group only, so the runtime's stays empty then."""
+
+    priority: list[PriorityRule] = []
+    """Which pods come first where RMIDs are fewer than pods. The first rule that fits counts; without one it is 0. A
+    pod without an RMID takes that of a pod of lower priority."""
+
+    reserve: Reserve | None = None
+    """RMIDs that stay free for pods above a priority."""
+
+    share: Share | None = None
+    """Pods of one priority take turns where RMIDs are fewer than they are. Without it whoever came first keeps its."""
+
+    def remarks(self) -> list[Remark]:
+        """Rules that can never be reached, and a reserve that is for everybody or nobody."""
+        found = super().remarks()
+        for index, rule in enumerate(self.priority[:-1]):
+            if not (rule.namespaces or rule.qos or rule.labels):
+                found.append(Remark(("priority", index), "this rule fits every pod, so those after it never count"))
+                break
+        values = [0, *(rule.value for rule in self.priority)]
+        if self.reserve is not None and max(values) <= self.reserve.above:
+            found.append(
+                Remark(("reserve", "above"), "no rule gives a priority above this, so nobody gets these RMIDs")
+            )
+        return found

@@ -4,6 +4,7 @@ A new section is a module with a class that inherits `Section` (or `FeatureSecti
 docstring is its description in the schema and in the reference.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
@@ -105,6 +106,27 @@ def _class_name(name: str) -> str:
 def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
+
+DURATION_PATTERN = r"^([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)$"
+_DURATION = re.compile(DURATION_PATTERN)
+_SECONDS_IN = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _seconds(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    found = _DURATION.fullmatch(value)
+    if found is None:
+        raise wrong(f"{value!r} is no duration", "write a number and ms, s, m or h: 30s")
+    return float(found[1]) * _SECONDS_IN[found[2]]
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "pattern": DURATION_PATTERN}]}),
+]
+"""A time: seconds, or a number and its unit as Kubernetes writes it."""
 
 AbsolutePath = Annotated[str, AfterValidator(_absolute), WithJsonSchema({"type": "string", "pattern": "^/"})]
 """A path from the root. Whether it is there is `doctor`'s business."""

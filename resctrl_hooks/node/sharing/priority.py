@@ -1,0 +1,56 @@
+"""Which pods come first where there are fewer RMIDs than pods: the rules of ``monitoring.priority``."""
+
+from ..container.resources import qos_of
+from ..errors import InputError
+from ..names import matches
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..container.workload import Workload
+    from ..settings import Settings
+
+    Rules = list[dict[str, Any]]
+
+_FIRST, _FACTOR, _MASK = 2166136261, 16777619, 0xFFFFFFFF  # FNV-1a; `hash` differs from process to process
+
+
+def is_shared(settings: "Settings") -> bool:
+    """Whether RMIDs are given by rules on this node, rather than to whoever comes first."""
+    return any(settings.monitoring.get(name) is not None for name in ("priority", "reserve", "share"))
+
+
+def priority_of(workload: "Workload", rules: "Rules") -> int:
+    """The priority of a workload: that of the first rule that fits, 0 for none. A rule fits if all that it says does.
+
+    Labels that can't be read fit no rule: a pod whose labels are hidden loses its rank, not its group.
+    """
+    for rule in rules:
+        namespaces, qos, labels = rule.get("namespaces"), rule.get("qos"), rule.get("labels")
+        if namespaces and not any(matches(pattern, workload.namespace) for pattern in namespaces):
+            continue
+        if qos and qos_of(workload) != qos:
+            continue
+        if labels and not _has_labels(workload, labels):
+            continue
+        return int(rule["value"])
+    return 0
+
+
+def _has_labels(workload: "Workload", wanted: "dict[str, str]") -> bool:
+    from ..container.labels import pod_labels  # few rules are about labels
+
+    try:
+        labels = pod_labels(workload)
+    except InputError:
+        return False
+    return all(labels.get(name) == value for name, value in wanted.items())
+
+
+def version_of(rules: "Rules") -> int:
+    """A number that is another for other rules, so that a recorded priority is known to be of these."""
+    number = _FIRST
+    for letter in repr(rules).encode():
+        number = ((number ^ letter) * _FACTOR) & _MASK
+    return number

@@ -1,0 +1,98 @@
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resctrl_hooks.node.sharing.decision import Claim, may_take, queue, turns, yielding
+
+TIMES = st.integers(0, 1000).map(float)
+
+
+@st.composite
+def claims(draw: st.DrawFn, prefix: str = "pod") -> list[Claim]:
+    numbers = range(draw(st.integers(0, 12)))
+    return [Claim(f"{prefix}{number}", draw(st.integers(-3, 3)), draw(TIMES)) for number in numbers]
+
+
+@given(claims())
+def test_the_queue_loses_nobody_and_serves_by_priority_then_age(waiting: list[Claim]) -> None:
+    served = queue(waiting)
+    assert sorted(claim.key for claim in served) == sorted(claim.key for claim in waiting)
+    for first, second in itertools.pairwise(served):
+        assert first.priority >= second.priority
+        assert first.priority > second.priority or first.since <= second.since
+
+
+@given(claims())
+def test_the_order_of_the_queue_does_not_depend_on_who_is_named_first(waiting: list[Claim]) -> None:
+    assert queue(waiting) == queue(reversed(waiting))
+
+
+@given(claims(), st.integers(-4, 4), st.booleans())
+def test_only_those_of_strictly_lower_priority_yield_and_the_lowest_first(
+    holders: list[Claim], priority: int, in_turns: bool
+) -> None:
+    found = yielding(holders, priority, in_turns=in_turns)
+    assert {claim.key for claim in found} == {claim.key for claim in holders if claim.priority < priority}
+    assert [claim.priority for claim in found] == sorted(claim.priority for claim in found)
+
+
+def test_among_equals_the_last_to_come_yields_or_in_turns_who_has_held_longest() -> None:
+    holders = [Claim("a", 0, 1.0), Claim("b", 0, 5.0)]
+    assert [claim.key for claim in yielding(holders, 1)] == ["b", "a"]
+    assert [claim.key for claim in yielding(holders, 1, in_turns=True)] == ["a", "b"]
+
+
+@given(st.permutations([*range(12)]), st.integers(1, 12))
+def test_pods_that_come_in_any_order_leave_the_highest_priorities_counted(order: list[int], rmids: int) -> None:
+    holders: list[Claim] = []
+    for time, priority in enumerate(order):
+        newcomer = Claim(f"pod{priority}", priority, float(time))
+        if len(holders) < rmids:
+            holders.append(newcomer)
+            continue
+        yields = yielding(holders, priority)
+        if yields:
+            holders[holders.index(yields[0])] = newcomer
+    assert {claim.priority for claim in holders} == set(range(12 - rmids, 12))
+
+
+@given(st.integers(0, 20), st.integers(-5, 5), st.integers(0, 10), st.integers(-5, 5))
+def test_the_reserve_is_for_those_above_it(free: int, priority: int, reserved: int, above: int) -> None:
+    taken = may_take(free, priority, reserved=reserved, above=above)
+    assert taken == (free > 0 if priority > above else free > reserved)
+
+
+@given(claims("holder"), claims("waiting"), TIMES, TIMES, st.integers(1, 60), st.integers(0, 60))
+def test_a_turn_is_between_equals_once_each_and_never_too_short(
+    holders: list[Claim], waiting: list[Claim], now: float, last: float, interval: int, at_least: int
+) -> None:
+    pairs = turns(holders, waiting, now, last=last, interval=interval, at_least=at_least)
+    assert not pairs or now - last >= interval
+    assert len({giver.key for giver, _ in pairs}) == len({taker.key for _, taker in pairs}) == len(pairs)
+    for giver, taker in pairs:
+        assert giver in holders
+        assert taker in waiting
+        assert giver.priority == taker.priority
+        assert now - giver.since >= at_least
+
+
+@given(st.integers(1, 6), st.integers(0, 12))
+def test_over_many_rounds_equals_are_counted_equally_long_and_nobody_waits_longer_than_a_cycle(
+    rmids: int, more: int
+) -> None:
+    holders = [Claim(f"p{number:02}", 0, 0.0) for number in range(rmids)]
+    waiting = [Claim(f"p{number:02}", 0, 0.0) for number in range(rmids, rmids + more)]
+    had = {claim.key: 0 for claim in (*holders, *waiting)}
+    cycle = -(-more // min(rmids, more)) if more else 0
+    for round_ in range(1, 10 * len(had) + 1):
+        now = round_ * 30.0
+        for place, (giver, taker) in enumerate(turns(holders, waiting, now, last=now - 30, interval=30, at_least=10)):
+            holders.remove(giver)
+            waiting.remove(taker)
+            holders.append(Claim(taker.key, 0, now + place / 1000))  # one handing-on comes after the other
+            waiting.append(Claim(giver.key, 0, now + place / 1000))
+        for claim in holders:
+            had[claim.key] += 1
+        assert all(now - claim.since <= cycle * 30 for claim in waiting)
+    assert max(had.values()) - min(had.values()) <= 4

@@ -1,0 +1,57 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Host, workload_of
+
+from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.node.sharing.priority import is_shared, priority_of, version_of
+
+RULES: list[dict[str, Any]] = [
+    {"namespaces": ["team-*"], "qos": "Guaranteed", "value": 200},
+    {"namespaces": ["shop", "team-*"], "value": 100},
+    {"qos": "Burstable", "value": 50},
+    {"labels": {"tier": "batch"}, "value": -10},
+]
+
+
+@pytest.fixture
+def burstable(host: Host) -> Host:
+    host.process(100, "/kubepods/burstable/pod3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01/x")
+    return host
+
+
+@pytest.mark.parametrize("namespace, expected", [("shop", 100), ("team-a", 100), ("other", 50)])
+def test_the_first_rule_of_which_everything_fits_counts(burstable: Host, namespace: str, expected: int) -> None:
+    workload = workload_of(burstable, **{"io.kubernetes.pod.namespace": namespace})
+    assert priority_of(workload, RULES) == expected
+
+
+def test_without_a_rule_that_fits_it_is_0(burstable: Host) -> None:
+    assert priority_of(workload_of(burstable), RULES[3:]) == 0
+    assert priority_of(workload_of(burstable), []) == 0
+
+
+def test_labels_are_the_sandboxs(burstable: Host, tmp_path: Path) -> None:
+    labels = json.dumps({"tier": "batch", "app": "x"})
+    (tmp_path / "config.json").write_text(json.dumps({"annotations": {"io.kubernetes.cri-o.Labels": labels}}))
+    workload = workload_of(burstable, **{"io.kubernetes.cri-o.ResolvPath": f"{tmp_path}/resolv.conf"})
+    assert priority_of(workload, RULES[3:]) == -10
+    assert priority_of(workload, [{"labels": {"tier": "front"}, "value": 7}]) == 0
+
+
+def test_labels_that_cannot_be_read_fit_no_rule(burstable: Host) -> None:
+    workload = workload_of(burstable, **{"io.kubernetes.cri-o.ResolvPath": "/nonexistent/resolv.conf"})
+    assert priority_of(workload, RULES[3:]) == 0
+
+
+def test_other_rules_have_another_version() -> None:
+    assert version_of(RULES) == version_of(json.loads(json.dumps(RULES)))
+    assert version_of(RULES) != version_of(RULES[1:])
+
+
+@pytest.mark.parametrize("section", ["priority", "reserve", "share"])
+def test_any_of_the_three_sections_makes_a_node_share(section: str) -> None:
+    assert not is_shared(Settings({"monitoring": {"release": "pod"}}))
+    assert is_shared(Settings({"monitoring": {section: {}}}))
