@@ -8,6 +8,7 @@ Layout of the state directory::
     containers/ID       a symbolic link that says "KEY": where poststop, which knows little, finds its way back
     idle/KEY            keys that had no live member when somebody last looked: what a passing hook reaps
     waiting/KEY         keys that want a group and got no RMID
+    rmids/RANK.TIME.KEY where RMIDs are shared by rules: keys that hold one, to be seen by one look at the folder
     counters            what is `carried` over the ends of groups
     calls, calls.old    a line for each call of a hook, which `tally` counts
     short-of-counters   there while a pod lacks a bandwidth counter, where the kernel assigns them
@@ -50,11 +51,20 @@ _LIMIT = 1 << 20
 _MOST_CALLS = 1 << 20
 _SEEK_END = 2  # only os names it
 CALLS = "calls"
+RMIDS = "rmids"
 _FOLDERS = ("pods", "containers", "idle", "waiting", "locks")  # locks last: where it is, the others are
 _MEMBER = "c-"
 _SHORTEST_NAP, _LONGEST_NAP = 0.0005, 0.01  # seconds
 _PRIVATE = 0o700
 _WRITABLE_BY_OTHERS = 0o022
+
+
+def lock_name(key: str) -> str:
+    """The name of the lock that a key hashes to. Whoever takes two takes them in the order of their names."""
+    number = 0
+    for letter in key.encode("utf-8", "surrogatepass"):
+        number = (number * 31 + letter) & 0xFFFFFFFF
+    return f"{number % _LOCKS:02x}"
 
 
 class Ledger:
@@ -73,10 +83,7 @@ class Ledger:
         Raises:
             LockTimeoutError: somebody held it all that time.
         """
-        number = 0
-        for letter in key.encode("utf-8", "surrogatepass"):
-            number = (number * 31 + letter) & 0xFFFFFFFF
-        return self.lock_named(f"{number % _LOCKS:02x}", patience)
+        return self.lock_named(lock_name(key), patience)
 
     def lock_named(self, name: str, patience: float) -> "Lock":
         """Takes the lock of this name: one of the keys', or one that a feature keeps for the whole node."""
@@ -218,10 +225,16 @@ class Ledger:
     # Markers
 
     def mark(self, folder: str, key: str) -> None:
-        """Marks a key as ``idle`` or ``waiting``."""
+        """Marks a key as ``idle`` or ``waiting``, or puts a name into another folder of empty files."""
         path = f"{self.folder}/{folder}/{key}"
+        flags = posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW
         try:
-            posix.close(posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW, 0o600))
+            try:
+                fd = posix.open(path, flags, 0o600)
+            except FileNotFoundError:  # not every node needs all of these folders
+                make_folder(f"{self.folder}/{folder}", _PRIVATE)
+                fd = posix.open(path, flags, 0o600)
+            posix.close(fd)
         except OSError as error:
             raise self._error(error, path) from error
 

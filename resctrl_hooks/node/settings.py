@@ -119,6 +119,11 @@ class Settings:
         self.scheduling: "dict[str, Any]" = checked["scheduling"]
         self.log: "dict[str, Any]" = checked["log"]
 
+    @property
+    def shares_rmids(self) -> bool:
+        """Whether RMIDs are given by rules, rather than to whoever comes first."""
+        return any(self.monitoring.get(name) is not None for name in ("priority", "reserve", "share"))
+
     def selects(self, workload: "Workload") -> str:
         """Why the namespace filter leaves this workload out, or an empty string if it doesn't.
 

@@ -178,3 +178,9 @@ def test_allow_tables() -> None:
     assert not allows(table, "other", "gold")
     assert not allows({}, "shop", "gold")
     assert not allows(None, "shop", "gold")
+
+
+@pytest.mark.parametrize("section", ["priority", "reserve", "share"])
+def test_any_of_three_settings_makes_a_node_share_its_rmids_by_rules(section: str) -> None:
+    assert not Settings({"monitoring": {"release": "pod"}}).shares_rmids
+    assert Settings({"monitoring": {section: {}}}).shares_rmids

@@ -94,9 +94,9 @@ def apply(step: "Step", workload: "Workload", locked: "LockedKey", context: "Con
         record["namespace"] = workload.namespace
         record["pod"] = workload.pod
     try:
-        locked.ensure_group(rdt_class)
+        _ensure_group(workload, rdt_class, locked, context)
     except ResctrlError as error:
-        _without_rmid(error, rdt_class, locked, context)
+        _without_rmid(error, workload, rdt_class, locked, context)
     locked.assign_pid(workload.pid)
     if locked.lacks(rdt_class, (context.settings.monitoring.get("events") or _EVENTS)[0]):
         from .bandwidth_counters import ensure_counted  # only where counters are assigned, and have run out
@@ -104,7 +104,18 @@ def apply(step: "Step", workload: "Workload", locked: "LockedKey", context: "Con
         ensure_counted(context, locked.key)
 
 
-def _without_rmid(error: "ResctrlError", rdt_class: str, locked: "LockedKey", context: "Context") -> None:
+def _ensure_group(workload: "Workload", rdt_class: str, locked: "LockedKey", context: "Context") -> None:
+    if not context.settings.shares_rmids:
+        locked.ensure_group(rdt_class)
+        return
+    from ..sharing.admission import ensure_group  # only where RMIDs are shared by rules
+
+    ensure_group(locked, workload, rdt_class, context)
+
+
+def _without_rmid(
+    error: "ResctrlError", workload: "Workload", rdt_class: str, locked: "LockedKey", context: "Context"
+) -> None:
     """Out of RMIDs: ends what is dead and tries once more, else lets the workload wait for reconcile."""
     from ..lifecycle import reap
     from ..resctrl.errors import NoRMIDsError
@@ -113,7 +124,7 @@ def _without_rmid(error: "ResctrlError", rdt_class: str, locked: "LockedKey", co
         raise error
     if reap(context, context.ledger.keys(), but=locked.key):
         try:
-            locked.ensure_group(rdt_class)
+            _ensure_group(workload, rdt_class, locked, context)
             return
         except NoRMIDsError as again:
             error = again

@@ -58,7 +58,12 @@ def _take_in(context: "Context", container: "Seen", report: "Report") -> bool:
             locked.add_member(container.id, container.details(), container.pid)
         _follow(locked, context, container)
         try:
-            locked.ensure_group(container.rdt_class)
+            if context.settings.shares_rmids:
+                from .turns import ensure_ranked
+
+                ensure_ranked(locked, context, container)
+            else:
+                locked.ensure_group(container.rdt_class)
             gathering = gather(locked, context, container.cgroup, container.pid, container.rdt_class)
         except NoRMIDsError as error:
             context.ledger.mark("waiting", locked.key)

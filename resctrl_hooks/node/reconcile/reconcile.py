@@ -70,14 +70,21 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
         HookError: the node can't be observed at all.
     """
     options = options or Options()
-    report = Report(dry_run=options.dry_run)
+    shared = context.settings.shares_rmids and not options.dry_run
+    report = Report(dry_run=options.dry_run, shared=context.settings.shares_rmids)
     seen = observe(context)
     report.problems += seen.problems
     report.containers = len(seen.containers)
     _end_what_is_dead(context, seen, options, report)
     if options.claim:
         _claim(context, seen, options, report)
-    waiting = adopt(context, seen.containers, options, report)
+    containers = seen.containers
+    if shared:
+        from .turns import by_rank, refresh, take_turns
+
+        refresh(context, containers, report)
+        containers = by_rank(context, containers)
+    waiting = adopt(context, containers, options, report)
     until = time.monotonic() + _PATIENCE_FOR_LIMBO
     while waiting and options.wait and not options.dry_run and time.monotonic() < until:
         if not report.only_limbo:
@@ -85,6 +92,8 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
         time.sleep(_NAP)
         report.forget_waiting()
         waiting = adopt(context, waiting, options, report)
+    if shared:
+        take_turns(context, containers, report)
     _count(context, options, report)
     _place(context, seen, options, report)
     _end_strays(context, seen, options, report)

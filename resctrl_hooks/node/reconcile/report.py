@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 class Report:
     """Counts and reasons; ``ok`` decides the exit code: nothing failed, nobody waits, no thread was left outside."""
 
-    def __init__(self, *, dry_run: bool = False) -> None:
+    def __init__(self, *, dry_run: bool = False, shared: bool = False) -> None:
         self.dry_run = dry_run
+        self.shared = shared
         self.containers = 0
         self.adopted: "list[str]" = []
         self.moved = 0
@@ -33,6 +34,8 @@ class Report:
         self.counters_taken = 0
         self.uncounted: "dict[str, list[int]]" = {}
         self.waiting: "dict[str, str]" = {}
+        self.queued: "dict[str, str]" = {}
+        self.turns: "list[str]" = []
         self.failures: "dict[str, str]" = {}
         self.problems: "list[str]" = []
         self.reasons: "list[str]" = []
@@ -55,6 +58,7 @@ class Report:
             or self.placed
             or self.mended
             or self.orphans
+            or self.turns
             or self.tidied
             or self.counters_given
             or self.counters_taken
@@ -68,13 +72,17 @@ class Report:
         context.log(WARNING, f"reconcile of {what}: {error}", stage="reconcile", key=what, reason=error.reason)
 
     def wait(self, key: str, error: "HookError", *, limbo: bool) -> None:
-        """Notes that a key waits for an RMID: in ``limbo``, one comes back by itself."""
-        self.waiting[key] = str(error)
+        """Notes that a key waits for an RMID: in ``limbo``, one comes back by itself.
+
+        Where RMIDs are shared by rules it waits as these say, so nothing is wrong.
+        """
+        (self.queued if self.shared else self.waiting)[key] = str(error)
         self.only_limbo = self.only_limbo and limbo
 
     def forget_waiting(self) -> None:
         """Before trying again."""
         self.waiting = {}
+        self.queued = {}
         self.only_limbo = True
 
     def as_dict(self) -> "dict[str, Any]":
@@ -99,6 +107,8 @@ class Report:
             "countersTaken": self.counters_taken,
             "uncounted": {key: list(domains) for key, domains in sorted(self.uncounted.items())},
             "waiting": self.waiting,
+            "queued": sorted(self.queued),
+            "turns": sorted(self.turns),
             "failures": self.failures,
             "problems": self.problems,
         }
@@ -133,6 +143,7 @@ class Report:
             (f"bandwidth counters {would}assigned", self.counters_given),
             (f"bandwidth counters {would}taken back", self.counters_taken),
             ("pods without a bandwidth counter", len(self.uncounted)),
-            ("pods that wait for an RMID", len(self.waiting)),
+            ("RMIDs handed on in turns", len(self.turns)),
+            ("pods that wait for an RMID", len(self.waiting) + len(self.queued)),
             ("failures", len(self.failures)),
         ]

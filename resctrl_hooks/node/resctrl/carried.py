@@ -11,7 +11,7 @@ import time
 
 from ..errors import LedgerError
 from ..host.files import format_json, parse_json, read_file, write_file
-from .counters import CUMULATIVE, PERF, UNASSIGNED, slot_at
+from .counters import CUMULATIVE, GAUGE, PERF, UNASSIGNED, slot_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     # By class: the group's identity, what is to be added to each counter (0 for nothing to any), what each said last.
     Groups = dict[str, list[Any]]
-    # "groups"; "done": by class and path what no group holds any more; "gone": since when the key isn't tracked.
+    # "groups"; "done": by class and path what no group holds any more; "gone": since when the key isn't tracked;
+    # "inherited": by class the group's identity, since when it is this key's, and what its gauges said then.
     # "times": by class since when its group counts, what of that each counter did not (0 for nothing of any), and when
     # it was looked at last; "spent": by class and path the seconds of what is "done". All in seconds since the boot.
     Kept = dict[str, Any]
@@ -32,6 +33,7 @@ _FORMAT = 1
 _LIMIT = 64 << 20
 _REMEMBERED_SECONDS = 3600  # a key that is released and comes back, as a restarted container's does, goes on counting
 _REMEMBERED_KEYS = 1000
+INHERITED_SECONDS = 60.0  # for which an RMID's cache lines may be its previous user's, who runs on without it
 
 
 class Carried:
@@ -139,6 +141,7 @@ class Carried:
                 self._bank(kept, rdt_class, group)
         kept["groups"] = new
         kept["times"] = new_times
+        self._trust(kept, groups)
 
     def seconds(self, key: str, rdt_class: str) -> "dict[str, float]":
         """For how long each cumulative counter of a key has been counted in a class, by path."""
@@ -177,6 +180,46 @@ class Carried:
             bases = [at_creation.get(name) if known == identity else None for name in names]
             offsets = [(None if base is None else -base) if counts else 0 for counts, base in zip(perf, bases)]
         return [identity, offsets, [None] * number], min(record.get("since", {}).get(rdt_class, self._now), self._now)
+
+    def inherit(self, key: str, rdt_class: str, identity: str, values: "list[Raw]") -> None:
+        """A key is about to get a group that was another's, RMID and counters with it: it counts from what they say.
+
+        Idempotent; if the key never gets it, this adds nothing. The one that it is taken from has to be brought up to
+        date first, with `update`: what is no longer found in a group of its own is then added to what it has.
+        """
+        kept = self.keys.setdefault(key, {"groups": {}})
+        kept.pop("gone", None)
+        before = kept["groups"].get(rdt_class)
+        if before is not None:
+            self._bank(kept, rdt_class, before)
+        numbers = [values[place] for place in self.counting]
+        # One that is assigned later starts at 0; of one that can't be read just now, the first number is the start.
+        offsets = [(0 if n == UNASSIGNED else None) if n is None or isinstance(n, str) else -n for n in numbers]
+        lasts = [None if isinstance(n, str) else n for n in numbers]
+        kept["groups"][rdt_class] = [identity, offsets, lasts]
+        kept.setdefault("times", {})[rdt_class] = [self._now, 0, self._now]
+        lines = {
+            slot.path: value
+            for slot, value in zip(self.slots, values)
+            if slot.counter.kind == GAUGE and value and not isinstance(value, str)
+        }
+        kept.setdefault("inherited", {})[rdt_class] = [identity, self._now, lines]
+
+    def _trust(self, kept: "Kept", groups: "dict[str, tuple[str, list[Raw]]]") -> None:
+        """Forgets that groups were inherited, once what their gauges say is their own."""
+        inherited = kept.get("inherited")
+        if not inherited:
+            return
+        for rdt_class, (identity, since, lines) in list(inherited.items()):
+            now_identity, values = groups.get(rdt_class, ("", []))
+            said = dict(zip((slot.path for slot in self.slots), values))
+            waned = all(
+                not isinstance(said.get(path), str) and said.get(path, 0) < start for path, start in lines.items()
+            )
+            if now_identity != identity or waned or not 0 <= self._now - since < INHERITED_SECONDS:
+                del inherited[rdt_class]
+        if not inherited:
+            del kept["inherited"]
 
     def _bank(self, kept: "Kept", rdt_class: str, group: "list[Any]") -> None:
         for name, last, offset in zip(self.layout, group[2], group[1] or [0] * len(group[2])):

@@ -7,10 +7,11 @@ removing it, read its key: what was seen last is what counts.
 """
 
 from .carried import Carried
-from .counters import AVAILABLE, MON_DATA, Reading, layout, read_group
+from .counters import AVAILABLE, INHERITED, MON_DATA, Reading, layout, read_group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .counters import Raw
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     Found = dict[str, tuple[str, list[Raw]]]  # by class: the group's identity, and what each of its files said
 
 LOCK = "counters"
+_PATIENCE = 0.5  # seconds that a handing-on waits for a scrape to end: a container's start may wait for it
 
 
 def read(monitor: "Monitor", keys: "list[str] | None", *, by_class: bool) -> "dict[str, list[Reading]]":
@@ -30,6 +32,40 @@ def read(monitor: "Monitor", keys: "list[str] | None", *, by_class: bool) -> "di
     """
     with monitor.ledger.lock_named(LOCK, monitor.patience):
         return _Scrape(monitor).run(keys, by_class=by_class)
+
+
+def settle(
+    monitor: "Monitor",
+    giver: "tuple[str, str]",
+    classes: "list[str]",
+    taker: "tuple[str, str]",
+    rename: "Callable[[], bool]",
+) -> bool:
+    """Before a group is handed on: keeps what its key has counted, and lets the other key count from there.
+
+    ``giver`` and ``taker`` are a key and a class each, ``classes`` all in which the giver has groups. ``rename`` is
+    done under the counters' lock, so that no scrape falls in between; what it returns is returned.
+
+    Raises:
+        LedgerError, LockTimeoutError: the state directory can't be used; nothing was renamed.
+    """
+    key, rdt_class = giver
+    with monitor.ledger.lock_named(LOCK, _PATIENCE):
+        carried = Carried(monitor.ledger, monitor.boot)
+        folders = {name: monitor.resctrl.group_folder(name, monitor.group_prefix + key) for name in classes}
+        carried.see(layout(f"{folders[rdt_class]}/{MON_DATA}"))
+        found: "Found" = {}
+        for name, folder in folders.items():
+            try:
+                found[name] = read_group(folder, carried.slots)
+            except OSError:
+                continue
+        if rdt_class not in found:
+            return False
+        carried.update(key, found)
+        carried.inherit(*taker, *found[rdt_class])
+        carried.save()
+        return rename()
 
 
 class _Scrape:
@@ -79,6 +115,8 @@ class _Scrape:
         for rdt_class in sorted({*groups, *done}) if done else sorted(groups):
             if rdt_class in groups:
                 values = self._with_totals(groups[rdt_class][1], kept["groups"][rdt_class], done.get(rdt_class))
+                if rdt_class in kept.get("inherited", ()):
+                    values = self._without_inherited(values, kept["inherited"][rdt_class][2])
             else:
                 values = [done[rdt_class].get(slot.path) for slot in self._carried.slots]
             counted = self._carried.seconds(key, rdt_class).get
@@ -101,6 +139,13 @@ class _Scrape:
                 before = banked.get(self._carried.slots[place].path, 0) if banked else 0
                 values[place] = value + (offsets[number] if offsets else 0) + before
         return values
+
+    def _without_inherited(self, values: "list[Raw]", lines: "dict[str, Any]") -> "list[Raw]":
+        """The same without numbers that may be of the RMID's previous user."""
+        return [
+            INHERITED if slot.path in lines and not isinstance(value, str) else value
+            for slot, value in zip(self._carried.slots, values)
+        ]
 
     def _summed(self, key: str, groups: "Found") -> "list[Reading]":
         """The sum over all classes; where one of a key's groups has no number, the sum has none either."""

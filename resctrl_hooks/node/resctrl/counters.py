@@ -20,6 +20,7 @@ AVAILABLE = "available"
 UNAVAILABLE = "Unavailable"
 UNASSIGNED = "Unassigned"
 ERROR = "Error"
+INHERITED = "Inherited"  # our own: of cache lines under an RMID that was another workload's a moment ago
 
 MON_DATA = "mon_data"
 L3 = "L3"
@@ -109,9 +110,10 @@ class Reading:
     """What one counter of one domain says of a workload.
 
     ``value`` is None unless ``state`` is ``available``: what the kernel calls ``Unavailable``, ``Unassigned`` or
-    ``Error`` is not zero. A cumulative value never goes back while the key is tracked. ``rdt_class`` is the class that
-    was counted in, None for the sum of all the key's classes. ``seconds`` is for how long a cumulative counter has
-    counted, at least, whatever it says now; None for a gauge.
+    ``Error`` is not zero, nor is what we call ``Inherited``: cache lines under an RMID that was another's a moment ago.
+    A cumulative value never goes back while the key is tracked. ``rdt_class`` is the class that was counted in, None
+    for the sum of all the key's classes. ``seconds`` is for how long a cumulative counter has counted, at least,
+    whatever it says now; None for a gauge.
     """
 
     __slots__ = ("counter", "domain", "rdt_class", "seconds", "state", "value")

@@ -115,13 +115,13 @@ class Resctrl:
         except OSError as error:
             raise self._error(error, f"mon_group {path} can't be looked at", rdt_class) from error
 
-    def move(self, rdt_class: str, name: str, new_class: str) -> bool:
-        """Moves a group into another class, RMID and counters with it; False where the kernel can't (before 6.5).
+    def move(self, rdt_class: str, name: str, new_class: str, new_name: str = "") -> bool:
+        """Moves a group into another class, or gives it another name; False where the kernel can't (before 6.5).
 
-        All tasks in it change class with it.
+        RMID and counters go with it. All tasks in it change class with it.
         """
         try:
-            self.fs.rename(self.group_folder(rdt_class, name), self.group_folder(new_class, name))
+            self.fs.rename(self.group_folder(rdt_class, name), self.group_folder(new_class, new_name or name))
         except OSError as error:
             if error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV):
                 return False
@@ -186,9 +186,10 @@ class Resctrl:
     def add_tasks(self, rdt_class: str, name: str, tids: "list[int]", pid: int = 0) -> None:
         """Writes thread ids into a group's ``tasks``, one write each: lists are EINVAL on Linux 6.1.
 
+        An empty name is the class itself, where a thread is in no mon_group, whichever class it comes from.
         A thread that has ended in the meantime is passed over, unless it is the process itself, ``pid``.
         """
-        path = f"{self.group_folder(rdt_class, name)}/tasks"
+        path = f"{self.group_folder(rdt_class, name) if name else self.class_folder(rdt_class)}/tasks"
         for tid in tids:
             try:
                 self.fs.write(path, b"%d\n" % tid)

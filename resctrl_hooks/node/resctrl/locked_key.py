@@ -6,8 +6,9 @@ now), or ``shared`` (somebody else's group of that very name, which we join and 
 
 import time
 
-from ..errors import ResctrlError
+from ..errors import DeadlineError, LockTimeoutError, ResctrlError
 from ..host.procfs import resctrl_groups_of, start_time
+from ..ledger import RMIDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,19 +50,24 @@ class LockedKey:
     ``record`` is what the ledger holds of the key; changes to it are written by the methods here.
     """
 
-    def __init__(self, key: str, name: str, resctrl: "Resctrl", ledger: "Ledger", boot: str, lock: "Lock") -> None:
+    def __init__(
+        self, key: str, name: str, resctrl: "Resctrl", ledger: "Ledger", boot: str, lock: "Lock | None"
+    ) -> None:
         self.key = key
         self.name = name
         self._resctrl = resctrl
         self._ledger = ledger
         self._boot = boot
-        self._lock = lock
-        record = ledger.read_pod(key)
-        if record is not None and record.get("boot") != boot:
-            ledger.remove_pod(key)  # resctrl and every process of it went with that boot
+        self._lock = lock  # None where a key that hashes to the same one holds it for us
+        self._load()
+
+    def _load(self) -> None:
+        record = self._ledger.read_pod(self.key)
+        if record is not None and record.get("boot") != self._boot:
+            self._ledger.remove_pod(self.key)  # resctrl and every process of it went with that boot
             record = None
         self.tracked = record is not None
-        self.record: Record = record or {"key": key, "boot": boot, "groups": {}}
+        self.record: Record = record or {"key": self.key, "boot": self._boot, "groups": {}}
 
     def __enter__(self) -> "LockedKey":  # noqa: PYI034  # typing.Self is of Python 3.11
         return self
@@ -69,7 +75,25 @@ class LockedKey:
     def __exit__(
         self, kind: "type[BaseException] | None", error: "BaseException | None", trace: "TracebackType | None"
     ) -> None:
-        self._lock.__exit__(kind, error, trace)
+        self.unlock()
+
+    def unlock(self) -> None:
+        """Lets go of the lock. Nothing may be done with the key until `lock_again`."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.__exit__()
+
+    def lock_again(self, patience: float) -> None:
+        """Takes the lock back, and reads the record anew: others may have had the key in the meantime.
+
+        Raises:
+            DeadlineError: somebody else holds it all that time, so that nothing more can be done with the key.
+        """
+        try:
+            self._lock = self._ledger.lock(self.key, patience)
+        except LockTimeoutError as error:
+            raise DeadlineError(str(error)) from error
+        self._load()
 
     @property
     def how(self) -> "dict[str, str]":
@@ -153,6 +177,7 @@ class LockedKey:
         if self.how or self.members():
             self.save()
         else:
+            self._leave_index()
             self._ledger.remove_pod(self.key)
             self.tracked = False
 
@@ -225,10 +250,17 @@ class LockedKey:
         removed = [
             group for group in self.groups() if group.how != SHARED and self._resctrl.remove(group.rdt_class, self.name)
         ]
+        self._leave_index()
         self._ledger.remove_pod(self.key)
         self.record["groups"] = {}
         self.tracked = False
         return removed
+
+    def _leave_index(self) -> None:
+        """Takes the key out of those that hold an RMID, where that is kept: see `sharing.claims`."""
+        entry = self.record.get("claim", {}).get("entry")
+        if entry:
+            self._ledger.unmark(RMIDS, entry)
 
     def release_but(self, classes: "set[str]") -> None:
         """Removes the key's groups in other classes than these, but for shared ones, and forgets them."""

@@ -4,7 +4,7 @@ All state is on disk, in resctrl and in the ledger, so any number of `Monitor` o
 """
 
 from ..host.procfs import boot_id
-from ..ledger import Ledger
+from ..ledger import Ledger, lock_name
 from ..log import DEBUG, INFO, silent
 from ..names import default_key_validator
 from .filesystem import Filesystem, Resctrl
@@ -107,6 +107,33 @@ class Monitor:
         except BaseException:
             lock.__exit__()
             raise
+
+    def hold_beside(self, locked: LockedKey, key: str, patience: float) -> LockedKey:
+        """Takes a second key's lock beside one that is held, in the order of their names: so nobody waits in a ring.
+
+        ``locked`` may have to let go of its own for a moment, and then has its record read anew.
+
+        Raises:
+            LockTimeoutError: somebody else held the lock of ``key`` all of ``patience``; ``locked`` is held still.
+            DeadlineError: ``locked`` could not be held again.
+        """
+        mine, other = lock_name(locked.key), lock_name(key)
+        if mine == other:
+            return LockedKey(key, self.group_prefix + key, self.resctrl, self.ledger, self.boot, None)
+        if mine < other:
+            return self.hold(key, patience)
+        locked.unlock()
+        try:
+            beside = self.hold(key, patience)
+        except BaseException:
+            locked.lock_again(self.patience)
+            raise
+        try:
+            locked.lock_again(self.patience)
+        except BaseException:
+            beside.unlock()
+            raise
+        return beside
 
     def ensure_group(self, key: str, rdt_class: str = "") -> Group:
         """Returns the key's group under a class, and makes it if there is none; the class's ctrl_group must exist.

@@ -9,16 +9,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..container.workload import Workload
-    from ..settings import Settings
 
     Rules = list[dict[str, Any]]
 
 _FIRST, _FACTOR, _MASK = 2166136261, 16777619, 0xFFFFFFFF  # FNV-1a; `hash` differs from process to process
-
-
-def is_shared(settings: "Settings") -> bool:
-    """Whether RMIDs are given by rules on this node, rather than to whoever comes first."""
-    return any(settings.monitoring.get(name) is not None for name in ("priority", "reserve", "share"))
 
 
 def priority_of(workload: "Workload", rules: "Rules") -> int:

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from conftest import Host, workload_of
 
-from resctrl_hooks.node.settings import Settings
-from resctrl_hooks.node.sharing.priority import is_shared, priority_of, version_of
+from resctrl_hooks.node.sharing.priority import priority_of, version_of
 
 RULES: list[dict[str, Any]] = [
     {"namespaces": ["team-*"], "qos": "Guaranteed", "value": 200},
@@ -49,9 +48,3 @@ def test_labels_that_cannot_be_read_fit_no_rule(burstable: Host) -> None:
 def test_other_rules_have_another_version() -> None:
     assert version_of(RULES) == version_of(json.loads(json.dumps(RULES)))
     assert version_of(RULES) != version_of(RULES[1:])
-
-
-@pytest.mark.parametrize("section", ["priority", "reserve", "share"])
-def test_any_of_the_three_sections_makes_a_node_share(section: str) -> None:
-    assert not is_shared(Settings({"monitoring": {"release": "pod"}}))
-    assert is_shared(Settings({"monitoring": {section: {}}}))

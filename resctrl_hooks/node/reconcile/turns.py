@@ -1,0 +1,140 @@
+"""Serves those who wait for an RMID where these are shared by rules: in the order of the queue, and in turns."""
+
+from ..host.files import read_file, write_file
+from ..ledger import RMIDS, lock_name
+from ..sharing.admission import ensure_for
+from ..sharing.claims import begin_to_hold, claim_of, entry_of, holders, now
+from ..sharing.decision import Claim, turns
+from ..sharing.handover import give_back, hand_on
+from ..sharing.priority import priority_of, version_of
+from .discovery import workload_of
+from .tasks import gather
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..resctrl.locked_key import LockedKey
+    from .discovery import Seen
+    from .report import Report
+
+INTERVAL = 30.0
+_LAST = "turn"  # a file of the state directory: the boot and the time of the last round
+_ALL = 1 << 20
+_PATIENCE = 0.5
+
+
+def by_rank(context: "Context", containers: "list[Seen]") -> "list[Seen]":
+    """Containers in the order in which they are to be served."""
+    ranks: "dict[str, tuple[int, float]]" = {}
+    for container in containers:
+        if container.key not in ranks:
+            claim = claim_of(container.key, context.ledger.read_pod(container.key))
+            ranks[container.key] = (-_priority(context, container, claim), claim.since if claim else now())
+    return sorted(containers, key=lambda container: (*ranks[container.key], container.key))
+
+
+def ensure_ranked(locked: "LockedKey", context: "Context", container: "Seen") -> None:
+    """The group of a container that runs: by a free RMID, or by one of a pod of lower priority.
+
+    Raises:
+        NoRMIDsError: none can be had, or none just now.
+    """
+    priority = _priority(context, container, claim_of(locked.key, locked.record))
+    ensure_for(locked, priority, container.rdt_class, context, most=_ALL, most_tasks=_ALL, remove=True)
+
+
+def _priority(context: "Context", container: "Seen", claim: "Claim | None") -> int:
+    """A container's priority by the rules in force: what is recorded, if that is by the same rules."""
+    rules = context.settings.monitoring.get("priority") or []
+    record = context.ledger.read_pod(container.key) if claim is not None else None
+    if claim is not None and record is not None and record["claim"]["rules"] == version_of(rules):
+        return claim.priority
+    return priority_of(workload_of(container.id, container.pid, container.bundle, context), rules) if rules else 0
+
+
+def refresh(context: "Context", containers: "list[Seen]", report: "Report") -> None:
+    """Ranks those who hold an RMID by the rules in force, and makes the index agree with the records."""
+    version = version_of(context.settings.monitoring.get("priority") or [])
+    index = {entry_of(claim): claim.key for claim in holders(context.ledger)}
+    for container in {container.key: container for container in containers if container.wanted}.values():
+        try:
+            record = context.ledger.read_pod(container.key) or {}
+            claim = record.get("claim")
+            if not record.get("groups") or (claim and claim["rules"] == version and claim["entry"] in index):
+                continue
+            with context.monitor.hold(container.key) as locked:
+                if locked.groups() and any(how != "shared" for how in locked.how.values()):
+                    old = claim_of(locked.key, locked.record)
+                    begin_to_hold(
+                        locked, context.ledger, _priority(context, container, old), version, old.since if old else None
+                    )
+                    locked.save()
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+            report.fail(context, container.key, error)
+    for entry, key in index.items():
+        record = context.ledger.read_pod(key) or {}
+        if record.get("claim", {}).get("entry") != entry:
+            try:
+                with context.monitor.hold(key) as locked:
+                    if locked.record.get("claim", {}).get("entry") != entry:
+                        context.ledger.unmark(RMIDS, entry)
+            except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+                report.fail(context, key, error)
+
+
+def take_turns(context: "Context", containers: "list[Seen]", report: "Report") -> None:
+    """One round, if it is time for one: equals who wait get the RMIDs of those who have locked theirs longest."""
+    share = context.settings.monitoring.get("share")
+    if share is None:
+        return
+    interval = float(share.get("interval") or INTERVAL)
+    at_least = share.get("atLeast")
+    living = {container.key: container for container in containers if container.wanted}
+    waiting = []
+    for key in context.ledger.marked("waiting"):
+        record = context.ledger.read_pod(key)
+        claim = claim_of(key, record)
+        if claim is not None and key in living and record is not None and not record["groups"]:
+            waiting.append(claim)
+    pairs = turns(
+        holders(context.ledger),
+        waiting,
+        now(),
+        last=_last_round(context),
+        interval=interval,
+        at_least=interval / 3 if at_least is None else float(at_least),
+    )
+    for giver, taker in pairs:
+        try:
+            if _hand_on(context, giver, taker, living[taker.key], report):
+                report.turns.append(taker.key)
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+            report.fail(context, taker.key, error)
+    if pairs:
+        write_file(f"{context.ledger.folder}/{_LAST}", f"{context.monitor.boot} {now()}".encode())
+
+
+def _last_round(context: "Context") -> float:
+    try:
+        boot, _, time = read_file(f"{context.ledger.folder}/{_LAST}", 128).decode("ascii", "replace").partition(" ")
+        return float(time) if boot == context.monitor.boot else float("-inf")
+    except (OSError, ValueError):
+        return float("-inf")
+
+
+def _hand_on(context: "Context", giver: "Claim", taker: "Claim", container: "Seen", report: "Report") -> bool:
+    monitor = context.monitor
+    first, second = sorted((giver.key, taker.key), key=lock_name)
+    with monitor.hold(first) as one, monitor.hold_beside(one, second, _PATIENCE) as other:
+        locked = {one.key: one, other.key: other}
+        gives, takes = locked[giver.key], locked[taker.key]
+        if claim_of(giver.key, gives.record) != giver or claim_of(taker.key, takes.record) != taker:
+            return False  # a hook or another reconcile was quicker
+        if not container.look_again(context):
+            return False
+        if hand_on(gives, takes, container.rdt_class, monitor, context.log, most_tasks=_ALL):
+            gathering = gather(takes, context, container.cgroup, container.pid, container.rdt_class)
+            report.moved += gathering.moved
+            report.queued.pop(taker.key, None)
+            return True
+        return give_back(gives, monitor, context.log)

@@ -1,0 +1,175 @@
+"""How a hook gets a pod its RMID where they are shared by rules: a free one, else one of a pod of lower priority."""
+
+from ..errors import LockTimeoutError
+from ..ledger import RMIDS
+from ..resctrl.errors import NoRMIDsError, RMIDsBusyError
+from ..resctrl.locked_key import SHARED
+from .claims import begin_to_hold, begin_to_wait, claim_of, end_holding, entry_of, holders
+from .decision import may_take, yielding
+from .handover import MOST_TASKS, can_rename, give_back, hand_on
+from .priority import priority_of, version_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..container.workload import Workload
+    from ..context import Context
+    from ..resctrl.filesystem import Resctrl
+    from ..resctrl.locked_key import LockedKey
+    from ..resctrl.monitor import Monitor
+
+_MOST_ASKED = 4  # pods of lower priority that a hook tries to get an RMID from, before it leaves that to reconcile
+_PATIENCE = 0.5  # seconds for the lock of each
+_LOCK = "rmids"
+
+
+def ensure_group(locked: "LockedKey", workload: "Workload", rdt_class: str, context: "Context") -> None:
+    """The key's group in a class, by a free RMID or by one of lower priority; else the key waits from now on.
+
+    Raises:
+        NoRMIDsError: there is none that it may have, or none that could be had within a hook's time.
+        ResctrlError, HookError: as `LockedKey.ensure_group`.
+    """
+    rules = context.settings.monitoring.get("priority") or []
+    ensure_for(locked, priority_of(workload, rules), rdt_class, context)
+
+
+def ensure_for(
+    locked: "LockedKey",
+    priority: int,
+    rdt_class: str,
+    context: "Context",
+    *,
+    most: int = _MOST_ASKED,
+    most_tasks: int = MOST_TASKS,
+    remove: bool = False,
+) -> None:
+    """As `ensure_group`, for a key whose priority is known.
+
+    At most ``most`` others are asked for theirs, of whom each has at most ``most_tasks``. With ``remove``, where the
+    kernel can't rename groups, that of one of them is removed, and its RMID is to be had when it is out of limbo.
+    """
+    monitor = context.monitor
+    version = version_of(context.settings.monitoring.get("priority") or [])
+    claim = locked.record.get("claim")
+    if rdt_class in locked.how and monitor.resctrl.exists(rdt_class, locked.name):
+        # One that somebody else made is not ours to hand on.
+        if locked.how[rdt_class] != SHARED and (
+            not claim or not claim["entry"] or (claim["priority"], claim["rules"]) != (priority, version)
+        ):
+            begin_to_hold(locked, monitor.ledger, priority, version)
+            locked.save()
+        return
+    others = set(locked.how) - {rdt_class}
+    try:
+        _take_free(locked, priority, version, rdt_class, context)
+        monitor.ledger.unmark("waiting", locked.key)
+    except NoRMIDsError as error:
+        if others:
+            monitor.ledger.mark("waiting", locked.key)
+        else:
+            if claim and not claim["entry"]:
+                locked.record["claim"] = claim  # it goes on waiting
+            begin_to_wait(locked, monitor.ledger, priority, version)
+        if take_from_lower(locked, priority, rdt_class, context, most=most, most_tasks=most_tasks):
+            return
+        # Whoever waits for one in limbo gets that, and nobody else has to give one up.
+        if remove and not isinstance(error, RMIDsBusyError) and _free_lower(locked, priority, context):
+            raise RMIDsBusyError("the RMID of a pod of lower priority is in limbo") from error
+        raise
+
+
+def _take_free(locked: "LockedKey", priority: int, version: int, rdt_class: str, context: "Context") -> None:
+    monitor = context.monitor
+    reserve: "dict[str, Any]" = context.settings.monitoring.get("reserve") or {}
+    above = int(reserve.get("above", 0))
+    if not reserve or priority > above:
+        _make(locked, priority, version, rdt_class, monitor)
+        return
+    # Two that look at once would both see the same one free.
+    with monitor.ledger.lock_named(_LOCK, _PATIENCE):
+        if not may_take(free_rmids(monitor), priority, reserved=int(reserve.get("rmids", 0)), above=above):
+            raise NoRMIDsError(
+                f"the free RMIDs are kept for pods of priorities above {above}",
+                hint="the workload runs unmonitored until more are free; see monitoring.reserve",
+            )
+        _make(locked, priority, version, rdt_class, monitor)
+
+
+def _make(locked: "LockedKey", priority: int, version: int, rdt_class: str, monitor: "Monitor") -> None:
+    """Makes the group, with an entry in the index from before there is one."""
+    new = not locked.how
+    if new:
+        begin_to_hold(locked, monitor.ledger, priority, version)
+    made = False
+    try:
+        made = locked.ensure_group(rdt_class).how != SHARED
+    finally:
+        if new and not made:
+            end_holding(locked, monitor.ledger)
+
+
+def free_rmids(monitor: "Monitor") -> int:
+    """How many RMIDs no group has. Some of them may be in limbo."""
+    resctrl = monitor.resctrl
+    classes = ["", *resctrl.classes()]
+    return rmids_of(resctrl) - sum(1 + len(resctrl.groups(name)) for name in classes)
+
+
+def rmids_of(resctrl: "Resctrl") -> int:
+    """How many RMIDs groups can have: what the resource with the fewest says; 0 if none says it."""
+    found = []
+    info = f"{resctrl.root}/info"
+    for name in resctrl.fs.listdir(info):
+        if name.endswith("_MON"):
+            try:
+                found.append(int(resctrl.fs.read(f"{info}/{name}/num_rmids")))
+            except (OSError, ValueError):
+                continue
+    return min(found, default=0)
+
+
+def take_from_lower(
+    locked: "LockedKey",
+    priority: int,
+    rdt_class: str,
+    context: "Context",
+    *,
+    most: int = _MOST_ASKED,
+    most_tasks: int = MOST_TASKS,
+) -> bool:
+    """Gets a key the RMID of a pod of lower priority, which waits from then on; says whether it did."""
+    monitor, ledger = context.monitor, context.ledger
+    in_turns = context.settings.monitoring.get("share") is not None
+    for candidate in yielding(holders(ledger), priority, in_turns=in_turns)[:most]:
+        try:
+            giver = monitor.hold_beside(locked, candidate.key, _PATIENCE)
+        except LockTimeoutError:
+            continue
+        with giver:
+            if rdt_class in locked.how and monitor.resctrl.exists(rdt_class, locked.name):
+                return True  # somebody served it while its lock was let go
+            claim = claim_of(giver.key, giver.record)
+            if claim is None or not giver.how or claim != candidate:
+                ledger.unmark(RMIDS, entry_of(candidate))  # it has ended, or changed since
+            elif hand_on(giver, locked, rdt_class, monitor, context.log, most_tasks=most_tasks):
+                ledger.wake()
+                return True
+    return False
+
+
+def _free_lower(locked: "LockedKey", priority: int, context: "Context") -> bool:
+    """Where groups can't be renamed: removes that of a pod of lower priority, and says whether it did."""
+    monitor = context.monitor
+    if can_rename(monitor):
+        return False
+    for candidate in yielding(holders(context.ledger), priority):
+        try:
+            giver = monitor.hold_beside(locked, candidate.key, _PATIENCE)
+        except LockTimeoutError:
+            continue
+        with giver:
+            if claim_of(giver.key, giver.record) == candidate and give_back(giver, monitor, context.log):
+                return True
+    return False

@@ -1,0 +1,157 @@
+"""Hands an RMID on from one pod to another by renaming its group, without limbo and without losing a count.
+
+The group's tasks go back to their class, its counters are read, it gets the new owner's name, and the new owner's
+tasks join. RMID and counters stay with the group, so the new owner counts from what they said. Records come before
+effects: the new owner's says that a group of its name is ours before there is one. Whoever is killed in between leaves
+the group under one of the two names, with tasks outside; reconcile finds it by that name and brings its tasks in.
+
+Source: kernel, Documentation/filesystems/resctrl.rst ("mon_groups" and rename); Linux 6.5 and later can rename.
+"""
+
+from ..errors import ResctrlError
+from ..host.files import read_file, write_file
+from ..log import INFO, WARNING
+from ..resctrl.locked_key import CREATED, SHARED
+from .claims import begin_to_hold, begin_to_wait, claim_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..log import Log
+    from ..resctrl.locked_key import LockedKey
+    from ..resctrl.monitor import Monitor
+
+MOST_TASKS = 1024  # that a hook moves; a pod with more is left to reconcile
+_MOST_ROUNDS = 20
+_CANNOT = "cannot-rename"  # a file of the state directory: the boot in which the kernel was found not to rename
+
+
+def can_rename(monitor: "Monitor") -> bool:
+    """Whether this kernel may be able to rename groups; false once it was seen that it isn't."""
+    try:
+        return read_file(f"{monitor.ledger.folder}/{_CANNOT}", 64).decode("ascii", "replace") != monitor.boot
+    except OSError:
+        return True
+
+
+def hand_on(
+    giver: "LockedKey",
+    taker: "LockedKey",
+    rdt_class: str,
+    monitor: "Monitor",
+    log: "Log",
+    *,
+    most_tasks: int = MOST_TASKS,
+) -> bool:
+    """Makes a group of ``giver`` the one of ``taker`` in a class; both keys are held. Says whether it did.
+
+    It doesn't where the giver has a group that isn't ours to give, has more tasks than are to be moved, goes on
+    starting them faster than they can be moved, or where the kernel can't rename. Nothing is changed then. Afterwards
+    the giver has no group and waits for one; whose tasks join the taker's group is for the caller.
+
+    Raises:
+        HookError: the ledger or the counters can't be used; reconcile finds what was begun.
+    """
+    if rdt_class in taker.how or SHARED in giver.how.values() or not can_rename(monitor):
+        return False
+    resctrl = monitor.resctrl
+    classes = sorted(
+        (name for name in giver.how if resctrl.exists(name, giver.name)), key=lambda name: (name != rdt_class, name)
+    )
+    if not classes or sum(len(resctrl.tasks(name, giver.name)) for name in classes) > most_tasks:
+        return False
+    claims = claim_of(giver.key, giver.record), claim_of(taker.key, taker.record)
+    rules = [(locked.record.get("claim") or {}).get("rules", 0) for locked in (giver, taker)]
+    priorities = [claim.priority if claim else 0 for claim in claims]
+
+    begin_to_hold(taker, monitor.ledger, priorities[1], rules[1])
+    taker.how[rdt_class] = CREATED
+    taker.save()
+    moved: "dict[str, set[int]]" = {name: set() for name in classes}
+    done = False
+    try:
+        done = _empty(giver, moved, monitor) and _rename(giver, taker, classes[0], rdt_class, monitor)
+    finally:
+        if not done:
+            _take_back(giver, taker, moved, rdt_class, monitor, log)
+    if not done:
+        return False
+    # One that was being born while its parent was moved shows only now.
+    strays = resctrl.tasks(rdt_class, taker.name)
+    resctrl.add_tasks(classes[0], "", sorted(strays))
+    for name in classes[1:]:
+        resctrl.remove(name, giver.name)
+    giver.how.clear()
+    begin_to_wait(giver, monitor.ledger, priorities[0], rules[0])
+    monitor.ledger.unmark("waiting", taker.key)
+    log(
+        INFO,
+        f"handed the RMID of {giver.key} (priority {priorities[0]}) on to {taker.key} (priority {priorities[1]})",
+        key=taker.key,
+        rdt_class=rdt_class,
+    )
+    return True
+
+
+def give_back(giver: "LockedKey", monitor: "Monitor", log: "Log") -> bool:
+    """Where groups can't be renamed: removes the key's, with its counts kept, so that another pod can have its RMID.
+
+    That is in limbo for a second or more. Says whether it did; it doesn't for a group that isn't ours, or where groups
+    can be renamed.
+    """
+    if can_rename(monitor) or not giver.how or SHARED in giver.how.values():
+        return False
+    from ..resctrl.counter_totals import read
+
+    moved: "dict[str, set[int]]" = {name: set() for name in giver.how if monitor.resctrl.exists(name, giver.name)}
+    if not _empty(giver, moved, monitor):
+        return False
+    read(monitor, [giver.key], by_class=False)
+    for name in moved:
+        monitor.resctrl.remove(name, giver.name)
+    claim = claim_of(giver.key, giver.record)
+    rules = (giver.record.get("claim") or {}).get("rules", 0)
+    giver.how.clear()
+    begin_to_wait(giver, monitor.ledger, claim.priority if claim else 0, rules)
+    log(INFO, f"took the RMID of {giver.key} for a pod that waits", key=giver.key)
+    return True
+
+
+def _empty(giver: "LockedKey", moved: "dict[str, set[int]]", monitor: "Monitor") -> bool:
+    """Moves all tasks of the giver's groups into their classes; false if there are ever more."""
+    for _ in range(_MOST_ROUNDS):
+        left = 0
+        for rdt_class, seen in moved.items():
+            tids = monitor.resctrl.tasks(rdt_class, giver.name)
+            seen.update(tids)
+            monitor.resctrl.add_tasks(rdt_class, "", sorted(tids))
+            left += len(tids)
+        if not left:
+            return True
+    return False
+
+
+def _rename(giver: "LockedKey", taker: "LockedKey", old: str, new: str, monitor: "Monitor") -> bool:
+    """Keeps what the giver has counted, lets the taker count from there, and renames the group."""
+    from ..resctrl.counter_totals import settle
+
+    def rename() -> bool:
+        return monitor.resctrl.move(old, giver.name, new, taker.name)
+
+    renamed = settle(monitor, (giver.key, old), sorted(giver.how), (taker.key, new), rename)
+    if not renamed:
+        write_file(f"{monitor.ledger.folder}/{_CANNOT}", monitor.boot.encode())
+    return renamed
+
+
+def _take_back(
+    giver: "LockedKey", taker: "LockedKey", moved: "dict[str, set[int]]", rdt_class: str, monitor: "Monitor", log: "Log"
+) -> None:
+    """Puts the giver's tasks back and the records as they were, as far as that can be done."""
+    for name, tids in moved.items():
+        try:
+            monitor.resctrl.add_tasks(name, giver.name, sorted(tids))
+        except ResctrlError as error:
+            log(WARNING, f"reconcile will bring tasks of {giver.key} back into its group: {error}", key=giver.key)
+    taker.how.pop(rdt_class, None)
+    claim = claim_of(taker.key, taker.record)
+    begin_to_wait(taker, monitor.ledger, claim.priority if claim else 0, taker.record["claim"]["rules"])

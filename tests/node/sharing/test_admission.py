@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+from shared_node import RULES, SharedNode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_without_rules_whoever_comes_first_is_counted(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path)
+    first, second, third = node.start("batch"), node.start("batch"), node.start("gold")
+    assert node.counted() == [first, second]
+    assert node.waiting() == [third.key]
+    assert not (node.host.state / "rmids").exists()
+
+
+def test_a_pod_of_higher_priority_is_counted_from_its_first_instruction_and_the_lowest_waits(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, priority=RULES)
+    silver, batch = node.start("silver"), node.start("batch", threads=3)
+    gold = node.start("gold", threads=2)
+    assert node.counted() == [silver, gold]
+    assert node.waiting() == [batch.key]
+    node.check()
+
+
+def test_equals_never_lose_to_each_other(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, priority=RULES)
+    pods = [node.start("gold") for _ in range(4)]
+    assert node.counted() == pods[:2]
+    assert node.reconcile().ok
+    assert node.counted() == pods[:2]
+    node.check()
+
+
+def test_the_last_to_come_of_the_lowest_yields_first(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=4, priority=RULES)
+    older, newer, silver = node.start("batch"), node.start("batch"), node.start("silver")
+    gold = node.start("gold")
+    assert node.counted() == [older, silver, gold]
+    assert node.waiting() == [newer.key]
+
+
+def test_totals_are_carried_exactly(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, priority=RULES)
+    silver, batch = node.start("silver"), node.start("batch")
+    node.kernel.now += 10
+    before = node.totals()
+    assert before[silver.key] == before[batch.key] > 0
+    node.kernel.now += 10  # which nobody reads before it is handed on
+    gold = node.start("gold")
+    node.kernel.now += 10
+    after = node.totals()
+    assert after[batch.key] // 2 == pytest.approx(before[batch.key], abs=node.kernel.UNIT)
+    assert after[batch.key] + after[gold.key] == after[silver.key]  # what the RMID counted, to the byte
+    node.kernel.now += 10
+    assert node.totals()[batch.key] == after[batch.key]
+
+
+def test_who_waits_is_served_by_priority_when_somebody_ends(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    first = node.start("gold")
+    batch, silver, gold = node.start("batch"), node.start("silver"), node.start("gold")
+    assert node.counted() == [first]
+    for ended, served in ((first, gold), (gold, silver), (silver, batch)):
+        node.end(ended)
+        node.kernel.now += 2
+        node.reconcile()
+        assert node.counted() == [served]
+        node.check()
+
+
+def test_a_reserve_is_kept_for_those_above_it(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=4, priority=RULES, reserve={"rmids": 2, "above": 50})
+    silver = node.start("silver")
+    late = node.start("silver")
+    assert node.counted() == [silver]
+    assert node.waiting() == [late.key]
+    assert node.reconcile().ok
+    assert node.counted() == [silver]
+    gold = node.start("gold")
+    assert node.counted() == [silver, gold]
+    node.check()
+
+
+def test_where_groups_cannot_be_renamed_reconcile_makes_room(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    node.kernel.refuse_rename = errno.EPERM
+    batch = node.start("batch")
+    node.kernel.now += 10
+    gold = node.start("gold")
+    assert node.counted() == [batch]
+    counted = node.totals()[batch.key]
+    node.reconcile()
+    node.kernel.now += 2
+    node.reconcile()
+    assert node.counted() == [gold]
+    assert node.totals()[batch.key] == counted
+    node.check()
+
+
+def test_other_rules_rank_anew(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    batch = node.start("batch")
+    node.host.configure(
+        monitoring={"priority": [{"namespaces": ["batch"], "value": 500}]}, runtimeRoots={"crun": f"{tmp_path}/crun"}
+    )
+    node.reconcile()
+    gold = node.start("gold")
+    assert node.counted() == [batch]
+    assert node.waiting() == [gold.key]
+    node.check()
+
+
+@pytest.mark.parametrize("namespace", ["batch", "gold"])
+def test_rules_that_come_later_rank_who_is_there_already(tmp_path: Path, namespace: str) -> None:
+    node = SharedNode(tmp_path, rmids=2)
+    pod = node.start(namespace)
+    node.host.configure(monitoring={"priority": RULES}, runtimeRoots={"crun": f"{tmp_path}/crun"})
+    node.reconcile()
+    silver = node.start("silver")
+    assert node.counted() == [silver if namespace == "batch" else pod]
+    node.check()
