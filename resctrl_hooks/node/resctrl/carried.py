@@ -212,10 +212,8 @@ class Carried:
             return
         for rdt_class, (identity, since, lines) in list(inherited.items()):
             now_identity, values = groups.get(rdt_class, ("", []))
-            said = dict(zip((slot.path for slot in self.slots), values))
-            waned = all(
-                not isinstance(said.get(path), str) and said.get(path, 0) < start for path, start in lines.items()
-            )
+            numbers = {slot.path: n for slot, n in zip(self.slots, values) if n is not None and not isinstance(n, str)}
+            waned = all(numbers.get(path, start) < start for path, start in lines.items())
             if now_identity != identity or waned or not 0 <= self._now - since < INHERITED_SECONDS:
                 del inherited[rdt_class]
         if not inherited:

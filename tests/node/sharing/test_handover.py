@@ -114,7 +114,7 @@ def test_a_refused_rename_takes_everything_back(tmp_path: Path, number: int) -> 
 def test_a_group_with_more_tasks_than_a_hook_moves_is_left_to_reconcile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(ensure_for.__kwdefaults__, "most_tasks", 3)
+    monkeypatch.setattr(ensure_for, "__kwdefaults__", {**(ensure_for.__kwdefaults__ or {}), "most_tasks": 3})
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch = node.start("batch", threads=4)
     gold = node.start("gold")
