@@ -33,8 +33,7 @@ def test_without_a_rule_that_fits_it_is_0(burstable: Host) -> None:
 
 
 def test_labels_are_the_sandboxs(burstable: Host, tmp_path: Path) -> None:
-    labels = json.dumps({"tier": "batch", "app": "x"})
-    (tmp_path / "config.json").write_text(json.dumps({"annotations": {"io.kubernetes.cri-o.Labels": labels}}))
+    (tmp_path / "config.json").write_text(json.dumps({"annotations": {"tier": "batch", "app": "x"}}))
     workload = workload_of(burstable, **{"io.kubernetes.cri-o.ResolvPath": f"{tmp_path}/resolv.conf"})
     assert priority_of(workload, RULES[3:]) == -10
     assert priority_of(workload, [{"labels": {"tier": "front"}, "value": 7}]) == 0
