@@ -1,5 +1,6 @@
 """A host of AMD's with four bandwidth counters and more pods than that: who is counted, and what each command says."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,3 +137,42 @@ def test_seconds_stand_still_while_nothing_is_counted(host: MonitoredHost) -> No
     assert other.seconds is not None
     assert first.seconds is not None
     assert other.seconds > first.seconds
+
+
+def test_what_the_commands_say(host: MonitoredHost) -> None:
+    keys = [host.pod(number, f"web-{number}") for number in range(6)]
+    balance(host.context)
+    listed = host.json("list")
+    states = {pod["key"]: pod["state"] for pod in listed["items"]}
+    assert [states[key] for key in keys] == ["assigned"] * 4 + ["uncounted"] * 2
+    text = host.run("list").stdout
+    assert "0 of 4 bandwidth counters free in L3 domain 0" in text
+    shown = host.run("show", keys[4]).stdout
+    assert "uncounted" in shown
+    assert UNASSIGNED in shown
+    assert "resctrl_counter_seconds_total" in host.run("metrics").stdout
+    doctor = host.run("doctor").stdout
+    assert "no bandwidth counter" in doctor
+
+
+def test_a_part_of_the_domains_is_shown_as_that(host: MonitoredHost) -> None:
+    key = host.pod(0, "web-0")
+    moved(host, key, give=False)
+    listed = host.json("list")
+    (pod,) = [one for one in listed["items"] if one["key"] == key]
+    assert pod["state"] == "part-counted"
+    assert pod["bandwidthCounters"] == {TOTAL: {"0": False, "1": True}, LOCAL: {"0": True, "1": True}}
+    assert "total 1/2" in host.run("list").stdout
+
+
+def test_values_that_miss_a_part_of_the_pods_life_are_marked(host: MonitoredHost) -> None:
+    key = host.pod(0, "web-0")
+    record = host.context.ledger.read_pod(key)
+    assert record is not None
+    assert not any(one["partial"] for one in host.json("show", key)["counters"])
+    record["born"] -= 1000
+    host.context.ledger.write_pod(key, record)
+    counters = json.loads(host.run("show", key, "--json").stdout)["counters"]
+    assert {one["partial"] for one in counters if one["kind"] == "cumulative"} == {True}
+    assert "~" in host.run("show", key).stdout
+    assert "~" in host.run("top", "--once", "--interval", "0.1").stdout

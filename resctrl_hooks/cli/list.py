@@ -20,7 +20,15 @@ from resctrl_hooks.node.context import Context
 _ROOT = "/"
 _NONE = "-"
 _BRIEF = {"containers": {"__all__": {"outside_threads"}}}  # `show` has them
-_ORDER: tuple[State, ...] = ("waiting", "partly", "assigned", "idle", "unmonitored")  # what needs a look comes first
+_ORDER: tuple[State, ...] = (
+    "waiting",
+    "partly",
+    "uncounted",
+    "part-counted",
+    "assigned",
+    "idle",
+    "unmonitored",
+)  # what needs a look comes first
 _SORTS: dict[str, Callable[[Pod], Any]] = {
     "state": lambda pod: _ORDER.index(pod.state),
     "name": lambda pod: pod.name,
@@ -51,7 +59,8 @@ _CSV: tuple[Column, ...] = (
 def command(config: str, *, view: View, every: bool) -> None:
     """List pods with their group's state: what needs a look first, then by name; then the groups that others made.
 
-    A state is one of waiting, partly, assigned, idle, unmonitored and foreign; `show POD` says more about one pod.
+    A state is one of waiting, partly, uncounted, part-counted, assigned, idle, unmonitored and foreign; `show POD` says
+    more about one pod.
     `-o wide` adds ids and threads outside of the group; where memory classes are in use, also class, memory, swap and
     memtierd; where containers are placed, also pool and CPUs. Exits with 1 where there is no resctrl.
     """
@@ -83,7 +92,13 @@ def _look(context: Context, view: View) -> Inventory:
 def _document(found: Inventory, *, old: bool) -> dict[str, Any]:
     items = [pod.model_dump(mode="json", by_alias=True, exclude=_BRIEF) for pod in found.pods]
     value = document(
-        "PodList", items, resctrl=found.resctrl, problem=found.problem, rmids=found.rmids, foreignGroups=found.foreign
+        "PodList",
+        items,
+        resctrl=found.resctrl,
+        problem=found.problem,
+        rmids=found.rmids,
+        bandwidthCounters=found.bandwidth_counters,
+        foreignGroups=found.foreign,
     )
     if old:
         value |= found.model_dump(mode="json", exclude={"pods": {"__all__": _BRIEF}})
@@ -104,6 +119,7 @@ class _Rows:
         self._parts = [memory_columns] if self._wide and memory_columns.has_memory(pods) else []
         self._parts += [placement_columns] if self._wide and placement_columns.has_places(pods) else []
         more = [name for part in self._parts for name in part.COLUMNS]
+        self._counters = any(pod.bandwidth_counters for pod in pods)
         self.heads = (
             "POD",
             "RUNNING",
@@ -111,6 +127,7 @@ class _Rows:
             "CLASS",
             "TASKS",
             "AGE",
+            *(("COUNTERS",) if self._counters else ()),
             *(("OUTSIDE", "ID", *more) if self._wide else ()),
         )
 
@@ -123,6 +140,8 @@ class _Rows:
             str(pod.tasks),
             age(pod.since),
         ]
+        if self._counters:
+            cells.append(_counters(pod) or _NONE)
         return cells + self._more(pod.key, pod.outside, pod.living)
 
     def of_container(self, one: Container) -> list[str | Name]:
@@ -134,6 +153,8 @@ class _Rows:
             str(one.threads),
             age(one.since),
         ]
+        if self._counters:
+            cells.append("")
         return cells + self._more(one.id, one.outside, [one] if one.alive else [])
 
     def of_foreign(self, name: str, rdt_class: str, tasks: int) -> list[str | Name]:
@@ -170,8 +191,20 @@ def _print_sums(found: Inventory, view: View) -> None:
     if found.rmids and not view.filtered:
         used, free, total = found.rmids.used, found.rmids.free, found.rmids.total
         out.print(f"\n{used} of {total} RMIDs in use, {free} free, {len(found.waiting)} waiting for one.")
+    for one in found.bandwidth_counters if not view.filtered else ():
+        out.print(f"{one.free} of {one.total} bandwidth counters free in L3 domain {one.domain}.")
     for state in sorted({pod.state for pod in found.pods} - {"assigned"}):
         out.print(f"{_styled(state)}: {meaning(state, resctrl=not found.problem)}")
+
+
+def _counters(pod: Pod) -> str:
+    """In how many L3 domains each event has a counter: `total 2/2, local 1/2`."""
+    words = []
+    for event, domains in pod.bandwidth_counters.items():
+        has = sum(domains.values())
+        if has:
+            words.append(f"{event.removeprefix('mbm_').removesuffix('_bytes')} {has}/{len(domains)}")
+    return ", ".join(words) or ("none" if pod.bandwidth_counters else "")
 
 
 def _watch(context: Context, view: View, found: Inventory, *, every: bool) -> None:

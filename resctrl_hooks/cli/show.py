@@ -4,8 +4,8 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import click
 from rich.console import Console
@@ -13,8 +13,9 @@ from rich.markup import escape
 
 from resctrl_hooks.cli.document import Column, document, print_csv, print_document
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.tables import STATE_STYLES, age, console, print_table, scaled, table
+from resctrl_hooks.cli.tables import STATE_STYLES, age, console, duration, print_table, scaled, table
 from resctrl_hooks.cli.view import WATCH_SECONDS, View, view_options
+from resctrl_hooks.inventory.coverage import MARK, is_partial
 from resctrl_hooks.inventory.gather import name_podmans, pod_of
 from resctrl_hooks.inventory.models import Counter, Failure, Pod, PodDetails, meaning
 from resctrl_hooks.node import call_metrics as tally
@@ -37,6 +38,8 @@ _CSV: tuple[Column, ...] = (
     ("value", lambda line: line.counter.value),
     ("unit", lambda line: line.counter.unit),
     ("state", lambda line: line.counter.state),
+    ("seconds", lambda line: line.counter.seconds),
+    ("partial", lambda line: line.counter.partial),
 )
 _UNITS = {"By": ("B", True), "J": ("J", False), "F": ("F", False)}
 
@@ -107,9 +110,10 @@ def _chosen(context: Context, view: View) -> list[Pod]:
 
 def _told(context: Context, pod: Pod) -> _Told:
     readings, problem = _readings(context, pod.key)
+    record = context.ledger.read_pod(pod.key) or {}
     told = PodDetails(
         **{name: getattr(pod, name) for name in Pod.model_fields},
-        counters=[_counter(reading) for reading in readings],
+        counters=[_counter(reading, record) for reading in readings],
         failures=_failures(context, pod.key),
     )
     return _Told(told, readings, problem)
@@ -152,7 +156,7 @@ def _journal(key: str) -> list[Failure]:
     return found
 
 
-def _counter(reading: Reading) -> Counter:
+def _counter(reading: Reading, record: Mapping[str, Any]) -> Counter:
     return Counter(
         domain=reading.domain.folder,
         resource=reading.domain.resource,
@@ -164,6 +168,8 @@ def _counter(reading: Reading) -> Counter:
         kind=reading.kind,
         unit=reading.unit,
         state=reading.state,
+        seconds=reading.seconds,
+        partial=is_partial(reading, record),
     )
 
 
@@ -178,7 +184,7 @@ def _print(pod: PodDetails, readings: list[Reading], problem: str, *, headers: b
     out.print(f"since   {age(pod.since)}")
     _print_groups(out, pod, headers=headers)
     _print_containers(out, pod)
-    _print_counters(out, readings, problem, headers=headers)
+    _print_counters(out, pod, readings, problem, headers=headers)
     out.print("\n[bold]Last errors[/]" + ("" if failures else ": none"))
     for failure in failures[-_MOST_LINES:]:
         what = failure.message or f"{failure.stage}: {', '.join(failure.reasons)}"
@@ -228,19 +234,24 @@ def _short(value: object, *, amounts: bool = False) -> str:
     return str(value)
 
 
-def _print_counters(out: Console, readings: list[Reading], problem: str, *, headers: bool) -> None:
+def _print_counters(out: Console, pod: PodDetails, readings: list[Reading], problem: str, *, headers: bool) -> None:
     out.print("\n[bold]Counters[/]" + (f": {escape(problem)}" if problem else "" if readings else ": none"))
     if not readings:
         return
-    rows = table("  COUNTER", "DOMAIN", "CLASS", "VALUE", right=frozenset({"VALUE"}), headers=headers)
-    for reading in readings:
+    heads = ("  COUNTER", "DOMAIN", "CLASS", "VALUE", "COUNTED")
+    rows = table(*heads, right=frozenset({"VALUE", "COUNTED"}), headers=headers)
+    for reading, counter in zip(readings, pod.counters, strict=True):
+        mark = MARK if counter.partial else ""
         rows.add_row(
             f"  {escape(reading.counter.name)}",
             escape(reading.domain.folder.removeprefix("mon_").replace("/mon_sub_", " ")),
             escape(reading.rdt_class or "/"),
-            reading.state if reading.value is None else _value(reading),
+            reading.state if reading.value is None else mark + _value(reading),
+            "-" if counter.seconds is None else f"{mark}{duration(counter.seconds)}",
         )
     print_table(out, rows)
+    if any(counter.partial for counter in pod.counters):
+        out.print(f"{MARK}: not counted for all of the pod's life")
 
 
 def _value(reading: Reading) -> str:

@@ -16,6 +16,8 @@ _LEAST_NAME = 12
 _CUT = "…"
 STATE_STYLES = {
     "assigned": "green",
+    "uncounted": "yellow",
+    "part-counted": "yellow",
     "partly": "yellow",
     "waiting": "red",
     "idle": "dim",
@@ -89,6 +91,17 @@ def age(since: int, now: float | None = None) -> str:
         if seconds >= length:
             return f"{seconds // length}{name}"
     return f"{seconds}s"
+
+
+def duration(seconds: float) -> str:
+    """A length of time in its two largest units: `2d3h`, `5m7s`."""
+    left = int(seconds)
+    words: list[str] = []
+    for length, name in (*_STEPS, (1, "s")):
+        if left >= length or (name == "s" and not words):
+            words.append(f"{left // length}{name}")
+            left %= length
+    return "".join(words[:2])
 
 
 def scaled(value: float, unit: str, *, binary: bool = False) -> str:

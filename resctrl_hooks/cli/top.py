@@ -149,6 +149,7 @@ def _item(line: Line, scene: Scene) -> Usage:
         memory_bandwidth_bytes_per_second=line.rates.total,
         memory_bandwidth_local_bytes_per_second=line.rates.local,
         power_watts=line.rates.watts,
+        partial=line.partial,
     )
 
 

@@ -10,6 +10,7 @@ from resctrl_hooks.cli.bars import bar, sparkline
 from resctrl_hooks.cli.tables import Name, scaled, table
 from resctrl_hooks.inventory.models import Rmids
 from resctrl_hooks.inventory.sample import Rates
+from resctrl_hooks.inventory.coverage import MARK
 from resctrl_hooks.inventory.usage import POD, TOTAL, UNHELD, Line
 
 _UNKNOWN = "-"
@@ -130,7 +131,9 @@ def usage_table(
     for line in lines:
         name = line.name if by == "pod" or line.kind != POD else f"{line.name} ({line.members})"
         cells = (Text(column.cell(line, scene), no_wrap=True) for column in columns)
-        made.add_row(Name(name), *cells, style=_STYLES.get(line.kind, _FOREIGN_STYLE))
+        made.add_row(
+            Name(f"{MARK}{name}" if line.partial else name), *cells, style=_STYLES.get(line.kind, _FOREIGN_STYLE)
+        )
     return made
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.features.bandwidth_counters import KEEP
 from resctrl_hooks.node.resctrl.counters import layout, read_group
 from resctrl_hooks.node.resctrl.monitor import DEFAULT_RESCTRL_ROOT
 
@@ -128,6 +129,30 @@ def rmids(host: Host) -> Iterator[Finding]:
         yield ok(text)
 
 
+def bandwidth_counters(host: Host) -> Iterator[Finding]:
+    """Whether every pod has a bandwidth counter, where the kernel assigns them, and who else holds some."""
+    inventory = host.inventory
+    if inventory is None or not inventory.bandwidth_counters:
+        return
+    parts = [f"{one.free} of {one.total} free in L3 domain {one.domain}" for one in inventory.bandwidth_counters]
+    text = f"the kernel assigns bandwidth counters (AMD ABMC): {', '.join(parts)}"
+    keeps = host.settings.monitoring.get("classCounters") == KEEP
+    without = [pod.name for pod in inventory.pods if pod.state in ("uncounted", "part-counted")]
+    if without:
+        more = "set `monitoring.classCounters: while-free`, " if keeps else ""
+        yield warning(
+            f"{text}; {len(without)} pods have no bandwidth counter or not in all domains: {', '.join(without[:5])}",
+            f"{more}monitor fewer pods (`namespaces`, `labelSelector`), or name one event only in `monitoring.events`",
+        )
+    else:
+        yield ok(text)
+    yield ok(
+        "the root group and classes keep their bandwidth counters (monitoring.classCounters: keep)"
+        if keeps
+        else "the root group and classes have bandwidth counters while no pod needs them (monitoring.classCounters)"
+    )
+
+
 def counters(host: Host) -> Iterator[Finding]:
     """Which counters there are, and what those say that count nothing."""
     folder = host.settings.resctrl_path
@@ -153,5 +178,6 @@ CHECKS: Final = {
     "kernel": kernel,
     "mount": mount,
     "RMIDs": rmids,
+    "bandwidth": bandwidth_counters,
     "counters": counters,
 }

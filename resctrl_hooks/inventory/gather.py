@@ -9,6 +9,7 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.host.procfs import resctrl_groups_of
 from resctrl_hooks.node.reconcile.tasks import outside, threads_of_container
 
+from .coverage import bandwidth_counters, counted_state, free_counters
 from .details import details_of
 from .models import Container, Group, Inventory, Outside, Pod, Rmids, State, short_id
 from .podman import RUNTIME as PODMAN
@@ -44,6 +45,7 @@ def gather(context: Context) -> Inventory:
             if path not in ours:
                 found.foreign.append(_group(context, rdt_class, name, _FOREIGN))
     found.rmids = rmids_of(resctrl.root, used)
+    found.bandwidth_counters = free_counters(context)
     return found
 
 
@@ -84,7 +86,10 @@ def pod_of(context: Context, key: str) -> Pod | None:
         pod.namespace = pod.namespace or member.get("namespace", "")
         pod.pod = pod.pod or member.get("pod", "")
     pod.since = min((one.since for one in pod.containers if one.since), default=_made(context, key))
+    pod.bandwidth_counters = bandwidth_counters(context, [group.path for group in groups if group.how != _MISSING])
     pod.state = state_of(pod, waiting=waiting)
+    if pod.state == "assigned":
+        pod.state = counted_state(context, pod.bandwidth_counters)
     return pod
 
 

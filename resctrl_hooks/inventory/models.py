@@ -6,10 +6,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, SerializationInfo, WithJsonSchema, computed_field
 from pydantic.alias_generators import to_camel
 
-State = Literal["assigned", "partly", "waiting", "idle", "unmonitored", "foreign"]
+State = Literal["assigned", "uncounted", "part-counted", "partly", "waiting", "idle", "unmonitored", "foreign"]
 
 STATES: dict[State, str] = {
     "assigned": "every thread of its containers is in its group",
+    "uncounted": "it has a group, but no bandwidth counter",
+    "part-counted": "it has a bandwidth counter in some L3 domains only",
     "partly": "threads of its containers are outside its group",
     "waiting": "it got no RMID",
     "idle": "none of its containers lives; the group goes when the pod does",
@@ -19,6 +21,8 @@ STATES: dict[State, str] = {
 SHORT_ID = 12
 # What reconcile makes of a state: where there is resctrl, and where there is none.
 _REMEDIES: dict[State, tuple[str, str]] = {
+    "uncounted": ("reconcile assigns one that becomes free", "without resctrl there are none"),
+    "part-counted": ("reconcile assigns others that become free", "without resctrl there are none"),
     "partly": ("reconcile brings them in", "without resctrl reconcile can't bring them in"),
     "waiting": ("reconcile gives it a group as soon as one is free", "without resctrl reconcile can't give it a group"),
 }
@@ -102,6 +106,9 @@ class Pod(Record):
     cgroup: str = ""
     containers: list[Container] = Field(default_factory=list)
     groups: list[Group] = Field(default_factory=list)
+    bandwidth_counters: dict[str, dict[int, bool]] = Field(
+        default_factory=dict, description="By event and L3 domain, whether it has one; empty where each group has."
+    )
     problems: list[str] = Field(default_factory=list)
 
     @computed_field  # type: ignore[prop-decorator]  # as pydantic documents it
@@ -162,6 +169,8 @@ class Counter(Record):
     kind: str
     unit: str = Field(description="UCUM's: By, J, F, s.")
     state: str = Field(description="Why there is no value, in the kernel's word.")
+    seconds: float | None = Field(default=None, description="For how long it was counted; null for what is no total.")
+    partial: bool = Field(default=False, description="Whether the value misses a part of the pod's life.")
 
 
 class Failure(Record):
@@ -194,6 +203,15 @@ class Usage(Record):
     memory_bandwidth_bytes_per_second: float | None
     memory_bandwidth_local_bytes_per_second: float | None
     power_watts: float | None
+    partial: bool = Field(default=False, description="Whether a pod's counters miss a part of its life.")
+
+
+class FreeCounters(Record):
+    """The assignable bandwidth counters of an L3 domain."""
+
+    domain: int
+    total: int
+    free: int
 
 
 class Inventory(Record):
@@ -202,6 +220,7 @@ class Inventory(Record):
     resctrl: str
     problem: str = ""
     rmids: Rmids | None = None
+    bandwidth_counters: list[FreeCounters] = Field(default_factory=list)
     pods: list[Pod] = Field(default_factory=list)
     foreign: list[Group] = Field(default_factory=list)
     waiting: list[str] = Field(default_factory=list)

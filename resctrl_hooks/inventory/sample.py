@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.resctrl.counters import MON_DATA, Reading, Slot, layout, read_group
 
+from .coverage import is_partial
+
 OCCUPANCY = "llc_occupancy"
 TOTAL = "mbm_total_bytes"
 LOCAL = "mbm_local_bytes"
@@ -34,6 +36,8 @@ class Sample:
     foreign: dict[str, Values] = field(default_factory=dict)
     unheld: dict[str, Values] = field(default_factory=dict)
     rmids: int = 0
+    partial: set[str] = field(default_factory=set)
+    """The keys whose counters don't cover the pod's whole life."""
 
 
 @dataclass(slots=True)
@@ -55,6 +59,10 @@ def take(context: Context) -> Sample:
     resctrl = context.monitor.resctrl
     readings = context.monitor.read_all()
     sample = Sample(time.monotonic(), {key: _of_readings(found) for key, found in readings.items()})
+    for key, found in readings.items():
+        record = context.ledger.read_pod(key) or {}
+        if any(is_partial(reading, record) for reading in found):
+            sample.partial.add(key)
     names = {context.monitor.group_prefix + key for key in readings}
     slots = [
         slot

@@ -19,6 +19,7 @@ class Line:
     """One user of cache, memory and energy. ``kind`` is pod, foreign, unheld (no group), or total.
 
     ``rdt_class`` is empty for the root class, None where it is not one class. ``members`` is how many pods it sums up.
+    ``partial`` says of a pod that its counters don't cover its whole life.
     """
 
     kind: str
@@ -29,6 +30,7 @@ class Line:
     pod: str = ""
     rdt_class: str | None = None
     members: int = 1
+    partial: bool = False
 
 
 SORTS: dict[str, Callable[[Line], float | None]] = {
@@ -55,19 +57,22 @@ class Users:
         """Brings names up to date with the keys that there are."""
         self._names.learn(keys)
 
-    def line(self, key: str, used: Rates) -> Line:
+    def line(self, key: str, used: Rates, *, partial: bool = False) -> Line:
         """The line of a pod."""
         name = self._names.of(key)
         groups = (self._context.ledger.read_pod(key) or {}).get("groups") or {}
         rdt_class = next(iter(groups)) if len(groups) == 1 else None
-        return Line(POD, name.whole, key, used, name.namespace, name.pod, rdt_class)
+        return Line(POD, name.whole, key, used, name.namespace, name.pod, rdt_class, partial=partial)
 
 
 def usage(before: Sample, now: Sample, users: Users, root: str) -> list[Line]:
     """The lines, unsorted: pods, others' groups, what no group holds, the total of all of them last."""
     seconds = now.when - before.when
     users.learn(now.pods)
-    lines = [users.line(key, rates(before.pods.get(key, {}), values, seconds)) for key, values in now.pods.items()]
+    lines = [
+        users.line(key, rates(before.pods.get(key, {}), values, seconds), partial=key in now.partial)
+        for key, values in now.pods.items()
+    ]
     lines += [
         Line(FOREIGN, folder.removeprefix(f"{root}/"), "", rates(before.foreign.get(folder, {}), values, seconds))
         for folder, values in now.foreign.items()

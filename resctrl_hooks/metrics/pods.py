@@ -1,6 +1,6 @@
 """The families of what resctrl counts for each pod."""
 
-from prometheus_client.core import GaugeMetricFamily, Metric, Sample
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, Sample
 
 from resctrl_hooks.inventory.pod_names import LABELS, PodNames
 from resctrl_hooks.node.context import Context
@@ -26,6 +26,10 @@ def pod_families(readings: _Readings, names: PodNames, selection: Selection = EV
     unavailable = GaugeMetricFamily(
         "resctrl_unavailable", "1 for a counter that has no number now; state is the kernel's word."
     )
+    seconds = CounterMetricFamily(
+        "resctrl_counter_seconds",
+        "For how long a counter has been counted: divide its growth by this one's for a rate.",
+    )
     for key, found in readings.items():
         name = names.of(key)
         if not selection.has_namespace(name.namespace):
@@ -39,12 +43,15 @@ def pod_families(readings: _Readings, names: PodNames, selection: Selection = EV
                 continue
             family, sample, where = place
             labels = dict(zip(_LABELS, (key, *name, reading.rdt_class or ""), strict=True)) | where
+            if reading.seconds is not None:
+                counter = {"counter": reading.counter.name}
+                seconds.samples.append(Sample("resctrl_counter_seconds_total", labels | counter, reading.seconds))
             if reading.value is not None:
                 family.samples.append(Sample(sample, labels, reading.value))
             elif reading.state != AVAILABLE:
                 labels |= {"counter": reading.counter.name, "state": reading.state}
                 unavailable.samples.append(Sample(unavailable.name, labels, 1))
-    return [*families.values(), unavailable]
+    return [*families.values(), seconds, unavailable]
 
 
 def read_pods(context: Context, names: PodNames) -> _Readings:

@@ -95,7 +95,14 @@ def test_a_host_in_order_has_nothing_wrong(patient: Patient) -> None:
 
 def test_every_check_says_something(patient: Patient) -> None:
     patient.write("var/lib/kubelet/cpu_manager_state", '{"policyName": "none"}')
-    silent = {"where", "other config", "self-test", "memory", "placement"}  # elsewhere, or nothing configured
+    silent = {
+        "where",
+        "other config",
+        "self-test",
+        "memory",
+        "placement",
+        "bandwidth",
+    }  # elsewhere, or nothing configured
     silent |= {"units", "permissions"}  # nothing but faults can be said of a host that doesn't run
     assert {name for name, _, _ in patient.findings()} == set(CHECKS) - silent
 
