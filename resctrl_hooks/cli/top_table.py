@@ -8,9 +8,9 @@ from rich.text import Text
 
 from resctrl_hooks.cli.bars import bar, sparkline
 from resctrl_hooks.cli.tables import Name, scaled, table
+from resctrl_hooks.inventory.coverage import MARK
 from resctrl_hooks.inventory.models import Rmids
 from resctrl_hooks.inventory.sample import Rates
-from resctrl_hooks.inventory.coverage import MARK
 from resctrl_hooks.inventory.usage import POD, TOTAL, UNHELD, Line
 
 _UNKNOWN = "-"
