@@ -58,6 +58,14 @@ def deep(session: nox.Session) -> None:
 
 
 @nox.session
+def mutants(session: nox.Session) -> None:
+    """Changes of the node half that no test notices. Arguments: --sample N, --all, words of modules' paths."""
+    if not READY:
+        session.install("-q", "-e", ".[dev]")
+    session.run(sys.executable if READY else "python", "tests/mutants.py", *session.posargs, external=READY)
+
+
+@nox.session
 def demo(session: nox.Session) -> None:
     """A real container in its monitoring group, on a simulated resctrl. Arguments are `resctrl-hook demo`'s."""
     run(session, "resctrl_hooks", "demo", *session.posargs)
