@@ -1,5 +1,6 @@
 """Figures about the hook itself, from the lines that its calls append."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -97,9 +98,11 @@ def test_reconcile_folds(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_file_has_a_bound(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resctrl_hooks.node.ledger._MOST_CALLS", 100)
+    before = os.listdir("/proc/self/fd")
     for _ in range(50):
         ledger.tally("poststop", 0.001)
     assert Path(ledger.folder, "calls").stat().st_size < 200
+    assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
 def test_a_hook_that_works_and_one_that_fails_leave_a_line_each(tmp_path: Path) -> None:

@@ -57,6 +57,15 @@ def test_the_end_of_a_key(host: Host, cgroup: str, lives: bool, last: bool, beco
         assert host.records() == []
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_end_of_a_key_wakes_reconcile_if_somebody_waits_for_an_rmid(host: Host, waits: bool) -> None:
+    tracked(host)
+    if waits:
+        host.context().ledger.mark("waiting", "another")
+    assert settled(host)
+    assert (host.state / "wake").exists() is waits
+
+
 def test_a_member_without_a_process_is_as_dead_as_its_pods_cgroup(host: Host) -> None:
     tracked(host, cgroup=POD_CGROUP)
     with host.context().monitor.hold("k") as locked:

@@ -178,6 +178,80 @@ def test_without_an_rmid_a_pod_waits_and_then_gets_one(tmp_path: Path) -> None:
     assert not (cluster.host.state / "waiting" / pod_number(2)).exists()
 
 
+@pytest.mark.parametrize("options", [Options(), NOW], ids=["waits", "does-not-wait"])
+def test_an_rmid_in_limbo_is_waited_for_if_that_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: Options
+) -> None:
+    cluster = Cluster(tmp_path, rmids=2)
+    first, one = cluster.start(1, pod_number(1))
+    _, two = cluster.start(2, pod_number(2))
+    cluster.kernel.end(one)
+    cluster.poststop(first)
+    cluster.end_pod(pod_number(1))
+    naps: list[float] = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        cluster.kernel.now += 1
+
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.reconcile.time.sleep", nap)
+    report = cluster.reconcile(options)
+    assert report.ok is options.wait
+    assert cluster.groups_of(two) == {("", pod_number(2) if options.wait else "")}
+    assert bool(naps) is options.wait
+
+
+def test_it_does_not_wait_for_what_does_not_come_back_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster(tmp_path, rmids=2)
+    cluster.start(1, pod_number(1))
+    cluster.start(2, pod_number(2))
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.reconcile.time.sleep", pytest.fail)
+    assert list(cluster.reconcile(Options()).waiting) == [pod_number(2)]
+
+
+def test_its_patience_for_limbo_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(tmp_path, rmids=2)
+    first, one = cluster.start(1, pod_number(1))
+    cluster.start(2, pod_number(2))
+    cluster.kernel.end(one)
+    cluster.poststop(first)
+    cluster.end_pod(pod_number(1))
+    now = [0.0]
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.reconcile.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.reconcile.time.sleep", lambda _seconds: now.__setitem__(0, 1000))
+    assert list(cluster.reconcile(Options()).waiting) == [pod_number(2)]
+
+
+def test_a_member_that_is_just_starting_is_seen_and_one_without_a_process_is_not(cluster: Cluster) -> None:
+    id_, pid = cluster.spawn(1)
+    cluster.hook(id_, pid)  # no runtime has it in its folder yet
+    with cluster.context().monitor.hold(POD) as locked:
+        locked.add_member("f" * 64, {"annotations": {}}, 0)
+    assert cluster.reconcile().containers == 1
+    cluster.kernel.end(pid)
+    assert cluster.reconcile().containers == 0
+
+
+def test_a_dry_run_ends_only_who_is_dead_or_unwanted(cluster: Cluster) -> None:
+    cluster.start(1)
+    dead, pid = cluster.start(2)
+    cluster.kernel.end(pid)
+    shutil.rmtree(cluster.root / "crun" / dead)
+    said = cluster.reconcile(Options(wait=False, dry_run=True))
+    assert (said.buried, said.released) == (1, [])
+    said = cluster.reconcile(Options(wait=False, dry_run=True, live=set()))
+    assert (said.buried, said.released, said.freed) == (2, [POD], 1)
+    assert cluster.kernel.groups() == {("", POD)}
+
+
+def test_what_the_kernel_says_of_a_live_file_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as raised:
+        read_live(str(tmp_path / "gone"))
+    assert raised.value.errno == errno.ENOENT
+
+
 def test_a_pruned_group_is_made_again(cluster: Cluster) -> None:
     _, pid = cluster.start(1)
     cluster.kernel.model.remove(cluster.kernel.model.root.monitored[POD])

@@ -50,6 +50,8 @@ def test_one_that_somebody_makes_in_the_same_moment_is_shared_too(host: Host) ->
 
     with hold(host, Racing()) as locked:
         assert locked.ensure_group().how == SHARED
+    with hold(host) as locked:
+        assert locked.how == {"": SHARED}, "whoever comes later must know that it isn't ours"
         assert locked.release() == []
 
 
