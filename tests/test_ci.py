@@ -174,6 +174,10 @@ def test_what_can_not_be_installed_is_a_failure_with_a_last_line(tmp_path: Path)
     for name, text in ((".ci/run", (PROJECT / ".ci/run").read_text()), ("dev", "#!/bin/sh\nexit 3\n")):
         (tmp_path / name).write_text(text)
         os.chmod(tmp_path / name, 0o755)
-    done = subprocess.run([tmp_path / ".ci/run"], capture_output=True, text=True, check=False)
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "promtool").symlink_to("/bin/true")
+    path = {"PATH": f"{tools}:/usr/bin:/bin"}  # and no HOME
+    done = subprocess.run([tmp_path / ".ci/run"], env=path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stdout.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
