@@ -1,0 +1,285 @@
+"""Debian's containerd, driven through its CRI as the kubelet does it: host-network pods, images from files."""
+
+import hashlib
+import importlib
+import io
+import json
+import os
+import subprocess
+import tarfile
+import time
+import uuid
+from typing import Any
+
+from kernel.runtimes import run, wait_until
+
+CGROUPS = "/sys/fs/cgroup"
+SOCKET = "/run/containerd/containerd.sock"
+NRI = "/var/run/nri/nri.sock"
+IMAGE, PAUSE = "localhost/busybox:cri", "localhost/pause:cri"
+PATIENCE = 300
+"""Seconds for one call: only so that a hang ends with a message."""
+HOST_NETWORK = 2
+"""`NODE` of the CRI's NamespaceMode."""
+CONFIG = f"""\
+version = 3
+[plugins.'io.containerd.cri.v1.images']
+  snapshotter = "native"
+  [plugins.'io.containerd.cri.v1.images'.pinned_images]
+    sandbox = "{PAUSE}"
+[plugins.'io.containerd.cri.v1.runtime'.containerd]
+  default_runtime_name = "runc"
+  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+      SystemdCgroup = {{systemd}}
+  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.crun]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.crun.options]
+      BinaryName = "crun"
+      SystemdCgroup = {{systemd}}
+[plugins.'io.containerd.nri.v1.nri']
+  plugin_registration_timeout = "120s"
+  plugin_request_timeout = "60s"
+"""
+"""Emulation is ten times slower than what NRI's own limits were chosen for."""
+
+
+def make_image(rootfs: str, name: str, command: list[str], path: str) -> str:
+    """An archive as `docker save` makes it: one layer with a root file system, and a command."""
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as files:
+        files.add(rootfs, ".", recursive=True)
+    digest = hashlib.sha256(layer.getvalue()).hexdigest()
+    own = {"Cmd": command, "Env": ["PATH=/bin"]}
+    config = {"architecture": "amd64", "os": "linux", "config": own, "rootfs": {"type": "layers"}}
+    config["rootfs"] = {"type": "layers", "diff_ids": [f"sha256:{digest}"]}
+    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+    contents = {
+        "config.json": json.dumps(config).encode(),
+        "manifest.json": json.dumps(manifest).encode(),
+        "layer.tar": layer.getvalue(),
+    }
+    with tarfile.open(path, "w") as archive:
+        for member, data in contents.items():
+            info = tarfile.TarInfo(member)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return path
+
+
+class Containerd:
+    """A containerd of the test's own, with its state where it always is.
+
+    Args:
+        folder: for its configuration and logs.
+        systemd: whether it uses the systemd cgroup driver.
+    """
+
+    def __init__(self, folder: str, *, systemd: bool = False) -> None:
+        self.folder, self.systemd = folder, systemd
+        os.makedirs(folder, exist_ok=True)
+        self._config = os.path.join(folder, "containerd.toml")
+        with open(self._config, "w", encoding="utf-8") as out:
+            out.write(CONFIG.format(systemd=str(systemd).lower()))
+        self._process: subprocess.Popen[bytes] | None = None
+        self._grpc: Any = importlib.import_module("grpc")
+        self.api: Any = importlib.import_module("cri_api_pb2")
+        self._stubs: Any = importlib.import_module("cri_api_pb2_grpc")
+        self._pods: list[Pod] = []
+
+    def start(self) -> None:
+        """Starts it, and waits until it serves the CRI."""
+        with open(self.log_path, "ab") as log:
+            words = ["containerd", "--config", self._config, "--log-level", "info"]
+            self._process = subprocess.Popen(words, stdout=log, stderr=log)
+        channel = self._grpc.insecure_channel(f"unix://{SOCKET}")
+        self.runtime: Any = self._stubs.RuntimeServiceStub(channel)
+        self.images: Any = self._stubs.ImageServiceStub(channel)
+        wait_until(self._serves, "containerd serves the CRI")
+
+    def _serves(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, f"containerd ended: {self.said()[-3000:]}"
+        try:
+            self.runtime.Version(self.api.VersionRequest(), timeout=PATIENCE)
+            self.images.ListImages(self.api.ListImagesRequest(), timeout=PATIENCE)
+        except self._grpc.RpcError:
+            return False
+        return os.path.exists(NRI)
+
+    def stop(self) -> None:
+        """Stops it; its containers go on."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait(PATIENCE)
+
+    @property
+    def log_path(self) -> str:
+        """Its log's path."""
+        return os.path.join(self.folder, "containerd.log")
+
+    def said(self) -> str:
+        """Its log."""
+        with open(self.log_path, encoding="utf-8", errors="replace") as source:
+            return source.read()
+
+    def import_images(self, rootfs: str) -> None:
+        """Puts the images of pods and of their sandboxes there."""
+        for name, command in ((IMAGE, ["/bin/sh"]), (PAUSE, ["/bin/sleep", "1000000"])):
+            path = make_image(rootfs, name, command, os.path.join(self.folder, "image.tar"))
+            run(["ctr", "-n", "k8s.io", "images", "import", "--snapshotter", "native", path])
+            request = self.api.ImageStatusRequest(image=self.api.ImageSpec(image=name))
+            wait_until(
+                lambda request=request: self.images.ImageStatus(request, timeout=PATIENCE).HasField("image"),
+                f"the CRI knows {name}",
+            )
+
+    def pod(self, name: str, *, runtime: str = "runc", **options: Any) -> "Pod":
+        """Runs a pod's sandbox."""
+        self._pods.append(Pod(self, name, runtime, **options))
+        return self._pods[-1]
+
+    def starter(self, pod: "Pod", container: str) -> Any:
+        """Begins to start a container; a call whose `result` waits for the end of that."""
+        request = self.api.StartContainerRequest(container_id=container)
+        assert pod in self._pods
+        return self.runtime.StartContainer.future(request, timeout=PATIENCE)
+
+    def clean(self) -> None:
+        """Removes all pods."""
+        while self._pods:
+            self._pods.pop().remove()
+
+
+class Pod:
+    """A pod, as the kubelet asks for it, in a cgroup that outlives its containers.
+
+    Args:
+        containerd: what runs it.
+        name: in the namespace `shop`, with the label `app`.
+        runtime: the runtime handler, `runc` or `crun`.
+        labels, annotations: the pod's.
+    """
+
+    def __init__(
+        self,
+        containerd: Containerd,
+        name: str,
+        runtime: str,
+        *,
+        labels: dict[str, str] | None = None,
+        annotations: dict[str, str] | None = None,
+    ) -> None:
+        self._containerd, self._api = containerd, containerd.api
+        self.name, self.uid = name, str(uuid.uuid4())
+        self.logs = os.path.join(containerd.folder, "logs", self.uid)
+        os.makedirs(self.logs)
+        if containerd.systemd:
+            parent = f"kubepods-besteffort-pod{self.uid.replace('-', '_')}.slice"
+            self.cgroup = f"{CGROUPS}/kubepods.slice/kubepods-besteffort.slice/{parent}"
+        else:
+            parent = f"/kubepods/besteffort/pod{self.uid}"
+            self.cgroup = CGROUPS + parent
+            for end in ("", "/besteffort", f"/besteffort/pod{self.uid}"):
+                folder = f"{CGROUPS}/kubepods{end}"
+                os.makedirs(folder, exist_ok=True)
+                with open(f"{folder}/cgroup.subtree_control", "w", encoding="ascii") as control:
+                    control.write("+cpuset +cpu +io +memory +pids")
+        network = self._api.NamespaceOption(network=HOST_NETWORK)
+        self._config = self._api.PodSandboxConfig(
+            metadata=self._api.PodSandboxMetadata(name=name, uid=self.uid, namespace="shop", attempt=0),
+            log_directory=self.logs,
+            labels={
+                "io.kubernetes.pod.name": name,
+                "io.kubernetes.pod.namespace": "shop",
+                "io.kubernetes.pod.uid": self.uid,
+                **({"app": "web"} if labels is None else labels),
+            },
+            annotations=annotations or {},
+            linux=self._api.LinuxPodSandboxConfig(
+                cgroup_parent=parent,
+                security_context=self._api.LinuxSandboxSecurityContext(namespace_options=network),
+            ),
+        )
+        request = self._api.RunPodSandboxRequest(config=self._config, runtime_handler=runtime)
+        self.id: str = containerd.runtime.RunPodSandbox(request, timeout=PATIENCE).pod_sandbox_id
+        self.containers: list[str] = []
+
+    def create(self, name: str, command: list[str], *, attempt: int = 0, cpus: str = "") -> str:
+        """Creates a container; its id."""
+        resources = self._api.LinuxContainerResources(cpuset_cpus=cpus) if cpus else None
+        config = self._api.ContainerConfig(
+            metadata=self._api.ContainerMetadata(name=name, attempt=attempt),
+            image=self._api.ImageSpec(image=IMAGE),
+            command=command,
+            log_path=f"{name}-{attempt}.log",
+            labels={"io.kubernetes.container.name": name},
+            linux=self._api.LinuxContainerConfig(resources=resources),
+        )
+        request = self._api.CreateContainerRequest(pod_sandbox_id=self.id, config=config, sandbox_config=self._config)
+        made: str = self._containerd.runtime.CreateContainer(request, timeout=PATIENCE).container_id
+        self.containers.append(made)
+        return made
+
+    def start(self, container: str) -> None:
+        """Starts a container."""
+        self._containerd.runtime.StartContainer(
+            self._api.StartContainerRequest(container_id=container), timeout=PATIENCE
+        )
+
+    def run(self, name: str, command: list[str], **options: Any) -> str:
+        """Creates and starts a container; its id."""
+        made = self.create(name, command, **options)
+        self.start(made)
+        return made
+
+    def said(self, name: str, *, attempt: int = 0) -> str:
+        """What a container printed, once it has ended: containerd's log has time, stream and a letter before it."""
+        path = os.path.join(self.logs, f"{name}-{attempt}.log")
+        container = self.containers[-1]
+        wait_until(lambda: self.has_ended(container), f"{name} ends")
+        with open(path, encoding="utf-8") as source:
+            return "".join(line.split(" ", 3)[3] for line in source)
+
+    def has_ended(self, container: str) -> bool:
+        """Whether a container has ended, as the CRI says."""
+        request = self._api.ContainerStatusRequest(container_id=container)
+        status = self._containerd.runtime.ContainerStatus(request, timeout=PATIENCE).status
+        return bool(status.state == self._api.CONTAINER_EXITED)
+
+    def pid(self, container: str) -> int:
+        """A running container's init process."""
+        request = self._api.ContainerStatusRequest(container_id=container, verbose=True)
+        info = self._containerd.runtime.ContainerStatus(request, timeout=PATIENCE).info["info"]
+        return int(json.loads(info)["pid"])
+
+    def stop(self, container: str) -> None:
+        """Stops a container at once."""
+        request = self._api.StopContainerRequest(container_id=container, timeout=0)
+        self._containerd.runtime.StopContainer(request, timeout=PATIENCE)
+
+    def remove_container(self, container: str) -> None:
+        """Removes a container, stopped or not."""
+        self._containerd.runtime.RemoveContainer(
+            self._api.RemoveContainerRequest(container_id=container), timeout=PATIENCE
+        )
+        self.containers.remove(container)
+
+    def end(self) -> None:
+        """Stops and removes the sandbox with all containers; the kubelet removes the cgroup later."""
+        runtime = self._containerd.runtime
+        runtime.StopPodSandbox(self._api.StopPodSandboxRequest(pod_sandbox_id=self.id), timeout=PATIENCE)
+        runtime.RemovePodSandbox(self._api.RemovePodSandboxRequest(pod_sandbox_id=self.id), timeout=PATIENCE)
+        self.id = ""
+
+    def remove(self) -> None:
+        """Ends it if that has not been done, and removes its cgroup."""
+        if self.id:
+            self.end()
+        deadline = time.monotonic() + PATIENCE
+        while os.path.isdir(self.cgroup) and time.monotonic() < deadline:
+            try:
+                os.rmdir(self.cgroup)
+            except OSError:
+                time.sleep(0.1)
