@@ -11,11 +11,11 @@ from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.install import systemd
 from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError
 from resctrl_hooks.install.installation import install, links
-from resctrl_hooks.install.manifest import read_manifest
+from resctrl_hooks.install.manifest import Manifest, read_manifest
 from resctrl_hooks.install.paths import CODE, MANIFEST, PYTHON, UNITS
 from resctrl_hooks.install.plan import DROP_IN, KINDS, LAUNCHER, UNIT, Plan, plan
 from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.install.units import MOUNT
+from resctrl_hooks.install.units import MOUNT, NRI
 
 _FAILED, _INVALID = 1, 2
 
@@ -39,6 +39,11 @@ _FAILED, _INVALID = 1, 2
     default=None,
     help="systemd units for resctrl's mount and reconcile. Default: as before, or at first with them.",
 )
+@click.option(
+    "--nri/--no-nri",
+    default=None,
+    help="The NRI plugin beside CRI-O's hook; containerd always has it. Default: as before, or at first without.",
+)
 @click.pass_context
 def command(
     context: click.Context,
@@ -48,8 +53,9 @@ def command(
     dry_run: bool,
     python: str | None,
     with_units: bool | None,
+    nri: bool | None,
 ) -> None:
-    """Put the hook on this host, or below --root for an image.
+    """Put the hook on this host, or below --root for an image; for containerd the NRI plugin, by a unit.
 
     A configuration that is there already, and the records of what runs, stay as they are. Installing again upgrades.
     The hook will go by --config, as before or at first /etc/resctrl-hooks/config.yaml: a path on the host, so below
@@ -80,6 +86,7 @@ def command(
             python=python,
             with_units=with_units,
             earlier_units=before is not None and f"{UNITS}/{MOUNT}" in before.files,
+            nri=_has_plugin(before) if nri is None else nri,
         )
     except InvalidConfigError as error:
         for problem in error.problems:
@@ -101,6 +108,16 @@ def command(
     for note in todo.notes:
         click.echo(f"note: {note}")
     click.echo(f"installed {todo.payload.version} for {', '.join(wanted)}; `resctrl-hook doctor` checks it")
+
+
+def _has_plugin(before: Manifest | None) -> bool:
+    """Whether an earlier installation has the NRI plugin for its own sake, not for that of a runtime."""
+    unit = f"{UNITS}/{NRI}"
+    return (
+        before is not None
+        and unit in before.files
+        and not any(unit in paths for paths in before.runtime_files.values())
+    )
 
 
 def _found(tree: Tree) -> list[str]:

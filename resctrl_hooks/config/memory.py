@@ -8,6 +8,7 @@ from resctrl_hooks.node.features.memory_class import LIMITS
 from resctrl_hooks.node.names import matches
 
 from .memtierd import check_template
+from .nri import ClassDevice, ClassMount, Environment
 from .section import Allow, FailurePolicy, FeatureSection, KeyPath, Remark, Section, in_any_case, wrong
 
 
@@ -26,6 +27,15 @@ class MemoryClass(Section):
     memtierdconfig: Annotated[str, AfterValidator(check_template)] | None = None
     """A configuration for a memtierd of the container's own. `$CGROUP2_ABS_PATH` and
     `$MEMTIERD_SWAP_STATS_PATH` in it are filled in. memtierd runs commands that it names, as root."""
+
+    env: Environment = {}
+    """Environment variables of its containers, which only the NRI plugin can set; `nri.allow` says for whom."""
+
+    mounts: list[ClassMount] = []
+    """Folders and files of the host in its containers, as `env`."""
+
+    devices: list[ClassDevice] = []
+    """Devices of the host in its containers, as `env`."""
 
     @model_validator(mode="before")
     @classmethod

@@ -13,6 +13,7 @@ from .log import LogSection
 from .memory import Memory, MemoryClass
 from .memtierd import Memtierd
 from .monitoring import Monitoring
+from .nri import Nri
 from .placement import Placement
 from .rdt import Rdt
 from .scheduling import Scheduling
@@ -106,6 +107,7 @@ class Configuration(Section):
     placement: Placement = Placement()
     blockio: Blockio = Blockio()
     scheduling: Scheduling = Scheduling()
+    nri: Nri = Nri()
     log: LogSection = LogSection()
 
     telemetry: Any = Field(default=None, exclude=True)

@@ -5,7 +5,7 @@ from typing import Final
 
 from resctrl_hooks.node.errors import HookError
 
-from . import hardware, placement, runtimes, state, system
+from . import hardware, nri, placement, runtimes, state, system
 from .finding import Finding, problem
 from .host import Host
 
@@ -15,6 +15,7 @@ CHECKS: Final[dict[str, Check]] = {
     **hardware.CHECKS,
     **system.CHECKS,
     **runtimes.CHECKS,
+    **nri.CHECKS,
     **state.CHECKS,
     **placement.CHECKS,
 }

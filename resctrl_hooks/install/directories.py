@@ -29,6 +29,8 @@ class Runtime(NamedTuple):
     """The drop-in that can name other directories; empty where there is none."""
     restart: str
     """What to do so that the runtime reads a changed list of directories."""
+    by_nri: bool = False
+    """Whether it is served by the NRI plugin: it calls hooks only with the help of another plugin."""
 
 
 RUNTIMES: Final = {
@@ -53,7 +55,7 @@ RUNTIMES: Final = {
         "/etc/containers/containers.conf.d/90-resctrl-hooks.conf",
         "",
     ),
-    "containerd": Runtime("containerd", (), (), (VENDOR_HOOKS, ADMIN_HOOKS), "", ""),
+    "containerd": Runtime("containerd", (), (), (VENDOR_HOOKS, ADMIN_HOOKS), "", "", by_nri=True),
 }
 
 

@@ -147,7 +147,14 @@ def _retire(plan: Plan, tree: Tree, before: Manifest | None, keep: set[str], *, 
     """
     wanted = {file.path for file in plan.files}
     for path, kind in (before.files if before else {}).items():
-        if path not in wanted and kind != SETTINGS and tree.remove(path):
+        if path in wanted or kind == SETTINGS:
+            continue
+        unit = os.path.basename(path)
+        if kind == UNIT and not tree.root and systemd.is_running():
+            systemd.stop([unit])
+        for folder in STARTED_BY.get(unit, ()) if kind == UNIT else ():
+            tree.remove(f"{UNITS}/{folder}/{unit}")
+        if tree.remove(path):
             say(f"removed {path}")
     for name in tree.names(CODE):
         if is_payload_folder(name) and name not in keep:

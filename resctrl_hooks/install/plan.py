@@ -7,12 +7,13 @@ from resctrl_hooks.config.applied import read_compiled
 from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.settings import Settings, compiled_path
 
+from .containerd import nri_drop_in
 from .directories import RUNTIMES, choose
 from .hook_json import hook_json
 from .paths import CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS
 from .payload import Payload, payload
 from .settings_files import compiled_files, unapplied
-from .units import MOUNT, units
+from .units import MOUNT, NRI, units
 
 _READABLE: Final = 0o644
 _TYPE: Final = 2  # the field of an fstab line
@@ -57,10 +58,12 @@ def plan(
     python: str = PYTHON,
     with_units: bool = True,
     earlier_units: bool = False,
+    nri: bool = False,
 ) -> Plan:
     """What installing for some runtimes writes on the host below ``root``.
 
-    ``earlier_units``: the mount unit there is an earlier installation's.
+    ``earlier_units``: the mount unit there is an earlier installation's. ``nri``: the plugin too for runtimes that call
+    hooks; containerd, which calls none without another plugin, is always served by ours.
 
     Raises:
         InvalidConfigError, OSError, RuntimeConfigError: what is there already can't be used.
@@ -76,6 +79,8 @@ def plan(
         if mounted_otherwise(root, ours=earlier_units or _is(f"{root}{UNITS}/{MOUNT}", texts[MOUNT])):
             del texts[MOUNT]
             notes.append("this host mounts resctrl in its own way, which is left alone")
+        if not (nri or any(RUNTIMES[name].by_nri for name in runtimes)):
+            del texts[NRI]
         files += [PlannedFile(f"{UNITS}/{name}", data, UNIT) for name, data in texts.items()]
     notes += unapplied(config, root)
     registrations: dict[str, list[str]] = {}
@@ -88,6 +93,13 @@ def plan(
                 notes.append(f"{name} reads its hook directories when it starts: {RUNTIMES[name].restart}")
         registrations[name] = [file.path for file in added]
         files += added
+        if RUNTIMES[name].by_nri:
+            turned_on, more = nri_drop_in(root)
+            files += [PlannedFile(path, data, DROP_IN) for path, data in turned_on.items()]
+            registrations[name] += [*turned_on, *([f"{UNITS}/{NRI}"] if with_units else [])]
+            notes += more
+            if not with_units:
+                notes.append(f"without units nothing starts the NRI plugin, which serves {name}: `{LAUNCH} nri` does")
     unique = {file.path: file for file in files}
     ordered = sorted(unique.values(), key=lambda file: KINDS.index(file.kind))
     return Plan(code, ordered, registrations, config, python, notes)

@@ -5,7 +5,7 @@ import os
 
 from resctrl_hooks.node.settings import COMPILED_NAME, LAST_VALID_NAME
 
-from . import systemd
+from . import containerd, systemd
 from .directories import RUNTIMES, directories
 from .installation import Say
 from .manifest import Manifest, read_manifest
@@ -13,9 +13,9 @@ from .paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, MANIFEST, UNITS, VENDOR
 from .payload import is_payload_folder
 from .plan import DROP_IN, HOOK, SETTINGS, UNIT
 from .tree import Tree
-from .units import COMPILE, MOUNT, RECONCILE, STARTED_BY, TIMER, WAKE
+from .units import COMPILE, MOUNT, NRI, RECONCILE, STARTED_BY, TIMER, WAKE
 
-_OWN_UNITS = (MOUNT, COMPILE, RECONCILE, TIMER, WAKE)
+_OWN_UNITS = (MOUNT, COMPILE, RECONCILE, TIMER, WAKE, NRI)
 
 
 def registered(tree: Tree) -> list[str]:
@@ -35,7 +35,11 @@ def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say) -> None:
         return
     still = {path for name, paths in record.runtime_files.items() if name not in runtimes for path in paths}
     gone = [path for name in runtimes for path in record.runtime_files.get(name, []) if path not in still]
+    if f"{UNITS}/{NRI}" in gone and not tree.root and systemd.is_running():
+        systemd.stop((NRI,))
     for path in sorted(gone, key=lambda path: record.files.get(path) != HOOK):
+        for link in _links(path):
+            tree.remove(link)
         if tree.remove(path):
             say(f"removed {path}")
     for name in runtimes:
@@ -69,7 +73,7 @@ def uninstall(tree: Tree, *, say: Say, warn: Say) -> None:
     for kind in (HOOK, UNIT, DROP_IN):
         paths = [path for path, found in record.files.items() if found == kind]
         if kind == UNIT and live and paths:
-            for problem in systemd.stop((TIMER, WAKE, RECONCILE, COMPILE)):  # the mount stays: groups live in it
+            for problem in systemd.stop((NRI, TIMER, WAKE, RECONCILE, COMPILE)):  # the mount stays: groups live in it
                 warn(problem)
         for path in paths:
             for link in _links(path):
@@ -101,6 +105,7 @@ def _without_manifest(tree: Tree) -> Manifest:
     # Ours by their names; the mount's is the kernel's, so without a record it may be anyone's.
     files |= {f"{UNITS}/{unit}": UNIT for unit in _OWN_UNITS if unit != MOUNT}
     files |= {runtime.drop_in: DROP_IN for runtime in RUNTIMES.values() if runtime.drop_in}
+    files[containerd.DROP_IN] = DROP_IN
     return Manifest(files={path: kind for path, kind in files.items() if tree.exists(path)})
 
 

@@ -11,16 +11,18 @@ from .paths import BOOT_CODE, LAUNCH, PYTHON
 MOUNT: Final = "sys-fs-resctrl.mount"
 COMPILE: Final = "resctrl-hooks-compile.service"
 RECONCILE: Final = "resctrl-hooks-reconcile.service"
+NRI: Final = "resctrl-hooks-nri.service"
 TIMER: Final = "resctrl-hooks-reconcile.timer"
 WAKE: Final = "resctrl-hooks-reconcile.path"
 
-ENABLED: Final = (MOUNT, COMPILE, TIMER, WAKE)
-"""What is enabled and started; the reconcile service is started by the last two."""
+ENABLED: Final = (MOUNT, COMPILE, TIMER, WAKE, NRI)
+"""What is enabled and started; the reconcile service is started by timer and path."""
 STARTED_BY: Final = {
     MOUNT: ("local-fs.target.wants",),
     COMPILE: ("multi-user.target.wants",),
     TIMER: ("timers.target.wants",),
     WAKE: ("paths.target.wants",),
+    NRI: ("multi-user.target.wants",),
 }
 """Where enabling links each, below the units' folder: what `systemctl enable` does, for hosts that don't run."""
 
@@ -70,24 +72,13 @@ WantedBy=multi-user.target
 
 # What reconcile does: reads the runtimes' folders and /proc, writes resctrl, cgroups and its state folder, all of it
 # owned by root, asks systemd over its socket. Of root's capabilities only those that changing other processes needs.
-_RECONCILE: Final = """\
-[Unit]
-Description=resctrl-hooks: make monitoring groups and records agree with what runs
-After={mount} {compile} {runtimes}
-# The wake-up call may come at any rate; what it starts is short.
-StartLimitIntervalSec=0
-
-[Service]
-Type=oneshot
-ExecStart={command}
-TimeoutStartSec=120
-Nice=5
+_HARDENING: Final = """\
 UMask=0077
 CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_KILL CAP_SYS_NICE
 LockPersonality=yes
 MemoryDenyWriteExecute=yes
 NoNewPrivileges=yes
-PrivateDevices=yes
+{devices}
 PrivateNetwork=yes
 PrivateTmp=yes
 ProtectClock=yes
@@ -104,6 +95,43 @@ RestrictSUIDSGID=yes
 SystemCallArchitectures=native
 SystemCallFilter=@system-service
 SystemCallErrorNumber=EPERM
+"""
+
+_RECONCILE: Final = """\
+[Unit]
+Description=resctrl-hooks: make monitoring groups and records agree with what runs
+After={mount} {compile} {runtimes}
+# The wake-up call may come at any rate; what it starts is short.
+StartLimitIntervalSec=0
+
+[Service]
+Type=oneshot
+ExecStart={command}
+TimeoutStartSec=120
+Nice=5
+{hardening}"""
+
+# The plugin does what the hooks do, for which a runtime has given it the word: the same access as reconcile's. What it
+# starts for a container outlives it; so does an event that is being served when it is told to end.
+_NRI: Final = """\
+[Unit]
+Description=resctrl-hooks: NRI plugin of containerd or CRI-O
+Documentation=https://github.com/containerd/nri
+After={mount} {compile} {runtimes}
+# It waits for its runtime, which may come later or be restarted.
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+ExecStart={command}
+Restart=always
+RestartSec=1
+WatchdogSec=60
+KillMode=process
+OOMScoreAdjust=-900
+{hardening}
+[Install]
+WantedBy=multi-user.target
 """
 
 _TIMER: Final = """\
@@ -158,6 +186,7 @@ def units(
     code = launch.rpartition("/")[0]
     runtime_folder = boot_code.removeprefix("/run/").partition("/")[0]
     compile_ = node_command(config, "compile", *([boot_code] if boot_code else []), launch=launch, python=python)
+    places = {"state": _path(state), "resctrl": _path(resctrl), "settings": _path(config.rpartition("/")[0])}
     texts = {
         MOUNT: _MOUNT.format(runtimes=_RUNTIMES, options=f"Options={options}\n" if options else ""),
         COMPILE: _COMPILE.format(
@@ -171,10 +200,16 @@ def units(
             mount=MOUNT,
             compile=COMPILE,
             runtimes=_RUNTIMES,
-            state=_path(state),
-            resctrl=_path(resctrl),
-            settings=_path(config.rpartition("/")[0]),
             command=_line(node_command(config, "reconcile", launch=launch, python=python)),
+            hardening=_HARDENING.format(devices="PrivateDevices=yes", **places),
+        ),
+        NRI: _NRI.format(
+            mount=MOUNT,
+            compile=COMPILE,
+            runtimes=_RUNTIMES,
+            command=_line(node_command(config, "nri", launch=launch, python=python)),
+            # Block I/O classes name devices, so it sees them; it opens none.
+            hardening=_HARDENING.format(devices="DevicePolicy=closed", **places),
         ),
         TIMER: _TIMER.format(period=period),
         WAKE: _WAKE.format(state=state.replace("%", "%%"), reconcile=RECONCILE),

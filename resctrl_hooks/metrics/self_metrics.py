@@ -11,6 +11,8 @@ from resctrl_hooks.inventory.gather import rmids_of
 from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.context import Context
 
+from .nri import nri_families
+
 RECONCILE: Final = "reconcile"
 _EVERYWHERE: Final = (
     "bad-input",
@@ -65,7 +67,7 @@ def own_families(context: Context) -> list[Metric]:
     Raises:
         HookError: resctrl or the state directory can't be read.
     """
-    return [_info(), *_rmids(context), *_work(context)]
+    return [_info(), *_rmids(context), *_work(context), *nri_families(context)]
 
 
 def _info() -> Metric:

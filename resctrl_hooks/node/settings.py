@@ -44,6 +44,7 @@ DEFAULTS: "dict[str, Any]" = {
     "placement": {},
     "blockio": {},
     "scheduling": {},
+    "nri": {},
     "log": {},
 }
 
@@ -64,6 +65,7 @@ class Settings:
         "memtierd",
         "monitoring",
         "namespaces",
+        "nri",
         "path",
         "placement",
         "proc_path",
@@ -117,6 +119,7 @@ class Settings:
         self.placement: "dict[str, Any]" = checked["placement"]
         self.blockio: "dict[str, Any]" = checked["blockio"]
         self.scheduling: "dict[str, Any]" = checked["scheduling"]
+        self.nri: "dict[str, Any]" = checked["nri"]
         self.log: "dict[str, Any]" = checked["log"]
 
     @property

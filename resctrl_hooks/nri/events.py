@@ -23,7 +23,8 @@ from ..node.names import canonical_pod_uid, pod_uid_validator
 from ..node.resctrl.errors import NoRMIDsError
 from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
-from .protobuf import WireError, decode
+from .adjustments import adjustment
+from .protobuf import WireError, decode, encode
 from .workload import workload_of
 
 TYPE_CHECKING = False
@@ -31,9 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from resctrl_hooks.node.context import Context
-
     from ..node.container.workload import Workload
+    from ..node.context import Context
     from ..node.features.step import Step
     from ..node.settings import Settings
 
@@ -46,11 +46,12 @@ STATE_CHANGE = ":StateChange"
 
 
 class Event:
-    """One event, read: its name, the pod and container that it tells of, and the runtime's name."""
+    """One event, read: its name, the pod and container that it tells of, the runtime's name and its version of NRI."""
 
-    def __init__(self, name: str, payload: bytes, runtime: str) -> None:
+    def __init__(self, name: str, payload: bytes, runtime: str, version: str) -> None:
         self.name, _, dialect = name.partition(":")
         self.runtime = runtime
+        self.version = version
         kind = "StateChangeEvent" if dialect else "PodEvent" if self.name in _POD_EVENTS else "ContainerEvent"
         try:
             message = decode(kind, payload)
@@ -131,17 +132,27 @@ def remove_pod(event: Event, context: "Context") -> "tuple[str, bytes]":
 
 
 def create_container(event: Event, context: "Context") -> "tuple[str, bytes]":
-    """Refuses what can be known to fail, for features whose policy is to refuse.
+    """Refuses what can be known to fail, for features whose policy is to refuse; adjusts what may be adjusted.
 
     Raises:
         RefusedError: a feature can't do its part, and its policy is ``fail``.
     """
     workload = workload_of(event.pod, event.container, event.runtime, context.settings)
     event.key = workload.key
-    for feature, step in planned(workload, context):
+    steps = planned(workload, context)
+    for feature, step in steps:
         if step.feature == MONITORING and step.action != SKIP and feature.failure_policy(context.settings) == "fail":
             reserve_group(workload, step, context)
-    return "", b""
+    try:
+        changes = adjustment(workload, [step for _, step in steps], context.settings, event.version)
+    except HookError as error:
+        if context.settings.failure_policy == "fail":
+            raise RefusedError(f"nri: {error.message}", hint=error.hint, errno=error.errno) from error
+        raise
+    if not changes:
+        return "", b""
+    what = ", ".join(sorted({*changes, *changes.get("linux", {})} - {"linux"}))
+    return f"adjusted {what}", encode("CreateContainerResponse", {"adjust": changes})
 
 
 def reserve_group(workload: "Workload", step: "Step", context: "Context") -> None:
@@ -176,8 +187,13 @@ HANDLERS: "dict[str, Handler]" = {
 }
 
 
-def serve(name: str, payload: bytes, runtime: str, context: "Context", timeout: float) -> "tuple[int, bytes]":
-    """Serves one event within its deadline; logs and counts it. A status code, and the answer or why it is refused."""
+def serve(
+    name: str, payload: bytes, runtime: "tuple[str, str]", context: "Context", timeout: float
+) -> "tuple[int, bytes]":
+    """Serves one event within its deadline; logs and counts it. A status code, and the answer or why it is refused.
+
+    ``runtime`` is its name and its version of NRI.
+    """
     begun = time.monotonic()
     event: "Event | None" = None
     stage = name.partition(":")[0]
@@ -186,7 +202,7 @@ def serve(name: str, payload: bytes, runtime: str, context: "Context", timeout: 
     try:
         arm_deadline(min(context.settings.deadline, timeout * _OF_THE_TIMEOUT))
         try:
-            event = Event(name, payload, runtime)
+            event = Event(name, payload, *runtime)
             summary, answer = HANDLERS[stage](event, context)
         finally:
             arm_deadline(0)

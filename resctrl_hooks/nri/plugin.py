@@ -2,14 +2,14 @@
 
 import posix
 
-from resctrl_hooks.node.context import Context
-
+from ..node.context import Context
 from ..node.errors import HookError, SettingsError
 from ..node.features.registry import features_in_use
 from ..node.host.files import parse_json
 from ..node.log import ERROR, NOTICE, WARNING, Log
 from ..node.settings import Settings, compiled_path, load
 from . import events, ttrpc
+from .adjustments import adjusts
 from .service import SYNCHRONIZE
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ class NodePlugin:
         self._settings = Settings()
         self._seen: object = None
         self._timeout = _TIMEOUT
-        self._runtime = self._version = ""
+        self._runtime = self._version = self._nri = ""
         self._told = ""
         self.refresh()
 
@@ -89,6 +89,7 @@ class NodePlugin:
         """Takes the runtime's name, its patience, and a configuration, if it has one for us."""
         self._runtime = request.get("runtime_name", "")
         self._version = request.get("runtime_version", "")
+        self._nri = request.get("NRI_version", "")
         self._timeout = request.get("request_timeout", 0) / 1000 or _TIMEOUT
         self._sent = None
         text = request.get("config", "").strip()
@@ -103,12 +104,15 @@ class NodePlugin:
         """Whether the event needs a child: CreateContainer only where somebody may be refused, or changed."""
         settings = self.refresh()
         if event == "CreateContainer":
-            return any(feature.failure_policy(settings) == "fail" for _, feature in features_in_use(settings))
+            changes = adjusts(settings)
+            return changes or any(
+                feature.failure_policy(settings) == "fail" for _, feature in features_in_use(settings)
+            )
         return event in events.HANDLERS
 
     def serve(self, event: str, payload: bytes) -> "tuple[int, bytes]":
         """As `events.serve`."""
-        return events.serve(event, payload, self._runtime, self._node(), self._timeout)
+        return events.serve(event, payload, (self._runtime, self._nri), self._node(), self._timeout)
 
     def synchronize(self, parts: "list[bytes]") -> "tuple[int, bytes]":
         """As `events.synchronize`."""

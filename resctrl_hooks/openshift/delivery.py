@@ -6,7 +6,7 @@ from resctrl_hooks.config.applied import MACHINE_CONFIG
 from resctrl_hooks.install.hook_json import hook_json
 from resctrl_hooks.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, LAUNCH, PYTHON
 from resctrl_hooks.install.payload import payload
-from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE, units
+from resctrl_hooks.install.units import COMPILE, MOUNT, NRI, RECONCILE, TIMER, WAKE, units
 from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.settings import Settings
 
@@ -45,8 +45,10 @@ class Delivery(NamedTuple):
     units: list[DeliveredUnit]
 
 
-def delivery(settings: bytes, *, mount: bool = True, mount_options: str = "", python: str = PYTHON) -> Delivery:
-    """The files and units for compiled settings.
+def delivery(
+    settings: bytes, *, mount: bool = True, mount_options: str = "", python: str = PYTHON, nri: bool = False
+) -> Delivery:
+    """The files and units for compiled settings, with ``nri`` the plugin's too.
 
     The modules' folder carries their digest, so that an update never mixes two versions; the operator removes the old
     folder's files after it has written the new ones. Bytecode is made at each boot below /run, since the operator
@@ -69,7 +71,7 @@ def delivery(settings: bytes, *, mount: bool = True, mount_options: str = "", py
         python=python,
         boot_code=boot_code,
     )
-    wanted = [*([MOUNT] if mount else []), COMPILE, RECONCILE, TIMER, WAKE]
+    wanted = [*([MOUNT] if mount else []), COMPILE, RECONCILE, TIMER, WAKE, *([NRI] if nri else [])]
     return Delivery(
         code.version,
         files,

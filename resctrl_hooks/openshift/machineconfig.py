@@ -3,11 +3,12 @@
 They are the MachineConfig, the same as Butane source, and the policy that spares later changes a reboot.
 """
 
+import os
 import re
 from typing import Any, Final
 
 from resctrl_hooks.install.paths import CODE
-from resctrl_hooks.install.payload import is_payload_folder
+from resctrl_hooks.install.payload import PLUGIN, is_payload_folder
 from resctrl_hooks.install.units import COMPILE, RECONCILE, TIMER, WAKE
 
 from .delivery import HOOK, SETTINGS, DeliveredFile, Delivery
@@ -101,9 +102,12 @@ def _butane_metadata(role: str) -> dict[str, Any]:
 
 
 def _butane_contents(file: DeliveredFile, modules: str) -> dict[str, str]:
-    folder, _, name = file.path.rpartition("/")
-    if modules and is_payload_folder(folder.rpartition("/")[2]):
-        return {"local": f"{modules}/{name}"}
+    folders = file.path.split("/")
+    for depth, folder in enumerate(folders):
+        if modules and is_payload_folder(folder):
+            inside = folders[depth + 1 :]
+            beside = os.path.dirname(modules) if inside[0] == PLUGIN else modules  # where it is among the sources
+            return {"local": "/".join([beside, *inside])}
     return {"inline": file.data.decode()}
 
 

@@ -21,7 +21,8 @@ POD = {
     "labels": {"app": "web"},
     "linux": {"cgroup_parent": POD_CGROUP},
 }
-CREATE, START, STOP, REMOVE, REMOVE_POD = 4, 6, 10, 11, 3
+CLASS = "class.memtierd.nri.io"
+START, REMOVE, REMOVE_POD = 6, 11, 3
 
 
 def container(pid: int = 0, id_: str = ID, name: str = "c0", **more: Any) -> dict[str, Any]:

@@ -1,0 +1,94 @@
+"""Checks of the NRI plugin: whether NRI is on, whether we are connected, who else is."""
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from resctrl_hooks.install.containerd import CONFIG, is_on, read_config
+from resctrl_hooks.install.paths import UNITS
+from resctrl_hooks.install.units import NRI
+from resctrl_hooks.node.host.files import parse_json
+from resctrl_hooks.nri.command import DEFAULT_SOCKET
+from resctrl_hooks.nri.status import NAME
+
+from .finding import Finding, ok, problem, warning
+from .host import Host, names
+
+_PRECONFIGURED: Final = "/opt/nri/plugins"
+_LIMIT: Final = 1 << 20
+_OTHERS: Final = ("nri-", "hook-injector", "resctrl-mon")
+"""How the names of programs begin that are other NRI plugins: those of containers/nri-plugins and of containerd/nri."""
+
+
+def plugin(host: Host) -> Iterator[Finding]:
+    """The plugin's connection, where it is installed or runs; and others that may set the same fields."""
+    status = read_status(host)
+    installed = host.tree.exists(f"{UNITS}/{NRI}")
+    if not installed and status is None:
+        return
+    if host.tree.exists("/usr/bin/containerd") and not is_on(read_config(host.tree.root)):
+        yield problem(f"NRI is off in {CONFIG}", "`resctrl-hook install --runtime containerd` turns it on")
+    if not host.tree.exists(DEFAULT_SOCKET):
+        yield problem(
+            f"no runtime listens on {DEFAULT_SOCKET}, so the NRI plugin serves nobody",
+            "start containerd or CRI-O, and see that NRI is on in its configuration",
+        )
+    yield from _connection(status)
+    yield from _others(host)
+
+
+def read_status(host: Host) -> dict[str, Any] | None:
+    """What the plugin tells of itself; None where it never ran since the last boot."""
+    try:
+        with open(f"{host.settings.state_dir}/{NAME}", "rb") as file:
+            found = parse_json(file.read(_LIMIT))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _connection(status: dict[str, Any] | None) -> Iterator[Finding]:
+    start = f"systemctl restart {NRI}; its log: journalctl -u {NRI}"
+    if status is None or not os.path.isdir(f"/proc/{status.get('pid', 0)}"):
+        yield problem("the NRI plugin does not run: containers start unserved", start)
+        return
+    drops = status.get("drops", 0)
+    dropped = (
+        f"; dropped {drops} times, last {_ago(status.get('dropped', 0.0))} ago: {status.get('why')}" if drops else ""
+    )
+    if not status.get("connected"):
+        yield problem(f"the NRI plugin is not connected: {status.get('why', 'it has just started')}{dropped}", start)
+    elif drops:
+        yield warning(
+            f"the NRI plugin is connected to {status.get('runtime')}{dropped}",
+            "what started meanwhile was taken in; if the runtime wasn't restarted then, see both logs",
+        )
+    else:
+        yield ok(f"the NRI plugin is connected to {status.get('runtime')} {status.get('version')}")
+
+
+def _ago(when: float) -> str:
+    seconds = max(0, int(time.time() - when))
+    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"  # noqa: PLR2004  # two minutes
+
+
+def _others(host: Host) -> Iterator[Finding]:
+    found = set(names(host.tree.real(_PRECONFIGURED)))
+    for pid in names("/proc") if host.runs else []:
+        if pid.isdigit():
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    program = os.path.basename(file.read(4096).split(b"\0")[0]).decode(errors="replace")
+            except OSError:
+                continue
+            if program.startswith(_OTHERS):
+                found.add(program)
+    if found:
+        yield warning(
+            f"other NRI plugins are here: {', '.join(sorted(found))}",
+            "where two plugins set one field, a container can't be created: docs/nri.md says what not to combine",
+        )
+
+
+CHECKS: Final = {"nri": plugin}

@@ -1,0 +1,67 @@
+"""containerd's own configuration of NRI: on by default in containerd 2, off in 1.7, where a drop-in turns it on.
+
+Sources: containerd, docs/NRI.md and docs/man/containerd-config.toml.5.md.
+"""
+
+import fnmatch
+import tomllib
+from typing import Any, Final
+
+from .directories import RuntimeConfigError
+
+CONFIG: Final = "/etc/containerd/config.toml"
+DROP_IN: Final = "/etc/containerd/conf.d/90-resctrl-hooks.toml"
+PLUGIN: Final = "io.containerd.nri.v1.nri"
+_ON_BY_DEFAULT: Final = 3
+"""The version of the configuration that came with containerd 2, and with NRI that is on."""
+_TEXT: Final = f"""\
+# Written by resctrl-hooks: turns NRI on.
+version = 2
+[plugins."{PLUGIN}"]
+  disable = false
+"""
+
+
+def nri_drop_in(root: str = "") -> tuple[dict[str, bytes], list[str]]:
+    """What turns NRI on where it is off on the host below ``root``: files by path, and what the operator must do.
+
+    Raises:
+        OSError, RuntimeConfigError: containerd's configuration can't be read.
+    """
+    config = read_config(root)
+    if is_on(config):
+        return {}, []
+    notes = ["NRI is off in this containerd: its drop-in takes effect with `systemctl restart containerd`"]
+    imports = config.get("imports")
+    if not any(fnmatch.fnmatch(DROP_IN, str(pattern)) for pattern in (imports if isinstance(imports, list) else [])):
+        line = 'imports = ["/etc/containerd/conf.d/*.toml"]'
+        notes.insert(0, f"containerd does not read {DROP_IN}: add `{line}` to {CONFIG}")
+    return {DROP_IN: _TEXT.encode()}, notes
+
+
+def read_config(root: str = "") -> dict[str, Any]:
+    """Containerd's main configuration; empty without one.
+
+    Raises:
+        OSError, RuntimeConfigError: it can't be read.
+    """
+    try:
+        with open(root + CONFIG, "rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise RuntimeConfigError(f"{root}{CONFIG}: {error}") from error
+
+
+def is_on(config: dict[str, Any]) -> bool:
+    """Whether NRI is on by a configuration: as it says, else by the version that it is written for.
+
+    Without any configuration containerd is taken for a current one.
+    """
+    plugins = config.get("plugins")
+    section = plugins.get(PLUGIN) if isinstance(plugins, dict) else None
+    if isinstance(section, dict) and "disable" in section:
+        return section["disable"] is False
+    version = config.get("version")
+    return not config or not isinstance(version, int) or version >= _ON_BY_DEFAULT

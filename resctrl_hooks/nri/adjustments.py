@@ -1,0 +1,177 @@
+"""What the plugin changes in a container's specification: values of features, and what a class brings.
+
+What a feature sets here it sets again when the container starts, so a runtime that leaves something out loses nothing. Sources: containerd/nri, pkg/api/api.proto; since which version a runtime takes a field, docs/nri.md.
+"""
+
+import posix
+
+from ..node.errors import HookError
+from ..node.features.memory_class import choice_of
+from ..node.features.step import SKIP
+from ..node.settings import allows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..node.container.workload import Workload
+    from ..node.features.step import Step
+    from ..node.settings import Settings
+
+    Adjustment = dict[str, Any]
+
+# The kernel's numbers (uapi/linux/sched.h, ioprio.h) are not NRI's: these are the enums of its api.proto.
+_POLICIES = {"normal": 1, "fifo": 2, "rr": 3, "batch": 4, "idle": 6}
+_IO_CLASSES = {"realtime": 1, "best-effort": 2, "idle": 3}
+_USUAL_IO_PRIORITY = 4
+_SCHEDULER_SINCE, _IO_PRIORITY_SINCE = (0, 11), (0, 10)
+_BROUGHT = ("env", "mounts", "devices")
+_KIND, _BLOCK, _CHARACTER, _LINK = 0o170000, 0o060000, 0o020000, 0o120000
+_WRITABLE_BY_OTHERS = 0o022
+
+
+class AdjustmentError(HookError):
+    """A class brings what must not be given to a container."""
+
+    reason = "adjustment"
+
+
+def adjusts(settings: "Settings") -> bool:
+    """Whether anything may be changed in any container."""
+    return bool(settings.nri.get("adjust")) or any(spec.get(name) for spec in settings.classes for name in _BROUGHT)
+
+
+def adjustment(workload: "Workload", steps: "list[Step]", settings: "Settings", version: str) -> "Adjustment":
+    """What is to be changed in a container; empty for nothing. ``version`` is the NRI version of the runtime.
+
+    Raises:
+        AdjustmentError: a path of the class is not root's alone.
+        HookError: the class can't be had.
+    """
+    wanted = settings.nri.get("adjust") or []
+    resources: "Adjustment" = {}
+    linux: "Adjustment" = {}
+    for step in steps:
+        if step.feature in wanted and step.action != SKIP:
+            _BY_FEATURE[step.feature](step.parameters, linux, resources, _parsed(version))
+    found = _of_class(workload, settings)
+    if found.get("devices"):
+        linux["devices"] = found.pop("devices")
+    if resources:
+        linux["resources"] = resources
+    if linux:
+        found["linux"] = linux
+    return {name: value for name, value in found.items() if value}
+
+
+def _memory(needs: "Adjustment", linux: "Adjustment", resources: "Adjustment", version: "tuple[int, int]") -> None:
+    resources.setdefault("unified", {}).update(needs["limits"])
+
+
+def _rdt(needs: "Adjustment", linux: "Adjustment", resources: "Adjustment", version: "tuple[int, int]") -> None:
+    resources["rdt_class"] = {"value": needs["class"]}
+
+
+def _blockio(needs: "Adjustment", linux: "Adjustment", resources: "Adjustment", version: "tuple[int, int]") -> None:
+    resources["blockio_class"] = {"value": needs["class"]}
+
+
+def _scheduling(needs: "Adjustment", linux: "Adjustment", resources: "Adjustment", version: "tuple[int, int]") -> None:
+    process = needs["process"]
+    values = dict(needs["values"])
+    if values:
+        resources.setdefault("unified", {}).update(values)
+    scheduler = {
+        "policy": _POLICIES[process.get("policy") or "normal"],
+        "nice": process.get("nice"),
+        "priority": process.get("priority"),
+    }
+    if version >= _SCHEDULER_SINCE and (process.get("policy") or process.get("nice") is not None):
+        linux["scheduler"] = {name: value for name, value in scheduler.items() if value}
+    if version >= _IO_PRIORITY_SINCE and process.get("ioClass"):
+        priority = process.get("ioPriority", _USUAL_IO_PRIORITY) if process["ioClass"] != "idle" else 0
+        linux["io_priority"] = {"class": _IO_CLASSES[process["ioClass"]], "priority": priority}
+
+
+_BY_FEATURE: "dict[str, Callable[[Adjustment, Adjustment, Adjustment, tuple[int, int]], None]]" = {
+    "memory": _memory,
+    "rdt": _rdt,
+    "blockio": _blockio,
+    "scheduling": _scheduling,
+}
+
+
+def _parsed(version: str) -> "tuple[int, int]":
+    """The first two numbers of an NRI version; that of NRI 0.9 and earlier is not told, so those count as 0.0."""
+    major, _, rest = version.lstrip("v").partition(".")
+    minor = rest.partition(".")[0]
+    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (0, 0)
+
+
+def _of_class(workload: "Workload", settings: "Settings") -> "Adjustment":
+    """Environment, mounts and devices of the container's class, if its namespace may have them."""
+    if not any(spec.get(name) for spec in settings.classes for name in _BROUGHT):
+        return {}
+    choice = choice_of(workload, settings)
+    brings = {name: choice.spec.get(name) for name in _BROUGHT}
+    if not any(brings.values()):
+        return {}
+    if not allows(settings.nri.get("allow"), workload.namespace, choice.name):
+        raise AdjustmentError(
+            f"namespace {workload.namespace or '(none)'} may not have what class {choice.name[:80]!r} brings",
+            hint="nri.allow in the configuration says who may",
+        )
+    return {
+        "env": [{"key": key, "value": value} for key, value in (brings["env"] or {}).items()],
+        "mounts": [_mount(one) for one in brings["mounts"] or []],
+        "devices": [_device(one) for one in brings["devices"] or []],
+    }
+
+
+def _mount(spec: "dict[str, Any]") -> "Adjustment":
+    check_owner(spec["source"])
+    options = spec.get("options") or ["rbind", "ro", "nosuid", "nodev"]
+    return {"destination": spec["destination"], "type": "bind", "source": spec["source"], "options": options}
+
+
+def _device(spec: "dict[str, Any]") -> "Adjustment":
+    path: str = spec["path"]
+    check_owner(path, device=True)
+    found = posix.stat(path)
+    kind = found.st_mode & _KIND
+    if kind not in (_BLOCK, _CHARACTER):
+        raise AdjustmentError(f"{path} is no device")
+    return {
+        "path": path,
+        "type": "b" if kind == _BLOCK else "c",
+        "major": posix.major(found.st_rdev),
+        "minor": posix.minor(found.st_rdev),
+        "file_mode": {"value": found.st_mode & 0o777},
+        "uid": {"value": found.st_uid},
+        "gid": {"value": found.st_gid},
+    }
+
+
+def check_owner(path: str, *, device: bool = False) -> None:
+    """Sees that a path, and each folder above it, is root's and writable by nobody else; that none of them is a link.
+
+    A device itself may be writable by others: that is what devices are for.
+
+    Raises:
+        AdjustmentError: it isn't, or is not there.
+    """
+    at = ""
+    parts = path.strip("/").split("/")
+    for depth, part in enumerate(parts, 1):
+        at += f"/{part}"
+        try:
+            found = posix.lstat(at)
+        except OSError as error:
+            raise AdjustmentError(f"{path} can't be given to a container", errno=error.errno or 0) from error
+        writable = found.st_mode & _WRITABLE_BY_OTHERS and not (device and depth == len(parts))
+        if found.st_uid or writable or found.st_mode & _KIND == _LINK:
+            why = "is a link" if found.st_mode & _KIND == _LINK else "is not root's alone"
+            raise AdjustmentError(
+                f"{path} can't be given to a container: {at} {why}", hint="name a path of which root owns every folder"
+            )

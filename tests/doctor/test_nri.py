@@ -1,0 +1,82 @@
+"""What doctor says of the NRI plugin."""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from install.staged import install
+
+from resctrl_hooks.doctor.finding import Finding
+from resctrl_hooks.doctor.host import Host
+from resctrl_hooks.doctor.nri import plugin
+from resctrl_hooks.install.paths import UNITS
+from resctrl_hooks.install.units import NRI
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    install(tmp_path, runtime="containerd")
+    made = Host("/etc/resctrl-hooks/config.yaml", str(tmp_path))
+    made.settings.state_dir = str(tmp_path / "state")
+    (tmp_path / "state").mkdir()
+    socket = tmp_path / "var/run/nri/nri.sock"
+    socket.parent.mkdir(parents=True)
+    socket.touch()
+    return made
+
+
+def told(host: Host, **values: Any) -> list[Finding]:
+    status = {"pid": os.getpid(), "connected": True, "runtime": "containerd", "version": "2.1.9", "drops": 0, **values}
+    (Path(host.settings.state_dir) / "nri.json").write_text(json.dumps(status))
+    return list(plugin(host))
+
+
+def words(findings: list[Finding]) -> str:
+    return "\n".join(f"{finding.level}: {finding.text}" for finding in findings)
+
+
+def test_a_connected_plugin_is_fine(host: Host) -> None:
+    assert words(told(host)) == "ok: the NRI plugin is connected to containerd 2.1.9"
+
+
+def test_it_says_when_it_was_dropped_last(host: Host) -> None:
+    found = words(told(host, drops=2, dropped=time.time() - 600, why="the runtime hung up"))
+    assert "dropped 2 times, last 10 min ago: the runtime hung up" in found
+
+
+def test_one_that_is_not_connected(host: Host) -> None:
+    assert "problem: the NRI plugin is not connected: no such" in words(told(host, connected=False, why="no such"))
+
+
+def test_one_that_does_not_run(host: Host) -> None:
+    assert "problem: the NRI plugin does not run" in words(list(plugin(host)))
+
+
+def test_nri_that_is_off(host: Host) -> None:
+    config = Path(host.tree.real("/etc/containerd/config.toml"))
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text('version = 3\n[plugins."io.containerd.nri.v1.nri"]\ndisable = true\n')
+    program = Path(host.tree.real("/usr/bin/containerd"))
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.touch()
+    assert "problem: NRI is off in /etc/containerd/config.toml" in words(told(host))
+
+
+def test_a_runtime_that_does_not_listen(host: Host) -> None:
+    Path(host.tree.real("/var/run/nri/nri.sock")).unlink()
+    assert "problem: no runtime listens on /var/run/nri/nri.sock" in words(told(host))
+
+
+def test_other_plugins_are_named(host: Host) -> None:
+    theirs = Path(host.tree.real("/opt/nri/plugins/90-nri-memtierd"))
+    theirs.parent.mkdir(parents=True)
+    theirs.touch()
+    assert "warning: other NRI plugins are here: 90-nri-memtierd" in words(told(host))
+
+
+def test_nothing_is_said_where_it_is_not_wanted(host: Host) -> None:
+    Path(host.tree.real(f"{UNITS}/{NRI}")).unlink()
+    assert list(plugin(host)) == []

@@ -1,0 +1,107 @@
+"""The NRI plugin's unit: for containerd always, beside CRI-O's hook on request, and gone again."""
+
+import configparser
+from pathlib import Path
+
+import pytest
+
+from install.staged import CONFIG, HOOKS, files, install, uninstall
+from resctrl_hooks.install.containerd import CONFIG as CONTAINERD_CONFIG
+from resctrl_hooks.install.containerd import DROP_IN, nri_drop_in
+from resctrl_hooks.install.directories import RuntimeConfigError
+from resctrl_hooks.install.paths import LAUNCH, UNITS
+from resctrl_hooks.install.units import NRI, RECONCILE, units
+
+UNIT = f"{UNITS}/{NRI}"
+LINK = f"{UNITS}/multi-user.target.wants/{NRI}"
+
+
+def service(name: str) -> dict[str, str]:
+    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), strict=True)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # systemd's names have capitals
+    parser.read_string(units(CONFIG)[name].decode())
+    return dict(parser["Service"])
+
+
+def test_containerd_has_the_plugin_as_an_external_one(tmp_path: Path) -> None:
+    install(tmp_path, runtime="containerd")
+    assert {UNIT, LINK} <= files(tmp_path)
+    assert f"{LAUNCH} --config {CONFIG} nri" in (tmp_path / UNIT.lstrip("/")).read_text()
+    assert not (tmp_path / "opt").exists(), "what is in /opt/nri/plugins a runtime starts itself, and not again"
+
+
+def test_cri_o_has_it_beside_the_hook_on_request_and_keeps_it(tmp_path: Path) -> None:
+    install(tmp_path)
+    assert UNIT not in files(tmp_path)
+    install(tmp_path, "--nri")
+    assert {UNIT, LINK, HOOKS} <= files(tmp_path)
+    install(tmp_path)
+    assert {UNIT, LINK, HOOKS} <= files(tmp_path)
+    install(tmp_path, "--no-nri")
+    assert not {UNIT, LINK} & files(tmp_path)
+    assert HOOKS in files(tmp_path)
+
+
+def test_it_goes_with_containerd_and_with_everything(tmp_path: Path) -> None:
+    install(tmp_path)
+    install(tmp_path, runtime="containerd")
+    uninstall(tmp_path, "--runtime", "containerd")
+    assert not {UNIT, LINK} & files(tmp_path)
+    install(tmp_path, runtime="containerd")
+    uninstall(tmp_path)
+    assert files(tmp_path) == set()
+
+
+def test_without_units_somebody_is_told_to_start_it(tmp_path: Path) -> None:
+    said = install(tmp_path, "--no-units", runtime="containerd")
+    assert "nothing starts the NRI plugin" in said
+    assert UNIT not in files(tmp_path)
+
+
+def test_the_unit_is_as_hardened_as_reconciles_and_systemd_watches_it() -> None:
+    ours, theirs = service(NRI), service(RECONCILE)
+    same = {key: value for key, value in theirs.items() if key.startswith(("Restrict", "Protect", "SystemCall", "Cap"))}
+    assert same.items() <= ours.items()
+    assert ours["NoNewPrivileges"] == "yes"
+    assert (ours["Type"], ours["Restart"]) == ("notify", "always")
+    assert float(ours["WatchdogSec"]) > 10
+    assert "PrivateDevices" not in ours, "block I/O classes look at /dev"
+
+
+def put(root: Path, text: str) -> None:
+    path = root / CONTAINERD_CONFIG.lstrip("/")
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+
+
+@pytest.mark.parametrize(
+    "text, on",
+    [
+        ("", True),
+        ("version = 3\n", True),
+        ("version = 2\n", False),
+        ('version = 2\n[plugins."io.containerd.nri.v1.nri"]\ndisable = false\n', True),
+        ('version = 3\n[plugins."io.containerd.nri.v1.nri"]\ndisable = true\n', False),
+    ],
+)
+def test_nri_is_turned_on_where_it_is_off(tmp_path: Path, text: str, on: bool) -> None:
+    if text:
+        put(tmp_path, text)
+    said = install(tmp_path, runtime="containerd")
+    assert (DROP_IN in files(tmp_path)) is not on
+    assert ("systemctl restart containerd" in said) is not on
+    assert ("add `imports = " in said) is not on
+    uninstall(tmp_path)
+    assert files(tmp_path) == ({CONTAINERD_CONFIG} if text else set())
+
+
+def test_a_drop_in_that_containerd_reads_needs_no_word(tmp_path: Path) -> None:
+    put(tmp_path, 'version = 2\nimports = ["/etc/containerd/conf.d/*.toml"]\n')
+    _, notes = nri_drop_in(str(tmp_path))
+    assert len(notes) == 1
+
+
+def test_a_configuration_that_can_not_be_read_is_said(tmp_path: Path) -> None:
+    put(tmp_path, "version = = 2")
+    with pytest.raises(RuntimeConfigError, match=r"config\.toml"):
+        nri_drop_in(str(tmp_path))

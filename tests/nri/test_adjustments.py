@@ -1,0 +1,108 @@
+"""What is changed in a container before it is created, and for whom."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Host
+
+from nri.test_events import CLASS, POD, Plugin, asking, container, host, start
+from resctrl_hooks.nri.adjustments import AdjustmentError, check_owner
+from resctrl_hooks.nri.protobuf import decode
+
+__all__ = ["host", "start"]
+BATCH = {"name": "batch", "allowswap": True}
+MEMORY = {**POD, "annotations": {CLASS: "batch", "memory.high.memtierd.nri.io": "64M"}}
+LIMITS = {"memory": {"allowLimits": {"*": ["*"]}}, "classes": [BATCH]}
+
+
+def adjusted(plugin: Plugin, pod: dict[str, Any], **told: Any) -> dict[str, Any]:
+    code, words, payload = plugin.greet(**told).event("CreateContainer", pod, container())
+    assert not code, words
+    return dict(decode("CreateContainerResponse", payload).get("adjust", {}))
+
+
+def test_nothing_is_changed_unless_it_may_be(start: Callable[..., Plugin]) -> None:
+    assert adjusted(start(**LIMITS), MEMORY) == {}
+
+
+def test_memory_limits_stand_in_the_specification(start: Callable[..., Plugin]) -> None:
+    found = adjusted(start(**LIMITS, nri={"adjust": ["memory"]}), MEMORY)
+    unified = {"memory.swap.max": "max", "memory.high": str(64 << 20)}
+    assert found == {"linux": {"resources": {"unified": unified}}}
+
+
+def test_an_rdt_class_is_the_runtimes(host: Host, start: Callable[..., Plugin]) -> None:
+    host.add_class("gold")
+    rdt = {"enabled": True, "allow": {"*": ["gold"]}}
+    found = adjusted(start(rdt=rdt, nri={"adjust": ["rdt"]}), asking("gold"))
+    assert found == {"linux": {"resources": {"rdt_class": {"value": "gold"}}}}
+
+
+SCHEDULING = {
+    "enabled": True,
+    "allow": {"*": ["*"]},
+    "classes": {"quick": {"policy": "fifo", "priority": 7, "ioClass": "best-effort", "cpuWeight": 200}},
+}
+QUICK = {**POD, "annotations": {"class.scheduling.resctrl-hooks.io": "quick"}}
+
+
+@pytest.mark.parametrize(
+    "version, more",
+    [
+        ("", {}),
+        ("v0.10.0", {"io_priority": {"class": 2, "priority": 4}}),
+        ("v0.12.0", {"io_priority": {"class": 2, "priority": 4}, "scheduler": {"policy": 2, "priority": 7}}),
+    ],
+)
+def test_a_runtime_gets_what_its_version_knows(
+    start: Callable[..., Plugin], version: str, more: dict[str, Any]
+) -> None:
+    found = adjusted(start(scheduling=SCHEDULING, nri={"adjust": ["scheduling"]}), QUICK, NRI_version=version)
+    assert found == {"linux": {"resources": {"unified": {"cpu.weight": "200"}}, **more}}
+
+
+BRINGS = {
+    **BATCH,
+    "env": {"TIER": "batch"},
+    "mounts": [{"source": "/usr", "destination": "/host-usr"}],
+    "devices": [{"path": "/dev/null"}],
+}
+IN_BATCH = {**POD, "annotations": {CLASS: "batch"}}
+
+
+def test_a_class_brings_environment_mounts_and_devices(start: Callable[..., Plugin]) -> None:
+    found = adjusted(start(classes=[BRINGS], nri={"allow": {"shop": ["batch"]}}), IN_BATCH)
+    assert found["env"] == [{"key": "TIER", "value": "batch"}]
+    (mount,) = found["mounts"]
+    assert (mount["source"], mount["destination"], "ro" in mount["options"]) == ("/usr", "/host-usr", True)
+    (device,) = found["linux"]["devices"]
+    assert (device["path"], device["type"], device["major"], device["minor"]) == ("/dev/null", "c", 1, 3)
+
+
+def test_only_to_those_who_may_have_it(start: Callable[..., Plugin]) -> None:
+    plugin = start(classes=[BRINGS], nri={"allow": {"elsewhere": ["*"]}})
+    assert adjusted(plugin, IN_BATCH) == {}
+    assert "namespace shop may not have what class 'batch' brings" in plugin.log()
+
+
+def test_and_refuses_the_others_where_that_is_the_policy(start: Callable[..., Plugin]) -> None:
+    peer = start(classes=[BRINGS], failurePolicy="fail").greet()
+    code, words, _ = peer.event("CreateContainer", IN_BATCH, container())
+    assert code == 2
+    assert "may not have what class 'batch' brings" in words
+
+
+def test_a_path_that_others_can_change_is_not_given(tmp_path: Path) -> None:
+    for good in ("/usr/bin", "/etc/passwd"):
+        check_owner(good)
+    check_owner("/dev/null", device=True)
+    (tmp_path / "link").symlink_to("/usr")
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, 1000, 1000)
+    for bad in ("/dev/null", "/tmp/x", str(tmp_path / "link"), str(theirs), str(tmp_path / "none"), "/proc/self"):
+        with pytest.raises(AdjustmentError):
+            check_owner(bad)
