@@ -1,6 +1,7 @@
 """What the plugin changes in a container's specification: values of features, and what a class brings.
 
-What a feature sets here it sets again when the container starts, so a runtime that leaves something out loses nothing. Sources: containerd/nri, pkg/api/api.proto; since which version a runtime takes a field, docs/nri.md.
+What a feature sets here it sets again when the container starts, so a runtime that leaves something out loses nothing.
+Sources: containerd/nri, pkg/api/api.proto; since which version a runtime takes a field, docs/nri.md.
 """
 
 import posix
