@@ -36,6 +36,13 @@ def test_it_is_said_with_the_path_that_is_configured(unmounted: Host, arguments:
     assert said == WORDS.format(path=unmounted.resctrl)
 
 
+@pytest.mark.parametrize("arguments", [("list",), ("top", "--once", "--interval", "0.1"), ("show", "-n", "shop")])
+def test_a_look_makes_nothing(unmounted: Host, arguments: tuple[str, ...]) -> None:
+    assert not unmounted.state.exists()
+    run(unmounted, *arguments)
+    assert not unmounted.state.exists()
+
+
 def test_a_scrape_is_not_ok_and_tells_no_rmids(unmounted: Host) -> None:
     text = run(unmounted, "metrics").stdout
     assert "resctrl_scrape_ok 0" in text

@@ -17,6 +17,7 @@ from resctrl_hooks.node.fault_report import lacks_root
 
 NAME = "resctrl-hook"
 TRACEBACK = "RESCTRL_HOOK_TRACEBACK"  # the environment variable that shows where a fault of our own arose
+_NO_ARGUMENTS: type[click.UsageError] | None = getattr(click.exceptions, "NoArgsIsHelpError", None)  # click 8.2
 
 
 class FailedError(click.ClickException):
@@ -53,6 +54,9 @@ def in_one_line(arguments: Sequence[str] = ()) -> Iterator[None]:
     except (click.exceptions.Exit, click.Abort, FailedError, MisusedError):
         raise
     except click.UsageError as error:
+        if _NO_ARGUMENTS and isinstance(error, _NO_ARGUMENTS) and error.ctx is not None:
+            click.echo(error.ctx.get_help())  # a bare command asks what there is
+            raise click.exceptions.Exit(0) from None
         raise MisusedError(_misuse(error), error.ctx) from error
     except click.ClickException as error:
         text = _forbidden(error.__cause__, arguments) or error.format_message()

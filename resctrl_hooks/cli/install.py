@@ -1,6 +1,7 @@
 """`resctrl-hook install`: put the node half on this host, or below a folder that stands for one."""
 
 import os
+import shlex
 import shutil
 from typing import NoReturn
 
@@ -107,7 +108,11 @@ def command(
         raise click.ClickException(what) from error
     for note in todo.notes:
         click.echo(f"note: {note}")
-    click.echo(f"installed {todo.payload.version} for {', '.join(wanted)}; `resctrl-hook doctor` checks it")
+    click.echo(f"installed {todo.payload.version} for {', '.join(wanted)}; `{_doctor(tree)}` checks it")
+
+
+def _doctor(tree: Tree) -> str:
+    return shlex.join(["resctrl-hook", "doctor", *(["--root", tree.root] if tree.root else [])])
 
 
 def _has_plugin(before: Manifest | None) -> bool:

@@ -1,11 +1,11 @@
 """`resctrl-hook rdt`: the RDT classes that the configuration declares, beside those that are there."""
 
-import json
 import sys
 
 import click
 from rich.markup import escape
 
+from resctrl_hooks.cli.document import document, print_document
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import console, print_table, table
 from resctrl_hooks.rdt.classes import ClassReport
@@ -56,7 +56,7 @@ def _consequence(reports: list[ClassReport], *, dry_run: bool) -> str:
 
 def _print(reports: list[ClassReport], *, as_json: bool, changes: bool = False, dry_run: bool = False) -> None:
     if as_json:
-        click.echo(json.dumps([report.model_dump() for report in reports], indent=2))
+        print_document("json", document("RdtClassList", [report.model_dump(mode="json") for report in reports]))
     else:
         rows = table("CLASS", "STATE", "MODE", "TASKS", "SCHEMATA", right=frozenset({"TASKS"}))
         for report in reports:
@@ -72,6 +72,8 @@ def _print(reports: list[ClassReport], *, as_json: bool, changes: bool = False, 
         else:
             out.print("No RDT class is declared.")
         for report in reports:
+            for line in report.planned:
+                out.print(f"{escape(report.name)}: would write {escape(line)}")
             for line in report.done:
                 out.print(f"{escape(report.name)}: {escape(line)}")
             for line in report.problems:

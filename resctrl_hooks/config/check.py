@@ -9,9 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features.registry import FEATURES
 from resctrl_hooks.node.host.cpulist import format_list, parse_list
 from resctrl_hooks.node.host.files import format_json, read_file, read_kernel_file
+from resctrl_hooks.rdt.capabilities import read_abilities
+from resctrl_hooks.rdt.config import wanted_schemata
 
 from .document import Document, DocumentError, parse_document
 from .problems import InvalidConfigError, Problem, dotted, of_validation
@@ -82,7 +85,9 @@ def check_text(text: bytes, path: str, *, here: bool = False) -> Checked:
         # Aliases are written out there, and what isn't ASCII is escaped; hooks would leave every container alone.
         what = f"it compiles to more than the {LARGEST} bytes that hooks read"
         return Checked(path, None, [Problem(what, "patterns (`team-*`) stand for many names", file=path)])
-    found = [*_remarks(config, document), *(_about_this_machine(config, document) if here else ())]
+    found = [*_remarks(config, document)]
+    if here:
+        found += [*_about_this_machine(config, document), *_about_this_resctrl(config, document)]
     return Checked(path, config, found)
 
 
@@ -111,6 +116,21 @@ def _about_this_machine(config: Configuration, document: Document) -> Iterator[P
         if missing:
             what = f"this machine has no CPU {format_list(missing)}, only {possible}"
             yield Problem(what, "", dotted(path), document.line(path), document.path, "note")
+
+
+def _about_this_resctrl(config: Configuration, document: Document) -> Iterator[Problem]:
+    """RDT classes that `rdt apply` would call impossible on this machine."""
+    classes = config.rdt.model_dump(mode="json", by_alias=True, exclude_unset=True).get("classes") or {}
+    try:
+        can = read_abilities(config.resctrl_path) if classes else None
+    except HookError:
+        return  # none here, so this may not be the machine that is meant
+    for name, spec in classes.items() if can else ():
+        assert can is not None
+        for what in wanted_schemata(spec, can)[1]:
+            path = ("rdt", "classes", name)
+            text = f"not on this machine: {what}"
+            yield Problem(text, "", dotted(path), document.line(path), document.path, "warning")
 
 
 def _walk(value: Any, at: KeyPath) -> Iterator[tuple[KeyPath, Remark]]:

@@ -1,8 +1,9 @@
 """What a check says."""
 
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, NamedTuple
 
+_SHOWN: Final = 5
 Level = Literal["ok", "warning", "problem"]
 
 
@@ -31,3 +32,9 @@ def warning(text: str, remedy: str, fix: Callable[[], str] | None = None) -> Fin
 def problem(text: str, remedy: str, fix: Callable[[], str] | None = None) -> Finding:
     """Something because of which containers go without what is configured."""
     return Finding("problem", text, remedy, fix)
+
+
+def some(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

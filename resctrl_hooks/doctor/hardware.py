@@ -12,7 +12,7 @@ from resctrl_hooks.node.features.bandwidth_counters import KEEP
 from resctrl_hooks.node.resctrl.counters import layout, read_group
 from resctrl_hooks.node.resctrl.monitor import DEFAULT_RESCTRL_ROOT
 
-from .finding import Finding, ok, problem, warning
+from .finding import Finding, ok, problem, some, warning
 from .host import Host, names
 
 _FLAGS: Final = {
@@ -118,8 +118,9 @@ def rmids(host: Host) -> Iterator[Finding]:
     total, used = inventory.rmids.total, inventory.rmids.used
     text = f"{used} of {total} RMIDs in use, {inventory.rmids.free} free, {len(inventory.waiting)} waiting for one"
     if inventory.waiting:
+        names = [pod.name for pod in inventory.pods if pod.key in inventory.waiting]
         yield problem(
-            text,
+            f"{text}: {some(names)}" if names else text,
             "run fewer pods on this node, narrow `namespaces` or `labelSelector`, or free foreign groups; "
             "reconcile serves those who wait as soon as it can",
         )

@@ -9,11 +9,10 @@ from typing import Final
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
-from .finding import Finding, ok, problem, warning
+from .finding import Finding, ok, problem, some, warning
 from .host import Host
 
 _BY_OTHERS: Final = 0o022
-_SHOWN: Final = 5
 
 
 def configuration(host: Host) -> Iterator[Finding]:
@@ -117,11 +116,6 @@ def permissions(host: Host) -> Iterator[Finding]:
             yield ok(f"{LAUNCH} is labelled {label}")
 
 
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
-
-
 def groups(host: Host) -> Iterator[Finding]:
     """Groups without an owner, records without a group, threads outside."""
     if os.geteuid() != 0:
@@ -134,22 +128,24 @@ def groups(host: Host) -> Iterator[Finding]:
     others = [group for group in inventory.foreign if group not in leaked]
     if leaked:
         yield warning(
-            f"nobody recorded these, which look like ours: {_some([group.path for group in leaked])}",
+            f"nobody recorded these, which look like ours: {some([group.path for group in leaked])}",
             "`resctrl-hook reconcile --claim` takes those of living pods as ours and removes the rest",
         )
     if others:
-        yield ok(f"groups of others stay as they are: {_some([group.path for group in others])}")
+        yield ok(f"groups of others stay as they are: {some([group.path for group in others])}")
     partly = [pod.name for pod in inventory.pods if pod.state == "partly"]
     if partly:
         yield warning(
-            f"threads are outside of their pod's group: {_some(partly)}",
+            f"threads are outside of their pod's group: {some(partly)}",
             "`resctrl-hook reconcile` brings them in",
             _reconcile(host),
         )
-    missing = [group.path for pod in inventory.pods for group in pod.groups if group.how == "missing"]
+    missing = [
+        f"{group.path} of {pod.name}" for pod in inventory.pods for group in pod.groups if group.how == "missing"
+    ]
     if missing:
         yield warning(
-            f"groups are recorded and gone: {_some(missing)}",
+            f"groups are recorded and gone: {some(missing)}",
             "`resctrl-hook reconcile` makes them anew",
             _reconcile(host),
         )

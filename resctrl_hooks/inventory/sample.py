@@ -57,6 +57,7 @@ def take(context: Context) -> Sample:
         HookError: there is no resctrl, or the state directory can't be used.
     """
     resctrl = context.monitor.resctrl
+    classes = ["", *resctrl.classes()]  # first of all: where there is no resctrl, nothing is to be made for it
     readings = context.monitor.read_all()
     sample = Sample(time.monotonic(), {key: _of_readings(found) for key, found in readings.items()})
     for key, found in readings.items():
@@ -69,7 +70,7 @@ def take(context: Context) -> Sample:
         for slot in layout(f"{resctrl.root}/{MON_DATA}")
         if slot.counter.name in COUNTERS and slot.domain.node is None
     ]
-    for rdt_class in ["", *resctrl.classes()]:
+    for rdt_class in classes:
         locked: list[list[Raw]] = []
         sample.rmids += 1
         for name in resctrl.groups(rdt_class):

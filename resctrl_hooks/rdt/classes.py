@@ -30,6 +30,7 @@ class ClassReport(BaseModel):
     mode: str = ""
     tasks: int = 0
     problems: list[str] = []
+    planned: list[str] = []
     done: list[str] = []
 
 
@@ -61,8 +62,12 @@ def apply(resctrl: Resctrl, declared: dict[str, Any], *, dry_run: bool = False) 
     if can.classes and len(there) + 1 + len(missing) > can.classes:
         text = f"there is room for {can.classes} classes with the root's, {len(there) + 1} are there"
         reports = [report.model_copy(update={"state": "impossible", "problems": [text]}) for report in reports]
-    if dry_run or any(report.state == "impossible" for report in reports):
+    if any(report.state == "impossible" for report in reports):
         return reports
+    if dry_run:
+        return [
+            report.model_copy(update={"planned": _planned(report, declared[report.name], can)}) for report in reports
+        ]
     return [_applied(resctrl, report, declared[report.name], can) for report in reports]
 
 
@@ -79,7 +84,7 @@ def _report(
     if spec is None:
         return report
     wanted, problems = wanted_schemata(spec, can)
-    report.problems = problems or (differences(wanted, have) if exists else [])
+    report.problems = problems or (differences(wanted, have, spec) if exists else [])
     if problems:
         report.state = "impossible"
     elif not exists:
@@ -103,11 +108,7 @@ def _applied(resctrl: Resctrl, report: ClassReport, spec: dict[str, Any], can: C
                 errno=error.errno or 0,
                 kernel=resctrl.last_cmd_status(),
             ) from error
-    wanted, _ = wanted_schemata(spec, can)
-    for line in lines(wanted) if report.state in ("missing", "differs") else []:
-        resource = line.partition(":")[0]
-        if not differences({resource: wanted[resource]}, read_schemata(resctrl.root, folder)):
-            continue
+    for line in _planned(report.model_copy(update={"schemata": read_schemata(resctrl.root, folder)}), spec, can):
         try:
             resctrl.fs.write(f"{resctrl.class_folder(folder)}/schemata", f"{line}\n".encode())
             done.append(line)
@@ -119,6 +120,14 @@ def _applied(resctrl: Resctrl, report: ClassReport, spec: dict[str, Any], can: C
             ) from error
     after = _report(resctrl, report.name, spec, can, resctrl.classes())
     return after.model_copy(update={"done": done})
+
+
+def _planned(report: ClassReport, spec: dict[str, Any], can: Capabilities) -> list[str]:
+    """The lines of schemata to be written."""
+    if report.state not in ("missing", "differs"):
+        return []
+    wanted, _ = wanted_schemata(spec, can)
+    return lines({name: values for name, values in wanted.items() if differences({name: values}, report.schemata)})
 
 
 def _read(path: str) -> str:

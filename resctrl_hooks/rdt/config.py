@@ -60,15 +60,27 @@ def _bandwidth(value: str, can: BandwidthCapability) -> tuple[str, str]:
     return str(-(-number // can.step) * can.step), ""
 
 
-def differences(wanted: Schemata, have: Schemata) -> list[str]:
-    """Where a class is not as declared: ``L3 of domain 0 is fff, declared 00f``."""
+def differences(wanted: Schemata, have: Schemata, spec: dict[str, Any] | None = None) -> list[str]:
+    """Where a class is not as declared: ``L3 of domain 0 is fff, declared 00f``.
+
+    ``spec`` is what was declared, which may be no step of this machine's: ``declared 33, which is 40 here``.
+    """
     found = []
     for resource, values in wanted.items():
         for domain, value in sorted(values.items()):
             other = have.get(resource, {}).get(domain, "nothing")
             if not _same(resource, value, other):
-                found.append(f"{resource} of domain {domain} is {other}, declared {value}")
+                declared = _declared(spec or {}, resource, domain) or value
+                here = "" if _same(resource, declared, value) else f", which is {value} in this machine's steps"
+                found.append(f"{resource} of domain {domain} is {other}, declared {declared}{here}")
     return found
+
+
+def _declared(spec: dict[str, Any], resource: str, domain: int) -> str:
+    values = spec.get(resource)
+    if isinstance(values, dict):
+        values = values.get(str(domain), values.get(domain))
+    return "" if values is None else str(values)
 
 
 def _same(resource: str, value: str, other: str) -> bool:

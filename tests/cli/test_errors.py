@@ -167,3 +167,11 @@ def test_help_fits_a_terminal_and_leaves_nothing_out() -> None:
         text = CliRunner().invoke(main, [*words, "--help"], terminal_width=80).output
         assert "..." not in text.partition("ARGS]...")[2], text
     assert "/etc/resctrl-hooks/config.yaml]" in CliRunner().invoke(main, ["--help"], terminal_width=80).output
+
+
+@pytest.mark.parametrize("words", [(), ("rdt",), ("config",)], ids=["resctrl-hook", "rdt", "config"])
+def test_a_bare_command_prints_its_help_and_is_no_error(words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(main, list(words))
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "Commands:" in done.stdout
+    assert done.stdout == CliRunner().invoke(main, [*words, "--help"]).stdout

@@ -292,3 +292,18 @@ def test_commands_on_a_configured_node_do_without_the_models(config: Path) -> No
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_a_dry_reconcile_goes_by_what_a_real_one_would_apply_first(host: Host, config: Path) -> None:
+    values = json.loads(host.config.read_text())
+    host.config.unlink()
+    config.write_text(json.dumps({name: value for name, value in values.items() if name != "format"}))
+    done = call(config, "reconcile", "--dry-run", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert f"{config} would be applied first" in done.stderr
+    assert json.loads(done.stdout)["dryRun"] is True
+    assert os.listdir(config.parent).count("config.json") == 0
+    config.write_text("namespaces: 5\n")
+    done = call(config, "reconcile", "--dry-run")
+    assert done.exit_code == 2
+    assert "can't be applied" in done.stderr

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -382,3 +383,12 @@ def test_a_relative_link_within_the_root_is_followed(tmp_path: Path) -> None:
     assert (tmp_path / "var/usrlocal" / LAUNCH.removeprefix("/usr/local/")).is_file()
     uninstall(tmp_path)
     assert not any((tmp_path / "var/usrlocal").iterdir())
+
+
+def test_below_a_root_the_doctor_that_is_named_examines_that_root(tmp_path: Path) -> None:
+    root = tmp_path / "an image"
+    said = install(root).splitlines()[-1]
+    words = shlex.split(said.partition("`")[2].partition("`")[0])
+    assert words == ["resctrl-hook", "doctor", "--root", str(root)]
+    examined = run(*words[1:])
+    assert "the node half" in examined.stdout, examined.stderr

@@ -33,7 +33,7 @@ def command(installed: Installed, *words: str) -> list[dict[str, object]]:
         capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert done.stdout, done.stderr
-    found: list[dict[str, object]] = json.loads(done.stdout)
+    found: list[dict[str, object]] = json.loads(done.stdout)["items"]
     return found
 
 

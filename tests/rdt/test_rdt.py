@@ -108,15 +108,17 @@ def test_apply_creates_writes_and_does_nothing_twice(simulated: Host) -> None:
     planned = rdt(simulated, "apply", "--dry-run")
     assert planned.exit_code == 0, planned.output
     assert "missing" in planned.output
+    for line in ("/: would write L3:0=ff0;1=ff0", "gold: would write L3:0=f", "gold: would write MB:0=50;1=50"):
+        assert line in planned.output
     assert planned.output.endswith("It would change /, create gold; nothing was written.\n")
     assert not (simulated.resctrl / "gold").exists()
     done = rdt(simulated, "apply", "--json")
     assert done.exit_code == 0, done.output
-    root, gold = json.loads(done.output)
+    root, gold = json.loads(done.output)["items"]
     assert root["done"] == ["L3:0=ff0;1=ff0"]
     assert gold["done"] == ["created", "L3:0=f", "MB:0=50;1=50"]
     assert "L3:0=f;1=fff" in (simulated.resctrl / "gold/schemata").read_text()
-    again = json.loads(rdt(simulated, "apply", "--json").output)
+    again = json.loads(rdt(simulated, "apply", "--json").output)["items"]
     assert [report["done"] for report in again] == [[], []]
     assert rdt(simulated, "show").exit_code == 0
     assert rdt(simulated, "apply", "--dry-run").output.endswith("Nothing would change.\n")
@@ -130,9 +132,33 @@ def test_show_tells_what_differs_and_what_is_foreign(simulated: Host) -> None:
     os.mkdir(simulated.resctrl / "other")
     shown = rdt(simulated, "show", "--json")
     assert shown.exit_code == 1
-    states = {report["name"]: (report["state"], report["problems"]) for report in json.loads(shown.output)}
+    states = {report["name"]: (report["state"], report["problems"]) for report in json.loads(shown.output)["items"]}
     assert states["gold"] == ("differs", ["MB of domain 0 is 20, declared 50"])
     assert states["other"][0] == "not declared"
+
+
+@pytest.mark.fuse
+def test_a_bandwidth_between_the_steps_is_told_as_it_was_declared(simulated: Host) -> None:
+    simulated.configure(rdt={"classes": {"gold": {"MB": {"0": 33}}}})
+    rdt(simulated, "apply")
+    assert "MB:0=40" in (simulated.resctrl / "gold/schemata").read_text()
+    (simulated.resctrl / "gold/schemata").write_text("MB:0=30\n")
+    assert "MB of domain 0 is 30, declared 33, which is 40 in this machine's steps" in rdt(simulated, "show").output
+    assert "gold: would write MB:0=40\n" in rdt(simulated, "apply", "--dry-run").output
+
+
+@pytest.mark.fuse
+def test_config_check_knows_what_this_machine_can_not_do(simulated: Host, tmp_path: Path) -> None:
+    text = "resctrlPath: {path}\nrdt:\n  classes:\n    gold: {{L3: '505'}}\n"
+    yaml = tmp_path / "checked.yaml"
+    yaml.write_text(text.format(path=simulated.resctrl))
+    done = CliRunner().invoke(main, ["--config", str(yaml), "config", "check"])
+    assert done.exit_code == 0, "another machine may be meant"
+    assert "checked.yaml:4: rdt.classes.gold: not on this machine: L3 of domain 0: mask 505 has gaps" in done.stderr
+    simulated.configure(rdt={"classes": {"gold": {"L3": "505"}}})
+    assert "impossible" in rdt(simulated, "apply").output
+    yaml.write_text(text.format(path=tmp_path / "nowhere"))
+    assert "not on this machine" not in CliRunner().invoke(main, ["--config", str(yaml), "config", "check"]).stderr
 
 
 @pytest.mark.fuse
