@@ -20,6 +20,9 @@ from resctrl_hooks.node.container.oci import Bundle, parse_state
 from resctrl_hooks.node.container.workload import Workload, derive
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.host.procfs import cgroups_of
+from resctrl_hooks.node.reconcile.discovery import observe
+from resctrl_hooks.node.reconcile.enforce import enforce, enforce_classes
+from resctrl_hooks.node.reconcile.report import Options, Report
 from resctrl_hooks.node.settings import load
 
 # How long an example takes says more about the machine than about the code. By default the examples are the same ones
@@ -99,6 +102,14 @@ class Host:
             "log": {"target": "file", "file": str(self.log), "level": "debug"},
         }
         self.config.write_text(json.dumps(values | config))
+
+    def enforce(self) -> Report:
+        """What reconcile does for the features of living containers, without the rest of it."""
+        context, report = self.context(), Report()
+        containers = observe(context).containers
+        enforce_classes(context, containers, Options(), report)
+        enforce(context, containers, Options(), report)
+        return report
 
     def context(self) -> Context:
         """The node as a hook would see it."""

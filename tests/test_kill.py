@@ -16,7 +16,8 @@ import pytest
 from conftest import Host, crio_annotations
 from traced_hook import TracedHook
 
-from resctrl_hooks.node.reconcile.reconcile import Options, reconcile
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.report import Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

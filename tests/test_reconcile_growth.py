@@ -6,7 +6,8 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from resctrl_hooks.node.reconcile.reconcile import Options, reconcile
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.report import Options
 
 BENCH = Path(__file__).parent / "bench/reconcile.py"
 SIZES = (20, 40, 80)

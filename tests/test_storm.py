@@ -14,7 +14,8 @@ import pytest
 from conftest import Host, crio_annotations, state
 
 from resctrl_hooks.node.host.procfs import start_time
-from resctrl_hooks.node.reconcile.reconcile import Options, reconcile
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.report import Options
 from resctrl_hooks.simulation.mount import mounted
 
 PODS = 20

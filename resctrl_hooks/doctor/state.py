@@ -155,8 +155,8 @@ def groups(host: Host) -> Iterator[Finding]:
 
 def _claimable(host: Host) -> list[str]:
     """The keys whose groups `reconcile --claim` would take: nobody but reconcile itself decides that."""
-    from resctrl_hooks.node.reconcile.reconcile import Options  # noqa: PLC0415  # for this check only
     from resctrl_hooks.node.reconcile.reconcile import reconcile as run  # noqa: PLC0415  # as above
+    from resctrl_hooks.node.reconcile.report import Options  # noqa: PLC0415  # for this check only
 
     return run(host.context, Options(dry_run=True, claim=True)).claimed
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.host.cgroup_tasks import threads_of_container
 from resctrl_hooks.node.host.procfs import resctrl_groups_of
-from resctrl_hooks.node.reconcile.tasks import outside, threads_of_container
+from resctrl_hooks.node.reconcile.tasks import outside
 
 from .coverage import bandwidth_counters, counted_state, free_counters
 from .details import details_of
@@ -153,7 +154,7 @@ def _container(context: Context, pod: Pod, id_: str, record: Record) -> Containe
     try:
         where = resctrl_groups_of(context.proc, pid)
         found.rdt_class = where[0] if where is not None else _recorded_class(record)
-        found.threads = len(threads_of_container(context, found.cgroup, pid))
+        found.threads = len(threads_of_container(context.proc, found.cgroup, pid))
         astray = outside(context, name, classes, found.cgroup, pid) if found.monitored else []
     except ProcessLookupError:
         found.alive = False

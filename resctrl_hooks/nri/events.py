@@ -229,7 +229,8 @@ def serve(
 
 def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> "tuple[int, bytes]":
     """Takes in what ran before this plugin was connected, then reconciles."""
-    from ..node.reconcile.reconcile import Options, reconcile
+    from ..node.reconcile.reconcile import reconcile
+    from ..node.reconcile.report import Options
 
     begun = time.monotonic()
     pods: "dict[str, dict[str, Any]]" = {}

@@ -8,7 +8,7 @@ process really is in.
 import time
 
 from ..errors import HookError
-from ..host.procfs import CRUNS_LEAF
+from ..host.procfs import CRUNS_LEAF, threads_of
 from ..names import canonical_pod_uid, is_hex, pod_uid_validator
 
 TYPE_CHECKING = False
@@ -130,6 +130,10 @@ class Workload:
         """An annotation's names, the container's own before its pod's, in all forms that the field writes."""
         own = [f"{name}/container.{self.container}", f"{name}/{self.container}"] if self.container else []
         return [*own, f"{name}/pod", name]
+
+    def threads(self, proc: str) -> "list[int]":
+        """The ids of its threads: before it runs, all are its init process's."""
+        return threads_of(proc, self.pid)
 
     def details(self) -> "Record":
         """What the ledger records of the container, beside its steps."""

@@ -9,7 +9,7 @@ import posix
 from ..host.cgroup import leaf_of
 from ..host.files import list_folder, read_kernel_file
 from ..names import matches
-from .cgroup_settings import WEIGHT, put, put_back
+from .cgroup_settings import WEIGHT, are_in_force, put
 from .class_choice import chosen_class
 from .step import SKIP, Step
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..ledger import Record
     from ..resctrl.locked_key import LockedKey
     from ..settings import Settings
+    from .step import Container
 
 NAME = "blockio"
 ANNOTATIONS = ("class.blockio.resctrl-hooks.io", "blockio.resources.beta.kubernetes.io")
@@ -146,15 +147,15 @@ def whole_disk(device: str, sys_path: str) -> str:
         return device
 
 
-def apply(step: "Step", workload: "Workload", locked: "LockedKey", context: "Context") -> None:
+def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
     """Writes the values."""
-    put(workload, step.parameters, context)
+    put(container, step.parameters, context)
+
+
+def holds(step: "Step", container: "Container", context: "Context") -> bool:
+    """Whether all values are in force."""
+    return are_in_force(step.parameters, container, context)
 
 
 def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
     """Nothing: it ends with the cgroup."""
-
-
-def repair(context: "Context", known: "set[str]") -> int:
-    """Puts values back that somebody has undone."""
-    return put_back(NAME, context, known)

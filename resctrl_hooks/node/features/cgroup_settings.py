@@ -1,32 +1,31 @@
-"""Values of a container's cgroup that a class sets: written, told to systemd, and put back if somebody undid them."""
+"""Values of a container's cgroup that a class sets: written, told to systemd, and looked at."""
 
 from ..host.cgroup import CgroupError, leaf_of, read_value, same_value, write_value
 from ..host.files import is_there
-from ..log import INFO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..container.workload import Workload
     from ..context import Context
     from ..host.cgroup import Leaf
+    from .step import Container
 
 WEIGHT, BFQ_WEIGHT = "io.weight", "io.bfq.weight"
 _DEVICE_FILES = ("io.max", WEIGHT, BFQ_WEIGHT)  # a line for each device, of which ours is one
 _LARGEST_BFQ = 1000
 
 
-def put(workload: "Workload", needs: "dict[str, Any]", context: "Context") -> None:
+def put(container: "Container", needs: "dict[str, Any]", context: "Context") -> None:
     """Writes a step's ``values``, pairs of a file's name and what goes into it, and the ``properties`` that keep them.
 
     Raises:
         CgroupError: the container has no cgroup for it, or the kernel refuses.
     """
-    leaf = leaf_of(context, workload.pid, workload.id, workload.cgroup)
+    leaf = leaf_of(context, container.pid, container.id, container.cgroup)
     if leaf is None:
-        raise CgroupError(f"process {workload.pid} has ended, so it has no cgroup")
-    _put(leaf, workload.id, needs, context)
+        raise CgroupError(f"process {container.pid} has ended, so it has no cgroup")
+    _put(leaf, container.id, needs, context)
 
 
 def _put(leaf: "Leaf", container: str, needs: "dict[str, Any]", context: "Context") -> None:
@@ -90,30 +89,11 @@ def is_in_force(have: str, name: str, value: str) -> bool:
     return bool(wanted) and all(word.endswith("=max") for word in wanted)
 
 
-def put_back(feature: str, context: "Context", known: "set[str]") -> int:
-    """For reconcile: writes again what somebody has undone of a feature's values; returns for how many containers.
-
-    Raises:
-        CgroupError: some can't be written.
-    """
-    from ..fault_report import as_hook_error
-    from ..reconcile.discovery import living_with  # hooks don't mend
-
-    mended, problems = 0, []
-    for container, record, needs in living_with(feature, context, known):
-        try:
-            leaf = leaf_of(context, record["pid"], container, record.get("cgroup", ""))
-            if leaf is None or all(
-                is_in_force(read_value(folder, file), file, line)
-                for name, value in needs.get("values", [])
-                for folder, file, line in _targets(leaf, name, value)
-            ):
-                continue
-            _put(leaf, container, needs, context)
-            context.log(INFO, f"put the {feature} class of container {container[:12]} back", key=record["key"])
-            mended += 1
-        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
-            problems.append(f"{container[:12]}: {as_hook_error(error)}")
-    if problems:
-        raise CgroupError(f"{feature} of {len(problems)} containers can't be put back: {'; '.join(problems[:5])}")
-    return mended
+def are_in_force(needs: "dict[str, Any]", container: "Container", context: "Context") -> bool:
+    """Whether all of a step's values are as written; true for a container that has ended."""
+    leaf = leaf_of(context, container.pid, container.id, container.cgroup)
+    return leaf is None or all(
+        is_in_force(read_value(folder, file), file, line)
+        for name, value in needs.get("values", [])
+        for folder, file, line in _targets(leaf, name, value)
+    )

@@ -1,7 +1,6 @@
 """Swap and memory limits of a container, written to its cgroup before its process runs: by class or by annotation."""
 
 from ..host.cgroup import CgroupError, leaf_of, read_value, same_value, write_value
-from ..log import INFO
 from .memory_class import HIGH, MAX, SWAP, MemoryLimitError, choice_of, policy_of
 from .step import SKIP, Step
 
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from ..ledger import Record
     from ..resctrl.locked_key import LockedKey
     from ..settings import Settings
+    from .step import Container
 
 NAME = "memory"
 _PROPERTIES = {SWAP: "MemorySwapMax", HIGH: "MemoryHigh"}  # systemd.resource-control(5)
@@ -50,16 +50,28 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
     return [Step(NAME, "limit", {"class": choice.name, "limits": choice.limits}, f"{limits}: {choice.why}")]
 
 
-def apply(step: "Step", workload: "Workload", locked: "LockedKey", context: "Context") -> None:
+def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
     """Writes the limits where they hold at once and, on a scope of systemd's, where a daemon-reload leaves them."""
-    leaf = leaf_of(context, workload.pid, workload.id, workload.cgroup)
+    leaf = leaf_of(context, container.pid, container.id, container.cgroup)
     if leaf is None:
-        raise CgroupError(f"process {workload.pid} has ended, so it has no cgroup")
-    _limit(leaf, step.parameters["limits"], workload.key, workload.id, context)
+        raise CgroupError(f"process {container.pid} has ended, so it has no cgroup")
+    limits: "dict[str, str]" = step.parameters["limits"]
+    # One in force may well be below what is in use, which is what it is for.
+    _check_room(leaf, _undone(leaf, limits).get(HIGH, MAX))
+    _limit(leaf, limits, container.key, container.id, context)
+
+
+def holds(step: "Step", container: "Container", context: "Context") -> bool:
+    """Whether all limits are in force."""
+    leaf = leaf_of(context, container.pid, container.id, container.cgroup)
+    return leaf is None or not _undone(leaf, step.parameters["limits"])
+
+
+def _undone(leaf: "Leaf", limits: "dict[str, str]") -> "dict[str, str]":
+    return {name: limits[name] for name in limits if not same_value(name, read_value(leaf.folder, name), limits[name])}
 
 
 def _limit(leaf: "Leaf", limits: "dict[str, str]", key: str, container: str, context: "Context") -> None:
-    _check_room(leaf, limits.get(HIGH, MAX))
     scoped = _set_properties(leaf, limits, key, container, context)
     for name, value in limits.items():
         if scoped and leaf.unit_folder != leaf.folder:
@@ -90,34 +102,3 @@ def _set_properties(leaf: "Leaf", limits: "dict[str, str]", key: str, container:
 
 def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
     """Nothing: the limits are the container's cgroup's and its scope's, and end with them."""
-
-
-def repair(context: "Context", known: "set[str]") -> int:
-    """Writes limits again that somebody has undone, or that a killed hook recorded and did not come to write.
-
-    Reconcile calls it. Returns for how many containers it did.
-
-    Raises:
-        CgroupError: some can't be written; a ``memory.high`` below what is in use is not.
-    """
-    from ..fault_report import as_hook_error
-    from ..reconcile.discovery import living_with  # hooks don't mend
-
-    mended, problems = 0, []
-    for container, record, needs in living_with(NAME, context, known):
-        try:
-            leaf = leaf_of(context, record["pid"], container, record.get("cgroup", ""))
-            if leaf is None:
-                continue
-            limits: "dict[str, str]" = needs["limits"]
-            undone = {n: limits[n] for n in limits if not same_value(n, read_value(leaf.folder, n), limits[n])}
-            if not undone:
-                continue
-            _limit(leaf, undone, record["key"], container, context)
-            context.log(INFO, f"put the memory limits of container {container[:12]} back", key=record["key"])
-            mended += 1
-        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
-            problems.append(f"{container[:12]}: {as_hook_error(error)}")
-    if problems:
-        raise CgroupError(f"limits of {len(problems)} containers can't be put back: {'; '.join(problems[:5])}")
-    return mended

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ..ledger import Record
     from ..resctrl.locked_key import LockedKey
     from ..settings import Settings
+    from .step import Container
 
 NAME = "monitoring"
 _EVENTS = ("mbm_total_bytes",)  # of which the first gets a counter first
@@ -82,39 +83,40 @@ def class_of(workload: "Workload", context: "Context") -> "tuple[str, str]":
     return name, "as its bundle's linux.intelRdt.closID says" if name else "since its bundle names no class"
 
 
-def apply(step: "Step", workload: "Workload", locked: "LockedKey", context: "Context") -> None:
+def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
     """Makes or finds the group and moves the process into it; without an RMID the workload is marked as waiting."""
     rdt_class = step.parameters["class"]
-    if context.settings.rdt.get("enabled", False) and workload.pid:
-        where = resctrl_groups_of(context.proc, workload.pid)
+    if context.settings.rdt.get("enabled", False) and container.pid:
+        where = resctrl_groups_of(context.proc, container.pid)
         rdt_class = where[0] if where is not None else rdt_class  # the step before this one may have failed
     record = locked.record
     if not locked.tracked:
-        record["cgroup"] = workload.pod_cgroup
-        record["namespace"] = workload.namespace
-        record["pod"] = workload.pod
+        record["cgroup"] = container.pod_cgroup
+        record["namespace"] = container.namespace
+        record["pod"] = container.pod
     try:
-        _ensure_group(workload, rdt_class, locked, context)
+        _ensure_group(container, rdt_class, locked, context)
     except ResctrlError as error:
-        _without_rmid(error, workload, rdt_class, locked, context)
-    locked.assign_pid(workload.pid)
+        _without_rmid(error, container, rdt_class, locked, context)
+    locked.assign_pid(container.pid)
     if locked.lacks(rdt_class, (context.settings.monitoring.get("events") or _EVENTS)[0]):
         from .bandwidth_counters import ensure_counted  # only where counters are assigned, and have run out
 
         ensure_counted(context, locked.key)
 
 
-def _ensure_group(workload: "Workload", rdt_class: str, locked: "LockedKey", context: "Context") -> None:
+def _ensure_group(container: "Container", rdt_class: str, locked: "LockedKey", context: "Context") -> None:
     if not context.settings.shares_rmids:
         locked.ensure_group(rdt_class)
         return
     from ..sharing.admission import ensure_group  # only where RMIDs are shared by rules
 
-    ensure_group(locked, workload, rdt_class, context)
+    # The hook alone applies this feature's step, to a workload; whoever runs is adopted by reconcile.
+    ensure_group(locked, container, rdt_class, context)  # type: ignore[arg-type]
 
 
 def _without_rmid(
-    error: "ResctrlError", workload: "Workload", rdt_class: str, locked: "LockedKey", context: "Context"
+    error: "ResctrlError", container: "Container", rdt_class: str, locked: "LockedKey", context: "Context"
 ) -> None:
     """Out of RMIDs: ends what is dead and tries once more, else lets the workload wait for reconcile."""
     from ..lifecycle import reap
@@ -124,7 +126,7 @@ def _without_rmid(
         raise error
     if reap(context, context.ledger.keys(), but=locked.key):
         try:
-            _ensure_group(workload, rdt_class, locked, context)
+            _ensure_group(container, rdt_class, locked, context)
             return
         except NoRMIDsError as again:
             error = again
@@ -133,5 +135,14 @@ def _without_rmid(
     raise error
 
 
+def holds(step: "Step", container: "Container", context: "Context") -> bool:
+    """Whether its init process is in its key's group; true where the kernel doesn't say, or it has ended."""
+    try:
+        where = resctrl_groups_of(context.proc, container.pid)
+    except ProcessLookupError:
+        return True
+    return where is None or where[1] == context.monitor.group_prefix + container.key
+
+
 def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
-    """Nothing: the group belongs to the key, and ends when `lifetimes.release_key` finds that the key has ended."""
+    """Nothing: the group belongs to the key, and ends when `lifecycle.release_key` finds that the key has ended."""

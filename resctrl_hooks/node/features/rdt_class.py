@@ -6,7 +6,7 @@ The class's folder is somebody else's: an agent's, or `resctrl-hook rdt apply`'s
 import errno
 
 from ..errors import HookError
-from ..host.procfs import resctrl_groups_of, threads_of
+from ..host.procfs import resctrl_groups_of
 from ..settings import allows
 from .step import SKIP, Step
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..ledger import Record
     from ..resctrl.locked_key import LockedKey
     from ..settings import Settings
+    from .step import Container
 
 NAME = "rdt"
 OURS = "class.rdt.resctrl-hooks.io"
@@ -109,20 +110,30 @@ def _annotated(workload: "Workload") -> "tuple[str, str]":
     return value, f"annotation {found}" if found else ""
 
 
-def apply(step: "Step", workload: "Workload", locked: "LockedKey", context: "Context") -> None:
-    """Moves every thread that the process has into the class."""
+def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
+    """Moves every thread of the container into the class.
+
+    Raises:
+        RdtClassError: the class was removed under the container, the kernel refuses, or somebody moves it back.
+    """
     name = step.parameters["class"]
+    resctrl = context.monitor.resctrl
+    if not resctrl.fs.is_folder(resctrl.class_folder(name)):
+        raise RdtClassError(
+            f"RDT class {name} was removed; the container runs in {_where(context, container.pid) or 'the root class'}",
+            hint="`resctrl-hook rdt apply`, then reconcile",
+        )
     seen: "set[int]" = set()
     for _ in range(_MOST_ROUNDS):
-        fresh = [tid for tid in threads_of(context.proc, workload.pid) if tid not in seen]
+        fresh = [tid for tid in container.threads(context.proc) if tid not in seen]
         if not fresh:
             break
         move(context, name, fresh)
         seen.update(fresh)
-    where = _where(context, workload.pid)
+    where = _where(context, container.pid)
     if where is not None and where != name:
         raise RdtClassError(
-            f"process {workload.pid} was moved to RDT class {name} but is in {where or 'the root class'}",
+            f"process {container.pid} was moved to RDT class {name} but is in {where or 'the root class'}",
             hint="two programs manage RDT classes here; keep one",
         )
 
@@ -147,49 +158,10 @@ def move(context: "Context", name: str, tids: "list[int]") -> None:
                 ) from error
 
 
+def holds(step: "Step", container: "Container", context: "Context") -> bool:
+    """Whether the container is in the class, or in one that somebody else moved it to, which stays."""
+    return _where(context, container.pid) != ""
+
+
 def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
     """Nothing: a class holds a process only as long as it lives."""
-
-
-def repair(context: "Context", known: "set[str]") -> int:
-    """Puts living containers back into the class that we gave them, if it exists and they fell to the root class.
-
-    Those that somebody moved into another class stay there. Returns how many were put back.
-
-    Raises:
-        RdtClassError: a class was removed under a living container, or the kernel refuses one.
-    """
-    from ..fault_report import as_hook_error
-    from ..log import INFO, WARNING
-    from ..reconcile.discovery import living_with
-    from ..reconcile.tasks import threads_of_container  # hooks don't mend
-
-    mended, gone, problems = 0, [], []
-    resctrl = context.monitor.resctrl
-    for container, record, needs in living_with(NAME, context, known):
-        name = needs["class"]
-        try:
-            if _where(context, record["pid"]) != "":
-                continue
-            if not resctrl.fs.is_folder(resctrl.class_folder(name)):
-                gone.append(f"{container[:12]} ({name})")
-                continue
-            move(context, name, threads_of_container(context, record.get("cgroup", ""), record["pid"]))
-        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
-            problems.append(f"{container[:12]}: {as_hook_error(error)}")
-            continue
-        context.log(
-            INFO, f"put container {container} back into RDT class {name}", key=record["key"], container=container
-        )
-        mended += 1
-    if gone:
-        context.log(WARNING, f"RDT classes are gone under {len(gone)} living containers", stage="reconcile")
-        raise RdtClassError(
-            f"RDT classes were removed under living containers: {', '.join(sorted(gone)[:10])}",
-            hint="they run in the root class until the class is back: `resctrl-hook rdt apply`, then reconcile",
-        )
-    if problems:
-        raise RdtClassError(
-            f"{len(problems)} containers can't be put back into their RDT class: {'; '.join(problems[:5])}"
-        )
-    return mended

@@ -7,8 +7,7 @@ import errno
 import posix
 
 from ..host.cgroup import leaf_of
-from ..host.procfs import threads_of
-from .cgroup_settings import put, put_back
+from .cgroup_settings import are_in_force, put
 from .class_choice import ClassError, chosen_class
 from .memory_class import MAX, canonical
 from .step import SKIP, Step
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from ..ledger import Record
     from ..resctrl.locked_key import LockedKey
     from ..settings import Settings
+    from .step import Container
 
 NAME = "scheduling"
 ANNOTATIONS = ("class.scheduling.resctrl-hooks.io", "scheduling-class.resource-policy.nri.io")
@@ -30,6 +30,9 @@ POLICIES = {"normal": 0, "fifo": 1, "rr": 2, "batch": 3, "idle": 5}
 IO_CLASSES = {"realtime": "1", "best-effort": "2", "idle": "3"}
 _PRIO_PROCESS = 0
 _IONICE_PATIENCE = 1.0
+_IO_PRIORITY = "{ioClass}: prio {ioPriority}"
+_IO_PRIORITY_UNSET = 4
+_RESET_ON_FORK = 0x40000000  # sched(7): a bit of what the kernel answers
 _INFINITY = "infinity"
 # Settings with the cgroup's file and systemd's property of each (systemd.resource-control(5)); none for some.
 _MEMORY = (
@@ -105,16 +108,52 @@ def cgroup_values_of(spec: "dict[str, Any]") -> "tuple[list[list[str]], dict[str
     return values, properties
 
 
-def apply(step: "Step", workload: "Workload", locked: "LockedKey", context: "Context") -> None:
+def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
     """Sets the process's part on each of its threads, then the cgroup's."""
     process = step.parameters["process"]
-    threads = threads_of(context.proc, workload.pid)
+    threads = container.threads(context.proc)
     for tid in threads:
         _schedule(tid, process)
     if process.get("ioClass"):
         _set_io_priority(threads, process)
     if step.parameters["values"]:
-        put(workload, step.parameters, context)
+        put(container, step.parameters, context)
+
+
+def holds(step: "Step", container: "Container", context: "Context") -> bool:
+    """Whether its init process is scheduled so, and its cgroup has the values.
+
+    Its other processes may have chosen otherwise since, as far as they may.
+    """
+    return _is_scheduled(container.pid, step.parameters["process"]) and are_in_force(
+        step.parameters, container, context
+    )
+
+
+def _is_scheduled(pid: int, process: "dict[str, Any]") -> bool:
+    try:
+        if process.get("policy") and posix.sched_getscheduler(pid) & ~_RESET_ON_FORK != POLICIES[process["policy"]]:
+            return False
+        if process.get("priority") and posix.sched_getparam(pid).sched_priority != process["priority"]:
+            return False
+        if process.get("nice") is not None and posix.getpriority(_PRIO_PROCESS, pid) != process["nice"]:
+            return False
+    except ProcessLookupError:
+        return True
+    return not process.get("ioClass") or _has_io_priority(pid, process)
+
+
+def _has_io_priority(pid: int, process: "dict[str, Any]") -> bool:
+    """As ionice(1) says it: ``idle``, or ``best-effort: prio 4``."""
+    from ..host.programs import find_program, run
+
+    code, output = run([find_program("ionice"), "-p", str(pid)], _IONICE_PATIENCE)
+    wanted = process["ioClass"] if process["ioClass"] == "idle" else _IO_PRIORITY.format(**_io(process))
+    return code != 0 or output.strip() == wanted  # it has ended, if ionice can't say
+
+
+def _io(process: "dict[str, Any]") -> "dict[str, Any]":
+    return {"ioClass": process["ioClass"], "ioPriority": process.get("ioPriority", _IO_PRIORITY_UNSET)}
 
 
 def _schedule(tid: int, process: "dict[str, Any]") -> None:
@@ -140,7 +179,7 @@ def _set_io_priority(threads: "list[int]", process: "dict[str, Any]") -> None:
 
     words = ["-c", IO_CLASSES[process["ioClass"]]]
     if process["ioClass"] != "idle":
-        words += ["-n", str(process.get("ioPriority", 4))]
+        words += ["-n", str(process.get("ioPriority", _IO_PRIORITY_UNSET))]
     code, output = run([find_program("ionice"), *words, "-p", *(str(tid) for tid in threads)], _IONICE_PATIENCE)
     if code:
         raise ClassError(f"ionice {' '.join(words)}: {output or code}")
@@ -148,8 +187,3 @@ def _set_io_priority(threads: "list[int]", process: "dict[str, Any]") -> None:
 
 def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
     """Nothing: it ends with the process and its cgroup."""
-
-
-def repair(context: "Context", known: "set[str]") -> int:
-    """Puts values back that the runtime's or the kubelet's updates, or systemd, have undone."""
-    return put_back(NAME, context, known)

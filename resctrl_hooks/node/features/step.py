@@ -1,8 +1,8 @@
 """A step: one thing that a feature does for a container, said before it is done; and what every feature offers.
 
 A feature is one module with a few functions (the protocol below): ``plan`` says its steps and changes nothing,
-``apply`` does one, ``revert`` takes one back from what the ledger recorded of it. `explain` prints what ``plan`` says,
-the hook does it, tests compare the two.
+``apply`` does one, ``holds`` says whether that is so, ``revert`` takes it back from what the ledger recorded of it.
+`explain` prints what ``plan`` says, the hook applies it, reconcile applies again what holds no more.
 """
 
 TYPE_CHECKING = False
@@ -15,14 +15,36 @@ if TYPE_CHECKING:
     from ..resctrl.locked_key import LockedKey
     from ..settings import Settings
 
+    class Container(Protocol):
+        """What a step is done to: a `Workload` before it runs, or a `Running` container."""
+
+        id: str
+        key: str
+        pid: int
+        cgroup: str
+        pod_cgroup: str
+        namespace: str
+        pod: str
+        container: str
+        runtime: str
+
+        def threads(self, proc: str) -> "list[int]":
+            """The ids of all its threads."""
+
     class Feature(Protocol):
         """One thing that can be done for a workload."""
 
         def plan(self, workload: "Workload", context: "Context") -> "list[Step]":
             """The steps for this workload, and why; changes nothing. Raises HookError where a step is impossible."""
 
-        def apply(self, step: "Step", workload: "Workload", locked: "LockedKey", context: "Context") -> None:
-            """Does one step. Raises HookError."""
+        def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
+            """Does one step; again if need be, and to a container that runs. Raises HookError."""
+
+        def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
+            """Whether what the step does is so now; changes nothing. Raises HookError or OSError if unknown.
+
+            What somebody else has decided since, as a class that an agent moved the container to, holds too.
+            """
 
         def revert(self, step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
             """Takes one step back when its container has died, or when a later step failed; it may not be done yet.

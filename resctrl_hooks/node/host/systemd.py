@@ -141,6 +141,17 @@ def stop_service(container: str, seconds: float) -> bool:
     return code == 0
 
 
+def service_waits(container: str, seconds: float) -> bool:
+    """Whether a container's memtierd is between two starts of systemd's own (``Restart=on-failure``).
+
+    Raises:
+        ProgramError: systemctl is missing or does not answer.
+    """
+    arguments = ["show", "--property=ActiveState", "--value", "--", unit_name(container)]
+    code, output = run([find_program("systemctl"), *arguments], seconds)
+    return code == 0 and output.strip() in ("activating", "active", "reloading")
+
+
 def service_processes(cgroups: str, container: str) -> "list[int]":
     """The processes of a container's memtierd service, none if it doesn't run. ``cgroups`` is where those are."""
     return processes(f"{cgroups}/{_SLICE}/{unit_name(container)}")

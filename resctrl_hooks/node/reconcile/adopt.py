@@ -1,5 +1,8 @@
 """Adopts containers that run: their record, the group of their pod, their threads; also into a class that changed."""
 
+import posix
+
+from ..features.monitoring import NAME as MONITORING
 from ..host.procfs import resctrl_groups_of
 from ..log import INFO, WARNING
 from ..resctrl.locked_key import CREATED, SHARED
@@ -7,16 +10,15 @@ from .tasks import gather, outside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..container.running import Running
     from ..context import Context
     from ..resctrl.locked_key import LockedKey
-    from .discovery import Seen
-    from .reconcile import Options
-    from .report import Report
+    from .report import Options, Report
 
 
-def adopt(context: "Context", containers: "list[Seen]", options: "Options", report: "Report") -> "list[Seen]":
+def adopt(context: "Context", containers: "list[Running]", options: "Options", report: "Report") -> "list[Running]":
     """Adopts containers without a group, sweeps in threads outside it; returns the containers that want an RMID."""
-    waiting: "list[Seen]" = []
+    waiting: "list[Running]" = []
     marked = set(context.ledger.marked("waiting"))
     if any(container.wanted for container in containers):
         from ..resctrl.errors import NotMountedError
@@ -46,16 +48,16 @@ def adopt(context: "Context", containers: "list[Seen]", options: "Options", repo
     return waiting
 
 
-def _take_in(context: "Context", container: "Seen", report: "Report") -> bool:
+def _take_in(context: "Context", container: "Running", report: "Report") -> bool:
     """One container: its record, its group, its threads. False if it has to wait for an RMID."""
     from ..resctrl.errors import NoRMIDsError, RMIDsBusyError
 
     with context.monitor.hold(container.key) as locked:
-        if not container.look_again(context):
+        if not container.look_again(context.proc):
             return True
-        container.describe(locked)
+        describe(container, locked)
         if not container.recorded:
-            locked.add_member(container.id, container.details(), container.pid)
+            record_running(container, locked)
         _follow(locked, context, container)
         try:
             if context.settings.shares_rmids:
@@ -82,7 +84,7 @@ def _take_in(context: "Context", container: "Seen", report: "Report") -> bool:
         return True
 
 
-def _follow(locked: "LockedKey", context: "Context", container: "Seen") -> None:
+def _follow(locked: "LockedKey", context: "Context", container: "Running") -> None:
     """If the container's class has changed, takes the key's group along where that moves nobody else."""
     old, new = container.recorded_class, container.rdt_class
     if old is None or old == new or old not in locked.how:
@@ -103,6 +105,21 @@ def _follow(locked: "LockedKey", context: "Context", container: "Seen") -> None:
             used.add(where[0])
     if used and _follow_class(locked, context, old, new, used):
         context.log(INFO, f"moved the group of {locked.key} from class {old!r} to {new!r}", key=locked.key)
+    record_running(container, locked)
+
+
+def describe(container: "Running", locked: "LockedKey") -> None:
+    """Says whose the key is, if nobody has recorded that yet."""
+    if not locked.tracked:
+        locked.record.update(cgroup=container.pod_cgroup, namespace=container.namespace, pod=container.pod)
+        locked.record.setdefault("born", container.start / posix.sysconf("SC_CLK_TCK"))
+
+
+def record_running(container: "Running", locked: "LockedKey") -> None:
+    """Writes a running container's record, with the class that it is in now."""
+    for step in container.steps:
+        if step["feature"] == MONITORING:
+            step["needs"] = {**step["needs"], "class": container.rdt_class}
     locked.add_member(container.id, container.details(), container.pid)
 
 

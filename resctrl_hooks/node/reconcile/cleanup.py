@@ -9,14 +9,14 @@ from ..host.procfs import start_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..container.running import Running
     from ..context import Context
-    from .discovery import Seen
     from .report import Report
 
 _OLD = 60.0  # seconds; a write takes a fraction of one, and a writer's pid may be one of another namespace
 
 
-def tidy(context: "Context", containers: "list[Seen]", report: "Report") -> None:
+def tidy(context: "Context", containers: "list[Running]", report: "Report") -> None:
     """Removes marks and pointers that lead nowhere, and what killed writers left; adds the calls up."""
     try:
         fold(context.ledger)

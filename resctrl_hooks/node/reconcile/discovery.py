@@ -1,83 +1,33 @@
 """What runs on this node, and what of it is ours: read without any lock, so it may be out of date a moment later."""
 
-import posix
-
 from ..container.oci import State, read_bundle
+from ..container.running import Running
 from ..container.runtimes import Found, living_containers
 from ..container.workload import derive, pod_in_cgroup
-from ..errors import LedgerError
 from ..fault_report import as_hook_error
 from ..features.monitoring import NAME as MONITORING
-from ..features.monitoring import plan
+from ..features.registry import features_in_use
 from ..features.step import SKIP
 from ..host.files import is_folder, list_folder
-from ..host.procfs import cgroups_of, resctrl_groups_of, start_time
+from ..host.procfs import cgroups_of, start_time
 from ..names import workload_key_validator
-from ..resctrl.locked_key import record_is_dead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from ..container.workload import Workload
     from ..context import Context
     from ..ledger import Record
-    from ..resctrl.locked_key import LockedKey
 
+PLACEMENT = "placement"
 _MOST_DEPTH = 8
-
-
-class Seen:
-    """A living container: what the ledger recorded of it, or else what its bundle says.
-
-    ``wanted`` is false for one that the filters leave out; ``recorded`` says whether the ledger has it as it runs now.
-    """
-
-    def __init__(self, key: str, found: Found, record: "Record", *, recorded: bool) -> None:
-        self.key = key
-        self.id = found.id
-        self.pid = found.pid
-        self.start = found.start
-        self.bundle = found.bundle or record.get("bundle", "")
-        self.recorded = recorded
-        self.wanted = True
-        self.cgroup: str = record.get("cgroup", "")
-        self.pod_cgroup: str = record.get("podCgroup", "")
-        self.namespace: str = record.get("namespace", "")
-        self.pod: str = record.get("pod", "")
-        self.recorded_class: "str | None" = None
-        self.rdt_class = ""
-        self._record = record
-
-    def look_again(self, context: "Context") -> bool:
-        """Whether it is still the same process; if so, finds out in which class it is now."""
-        if start_time(context.proc, self.pid) != self.start:
-            return False
-        try:
-            where = resctrl_groups_of(context.proc, self.pid)
-        except ProcessLookupError:
-            return False
-        if where is not None:
-            self.rdt_class = where[0]
-        return True
-
-    def details(self) -> "Record":
-        """What the ledger is to record, with the class that the container is in now."""
-        steps = [step for step in self._record.get("steps", []) if step["feature"] != MONITORING]
-        steps.append({"feature": MONITORING, "action": "join", "needs": {"class": self.rdt_class}})
-        return {**self._record, "steps": steps}
-
-    def describe(self, locked: "LockedKey") -> None:
-        """Says whose the key is, if nobody has recorded that yet."""
-        if not locked.tracked:
-            locked.record.update(cgroup=self.pod_cgroup, namespace=self.namespace, pod=self.pod)
-            locked.record.setdefault("born", self.start / posix.sysconf("SC_CLK_TCK"))
 
 
 class Observation:
     """The containers that live, and whatever could not be read of them."""
 
-    def __init__(self, containers: "list[Seen]", problems: "list[str]") -> None:
+    def __init__(self, containers: "list[Running]", problems: "list[str]") -> None:
         self.containers = containers
         self.problems = problems
         self._pods: "set[str] | None" = None
@@ -104,7 +54,7 @@ class Observation:
 
 def observe(context: "Context") -> Observation:
     """Finds every living container, from the runtimes' folders and from the ledger (one may be just starting)."""
-    containers: "list[Seen]" = []
+    containers: "list[Running]" = []
     problems: "list[str]" = []
     found = {container.id: container for container in living_containers(context.settings, context.proc)}
     for container in found.values():
@@ -135,30 +85,10 @@ def observe(context: "Context") -> Observation:
     return Observation(containers, problems)
 
 
-def living_with(feature: str, context: "Context", known: "Iterable[str]") -> "Iterator[tuple[str, Record, Record]]":
-    """Of these containers the living ones that have a step of a feature: id, record, and what the step needs.
-
-    One whose record can't be read is passed over; `observe` says so.
-    """
-    for container in sorted(known):
-        try:
-            key = context.ledger.key_of(container)
-            record = context.ledger.read_member(key, container) if key else None
-        except LedgerError:
-            continue
-        if record is not None and record.get("pid") and not record_is_dead(record, context.monitor.boot, context.proc):
-            for step in record.get("steps", []):
-                if step["feature"] == feature:
-                    yield container, record, step["needs"]
-
-
-def _recorded(key: str, found: Found, record: "Record") -> Seen:
-    seen = Seen(key, found, record, recorded=True)
-    join = next((step for step in record.get("steps", []) if step["feature"] == MONITORING), None)
-    seen.wanted = join is not None
-    if join is not None:
-        seen.recorded_class = seen.rdt_class = join["needs"]["class"]
-    return seen
+def _recorded(key: str, found: Found, record: "Record") -> Running:
+    container = Running(key, found, record, recorded=True)
+    container.joins(step_of(container, MONITORING))
+    return container
 
 
 def workload_of(container: str, pid: int, path: str, context: "Context") -> "Workload":
@@ -173,16 +103,33 @@ def workload_of(container: str, pid: int, path: str, context: "Context") -> "Wor
     return derive(state, bundle, cgroups_of(context.proc, pid), context.settings.cgroup_path)
 
 
-def _unrecorded(found: Found, context: "Context") -> Seen:
+def _unrecorded(found: Found, context: "Context") -> Running:
+    """A container that no hook has seen, or only one that was killed: it gets what every feature in use plans for it.
+
+    What can't be planned any more is among its `Running.unmet`. Monitoring's own trouble is everybody's: without its
+    plan we don't know whether the container is ours at all.
+    """
     workload = workload_of(found.id, found.pid, found.bundle, context)
-    seen = Seen(workload.key, found, workload.details(), recorded=False)
-    if not context.settings.monitoring.get("enabled", True):
-        seen.wanted = False
-        return seen
-    steps = [step for step in plan(workload, context) if step.action != SKIP]
-    seen.wanted = bool(steps)
-    seen.rdt_class = steps[0].parameters["class"] if steps else ""
-    return seen
+    container = Running(workload.key, found, workload.details(), recorded=False)
+    for name, feature in features_in_use(context.settings, workload):
+        if name == PLACEMENT:
+            continue  # it takes in whom it lacks itself, under a lock for the whole node
+        try:
+            steps = [step.as_record() for step in feature.plan(workload, context) if step.action != SKIP]
+        except Exception as error:
+            if name == MONITORING:
+                raise
+            container.unmet[name] = str(as_hook_error(error))
+            container.unsaid.add(name)
+            continue
+        container.steps += steps
+    container.joins(step_of(container, MONITORING))
+    return container
+
+
+def step_of(container: Running, feature: str) -> "Record | None":
+    """What the record of a container has of a feature."""
+    return next((step for step in container.steps if step["feature"] == feature), None)
 
 
 def _pods_in_cgroups(root: str, path: str, depth: int) -> "Iterator[str]":

@@ -12,10 +12,11 @@ from ..lifecycle import ENDS, fate, release_container, release_key
 from ..log import INFO, WARNING
 from ..names import canonical_pod_uid, default_key_validator
 from ..resctrl.locked_key import ADOPTED, SHARED, record_is_dead
-from .adopt import adopt
+from .adopt import adopt, describe
 from .cleanup import tidy
 from .discovery import observe
-from .report import Report
+from .enforce import enforce, enforce_classes
+from .report import Options, Report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,20 +26,6 @@ if TYPE_CHECKING:
 _LIVE_LIMIT = 16 << 20
 _PATIENCE_FOR_LIMBO = 4.0
 _NAP = 0.3
-
-
-class Options:
-    """How to reconcile: only say what would be done, live keys from elsewhere, claim groups of a lost ledger."""
-
-    __slots__ = ("claim", "dry_run", "live", "wait")
-
-    def __init__(
-        self, *, dry_run: bool = False, live: "set[str] | None" = None, claim: bool = False, wait: bool = True
-    ) -> None:
-        self.dry_run = dry_run
-        self.live = live
-        self.claim = claim
-        self.wait = wait
 
 
 def read_live(path: str) -> "set[str]":
@@ -78,6 +65,7 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
     _end_what_is_dead(context, seen, options, report)
     if options.claim:
         _claim(context, seen, options, report)
+    enforce_classes(context, seen.containers, options, report)
     containers = seen.containers
     if shared:
         from .turns import by_rank, refresh, take_turns
@@ -95,8 +83,9 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
     if shared:
         take_turns(context, containers, report)
     _count(context, options, report)
+    enforce(context, seen.containers, options, report)
     _place(context, seen, options, report)
-    _end_strays(context, seen, options, report)
+    _end_orphans(context, seen, options, report)
     if not options.dry_run:
         tidy(context, seen.containers, report)
     if report.changed or not report.ok:
@@ -158,7 +147,7 @@ def _claim(context: "Context", seen: "Observation", options: Options, report: Re
                 if locked.how.get(rdt_class, SHARED) != SHARED:
                     continue
                 if key in living:
-                    living[key].describe(locked)
+                    describe(living[key], locked)
                     locked.how[rdt_class] = ADOPTED
                     locked.save()
                     report.claimed.append(key)
@@ -189,7 +178,7 @@ def _count(context: "Context", options: Options, report: Report) -> None:
 
 
 def _place(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
-    """Lets placement take in the containers that its hook has missed; `_end_strays` puts them where they belong."""
+    """Lets placement take in the containers that its hook has missed; `_end_orphans` puts them where they belong."""
     from ..features.registry import features_in_use
 
     for name, feature in features_in_use(context.settings):
@@ -201,7 +190,7 @@ def _place(context: "Context", seen: "Observation", options: Options, report: Re
                 report.fail(context, name, error)
 
 
-def _end_strays(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
+def _end_orphans(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
     """Lets each feature in use end what it started for containers that nobody records any more, and mend the rest."""
     from ..features.registry import features_in_use
 

@@ -11,6 +11,20 @@ if TYPE_CHECKING:
     from ..errors import HookError
 
 
+class Options:
+    """How to reconcile: only say what would be done, live keys from elsewhere, claim groups of a lost ledger."""
+
+    __slots__ = ("claim", "dry_run", "live", "wait")
+
+    def __init__(
+        self, *, dry_run: bool = False, live: "set[str] | None" = None, claim: bool = False, wait: bool = True
+    ) -> None:
+        self.dry_run = dry_run
+        self.live = live
+        self.claim = claim
+        self.wait = wait
+
+
 class Report:
     """Counts and reasons; ``ok`` decides the exit code: nothing failed, nobody waits, no thread was left outside."""
 
@@ -25,6 +39,8 @@ class Report:
         self.freed = 0
         self.buried = 0
         self.claimed: "list[str]" = []
+        self.applied: "dict[str, list[str]]" = {}
+        self.unmet: "dict[str, str]" = {}
         self.placed: "list[str]" = []
         self.mended = 0
         self.orphans: "list[str]" = []
@@ -56,6 +72,7 @@ class Report:
             or self.buried
             or self.claimed
             or self.placed
+            or self.applied
             or self.mended
             or self.orphans
             or self.turns
@@ -70,6 +87,10 @@ class Report:
         self.failures[what] = str(error)
         self.reasons.append(error.reason)
         context.log(WARNING, f"reconcile of {what}: {error}", stage="reconcile", key=what, reason=error.reason)
+
+    def apply(self, feature: str, container: str) -> None:
+        """Notes that a container got what a feature plans for it, or would get it."""
+        self.applied.setdefault(feature, []).append(container)
 
     def wait(self, key: str, error: "HookError", *, limbo: bool) -> None:
         """Notes that a key waits for an RMID: in ``limbo``, one comes back by itself.
@@ -99,6 +120,8 @@ class Report:
             "membersBuried": self.buried,
             "claimed": sorted(self.claimed),
             "placed": sorted(self.placed),
+            "applied": {name: sorted(ids) for name, ids in sorted(self.applied.items())},
+            "unmet": self.unmet,
             "mended": self.mended,
             "strays": sorted(self.orphans),
             "tidied": self.tidied,
@@ -121,7 +144,7 @@ class Report:
         """The report for people: a line for each thing that is not zero."""
         rows = self._rows()
         lines = [f"{text + ' ':.<48} {count}" for text, count in rows if count or text == rows[0][0]]
-        for what, why in (*self.waiting.items(), *self.failures.items()):
+        for what, why in (*self.waiting.items(), *self.unmet.items(), *self.failures.items()):
             lines.append(f"  {what}: {why}")
         lines += [f"  {what}" for what in (*sorted(self.orphans), *self.problems)]
         return "\n".join(lines) + "\n"
@@ -138,6 +161,7 @@ class Report:
             (f"dead members {would}taken back", self.buried),
             (f"groups {would}claimed or removed", len(self.claimed)),
             (f"containers {would}placed that ran unplaced", len(self.placed)),
+            *((f"containers {would}given their {name}", len(ids)) for name, ids in sorted(self.applied.items())),
             (f"things {would}put right", self.mended + self.tidied),
             ("things of no container that would be ended", len(self.orphans)),
             (f"bandwidth counters {would}assigned", self.counters_given),
@@ -145,5 +169,6 @@ class Report:
             ("pods without a bandwidth counter", len(self.uncounted)),
             ("RMIDs handed on in turns", len(self.turns)),
             ("pods that wait for an RMID", len(self.waiting) + len(self.queued)),
+            ("what running containers can't have any more", len(self.unmet)),
             ("failures", len(self.failures)),
         ]

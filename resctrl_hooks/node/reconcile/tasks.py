@@ -3,23 +3,16 @@
 A thread that a moved one starts is born into the group, so each round leaves fewer outside, and the last finds none.
 """
 
-import errno
-import posix
-
-from ..errors import HookError, ResctrlError
-from ..host.files import is_folder, is_there, list_folder, read_kernel_file
-from ..host.procfs import resctrl_groups_of, threads_of
+from ..errors import ResctrlError
+from ..host.cgroup_tasks import threads_of_container
+from ..host.procfs import resctrl_groups_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
     from ..resctrl.locked_key import LockedKey
 
-_LISTS = ("cgroup.threads", "tasks")  # version 2's, which unlike cgroup.procs threaded cgroups have too; version 1's
 _MOST_ROUNDS = 100
-_MOST_DEPTH = 16
-_LINKS_OF_A_LEAF = 2
-_ELSEWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.EOPNOTSUPP)
 
 
 class Gathering:
@@ -33,19 +26,6 @@ class Gathering:
         self.foreign: "set[str]" = set()
 
 
-def threads_of_container(context: "Context", cgroup: str, pid: int) -> "list[int]":
-    """All thread ids of a container: those in its own cgroup and below, or else of its init and all descendants.
-
-    The latter also where its cgroup is a plain folder, as a simulated host's. A cgroup that has gone has no threads:
-    by now its init's process id may be somebody else's.
-    """
-    if cgroup:
-        found = _threads_in_cgroup(cgroup, 0)
-        if found or not is_folder(cgroup) or any(is_there(f"{cgroup}/{name}") for name in _LISTS):
-            return found
-    return _threads_below(context.proc, pid, set())
-
-
 def outside(context: "Context", name: str, classes: "set[str]", cgroup: str, pid: int) -> "list[tuple[int, str, str]]":
     """The threads of a container that are not in group ``name`` of their class: thread id, class, group.
 
@@ -54,7 +34,7 @@ def outside(context: "Context", name: str, classes: "set[str]", cgroup: str, pid
     """
     found = []
     listed: "set[int] | None" = None
-    for tid in threads_of_container(context, cgroup, pid):
+    for tid in threads_of_container(context.proc, cgroup, pid):
         try:
             where = resctrl_groups_of(context.proc, tid)
         except ProcessLookupError:
@@ -115,45 +95,3 @@ def _somewhere(locked: "LockedKey", context: "Context", but: str, tids: "list[in
             except ResctrlError:
                 continue
     return False
-
-
-def _threads_in_cgroup(folder: str, depth: int) -> "list[int]":
-    found: "list[int]" = []
-    for name in _LISTS:
-        try:
-            found = [tid for tid in map(int, read_kernel_file(f"{folder}/{name}").split()) if tid > 0]
-            break
-        except OSError as error:
-            if error.errno not in _ELSEWHERE:
-                raise HookError(f"{folder}/{name} can't be read", errno=error.errno or 0) from error
-    if depth < _MOST_DEPTH and _may_have_folders(folder):
-        for name in list_folder(folder):
-            if is_folder(f"{folder}/{name}"):
-                found += _threads_in_cgroup(f"{folder}/{name}", depth + 1)
-    return found
-
-
-def _may_have_folders(folder: str) -> bool:
-    """A folder's link count is two more than its folders, where the file system counts them: kernfs and tmpfs do."""
-    try:
-        return posix.lstat(folder).st_nlink != _LINKS_OF_A_LEAF
-    except OSError:
-        return False
-
-
-def _threads_below(proc: str, pid: int, seen: "set[int]") -> "list[int]":
-    """The threads of a process and, from /proc/pid/task/tid/children, of all its descendants."""
-    found: "list[int]" = []
-    queue = [pid]
-    while queue:
-        process = queue.pop()
-        if process in seen:
-            continue
-        seen.add(process)
-        for tid in threads_of(proc, process):
-            found.append(tid)
-            try:
-                queue += [int(child) for child in read_kernel_file(f"{proc}/{process}/task/{tid}/children").split()]
-            except OSError:
-                continue
-    return found

@@ -12,9 +12,9 @@ from .tasks import gather
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..container.running import Running
     from ..context import Context
     from ..resctrl.locked_key import LockedKey
-    from .discovery import Seen
     from .report import Report
 
 INTERVAL = 30.0
@@ -23,7 +23,7 @@ _ALL = 1 << 20
 _PATIENCE = 0.5
 
 
-def by_rank(context: "Context", containers: "list[Seen]") -> "list[Seen]":
+def by_rank(context: "Context", containers: "list[Running]") -> "list[Running]":
     """Containers in the order in which they are to be served."""
     ranks: "dict[str, tuple[int, float]]" = {}
     for container in containers:
@@ -33,7 +33,7 @@ def by_rank(context: "Context", containers: "list[Seen]") -> "list[Seen]":
     return sorted(containers, key=lambda container: (*ranks[container.key], container.key))
 
 
-def ensure_ranked(locked: "LockedKey", context: "Context", container: "Seen") -> None:
+def ensure_ranked(locked: "LockedKey", context: "Context", container: "Running") -> None:
     """The group of a container that runs: by a free RMID, or by one of a pod of lower priority.
 
     Raises:
@@ -43,7 +43,7 @@ def ensure_ranked(locked: "LockedKey", context: "Context", container: "Seen") ->
     ensure_for(locked, priority, container.rdt_class, context, most=_ALL, most_tasks=_ALL, remove=True)
 
 
-def _priority(context: "Context", container: "Seen", claim: "Claim | None") -> int:
+def _priority(context: "Context", container: "Running", claim: "Claim | None") -> int:
     """A container's priority by the rules in force: what is recorded, if that is by the same rules."""
     rules = context.settings.monitoring.get("priority") or []
     record = context.ledger.read_pod(container.key) if claim is not None else None
@@ -52,7 +52,7 @@ def _priority(context: "Context", container: "Seen", claim: "Claim | None") -> i
     return priority_of(workload_of(container.id, container.pid, container.bundle, context), rules) if rules else 0
 
 
-def refresh(context: "Context", containers: "list[Seen]", report: "Report") -> None:
+def refresh(context: "Context", containers: "list[Running]", report: "Report") -> None:
     """Ranks those who hold an RMID by the rules in force, and makes the index agree with the records."""
     version = version_of(context.settings.monitoring.get("priority") or [])
     index = {entry_of(claim): claim.key for claim in holders(context.ledger)}
@@ -82,7 +82,7 @@ def refresh(context: "Context", containers: "list[Seen]", report: "Report") -> N
                 report.fail(context, key, error)
 
 
-def take_turns(context: "Context", containers: "list[Seen]", report: "Report") -> None:
+def take_turns(context: "Context", containers: "list[Running]", report: "Report") -> None:
     """One round, if it is time for one: equals who wait get the RMIDs of those who have locked theirs longest."""
     share = context.settings.monitoring.get("share")
     if share is None:
@@ -122,7 +122,7 @@ def _last_round(context: "Context") -> float:
         return float("-inf")
 
 
-def _hand_on(context: "Context", giver: "Claim", taker: "Claim", container: "Seen", report: "Report") -> bool:
+def _hand_on(context: "Context", giver: "Claim", taker: "Claim", container: "Running", report: "Report") -> bool:
     monitor = context.monitor
     first, second = sorted((giver.key, taker.key), key=lock_name)
     with monitor.hold(first) as one, monitor.hold_beside(one, second, _PATIENCE) as other:
@@ -130,7 +130,7 @@ def _hand_on(context: "Context", giver: "Claim", taker: "Claim", container: "See
         gives, takes = locked[giver.key], locked[taker.key]
         if claim_of(giver.key, gives.record) != giver or claim_of(taker.key, takes.record) != taker:
             return False  # a hook or another reconcile was quicker
-        if not container.look_again(context):
+        if not container.look_again(context.proc):
             return False
         if hand_on(gives, takes, container.rdt_class, monitor, context.log, most_tasks=_ALL):
             gathering = gather(takes, context, container.cgroup, container.pid, container.rdt_class)

@@ -133,11 +133,10 @@ def test_reconcile_puts_back_what_fell_to_the_root_class(rdt_host: Host) -> None
     rdt_host.call(pod)
     (rdt_host.resctrl / "gold" / "tasks").write_text("")
     (rdt_host.cgroup / f"{POD_CGROUP}/crio-{ID}".lstrip("/") / "cgroup.threads").write_text("100\n")
-    context = rdt_host.context()
-    assert rdt_class.repair(context, set(context.ledger.containers())) == 1
+    rdt_host.enforce()  # which finds that this simulated /proc still says otherwise
     assert rdt_host.tasks("gold") == [100]
     (rdt_host.proc / "100/cpu_resctrl_groups").write_text("res:silver\nmon:\n")
-    assert rdt_class.repair(context, set(context.ledger.containers())) == 0
+    assert rdt_host.enforce().applied == {}
 
 
 def test_a_class_removed_under_a_living_container_is_noticed(rdt_host: Host) -> None:
@@ -145,6 +144,7 @@ def test_a_class_removed_under_a_living_container_is_noticed(rdt_host: Host) -> 
     rdt_host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")
     rdt_host.call(state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "gold"}))
     (rdt_host.resctrl / "gold").rename(rdt_host.root / "away")
-    context = rdt_host.context()
-    with pytest.raises(RdtClassError, match=r"removed under living containers: cccccccccccc \(gold\)"):
-        rdt_class.repair(context, set(context.ledger.containers()))
+    for _ in range(2):
+        (why,) = rdt_host.enforce().failures.values()
+        assert "RDT class gold was removed; the container runs in the root class" in why
+    assert rdt_host.log.read_text().count("RDT class gold was removed") == 1

@@ -11,7 +11,6 @@ from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 
 from resctrl_hooks.config.applied import compiled
 from resctrl_hooks.config.check import check_text
-from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features import blockio, scheduling
 from resctrl_hooks.node.features.cgroup_settings import is_in_force
 from resctrl_hooks.node.host.procfs import threads_of
@@ -82,15 +81,13 @@ def test_values_are_written_and_put_back(host: Host) -> None:
     assert "cpu.weight 20, memory.low 1048576: scheduling class small by annotation" in call(host, **{CLASS: "small"})
     assert (folder / "cpu.weight").read_text() == "20"
     assert (folder / "memory.low").read_text() == "1048576"
-    context = host.context()
-    known = set(context.ledger.containers())
-    assert scheduling.repair(context, known) == 0
+    assert host.enforce().applied == {}
     (folder / "cpu.weight").write_text("100\n")
-    assert scheduling.repair(context, known) == 1
+    assert host.enforce().applied == {"scheduling": [ID]}
     assert (folder / "cpu.weight").read_text() == "20"
     host.end_process(100)
     (folder / "cpu.weight").write_text("100\n")
-    assert scheduling.repair(context, known) == 0
+    assert host.enforce().applied == {}
 
 
 def test_one_that_can_not_be_put_back_keeps_nobody_else_from_it(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,9 +109,9 @@ def test_one_that_can_not_be_put_back_keeps_nobody_else_from_it(host: Host, monk
     record.mkdir()
     (folders[unwritable] / "cpu.weight").unlink()
     (folders[unwritable] / "cpu.weight").mkdir()
-    context = host.context()
-    with pytest.raises(HookError, match="scheduling of 1 containers can't be put back"):
-        scheduling.repair(context, set(context.ledger.containers()))
+    report = host.enforce()
+    assert report.applied == {"scheduling": [good]}
+    assert list(report.failures) == [f"{unwritable[:12]} scheduling"]
     assert (folders[good] / "cpu.weight").read_text() == "20"
 
 
@@ -124,11 +121,9 @@ def test_an_init_that_moved_into_a_cgroup_of_its_own_making_leaves_the_values_wh
     folder = files(host, cpu_weight="100\n", memory_low="0\n")
     call(host, **{CLASS: "small"})
     host.process(100, f"{CGROUP}/init.scope")
-    context = host.context()
-    known = set(context.ledger.containers())
-    assert scheduling.repair(context, known) == 0
+    assert host.enforce().applied == {}
     (folder / "cpu.weight").write_text("100\n")
-    assert scheduling.repair(context, known) == 1
+    assert host.enforce().applied == {"scheduling": [ID]}
     assert (folder / "cpu.weight").read_text() == "20"
     assert [path.name for path in (folder / "init.scope").iterdir()] == []
 
@@ -331,12 +326,10 @@ def test_weights_are_bfqs_too_where_it_is_loaded(host: Host, there: list[str], w
     folder = files(host, **{name.replace(".", "_"): "default 100\n" for name in there})
     call(host, **{IO_CLASS: "fast"})
     assert {name: (folder / name).read_text() for name in there} == wanted
-    context = host.context()
-    known = set(context.ledger.containers())
-    assert blockio.repair(context, known) == 0
+    assert host.enforce().applied == {}
     for name in there:
         (folder / name).write_text("default 100\n")
-        assert blockio.repair(context, known) == 1
+        assert host.enforce().applied == {"blockio": [ID]}
         assert {name: (folder / name).read_text() for name in there} == wanted
 
 

@@ -22,7 +22,8 @@ from node.reconcile.cluster import NOW, POD, Cluster
 from resctrl_hooks.errors import HookError, InputError
 from resctrl_hooks.node.lifecycle import reap
 from resctrl_hooks.node.reconcile.command import reconcile_command
-from resctrl_hooks.node.reconcile.reconcile import Options, read_live, reconcile
+from resctrl_hooks.node.reconcile.reconcile import read_live, reconcile
+from resctrl_hooks.node.reconcile.report import Options
 from resctrl_hooks.node.settings import load
 
 OURS = pytest.mark.parametrize("peoples", [False, True], ids=["node-half", "people-half"])

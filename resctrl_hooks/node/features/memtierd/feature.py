@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ...ledger import Record
     from ...resctrl.locked_key import LockedKey
     from ...settings import Settings
+    from ..step import Container
 
 NAME = "memtierd"
 RUN_DIR = "/run/resctrl-hooks/memtierd"
@@ -73,7 +74,7 @@ def supervisor_of(settings: "Settings") -> str:
     return SYSTEMD if available(settings) else PROCESS
 
 
-def apply(step: "Step", workload: "Workload", locked: "LockedKey", context: "Context") -> None:
+def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
     """Checks what memtierd doesn't, writes its run folder, starts it, and looks whether it stays.
 
     Raises:
@@ -81,28 +82,28 @@ def apply(step: "Step", workload: "Workload", locked: "LockedKey", context: "Con
     """
     from .start import MemtierdError, check_needs, configuration, program_of, start  # not to end one
 
-    leaf = leaf_of(context, workload.pid, workload.id, workload.cgroup)
+    leaf = leaf_of(context, container.pid, container.id, container.cgroup)
     if leaf is None:
-        raise MemtierdError(f"process {workload.pid} has ended, so there is nothing for memtierd to do")
-    folder = folder_of(step, workload.id)
+        raise MemtierdError(f"process {container.pid} has ended, so there is nothing for memtierd to do")
+    folder = folder_of(step, container.id)
     text = configuration(step.parameters["class"], leaf.folder, f"{folder.path}/{STATS}", context.settings)
     program = program_of(context.settings)
-    check_needs(text, leaf, workload, context)
-    _end(step, workload.id, context)  # what an earlier run under this very id may have left
+    check_needs(text, leaf, container, context)
+    _end(step, container.id, context)  # what an earlier run under this very id may have left
     opened = folder.make()
     try:
         opened.write(CONFIG, text.encode())
         command = [program, "-c", "", "-config", f"{folder.path}/{CONFIG}"]
-        start(command, leaf, workload, opened, context, systemd=step.parameters["supervisor"] == SYSTEMD)
+        start(command, leaf, container, opened, context, systemd=step.parameters["supervisor"] == SYSTEMD)
     except DeadlineError:
         raise  # no time is left; its record says what to end
     except HookError:
         try:
-            _end(step, workload.id, context)
+            _end(step, container.id, context)
         except DeadlineError:
             raise
         except HookError as another:  # what went wrong first says more; undo tries this again
-            context.log(WARNING, f"memtierd of {workload}: {another}", key=workload.key, container=workload.id)
+            context.log(WARNING, f"memtierd of {container}: {another}", key=container.key, container=container.id)
         raise
     finally:
         opened.close()
@@ -166,6 +167,17 @@ def running(step: "Step", container: str) -> "list[int]":
         return memtierd_of(opened)
     finally:
         opened.close()
+
+
+def holds(step: "Step", container: "Container", context: "Context") -> bool:
+    """Whether its memtierd runs, or systemd is about to start it again."""
+    if running(step, container.id):
+        return True
+    if step.parameters["supervisor"] != SYSTEMD:
+        return False
+    from ...host.systemd import patience, service_waits
+
+    return service_waits(container.id, patience(context.settings))
 
 
 def orphans(context: "Context", known: "Collection[str]" = ()) -> "list[RunFolder]":

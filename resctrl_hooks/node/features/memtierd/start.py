@@ -10,10 +10,10 @@ from .template import TemplateError, fill
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...container.workload import Workload
     from ...context import Context
     from ...host.cgroup import Leaf
     from ...settings import Settings
+    from ..step import Container
     from .run_dir import Opened
 
 _START_SECONDS = 0.2  # how long memtierd must live to count as started
@@ -60,7 +60,7 @@ def program_of(settings: "Settings") -> str:
         ) from error
 
 
-def check_needs(text: str, leaf: "Leaf", workload: "Workload", context: "Context") -> None:
+def check_needs(text: str, leaf: "Leaf", container: "Container", context: "Context") -> None:
     """Checks that memtierd could do here what its configuration says; warns of what would have no effect.
 
     Raises:
@@ -70,13 +70,15 @@ def check_needs(text: str, leaf: "Leaf", workload: "Workload", context: "Context
 
     found = lacking(Needs(text), context.settings, leaf.folder)
     for words in found.idle:
-        context.log(WARNING, f"memtierd of {workload}: {words}", key=workload.key, container=workload.id, reason="idle")
+        context.log(
+            WARNING, f"memtierd of {container}: {words}", key=container.key, container=container.id, reason="idle"
+        )
     if found.fatal:
         raise MemtierdError("; ".join(found.fatal), hint="`resctrl-hook doctor` says what this node can do")
 
 
 def start(
-    command: "list[str]", leaf: "Leaf", workload: "Workload", opened: "Opened", context: "Context", *, systemd: bool
+    command: "list[str]", leaf: "Leaf", container: "Container", opened: "Opened", context: "Context", *, systemd: bool
 ) -> None:
     """Starts memtierd, writes its pid down, and looks whether it stays.
 
@@ -84,40 +86,40 @@ def start(
         HookError: it can't be started, or ended at once.
     """
     if systemd:
-        _start_service(command, leaf, workload, opened, context.settings)
+        _start_service(command, leaf, container, opened, context.settings)
     else:
-        _start_process(command, workload, opened, context)
+        _start_process(command, container, opened, context)
 
 
 def _start_service(
-    command: "list[str]", leaf: "Leaf", workload: "Workload", opened: "Opened", settings: "Settings"
+    command: "list[str]", leaf: "Leaf", container: "Container", opened: "Opened", settings: "Settings"
 ) -> None:
     from ...host import systemd as units
 
     # A service that holds a Podman container is that container's own (Quadlet); a CRI's is the whole runtime's.
-    bound = leaf.own_scope or workload.runtime == _PODMAN
+    bound = leaf.own_scope or container.runtime == _PODMAN
     memory_max: str = settings.memtierd.get("memoryMax", _MEMORY_MAX)
     seconds = units.patience(settings)
-    units.start_service(workload.id, leaf, command, memory_max, seconds, bound=bound)
+    units.start_service(container.id, leaf, command, memory_max, seconds, bound=bound)
     until = time.monotonic() + _start_seconds(settings)
     while True:
-        found = units.service_processes(settings.cgroup_path, workload.id)
+        found = units.service_processes(settings.cgroup_path, container.id)
         if not found:
-            raise _ended(units.last_lines(workload.id, seconds))
+            raise _ended(units.last_lines(container.id, seconds))
         if time.monotonic() >= until:
             break
         time.sleep(_NAP)
     opened.write(PID, f"{found[0]}\n".encode())
 
 
-def _start_process(command: "list[str]", workload: "Workload", opened: "Opened", context: "Context") -> None:
+def _start_process(command: "list[str]", container: "Container", opened: "Opened", context: "Context") -> None:
     from ...host.procfs import start_time
     from . import supervisor as keeper
     from .processes import cgroup_folder, living
 
-    cgroup = cgroup_folder(context.settings.cgroup_path, workload.id)
-    began = start_time(context.proc, workload.pid)
-    keeper.start(keeper.Kept(command, cgroup, context.proc, workload.pid, began), opened)
+    cgroup = cgroup_folder(context.settings.cgroup_path, container.id)
+    began = start_time(context.proc, container.pid)
+    keeper.start(keeper.Kept(command, cgroup, context.proc, container.pid, began), opened)
     until = time.monotonic() + _start_seconds(context.settings)
     while time.monotonic() < until:
         if not living(opened):

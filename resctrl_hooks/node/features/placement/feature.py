@@ -20,14 +20,15 @@ from .usage import effective
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ...container.running import Running
     from ...container.workload import Workload
     from ...context import Context
     from ...host.cgroup import Leaf
     from ...ledger import Record
-    from ...reconcile.discovery import Seen
     from ...reconcile.report import Report
     from ...resctrl.locked_key import LockedKey
     from ...settings import Settings
+    from ..step import Container
     from .policy import Decision, Request
 
 NAME = "placement"
@@ -107,20 +108,26 @@ def preview(step: "Step", workload: "Workload", context: "Context") -> "tuple[De
     return decision, format_list(effective(decision, book.usage()))
 
 
-def apply(step: "Step", workload: "Workload", locked: "LockedKey", context: "Context") -> None:
+def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
     """Decides, writes that down, makes room, and puts the container where it belongs."""
-    request = request_from(step.parameters["request"], workload.id, workload.key, context.settings.placement)
+    request = request_from(step.parameters["request"], container.id, container.key, context.settings.placement)
     try:
         with lock(context):
             book = Book(context)
             if book.lost:
                 from .reconcile import recall  # once in a boot
 
-                recall(book, context, but=workload.id)
-            place(request, workload.pid, workload.cgroup, book, context, share=may_share(context.settings))
+                recall(book, context, but=container.id)
+            place(request, container.pid, container.cgroup, book, context, share=may_share(context.settings))
     except HookError:
         context.ledger.wake()  # reconcile tries again, and may have more time
         raise
+
+
+def holds(step: "Step", container: "Container", context: "Context") -> bool:
+    """Whether the container has a place; `repair` looks whether all cpusets are as the places say."""
+    entry = Book(context, look_only=True).find(container.id)
+    return entry is not None and (entry.pid, entry.start) == (container.pid, start_time(context.proc, container.pid))
 
 
 def place(request: "Request", pid: int, cgroup: str, book: Book, context: "Context", *, share: bool) -> None:
@@ -205,14 +212,14 @@ def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Contex
 
 
 def repair(context: "Context", known: "set[str]") -> int:
-    """For reconcile; see `placement_mend`."""
+    """For reconcile; see `placement.reconcile`."""
     from .reconcile import mend_all  # hooks don't mend
 
     return mend_all(context, known)
 
 
-def adopt(context: "Context", containers: "list[Seen]", report: "Report") -> None:
-    """For reconcile; see `placement_mend`."""
+def adopt(context: "Context", containers: "list[Running]", report: "Report") -> None:
+    """For reconcile; see `placement.reconcile`."""
     from .reconcile import adopt_all  # hooks don't adopt
 
     adopt_all(context, containers, report)

@@ -18,17 +18,17 @@ from .usage import short_of_cpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ...container.running import Running
     from ...container.workload import Workload
     from ...context import Context
     from ...ledger import Record
-    from ...reconcile.discovery import Seen
     from ...reconcile.report import Report
     from ..step import Step
 
 _SHOWN = 5
 
 
-def adopt_all(context: "Context", containers: "list[Seen]", report: "Report") -> None:
+def adopt_all(context: "Context", containers: "list[Running]", report: "Report") -> None:
     """Records that containers are to be placed which no hook has seen, or only one without placement.
 
     `mend_all` then places them. What leaves a container out in a hook does so here. The report says which these are,
@@ -57,9 +57,9 @@ def adopt_all(context: "Context", containers: "list[Seen]", report: "Report") ->
             report.fail(context, container.id, error)
 
 
-def _record_steps(container: "Seen", workload: "Workload", steps: "list[Step]", context: "Context") -> bool:
+def _record_steps(container: "Running", workload: "Workload", steps: "list[Step]", context: "Context") -> bool:
     with context.monitor.hold(container.key) as locked:
-        if not container.look_again(context):
+        if not container.look_again(context.proc):
             return False
         record = locked.member(container.id)
         recorded = [step.as_record() for step in steps]

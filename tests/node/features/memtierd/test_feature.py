@@ -18,7 +18,8 @@ from resctrl_hooks.node.features.memtierd import feature as memtierd
 from resctrl_hooks.node.features.memtierd.processes import KeeperError
 from resctrl_hooks.node.features.memtierd.run_dir import RunFolder
 from resctrl_hooks.node.features.memtierd.start import MemtierdError
-from resctrl_hooks.node.reconcile.reconcile import Options, reconcile
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.report import Options
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from resctrl_hooks.node.features.placement import feature as placement
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.usage import Usage
 from resctrl_hooks.node.host.cpulist import parse_list
-from resctrl_hooks.node.reconcile.reconcile import Options, reconcile
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.report import Options
 
 
 @pytest.fixture

@@ -1,0 +1,79 @@
+"""A container that runs: what the ledger recorded of it, or else what was planned for it just now."""
+
+from ..host.cgroup_tasks import threads_of_container
+from ..host.procfs import resctrl_groups_of, start_time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..ledger import Record
+    from .runtimes import Found
+
+
+class Running:
+    """One living container.
+
+    ``recorded`` says whether the ledger has it as it runs now. ``steps`` are as the ledger keeps them. ``late`` is true
+    for one that was taken in when it ran already. ``unmet`` says by feature what it was to have and has not, and why;
+    ``unsaid`` are those of them that nobody has been told yet; ``starts`` says when reconcile started something of it
+    again. ``wanted`` is false for one that is not to be monitored; ``recorded_class`` is the RDT class in which its
+    group was recorded, ``rdt_class`` the one that it is in.
+    """
+
+    def __init__(self, key: str, found: "Found", record: "Record", *, recorded: bool) -> None:
+        self.key = key
+        self.id = found.id
+        self.pid = found.pid
+        self.start = found.start
+        self.bundle: str = found.bundle or record.get("bundle", "")
+        self.recorded = recorded
+        self.late: bool = not recorded or bool(record.get("late"))
+        self.steps: "list[Record]" = list(record.get("steps", []))
+        self.unmet: "dict[str, str]" = dict(record.get("unmet", {}))
+        self.unsaid: "set[str]" = set()
+        self.starts: "dict[str, list[float]]" = dict(record.get("starts", {}))
+        self.cgroup: str = record.get("cgroup", "")
+        self.pod_cgroup: str = record.get("podCgroup", "")
+        self.namespace: str = record.get("namespace", "")
+        self.pod: str = record.get("pod", "")
+        self.container: str = record.get("container", "")
+        self.runtime: str = record.get("runtime", "")
+        self.wanted = False
+        self.recorded_class: "str | None" = None
+        self.rdt_class = ""
+        self._record = record
+
+    def __str__(self) -> str:
+        name = "/".join(part for part in (self.namespace, self.pod, self.container) if part)
+        return f"{name or 'container'} ({self.runtime or self.id[:12]}, {self.key[:36]})"
+
+    def joins(self, step: "Record | None") -> None:
+        """Takes over what its step of monitoring says, if it has one."""
+        self.wanted = step is not None
+        if step is not None:
+            self.rdt_class = step["needs"]["class"]
+            self.recorded_class = self.rdt_class if self.recorded else None
+
+    def look_again(self, proc: str) -> bool:
+        """Whether it is still the same process; if so, finds out in which class it is now."""
+        if start_time(proc, self.pid) != self.start:
+            return False
+        try:
+            where = resctrl_groups_of(proc, self.pid)
+        except ProcessLookupError:
+            return False
+        if where is not None:
+            self.rdt_class = where[0]
+        return True
+
+    def threads(self, proc: str) -> "list[int]":
+        """The ids of all its threads, whatever processes it has started."""
+        return threads_of_container(proc, self.cgroup, self.pid)
+
+    def details(self) -> "Record":
+        """What the ledger is to record of it."""
+        record = {**self._record, "steps": self.steps}
+        for name, value in (("unmet", self.unmet), ("late", self.late), ("starts", self.starts)):
+            record.pop(name, None)
+            if value:
+                record[name] = value
+        return record

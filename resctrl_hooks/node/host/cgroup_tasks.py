@@ -1,0 +1,68 @@
+"""Every thread of a container: what is in its own cgroup and below, or else its init process and its descendants."""
+
+import errno
+import posix
+
+from ..errors import HookError
+from .files import is_folder, is_there, list_folder, read_kernel_file
+from .procfs import threads_of
+
+_LISTS = ("cgroup.threads", "tasks")  # version 2's, which unlike cgroup.procs threaded cgroups have too; version 1's
+_MOST_DEPTH = 16
+_LINKS_OF_A_LEAF = 2
+_ELSEWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.EOPNOTSUPP)
+
+
+def threads_of_container(proc: str, cgroup: str, pid: int) -> "list[int]":
+    """All thread ids of a container: those in its own cgroup and below, or else of its init and all descendants.
+
+    The latter also where its cgroup is a plain folder, as a simulated host's. A cgroup that has gone has no threads:
+    by now its init's process id may be somebody else's.
+    """
+    if cgroup:
+        found = _threads_in_cgroup(cgroup, 0)
+        if found or not is_folder(cgroup) or any(is_there(f"{cgroup}/{name}") for name in _LISTS):
+            return found
+    return _threads_below(proc, pid, set())
+
+
+def _threads_in_cgroup(folder: str, depth: int) -> "list[int]":
+    found: "list[int]" = []
+    for name in _LISTS:
+        try:
+            found = [tid for tid in map(int, read_kernel_file(f"{folder}/{name}").split()) if tid > 0]
+            break
+        except OSError as error:
+            if error.errno not in _ELSEWHERE:
+                raise HookError(f"{folder}/{name} can't be read", errno=error.errno or 0) from error
+    if depth < _MOST_DEPTH and _may_have_folders(folder):
+        for name in list_folder(folder):
+            if is_folder(f"{folder}/{name}"):
+                found += _threads_in_cgroup(f"{folder}/{name}", depth + 1)
+    return found
+
+
+def _may_have_folders(folder: str) -> bool:
+    """A folder's link count is two more than its folders, where the file system counts them: kernfs and tmpfs do."""
+    try:
+        return posix.lstat(folder).st_nlink != _LINKS_OF_A_LEAF
+    except OSError:
+        return False
+
+
+def _threads_below(proc: str, pid: int, seen: "set[int]") -> "list[int]":
+    """The threads of a process and, from /proc/pid/task/tid/children, of all its descendants."""
+    found: "list[int]" = []
+    queue = [pid]
+    while queue:
+        process = queue.pop()
+        if process in seen:
+            continue
+        seen.add(process)
+        for tid in threads_of(proc, process):
+            found.append(tid)
+            try:
+                queue += [int(child) for child in read_kernel_file(f"{proc}/{process}/task/{tid}/children").split()]
+            except OSError:
+                continue
+    return found

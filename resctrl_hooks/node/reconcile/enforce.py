@@ -1,0 +1,144 @@
+"""Puts in force what each living container is to have: the steps of every feature but the group, which `adopt` sees to.
+
+What was recorded and holds no more is applied again, whoever undid it, and so is what a killed hook recorded and did
+not come to do. A container that no hook has seen gets what was planned for it just now.
+"""
+
+import time
+
+from ..errors import DeadlineError, LockTimeoutError
+from ..fault_report import as_hook_error
+from ..features.monitoring import NAME as MONITORING
+from ..features.registry import features_in_use
+from ..features.step import Step
+from ..host.files import format_json
+from ..log import INFO, WARNING
+from .adopt import describe, record_running
+from .discovery import PLACEMENT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..container.running import Running
+    from ..context import Context
+    from ..features.step import Feature
+    from ..resctrl.locked_key import LockedKey
+    from .report import Options, Report
+
+RDT = "rdt"
+# What ended by itself and is started again is bounded, since it may end at once each time.
+STARTED_AGAIN = ("memtierd",)
+MOST_STARTS = 5
+_CALM_SECONDS = 3600.0  # after so long without a new start all is forgotten
+
+
+def enforce_classes(context: "Context", containers: "list[Running]", options: "Options", report: "Report") -> None:
+    """The RDT classes, before the groups: a group lives in its container's class."""
+    _enforce_all(context, containers, options, report, classes=True)
+
+
+def enforce(context: "Context", containers: "list[Running]", options: "Options", report: "Report") -> None:
+    """All other features of each container, each apart from the others."""
+    _enforce_all(context, containers, options, report, classes=False)
+
+
+def _enforce_all(
+    context: "Context", containers: "list[Running]", options: "Options", report: "Report", *, classes: bool
+) -> None:
+    features = {
+        name: feature
+        for name, feature in features_in_use(context.settings)
+        if name not in (MONITORING, PLACEMENT) and (name == RDT) == classes
+    }
+    for container in containers:
+        if options.live is None or container.key in options.live:
+            try:
+                _enforce(context, container, features, report, classes=classes)
+            except Exception as error:  # noqa: BLE001  # one container's trouble is no other's
+                report.fail(context, container.id, error)
+
+
+def _enforce(
+    context: "Context", container: "Running", features: "dict[str, Feature]", report: "Report", *, classes: bool
+) -> None:
+    steps = [Step.of_record(record) for record in container.steps if record["feature"] in features]
+    left = [step for step in steps if not _holds(features[step.feature], step, container, context)]
+    if report.dry_run:
+        for step in left:
+            report.apply(step.feature, container.id)
+        return
+    new = not classes and (bool(container.unsaid) or bool(container.steps and not container.recorded))
+    if left or new:
+        with context.monitor.hold(container.key) as locked:
+            if container.look_again(context.proc):
+                before = format_json(container.details())
+                if new and not container.recorded:
+                    describe(container, locked)
+                    locked.save()
+                    record_running(container, locked)  # first, so that who is killed now leaves what can be ended
+                    container.recorded = True
+                for name in () if classes else sorted(container.unsaid):
+                    _say(context, container, name)
+                    container.unsaid.discard(name)
+                for step in left:
+                    _apply(context, container, features[step.feature], step, locked, report)
+                if container.recorded and format_json(container.details()) != before:
+                    record_running(container, locked)
+    if container.late and not classes:
+        report.unmet.update({f"{container.id[:12]} {name}": why for name, why in container.unmet.items()})
+
+
+def _holds(feature: "Feature", step: Step, container: "Running", context: "Context") -> bool:
+    try:
+        return feature.holds(step, container, context)
+    except DeadlineError:
+        raise
+    except Exception:  # noqa: BLE001  # applying it says what is wrong
+        return False
+
+
+def _apply(
+    context: "Context", container: "Running", feature: "Feature", step: Step, locked: "LockedKey", report: "Report"
+) -> None:
+    name = step.feature
+    try:
+        if name in STARTED_AGAIN and not _may_start(container, name):
+            why = f"it ended {MOST_STARTS} times and is not started again before an hour has passed"
+            _not_had(context, container, name, why, report)
+            return
+        feature.apply(step, container, locked, context)
+    except (DeadlineError, LockTimeoutError):
+        raise
+    except Exception as caught:  # noqa: BLE001  # no feature's trouble is another's
+        error = as_hook_error(caught)
+        report.reasons.append(error.reason)
+        _not_had(context, container, name, str(error), report)
+        return
+    container.unmet.pop(name, None)
+    report.apply(name, container.id)
+    context.log(INFO, f"{name} of {container} is in force: {step.action}", key=container.key, container=container.id)
+
+
+def _may_start(container: "Running", name: str) -> bool:
+    """Counts a start in the container's record, and says whether there may be one more."""
+    now = time.time()
+    starts = [one for one in container.starts.get(name, []) if 0 <= now - one < _CALM_SECONDS]
+    allowed = len(starts) < MOST_STARTS
+    container.starts[name] = [*starts, now] if allowed else starts
+    return allowed
+
+
+def _not_had(context: "Context", container: "Running", name: str, why: str, report: "Report") -> None:
+    """What a container can't have: said in the log once, and in each report.
+
+    One that was taken in late never had it, which nothing here can mend; of any other something is wrong.
+    """
+    if container.unmet.get(name) != why:
+        container.unmet[name] = why
+        _say(context, container, name)
+    if not container.late:
+        report.failures[f"{container.id[:12]} {name}"] = why
+
+
+def _say(context: "Context", container: "Running", name: str) -> None:
+    what = f"{container} runs without {name}: {container.unmet[name]}"
+    context.log(WARNING, what, stage="reconcile", key=container.key, container=container.id)
