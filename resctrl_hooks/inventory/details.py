@@ -87,11 +87,12 @@ DESCRIBERS: dict[str, Describer] = {
 
 
 def details_of(record: Record) -> dict[str, Any]:
-    """What to show of a container beside its threads: by feature, what was done, and its memory limits as they are."""
+    """What to show of a container beside its threads: what each feature did, what it runs without, its memory limits."""
     steps: dict[str, list[Record]] = {}
     for step in record.get("steps") or []:
         steps.setdefault(str(step.get("feature", "")), []).append(step)
     found = {name: DESCRIBERS.get(name, _as_recorded)(record, own) for name, own in steps.items()}
+    found["without"] = dict(record.get("unmet") or {})
     found["cgroup"] = memory_of(str(record.get("cgroup", "")))
     return {name: values for name, values in found.items() if values}
 

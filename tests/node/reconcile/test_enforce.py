@@ -1,3 +1,165 @@
-"""What a container is to have besides its group, after one reconcile: late, killed, undone."""
+"""What a container is to have besides its group, after one reconcile: taken in late, undone, ended by itself."""
 
 from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
+from memtierd_host import CLASS as MEMORY_CLASS
+from memtierd_host import MemtierdHost, wait_until
+
+from resctrl_hooks.node.reconcile.enforce import MOST_STARTS
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from resctrl_hooks.node.reconcile.report import Report
+
+CGROUP = f"{POD_CGROUP}/crio-{ID}"
+SCHEDULING = {"enabled": True, "allow": {"shop": ["small"]}, "classes": {"small": {"cpuWeight": 20}}}
+BLOCKIO = {"enabled": True, "allow": {"shop": ["fast"]}, "classes": {"fast": [{"weight": 300}]}}
+SCHEDULED, IO = "class.scheduling.resctrl-hooks.io", "class.blockio.resctrl-hooks.io"
+HIGH = "memory.high.memtierd.nri.io"
+ASKED = {MEMORY_CLASS: "track", SCHEDULED: "small", IO: "fast", HIGH: "64M"}
+BEFORE = {"cpu.weight": "100", "io.weight": "default 100", "memory.high": "max", "memory.current": "4096"}
+AFTER = {"cpu.weight": "20", "io.weight": "default 300", "memory.high": str(64 << 20)}
+ALL = {name: [ID] for name in ("blockio", "memory", "memtierd", "scheduling")}
+
+
+@pytest.fixture
+def late(host: Host) -> Iterator[MemtierdHost]:
+    """A host on which a container with classes runs that no hook has seen."""
+    found = MemtierdHost(host)
+    host.configure(
+        classes=[{"name": "track", "memtierdconfig": "policy:\n  name: age\n"}],
+        memory={"allowLimits": {"shop": ["memory.high"]}},
+        memtierd={**found.section, "startSeconds": 0.1},
+        scheduling=SCHEDULING,
+        blockio=BLOCKIO,
+        runtimeRoots={"crun": str(host.root / "crun")},
+    )
+    host.process(100, CGROUP)
+    for name, value in BEFORE.items():
+        (folder(host) / name).write_text(value)
+    runs(host, ASKED)
+    yield found
+    found.clean()
+
+
+def folder(host: Host) -> Path:
+    return host.cgroup / CGROUP.lstrip("/")
+
+
+def runs(host: Host, annotations: dict[str, str]) -> None:
+    """The container is in the state folder of its runtime, and its bundle says what it asks for."""
+    bundle = host.root / "bundles" / "late"
+    bundle.mkdir(parents=True, exist_ok=True)
+    (bundle / "config.json").write_text(json.dumps({"annotations": crio_annotations() | annotations}))
+    status = host.root / "crun" / ID / "status"
+    status.parent.mkdir(parents=True, exist_ok=True)
+    status.write_text(json.dumps({"pid": 100, "process-start-time": 1000, "bundle": str(bundle)}))
+
+
+def again(host: Host) -> Report:
+    return reconcile(host.context())
+
+
+def values(host: Host) -> dict[str, str]:
+    return {name: (folder(host) / name).read_text() for name in AFTER}
+
+
+def record(host: Host) -> dict[str, Any]:
+    found = host.context().ledger.read_member(UID, ID)
+    assert found is not None
+    return found
+
+
+def test_one_that_no_hook_has_seen_gets_all_at_once(late: MemtierdHost) -> None:
+    host = late.host
+    report = again(host)
+    assert report.ok, report.as_dict()
+    assert (report.adopted, report.applied, report.unmet) == ([ID], ALL, {})
+    assert values(host) == AFTER
+    os.kill(late.pid(), 0)
+    assert {step["feature"] for step in record(host)["steps"]} == {*ALL, "monitoring"}
+    assert host.groups() == [f"mon_groups/{UID}"]
+    assert not again(host).changed
+
+
+def test_without_monitoring_too(late: MemtierdHost) -> None:
+    late.host.configure(**json.loads(late.host.config.read_text()) | {"monitoring": {"enabled": False}})
+    assert again(late.host).applied == ALL
+    assert late.host.groups() == []
+    assert not again(late.host).changed
+
+
+def test_a_dry_run_says_what_it_would_give(late: MemtierdHost) -> None:
+    from resctrl_hooks.node.reconcile.report import Options  # noqa: PLC0415
+
+    report = reconcile(late.host.context(), Options(dry_run=True))
+    assert report.applied == ALL
+    assert values(late.host) == {name: BEFORE[name] for name in AFTER}
+    assert late.host.records() == []
+
+
+@pytest.mark.parametrize(
+    "name, feature", [("cpu.weight", "scheduling"), ("io.weight", "blockio"), ("memory.high", "memory")]
+)
+def test_what_is_undone_is_put_back(late: MemtierdHost, name: str, feature: str) -> None:
+    again(late.host)
+    (folder(late.host) / name).write_text(BEFORE[name])
+    assert again(late.host).applied == {feature: [ID]}
+    assert values(late.host) == AFTER
+
+
+def test_a_memtierd_that_ends_is_started_again_but_not_for_ever(late: MemtierdHost) -> None:
+    host = late.host
+    again(host)
+    for number in range(MOST_STARTS):
+        os.kill(late.pid(), signal.SIGKILL)
+        wait_until(lambda: not _runs(late))
+        report = again(host)
+        assert (report.applied == {"memtierd": [ID]}) == (number + 1 < MOST_STARTS)
+    for _ in range(2):
+        report = again(host)
+        assert "is not started again" in report.unmet[f"{ID[:12]} memtierd"]
+        assert not report.applied
+    assert host.log.read_text().count("is not started again") == 1
+
+
+def _runs(late: MemtierdHost) -> bool:
+    from resctrl_hooks.node.features.memtierd.feature import running  # noqa: PLC0415
+    from resctrl_hooks.node.features.step import Step  # noqa: PLC0415
+
+    steps = [Step.of_record(step) for step in record(late.host)["steps"] if step["feature"] == "memtierd"]
+    return bool(running(steps[0], ID))
+
+
+def test_what_it_can_not_have_any_more_is_said_once_and_kept(late: MemtierdHost) -> None:
+    host = late.host
+    runs(host, ASKED | {SCHEDULED: "gone"})
+    (folder(host) / "memory.current").write_text(str(90 << 20))
+    for _ in range(2):
+        report = again(host)
+        assert report.ok
+        assert "is below the" in report.unmet[f"{ID[:12]} memory"]
+        assert "may not have scheduling class 'gone'" in report.unmet[f"{ID[:12]} scheduling"]
+    assert set(record(host)["unmet"]) == {"memory", "scheduling"}
+    log = host.log.read_text()
+    assert (log.count("runs without memory"), log.count("runs without scheduling")) == (1, 1)
+    (folder(host) / "memory.current").write_text("4096")
+    assert again(host).applied == {"memory": [ID]}
+    assert set(record(host)["unmet"]) == {"scheduling"}
+
+
+def test_what_is_not_in_use_any_more_is_left_alone(late: MemtierdHost) -> None:
+    again(late.host)
+    late.host.configure(**json.loads(late.host.config.read_text()) | {"scheduling": {**SCHEDULING, "enabled": False}})
+    (folder(late.host) / "cpu.weight").write_text("100")
+    assert not again(late.host).changed
