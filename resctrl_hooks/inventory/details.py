@@ -87,7 +87,7 @@ DESCRIBERS: dict[str, Describer] = {
 
 
 def details_of(record: Record) -> dict[str, Any]:
-    """What to show of a container beside its threads: what each feature did, what it runs without, its memory limits."""
+    """What to show of a container beside its threads: what each feature did, what it lacks, its memory limits."""
     steps: dict[str, list[Record]] = {}
     for step in record.get("steps") or []:
         steps.setdefault(str(step.get("feature", "")), []).append(step)
