@@ -14,7 +14,8 @@ from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.hook.call import create_runtime
 from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.lifecycle import poststop
-from resctrl_hooks.node.reconcile.reconcile import Options, reconcile
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.report import Options
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,8 @@ import pytest
 from simulated_kernel import ROOT_CALLER
 
 from node.reconcile.cluster import NOW, POD, Cluster
-from resctrl_hooks.node.reconcile.reconcile import Options, reconcile
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.report import Options
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.reconcile import tasks
+from resctrl_hooks.node.host import cgroup_tasks as tasks
 
 
 def listed(folder: Path, *tids: int, name: str = "cgroup.threads") -> Path:
