@@ -16,6 +16,7 @@ from ..node.features.step import SKIP
 from ..node.hook.call import RefusedError, create_runtime, planned
 from ..node.hook.call import _deadline as arm_deadline
 from ..node.hook.call import _give_up as give_up
+from ..node.host.cgroup import read_value
 from ..node.host.procfs import start_time
 from ..node.lifecycle import poststop, reap, release_container
 from ..node.log import ERROR, INFO, WARNING
@@ -113,7 +114,10 @@ def stop_container(event: Event, context: "Context") -> "tuple[str, bytes]":
 
 
 def remove_pod(event: Event, context: "Context") -> "tuple[str, bytes]":
-    """Ends the pod's groups: its cgroup is still there, and nothing will come in it any more."""
+    """Ends the pod's groups: its cgroup is still there, and nothing will come in it any more.
+
+    Unless something lives in it: a pod whose sandbox has died gets a new one, and then the old one is removed.
+    """
     uid = event.pod.get("uid", "")
     if not pod_uid_validator(uid):
         return "", b""
@@ -125,6 +129,9 @@ def remove_pod(event: Event, context: "Context") -> "tuple[str, bytes]":
             if not record_is_dead(locked.member(member), context.monitor.boot, context.proc):
                 return f"{key} stays: container {member[:12]} still runs", b""
             release_container(locked, member, context)
+        if "populated 1" in read_value(locked.record.get("cgroup", ""), "cgroup.events"):
+            context.ledger.mark("idle", key)
+            return f"{key} stays: another sandbox of the pod lives", b""
         removed = locked.release()
     if context.ledger.marked("waiting"):
         context.ledger.wake()  # somebody may have the RMID that this has freed

@@ -224,6 +224,21 @@ def test_a_container_that_lives_keeps_its_pods_group(host: Host, start: Callable
     assert host.groups() == [GROUP]
 
 
+def test_a_pod_with_another_sandbox_keeps_its_group(host: Host, start: Callable[..., Plugin]) -> None:
+    peer = start().greet()
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    peer.event("StartContainer", POD, container(41))
+    host.end_process(41)
+    peer.event("StopContainer", POD, container(41))
+    events = host.cgroup / POD_CGROUP.lstrip("/") / "cgroup.events"
+    events.write_text("populated 1\nfrozen 0\n")
+    assert peer.event("RemovePodSandbox", {**POD, "id": "o" * 64}) == OK
+    assert host.groups() == [GROUP]
+    events.write_text("populated 0\nfrozen 0\n")
+    assert peer.event("RemovePodSandbox", POD) == OK
+    assert host.groups() == []
+
+
 def test_settings_that_change_hold_for_the_next_event(host: Host, start: Callable[..., Plugin]) -> None:
     peer = start().greet()
     host.process(41, f"{POD_CGROUP}/{ID}")
