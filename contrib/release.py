@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from email.utils import formatdate
 from pathlib import Path
 
 from man import man_page
@@ -32,9 +33,17 @@ _COPYRIGHT = """Format: https://www.debian.org/doc/packaging-manuals/copyright-f
 Upstream-Name: resctrl-hooks
 
 Files: *
-Copyright: resctrl-hooks contributors
+Copyright: 2026 resctrl-hooks contributors
 License: Apache-2.0
  On Debian systems the license is in /usr/share/common-licenses/Apache-2.0.
+"""
+
+
+_DEBIAN_CHANGELOG = """resctrl-hooks ({version}-1) unstable; urgency=medium
+
+  * Release {version}: see changelog.gz.
+
+ -- resctrl-hooks maintainers <resctrl-hooks@example.com>  {when}
 """
 
 
@@ -58,7 +67,7 @@ def notes(version: str, changelog: str) -> str:
 
 
 def debian_package(wheel: Path, folder: Path) -> Path:
-    """Builds the Debian package of a wheel into a folder."""
+    """Builds the Debian package of a wheel into a folder; ``SOURCE_DATE_EPOCH`` is the time of all that is in it."""
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary) / "root"
         _stage(wheel, root)
@@ -86,6 +95,9 @@ def _stage(wheel: Path, root: Path) -> None:
     _write(root / DOCUMENTS / "copyright", _COPYRIGHT.encode())
     log = (REPOSITORY / "CHANGELOG.md").read_bytes()
     _write(root / DOCUMENTS / "changelog.gz", gzip.compress(log, mtime=0))
+    when = formatdate(int(os.environ["SOURCE_DATE_EPOCH"]))
+    entry = _DEBIAN_CHANGELOG.format(version=__version__, when=when).encode()
+    _write(root / DOCUMENTS / "changelog.Debian.gz", gzip.compress(entry, mtime=0))
 
 
 def _describe(root: Path) -> None:

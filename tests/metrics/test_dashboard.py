@@ -4,9 +4,13 @@ import json
 import os
 import re
 import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
@@ -186,3 +190,40 @@ def test_it_has_what_its_reader_looks_for(dashboard: dict[str, Any]) -> None:
     assert [panel["type"] for panel in dashboard["panels"]].count("table") == 1
     assert "ALERTS" in dashboard["annotations"]["list"][0]["expr"]
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+def test_the_picture_in_the_documents_is_of_this_dashboard(dashboard: dict[str, Any]) -> None:
+    picture = ET.parse(DASHBOARD.parents[2] / "docs/dashboard.svg")
+    said = {element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")}
+    assert {panel["title"] for panel in dashboard["panels"]} <= said
+    assert "train-1" in said
+
+
+class _Prometheus(BaseHTTPRequestHandler):
+    """Answers every query with two series, one of which has no number at its end."""
+
+    def do_GET(self) -> None:
+        """Answers."""
+        points = [[100.0, "1"], [101.0, "2e9"]]
+        metric = {"instance": "<n>", "pod": "web", "state": "free"}
+        result = [{"metric": metric, "values": points, "value": points[-1]}]
+        result.append({"metric": metric, "values": [[100.0, "NaN"]], "value": points[0]})
+        body = json.dumps({"data": {"result": result}}).encode()
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *said: object) -> None:
+        """Says nothing."""
+
+
+def test_it_can_be_drawn_without_grafana(tmp_path: Path, dashboard: dict[str, Any]) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Prometheus) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        command = [sys.executable, str(DASHBOARD.parents[1] / "draw.py"), f"http://127.0.0.1:{server.server_port}/"]
+        subprocess.run([*command, str(tmp_path / "drawn.svg")], check=True)
+        server.shutdown()
+    said = [element.text or "" for element in ET.parse(tmp_path / "drawn.svg").iter()]
+    assert {panel["title"] for panel in dashboard["panels"]} <= set(said)
+    assert "2 GB/s" in said
+    assert any("<n>" in text for text in said)

@@ -1,0 +1,163 @@
+"""Draws the Grafana dashboard without Grafana: its panels and its own queries, answered by a Prometheus, as an SVG.
+
+    python contrib/draw.py http://127.0.0.1:9090 docs/dashboard.svg [MINUTES]
+
+It is how the picture in the documents is made. It knows what the dashboard has: lines, single numbers, one table.
+"""
+
+import json
+import sys
+import time
+import urllib.parse
+import urllib.request
+from html import escape
+from pathlib import Path
+from typing import Any
+
+DASHBOARD = Path(__file__).parent / "grafana/resctrl-hooks.json"
+WIDTH, CELL, GAP, TOP = 1240, 38, 8, 26
+STEPS = 90
+COLORS = ("#7eb26d", "#eab839", "#6ed0e0", "#ef843c", "#e24d42", "#1f78c1", "#ba43a9", "#705da0", "#508642", "#cca300")
+VARIABLES = {"$node": ".*", "$namespace": ".*", "$pod": ".*", "$__rate_interval": "1m"}
+PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+UNITS = {"bytes": "B", "Bps": "B/s", "watt": "W", "ops": "/s", "s": "s", "short": "", "percentunit": ""}
+
+Series = tuple[str, list[tuple[float, float]]]
+
+
+def ask(url: str, path: str, **asked: str | float) -> list[dict[str, Any]]:
+    """What Prometheus answers."""
+    query = urllib.parse.urlencode(asked)
+    with urllib.request.urlopen(f"{url}/api/v1/{path}?{query}", timeout=30) as answer:  # noqa: S310  # as it was typed
+        found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+        return found
+
+
+def expression(target: dict[str, Any]) -> str:
+    """A query with everything chosen."""
+    text: str = target["expr"]
+    for name, value in VARIABLES.items():
+        text = text.replace(name, value)
+    return text
+
+
+def legend(target: dict[str, Any], labels: dict[str, str]) -> str:
+    """A series' name."""
+    text: str = target.get("legendFormat", "")
+    for part in text.split("{{")[1:]:
+        name = part.partition("}}")[0]
+        text = text.replace(f"{{{{{name}}}}}", labels.get(name, ""))
+    return " ".join(text.split())
+
+
+def number(value: float, unit: str) -> str:
+    """A value as it is read."""
+    if unit == "percentunit":
+        return f"{value:.0%}"
+    for size, prefix in PREFIXES:
+        if abs(value) >= size:
+            return f"{value / size:.3g} {prefix}{UNITS[unit]}"
+    return f"{value:.3g} {UNITS[unit]}".strip()
+
+
+def text(x: float, y: float, said: str, *, size: int = 11, color: str = "#ccccdc", anchor: str = "start") -> str:
+    """A line of text."""
+    style = f'font-size="{size}" fill="{color}" text-anchor="{anchor}"'
+    return f'<text x="{x:.0f}" y="{y:.0f}" {style}>{escape(said)}</text>'
+
+
+def lines(panel: dict[str, Any], series: list[Series], box: tuple[float, float, float, float]) -> list[str]:
+    """A panel's lines, and below them what they are called, the largest first."""
+    x, y, width, height = box
+    unit = panel["fieldConfig"]["defaults"].get("unit", "short")
+    stacked = panel["fieldConfig"]["defaults"].get("custom", {}).get("stacking", {}).get("mode") == "normal"
+    series = sorted(series, key=lambda one: -one[1][-1][1])[:10]
+    shown = series[: int((height - 120) // 14) + 3]
+    plot = height - 34 - 14 * len(shown)
+    times = sorted({when for _, points in series for when, _ in points})
+    if not times:
+        return [text(x + width / 2, y + height / 2, "no data", anchor="middle", color="#8e8e9a")]
+    base = dict.fromkeys(times, 0.0)
+    drawn = []
+    for place, (_, points) in enumerate(series):
+        if stacked:
+            for when, value in points:
+                base[when] += value
+        drawn.append((place, [(when, base[when] if stacked else value) for when, value in points]))
+    top = max((value for _, points in drawn for _, value in points), default=0) * 1.1 or 1
+    span = max(times[-1] - times[0], 1)
+    out = [
+        f'<line x1="{x + 60:.0f}" x2="{x + width - 10:.0f}" y1="{at:.0f}" y2="{at:.0f}" stroke="#2c3235"/>'
+        + text(x + 55, at + 4, number(top * (1 - share), unit), size=10, color="#8e8e9a", anchor="end")
+        for share in (0.0, 0.5, 1.0)
+        for at in [y + TOP + share * (plot - TOP)]
+    ]
+    for place, points in drawn:
+        spots = " ".join(
+            f"{x + 60 + (when - times[0]) / span * (width - 70):.1f},{y + TOP + (1 - value / top) * (plot - TOP):.1f}"
+            for when, value in points
+        )
+        out.append(f'<polyline points="{spots}" fill="none" stroke="{COLORS[place]}" stroke-width="1.5"/>')
+    for place, (name, points) in enumerate(shown):
+        at = y + plot + 20 + 14 * place
+        out.append(f'<rect x="{x + 12:.0f}" y="{at - 8:.0f}" width="10" height="3" fill="{COLORS[place]}"/>')
+        out += [text(x + 28, at - 3, name), text(x + width - 12, at - 3, number(points[-1][1], unit), anchor="end")]
+    return out
+
+
+def table(panel: dict[str, Any], url: str, now: float, box: tuple[float, float, float, float]) -> list[str]:
+    """The table: a row for each pod, most bandwidth first."""
+    x, y, width, height = box
+    names = [target["legendFormat"] for target in panel["targets"]]
+    units = {one["matcher"]["options"]: one["properties"][0]["value"] for one in panel["fieldConfig"]["overrides"]}
+    rows: dict[tuple[str, ...], dict[str, float]] = {}
+    for target in panel["targets"]:
+        for found in ask(url, "query", query=expression(target), time=now):
+            key = tuple(found["metric"].get(name, "") for name in ("instance", "namespace", "pod"))
+            rows.setdefault(key, {})[target["legendFormat"]] = float(found["value"][1])
+    heads = ["Node", "Namespace", "Pod", *names]
+    step = (width - 24) / len(heads)
+    out = [text(x + 12 + step * place, y + 44, head, color="#8e8e9a") for place, head in enumerate(heads)]
+    ordered = sorted(rows.items(), key=lambda row: -row[1].get("Bandwidth", 0))
+    for line, (key, values) in enumerate(ordered[: int((height - 56) // 22)]):
+        cells = [*key, *(number(values[name], units[name]) if name in values else "" for name in names)]
+        out += [text(x + 12 + step * place, y + 66 + 22 * line, cell) for place, cell in enumerate(cells)]
+    return out
+
+
+def draw(url: str, minutes: float) -> str:
+    """The page."""
+    now = time.time()
+    span = {"start": now - minutes * 60, "end": now, "step": minutes * 60 / STEPS}
+    out, bottom = [], 0.0
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        place = panel["gridPos"]
+        unit_width = (WIDTH - GAP) / 24
+        x, y = GAP + place["x"] * unit_width, GAP + place["y"] * CELL
+        width, height = place["w"] * unit_width - GAP, place["h"] * CELL - GAP
+        bottom = max(bottom, y + height + GAP)
+        if panel["type"] == "row":
+            out.append(text(x, y + 20, panel["title"], size=15))
+            continue
+        out.append(f'<rect x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{height:.0f}" fill="#181b1f" rx="3"/>')
+        out.append(text(x + 10, y + 17, panel["title"], size=12))
+        if panel["type"] == "table":
+            out += table(panel, url, now, (x, y, width, height))
+            continue
+        series: list[Series] = []
+        for target in panel["targets"]:
+            for found in ask(url, "query_range", query=expression(target), **span):
+                points = [(float(when), float(value)) for when, value in found["values"] if value != "NaN"]
+                if points:
+                    series.append((legend(target, found["metric"]), points))
+        if panel["type"] == "stat":
+            said = number(series[0][1][-1][1], panel["fieldConfig"]["defaults"]["unit"]) if series else "no data"
+            out.append(text(x + width / 2, y + height / 2 + 18, said, size=26, anchor="middle"))
+        else:
+            out += lines(panel, series, (x, y, width, height))
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom:.0f}" font-family="sans-serif">'
+    return "\n".join([head, f'<rect width="{WIDTH}" height="{bottom:.0f}" fill="#111217"/>', *out, "</svg>", ""])
+
+
+if __name__ == "__main__":
+    Path(sys.argv[2]).write_text(draw(sys.argv[1].rstrip("/"), float(sys.argv[3]) if len(sys.argv) > 3 else 60))  # noqa: PLR2004
