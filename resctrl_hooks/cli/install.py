@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+from collections.abc import Iterator
 from typing import NoReturn
 
 import click
@@ -10,15 +11,18 @@ import click
 from resctrl_hooks.cli.installed import installed_config, leave_to_machine_config
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.install import systemd
-from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError
+from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError, directories
+from resctrl_hooks.install.guard import node_command
 from resctrl_hooks.install.installation import install, links
 from resctrl_hooks.install.manifest import Manifest, read_manifest
-from resctrl_hooks.install.paths import CODE, MANIFEST, PYTHON, UNITS
-from resctrl_hooks.install.plan import DROP_IN, KINDS, LAUNCHER, UNIT, Plan, plan
+from resctrl_hooks.install.paths import CODE, HOOK_NAME, MANIFEST, PYTHON, UNITS
+from resctrl_hooks.install.plan import DROP_IN, HOOK, KINDS, LAUNCHER, UNIT, Plan, plan
 from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.install.units import MOUNT, NRI
+from resctrl_hooks.install.units import MOUNT, NRI, WITHOUT_SYSTEMD
+from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
 
 _FAILED, _INVALID = 1, 2
+OTHERS = """`namespaces: ["?*"]` in the configuration leaves out containers of no Kubernetes namespace"""
 
 
 @click.command()
@@ -97,6 +101,7 @@ def command(
         _fail(f"a runtime's configuration can't be read: {error}; nothing was installed", _FAILED)
     except OSError as error:
         raise click.ClickException(f"{error.filename}: {error.strerror}; nothing was installed") from error
+    todo.notes.extend(_notes(todo, tree, with_units=with_units))
     if dry_run:
         _print(todo, live=not tree.root and systemd.is_running())
         return
@@ -106,7 +111,7 @@ def command(
     except OSError as error:
         what = f"{error.filename}: {error.strerror}; mend that and install again, or uninstall"
         raise click.ClickException(what) from error
-    for note in todo.notes:
+    for note in (*todo.notes, *_restarts(todo, tree)):
         click.echo(f"note: {note}")
     click.echo(f"installed {todo.payload.version} for {', '.join(wanted)}; `{_doctor(tree)}` checks it")
 
@@ -129,6 +134,27 @@ def _found(tree: Tree) -> list[str]:
     if tree.root:
         return [name for name in RUNTIMES if tree.exists(f"/usr/bin/{name}") or tree.exists(f"/usr/local/bin/{name}")]
     return [name for name in RUNTIMES if shutil.which(name)]
+
+
+def _notes(todo: Plan, tree: Tree, *, with_units: bool) -> Iterator[str]:
+    """What follows from a plan on this very host or image, and nobody may expect."""
+    folders = {os.path.dirname(file.path) for file in todo.files if file.kind == HOOK}
+    others = [name for name in _found(tree) if name not in todo.registrations and not RUNTIMES[name].by_nri]
+    for name in others:
+        for folder in sorted(folders & set(directories(RUNTIMES[name], tree.root))):
+            yield f"{name} reads {folder} too, so its containers get the hook as well; {OTHERS}"
+    if not tree.root and not (with_units and systemd.is_running()):
+        command = shlex.join(node_command(todo.config, "reconcile", python=todo.python))
+        why = "systemd does not run here, so nothing starts the units" if with_units else "there are no units"
+        yield f"{why}: {WITHOUT_SYSTEMD.format(command=command)}"
+
+
+def _restarts(todo: Plan, tree: Tree) -> Iterator[str]:
+    """What has to be started anew to see the hook, as one can tell when it is there."""
+    for name, paths in todo.registrations.items():
+        for folder in {os.path.dirname(path) for path in paths if os.path.basename(path) == HOOK_NAME}:
+            if looks_past(RUNTIMES[name], tree, folder):
+                yield f"{LOOKS_PAST.format(name=name, folder=folder)}: {RUNTIMES[name].restart}"
 
 
 def _print(todo: Plan, *, live: bool) -> None:

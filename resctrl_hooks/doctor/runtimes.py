@@ -13,6 +13,7 @@ from resctrl_hooks.install.guard import SHELL
 from resctrl_hooks.install.hook_json import hook_problems
 from resctrl_hooks.install.installation import named_folder
 from resctrl_hooks.install.paths import CODE, HOOK_NAME
+from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
 from resctrl_hooks.node.settings import compiled_path
 
 from .finding import Finding, ok, problem, warning
@@ -22,6 +23,8 @@ _OCI_RUNTIMES: Final = ("crun", "runc")
 _INSTALL: Final = "`resctrl-hook install --runtime {}`"
 _OPTION: Final = "--config"
 _SECONDS: Final = 30
+_NO_RMID: Final = "RMID"
+_CONTEXT: Final = 3  # user, role, type, and often a level
 _TEST_UID: Final = "00000000-0000-4000-8000-00000000d0c7"
 
 
@@ -101,6 +104,12 @@ def _registration(host: Host, runtimes: list[str], path: str) -> Iterator[Findin
         )
     else:
         yield ok(f"{who} call{'s' * (len(runtimes) == 1)} our hook by {path}")
+        for name in runtimes:
+            if looks_past(RUNTIMES[name], host.tree, os.path.dirname(path)):
+                yield problem(
+                    LOOKS_PAST.format(name=name, folder=os.path.dirname(path)),
+                    f"{RUNTIMES[name].restart}; containers go on running",
+                )
 
 
 def _config_in(command: list[str]) -> str:
@@ -155,6 +164,9 @@ def self_test(host: Host) -> Iterator[Finding]:
     command = _registered_command(host) if host.settings.monitoring.get("enabled", True) else []
     if not command or not host.live or not os.path.isdir(f"{host.settings.resctrl_path}/mon_groups"):
         return
+    if host.inventory and host.inventory.rmids and host.inventory.rmids.free <= 0:
+        yield ok("not tried, since no RMID is free: see RMIDs")
+        return
     with tempfile.TemporaryDirectory(prefix="resctrl-hook-doctor-") as bundle:
         with open(f"{bundle}/config.json", "w", encoding="ascii") as file:
             file.write('{"ociVersion": "1.0.2", "linux": {}}')
@@ -183,7 +195,10 @@ def _tried(host: Host, command: list[str], process: subprocess.Popen[bytes], bun
     process.wait()
     stopped = _call(command, {**state, "status": "stopped", "pid": 0, "annotations": annotations})
     said = (created.stderr + stopped.stderr).decode("utf-8", "replace").strip().splitlines()
-    if created.returncode or stopped.returncode or said:
+    failed = bool(created.returncode or stopped.returncode)
+    if said and not failed and all(_NO_RMID in line for line in said):
+        return warning("no RMID was free for a throw-away process", "see RMIDs; freed ones come back after a moment")
+    if failed or said:
         status = created.returncode or stopped.returncode
         return problem(
             f"the hook ends with status {status} and says {said[-1] if said else 'nothing'}",
@@ -193,7 +208,15 @@ def _tried(host: Host, command: list[str], process: subprocess.Popen[bytes], bun
         return warning("the hook made no group for a throw-away process", "see `resctrl-hook explain` and the journal")
     if os.path.isdir(group):
         return problem(f"{group} was not removed again", "see the journal; `resctrl-hook reconcile` removes it")
-    return ok("the hook gave a throw-away process a group, and took it back")
+    return ok(f"the hook gave a throw-away process a group, and took it back{_domain(host)}")
+
+
+def _domain(host: Host) -> str:
+    """In which SELinux domain the hook was tried: ours, not the runtimes', which may be denied what we are not."""
+    mine = host.text("/proc/self/attr/current").rstrip("\0\n").split(":")
+    if not os.path.isdir("/sys/fs/selinux") or len(mine) < _CONTEXT:
+        return ""
+    return f"; in {mine[2]}, while runtimes call it in their own domain: `ausearch -m avc -ts recent` has denials there"
 
 
 def _call(command: list[str], state: dict[str, Any]) -> subprocess.CompletedProcess[bytes]:

@@ -105,15 +105,23 @@ def permissions(host: Host) -> Iterator[Finding]:
             yield problem(
                 f"others than root can write {path}, which root obeys", f"chown root {path}; chmod go-w {path}"
             )
-    if os.path.isdir(host.tree.real("/sys/fs/selinux")) and os.path.exists(host.tree.real(LAUNCH)):
+    yield from _labels(host, (CODE, LAUNCH, host.config))
+
+
+def _labels(host: Host, paths: tuple[str, ...]) -> Iterator[Finding]:
+    """Whether SELinux labels are those that the host's own policy has for these paths: matchpathcon(8)."""
+    if not os.path.isdir(host.tree.real("/sys/fs/selinux")):
+        return
+    for path in paths:
         try:
-            label = os.getxattr(host.tree.real(LAUNCH), "security.selinux").decode().rstrip("\0")
+            label = os.getxattr(host.tree.real(path), "security.selinux").decode().rstrip("\0")
         except OSError:
-            return
-        if "unlabeled" in label or "default_t" in label:
-            yield warning(f"{LAUNCH} is labelled {label}", f"restorecon -R {CODE}")
+            continue
+        wanted = host.run("matchpathcon", "-n", path)
+        if wanted and wanted.split(":")[2:3] != label.split(":")[2:3]:
+            yield warning(f"{path} is labelled {label}, and the policy says {wanted}", f"restorecon -R {path}")
         else:
-            yield ok(f"{LAUNCH} is labelled {label}")
+            yield ok(f"{path} is labelled {label}{', as the policy says' if wanted else ''}")
 
 
 def groups(host: Host) -> Iterator[Finding]:

@@ -6,18 +6,24 @@ Manager" for the two state files.
 
 import json
 import os
+import shlex
+import time
 from collections.abc import Iterator
 from typing import Final
 
 from resctrl_hooks.install import systemd
-from resctrl_hooks.install.paths import UNITS
-from resctrl_hooks.install.units import COMPILE, MOUNT, TIMER, WAKE
+from resctrl_hooks.install.guard import node_command
+from resctrl_hooks.install.paths import PYTHON, UNITS
+from resctrl_hooks.install.units import COMPILE, MOUNT, TIMER, WAKE, WITHOUT_SYSTEMD
 from resctrl_hooks.memory_checks import memory_checks
+from resctrl_hooks.node.call_metrics import read as read_calls
 from resctrl_hooks.node.features.placement.kubelet import DEFAULT_PATH, STATES
 
 from .finding import Finding, Level, ok, problem, warning
 from .host import Host
 
+RECONCILE: Final = "reconcile"
+_LATELY: Final = 300  # seconds: longer than any reasonable period
 _LEVELS: Final[dict[str, Level]] = {"good": "ok", "note": "warning", "bad": "problem"}
 
 
@@ -41,8 +47,8 @@ def units(host: Host) -> Iterator[Finding]:
     if host.manifest is None:
         return
     there = [unit for unit in (MOUNT, COMPILE, TIMER, WAKE) if f"{UNITS}/{unit}" in host.manifest.files]
-    if not there:
-        yield warning("installed without units", "run `reconcile` from your own supervisor: it serves pods that wait")
+    if not there or (host.live and not systemd.is_running()):
+        yield _reconciled(host, "systemd does not run here" if there else "installed without units")
         return
     gone = [unit for unit in there if not host.tree.exists(f"{UNITS}/{unit}")]
     if gone:
@@ -57,6 +63,20 @@ def units(host: Host) -> Iterator[Finding]:
             else:
                 start = f"systemctl enable --now {unit}"
                 yield problem(f"{unit} is not active, so pods may wait for ever", start, lambda u=unit: _start(u))  # type: ignore[misc]  # bound now
+
+
+def _reconciled(host: Host, why: str) -> Finding:
+    """Where no timer of ours can: whether somebody else runs reconcile."""
+    seconds = int(time.time()) - (last := read_calls(host.context.ledger).stage(RECONCILE).last)
+    if 0 <= seconds < _LATELY:
+        return ok(f"{why}; reconcile ran {seconds} s ago")
+    config, python = (host.manifest.config, host.manifest.python) if host.manifest else (host.config, PYTHON)
+    command = shlex.join(node_command(config, "reconcile", python=python))
+    return warning(
+        f"{why}, and {'nothing has run reconcile for minutes' if last else 'nothing runs reconcile'}: "
+        "pods wait for ever for an RMID, and groups of ended pods stay",
+        WITHOUT_SYSTEMD.format(command=command),
+    )
 
 
 def _start(unit: str) -> str:

@@ -50,6 +50,8 @@ def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say) -> None:
             say(f"{name} goes on calling the hook: it reads {shared[0]}, which stays for another runtime")
     record.runtimes = [name for name in record.runtimes if name not in runtimes]
     record.runtime_files = {name: record.runtime_files[name] for name in record.runtimes}
+    watched = _hook_folders(record)
+    record.folders = [folder for folder in record.folders if folder not in watched]
     record.files = {path: kind for path, kind in record.files.items() if path not in gone}
     record.save(tree)
 
@@ -61,6 +63,8 @@ def is_installed(tree: Tree) -> bool:
 
 def uninstall(tree: Tree, *, say: Say, warn: Say) -> None:
     """Removes everything that `install` put on the host below ``tree``, but settings that somebody has edited.
+
+    The hooks' folders stay, empty if need be: a CRI-O that runs would not look into one that is made anew.
 
     Containers that were created with the hook need nothing of it to be removed: their command turns what is missing
     into success.
@@ -87,8 +91,12 @@ def uninstall(tree: Tree, *, say: Say, warn: Say) -> None:
     _remove_code(tree, say=say)
     _remove_settings(record, tree, say=say)
     tree.remove(MANIFEST)
-    for folder in sorted({*record.folders, CODE}, key=len, reverse=True):
+    for folder in sorted({*record.folders, CODE} - _hook_folders(record), key=len, reverse=True):
         tree.remove_folder(folder)
+
+
+def _hook_folders(record: Manifest) -> set[str]:
+    return {os.path.dirname(path) for path, kind in record.files.items() if kind == HOOK}
 
 
 def _links(path: str) -> list[str]:

@@ -26,6 +26,12 @@ STARTED_BY: Final = {
 }
 """Where enabling links each, below the units' folder: what `systemctl enable` does, for hosts that don't run."""
 
+WITHOUT_SYSTEMD: Final = (
+    "mount resctrl at boot, and keep `resctrl-hook reconcile --watch 30` running, "
+    "or have cron run it each minute: * * * * * root {command}"
+)
+"""What to do instead; for /etc/cron.d."""
+
 _RUNTIMES: Final = "crio.service containerd.service podman.service podman-restart.service kubelet.service"
 
 _MOUNT: Final = """\

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from click.testing import CliRunner, Result
 from install.staged import CONFIG, HOOKS, install
 
 from resctrl_hooks.cli import main
+from resctrl_hooks.doctor import runtimes, state, system
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.runner import CHECKS, OF_FILES, examine
-from resctrl_hooks.install.paths import CODE, UNITS
+from resctrl_hooks.install.paths import CODE, LAUNCH, UNITS
 from resctrl_hooks.install.payload import payload
 from resctrl_hooks.install.units import TIMER
 
@@ -414,3 +416,64 @@ def test_a_runtime_that_nobody_wanted_the_hook_for_is_no_fault(patient: Patient)
     said = [(level, text) for name, level, text in patient.findings() if name == "hook"]
     assert ("ok", "podman doesn't call our hook, which was installed without it") in said
     assert patient.bad() == {}
+
+
+# What a made-up host that counts as this one says
+
+
+@pytest.fixture
+def here(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> Host:
+    """The host as if it were this very one, where systemd does not run."""
+    monkeypatch.setattr(Host, "live", True)
+    monkeypatch.setattr("resctrl_hooks.install.systemd.is_running", lambda: False)
+    return Host(CONFIG, str(patient.root))
+
+
+def test_without_systemd_somebody_else_has_to_run_reconcile(patient: Patient, here: Host) -> None:
+    (found,) = system.units(here)
+    assert found.level == "warning"
+    assert "systemd does not run here, and nothing runs reconcile" in found.text
+    assert "reconcile --watch 30" in found.remedy
+    assert f"* * * * * root /usr/bin/python3 -I -S -B {LAUNCH} --config {CONFIG} reconcile" in found.remedy
+    patient.write("run/resctrl-hooks/calls", f"{int(time.time()) - 7} reconcile 1000 - -\n")
+    (found,) = system.units(here)
+    assert found.level == "ok"
+    assert "reconcile ran 7 s ago" in found.text or "reconcile ran 8 s ago" in found.text
+    patient.write("run/resctrl-hooks/calls", f"{int(time.time()) - 7000} reconcile 1000 - -\n")
+    (found,) = system.units(here)
+    assert "nothing has run reconcile for minutes" in found.text
+
+
+def test_with_no_rmid_free_the_hook_is_not_tried(patient: Patient, here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[list[str]] = []
+    monkeypatch.setattr(runtimes, "_registered_command", lambda host: ["/bin/sh", "-c", "exit 1"])
+    monkeypatch.setattr(runtimes, "_call", lambda command, state: called.append(command))
+    for number in range(15):
+        patient.group(patient.resctrl / f"mon_groups/other{number}")
+    (found,) = runtimes.self_test(here)
+    assert (found.level, called) == ("ok", [])
+    assert "no RMID is free" in found.text
+
+
+def test_an_rmid_in_limbo_is_no_problem_of_the_hooks(
+    patient: Patient, here: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "echo 'resctrl-hook: monitoring of x: mkdir (EBUSY); the kernel says: Out of RMIDs' >&2"
+    monkeypatch.setattr(runtimes, "_registered_command", lambda host: ["/bin/sh", "-c", said])
+    (found,) = runtimes.self_test(here)
+    assert (found.level, found.text) == ("warning", "no RMID was free for a throw-away process")
+
+
+def test_a_label_that_the_policy_does_not_give(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = {LAUNCH: "system_u:object_r:usr_t:s0", CODE: "system_u:object_r:container_file_t:s0"}
+    Path(here.tree.root, "sys/fs/selinux").mkdir()
+    monkeypatch.setattr(os, "getxattr", lambda path, name: b"unconfined_u:object_r:usr_t:s0\0")
+    monkeypatch.setattr(Host, "run", lambda self, *words: policy.get(words[-1]) if words[0] == "matchpathcon" else None)
+    found = {one.level: one.text for one in state._labels(here, (CODE, LAUNCH))}
+    assert found["ok"] == f"{LAUNCH} is labelled unconfined_u:object_r:usr_t:s0, as the policy says"
+    assert found["warning"].startswith(f"{CODE} is labelled unconfined_u:object_r:usr_t:s0, and the policy says ")
+
+
+def test_a_runtime_that_does_not_look_into_the_folder(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtimes, "looks_past", lambda runtime, tree, folder: True)
+    assert "crio has run since before" in patient.bad()["hook"]

@@ -34,12 +34,9 @@ def uninstall(root: Path, *words: str) -> str:
 
 
 def files(root: Path) -> set[str]:
-    """Everything below a root but folders that hold something."""
-    return {
-        f"/{path.relative_to(root)}"
-        for path in root.rglob("*")
-        if path.is_symlink() or not path.is_dir() or not any(path.iterdir())
-    }
+    """Everything below a root but folders that hold something, and empty ones for hooks, which uninstalling leaves."""
+    found = [path for path in root.rglob("*") if path.is_symlink() or not path.is_dir() or not any(path.iterdir())]
+    return {f"/{path.relative_to(root)}" for path in found if path.name != "hooks.d"}
 
 
 def command(root: Path, hook: str = HOOKS) -> list[str]:

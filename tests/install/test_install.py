@@ -55,7 +55,7 @@ def folders(root: Path) -> list[str]:
 
 def test_dry_run_prints_every_file_and_writes_none(tmp_path: Path) -> None:
     printed = install(tmp_path, "--dry-run").splitlines()
-    assert list(tmp_path.iterdir()) == []
+    assert files(tmp_path) == set()
     install(tmp_path)
     assert {line.split()[-1] for line in printed} == {re.sub(r"\.cpython-\d+$", ".*", file) for file in files(tmp_path)}
 
@@ -127,7 +127,7 @@ def test_uninstall_leaves_nothing(tmp_path: Path) -> None:
     install(tmp_path, runtime="crio")
     install(tmp_path, runtime="containerd")
     uninstall(tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert files(tmp_path) == set()
 
 
 def test_uninstall_leaves_what_was_there_before(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_uninstalling_twice_or_without_an_installation_is_fine(tmp_path: Path) -
     install(tmp_path)
     uninstall(tmp_path)
     uninstall(tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert files(tmp_path) == set()
 
 
 def test_uninstall_finds_everything_without_its_record(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_one_runtime_of_two_can_be_taken_off(tmp_path: Path) -> None:
     assert f"{ADMIN_HOOKS}/{HOOK_NAME}" not in files(tmp_path)
     assert call(command(tmp_path)).returncode == 0
     uninstall(tmp_path, "--runtime", "crio")
-    assert list(tmp_path.iterdir()) == []
+    assert files(tmp_path) == set()
 
 
 def test_a_shared_registration_stays_for_the_other_runtime(tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ def test_another_configuration_is_named_in_the_command(tmp_path: Path) -> None:
     assert "/etc/other/my.yaml" in json.loads((tmp_path / HOOKS.lstrip("/")).read_text())["hook"]["args"]
     assert (tmp_path / "etc/other/config.json").exists()
     uninstall(tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert files(tmp_path) == set()
 
 
 # Where hooks and mounts are
@@ -349,7 +349,7 @@ def test_a_read_only_vendor_directory_makes_a_drop_in(tmp_path: Path, monkeypatc
         assert f'hooks_dir = ["{VENDOR_HOOKS}", "{ADMIN_HOOKS}"]' in drop_in.read_text()
         assert f"{ADMIN_HOOKS}/{HOOK_NAME}" in files(tmp_path)
     uninstall(tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert files(tmp_path) == set()
 
 
 @pytest.mark.parametrize("own", ["etc/fstab", f"{UNITS.lstrip('/')}/sys-fs-resctrl.mount"])
@@ -392,3 +392,23 @@ def test_below_a_root_the_doctor_that_is_named_examines_that_root(tmp_path: Path
     assert words == ["resctrl-hook", "doctor", "--root", str(root)]
     examined = run(*words[1:])
     assert "the node half" in examined.stdout, examined.stderr
+
+
+def test_who_else_reads_the_folder_is_said(tmp_path: Path) -> None:
+    for name in ("crio", "podman"):
+        (tmp_path / "usr/bin").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "usr/bin" / name).write_text("")
+    said = install(tmp_path, runtime="crio")
+    assert f"note: podman reads {VENDOR_HOOKS} too, so its containers get the hook as well" in said
+    assert 'namespaces: ["?*"]' in said
+    assert "reads" not in install(tmp_path, runtime="podman")
+
+
+@pytest.mark.parametrize("words", [(), ("--no-units",)])
+def test_without_systemd_it_says_what_runs_reconcile(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+    monkeypatch.setattr("resctrl_hooks.install.systemd.is_running", lambda: False)
+    said = run("install", "--runtime", "crio", "--dry-run", *words).output
+    (note,) = [line for line in said.splitlines() if line.startswith("note: ") and "reconcile --watch 30" in line]
+    assert note.endswith(f"* * * * * root {PYTHON} -I -S -B {LAUNCH} --config {CONFIG} reconcile")
+    monkeypatch.setattr("resctrl_hooks.install.systemd.is_running", lambda: True)
+    assert ("reconcile --watch" in run("install", "--runtime", "crio", "--dry-run", *words).output) is bool(words)

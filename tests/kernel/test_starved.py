@@ -21,7 +21,7 @@ SLEEP = ["/bin/sleep", "1000"]
 AT_ONCE = 20
 STARVED = CGROUPS / "starved"
 PERIOD = 100_000  # microseconds
-SHARE = 5
+SHARE = 40
 """Percent of one processor, for all of the runtimes and their hooks together."""
 
 

@@ -1,0 +1,75 @@
+"""Whether a runtime that runs already sees what comes into its hooks' folder.
+
+CRI-O reads its folders when it starts, skips those that aren't there, and from then on watches the others by inotify
+(containers/common, pkg/hooks). A folder that is made later, or made anew, it never looks into: no hook of it is called,
+and nothing says so. Podman reads its folders for each container.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from typing import Final
+
+import psutil
+
+from .directories import Runtime
+from .tree import Tree
+
+LOOKS_PAST: Final = "{name} has run since before {folder} was made, so it doesn't look there"
+_WATCHES: Final = "crio"
+_INOTIFY: Final = "inotify "
+_SECONDS: Final = 10
+
+
+def looks_past(runtime: Runtime, tree: Tree, folder: str) -> bool:
+    """Whether a runtime runs that began before its hooks' folder was made, and so never looks into it.
+
+    Only a process that has this very folder at that path counts: an image below a root isn't what runs here. What
+    can't be told, as the owner of the process if not root, is false.
+    """
+    real = tree.real(folder)
+    try:
+        inode = os.stat(real).st_ino
+    except OSError:
+        return False
+    return any(
+        inode not in _watched(process.pid) and _made(real) > process.create_time()
+        for process in _processes(runtime)
+        if _has(process.pid, folder, real)
+    )
+
+
+def _processes(runtime: Runtime) -> Iterator[psutil.Process]:
+    for process in psutil.process_iter(["name"]) if runtime.name == _WATCHES else ():
+        if process.info["name"] == _WATCHES:
+            yield process
+
+
+def _has(pid: int, folder: str, real: str) -> bool:
+    try:
+        return os.path.samefile(f"/proc/{pid}/root{folder}", real)
+    except OSError:
+        return False
+
+
+def _watched(pid: int) -> set[int]:
+    """The inodes that a process watches by inotify: proc_pid_fdinfo(5)."""
+    found = set()
+    try:
+        for name in os.listdir(f"/proc/{pid}/fdinfo"):
+            with open(f"/proc/{pid}/fdinfo/{name}", encoding="ascii", errors="replace") as file:
+                lines = [line.split() for line in file if line.startswith(_INOTIFY)]
+            found |= {int(word[len("ino:") :], 16) for words in lines for word in words if word.startswith("ino:")}
+    except (OSError, ValueError):
+        pass  # it has ended, or closed one meanwhile
+    return found
+
+
+def _made(path: str) -> float:
+    """When a folder was made, in seconds since 1970; 0 where the file system doesn't know. Python has no statx(2)."""
+    command = ["stat", "--format=%.9W", path]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=True)
+        return float(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return 0.0
