@@ -1,7 +1,7 @@
 """Where everything lies on a host, as seen from its root.
 
-``/usr/local`` because it is writable where ``/usr`` isn't (CoreOS: ``/var/usrlocal``). SELinux's targeted policies label
-what lies below its ``libexec`` ``usr_t``, which container runtimes, in whose domain hooks run, may read.
+``/usr/local`` because it is writable where ``/usr`` isn't (CoreOS: ``/var/usrlocal``). SELinux's targeted policies
+label what lies below its ``libexec`` ``usr_t``, which container runtimes, in whose domain hooks run, may read.
 """
 
 from typing import Final
