@@ -155,7 +155,7 @@ def known() -> dict[str, str]:
 
 
 def main(words: list[str]) -> int:
-    """The exit status: whether any mutant survived that is not said to be equivalent."""
+    """The exit status: 1 if any mutant survived that is not said to be equivalent, 2 if tests fail without any."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="every mutant rather than a sample")
     parser.add_argument("--sample", type=int, default=100)
@@ -183,10 +183,15 @@ def main(words: list[str]) -> int:
                 alive = survives(mutant, tree)
             finally:
                 trees.put(tree)
-            if alive:
+            if alive and mutant.line:
                 print(f"{mutant}  {equivalent.get(_key(mutant), 'SURVIVED')}", flush=True)
             return alive
 
+        unchanged = [Mutant(module, 0, "", "", 0, 0) for module in sorted({mutant.module for mutant in mutants})]
+        for mutant, alive in zip(unchanged, pool.map(judge, unchanged), strict=True):
+            if not alive:
+                print(f"{mutant.module}: its tests fail as it is")
+                return 2
         survivors = [mutant for mutant, alive in zip(mutants, pool.map(judge, mutants), strict=True) if alive]
     new = [mutant for mutant in survivors if _key(mutant) not in equivalent]
     killed = len(mutants) - len(survivors)

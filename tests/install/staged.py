@@ -1,7 +1,11 @@
 """A host staged in a folder by `resctrl-hook install --root`, and ways to call the hook that it registers."""
 
+import atexit
+import functools
 import json
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,23 @@ def install(root: Path, *words: str, runtime: str = "crio") -> str:
     result = run("install", "--runtime", runtime, "--root", str(root), *words)
     assert result.exit_code == 0, result.output
     return result.output
+
+
+@functools.cache
+def _pattern(runtime: str) -> str:
+    folder = tempfile.mkdtemp(prefix="staged-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    install(Path(folder), runtime=runtime)
+    return folder
+
+
+def put(root: Path, *, runtime: str = "crio") -> None:
+    """What `install` puts below ``root``, for tests that are not about installing: done once, and copied for each.
+
+    It is the same wherever it is staged (`test_what_is_staged_does_not_depend_on_where`), and an installation compiles
+    the node half, which takes an emulated processor seconds.
+    """
+    shutil.copytree(_pattern(runtime), root, symlinks=True, dirs_exist_ok=True)
 
 
 def uninstall(root: Path, *words: str) -> str:

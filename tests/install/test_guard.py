@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from install.breakages import BROKEN, HANGING, Breakage, dead_loop, module_loop
-from install.staged import call, command, install
+from install.staged import call, command, put
 from resctrl_hooks.install.guard import ALARM, BUSY_ALARM, GUARD, TIMEOUT, hook_command
 from resctrl_hooks.install.paths import CODE
 from resctrl_hooks.node.hook.call import _LONGEST_STARVED, _TIME_TO_TAKE_BACK
@@ -111,7 +111,7 @@ def test_no_process_to_be_had_is_no_failure(shell: list[str], tmp_path: Path) ->
 
 @pytest.fixture
 def host(tmp_path: Path) -> Path:
-    install(tmp_path)
+    put(tmp_path)
     return tmp_path
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from install.staged import CONFIG, HOOKS, call, command, files, install, led, run, uninstall
+from install.staged import CONFIG, HOOKS, call, command, files, install, led, put, run, uninstall
 from resctrl_hooks.install import payload as payload_module
 from resctrl_hooks.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS, VENDOR_HOOKS
 from resctrl_hooks.install.payload import Payload, payload
@@ -23,6 +23,26 @@ def another_version(monkeypatch: pytest.MonkeyPatch, number: int = 1) -> Payload
     new = Payload(f"0.2.{number}", f"node-{number:012x}", modules)
     monkeypatch.setattr("resctrl_hooks.install.plan.payload", lambda: new)
     return new
+
+
+def contents(root: Path) -> dict[str, tuple[int, bytes | str]]:
+    """The mode of each file below a root, and what is in it."""
+    return {
+        name: (path.lstat().st_mode, path.readlink().as_posix() if path.is_symlink() else path.read_bytes())
+        for name in files(root)
+        if not (path := root / name.lstrip("/")).is_dir() or path.is_symlink()
+    }
+
+
+@pytest.mark.parametrize("runtime", ["crio", "podman"])
+def test_what_is_staged_does_not_depend_on_where(tmp_path: Path, runtime: str) -> None:
+    install(tmp_path / "one", runtime=runtime)
+    install(tmp_path / "another/place", runtime=runtime)
+    put(tmp_path / "copy", runtime=runtime)
+    staged = contents(tmp_path / "one")
+    assert len(staged) > 10
+    assert contents(tmp_path / "another/place") == staged
+    assert contents(tmp_path / "copy") == staged
 
 
 def test_installing_again_keeps_what_was_said_at_first(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import pytest
 
 from install.breakages import BROKEN, HANGING, SETTINGS, Breakage
-from install.staged import command, install, uninstall
+from install.staged import command, install, put, uninstall
 from resctrl_hooks.demo.bundle import Bundle
 from resctrl_hooks.demo.subject import CRIO_ANNOTATIONS
 
@@ -40,7 +40,7 @@ class Installed:
         self.groups.mkdir(parents=True)
         (root / "resctrl/info").mkdir()
         (root / "resctrl/tasks").touch()
-        install(root)
+        put(root)
         paths = {"resctrlPath": str(root / "resctrl"), "stateDir": str(root / "state"), "log": {"target": "none"}}
         for name in ("config.json", "config.last.json"):
             (root / "etc/resctrl-hooks" / name).write_text(json.dumps({"format": 1, **paths}))

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from install.staged import HOOKS, install, led
+from install.staged import HOOKS, led, put
 
 from resctrl_hooks.node import launch
 
@@ -101,8 +101,7 @@ class Staged(Installed):
     """Seconds: below the alarm that the staged command sets itself, 5 s."""
 
     def __init__(self, folder: str, *, runtime: str = "crio", **settings: Any) -> None:
-        os.makedirs(folder)
-        install(Path(folder), runtime=runtime)
+        put(Path(folder), runtime=runtime)
         super().__init__(folder, **settings)
 
     @property

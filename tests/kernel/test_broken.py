@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from install.staged import call, command, install
+from install.staged import call, command, put
 
 from kernel.groups import Resctrl
 from kernel.runtimes import Runtime, run
@@ -28,7 +28,7 @@ class Host:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        install(root)
+        put(root)
         self.code = root / CODE.lstrip("/")
         self.settings = root / "etc/resctrl-hooks/config.json"
         self.state = root / "state"
