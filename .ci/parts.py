@@ -31,11 +31,13 @@ CANNOT_BUILD = 98
 RAN = (0, 1)
 """pytest's exit statuses after a run to its end."""
 LOUD = "!" * 100
+INTEL = ("-m", "not processors")
+"""Behaviours of other processors are new, and so are the kernels that know them."""
 KERNELS: dict[str, list[str]] = {
     "default": ["tests/conformance", "tests/kernel"],
     # Older kernels change what resctrl does, not what runtimes do. On the oldest, what the hooks do without rename.
-    "6.12": ["tests/conformance"],
-    "6.1": ["tests/conformance", "tests/kernel/test_inheritance.py", "tests/kernel/test_lifetimes.py"],
+    "6.12": ["tests/conformance", *INTEL],
+    "6.1": ["tests/conformance", "tests/kernel/test_inheritance.py", "tests/kernel/test_lifetimes.py", *INTEL],
 }
 """What runs on which kernel; the first is the guest's own, Linux 7.2."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -67,15 +67,61 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.xfail(reason=difference.what, strict=True))
 
 
-@pytest.fixture(scope="session")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if ROOT:
-        yield ROOT
-        return
-    from resctrl_hooks.simulation import mounted  # noqa: PLC0415 - there is no mfusepy in the guest
+class Processor(NamedTuple):
+    """A processor that behaves in its own way: how the guest is booted with it, how it is simulated, how mounted."""
 
-    with mounted(tmp_path_factory.mktemp("conformance") / "resctrl", rmids=16, closids=8) as path:
-        yield path
+    guest: dict[str, int]
+    simulation: dict[str, Any]
+    options: str = ""
+
+
+INTEL = "Intel"
+PROCESSORS = {
+    INTEL: Processor({}, {}),
+    "AMD": Processor({"count": 1, "amd": 1, "counters": 4}, {"vendor": "amd", "assignable_counters": 4, "limbo": 0.2}),
+    "clusters": Processor(
+        {"cpus": 4, "numa": 4, "snc": 2, "sparse": 1}, {"clusters": 2, "sparse_masks": True, "cpus": 4, "limbo": 0.2}
+    ),
+    "CDP": Processor({}, {"cdp": True, "limbo": 0.2}, "cdp"),
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test that is marked `processors("AMD", …)` these processors; all others have Intel's."""
+    marker = metafunc.definition.get_closest_marker("processors")
+    if marker:
+        chosen = [pytest.param(name, marks=pytest.mark.guest(**PROCESSORS[name].guest)) for name in marker.args]
+        metafunc.parametrize("root", chosen, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def root(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    processor = PROCESSORS[getattr(request, "param", INTEL)]
+    if not ROOT:
+        from resctrl_hooks.simulation import mounted  # noqa: PLC0415 - there is no mfusepy in the guest
+
+        folder = tmp_path_factory.mktemp("conformance") / "resctrl"
+        with mounted(folder, rmids=16, closids=8, **processor.simulation) as path:
+            yield path
+        return
+    if processor.options and not _is_served(ROOT):
+        _mount(ROOT, "-o", processor.options)
+    yield ROOT
+    if processor.options and not _is_served(ROOT):
+        _mount(ROOT)
+
+
+def _is_served(root: str) -> bool:
+    """Whether somebody serves this filesystem, who has given it its processor."""
+    return any(
+        line.split()[1:3] == [root, "fuse.resctrl"] for line in Path("/proc/self/mounts").read_text().splitlines()
+    )
+
+
+def _mount(root: str, *options: str) -> None:
+    """Mount the kernel's anew, in place of the one that is there."""
+    subprocess.run(["umount", root], check=True)
+    subprocess.run(["mount", "-t", "resctrl", *options, "resctrl", root], check=True)
 
 
 @pytest.fixture

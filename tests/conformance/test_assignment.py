@@ -1,0 +1,195 @@
+"""Assignable bandwidth counters, AMD's ABMC: who has one, and what refuses."""
+
+import errno
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from .filesystem import Resctrl, eventually
+
+pytestmark = pytest.mark.processors("AMD")
+MODE = "info/L3_MON/mbm_assign_mode"
+ON_MKDIR = "info/L3_MON/mbm_assign_on_mkdir"
+AVAILABLE = "info/L3_MON/available_mbm_cntrs"
+FILE = "mbm_L3_assignments"
+TOTAL, LOCAL = "mbm_total_bytes", "mbm_local_bytes"
+NOT_ENABLED = "mbm_event counter assignment mode is not enabled"
+
+
+@pytest.fixture
+def counters(resctrl: Resctrl) -> Iterator[Resctrl]:
+    """With the root group's two counters given back, and everything else as at first."""
+    resctrl.write(MODE, "default\n")
+    resctrl.write(MODE, "mbm_event\n")
+    yield resctrl
+    resctrl.clean()
+    resctrl.write(MODE, "default\n")
+    resctrl.write(MODE, "mbm_event\n")
+
+
+def text(total: str, local: str) -> str:
+    """What the file of a group says, by domain: `e_` is a counter in the first alone."""
+    return "".join(
+        f"{event}:{';'.join(f'{domain}={letter}' for domain, letter in enumerate(letters))}\n"
+        for event, letters in ((TOTAL, total), (LOCAL, local))
+    )
+
+
+def test_the_mode_in_force_has_brackets(counters: Resctrl) -> None:
+    assert counters.read(MODE) == "[mbm_event]\ndefault\n"
+    counters.write(MODE, "default\n")
+    assert counters.read(MODE) == "[default]\nmbm_event\n"
+
+
+def test_each_domain_has_its_counters(counters: Resctrl) -> None:
+    assert counters.read("info/L3_MON/num_mbm_cntrs") == counters.read(AVAILABLE) == "0=4;1=4\n"
+
+
+def test_a_new_group_gets_what_there_is_and_the_last_nothing(counters: Resctrl) -> None:
+    counters.make("mon_groups/a", "gold", "mon_groups/c")
+    assert counters.read("mon_groups/a", FILE) == counters.read("gold", FILE) == text("ee", "ee")
+    assert counters.read(AVAILABLE) == "0=0;1=0\n"
+    assert counters.read("mon_groups/c", FILE) == text("__", "__")
+    assert counters.read("mon_groups/c/mon_data/mon_L3_00", TOTAL) == "Unassigned\n"
+    assert int(counters.read("mon_groups/c/mon_data/mon_L3_00/llc_occupancy")) >= 0
+
+
+def test_the_total_comes_before_the_local_event(counters: Resctrl) -> None:
+    counters.make("mon_groups/a", "mon_groups/b")
+    counters.write(f"mon_groups/a/{FILE}", f"{LOCAL}:*=_\n")
+    counters.write(f"mon_groups/b/{FILE}", f"{LOCAL}:0=_\n")
+    assert counters.read(AVAILABLE) == "0=2;1=1\n"
+    counters.make("mon_groups/c")
+    assert counters.read("mon_groups/c", FILE) == text("ee", "e_")
+
+
+def test_the_state_is_by_domain(counters: Resctrl) -> None:
+    counters.make("mon_groups/a")
+    counters.write(f"mon_groups/a/{FILE}", f"{TOTAL}:1=_\n")
+    assert counters.read("mon_groups/a", FILE) == text("e_", "ee")
+    assert counters.read("mon_groups/a/mon_data/mon_L3_01", TOTAL) == "Unassigned\n"
+    assert counters.read("mon_groups/a/mon_data/mon_L3_00", TOTAL).strip().isdigit()
+
+
+def test_a_counter_that_is_given_again_starts_at_0(counters: Resctrl) -> None:
+    counters.make("mon_groups/a")
+    paths = [f"mon_groups/a/mon_data/mon_L3_{domain:02d}/{TOTAL}" for domain in range(2)]
+    with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as busy:
+        counters.write("mon_groups/a/tasks", str(busy.pid))
+        eventually(lambda: sum(int(counters.read(path)) for path in paths) > 50_000_000)
+        busy.kill()
+        busy.wait()
+    counters.write(f"mon_groups/a/{FILE}", f"{TOTAL}:*=_\n")
+    counters.write(f"mon_groups/a/{FILE}", f"{TOTAL}:*=e\n")
+    assert [counters.read(path) for path in paths] == ["0\n", "0\n"]
+
+
+def test_without_a_free_counter_it_is_enospc(counters: Resctrl) -> None:
+    counters.make("mon_groups/a", "mon_groups/b", "mon_groups/c")
+    failed = f"Failed to allocate counter for {TOTAL} in domain"
+    with counters.refused(errno.ENOSPC, f"{failed} 0\nAssign operation '{TOTAL}:0=e' failed"):
+        counters.write(f"mon_groups/c/{FILE}", f"{TOTAL}:0=e\n")
+    words = f"{failed} 0\n{failed} 1\nAssign operation '{TOTAL}:*=e' failed"
+    with counters.refused(errno.ENOSPC, words):
+        counters.write(f"mon_groups/c/{FILE}", f"{TOTAL}:*=e\n")
+
+
+def test_domains_with_a_free_counter_keep_it_when_another_has_none(counters: Resctrl) -> None:
+    counters.make("mon_groups/a", "mon_groups/b", "mon_groups/c")
+    counters.write(f"mon_groups/a/{FILE}", f"{LOCAL}:1=_\n")
+    with counters.refused(errno.ENOSPC):
+        counters.write(f"mon_groups/c/{FILE}", f"{TOTAL}:*=e\n")
+    assert counters.read("mon_groups/c", FILE) == text("_e", "__")
+
+
+@pytest.mark.parametrize(
+    "written, number, words",
+    [
+        (f"{TOTAL}:0=_", errno.EINVAL, None),
+        ("nonsense:0=e\n", errno.ENOENT, "Invalid event nonsense"),
+        ("llc_occupancy:0=e\n", errno.ENOENT, "Invalid event llc_occupancy"),
+        (f" {TOTAL}:0=_\n", errno.ENOENT, f"Invalid event  {TOTAL}"),
+        ("\n", errno.ENOENT, "Invalid event "),
+        (f"{TOTAL}:7=e\n", errno.EINVAL, "Invalid domain id 7"),
+        (f"{TOTAL}:x=e\n", errno.EINVAL, "Missing domain id"),
+        (f"{TOTAL}:=e\n", errno.EINVAL, "Missing domain id"),
+        (f"{TOTAL}:0 =_\n", errno.EINVAL, "Missing domain id"),
+        (f"{TOTAL}:0=x\n", errno.EINVAL, f"Assign operation '{TOTAL}:0=x' failed"),
+        (f"{TOTAL}:0=\n", errno.EINVAL, f"Assign operation '{TOTAL}:0=' failed"),
+        (f"{TOTAL}:0\n", errno.EINVAL, f"Assign operation '{TOTAL}:0=(null)' failed"),
+        (f"{TOTAL}:0=ee\n", errno.EINVAL, f"Assign operation '{TOTAL}:0=ee' failed"),
+        (f"{TOTAL}:0=_\n\n", errno.ENOENT, "Invalid event "),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_words(
+    counters: Resctrl, written: str, number: int, words: str | None
+) -> None:
+    counters.make("mon_groups/a")
+    with counters.refused(number, words):
+        counters.write(f"mon_groups/a/{FILE}", written)
+
+
+@pytest.mark.parametrize("part", ["", ":", ": 0=_", ":0=_;", ":0=_;0=_", ":00=_"])
+def test_forms_that_the_kernel_reads(counters: Resctrl, part: str) -> None:
+    counters.make("mon_groups/a")
+    counters.write(f"mon_groups/a/{FILE}", f"{TOTAL}{part}\n")
+    assert counters.read("mon_groups/a", FILE) == text("_e" if "0" in part else "ee", "ee")
+
+
+def test_several_events_can_be_written_at_once(counters: Resctrl) -> None:
+    counters.make("mon_groups/a")
+    counters.write(f"mon_groups/a/{FILE}", f"{TOTAL}:0=_\n{LOCAL}:*=_\n")
+    assert counters.read("mon_groups/a", FILE) == text("_e", "__")
+
+
+def test_a_rename_keeps_them_and_rmdir_frees_them(counters: Resctrl) -> None:
+    counters.make("mon_groups/a")
+    counters.write(f"mon_groups/a/{FILE}", f"{LOCAL}:0=_\n")
+    counters.rename("mon_groups/a", "mon_groups/b")
+    assert counters.read("mon_groups/b", FILE) == text("ee", "_e")
+    counters.rmdir("mon_groups/b")
+    assert counters.read(AVAILABLE) == "0=4;1=4\n"
+
+
+def test_mkdir_gives_none_where_it_is_told_not_to(counters: Resctrl) -> None:
+    counters.write(ON_MKDIR, "0\n")
+    assert counters.read(ON_MKDIR) == "0\n"
+    counters.make("mon_groups/a")
+    assert counters.read("mon_groups/a", FILE) == text("__", "__")
+    with counters.refused(errno.EINVAL, "ok"):
+        counters.write(ON_MKDIR, "2\n")
+
+
+def test_without_the_mode_all_are_counted_and_the_files_refuse(counters: Resctrl) -> None:
+    counters.make("mon_groups/a", "mon_groups/b", "mon_groups/c")
+    counters.write(MODE, "default\n")
+    assert counters.read("mon_groups/c/mon_data/mon_L3_00", TOTAL).strip().isdigit()
+    for path in (AVAILABLE, ON_MKDIR, f"mon_groups/c/{FILE}"):
+        with counters.refused(errno.EINVAL, NOT_ENABLED):
+            counters.read(path)
+    with counters.refused(errno.EINVAL, "mbm_event mode is not enabled"):
+        counters.write(f"mon_groups/c/{FILE}", f"{TOTAL}:0=e\n")
+
+
+def test_a_change_of_the_mode_takes_all_away(counters: Resctrl) -> None:
+    counters.make("mon_groups/a")
+    counters.write(MODE, "mbm_event\n")
+    assert counters.read("mon_groups/a", FILE) == text("ee", "ee")
+    counters.write(MODE, "default\n")
+    counters.write(MODE, "mbm_event\n")
+    assert counters.read("mon_groups/a", FILE) == text("__", "__")
+    assert counters.read(ON_MKDIR) == "1\n"
+
+
+def test_a_mode_that_is_none_is_einval(counters: Resctrl) -> None:
+    with counters.refused(errno.EINVAL, "Unsupported assign mode"):
+        counters.write(MODE, "foo\n")
+
+
+def test_a_class_reads_what_its_groups_count(counters: Resctrl) -> None:
+    counters.make("mon_groups/a")
+    assert counters.read(FILE) == text("__", "__")
+    assert counters.read("mon_data/mon_L3_00", TOTAL).strip().isdigit()
+    counters.write(f"mon_groups/a/{FILE}", f"{TOTAL}:0=_\n")
+    assert counters.read("mon_data/mon_L3_00", TOTAL) == "Unassigned\n"

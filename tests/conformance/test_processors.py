@@ -1,0 +1,110 @@
+"""What differs by processor, besides assignable counters: AMD's schemata, Sub-NUMA clusters, masks with holes, CDP."""
+
+import errno
+
+import pytest
+
+from .filesystem import Resctrl
+
+
+def rows(resctrl: Resctrl, name: str = "schemata") -> list[str]:
+    """The rows of class gold, without what aligns them."""
+    return [line.strip() for line in resctrl.read("gold", name).splitlines()]
+
+
+@pytest.mark.processors("AMD")
+class TestAmd:
+    """AMD's bandwidth is in units of 1/8 GB/s, its masks may be empty."""
+
+    def test_info(self, resctrl: Resctrl) -> None:
+        numbers = {
+            name: resctrl.read("info/MB", name).strip() for name in ("bandwidth_gran", "min_bandwidth", "delay_linear")
+        }
+        assert numbers == {"bandwidth_gran": "1", "min_bandwidth": "0", "delay_linear": "0"}
+        assert resctrl.read("info/L3/min_cbm_bits") == "0\n"
+        assert resctrl.read("info/L3/sparse_masks") == "1\n"
+
+    def test_a_new_class_may_use_everything(self, resctrl: Resctrl) -> None:
+        resctrl.make("gold")
+        assert rows(resctrl) == ["MB:0=2048;1=2048", "L3:0=fff;1=fff"]
+
+    @pytest.mark.parametrize("value", [0, 1, 7, 100, 2048])
+    def test_bandwidth_is_not_rounded(self, resctrl: Resctrl, value: int) -> None:
+        resctrl.make("gold")
+        resctrl.write("gold/schemata", f"MB:0={value}\n")
+        assert rows(resctrl)[0] == rows(resctrl, "size")[0] == f"MB:0={value};1=2048"
+
+    def test_bandwidth_out_of_range_is_einval(self, resctrl: Resctrl) -> None:
+        resctrl.make("gold")
+        with resctrl.refused(errno.EINVAL, "MB value 2049 out of range [0,2048]"):
+            resctrl.write("gold/schemata", "MB:0=2049\n")
+
+    @pytest.mark.parametrize("mask", ["5", "0", "a5a"])
+    def test_masks_with_holes_and_without_bits(self, resctrl: Resctrl, mask: str) -> None:
+        resctrl.make("gold")
+        resctrl.write("gold/schemata", f"L3:0={mask}\n")
+        assert rows(resctrl)[1] == f"L3:0={mask};1=fff"
+
+
+@pytest.mark.processors("clusters")
+class TestClusters:
+    """Sub-NUMA clusters: parts of a cache's counters, half the RMIDs, one schemata."""
+
+    def test_each_cache_has_its_parts(self, resctrl: Resctrl) -> None:
+        resctrl.make("mon_groups/a")
+        events = set(resctrl.read("info/L3_MON/mon_features").split())
+        for cache in range(2):
+            parts = {f"mon_sub_L3_{2 * cache + part:02d}" for part in range(2)}
+            folder = f"mon_groups/a/mon_data/mon_L3_{cache:02d}"
+            assert resctrl.names(folder) == events | parts
+            for part in parts:
+                assert resctrl.names(f"{folder}/{part}") == events
+
+    def test_schemata_is_by_cache(self, resctrl: Resctrl) -> None:
+        resctrl.make("gold")
+        assert rows(resctrl) == ["MB:0=100;1=100", "L3:0=fff;1=fff"]
+
+    def test_the_clusters_share_the_rmids(self, resctrl: Resctrl) -> None:
+        assert resctrl.rmids in (8, 16)  # of the simulation's 16, of the guest's 32
+        assert len(resctrl.fill()) == resctrl.rmids - 1
+
+    def test_a_cache_is_the_sum_of_its_parts(self, resctrl: Resctrl, task: int) -> None:
+        resctrl.make("mon_groups/a")
+        resctrl.write("mon_groups/a/tasks", str(task))
+        folder = "mon_groups/a/mon_data/mon_L3_00"
+        parts = sum(int(resctrl.read(folder, f"mon_sub_L3_0{part}", "mbm_total_bytes")) for part in range(2))
+        assert int(resctrl.read(folder, "mbm_total_bytes")) >= parts
+
+    def test_a_mask_with_holes_where_info_says_so(self, resctrl: Resctrl) -> None:
+        assert resctrl.read("info/L3/sparse_masks") == "1\n"
+        resctrl.make("gold")
+        resctrl.write("gold/schemata", "L3:0=5\n")
+        assert rows(resctrl)[1] == "L3:0=5;1=fff"
+        with resctrl.refused(errno.EINVAL, "Mask out of range"):
+            resctrl.write("gold/schemata", "L3:0=0\n")
+
+
+@pytest.mark.processors("CDP")
+class TestCdp:
+    """The mount option `cdp`: code and data have masks of their own, and there are half as many classes."""
+
+    def test_info_has_both_and_half_the_classes(self, resctrl: Resctrl) -> None:
+        assert {"L3CODE", "L3DATA"} <= resctrl.names("info")
+        assert "L3" not in resctrl.names("info")
+        assert resctrl.read("info/L3CODE/num_closids") == resctrl.read("info/L3DATA/num_closids") == "4\n"
+
+    def test_a_new_class_has_both(self, resctrl: Resctrl) -> None:
+        resctrl.make("gold")
+        assert rows(resctrl) == ["MB:0=100;1=100", "L3DATA:0=fff;1=fff", "L3CODE:0=fff;1=fff"]
+
+    def test_each_is_written_alone(self, resctrl: Resctrl) -> None:
+        resctrl.make("gold")
+        resctrl.write("gold/schemata", "L3CODE:0=3\n")
+        assert rows(resctrl)[1:] == ["L3DATA:0=fff;1=fff", "L3CODE:0=3;1=fff"]
+        resctrl.write("gold/schemata", "L3DATA:0=f\nL3CODE:0=1\n")
+        assert rows(resctrl)[1:] == ["L3DATA:0=f;1=fff", "L3CODE:0=1;1=fff"]
+
+    def test_the_resource_of_before_is_unknown(self, resctrl: Resctrl) -> None:
+        resctrl.make("gold")
+        with resctrl.refused(errno.EINVAL, "Unknown or unsupported resource name 'L3'"):
+            resctrl.write("gold/schemata", "L3:0=f\n")
