@@ -16,6 +16,8 @@ from kernel.runtimes import run, wait_until
 CGROUPS = "/sys/fs/cgroup"
 SOCKET = "/run/containerd/containerd.sock"
 NRI = "/var/run/nri/nri.sock"
+CONTROLLERS = ("cpuset", "cpu", "io", "memory", "pids")
+"""Those that the kubelet hands down to pods."""
 IMAGE, PAUSE = "localhost/busybox:cri", "localhost/pause:cri"
 PATIENCE = 300
 """Seconds for one call: only so that a hang ends with a message."""
@@ -184,8 +186,10 @@ class Pod:
             for end in ("", "/besteffort", f"/besteffort/pod{self.uid}"):
                 folder = f"{CGROUPS}/kubepods{end}"
                 os.makedirs(folder, exist_ok=True)
+                with open(f"{folder}/cgroup.controllers", encoding="ascii") as known:
+                    controllers = [name for name in known.read().split() if name in CONTROLLERS]
                 with open(f"{folder}/cgroup.subtree_control", "w", encoding="ascii") as control:
-                    control.write("+cpuset +cpu +io +memory +pids")
+                    control.write(" ".join(f"+{name}" for name in controllers))
         network = self._api.NamespaceOption(network=HOST_NETWORK)
         self._config = self._api.PodSandboxConfig(
             metadata=self._api.PodSandboxMetadata(name=name, uid=self.uid, namespace="shop", attempt=0),

@@ -195,6 +195,56 @@ def test_a_refusal_reaches_whoever_creates_the_container(
     assert groups(resctrl) == set()
 
 
+CLASS = "class.memtierd.nri.io"
+BATCH = {
+    "name": "batch",
+    "allowswap": False,
+    "env": {"TIER": "batch"},
+    "mounts": [{"source": "/usr", "destination": "/host-usr"}],
+    "devices": [{"path": "/dev/kmsg"}],
+}
+
+
+def test_environment_mount_and_device_are_seen_inside_and_limits_stand_in_the_specification(
+    node: Containerd, plugin: Callable[..., Plugin]
+) -> None:
+    memory = {"allowLimits": {"*": ["*"]}}
+    plugin(classes=[BATCH], memory=memory, nri={"adjust": ["memory"], "allow": {"shop": ["batch"]}}).start()
+    pod = node.pod("batch", annotations={CLASS: "batch", "memory.high.memtierd.nri.io": "64M"})
+    look = "echo $TIER; [ -x /host-usr/bin/runc ] && echo mounted; [ -c /dev/kmsg ] && echo device; touch /host-usr/x"
+    pod.run("c0", ["/bin/sh", "-c", look])
+    assert pod.said("c0").splitlines()[:3] == ["batch", "mounted", "device"]
+    container = pod.run("c1", SLEEP)
+    pid = pod.pid(container)
+    own = Path("/sys/fs/cgroup") / Path(f"/proc/{pid}/cgroup").read_text().strip().removeprefix("0::/")
+    assert (own / "memory.high").read_text().strip() == str(64 << 20)
+    assert (own / "memory.swap.max").read_text().strip() == "0"
+    (state,) = Path("/run/containerd").glob(f"io.containerd.runtime.v2.task/k8s.io/{container}/config.json")
+    unified = json.loads(state.read_text())["linux"]["resources"]["unified"]
+    assert unified == {"memory.high": str(64 << 20), "memory.swap.max": "0"}
+
+
+def test_what_a_start_costs_with_the_plugin_and_without(
+    node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
+) -> None:
+    pod = node.pod("cost")
+    seconds: dict[str, list[float]] = {"without": [], "with": []}
+    served = plugin()
+    for number in range(10):  # in turns, so that both meet the same machine
+        with_it = number % 2 == 1
+        if with_it:
+            served.start()
+        container = pod.create(f"c{number}", SLEEP)
+        begun = time.monotonic()
+        pod.start(container)
+        seconds["with" if with_it else "without"].append(time.monotonic() - begun)
+        if with_it:
+            assert place_of(pod.pid(container)) == Place("", pod.uid)
+            served.kill(signal.SIGTERM)
+    medians = {name: sorted(values)[len(values) // 2] for name, values in seconds.items()}
+    print(f"a start takes {medians['without']:.3f} s without the plugin and {medians['with']:.3f} s with it")
+
+
 def test_it_stays_small(node: Containerd, plugin: Callable[..., Plugin]) -> None:
     served = plugin().start()
     node.pod("small").run("c0", SLEEP)
