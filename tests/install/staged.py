@@ -34,8 +34,9 @@ def install(root: Path, *words: str, runtime: str = "crio") -> str:
 def _pattern(runtime: str) -> str:
     folder = tempfile.mkdtemp(prefix="staged-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    install(Path(folder), runtime=runtime)
-    return folder
+    root = Path(folder, "host")  # whose mode is copied as well; the other folder is nobody else's
+    install(root, runtime=runtime)
+    return str(root)
 
 
 def put(root: Path, *, runtime: str = "crio") -> None:

@@ -43,6 +43,7 @@ def test_what_is_staged_does_not_depend_on_where(tmp_path: Path, runtime: str) -
     assert len(staged) > 10
     assert contents(tmp_path / "another/place") == staged
     assert contents(tmp_path / "copy") == staged
+    assert (tmp_path / "copy").stat().st_mode == (tmp_path / "one").stat().st_mode
 
 
 def test_installing_again_keeps_what_was_said_at_first(tmp_path: Path) -> None:

@@ -157,3 +157,17 @@ def test_one_that_can_not_be_taken_in_keeps_nobody_else_out(tmp_path: Path) -> N
     assert cluster.context().ledger.marked("waiting") == [waits]
     again = cluster.reconcile()
     assert (again.adopted, list(again.waiting)) == ([], [waits])
+
+
+def test_what_stays_outside_is_counted(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    id_, pid = cluster.spawn(1, threads=2)
+    cluster.appear(id_, pid)
+    # A container that makes threads faster than they are moved: whenever one looks, there are two others.
+    late = iter(range(1000, 2000))
+    monkeypatch.setattr(
+        "resctrl_hooks.node.reconcile.tasks.outside", lambda *_given: [(next(late), "", ""), (next(late), "", "")]
+    )
+    monkeypatch.setattr("resctrl_hooks.node.resctrl.filesystem.Resctrl.add_tasks", lambda *_given: None)
+    report = cluster.reconcile()
+    assert report.left == 2
+    assert not report.ok
