@@ -3,6 +3,7 @@
 Each is what a command of the project prints or installs, kept here to be read, reviewed and applied without it.
 """
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import yaml
 from dashboard import dashboard_json
 from man import man_page
 
+from resctrl_hooks.cli.schemas import schemas
 from resctrl_hooks.install.hook_json import hook_json
 from resctrl_hooks.install.paths import HOOK_NAME
 from resctrl_hooks.install.units import units
@@ -57,6 +59,9 @@ def files() -> dict[str, Callable[[], bytes]]:
         "contrib/machineconfig/99-worker-resctrl-hooks.bu": _butane,
         "contrib/machineconfig/node-disruption-policy.yaml": lambda: to_yaml(disruption_policy()).encode(),
     }
+    for command, schema in schemas().items():
+        text = f"{json.dumps(schema, indent=2)}\n".encode()
+        made[f"contrib/schema/{command}.json"] = lambda text=text: text  # type: ignore[misc]  # bound now, not later
     for name, text in units(DEFAULT_CONFIG).items():
         made[f"contrib/systemd/{name}"] = lambda text=text: text  # type: ignore[misc]  # bound now, not later
     return made

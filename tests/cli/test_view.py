@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 from click.shell_completion import ShellComplete
 from monitored_host import KEYS, MonitoredHost, monitored_host
 
 from resctrl_hooks.cli import main
+from resctrl_hooks.cli.schemas import schemas
 from resctrl_hooks.simulation import mounted
 
 pytestmark = pytest.mark.fuse
@@ -155,3 +157,20 @@ def test_show_of_a_waiting_pod_says_that_it_has_no_group_yet(host: MonitoredHost
     assert "Groups: none" in text
     assert "not monitored: the pod has no group yet" in text
     assert "outside the group" not in text
+
+
+@pytest.mark.parametrize(
+    "words", [("list",), ("show", "-n", "shop"), ("top", "--interval", "0.1"), ("rdt", "show", "--json")], ids=" ".join
+)
+def test_what_is_printed_is_as_its_schema_says(host: MonitoredHost, words: tuple[str, ...]) -> None:
+    host.context.ledger.mark("waiting", KEYS[3])
+    os.mkdir(host.resctrl / "mon_groups/somebody")
+    schema = schemas()[words[0]]
+    made = json.loads(host.run(*words, *(() if "--json" in words else ("-o", "json"))).stdout)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(made, schema)
+    assert made["items"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(made | {"apiVersion": "resctrl-hooks/v2"}, schema)
+    names = set(schema["properties"])
+    assert names == set(made), "every key is in the schema, and the other way round"
