@@ -13,6 +13,7 @@ from dashboard import dashboard_json
 from man import man_page
 
 from resctrl_hooks.cli.schemas import schemas
+from resctrl_hooks.config.reference import in_page
 from resctrl_hooks.install.hook_json import hook_json
 from resctrl_hooks.install.paths import HOOK_NAME
 from resctrl_hooks.install.units import units
@@ -23,6 +24,7 @@ from resctrl_hooks.openshift.text import to_yaml
 
 REPOSITORY = Path(__file__).parents[1]
 SETTINGS = b'{"format": 1, "managedBy": "%s"}\n' % MANAGED_BY.encode()
+REFERENCE = "docs/configuration-reference.md"
 MACHINE_CONFIG = "contrib/machineconfig/99-worker-resctrl-hooks.yaml"
 
 
@@ -59,6 +61,7 @@ def files() -> dict[str, Callable[[], bytes]]:
         "contrib/machineconfig/99-worker-resctrl-hooks.bu": _butane,
         "contrib/machineconfig/node-disruption-policy.yaml": lambda: to_yaml(disruption_policy()).encode(),
     }
+    made[REFERENCE] = lambda: in_page((REPOSITORY / REFERENCE).read_text()).encode()
     for command, schema in schemas().items():
         text = f"{json.dumps(schema, indent=2)}\n".encode()
         made[f"contrib/schema/{command}.json"] = lambda text=text: text  # type: ignore[misc]  # bound now, not later

@@ -1,4 +1,4 @@
-"""docs/configuration.md says what the models say."""
+"""docs/configuration-reference.md says what the models say."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from resctrl_hooks.config.reference import in_page, reference
 from resctrl_hooks.config.root import Configuration
 from resctrl_hooks.node.settings import DEFAULTS
 
-PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+PAGE = Path(__file__).parents[2] / "docs" / "configuration-reference.md"
 
 
 def test_the_page_is_up_to_date() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert in_page(page) == page, "run: python -m resctrl_hooks.config.reference docs/configuration.md"
+    assert in_page(page) == page, "run: nox -s generate"
 
 
 def test_every_setting_is_in_it() -> None:
@@ -36,7 +36,7 @@ def test_every_setting_says_what_it_is_for() -> None:
 
 
 def test_the_example_is_valid() -> None:
-    example = PAGE.read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
+    example = (PAGE.parent / "configuration.md").read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
     checked = check_text(example.encode(), "example")
     assert checked.problems == []
     assert yaml.safe_load(example)["namespaces"] == ["shop", "team-*"]
