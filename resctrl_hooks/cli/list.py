@@ -19,6 +19,7 @@ from resctrl_hooks.node.context import Context
 
 _ROOT = "/"
 _NONE = "-"
+_MOST_REFUSALS = 5
 _BRIEF = {"containers": {"__all__": {"outside_threads"}}}  # `show` has them
 _ORDER: tuple[State, ...] = (
     "waiting",
@@ -86,6 +87,8 @@ def _look(context: Context, view: View) -> Inventory:
     found.pods = pods[::-1] if view.reverse else pods
     if view.filtered:
         found.foreign = []
+        keys = {pod.key for pod in found.pods}
+        found.refusals = [one for one in found.refusals if one.key in keys or one.namespace == view.namespace]
     return found
 
 
@@ -99,6 +102,7 @@ def _document(found: Inventory, *, old: bool) -> dict[str, Any]:
         rmids=found.rmids,
         bandwidthCounters=found.bandwidth_counters,
         foreignGroups=found.foreign,
+        refusals=found.refusals,
     )
     if old:
         value |= found.model_dump(mode="json", exclude={"pods": {"__all__": _BRIEF}})
@@ -193,6 +197,10 @@ def _print_sums(found: Inventory, view: View) -> None:
         out.print(f"\n{used} of {total} RMIDs in use, {free} free, {len(found.waiting)} waiting for one.")
     for one in found.bandwidth_counters if not view.filtered else ():
         out.print(f"{one.free} of {one.total} bandwidth counters free in L3 domain {one.domain}.")
+    if found.refusals:
+        out.print("\n[bold]Refused lately[/]")
+    for refusal in found.refusals[-_MOST_REFUSALS:]:
+        out.print(f"  {age(refusal.time)} ago  {escape(refusal.name)}: {escape(refusal.why)}")
     for state in sorted({pod.state for pod in found.pods} - {"assigned"}):
         out.print(f"{_styled(state)}: {meaning(state, resctrl=not found.problem)}")
 

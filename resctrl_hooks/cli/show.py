@@ -16,11 +16,12 @@ from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import STATE_STYLES, age, console, duration, print_table, scaled, table
 from resctrl_hooks.cli.view import WATCH_SECONDS, View, view_options
 from resctrl_hooks.inventory.coverage import MARK, is_partial
-from resctrl_hooks.inventory.gather import name_podmans, pod_of
+from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals
 from resctrl_hooks.inventory.models import Counter, Failure, Pod, PodDetails, meaning
 from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.refusals import REASON
 from resctrl_hooks.node.resctrl.counters import Reading
 
 _MOST_THREADS = 20
@@ -133,7 +134,16 @@ def _failures(context: Context, key: str) -> list[Failure]:
         for when, stage, reasons, of in tally.read(context.ledger).failures
         if of == key
     ]
-    return _journal(key) or counted
+    refused = [
+        Failure(time=one.time, stage="createRuntime", reasons=[REASON], message=f"{one.name} was refused: {one.why}")
+        for one in refusals(context)
+        if one.key == key
+    ]
+    return _journal(key) or sorted([*refused, *(one for one in counted if REASON not in one.reasons)], key=_when)
+
+
+def _when(failure: Failure) -> int:
+    return failure.time
 
 
 def _journal(key: str) -> list[Failure]:

@@ -9,10 +9,11 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.host.cgroup_tasks import threads_of_container
 from resctrl_hooks.node.host.procfs import resctrl_groups_of
 from resctrl_hooks.node.reconcile.tasks import outside
+from resctrl_hooks.node.refusals import recent_refusals
 
 from .coverage import bandwidth_counters, counted_state, free_counters
 from .details import details_of
-from .models import Container, Group, Inventory, Outside, Pod, Rmids, State, short_id
+from .models import Container, Group, Inventory, Outside, Pod, Refusal, Rmids, State, short_id
 from .podman import RUNTIME as PODMAN
 from .podman import podman_names
 
@@ -32,6 +33,7 @@ def gather(context: Context) -> Inventory:
     found = Inventory(resctrl=resctrl.root, waiting=sorted(context.ledger.marked("waiting")))
     keys = sorted(set(context.ledger.keys()) | set(found.waiting))
     found.pods = [pod for pod in (pod_of(context, key) for key in keys) if pod is not None]
+    found.refusals = refusals(context)
     try:
         classes = ["", *sorted(resctrl.classes())]
     except HookError as error:
@@ -48,6 +50,11 @@ def gather(context: Context) -> Inventory:
     found.rmids = rmids_of(resctrl.root, used)
     found.bandwidth_counters = free_counters(context)
     return found
+
+
+def refusals(context: Context) -> list[Refusal]:
+    """The containers that were refused lately, the latest last."""
+    return [Refusal.model_validate(one) for one in recent_refusals(context.ledger.folder)]
 
 
 def rmids_of(root: str, used: int) -> Rmids | None:

@@ -214,6 +214,24 @@ class FreeCounters(Record):
     free: int
 
 
+class Refusal(Record):
+    """A container that was refused, and why."""
+
+    time: Moment
+    key: str = ""
+    namespace: str = ""
+    pod: str = ""
+    container: str = ""
+    id: str = ""
+    why: str
+
+    @property
+    def name(self) -> str:
+        """What people call it: NAMESPACE/POD/CONTAINER as far as that is known, else the start of its id."""
+        parts = [part for part in (self.namespace, self.pod, self.container) if part]
+        return "/".join(parts) or short_id(self.id) or "an unknown container"
+
+
 class Inventory(Record):
     """What this node has of resctrl and of our records. Without resctrl ``rmids`` is None, and ``problem`` says why."""
 
@@ -224,3 +242,4 @@ class Inventory(Record):
     pods: list[Pod] = Field(default_factory=list)
     foreign: list[Group] = Field(default_factory=list)
     waiting: list[str] = Field(default_factory=list)
+    refusals: list[Refusal] = Field(default_factory=list, description="The containers refused lately, the latest last.")

@@ -11,6 +11,7 @@ import pytest
 from monitored_host import KEYS, MonitoredHost, monitored_host
 
 from resctrl_hooks.inventory.find import NoSuchPodError, find
+from resctrl_hooks.node.refusals import record_refusal
 from resctrl_hooks.simulation import mounted
 
 pytestmark = pytest.mark.fuse
@@ -223,3 +224,22 @@ def test_show_knows_a_group_of_somebody_elses_when_it_sees_one(host: MonitoredHo
     assert f"'somebody' is a foreign group, {folder}: nothing of it is recorded here" in done.stderr
     for name in ("..", "nobody", "gold", "gold/mon_groups/somebody"):
         assert "is called" in host.run("show", name).stderr
+
+
+def test_refused_containers_are_told(host: MonitoredHost) -> None:
+    key = host.pod(0, "whole")
+    folder = host.context.ledger.folder
+    names = {"namespace": "shop", "pod": "whole", "container": "c1", "id": "a" * 64, "key": key}
+    record_refusal(folder, names, "memory: class gold is not allowed in namespace shop")
+    record_refusal(folder, {"id": "b" * 64}, "the bundle can't be read")
+    text = host.run("list").output
+    assert "Refused lately\n" in text
+    assert "ago  shop/whole/c1: memory: class gold is not allowed in namespace shop\n" in text
+    assert "ago  bbbbbbbb" in text
+    assert [one["why"] for one in listed(host)["refusals"]] == [
+        "memory: class gold is not allowed in namespace shop",
+        "the bundle can't be read",
+    ]
+    said = host.run("show", "shop/whole").output
+    assert "shop/whole/c1 was refused: memory: class gold is not allowed" in said
+    assert "bundle can't be read" not in said

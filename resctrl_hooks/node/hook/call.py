@@ -98,7 +98,13 @@ def _answer(call: "_Call", context: Context, started: float) -> int:
         refused = (isinstance(error, RefusedError) or _refuses(context)) and call.is_refusable()
         outcome = "the container is refused" if refused else "the container goes on without"
         took = time.monotonic() - started
-        call.tally(context, took, context.failures or [error.reason])
+        reasons = context.failures or [error.reason]
+        if refused:
+            from ..refusals import REASON, record_refusal  # few refuse anything
+
+            record_refusal(settings.state_dir, call.names(), str(error))
+            reasons = [*dict.fromkeys([*reasons, REASON])]
+        call.tally(context, took, reasons)
         message = f"{call.stage} of {call.subject}: {error}; {outcome}"
         context.log(ERROR, message, duration_usec=int(took * 1e6), **call.fields(error))
         return REFUSED if refused else DONE
@@ -121,6 +127,14 @@ class _Call:
     @property
     def subject(self) -> str:
         return str(self.workload or (f"container {self.state.id}" if self.state else "an unknown container"))
+
+    def names(self) -> "dict[str, str]":
+        """What the container is called, as far as that is known."""
+        found = {"id": self.state.id} if self.state else {}
+        if self.workload is not None:
+            of = self.workload
+            found.update(key=of.key, namespace=of.namespace, pod=of.pod, container=of.container)
+        return found
 
     def fields(self, error: "HookError | None" = None) -> "dict[str, str | int]":
         """The structured part of a log line."""

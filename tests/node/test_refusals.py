@@ -1,0 +1,66 @@
+"""Refusals are remembered, within bounds, and nothing about remembering them can go wrong."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ID, UID, Host, state
+
+from resctrl_hooks.node import refusals
+from resctrl_hooks.node.call_metrics import read
+from resctrl_hooks.node.refusals import FILE, OLD, recent_refusals, record_refusal
+
+NAMES = {"namespace": "shop", "pod": "web-0", "container": "c0", "id": ID, "key": UID}
+
+
+def test_a_refused_container_is_remembered(host: Host, pod: dict[str, Any]) -> None:
+    host.configure(failurePolicy="fail")
+    host.context().ledger.prepare()
+    host.bundle({"linux": {"intelRdt": {"closID": "platinum"}}})
+    assert host.call(pod).code == 79
+    (found,) = recent_refusals(str(host.state))
+    assert found.items() >= NAMES.items()
+    assert "there is no RDT class 'platinum'" in found["why"]
+    assert read(host.context().ledger).stage("createRuntime").failures["refused"] == 1
+
+
+def test_a_container_that_goes_on_is_none(host: Host, pod: dict[str, Any]) -> None:
+    host.context().ledger.prepare()
+    host.bundle({"linux": {"intelRdt": {"closID": "platinum"}}})
+    assert host.call(pod).code == 0
+    assert recent_refusals(str(host.state)) == []
+    assert "refused" not in read(host.context().ledger).stage("createRuntime").failures
+
+
+def test_one_of_whom_only_the_id_is_known(host: Host) -> None:
+    host.configure(failurePolicy="fail")
+    host.context().ledger.prepare()
+    assert host.call(state(bundle="/nonexistent")).code == 79
+    (found,) = recent_refusals(str(host.state))
+    assert (found["id"], found.get("pod")) == (ID, None)
+
+
+def test_many_take_no_more_room_than_some(tmp_path: Path) -> None:
+    for number in range(1000):
+        record_refusal(str(tmp_path), NAMES | {"id": str(number)}, "x" * 10_000)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 2 * refusals._LARGEST
+    found = recent_refusals(str(tmp_path))
+    assert [int(one["id"]) for one in found] == list(range(1000 - len(found), 1000))
+    assert len(found) > 20
+    assert {path.name for path in tmp_path.iterdir()} == {FILE, OLD}
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b"[]", b"7", b'{"time": "x"}', b"\xff\n\0", b"[" * 5000])
+def test_what_is_no_line_of_ours_is_passed_over(tmp_path: Path, line: bytes) -> None:
+    good = json.dumps({"time": 5, "why": "x"}).encode()
+    (tmp_path / FILE).write_bytes(line + b"\n" + good + b"\n" + line)
+    assert [one["time"] for one in recent_refusals(str(tmp_path))] == [5]
+
+
+def test_a_folder_that_can_not_be_written_is_no_trouble(tmp_path: Path) -> None:
+    record_refusal(str(tmp_path / "nothing"), NAMES, "why")
+    (tmp_path / FILE).symlink_to(tmp_path / "elsewhere")
+    record_refusal(str(tmp_path), NAMES, "why")
+    assert not (tmp_path / "elsewhere").exists()
+    assert recent_refusals(str(tmp_path)) == []
