@@ -4,6 +4,7 @@ import posix
 
 from ..node.context import Context
 from ..node.errors import HookError, SettingsError
+from ..node.fault_report import as_hook_error
 from ..node.features.registry import features_in_use
 from ..node.host.files import parse_json
 from ..node.log import ERROR, NOTICE, WARNING, Log
@@ -112,14 +113,18 @@ class NodePlugin:
 
     def serve(self, event: str, payload: bytes) -> "tuple[int, bytes]":
         """As `events.serve`."""
-        return events.serve(event, payload, (self._runtime, self._nri), self._node(), self._timeout)
+        return events.serve(event, payload, (self._runtime, self._nri), self._context(), self._timeout)
 
     def synchronize(self, parts: "list[bytes]") -> "tuple[int, bytes]":
         """As `events.synchronize`."""
         self.refresh()
-        return events.synchronize(parts, self._runtime, self._node())
+        try:
+            return events.synchronize(parts, self._runtime, self._context())
+        except Exception as error:  # noqa: BLE001  # the cause is worth a line, whatever it is
+            self.log(ERROR, f"Synchronize: {as_hook_error(error)}; the reconcile timer goes on")
+            return ttrpc.UNKNOWN, b""
 
-    def _node(self) -> Context:
+    def _context(self) -> Context:
         return Context(self._settings, Log(self._settings.log, stderr=self._stderr))
 
     def limit(self, timeout: float) -> float:

@@ -215,6 +215,14 @@ def test_a_message_that_can_not_be_read_is_answered(host: Host, start: Callable[
     assert "the runtime's StartContainer can't be read" in plugin.log()
 
 
+def test_a_synchronisation_that_can_not_be_read_says_why(start: Callable[..., Plugin]) -> None:
+    plugin = start()
+    plugin.peer.take_registration()
+    plugin.peer.configure()
+    assert plugin.peer.ask("Synchronize", b"\x12\x02\x0a\x09") == OK
+    plugin.wait_for_log("Synchronize: a fault of resctrl-hook itself: WireError: Container has a field")
+
+
 def test_a_container_that_lives_keeps_its_pods_group(host: Host, start: Callable[..., Plugin]) -> None:
     plugin = start()
     peer = plugin.greet()
