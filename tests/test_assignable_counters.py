@@ -1,10 +1,12 @@
 """A host of AMD's with four bandwidth counters and more pods than that: who is counted, and what each command says."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import UID, Host, crio_annotations, state
 from monitored_host import MonitoredHost, monitored_host
 
 from resctrl_hooks.node.features.bandwidth_counters import SHORT, balance
@@ -176,3 +178,28 @@ def test_values_that_miss_a_part_of_the_pods_life_are_marked(host: MonitoredHost
     assert {one["partial"] for one in counters if one["kind"] == "cumulative"} == {True}
     assert "~" in host.run("show", key).stdout
     assert "~" in host.run("top", "--once", "--interval", "0.1").stdout
+
+
+def test_a_hook_gives_its_pod_a_counter_that_is_worth_less_elsewhere(tmp_path: Path) -> None:
+    processor = {"vendor": "amd", "assignable_counters": 2}
+    with (
+        mounted(tmp_path / "resctrl", limbo=0.1, **processor) as resctrl,
+        subprocess.Popen(["sleep", "600"]) as process,
+    ):
+        host = Host(tmp_path / "host", real_proc=True, resctrl=Path(resctrl))
+        given = state(pid=process.pid, bundle=host.bundle(), annotations=crio_annotations())
+        # The root group has both counters, as after the boot.
+        outcome = host.call(given, alone=True)
+        assert outcome.code == 0
+        assert "got a counter for mbm_total_bytes" in outcome.log
+        group = Path(resctrl) / "mon_groups" / UID / "mbm_L3_assignments"
+        assert group.read_text() == f"{TOTAL}:0=e;1=e\n{LOCAL}:0=e;1=e\n"
+        for number, event in enumerate((TOTAL, LOCAL)):  # two pods of others have all that there is
+            other = Path(resctrl) / "mon_groups" / f"other{number}"
+            other.mkdir()
+            group.write_text(f"{event}:*=_\n")
+            (other / "mbm_L3_assignments").write_text(f"{event}:*=e\n")
+        outcome = host.call(given | {"id": "d" * 64}, alone=True)
+        process.kill()
+        assert outcome.code == 0
+        assert f"all bandwidth counters are in use: {TOTAL} of {UID} isn't counted in L3 domain 0, 1" in outcome.log
