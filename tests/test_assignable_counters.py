@@ -181,9 +181,8 @@ def test_values_that_miss_a_part_of_the_pods_life_are_marked(host: MonitoredHost
 
 
 def test_a_hook_gives_its_pod_a_counter_that_is_worth_less_elsewhere(tmp_path: Path) -> None:
-    processor = {"vendor": "amd", "assignable_counters": 2}
     with (
-        mounted(tmp_path / "resctrl", limbo=0.1, **processor) as resctrl,
+        mounted(tmp_path / "resctrl", limbo=0.1, vendor="amd", assignable_counters=2) as resctrl,
         subprocess.Popen(["sleep", "600"]) as process,
     ):
         host = Host(tmp_path / "host", real_proc=True, resctrl=Path(resctrl))
