@@ -1,10 +1,10 @@
 """`resctrl-hook doctor`: one screen that says what is wrong with this host, and how to mend it."""
 
-import json
 import os
 
 import click
 
+from resctrl_hooks.cli.document import document, print_document
 from resctrl_hooks.doctor import Finding, Host, Level, examine
 
 _MARKS: dict[Level, tuple[str, str]] = {
@@ -41,7 +41,8 @@ def command(config: str, *, as_json: bool, fix: bool, root: str) -> None:
             _print(name, finding, mended)
     left = [finding for _, finding, mended in found if finding.level == "problem" and not mended]
     if as_json:
-        click.echo(json.dumps({"ok": not left, "findings": [_as_dict(*line) for line in found]}, indent=2))
+        items = [_as_dict(*line) for line in found]
+        print_document("json", document("FindingList", items, ok=not left) | {"findings": items})
     else:
         warnings = sum(finding.level == "warning" for _, finding, _ in found)
         click.echo(f"{_counted(len(left), 'problem')}, {_counted(warnings, 'warning')}")

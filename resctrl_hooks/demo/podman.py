@@ -10,6 +10,8 @@ import os
 import resource
 import time
 
+import psutil
+
 from .rootfs import make_rootfs
 from .stage import Stage
 from .subject import COMMAND, NAME, run
@@ -20,7 +22,7 @@ _SYSTEMD = "/run/systemd/system"
 _LARGEST_LIMIT = 1024
 _SECONDS_TO_SETTLE = 10
 _NAP = 0.02
-_HELPERS = (b"conmon", b"podman")
+_HELPERS = ("conmon", "podman")
 # Locks in shared memory would be shared with this machine's own Podman, and be reset by our first call. The limits are
 # what we may pass on: Podman asks for more than somebody in a container has.
 _CONTAINERS_CONF = """\
@@ -133,14 +135,9 @@ def write_hook_json(stage: Stage, folder: str) -> None:
 
 def _is_named_by_a_process(folder: str) -> bool:
     """Whether a process has this folder on its command line, as conmon and Podman itself do; the stage's own aside."""
-    needle = folder.encode()
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                words = file.read().split(b"\0")
-        except OSError:
-            continue  # it has ended
-        if os.path.basename(words[0]) in _HELPERS and any(needle in word for word in words):
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or [""]
+        if os.path.basename(words[0]) in _HELPERS and any(folder in word for word in words):
             return True
     return False
 

@@ -5,6 +5,8 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final
 
+import psutil
+
 from resctrl_hooks.install.containerd import CONFIG, is_on, read_config
 from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import NRI
@@ -50,7 +52,7 @@ def read_status(host: Host) -> dict[str, Any] | None:
 
 def _connection(status: dict[str, Any] | None) -> Iterator[Finding]:
     start = f"systemctl restart {NRI}; its log: journalctl -u {NRI}"
-    if status is None or not os.path.isdir(f"/proc/{status.get('pid', 0)}"):
+    if status is None or not psutil.pid_exists(status.get("pid", 0)):
         yield problem("the NRI plugin does not run: containers start unserved", start)
         return
     drops = status.get("drops", 0)
@@ -75,15 +77,10 @@ def _ago(when: float) -> str:
 
 def _others(host: Host) -> Iterator[Finding]:
     found = set(names(host.tree.real(_PRECONFIGURED)))
-    for pid in names("/proc") if host.runs else []:
-        if pid.isdigit():
-            try:
-                with open(f"/proc/{pid}/cmdline", "rb") as file:
-                    program = os.path.basename(file.read(4096).split(b"\0")[0]).decode(errors="replace")
-            except OSError:
-                continue
-            if program.startswith(_OTHERS):
-                found.add(program)
+    for process in psutil.process_iter(["cmdline"]) if host.runs else ():
+        program = os.path.basename((process.info["cmdline"] or [""])[0])
+        if program.startswith(_OTHERS):
+            found.add(program)
     if found:
         yield warning(
             f"other NRI plugins are here: {', '.join(sorted(found))}",

@@ -372,7 +372,9 @@ def test_exit_code_and_json(patient: Patient) -> None:
     assert result.exit_code == 1
     said = json.loads(result.stdout)
     assert said["ok"] is False
-    worst = [finding for finding in said["findings"] if finding["level"] == "problem"]
+    assert (said["apiVersion"], said["kind"]) == ("resctrl-hooks/v1", "FindingList")
+    assert said["items"] == said["findings"], "the old key, for one version"
+    worst = [finding for finding in said["items"] if finding["level"] == "problem"]
     assert all(finding["remedy"] for finding in worst)
 
 
