@@ -167,7 +167,7 @@ def _count(context: "Context", options: Options, report: Report) -> None:
     if not context.settings.monitoring.get("enabled", True):
         return
     try:
-        found = balance(context, dry_run=options.dry_run)
+        found = balance(context, dry_run=options.dry_run, in_turns=True)
     except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
         report.fail(context, "bandwidth counters", error)
         return
