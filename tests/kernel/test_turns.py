@@ -17,7 +17,8 @@ import pytest
 from kernel.groups import Resctrl, place_of
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.log import Log
-from resctrl_hooks.node.reconcile.reconcile import Options, reconcile
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.report import Options
 from resctrl_hooks.node.settings import Settings
 
 PODS = 12
