@@ -185,7 +185,10 @@ def _place(context: "Context", seen: "Observation", options: Options, report: Re
         adopt = getattr(feature, "adopt", None)
         if adopt is not None:
             try:
-                adopt(context, seen.containers, report)
+                result = adopt(context, seen.containers, dry_run=report.dry_run)
+                report.placed += result.placed
+                for container, error in result.failures.items():
+                    report.fail(context, container, error)
             except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
                 report.fail(context, name, error)
 

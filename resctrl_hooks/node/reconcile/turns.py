@@ -1,5 +1,6 @@
 """Serves those who wait for an RMID where these are shared by rules: in the order of the queue, and in turns."""
 
+from ..container.workload import workload_of
 from ..host.files import read_file, write_file
 from ..ledger import RMIDS, lock_name
 from ..sharing.admission import ensure_for
@@ -8,7 +9,6 @@ from ..sharing.counter_turns import times_of
 from ..sharing.decision import Claim, turns
 from ..sharing.handover import give_back, hand_on
 from ..sharing.priority import priority_of, version_of
-from .discovery import workload_of
 from .tasks import gather
 
 TYPE_CHECKING = False
@@ -49,7 +49,11 @@ def _priority(context: "Context", container: "Running", claim: "Claim | None") -
     record = context.ledger.read_pod(container.key) if claim is not None else None
     if claim is not None and record is not None and record["claim"]["rules"] == version_of(rules):
         return claim.priority
-    return priority_of(workload_of(container.id, container.pid, container.bundle, context), rules) if rules else 0
+    if not rules:
+        return 0
+    settings = context.settings
+    workload = workload_of(container.id, container.pid, container.bundle, context.proc, settings.cgroup_path)
+    return priority_of(workload, rules)
 
 
 def refresh(context: "Context", containers: "list[Running]", report: "Report") -> None:
