@@ -10,9 +10,9 @@ import pytest
 from conftest import UID, Host, crio_annotations, state
 from monitored_host import MonitoredHost, monitored_host
 
-from resctrl_hooks.node.features.bandwidth_counters import SHORT, balance
+from resctrl_hooks.node.features.bandwidth_counters import SHORT, balance, ensure_counted
 from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.resctrl.counter_share import Change, Holder, rearrange
+from resctrl_hooks.node.resctrl.counter_share import LOCK, Change, Holder, rearrange
 from resctrl_hooks.node.resctrl.counters import UNASSIGNED, Reading
 from resctrl_hooks.simulation import mounted
 
@@ -140,6 +140,18 @@ def test_seconds_stand_still_while_nothing_is_counted(host: MonitoredHost) -> No
     assert other.seconds is not None
     assert first.seconds is not None
     assert other.seconds > first.seconds
+
+
+def test_a_container_starts_though_nobody_can_look_for_a_counter(
+    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = host.pod(0, "web-0")
+    lines: list[str] = []
+    monkeypatch.setattr(host.context, "log", lambda _priority, line, **_fields: lines.append(line))
+    host.context.monitor.patience = 0.01
+    with host.context.ledger.lock_named(LOCK, 1):
+        ensure_counted(host.context, key)
+    assert lines[0].startswith("no bandwidth counter was looked for: ")
 
 
 def test_what_the_commands_say(host: MonitoredHost) -> None:

@@ -4,6 +4,7 @@ The kernel gives each new group what is left. So the last counters go to one pod
 has nothing: this puts every pod's first event before any pod's second.
 """
 
+from ..errors import LedgerError, LockTimeoutError, ResctrlError
 from ..log import INFO, WARNING
 from ..resctrl.assignment import EVENTS, Assignments
 from ..resctrl.counter_share import LOCK, OURS, holders_of, lacking, rearrange, share
@@ -67,8 +68,15 @@ def balance(context: "Context", *, dry_run: bool = False, in_turns: bool = False
 
 
 def ensure_counted(context: "Context", key: str) -> None:
-    """Finds a counter for a pod whose group got none from the kernel, and logs it if there is none."""
-    found = balance(context)
+    """Finds a counter for a pod whose group got none from the kernel, and logs it if there is none.
+
+    That it can't be done now is no failure of the pod's monitoring either: reconcile does it.
+    """
+    try:
+        found = balance(context)
+    except (LedgerError, LockTimeoutError, ResctrlError) as error:
+        context.log(WARNING, f"no bandwidth counter was looked for: {error}", key=key, reason=error.reason)
+        return
     if found is None:
         return
     if key not in found.uncounted:
