@@ -15,14 +15,17 @@ from resctrl_hooks.install import systemd
 from resctrl_hooks.install.guard import node_command
 from resctrl_hooks.install.paths import PYTHON, UNITS
 from resctrl_hooks.install.units import COMPILE, MOUNT, TIMER, WAKE, WITHOUT_SYSTEMD
+from resctrl_hooks.inventory.details import NOT_RUNNING
 from resctrl_hooks.memory_checks import memory_checks
 from resctrl_hooks.node.call_metrics import read as read_calls
+from resctrl_hooks.node.features.memtierd.feature import NAME as MEMTIERD
 from resctrl_hooks.node.features.placement.kubelet import DEFAULT_PATH, STATES
 
 from .finding import Finding, Level, ok, problem, warning
 from .host import Host
 
 RECONCILE: Final = "reconcile"
+_SHOWN: Final = 5
 _LATELY: Final = 300  # seconds: longer than any reasonable period
 _LEVELS: Final[dict[str, Level]] = {"good": "ok", "note": "warning", "bad": "problem"}
 
@@ -109,6 +112,17 @@ def memory(host: Host) -> Iterator[Finding]:
     """What the configured memory classes need."""
     for check in memory_checks(host.settings):
         yield Finding(_LEVELS[check.level], f"{check.name}: {check.found}", check.repair)
+    without = [
+        f"{pod.name}/{one.name or one.id[:12]}"
+        for pod in (host.inventory.pods if host.inventory else ())
+        for one in pod.living
+        if one.details.get(MEMTIERD, {}).get("state") == NOT_RUNNING
+    ]
+    if without:
+        yield problem(
+            f"{len(without)} containers run without the memtierd that they should have: {', '.join(without[:_SHOWN])}",
+            "`resctrl-hook show POD` and the journal say why; restart the container if reconcile can't start it again",
+        )
 
 
 def user_namespace(host: Host) -> Iterator[Finding]:

@@ -206,7 +206,7 @@ def units(
             mount=MOUNT,
             compile=COMPILE,
             runtimes=_RUNTIMES,
-            command=_line(node_command(config, "reconcile", launch=launch, python=python)),
+            command=_line(node_command(config, "reconcile", "--waiting-ok", launch=launch, python=python)),
             hardening=_HARDENING.format(devices="PrivateDevices=yes", **places),
         ),
         NRI: _NRI.format(

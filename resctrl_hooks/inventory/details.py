@@ -18,6 +18,7 @@ Record = Mapping[str, Any]
 Describer = Callable[[Record, list[Record]], dict[str, Any]]
 """From a container's record and its steps of one feature, what to show, by name."""
 
+NOT_RUNNING = "does not run"
 _CPUS = "cpuset.cpus.effective"
 _MEMORY_FILES = ("memory.current", "memory.high", "memory.max", "memory.swap.current", "memory.swap.max")
 
@@ -40,7 +41,7 @@ def _memtierd(record: Record, steps: list[Record]) -> dict[str, Any]:
     """The class, who supervises memtierd, whether it runs, and its folder."""
     step = Step.of_record(dict(steps[0]))
     pids = running(step, str(record["id"]))
-    state = f"runs as pid {pids[0]}" if pids else "does not run"
+    state = f"runs as pid {pids[0]}" if pids else NOT_RUNNING
     folder = folder_of(step, str(record["id"])).path
     return {
         "class": step.parameters["class"],

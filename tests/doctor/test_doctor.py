@@ -18,6 +18,8 @@ from resctrl_hooks.doctor.runner import CHECKS, OF_FILES, examine
 from resctrl_hooks.install.paths import CODE, LAUNCH, UNITS
 from resctrl_hooks.install.payload import payload
 from resctrl_hooks.install.units import TIMER
+from resctrl_hooks.inventory.details import NOT_RUNNING
+from resctrl_hooks.inventory.models import Container, Inventory, Pod
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 
@@ -479,3 +481,14 @@ def test_a_label_that_the_policy_does_not_give(here: Host, monkeypatch: pytest.M
 def test_a_runtime_that_does_not_look_into_the_folder(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtimes, "looks_past", lambda runtime, tree, folder: True)
     assert "crio has run since before" in patient.bad()["hook"]
+
+
+def test_a_container_without_its_memtierd_is_a_problem(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = {"memtierd": {"state": NOT_RUNNING}}
+    gone = Container.model_validate({"id": "c" * 64, "name": "c0", "alive": True, "rdt_class": "", "details": without})
+    pod = Pod(key=UID, namespace="shop", pod="web-0", state="assigned", containers=[gone])
+    found = Inventory(resctrl="/r", pods=[pod])
+    monkeypatch.setattr(Host, "inventory", found)
+    assert "1 containers run without the memtierd that they should have: shop/web-0/c0" in patient.bad()["memory"]
+    gone.details = {"memtierd": {"state": "runs as pid 7"}}
+    assert "memory" not in patient.bad()

@@ -47,7 +47,7 @@ def test_reconcile_is_started_by_the_timer_and_by_the_wake_up_call(ours: dict[st
 
 def test_commands_are_quoted_as_systemd_reads_them() -> None:
     text = units('/etc/my "odd" 100%/$x.yaml')[RECONCILE].decode()
-    assert f'{LAUNCH} --config "/etc/my \\"odd\\" 100%%/$$x.yaml" reconcile\n' in text
+    assert f'{LAUNCH} --config "/etc/my \\"odd\\" 100%%/$$x.yaml" reconcile --waiting-ok\n' in text
 
 
 def test_bytecode_at_boot_goes_to_a_folder_of_the_units_own() -> None:

@@ -22,7 +22,7 @@ _SUFFIX = ".service"
 _SLICE = "system.slice"
 _LONGEST_UNIT = 255
 _NOT_LOADED = 5  # systemctl's answer for a unit that it doesn't have
-_SHOWN_LINES = "5"
+_LAST_LINES = "200"  # more than the stack frames of a Go program that panics
 _SERVICE = (
     "Type=exec",  # so that systemd-run reports a program that can't be executed
     "Restart=on-failure",
@@ -166,7 +166,7 @@ def last_lines(container: str, seconds: float) -> str:
             "--quiet",
             "--no-pager",
             "--output=cat",
-            f"--lines={_SHOWN_LINES}",
+            f"--lines={_LAST_LINES}",
             f"--unit={unit_name(container)}",
         ]
         return run([journalctl, *arguments, "--identifier=memtierd"], seconds)[1]

@@ -60,7 +60,12 @@ class Report:
     @property
     def ok(self) -> bool:
         """Whether nothing is wrong any more."""
-        return not (self.waiting or self.failures or self.left or self.problems)
+        return self.well and not self.waiting
+
+    @property
+    def well(self) -> bool:
+        """Whether nothing is wrong but that pods may wait for RMIDs."""
+        return not (self.failures or self.left or self.problems)
 
     @property
     def changed(self) -> bool:

@@ -20,10 +20,11 @@ from simulated_kernel import ROOT_CALLER
 import resctrl_hooks
 from node.reconcile.cluster import NOW, POD, Cluster
 from resctrl_hooks.errors import HookError, InputError
+from resctrl_hooks.install.units import RECONCILE, units
 from resctrl_hooks.node.lifecycle import reap
 from resctrl_hooks.node.reconcile.command import reconcile_command
 from resctrl_hooks.node.reconcile.reconcile import read_live, reconcile
-from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.node.reconcile.report import Options, Report
 from resctrl_hooks.node.settings import load
 
 OURS = pytest.mark.parametrize("peoples", [False, True], ids=["node-half", "people-half"])
@@ -652,3 +653,21 @@ def test_a_closed_stdout_is_no_fault(tmp_path: Path, peoples: bool) -> None:
     words = [*ours, "--config", str(host.config), "reconcile"]
     done = subprocess.run(["/bin/sh", "-c", '"$@" >&-', "sh", *words], capture_output=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("failed, code", [(False, 0), (True, 1)])
+def test_pods_that_wait_are_no_failure_of_the_timers_unit(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, failed: bool, code: int
+) -> None:
+    def waiting(*_: object) -> Report:
+        report = Report()
+        report.wait(POD, HookError("no RMID is free"), limbo=False)
+        if failed:
+            report.failures[POD] = "whatever"
+        return report
+
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.command.reconcile", waiting)
+    assert reconcile_command(str(cluster.host.config), []) == 1
+    assert reconcile_command(str(cluster.host.config), ["--waiting-ok"]) == code
+    (unit,) = [text for name, text in units(str(cluster.host.config)).items() if name == RECONCILE]
+    assert b"reconcile --waiting-ok\n" in unit

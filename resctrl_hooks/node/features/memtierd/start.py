@@ -20,6 +20,7 @@ _START_SECONDS = 0.2  # how long memtierd must live to count as started
 _MEMORY_MAX = "512M"
 _NAP = 0.02
 _SHOWN_LINES = 5
+_CAUSES = ("panic: ", "fatal error: ")
 _PODMAN = "podman"
 
 
@@ -124,7 +125,7 @@ def _start_process(command: "list[str]", container: "Container", opened: "Opened
     while time.monotonic() < until:
         if not living(opened):
             lines = opened.read(OUTPUT).decode("utf-8", "replace").splitlines()
-            raise _ended("\n".join(lines[-_SHOWN_LINES:]))
+            raise _ended("\n".join(lines))
         time.sleep(_NAP)
 
 
@@ -133,7 +134,8 @@ def _start_seconds(settings: "Settings") -> float:
 
 
 def _ended(output: str) -> MemtierdError:
-    said = " / ".join(line for line in output.splitlines() if line)
-    return MemtierdError(
-        f"memtierd ended at once; its last lines: {said or '(none)'}", hint="mend the class's memtierdconfig"
-    )
+    lines = [line for line in output.splitlines() if line]
+    # Of a Go program that panics, the last lines are stack frames; the cause stands in the first of them.
+    cause = next((line for line in lines if line.startswith(_CAUSES)), "")
+    said = cause or f"its last lines: {' / '.join(lines[-_SHOWN_LINES:]) or '(none)'}"
+    return MemtierdError(f"memtierd ended at once; {said}", hint="mend the class's memtierdconfig")
