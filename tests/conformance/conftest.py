@@ -91,10 +91,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("processors")
     if marker:
         chosen = [pytest.param(name, marks=pytest.mark.guest(**PROCESSORS[name].guest)) for name in marker.args]
-        metafunc.parametrize("root", chosen, indirect=True, scope="session")
+        metafunc.parametrize("root", chosen, indirect=True, scope="module")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no other module, of other suites in the same boot either, finds another mount
 def root(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     processor = PROCESSORS[getattr(request, "param", INTEL)]
     if not ROOT:
