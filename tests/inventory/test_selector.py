@@ -1,7 +1,10 @@
 """Label selectors: what each form chooses, and what is none."""
 
 import pytest
+from click.testing import CliRunner
+from conftest import Host, fixture, state
 
+from resctrl_hooks.cli import main
 from resctrl_hooks.inventory.selector import Selector
 
 LABELS = {"app": "web", "app.kubernetes.io/tier": "front", "empty": ""}
@@ -37,3 +40,18 @@ def test_what_a_selector_chooses(text: str, chosen: bool) -> None:
 def test_what_is_no_selector(text: str) -> None:
     with pytest.raises(ValueError, match="is no requirement"):
         Selector(text)
+
+
+def test_list_finds_a_pod_of_cri_o_by_its_labels(host: Host) -> None:
+    sandbox = host.bundle(fixture("crio-crun-sandbox-config.json"), "sandbox")
+    annotations = fixture("crio-crun-createRuntime-state.json")["annotations"]
+    annotations |= {"io.kubernetes.cri-o.ResolvPath": f"{sandbox}/resolv.conf"}
+    bundle = host.bundle({"ociVersion": "1.2.1", "linux": {}, "annotations": annotations})
+    host.process(100)
+    assert host.call(state(annotations=annotations, pid=100, bundle=bundle)).code == 0
+
+    def listed(selector: str) -> int:
+        words = ["--config", str(host.config), "list", "-l", selector, "--no-headers"]
+        return len(CliRunner().invoke(main, words).stdout.splitlines())
+
+    assert [listed("app=web"), listed("app in (web),tier=backend"), listed("app=db"), listed("!app")] == [1, 1, 0, 0]
