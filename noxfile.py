@@ -28,9 +28,11 @@ def run(session: nox.Session, *command: str) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style: ruff's rules and its formatting."""
+    """Style: ruff's rules and its formatting; and what imports what, by the contracts in pyproject.toml."""
     run(session, "ruff", "check", *session.posargs)
     run(session, "ruff", "format", "--check")
+    python = sys.executable if READY else "python"
+    session.run(python, "-c", "import importlinter.cli as it; it.lint_imports_command()", external=READY)
 
 
 @nox.session

@@ -72,7 +72,7 @@ class SharedNode:
         self.kernel = CountingKernel(self.host, rmids=rmids, limbo=limbo)
         self.pods: list[Pod] = []
 
-    def node(self, seam: Any = None) -> Context:
+    def context(self, seam: Any = None) -> Context:
         node = self.host.context()
         node.monitor.resctrl.fs = seam or self.kernel
         return node
@@ -86,7 +86,7 @@ class SharedNode:
         bundle = str(self.kernel.bundle(f"bundle-{pod.id[-6:]}", config))
         state = {"id": pod.id, "status": "created", "pid": pod.pid, "bundle": bundle} | config
         with mortal(effects, self.kernel) as seam:
-            node = self.node(seam)
+            node = self.context(seam)
             checked = parse_state(json.dumps(state).encode())
             workload = derive(checked, read_bundle(bundle), cgroups_of(node.proc, pod.pid), node.settings.cgroup_path)
             create_runtime(workload, node)
@@ -103,10 +103,10 @@ class SharedNode:
         shutil.rmtree(self.host.cgroup / f"kubepods/pod{pod.key}")
         shutil.rmtree(Path(self.host.root) / "crun" / pod.id)
         state = {"id": pod.id, "status": "stopped", "pid": 0, "bundle": "/gone", "annotations": {}}
-        poststop(parse_state(json.dumps(state).encode()), self.node())
+        poststop(parse_state(json.dumps(state).encode()), self.context())
 
     def reconcile(self, seam: Any = None) -> Report:
-        return reconcile(self.node(seam), Options(wait=False))
+        return reconcile(self.context(seam), Options(wait=False))
 
     def counted(self) -> list[Pod]:
         """The pods all of whose threads are in their own group."""
@@ -119,18 +119,18 @@ class SharedNode:
     def totals(self) -> dict[str, int]:
         """What each pod's bandwidth was, as the library reads it now."""
         self.kernel.show_counters()
-        found = self.node().monitor.read_all()
+        found = self.context().monitor.read_all()
         return {
             key: sum(int(r.value or 0) for r in readings if r.counter.name == "mbm_total_bytes")
             for key, readings in found.items()
         }
 
     def waiting(self) -> list[str]:
-        return sorted(self.node().ledger.marked("waiting"))
+        return sorted(self.context().ledger.marked("waiting"))
 
     def check(self) -> None:
         """What must always hold between reconciles: groups, records and index agree, and nobody is in another's."""
-        ledger = self.node().ledger
+        ledger = self.context().ledger
         owned = set()
         for key in ledger.keys():  # noqa: SIM118
             record = ledger.read_pod(key) or {}

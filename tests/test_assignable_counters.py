@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -214,3 +215,47 @@ def test_a_hook_gives_its_pod_a_counter_that_is_worth_less_elsewhere(tmp_path: P
         process.kill()
         assert outcome.code == 0
         assert f"all bandwidth counters are in use: {TOTAL} of {UID} isn't counted in L3 domain 0, 1" in outcome.log
+
+
+def test_equals_take_turns_and_totals_are_kept(host: MonitoredHost) -> None:
+    host.context.settings.monitoring = {"share": {"interval": 0.01, "atLeast": 0.0}, "events": [TOTAL]}
+    keys = [host.pod(number, f"web-{number}") for number in range(6)]
+    counted: dict[str, int] = dict.fromkeys(keys, 0)
+    before = dict.fromkeys(keys, 0.0)
+    for _ in range(6):
+        time.sleep(0.02)
+        found = balance(host.context, in_turns=True)
+        assert found is not None
+        assert len(found.uncounted) == 2
+        for key in keys:
+            counted[key] += key not in found.uncounted
+            total = reading(host, key).value or before[key]
+            assert total >= before[key]
+            before[key] = float(total)
+    assert set(counted.values()) == {4}  # of six rounds with four counters for six pods
+
+
+def test_a_priority_takes_counters_of_lower_ones_and_keeps_them_over_all_turns(host: MonitoredHost) -> None:
+    host.context.settings.monitoring = {"share": {"interval": 0.01, "atLeast": 0.0}, "events": [TOTAL]}
+    keys = [host.pod(number, f"web-{number}") for number in range(6)]
+    balance(host.context)
+    with host.context.monitor.hold(keys[5]) as locked:
+        locked.record["claim"] = {"priority": 100, "since": 0.0, "rules": 0, "entry": ""}
+        locked.save()
+    for _ in range(4):
+        time.sleep(0.02)
+        found = balance(host.context, in_turns=True)
+        assert found is not None
+        assert keys[5] not in found.uncounted
+
+
+def test_a_turn_lasts_as_long_as_it_is_to_last(host: MonitoredHost) -> None:
+    host.context.settings.monitoring = {"share": {"interval": 600.0}, "events": [TOTAL]}
+    for number in range(6):
+        host.pod(number, f"web-{number}")
+    first = balance(host.context, in_turns=True)
+    second = balance(host.context, in_turns=True)
+    assert first is not None
+    assert second is not None
+    assert second.uncounted == first.uncounted
+    assert second.changes == []

@@ -13,6 +13,7 @@ from resctrl_hooks.cli.document import Column, document, print_csv, print_docume
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import STATE_STYLES, Name, age, console, print_table, table
 from resctrl_hooks.cli.view import WATCH_SECONDS, View, view_options
+from resctrl_hooks.inventory.demand import Demand, demand_of
 from resctrl_hooks.inventory.gather import gather, name_podmans
 from resctrl_hooks.inventory.models import Container, Inventory, Pod, State, meaning, short_id
 from resctrl_hooks.node.context import Context
@@ -48,16 +49,29 @@ _CSV: tuple[Column, ...] = (
     ("containers", lambda pod: len(pod.containers)),
     ("running", lambda pod: len(pod.living)),
     ("tasks", lambda pod: pod.tasks),
+    ("priority", lambda pod: pod.priority),
     ("threadsOutside", lambda pod: pod.outside),
     ("startTime", lambda pod: pod.model_dump(by_alias=True, include={"since"})["startTime"]),
+)
+
+_DEMAND_HEADS = frozenset({"PRIORITY", "PODS", "COUNTED", "WAITING", "KEEP", "TURN"})
+_DEMAND_CSV: tuple[Column, ...] = (
+    ("resource", lambda row: row[0].resource),
+    ("total", lambda row: row[0].total),
+    ("priority", lambda row: row[1].priority),
+    ("wanted", lambda row: row[1].wanted),
+    ("counted", lambda row: row[1].counted),
+    ("kept", lambda row: row[1].kept),
+    ("turnPercent", lambda row: row[1].turn_percent),
 )
 
 
 @click.command()
 @view_options(tuple(_SORTS), "state")
 @click.option("--all", "every", is_flag=True, help="One line for each container too.")
+@click.option("--demand", is_flag=True, help="Who wants RMIDs and bandwidth counters by priority, and who gets them.")
 @click.pass_obj
-def command(config: str, *, view: View, every: bool) -> None:
+def command(config: str, *, view: View, every: bool, demand: bool) -> None:
     """List pods with their group's state: what needs a look first, then by name; then the groups that others made.
 
     A state is one of waiting, partly, uncounted, part-counted, assigned, idle, unmonitored and foreign; `show POD` says
@@ -67,7 +81,9 @@ def command(config: str, *, view: View, every: bool) -> None:
     """
     context = open_node(config)
     found = _look(context, view)
-    if view.watch:
+    if demand:
+        _demand(demand_of(context, found), view)
+    elif view.watch:
         _watch(context, view, found, every=every)
     elif view.form in ("json", "yaml"):
         print_document(view.form, _document(found, old=view.old))
@@ -109,6 +125,28 @@ def _document(found: Inventory, *, old: bool) -> dict[str, Any]:
     return value
 
 
+def _demand(found: list[Demand], view: View) -> None:
+    if view.form in ("json", "yaml"):
+        print_document(view.form, document("DemandList", found))
+    elif view.form == "csv":
+        print_csv(_DEMAND_CSV, [(one, level) for one in found for level in one.levels], headers=view.headers)
+    else:
+        out = console()
+        for one in found:
+            kept = f", {one.reserved} in reserve" if one.reserved else ""
+            others = f"{one.others} with classes and others{kept}"
+            out.print(f"{one.total} {one.resource}: {others}; {one.wanted} pods want one.")
+            printed = table("PRIORITY", "PODS", "COUNTED", "WAITING", "KEEP", "TURN", right=_DEMAND_HEADS)
+            for level in one.levels:
+                counts = (level.priority, level.wanted, level.counted, level.wanted - level.counted, level.kept)
+                printed.add_row(*map(str, counts), f"{level.turn_percent:g}%")
+            if printed.row_count:
+                print_table(out, printed)
+        if found and view.headers:
+            out.print("KEEP: pods that are counted all the time without `monitoring.share`; the others never are.")
+            out.print("TURN: of the time that each pod is counted with `monitoring.share`.")
+
+
 class _Row(NamedTuple):
     key: str
     cells: list[str | Name]
@@ -120,6 +158,7 @@ class _Rows:
     def __init__(self, pods: Sequence[Pod], view: View) -> None:
         self._wide = view.form == "wide"
         self._namespace = f"{view.namespace}/" if view.namespace else ""
+        self._ranked = any(pod.priority is not None for pod in pods)
         self._parts = [memory_columns] if self._wide and memory_columns.has_memory(pods) else []
         self._parts += [placement_columns] if self._wide and placement_columns.has_places(pods) else []
         more = [name for part in self._parts for name in part.COLUMNS]
@@ -132,6 +171,7 @@ class _Rows:
             "TASKS",
             "AGE",
             *(("COUNTERS",) if self._counters else ()),
+            *(("PRIORITY",) if self._ranked else ()),
             *(("OUTSIDE", "ID", *more) if self._wide else ()),
         )
 
@@ -146,6 +186,8 @@ class _Rows:
         ]
         if self._counters:
             cells.append(_counters(pod) or _NONE)
+        if self._ranked:
+            cells.append(_NONE if pod.priority is None else str(pod.priority))
         return cells + self._more(pod.key, pod.outside, pod.living)
 
     def of_container(self, one: Container) -> list[str | Name]:
@@ -158,6 +200,8 @@ class _Rows:
             age(one.since),
         ]
         if self._counters:
+            cells.append("")
+        if self._ranked:
             cells.append("")
         return cells + self._more(one.id, one.outside, [one] if one.alive else [])
 
@@ -249,7 +293,7 @@ def _watch(context: Context, view: View, found: Inventory, *, every: bool) -> No
         return
 
 
-_NUMBERS = frozenset({"TASKS", "OUTSIDE", "AGE", "RUNNING"}) | memory_columns.NUMBERS
+_NUMBERS = frozenset({"TASKS", "OUTSIDE", "AGE", "RUNNING", "PRIORITY"}) | memory_columns.NUMBERS
 
 
 def _styled(state: str) -> str:

@@ -187,7 +187,8 @@ def _print(pod: PodDetails, readings: list[Reading], problem: str, *, headers: b
     out = console()
     failures = pod.failures
     state = f"[{STATE_STYLES[pod.state]}]{pod.state}[/]: {meaning(pod.state, resctrl=not problem)}"
-    out.print(f"[bold]{escape(pod.name)}[/]  {state}")
+    rank = "" if pod.priority is None else f", priority {pod.priority}"
+    out.print(f"[bold]{escape(pod.name)}[/]  {state}{rank}")
     out.print(f"key     {pod.key}")
     if pod.cgroup:
         out.print(f"cgroup  {escape(pod.cgroup)}")

@@ -117,11 +117,17 @@ def rmids(host: Host) -> Iterator[Finding]:
         return
     total, used = inventory.rmids.total, inventory.rmids.used
     text = f"{used} of {total} RMIDs in use, {inventory.rmids.free} free, {len(inventory.waiting)} waiting for one"
-    if inventory.waiting:
+    if inventory.waiting and host.settings.shares_rmids:
+        yield warning(
+            f"{text}, as the rules of `monitoring` have it",
+            "`resctrl-hook list --demand` says who is counted for how long, and with other rules",
+        )
+    elif inventory.waiting:
         names = [pod.name for pod in inventory.pods if pod.key in inventory.waiting]
         yield problem(
             f"{text}: {some(names)}" if names else text,
-            "run fewer pods on this node, narrow `namespaces` or `labelSelector`, or free foreign groups; "
+            "run fewer pods on this node, narrow `namespaces` or `labelSelector`, free foreign groups, or say with "
+            "`monitoring.priority` and `.share` who is counted; "
             "reconcile serves those who wait as soon as it can",
         )
     elif used >= total * 0.9:

@@ -88,6 +88,7 @@ def pod_of(context: Context, key: str) -> Pod | None:
         cgroup=record.get("cgroup", ""),
         groups=groups,
         state="assigned",
+        priority=record.get("claim", {}).get("priority"),
     )
     for id_, member in members.items():
         pod.containers.append(_container(context, pod, id_, member))

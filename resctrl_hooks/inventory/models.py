@@ -102,6 +102,7 @@ class Pod(Record):
     namespace: str = ""
     pod: str = ""
     state: State
+    priority: int | None = Field(default=None, description="Where RMIDs are shared by rules: the pod's.")
     since: Moment = Field(default=0, serialization_alias="startTime", description="Of its first container.")
     cgroup: str = ""
     containers: list[Container] = Field(default_factory=list)

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from resctrl_hooks.node.container.labels import pod_labels
+from resctrl_hooks.node.container.workload import workload_of
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.reconcile.discovery import workload_of
 
 from .models import Pod
 
@@ -66,7 +66,9 @@ def labels_of(context: Context, pod: Pod) -> dict[str, str]:
     for one in pod.containers:
         record = context.ledger.read_member(pod.key, one.id) or {}
         try:
-            labels = pod_labels(workload_of(one.id, one.pid, str(record.get("bundle", "")), context))
+            labels = pod_labels(
+                workload_of(one.id, one.pid, str(record.get("bundle", "")), context.proc, context.settings.cgroup_path)
+            )
         except (HookError, OSError):
             continue
         if labels:

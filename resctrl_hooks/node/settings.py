@@ -14,7 +14,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .container.workload import Workload
 
 DEFAULT_CONFIG = "/etc/resctrl-hooks/config.yaml"
 COMPILED_NAME = "config.json"
@@ -127,13 +126,13 @@ class Settings:
         """Whether RMIDs are given by rules, rather than to whoever comes first."""
         return any(self.monitoring.get(name) is not None for name in ("priority", "reserve", "share"))
 
-    def selects(self, workload: "Workload") -> str:
-        """Why the namespace filter leaves this workload out, or an empty string if it doesn't.
+    def selects(self, namespace: str) -> str:
+        """Why the namespace filter leaves a namespace out, or an empty string if it doesn't.
 
         As the resctrl-mon plugin has it: no namespaces means all of them. Patterns (``team-*``) are ours.
         """
-        if self.namespaces and not any(matches(pattern, workload.namespace) for pattern in self.namespaces):
-            return f"namespace {workload.namespace or '(none)'} is not among the configured namespaces"
+        if self.namespaces and not any(matches(pattern, namespace) for pattern in self.namespaces):
+            return f"namespace {namespace or '(none)'} is not among the configured namespaces"
         return ""
 
     def selects_labels(self, labels: "dict[str, str]") -> str:

@@ -2,7 +2,7 @@ import errno
 
 import pytest
 
-import resctrl_hooks
+import resctrl_hooks.errors
 from resctrl_hooks.node import errors
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.resctrl import errors as refusals
@@ -33,5 +33,5 @@ def test_a_key_error_does_not_quote_its_sentence() -> None:
 def test_each_type_has_a_reason_of_its_own(kind: type[HookError]) -> None:
     assert [other for other in ALL if other.reason == kind.reason] == [kind]
     assert kind.reason.replace("-", "").isalpha()
-    assert kind.__name__ in resctrl_hooks.__all__
-    assert getattr(resctrl_hooks, kind.__name__) is kind
+    assert kind.__name__ in resctrl_hooks.errors.__all__
+    assert getattr(resctrl_hooks.errors, kind.__name__) is kind

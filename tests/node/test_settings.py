@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 
 from resctrl_hooks.node import settings as module
-from resctrl_hooks.node.container.oci import Bundle, State
-from resctrl_hooks.node.container.workload import Workload, dialect_of
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.settings import DEFAULT_CONFIG, DEFAULTS, Settings, allows, compiled_path, load
 
@@ -16,11 +14,6 @@ def write(folder: Path, name: str = "config.json", **values: Any) -> str:
     path = folder / name
     path.write_text(json.dumps({"format": 1, **values}))
     return str(path)
-
-
-def in_namespace(namespace: str) -> Workload:
-    notes = {"io.container.manager": "cri-o", "io.kubernetes.pod.namespace": namespace}
-    return Workload(State("x", "created", 1, "/b", notes), Bundle({}), dialect_of(notes))
 
 
 def test_the_defaults() -> None:
@@ -160,11 +153,11 @@ def test_a_yaml_that_nobody_applied(tmp_path: Path) -> None:
 
 
 def test_the_namespace_filter() -> None:
-    assert Settings().selects(in_namespace("any")) == ""
+    assert Settings().selects("any") == ""
     settings = Settings({"namespaces": ["shop", "team-*"]})
-    assert settings.selects(in_namespace("shop")) == settings.selects(in_namespace("team-a")) == ""
-    assert "namespace shop2 is not among" in settings.selects(in_namespace("shop2"))
-    assert "namespace (none)" in settings.selects(in_namespace(""))
+    assert settings.selects("shop") == settings.selects("team-a") == ""
+    assert "namespace shop2 is not among" in settings.selects("shop2")
+    assert "namespace (none)" in settings.selects("")
 
 
 def test_the_label_selector() -> None:

@@ -8,7 +8,8 @@ process really is in.
 import time
 
 from ..errors import HookError
-from ..host.procfs import CRUNS_LEAF, threads_of
+from ..host.cgroup_names import own_cgroup, pod_in_cgroup
+from ..host.procfs import cgroups_of, threads_of
 from ..names import canonical_pod_uid, is_hex, pod_uid_validator
 
 TYPE_CHECKING = False
@@ -63,9 +64,6 @@ _MARKS = (
     ("io.kubernetes.cri-o.ContainerType", "", CRIO),
     ("io.kubernetes.cri.container-type", "", CONTAINERD),
 )
-
-# What stands before a container's id in the name of its cgroup. With "-conmon" behind it, it is its monitor's.
-_MAKERS = ("crio", "libpod", "libpod-payload", "cri-containerd", "docker", "nerdctl", "crun", "runc", "youki")
 
 
 class Workload:
@@ -194,26 +192,6 @@ def derive(
     return workload
 
 
-def own_cgroup(path: str, container: str, asked: str) -> str:
-    """The part of a cgroup path that is the container's alone, so that what is done there concerns nobody else.
-
-    The runtimes name it after the container, or as ``linux.cgroupsPath`` asked: "/path", or "slice:prefix:name"; an
-    ``asked`` that isn't known is empty. What is below it the container made itself, as systemd in it does, but for
-    crun's own. Empty for none. A part of a name is no sign of a short id: "session-1.scope" is not of a container "1".
-    """
-    wanted = "" if ":" in asked else asked.strip("/")
-    place = f"{path}/".find(f"/{wanted}/") if wanted else -1
-    if place >= 0:
-        return path[: place + len(wanted) + 1]
-    parts = path.split("/")
-    names = {container, "-".join(asked.split(":")[1:]) or container, *(f"{maker}-{container}" for maker in _MAKERS)}
-    for end, part in enumerate(parts, 1):
-        if part in names or part.removesuffix(".scope") in names:
-            cruns = part.endswith(".scope") and parts[end : end + 1] == [CRUNS_LEAF]
-            return "/".join(parts[: end + cruns])
-    return ""
-
-
 def _bad_key(message: str, hint: str) -> HookError:
     from ..resctrl.errors import BadKeyError
 
@@ -228,27 +206,15 @@ def dialect_of(annotations: "dict[str, str]") -> Dialect:
     return _PLAIN
 
 
-def pod_in_cgroup(path: str) -> "tuple[str, str]":
-    """The pod that a cgroup path belongs to, and the pod's own part of the path; two empty strings for none.
+def workload_of(container: str, pid: int, path: str, proc: str, cgroup_root: str) -> Workload:
+    """What a running container is, from its bundle and its process.
 
-    The kubelet names a pod's cgroup ``pod<uid>`` or, under systemd, ``kubepods-…-pod<uid with _ for ->.slice``
-    (kubernetes, pkg/kubelet/cm); Podman's is the pod's id, or ``…-libpod_pod_<id>.slice``, and holds ``libpod-<id>``.
+    Raises:
+        InputError: its bundle can't be read.
+        BadKeyError: as `derive`.
     """
-    parts = path.split("/")
-    for index, part in enumerate(parts):
-        found = _pod_of_part(part, parts[index + 1] if index + 1 < len(parts) else "")
-        if found:
-            return found, "/".join(parts[: index + 1])
-    return "", ""
+    from .oci import State, read_bundle  # a hook has its state and bundle already
 
-
-def _pod_of_part(part: str, below: str) -> str:
-    if part.endswith(".slice"):
-        part = part[:-6]
-        if is_hex(part[-64:], 64) and part[:-64].endswith("libpod_pod_"):
-            return part[-64:]
-        part = part[part.rfind("-pod") + 1 :].replace("_", "-") if "-pod" in part else ""
-    elif is_hex(part, 64) and below.startswith("libpod-"):
-        return part
-    uid = part[3:]
-    return canonical_pod_uid(uid) if part.startswith("pod") and pod_uid_validator(uid) else ""
+    bundle = read_bundle(path)
+    state = State(container, "running", pid, path, bundle.annotations)
+    return derive(state, bundle, cgroups_of(proc, pid), cgroup_root)

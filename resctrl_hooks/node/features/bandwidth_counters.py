@@ -35,8 +35,8 @@ def events_of(context: "Context") -> "tuple[str, ...]":
     return tuple(context.settings.monitoring.get("events") or EVENTS)
 
 
-def balance(context: "Context", *, dry_run: bool = False) -> "Balance | None":
-    """Gives the counters to whom they should go; None where the kernel assigns none.
+def balance(context: "Context", *, dry_run: bool = False, in_turns: bool = False) -> "Balance | None":
+    """Gives the counters to whom they should go; None where the kernel assigns none. Equals may take turns.
 
     Raises:
         HookError: resctrl or the state directory can't be used.
@@ -50,6 +50,10 @@ def balance(context: "Context", *, dry_run: bool = False) -> "Balance | None":
     with context.ledger.lock_named(LOCK, monitor.patience):
         capacity = assignments.capacity()
         holders = holders_of(monitor)
+        if in_turns and not dry_run and context.settings.monitoring.get("share") is not None:
+            from ..sharing.counter_turns import set_turns
+
+            set_turns(monitor, context.settings, holders, events[0])
         changes = share(holders, capacity, events, keep_unheld=keep)
         if not dry_run:
             changes = rearrange(monitor, changes)

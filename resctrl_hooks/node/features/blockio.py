@@ -57,7 +57,7 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
     name, spec, why = chosen_class(workload, context.settings.blockio, NAME, ANNOTATIONS)
     if not name:
         return [Step(NAME, SKIP, {}, why)]
-    leaf_of(context, workload.pid, workload.id, workload.cgroup)
+    leaf_of(context.proc, context.settings.cgroup_path, workload.pid, workload.id, workload.cgroup)
     values, weight = values_of(spec, context.settings.sys_path)
     properties = {"IOAccounting": "yes", **({"IOWeight": str(weight)} if weight else {})}
     shown = ", ".join(f"{file} {value}" for file, value in values) or "no device fits its patterns"

@@ -22,7 +22,7 @@ def put(container: "Container", needs: "dict[str, Any]", context: "Context") -> 
     Raises:
         CgroupError: the container has no cgroup for it, or the kernel refuses.
     """
-    leaf = leaf_of(context, container.pid, container.id, container.cgroup)
+    leaf = leaf_of(context.proc, context.settings.cgroup_path, container.pid, container.id, container.cgroup)
     if leaf is None:
         raise CgroupError(f"process {container.pid} has ended, so it has no cgroup")
     _put(leaf, container.id, needs, context)
@@ -32,7 +32,7 @@ def _put(leaf: "Leaf", container: str, needs: "dict[str, Any]", context: "Contex
     values: "list[list[str]]" = needs.get("values", [])
     properties: "dict[str, str]" = needs.get("properties", {})
     if properties and leaf.own_scope:
-        from ..host.systemd import tell  # only where systemd manages the container
+        from .scope_properties import tell  # only where systemd manages the container
 
         tell(leaf.unit, properties, context, container=container)
     for name, value in values:
@@ -91,7 +91,7 @@ def is_in_force(have: str, name: str, value: str) -> bool:
 
 def are_in_force(needs: "dict[str, Any]", container: "Container", context: "Context") -> bool:
     """Whether all of a step's values are as written; true for a container that has ended."""
-    leaf = leaf_of(context, container.pid, container.id, container.cgroup)
+    leaf = leaf_of(context.proc, context.settings.cgroup_path, container.pid, container.id, container.cgroup)
     return leaf is None or all(
         is_in_force(read_value(folder, file), file, line)
         for name, value in needs.get("values", [])

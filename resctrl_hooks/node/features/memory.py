@@ -44,7 +44,7 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
             hint=f"the least that a container can start with is {SMALLEST_HIGH} bytes",
         )
     leaf_of(
-        context, workload.pid, workload.id, workload.cgroup
+        context.proc, context.settings.cgroup_path, workload.pid, workload.id, workload.cgroup
     )  # the host's part can fail already now, which explain shows
     limits = ", ".join(f"{name} {value}" for name, value in choice.limits.items())
     return [Step(NAME, "limit", {"class": choice.name, "limits": choice.limits}, f"{limits}: {choice.why}")]
@@ -52,7 +52,7 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
 
 def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
     """Writes the limits where they hold at once and, on a scope of systemd's, where a daemon-reload leaves them."""
-    leaf = leaf_of(context, container.pid, container.id, container.cgroup)
+    leaf = leaf_of(context.proc, context.settings.cgroup_path, container.pid, container.id, container.cgroup)
     if leaf is None:
         raise CgroupError(f"process {container.pid} has ended, so it has no cgroup")
     limits: "dict[str, str]" = step.parameters["limits"]
@@ -63,7 +63,7 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
 
 def holds(step: "Step", container: "Container", context: "Context") -> bool:
     """Whether all limits are in force."""
-    leaf = leaf_of(context, container.pid, container.id, container.cgroup)
+    leaf = leaf_of(context.proc, context.settings.cgroup_path, container.pid, container.id, container.cgroup)
     return leaf is None or not _undone(leaf, step.parameters["limits"])
 
 
@@ -94,7 +94,7 @@ def _set_properties(leaf: "Leaf", limits: "dict[str, str]", key: str, container:
     """Tells systemd of the limits where the container has a scope of its own there, and says whether it has."""
     if not leaf.own_scope:
         return False  # below a service it would hit the whole service, and the container's part is delegated
-    from ..host.systemd import tell  # only where systemd manages the container
+    from .scope_properties import tell  # only where systemd manages the container
 
     values = {_PROPERTIES[name]: _INFINITY if value == MAX else value for name, value in limits.items()}
     return tell(leaf.unit, values, context, key=key, container=container)

@@ -47,7 +47,7 @@ def why_not(workload: "Workload", context: "Context") -> str:
         return "a pod's sandbox is not monitored"
     if workload.bundle.monitored and not settings.monitoring.get("takeOver", False):
         return "the runtime makes its own mon_group (linux.intelRdt.enableMonitoring); monitoring.takeOver is false"
-    reason = settings.selects(workload)
+    reason = settings.selects(workload.namespace)
     if not reason and settings.label_selector:
         from ..container.labels import pod_labels  # few select by labels
 

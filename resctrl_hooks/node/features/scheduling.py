@@ -65,7 +65,7 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
         key: spec[key] for key in ("policy", "priority", "nice", "ioClass", "ioPriority") if spec.get(key) is not None
     }
     if values:
-        leaf_of(context, workload.pid, workload.id, workload.cgroup)
+        leaf_of(context.proc, context.settings.cgroup_path, workload.pid, workload.id, workload.cgroup)
     shown = ", ".join(
         [*(f"{key} {value}" for key, value in process.items()), *(f"{file} {value}" for file, value in values)]
     )

@@ -3,15 +3,12 @@
 import errno
 import posix
 
-from ..container.workload import own_cgroup
 from ..errors import HookError
+from .cgroup_names import own_cgroup
 from .files import is_folder, read_kernel_file
 from .procfs import CRUNS_LEAF, cgroups_of
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ..context import Context
-
+CGROUP_ROOT = "/sys/fs/cgroup"
 _SLICE, _SCOPE, _SERVICE = ".slice", ".scope", ".service"
 _UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}  # in names of huge pages' files
 _CLAMP, _UNCLAMPED = "cpu.uclamp.", "100.00"
@@ -46,7 +43,7 @@ class Leaf:
         self.own_scope = self.unit.endswith(_SCOPE) and parts[depth + 1 :] in ([], [CRUNS_LEAF])
 
 
-def leaf_of(context: "Context", pid: int, container: str, own: str = "") -> "Leaf | None":
+def leaf_of(proc: str, root: str, pid: int, container: str, own: str = "") -> "Leaf | None":
     """The cgroup of a container, or None if its process is gone.
 
     ``own`` is the folder that is known to be its own: its process may have moved into one of its own making below.
@@ -54,7 +51,7 @@ def leaf_of(context: "Context", pid: int, container: str, own: str = "") -> "Lea
     Raises:
         CgroupError: the host has no cgroup v2 of its own, or the container no cgroup of its own.
     """
-    found = cgroups_of(context.proc, pid)
+    found = cgroups_of(proc, pid)
     if not found:
         return None
     if found[0].hierarchy == "unified":
@@ -73,7 +70,6 @@ def leaf_of(context: "Context", pid: int, container: str, own: str = "") -> "Lea
             "the container's process is in the root cgroup, where nothing can be set",
             hint="start it with a cgroup of its own (Podman: not with --cgroups=disabled)",
         )
-    root = context.settings.cgroup_path
     in_own = bool(own) and f"{root}{path}/".startswith(f"{own}/")
     if in_own:
         path = own[len(root) :]

@@ -3,17 +3,13 @@
 Only where systemd really runs this machine (sd_booted(3)) and the cgroups are the machine's own.
 """
 
-from ..errors import DeadlineError, HookError
-from ..log import WARNING
-from ..settings import DEFAULTS
-from .cgroup import processes
+from ..errors import HookError
+from .cgroup import CGROUP_ROOT, processes
 from .files import is_folder
 from .programs import find_program, run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..context import Context
-    from ..settings import Settings
     from .cgroup import Leaf
 
 _BOOTED = "/run/systemd/system"
@@ -47,14 +43,14 @@ class UnitError(HookError):
     reason = "systemd"
 
 
-def available(settings: "Settings") -> bool:
-    """Whether systemd manages this machine and the cgroups that the settings name."""
-    return settings.cgroup_path == DEFAULTS["cgroupPath"] and is_folder(_BOOTED)
+def available(cgroup_root: str) -> bool:
+    """Whether systemd manages this machine and the cgroups below a folder: a simulated host's are nobody's."""
+    return cgroup_root == CGROUP_ROOT and is_folder(_BOOTED)
 
 
-def patience(settings: "Settings") -> float:
+def patience(deadline: float) -> float:
     """How long one of systemd's programs may take, in seconds: two of them fit into a hook's deadline."""
-    return settings.deadline / 2
+    return deadline / 2
 
 
 def set_properties(unit: str, properties: "dict[str, str]", seconds: float) -> None:
@@ -68,23 +64,6 @@ def set_properties(unit: str, properties: "dict[str, str]", seconds: float) -> N
     code, output = run([find_program("systemctl"), "set-property", "--runtime", "--", unit, *values], seconds)
     if code:
         raise UnitError(f"systemctl set-property {unit} {' '.join(values)}: {_words(code, output)}")
-
-
-def tell(unit: str, properties: "dict[str, str]", context: "Context", **fields: "str | int") -> bool:
-    """Tells systemd of what a unit's cgroup is given, so that a daemon-reload keeps it, and says whether it manages it.
-
-    If it refuses, the values hold until a daemon-reload, which is worth a warning with these fields and no more.
-    """
-    if not available(context.settings):
-        return False
-    try:
-        set_properties(unit, properties, patience(context.settings))
-    except DeadlineError:
-        raise
-    except HookError as error:
-        what = f"{error}; the values hold only until the next systemctl daemon-reload"
-        context.log(WARNING, what, reason=error.reason, **fields)
-    return True
 
 
 def unit_name(container: str) -> str:

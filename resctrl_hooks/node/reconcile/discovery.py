@@ -1,22 +1,21 @@
 """What runs on this node, and what of it is ours: read without any lock, so it may be out of date a moment later."""
 
-from ..container.oci import State, read_bundle
 from ..container.running import Running
 from ..container.runtimes import Found, living_containers
-from ..container.workload import derive, pod_in_cgroup
+from ..container.workload import workload_of
 from ..fault_report import as_hook_error
 from ..features.monitoring import NAME as MONITORING
 from ..features.registry import features_in_use
 from ..features.step import SKIP
+from ..host.cgroup_names import pod_in_cgroup
 from ..host.files import is_folder, list_folder
-from ..host.procfs import cgroups_of, start_time
+from ..host.procfs import start_time
 from ..names import workload_key_validator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..container.workload import Workload
     from ..context import Context
     from ..ledger import Record
 
@@ -91,25 +90,13 @@ def _recorded(key: str, found: Found, record: "Record") -> Running:
     return container
 
 
-def workload_of(container: str, pid: int, path: str, context: "Context") -> "Workload":
-    """What a running container is, from its bundle and its process.
-
-    Raises:
-        InputError: its bundle can't be read.
-        BadKeyError: as `workload.derive`.
-    """
-    bundle = read_bundle(path)
-    state = State(container, "running", pid, path, bundle.annotations)
-    return derive(state, bundle, cgroups_of(context.proc, pid), context.settings.cgroup_path)
-
-
 def _unrecorded(found: Found, context: "Context") -> Running:
     """A container that no hook has seen, or only one that was killed: it gets what every feature in use plans for it.
 
     What can't be planned any more is among its `Running.unmet`. Monitoring's own trouble is everybody's: without its
     plan we don't know whether the container is ours at all.
     """
-    workload = workload_of(found.id, found.pid, found.bundle, context)
+    workload = workload_of(found.id, found.pid, found.bundle, context.proc, context.settings.cgroup_path)
     container = Running(workload.key, found, workload.details(), recorded=False)
     for name, feature in features_in_use(context.settings, workload):
         if name == PLACEMENT:

@@ -167,7 +167,7 @@ def _count(context: "Context", options: Options, report: Report) -> None:
     if not context.settings.monitoring.get("enabled", True):
         return
     try:
-        found = balance(context, dry_run=options.dry_run)
+        found = balance(context, dry_run=options.dry_run, in_turns=True)
     except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
         report.fail(context, "bandwidth counters", error)
         return
@@ -185,7 +185,10 @@ def _place(context: "Context", seen: "Observation", options: Options, report: Re
         adopt = getattr(feature, "adopt", None)
         if adopt is not None:
             try:
-                adopt(context, seen.containers, report)
+                result = adopt(context, seen.containers, dry_run=report.dry_run)
+                report.placed += result.placed
+                for container, error in result.failures.items():
+                    report.fail(context, container, error)
             except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
                 report.fail(context, name, error)
 

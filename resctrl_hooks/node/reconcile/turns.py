@@ -1,13 +1,14 @@
 """Serves those who wait for an RMID where these are shared by rules: in the order of the queue, and in turns."""
 
+from ..container.workload import workload_of
 from ..host.files import read_file, write_file
 from ..ledger import RMIDS, lock_name
 from ..sharing.admission import ensure_for
 from ..sharing.claims import begin_to_hold, claim_of, entry_of, holders, now
+from ..sharing.counter_turns import times_of
 from ..sharing.decision import Claim, turns
 from ..sharing.handover import give_back, hand_on
 from ..sharing.priority import priority_of, version_of
-from .discovery import workload_of
 from .tasks import gather
 
 TYPE_CHECKING = False
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from ..resctrl.locked_key import LockedKey
     from .report import Report
 
-INTERVAL = 30.0
 _LAST = "turn"  # a file of the state directory: the boot and the time of the last round
 _ALL = 1 << 20
 _PATIENCE = 0.5
@@ -49,7 +49,11 @@ def _priority(context: "Context", container: "Running", claim: "Claim | None") -
     record = context.ledger.read_pod(container.key) if claim is not None else None
     if claim is not None and record is not None and record["claim"]["rules"] == version_of(rules):
         return claim.priority
-    return priority_of(workload_of(container.id, container.pid, container.bundle, context), rules) if rules else 0
+    if not rules:
+        return 0
+    settings = context.settings
+    workload = workload_of(container.id, container.pid, container.bundle, context.proc, settings.cgroup_path)
+    return priority_of(workload, rules)
 
 
 def refresh(context: "Context", containers: "list[Running]", report: "Report") -> None:
@@ -84,11 +88,9 @@ def refresh(context: "Context", containers: "list[Running]", report: "Report") -
 
 def take_turns(context: "Context", containers: "list[Running]", report: "Report") -> None:
     """One round, if it is time for one: equals who wait get the RMIDs of those who have locked theirs longest."""
-    share = context.settings.monitoring.get("share")
-    if share is None:
+    if context.settings.monitoring.get("share") is None:
         return
-    interval = float(share.get("interval") or INTERVAL)
-    at_least = share.get("atLeast")
+    interval, at_least = times_of(context.settings)
     living = {container.key: container for container in containers if container.wanted}
     waiting = []
     for key in context.ledger.marked("waiting"):
@@ -102,7 +104,7 @@ def take_turns(context: "Context", containers: "list[Running]", report: "Report"
         now(),
         last=_last_round(context),
         interval=interval,
-        at_least=interval / 3 if at_least is None else float(at_least),
+        at_least=at_least,
     )
     for giver, taker in pairs:
         try:

@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ..ledger import Record
     from .assignment import States
     from .monitor import Monitor
 
@@ -29,15 +30,27 @@ class Holder:
         kind: ``ours``, a key's; ``unheld``, a class's own (the root's, too), which counts what no group holds;
             ``foreign``, somebody else's, which is left as it is.
         key: the key of one of ours.
+        priority: that of one of ours; the highest are served first.
+        turn: where equals take turns, its place among them; the lowest is served first. None: who has one keeps it.
     """
 
-    __slots__ = ("folder", "key", "kind", "states")
+    __slots__ = ("folder", "key", "kind", "priority", "states", "turn")
 
-    def __init__(self, folder: str, states: "States", kind: str, key: str = "") -> None:
+    def __init__(
+        self,
+        folder: str,
+        states: "States",
+        kind: str,
+        key: str = "",
+        priority: int = 0,
+        turn: "tuple[int, float] | None" = None,
+    ) -> None:
         self.folder = folder
         self.states = states
         self.kind = kind
         self.key = key
+        self.priority = priority
+        self.turn = turn
 
     def has(self, event: str, domain: int) -> bool:
         """Whether an event is counted in a domain."""
@@ -68,8 +81,9 @@ def share(
 ) -> "list[Change]":
     """What is to change so that the counters go where they should, all that is taken first.
 
-    In each domain every one of our groups gets a counter for the first event, then every one for the second. Who has
-    one keeps it; else the order is that of ``holders``. What is left over goes to the classes' own. With
+    In each domain every one of our groups gets a counter for the first event, then every one for the second. The
+    highest priority is served first; among equals who has one keeps it, or in a round of turns (`Holder.turn`) they are
+    served in that order; else the order is that of ``holders``. What is left over goes to the classes' own. With
     ``keep_unheld`` those come before all of ours. What a foreign group has stays with it.
     """
     ours = [holder for holder in holders if holder.kind == OURS]
@@ -81,7 +95,7 @@ def share(
         wanted: "set[tuple[str, str]]" = set()
         for group in (unheld, ours) if keep_unheld else (ours, unheld):
             for event in events:
-                for holder in sorted(group, key=lambda one: not one.has(event, domain)):  # used at once
+                for holder in sorted(group, key=lambda one: _rank(one, event, domain)):  # used at once
                     if left > 0:
                         wanted.add((holder.folder, event))
                         left -= 1
@@ -91,6 +105,11 @@ def share(
                 if want != holder.has(event, domain):
                     (gives if want else takes).append(Change(holder, event, domain, give=want))
     return takes + gives
+
+
+def _rank(holder: Holder, event: str, domain: int) -> "tuple[int, tuple[int, float]]":
+    place = (0 if holder.has(event, domain) else 1, 0.0) if holder.turn is None else holder.turn
+    return (-holder.priority, place)
 
 
 def _held(holders: "Iterable[Holder]", domain: int, kind: str) -> int:
@@ -113,7 +132,7 @@ def holders_of(monitor: "Monitor") -> "list[Holder]":
     assignments = Assignments(monitor.resctrl)
     resctrl = monitor.resctrl
     prefix = monitor.group_prefix
-    since = {key: _since(monitor, key) for key in monitor.ledger.keys()}  # noqa: SIM118  # it is no dictionary
+    records = {key: record for key in monitor.ledger.keys() if (record := _record(monitor, key))}  # noqa: SIM118
     found: "list[Holder]" = []
     for rdt_class in ["", *sorted(resctrl.classes())]:
         folder = resctrl.class_folder(rdt_class)
@@ -121,17 +140,18 @@ def holders_of(monitor: "Monitor") -> "list[Holder]":
         for name in resctrl.groups(rdt_class):
             key = name[len(prefix) :] if name.startswith(prefix) else ""
             folder = resctrl.group_folder(rdt_class, name)
-            ours = since.get(key) is not None
-            found.append(Holder(folder, assignments.of(folder), OURS if ours else FOREIGN, key if ours else ""))
-    found.sort(key=lambda holder: (since.get(holder.key) or 0.0, holder.key))
+            if key in records:
+                priority = records[key].get("claim", {}).get("priority", 0)
+                found.append(Holder(folder, assignments.of(folder), OURS, key, priority))
+            else:
+                found.append(Holder(folder, assignments.of(folder), FOREIGN))
+    found.sort(key=lambda holder: (float(records.get(holder.key, {}).get("born", 0.0)), holder.key))
     return found
 
 
-def _since(monitor: "Monitor", key: str) -> "float | None":
+def _record(monitor: "Monitor", key: str) -> "Record | None":
     record = monitor.ledger.read_pod(key)
-    if record is None or record.get("boot") != monitor.boot:
-        return None
-    return float(record.get("born", 0.0))
+    return None if record is None or record.get("boot") != monitor.boot else record
 
 
 def rearrange(monitor: "Monitor", changes: "Sequence[Change]") -> "list[Change]":

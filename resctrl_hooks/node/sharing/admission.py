@@ -4,7 +4,7 @@ from ..errors import LockTimeoutError
 from ..ledger import RMIDS
 from ..resctrl.errors import NoRMIDsError, RMIDsBusyError
 from ..resctrl.locked_key import SHARED
-from .claims import begin_to_hold, begin_to_wait, claim_of, end_holding, entry_of, holders
+from .claims import begin_to_hold, begin_to_wait, claim_of, end_holding, entry_of, holders, now
 from .decision import may_take, yielding
 from .handover import MOST_TASKS, can_rename, give_back, hand_on
 from .priority import priority_of, version_of
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from ..resctrl.locked_key import LockedKey
     from ..resctrl.monitor import Monitor
 
-_MOST_ASKED = 4  # pods of lower priority that a hook tries to get an RMID from, before it leaves that to reconcile
+_MOST_ASKED = (
+    16  # times that a hook tries to get an RMID from a pod of lower priority, before it leaves that to reconcile
+)
+_SHARE_OF_DEADLINE = 0.4  # for as long as it tries
 _PATIENCE = 0.5  # seconds for the lock of each
 _LOCK = "rmids"
 
@@ -142,10 +145,18 @@ def take_from_lower(
     """Gets a key the RMID of a pod of lower priority, which waits from then on; says whether it did."""
     monitor, ledger = context.monitor, context.ledger
     in_turns = context.settings.monitoring.get("share") is not None
-    for candidate in yielding(holders(ledger), priority, in_turns=in_turns)[:most]:
+    until = now() + context.settings.deadline * _SHARE_OF_DEADLINE
+    refused: "set[str]" = set()
+    for _ in range(most):
+        # Looked up anew each time: when many come at once, others have been quicker.
+        lower = yielding(holders(ledger), priority, in_turns=in_turns)
+        candidate = next((claim for claim in lower if claim.key not in refused), None)
+        if candidate is None or now() > until:
+            return False
         try:
             giver = monitor.hold_beside(locked, candidate.key, _PATIENCE)
         except LockTimeoutError:
+            refused.add(candidate.key)
             continue
         with giver:
             if rdt_class in locked.how and monitor.resctrl.exists(rdt_class, locked.name):
@@ -156,6 +167,8 @@ def take_from_lower(
             elif hand_on(giver, locked, rdt_class, monitor, context.log, most_tasks=most_tasks):
                 ledger.wake()
                 return True
+            else:
+                refused.add(candidate.key)
     return False
 
 

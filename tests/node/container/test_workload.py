@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resctrl_hooks.node.container.oci import Bundle, State
-from resctrl_hooks.node.container.workload import Workload, derive, dialect_of, pod_in_cgroup
+from resctrl_hooks.node.container.workload import Workload, derive, dialect_of
+from resctrl_hooks.node.host.cgroup_names import pod_in_cgroup
 from resctrl_hooks.node.host.procfs import Cgroup
 from resctrl_hooks.node.names import default_key_validator
 from resctrl_hooks.node.resctrl.errors import BadKeyError

@@ -37,7 +37,7 @@ def crowded(host: Host, path: str) -> None:
 )
 def test_in_a_cgroup_of_its_name_all_processes_are_its_own(host: Host, path: str, container: str) -> None:
     crowded(host, path)
-    leaf = leaf_of(host.context(), 100, container)
+    leaf = leaf_of(str(host.proc), str(host.cgroup), 100, container)
     assert leaf is not None
     assert leaf.path == path
 
@@ -63,9 +63,9 @@ def test_in_a_cgroup_of_its_name_all_processes_are_its_own(host: Host, path: str
 def test_where_its_id_is_but_a_part_of_another_name_others_count(host: Host, path: str, container: str) -> None:
     crowded(host, path)
     with pytest.raises(CgroupError, match=f"shares cgroup {path} with other processes"):
-        leaf_of(host.context(), 100, container)
+        leaf_of(str(host.proc), str(host.cgroup), 100, container)
     (host.cgroup / path.lstrip("/") / "cgroup.procs").write_text("100\n")
-    assert leaf_of(host.context(), 100, container) is not None
+    assert leaf_of(str(host.proc), str(host.cgroup), 100, container) is not None
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_scope_of_its_own_can_have_any_name(host: Host, own: str, path: str) -
     host.process(100, path)
     crowded(host, own)
     host.process(100, path)
-    leaf = leaf_of(host.context(), 100, ID, f"{host.cgroup}{own}")
+    leaf = leaf_of(str(host.proc), str(host.cgroup), 100, ID, f"{host.cgroup}{own}")
     assert leaf is not None
     assert leaf.path == own
 
@@ -88,14 +88,14 @@ def test_a_scope_of_its_own_can_have_any_name(host: Host, own: str, path: str) -
 def test_a_path_that_its_maker_asked_for_can_be_others_too(host: Host) -> None:
     crowded(host, "/mine/special")
     with pytest.raises(CgroupError, match="shares cgroup /mine/special"):
-        leaf_of(host.context(), 100, ID, f"{host.cgroup}/mine/special")
+        leaf_of(str(host.proc), str(host.cgroup), 100, ID, f"{host.cgroup}/mine/special")
 
 
 def test_a_cgroup_that_is_not_around_the_process_says_nothing(host: Host) -> None:
     crowded(host, "/user.slice/session-3.scope")
     with pytest.raises(CgroupError, match="shares cgroup"):
-        leaf_of(host.context(), 100, ID, f"{host.cgroup}/user.slice/session-3")
+        leaf_of(str(host.proc), str(host.cgroup), 100, ID, f"{host.cgroup}/user.slice/session-3")
 
 
 def test_a_process_that_is_gone_has_none(host: Host) -> None:
-    assert leaf_of(host.context(), 100, ID) is None
+    assert leaf_of(str(host.proc), str(host.cgroup), 100, ID) is None

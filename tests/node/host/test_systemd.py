@@ -9,7 +9,6 @@ from memtierd_host import MemtierdHost
 from resctrl_hooks.node.features.memtierd import feature as memtierd
 from resctrl_hooks.node.host import systemd as units
 from resctrl_hooks.node.host.cgroup import Leaf
-from resctrl_hooks.node.settings import Settings
 
 
 @pytest.fixture
@@ -78,10 +77,10 @@ def test_systemds_refusals_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_systemd_is_used_only_on_the_machines_own_cgroups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(units, "is_folder", always(value=True))
-    assert units.available(Settings({})) is True
-    assert units.available(Settings({"cgroupPath": "/elsewhere"})) is False
+    assert units.available("/sys/fs/cgroup") is True
+    assert units.available("/elsewhere") is False
     monkeypatch.setattr(units, "is_folder", always(value=False))
-    assert units.available(Settings({})) is False
+    assert units.available("/sys/fs/cgroup") is False
 
 
 def test_a_service_that_is_gone_at_once_is_an_error(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,13 @@ def holder(name: str, total: str = "_", local: str = "_", kind: str = OURS) -> H
     return Holder(f"/{name}", states, kind, name if kind == OURS else "")
 
 
+def ranked(name: str, priority: int, turn: tuple[int, float] | None = None, total: str = "_") -> Holder:
+    """A holder of a priority, and in a round of turns of a place."""
+    made = holder(name, total)
+    made.priority, made.turn = priority, turn
+    return made
+
+
 def after(holders: list[Holder], number: int, *, keep_unheld: bool = False) -> dict[str, str]:
     """Who has what in a domain when all changes are done: `tl`, `t`, `l` or nothing."""
     changes = share(holders, {0: number}, EVENTS, keep_unheld=keep_unheld)
@@ -81,3 +88,18 @@ def test_it_is_done_once(number: int) -> None:
 def test_an_event_that_is_not_to_be_counted_gives_its_counter_back() -> None:
     (change,) = share([holder("a", "e", "e")], {0: 2}, [TOTAL])
     assert (change.event, change.give) == (LOCAL, False)
+
+
+def test_the_highest_priority_is_served_first_and_takes_from_lower_ones_but_not_from_equals() -> None:
+    assert after([ranked("a", 0, total="e"), ranked("b", 5), ranked("c", 0, total="e")], 2) == {
+        "/a": "t",
+        "/b": "t",
+        "/c": "",
+    }
+    assert after([ranked("a", 5, total="e"), ranked("b", 5)], 1) == {"/a": "t", "/b": ""}
+
+
+def test_in_a_round_of_turns_equals_are_served_by_their_places() -> None:
+    holders = [ranked("a", 0, (2, -1.0), "e"), ranked("b", 0, (1, 5.0)), ranked("c", 0, (1, 3.0))]
+    assert after(holders, 1) == {"/a": "", "/b": "", "/c": "t"}
+    assert after([*holders[:2], ranked("d", 0, (0, 0.0), "e")], 1) == {"/a": "", "/b": "", "/d": "t"}

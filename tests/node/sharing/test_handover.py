@@ -68,7 +68,7 @@ def test_a_pod_whose_hook_was_killed_and_that_ends_leaves_nothing(tmp_path: Path
             node.end(pod)
         mended(node)
         assert node.kernel.groups() == set()
-        assert node.node().ledger.keys() == []
+        assert node.context().ledger.keys() == []
 
 
 def test_a_reconcile_killed_at_any_effect_of_a_turn_is_finished_by_the_next(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_refused_rename_takes_everything_back(tmp_path: Path, number: int) -> 
     assert node.counted() == [silver, batch]
     assert node.waiting() == [gold.key]
     node.check()
-    assert can_rename(node.node().monitor) == (number != errno.EPERM)
+    assert can_rename(node.context().monitor) == (number != errno.EPERM)
     node.kernel.now += 10
     totals = node.totals()
     assert totals[batch.key] == pytest.approx(2 * totals[silver.key], abs=3 * node.kernel.UNIT)

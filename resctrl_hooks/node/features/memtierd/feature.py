@@ -71,7 +71,7 @@ def supervisor_of(settings: "Settings") -> str:
         return wanted
     from ...host.systemd import available  # only where a memtierd is wanted
 
-    return SYSTEMD if available(settings) else PROCESS
+    return SYSTEMD if available(settings.cgroup_path) else PROCESS
 
 
 def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
@@ -82,7 +82,7 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
     """
     from .start import MemtierdError, check_needs, configuration, program_of, start  # not to end one
 
-    leaf = leaf_of(context, container.pid, container.id, container.cgroup)
+    leaf = leaf_of(context.proc, context.settings.cgroup_path, container.pid, container.id, container.cgroup)
     if leaf is None:
         raise MemtierdError(f"process {container.pid} has ended, so there is nothing for memtierd to do")
     folder = folder_of(step, container.id)
@@ -143,7 +143,7 @@ def end(folder: RunFolder, container: str, cgroups: str, settings: "Settings", *
         if systemd:
             from ...host.systemd import patience, stop_service
 
-            stop_service(container, patience(settings))
+            stop_service(container, patience(settings.deadline))
     finally:
         opened.close()
     return folder.remove()
@@ -177,7 +177,7 @@ def holds(step: "Step", container: "Container", context: "Context") -> bool:
         return False
     from ...host.systemd import patience, service_waits
 
-    return service_waits(container.id, patience(context.settings))
+    return service_waits(container.id, patience(context.settings.deadline))
 
 
 def orphans(context: "Context", known: "Collection[str]" = ()) -> "list[RunFolder]":

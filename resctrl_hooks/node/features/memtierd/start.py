@@ -100,7 +100,7 @@ def _start_service(
     # A service that holds a Podman container is that container's own (Quadlet); a CRI's is the whole runtime's.
     bound = leaf.own_scope or container.runtime == _PODMAN
     memory_max: str = settings.memtierd.get("memoryMax", _MEMORY_MAX)
-    seconds = units.patience(settings)
+    seconds = units.patience(settings.deadline)
     units.start_service(container.id, leaf, command, memory_max, seconds, bound=bound)
     until = time.monotonic() + _start_seconds(settings)
     while True:

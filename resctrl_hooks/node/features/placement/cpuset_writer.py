@@ -89,7 +89,7 @@ def tell(entry: "Entry", wanted: int, mems: int, context: "Context") -> None:
     """Tells systemd of a scope's cpuset, so that a daemon-reload keeps it."""
     if not entry.unit:
         return
-    from ...host.systemd import tell as tell_systemd  # only where systemd manages the container
+    from ..scope_properties import tell as tell_systemd  # only where systemd manages the container
 
     values = {"AllowedCPUs": format_list(wanted)}
     if mems:

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from ...context import Context
     from ...host.cgroup import Leaf
     from ...ledger import Record
-    from ...reconcile.report import Report
     from ...resctrl.locked_key import LockedKey
     from ...settings import Settings
     from ..step import Container
     from .policy import Decision, Request
+    from .reconcile import Adopted
 
 NAME = "placement"
 
@@ -66,7 +66,7 @@ def steps_for(workload: "Workload", context: "Context", *, share: bool) -> "list
     from .kubelet import check_kubelet
 
     check_kubelet(context.settings)
-    leaf_of(context, workload.pid, workload.id, workload.cgroup)
+    leaf_of(context.proc, context.settings.cgroup_path, workload.pid, workload.id, workload.cgroup)
     why = ""
     try:
         request = request_of(workload, context.settings)
@@ -138,7 +138,7 @@ def place(request: "Request", pid: int, cgroup: str, book: Book, context: "Conte
     Raises:
         HookError: it can't be; then everything is as it was.
     """
-    leaf = leaf_of(context, pid, request.id, cgroup)
+    leaf = leaf_of(context.proc, context.settings.cgroup_path, pid, request.id, cgroup)
     if leaf is None:
         raise CgroupError(f"process {pid} has ended, so it has no cgroup")
     book.remove(request.id)
@@ -218,8 +218,8 @@ def repair(context: "Context", known: "set[str]") -> int:
     return mend_all(context, known)
 
 
-def adopt(context: "Context", containers: "list[Running]", report: "Report") -> None:
+def adopt(context: "Context", containers: "list[Running]", *, dry_run: bool) -> "Adopted":
     """For reconcile; see `placement.reconcile`."""
     from .reconcile import adopt_all  # hooks don't adopt
 
-    adopt_all(context, containers, report)
+    return adopt_all(context, containers, dry_run=dry_run)

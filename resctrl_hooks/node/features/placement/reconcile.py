@@ -1,10 +1,10 @@
 """Reconcile's part of placement: who was not placed is, the book agrees with the records, and cpusets with the book."""
 
+from ...container.workload import workload_of
 from ...errors import HookError, InputError, LedgerError
 from ...fault_report import as_hook_error
 from ...host.cgroup import CgroupError, leaf_of
 from ...log import DEBUG, INFO
-from ...reconcile.discovery import workload_of
 from ...resctrl.locked_key import record_is_dead
 from ..step import SKIP
 from .allocations import Book, lock
@@ -22,21 +22,31 @@ if TYPE_CHECKING:
     from ...container.workload import Workload
     from ...context import Context
     from ...ledger import Record
-    from ...reconcile.report import Report
     from ..step import Step
 
 _SHOWN = 5
 
 
-def adopt_all(context: "Context", containers: "list[Running]", report: "Report") -> None:
+class Adopted:
+    """Which containers are to be placed from now on, and why others can't be told."""
+
+    __slots__ = ("failures", "placed")
+
+    def __init__(self) -> None:
+        self.placed: "list[str]" = []
+        self.failures: "dict[str, Exception]" = {}
+
+
+def adopt_all(context: "Context", containers: "list[Running]", *, dry_run: bool) -> Adopted:
     """Records that containers are to be placed which no hook has seen, or only one without placement.
 
-    `mend_all` then places them. What leaves a container out in a hook does so here. The report says which these are,
-    and with which it failed.
+    `mend_all` then places them. What leaves a container out in a hook does so here. Says which these are, and
+    with which it failed.
 
     Raises:
         PlacementError: the kubelet places containers here.
     """
+    result = Adopted()
     late = [
         one
         for one in containers
@@ -47,14 +57,17 @@ def adopt_all(context: "Context", containers: "list[Running]", report: "Report")
         check_kubelet(context.settings)
     for container in late:
         try:
-            workload = workload_of(container.id, container.pid, container.bundle, context)
+            workload = workload_of(
+                container.id, container.pid, container.bundle, context.proc, context.settings.cgroup_path
+            )
             steps = [step for step in steps_for(workload, context, share=True) if step.action != SKIP]
-            if steps and (report.dry_run or _record_steps(container, workload, steps, context)):
-                report.placed.append(container.id)
+            if steps and (dry_run or _record_steps(container, workload, steps, context)):
+                result.placed.append(container.id)
         except (CgroupError, InputError, ProcessLookupError) as error:
             context.log(DEBUG, f"container {container.id[:12]} can't be placed: {error}", container=container.id)
         except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
-            report.fail(context, container.id, error)
+            result.failures[container.id] = error
+    return result
 
 
 def _record_steps(container: "Running", workload: "Workload", steps: "list[Step]", context: "Context") -> bool:
@@ -189,7 +202,7 @@ def _take_back(container: str, record: "Record", needs: "Record", book: Book, co
         check(decision, book.usage(), book.topology)
     except (PlacementError, KeyError, TypeError, ValueError, AttributeError):
         return False  # there is none, or somebody else has these CPUs by now
-    leaf = leaf_of(context, record["pid"], container, record.get("cgroup", ""))
+    leaf = leaf_of(context.proc, context.settings.cgroup_path, record["pid"], container, record.get("cgroup", ""))
     if leaf is not None:
         unit, folder = (leaf.unit, leaf.unit_folder) if leaf.own_scope else ("", "")
         pid, start = record["pid"], record["start"]

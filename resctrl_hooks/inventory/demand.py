@@ -1,0 +1,104 @@
+"""How many RMIDs and bandwidth counters there are, who wants them by priority, and what turns would give each pod."""
+
+from collections import Counter as Tally
+from collections.abc import Iterable, Sequence
+
+from pydantic import Field
+
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.features.bandwidth_counters import events_of
+from resctrl_hooks.node.resctrl.assignment import Assignments
+from resctrl_hooks.node.resctrl.counter_share import FOREIGN, OURS, Holder, holders_of
+
+from .models import Inventory, Record
+
+RMIDS = "RMIDs"
+
+
+class Level(Record):
+    """The pods of one priority: how many want to be counted, how many are, and what the two ways of sharing give."""
+
+    priority: int
+    wanted: int = Field(description="Pods of this priority.")
+    counted: int = Field(description="Those that are counted now.")
+    kept: int = Field(description="Those that are counted all the time if nobody takes turns; the others never are.")
+    turn_percent: float = Field(description="Of the time that each is counted if they take turns.")
+
+
+class Demand(Record):
+    """One kind of hardware, and the pods that want it."""
+
+    resource: str = Field(description="RMIDs, or an event's counters in an L3 domain.")
+    total: int
+    others: int = Field(description="Held by the root group, classes and groups of others.")
+    reserved: int = Field(description="Kept for priorities above `reserve.above`.")
+    levels: list[Level]
+
+    @property
+    def wanted(self) -> int:
+        """Pods that want one."""
+        return sum(level.wanted for level in self.levels)
+
+
+def filled(available: int, wanted: dict[int, int], *, reserved: int = 0, above: int = 0) -> dict[int, int]:
+    """How many of each priority can be counted at a time: the highest first, with a reserve for those above one."""
+    left, given = available, {}
+    for priority in sorted(wanted, reverse=True):
+        kept = 0 if priority > above else reserved
+        given[priority] = min(wanted[priority], max(left - kept, 0))
+        left -= given[priority]
+    return given
+
+
+def demand_of(context: Context, inventory: Inventory) -> list[Demand]:
+    """The demand for RMIDs and, where the kernel assigns them, for the first event's counters in each domain."""
+    found = []
+    alive = [pod for pod in inventory.pods if pod.state not in ("unmonitored", "foreign")]
+    if inventory.rmids is not None:
+        ours = sum(group.how != "missing" for pod in inventory.pods for group in pod.groups)
+        reserve = context.settings.monitoring.get("reserve") or {}
+        reserved, above = int(reserve.get("rmids", 0)), int(reserve.get("above", 0))
+        others = inventory.rmids.used - ours
+        pods = [(pod.priority or 0, pod.state != "waiting") for pod in alive]
+        levels = _levels(inventory.rmids.total - others, pods, reserved, above)
+        demand = Demand(resource=RMIDS, total=inventory.rmids.total, others=others, reserved=reserved, levels=levels)
+        found.append(demand)
+    assignments = Assignments(context.monitor.resctrl)
+    if assignments.enabled():
+        try:
+            holders = holders_of(context.monitor)
+        except HookError:
+            return found
+        event = events_of(context)[0]
+        for domain, number in sorted(assignments.capacity().items()):
+            found.append(_of_counters(event, domain, number, holders))
+    return found
+
+
+def _of_counters(event: str, domain: int, number: int, holders: Sequence[Holder]) -> Demand:
+    others = sum(
+        states.get(domain, False) for holder in holders if holder.kind == FOREIGN for states in holder.states.values()
+    )
+    pods = [(holder.priority, holder.has(event, domain)) for holder in holders if holder.kind == OURS]
+    levels = _levels(number - others, pods)
+    return Demand(
+        resource=f"counters of {event} in L3 domain {domain}", total=number, others=others, reserved=0, levels=levels
+    )
+
+
+def _levels(available: int, pods: Iterable[tuple[int, bool]], reserved: int = 0, above: int = 0) -> list[Level]:
+    known = list(pods)
+    wanted = Tally(priority for priority, _ in known)
+    counted = Tally(priority for priority, is_counted in known if is_counted)
+    given = filled(available, dict(wanted), reserved=reserved, above=above)
+    return [
+        Level(
+            priority=priority,
+            wanted=number,
+            counted=counted[priority],
+            kept=given[priority],
+            turn_percent=round(100 * given[priority] / number, 1),
+        )
+        for priority, number in sorted(wanted.items(), reverse=True)
+    ]

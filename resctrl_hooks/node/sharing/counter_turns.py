@@ -1,0 +1,68 @@
+"""Turns with assignable bandwidth counters: who of several equals is counted next, and since when each is or isn't.
+
+What is kept is one file, ``counter-turns``: the boot, when the last round was, and by key whether it is counted and
+since when. Whoever uses it holds the lock of `counter_share`.
+"""
+
+from ..host.files import format_json, parse_json, read_file, write_file
+from ..resctrl.counter_share import OURS
+from .claims import now
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from ..resctrl.counter_share import Holder
+    from ..resctrl.monitor import Monitor
+    from ..settings import Settings
+
+_FILE = "counter-turns"
+_LIMIT = 1 << 20
+INTERVAL = 30.0
+_KEEPS, _WAITS, _YIELDS = range(3)
+
+
+def times_of(settings: "Settings") -> "tuple[float, float]":
+    """How often there is a round of turns, and how long each turn is at least, in seconds."""
+    share = settings.monitoring.get("share") or {}
+    interval = float(share.get("interval") or INTERVAL)
+    at_least = share.get("atLeast")
+    return interval, interval / 3 if at_least is None else float(at_least)
+
+
+def set_turns(monitor: "Monitor", settings: "Settings", holders: "Iterable[Holder]", event: str) -> None:
+    """If it is time for a round, gives each of our holders its place in it: see `counter_share.share`.
+
+    Those whose turn is too short yet keep theirs, then come those who have waited longest, then those who have been
+    counted for the shortest time.
+    """
+    ours = [holder for holder in holders if holder.kind == OURS]
+    kept = _load(monitor)
+    time, since = now(), kept["since"]
+    counted: "dict[str, bool]" = {}
+    for holder in ours:
+        counted[holder.key] = counted.get(holder.key, True) and all(holder.states.get(event, {}).values())
+    kept["since"] = since = {
+        key: since[key] if since.get(key, [None])[0] == has else [has, time] for key, has in counted.items()
+    }
+    interval, at_least = times_of(settings)
+    if time - kept["last"] >= interval and not all(counted.values()):
+        kept["last"] = time
+        for holder in ours:
+            has, began = since[holder.key]
+            if not has:
+                holder.turn = (_WAITS, began)
+            else:
+                holder.turn = (_KEEPS, began) if time - began < at_least else (_YIELDS, -began)
+    write_file(f"{monitor.ledger.folder}/{_FILE}", format_json(kept))
+
+
+def _load(monitor: "Monitor") -> "dict[str, Any]":
+    try:
+        kept = parse_json(read_file(f"{monitor.ledger.folder}/{_FILE}", _LIMIT))
+    except (OSError, ValueError):
+        kept = None
+    if not isinstance(kept, dict) or kept.get("boot") != monitor.boot or not isinstance(kept.get("since"), dict):
+        return {"boot": monitor.boot, "last": -1e9, "since": {}}
+    return kept

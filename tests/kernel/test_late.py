@@ -1,0 +1,97 @@
+"""Containers that ran before anything was installed: one reconcile gives them all that a hook would have."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kernel.groups import Place, Resctrl, place_of
+from kernel.installed import Installed
+from kernel.runtimes import Runtime, wait_until
+from kernel.test_memtierd import CLASS, STAND_IN, TEMPLATE
+from kernel.test_scheduling import BLOCKIO, SCHEDULING, child_of, holder
+
+RDT = "class.rdt.resctrl-hooks.io"
+COMMAND = ["/bin/sh", "-c", "sleep 1000 & wait"]
+ASKED = {RDT: "gold", CLASS: "track", SCHEDULING: "background", BLOCKIO: "slow"}
+
+
+@pytest.fixture
+def installed(tmp_path: Path, resctrl: Resctrl) -> Iterator[Installed]:
+    """All features, with nothing that refuses."""
+    program = tmp_path / "stand-in"
+    program.write_text(STAND_IN)
+    program.chmod(0o755)
+    os.makedirs(resctrl.path("gold"), exist_ok=True)
+    allowed = {"enabled": True, "allow": {"": ["*"]}}
+    made = Installed(
+        str(tmp_path / "installed"),
+        classes=[{"name": "track", "allowswap": False, "memtierdconfig": TEMPLATE}],
+        memtierd={"runDir": str(tmp_path / "memtierd"), "binary": str(program), "startSeconds": 0.2},
+        rdt=allowed,
+        scheduling={**allowed, "classes": {"background": {"policy": "batch", "nice": 7, "cpuWeight": 20}}},
+        blockio={**allowed, "classes": {"slow": [{"devices": ["/dev/vd?"], "throttleReadBps": "1M"}]}},
+    )
+    yield made
+    made.reconcile(check=False)
+
+
+def memtierd(tmp_path: Path) -> int:
+    (found,) = tmp_path.glob("memtierd/*/*/*/memtierd.pid")
+    return int(found.read_text())
+
+
+def runs(pid: int) -> bool:
+    try:
+        return b"100000" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_all_is_in_force_after_one_reconcile_and_put_back(
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed, resctrl: Resctrl, tmp_path: Path
+) -> None:
+    linux = {"cgroupsPath": runtime.cgroups_path("late")}
+    runtime.create("late", bundle("late", COMMAND, annotations=ASKED, linux=linux))
+    runtime.start("late")
+    pid = runtime.pid("late")
+    child = child_of(pid)
+    installed.reconcile()
+
+    def assert_in_force() -> None:
+        said = installed.said()
+        groups = list(Path(resctrl.path("gold"), "mon_groups").iterdir())
+        assert {place_of(pid), place_of(child)} == {Place("gold", path.name) for path in groups}, said
+        for process in (pid, child):
+            assert os.sched_getscheduler(process) == os.SCHED_BATCH, said
+            assert os.getpriority(os.PRIO_PROCESS, process) == 7
+        assert holder(pid, "cpu.weight").read_text().strip() == "20", said
+        assert holder(pid, "memory.swap.max").read_text().strip() == "0", said
+        assert "rbps=1000000" in holder(pid, "io.max").read_text(), said
+        assert runs(memtierd(tmp_path)), said
+
+    assert_in_force()
+    for what in ("show", "list"):
+        words = ["resctrl-hook", "--config", installed.config, what]
+        done = subprocess.run(
+            [*words, "late"] if what == "show" else words, check=False, capture_output=True, text=True
+        )
+        assert "gold" in done.stdout, done.stderr
+
+    (Path(resctrl.root) / "tasks").write_text(f"{pid}\n")
+    (Path(resctrl.root) / "tasks").write_text(f"{child}\n")
+    holder(pid, "cpu.weight").write_text("100")
+    holder(pid, "memory.swap.max").write_text("max")
+    io_max = holder(pid, "io.max")
+    for line in io_max.read_text().splitlines():
+        io_max.write_text(f"{line.split()[0]} rbps=max")
+    for process in (pid, child):
+        os.sched_setscheduler(process, os.SCHED_OTHER, os.sched_param(0))
+        os.setpriority(os.PRIO_PROCESS, process, 0)
+    ended = memtierd(tmp_path)
+    os.kill(ended, 9)
+    wait_until(lambda: not runs(ended), "memtierd is dead")
+    installed.reconcile()
+    assert_in_force()

@@ -1,0 +1,150 @@
+"""Twelve pods of steady, different load on a processor that counts three, or four: what each reads in turns.
+
+The guest's counters are true to a memory access (`count=1`), so a rate in turns can be held to that of the same pod
+with a group of its own, measured on the same node a moment before.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernel.groups import Resctrl, place_of
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.log import Log
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.node.settings import Settings
+
+PODS = 12
+TURNS = 10
+INTERVAL = 2.0
+ALONE_SECONDS = 4.0
+TOLERANCE = 0.10
+LOAD = """
+import sys, time
+block, times, due = bytes(65536), int(sys.argv[1]), time.monotonic()
+while True:
+    for _ in range(times):
+        bytearray(block)
+    due += 0.2
+    time.sleep(max(0, due - time.monotonic()))
+"""
+
+
+class Pod:
+    """A pod as its runtime's state folder tells it, of one process that moves memory five times a second."""
+
+    def __init__(self, number: int, folder: Path) -> None:
+        self.key = f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
+        command = [sys.executable, "-I", "-S", "-c", LOAD, str(2 * (number + 1))]
+        self.process = subprocess.Popen(command)
+        pid = self.process.pid
+        annotations = {
+            "io.container.manager": "cri-o",
+            "io.kubernetes.cri-o.ContainerType": "container",
+            "io.kubernetes.pod.uid": self.key,
+            "io.kubernetes.pod.namespace": "shop",
+            "io.kubernetes.pod.name": f"web-{number}",
+            "io.kubernetes.container.name": "main",
+        }
+        state = folder / "crun" / f"{number:064x}"
+        state.mkdir(parents=True)
+        (state / "config.json").write_text(json.dumps({"ociVersion": "1.2.1", "annotations": annotations}))
+        start = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        status = {"pid": pid, "process-start-time": start, "bundle": str(state)}
+        (state / "status").write_text(json.dumps(status))
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Iterator[list[Pod]]:
+    made = [Pod(number, tmp_path) for number in range(PODS)]
+    time.sleep(2)  # until their interpreters have started
+    yield made
+    for pod in made:
+        pod.process.kill()
+        pod.process.wait()
+
+
+def context_of(folder: Path, resctrl: Resctrl) -> Context:
+    share = {"interval": INTERVAL, "atLeast": 0.0}
+    values = {
+        "resctrlPath": resctrl.root,
+        "stateDir": str(folder / "state"),
+        "runtimeRoots": {"crun": str(folder / "crun")},
+        "monitoring": {"share": share, "events": ["mbm_total_bytes"]},
+    }
+    return Context(Settings(values), Log({"target": "none"}))
+
+
+def bytes_of(folder: str) -> int:
+    """What a group's domains have counted."""
+    return sum(int(file.read_text()) for file in Path(folder).glob("mon_data/mon_L3_*/mbm_total_bytes"))
+
+
+def rates_alone(pods: list[Pod], resctrl: Resctrl) -> dict[str, float]:
+    """The rate of each pod in a group of its own, while all the others run too."""
+    folder = resctrl.make(group="alone")
+    rates = {}
+    for pod in pods:
+        resctrl.join(pod.process.pid, group="alone")
+        before, began = bytes_of(folder), time.monotonic()
+        time.sleep(ALONE_SECONDS)
+        rates[pod.key] = (bytes_of(folder) - before) / (time.monotonic() - began)
+        resctrl.join(pod.process.pid)
+    os.rmdir(folder)
+    return rates
+
+
+def rates_in_turns(pods: list[Pod], context: Context, *, counted: int) -> tuple[dict[str, float], dict[str, float]]:
+    """The rate of each pod after its turns, and the seconds for which it was counted."""
+    deadline = time.monotonic() + 40
+    while len(context.ledger.marked("rmids")) < counted and time.monotonic() < deadline:
+        reconcile(context, Options())  # the group of `rates_alone` is in limbo for a second
+    for _ in range(TURNS * PODS // counted):
+        time.sleep(INTERVAL)
+        report = reconcile(context, Options())
+        assert report.ok, report.as_dict()
+    rates, seconds = {}, {}
+    for key, readings in context.monitor.read_all().items():
+        totals = [reading for reading in readings if reading.counter.name == "mbm_total_bytes"]
+        seconds[key] = max(reading.seconds or 0.0 for reading in totals)
+        rates[key] = sum(reading.value or 0 for reading in totals) / seconds[key]
+    return rates, seconds
+
+
+def compare(pods: list[Pod], alone: dict[str, float], turns: dict[str, float], seconds: dict[str, float]) -> None:
+    """Prints the table, and holds each pod's rate to its own."""
+    print("pod  alone kB/s  in turns kB/s  counted s  off by")
+    worst = 0.0
+    for number, pod in enumerate(pods):
+        off = turns[pod.key] / alone[pod.key] - 1
+        worst = max(worst, abs(off))
+        one, many = alone[pod.key] / 1000, turns[pod.key] / 1000
+        print(f"{number:3} {one:11.0f} {many:14.0f} {seconds[pod.key]:10.1f} {off:+7.1%}")
+    assert worst < TOLERANCE
+
+
+@pytest.mark.guest(rmids=4, count=1, cpus=1)
+def test_rates_in_turns_are_those_of_being_counted_alone(resctrl: Resctrl, tmp_path: Path, pods: list[Pod]) -> None:
+    alone = rates_alone(pods, resctrl)
+    turns, seconds = rates_in_turns(pods, context_of(tmp_path, resctrl), counted=3)
+    compare(pods, alone, turns, seconds)
+    for pod in pods:
+        assert place_of(pod.process.pid).group in ("", pod.key)
+
+
+@pytest.mark.guest(amd=1, rmids=32, counters=4, count=1, cpus=1)
+def test_rates_with_assignable_counters_in_turns_are_those_of_being_counted_alone(
+    resctrl: Resctrl, tmp_path: Path, pods: list[Pod]
+) -> None:
+    alone = rates_alone(pods, resctrl)
+    turns, seconds = rates_in_turns(pods, context_of(tmp_path, resctrl), counted=4)
+    compare(pods, alone, turns, seconds)
+    for pod in pods:
+        assert place_of(pod.process.pid).group == pod.key
