@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, create_model
 
 from resctrl_hooks.cli.document import API_VERSION
-from resctrl_hooks.inventory.models import FreeCounters, Group, Pod, PodDetails, Rmids, Usage
+from resctrl_hooks.inventory.models import FreeCounters, Group, Pod, PodDetails, Refusal, Rmids, Usage
 from resctrl_hooks.rdt.classes import ClassReport
 
 _LISTS: dict[str, tuple[str, type[BaseModel], dict[str, Any]]] = {
@@ -19,6 +19,7 @@ _LISTS: dict[str, tuple[str, type[BaseModel], dict[str, Any]]] = {
             "rmids": Rmids | None,
             "bandwidthCounters": list[FreeCounters],
             "foreignGroups": list[Group],
+            "refusals": list[Refusal],
         },
     ),
     "show": ("PodDetailsList", PodDetails, {}),

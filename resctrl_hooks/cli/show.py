@@ -27,6 +27,7 @@ from resctrl_hooks.node.resctrl.counters import Reading
 _MOST_THREADS = 20
 _MOST_LINES = 10
 _ROOT = "the root class"
+_ALL_CLASSES = "(all)"
 _CGROUP = "cgroup"
 _SORTS: dict[str, Callable[[Pod], str]] = {"name": lambda pod: pod.name, "state": lambda pod: pod.state}
 _CSV: tuple[Column, ...] = (
@@ -115,6 +116,7 @@ def _told(context: Context, pod: Pod) -> _Told:
     told = PodDetails(
         **{name: getattr(pod, name) for name in Pod.model_fields},
         counters=[_counter(reading, record) for reading in readings],
+        totals=[_counter(reading, record) for reading in _totals(context, pod.key)],
         failures=_failures(context, pod.key),
     )
     return _Told(told, readings, problem)
@@ -125,6 +127,13 @@ def _readings(context: Context, key: str) -> tuple[list[Reading], str]:
         return context.monitor.read(key, by_class=True), ""
     except HookError as error:
         return [], str(error)
+
+
+def _totals(context: Context, key: str) -> list[Reading]:
+    try:
+        return context.monitor.read(key)
+    except HookError:
+        return []  # `_readings` says why
 
 
 def _failures(context: Context, key: str) -> list[Failure]:
@@ -251,13 +260,16 @@ def _print_counters(out: Console, pod: PodDetails, readings: list[Reading], prob
         return
     heads = ("  COUNTER", "DOMAIN", "CLASS", "VALUE", "COUNTED")
     rows = table(*heads, right=frozenset({"VALUE", "COUNTED"}), headers=headers)
-    for reading, counter in zip(readings, pod.counters, strict=True):
+    shown = [(counter, counter.rdt_class or "/") for counter in pod.counters]
+    if len({name for _, name in shown}) > 1:
+        shown += [(counter, _ALL_CLASSES) for counter in pod.totals]
+    for counter, rdt_class in shown:
         mark = MARK if counter.partial else ""
         rows.add_row(
-            f"  {escape(reading.counter.name)}",
-            escape(reading.domain.folder.removeprefix("mon_").replace("/mon_sub_", " ")),
-            escape(reading.rdt_class or "/"),
-            reading.state if reading.value is None else mark + _value(reading),
+            f"  {escape(counter.counter)}",
+            escape(counter.domain.removeprefix("mon_").replace("/mon_sub_", " ")),
+            escape(rdt_class),
+            counter.state if counter.value is None else mark + _value(counter),
             "-" if counter.seconds is None else f"{mark}{duration(counter.seconds)}",
         )
     print_table(out, rows)
@@ -265,9 +277,9 @@ def _print_counters(out: Console, pod: PodDetails, readings: list[Reading], prob
         out.print(f"{MARK}: not counted for all of the pod's life")
 
 
-def _value(reading: Reading) -> str:
-    assert reading.value is not None
-    if reading.unit in _UNITS:
-        unit, binary = _UNITS[reading.unit]
-        return scaled(reading.value, unit, binary=binary)
-    return f"{reading.value:,}"
+def _value(counter: Counter) -> str:
+    assert counter.value is not None
+    if counter.unit in _UNITS:
+        unit, binary = _UNITS[counter.unit]
+        return scaled(counter.value, unit, binary=binary)
+    return f"{counter.value:,}"

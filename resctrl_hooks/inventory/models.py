@@ -186,7 +186,8 @@ class Failure(Record):
 class PodDetails(Pod):
     """A pod with its counters and last failures."""
 
-    counters: list[Counter] = Field(default_factory=list)
+    counters: list[Counter] = Field(default_factory=list, description="By class.")
+    totals: list[Counter] = Field(default_factory=list, description="Over all classes of the pod; `rdtClass` is null.")
     failures: list[Failure] = Field(default_factory=list)
 
 

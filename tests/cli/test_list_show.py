@@ -243,3 +243,23 @@ def test_refused_containers_are_told(host: MonitoredHost) -> None:
     said = host.run("show", "shop/whole").output
     assert "shop/whole/c1 was refused: memory: class gold is not allowed" in said
     assert "bundle can't be read" not in said
+
+
+def test_a_pod_in_two_classes_has_a_sum(host: MonitoredHost) -> None:
+    os.mkdir(host.resctrl / "gold")
+    key = host.pod(0, "two", rdt_class="gold")
+    host.context.monitor.ensure_group(key)
+    (found,) = host.json("show", "shop/two", "-o", "json")["items"]
+    parts: dict[tuple[str, str], float] = {}
+    for one in found["counters"]:
+        if one["value"] is not None and one["kind"] == "cumulative":
+            place = one["domain"], one["counter"]
+            parts[place] = parts.get(place, 0) + one["value"]
+    sums = {(one["domain"], one["counter"]): one for one in found["totals"]}
+    assert {one["rdtClass"] for one in found["totals"]} == {None}
+    assert {one["rdtClass"] for one in found["counters"]} == {"", "gold"}
+    assert parts
+    assert all(sums[place]["value"] >= value for place, value in parts.items())  # read a moment later
+    assert "(all)" in host.run("show", "shop/two").output
+    host.pod(1, "one")
+    assert "(all)" not in host.run("show", "shop/one").output
