@@ -121,8 +121,8 @@ def state_of(pod: Pod, *, waiting: bool) -> State:
     missing = not pod.groups or any(group.how == _MISSING for group in pod.groups)
     if waiting and missing:
         return "waiting"
-    # A key without members is a program's own, which only that program can judge.
-    if pod.containers and not alive:
+    # A key without members or a pod's cgroup is a program's own, which only that program can judge.
+    if (pod.containers or pod.cgroup) and not alive:
         return "idle"
     return "partly" if missing or waiting or any(container.outside for container in alive) else "assigned"
 

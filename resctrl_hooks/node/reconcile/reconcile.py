@@ -6,7 +6,7 @@ its key's lock after looking again, so that it can run beside hooks and beside a
 
 import time
 
-from ..errors import InputError
+from ..errors import HookError, InputError
 from ..host.files import parse_json, read_file
 from ..lifecycle import ENDS, fate, release_container, release_key
 from ..log import INFO, WARNING
@@ -82,6 +82,8 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
         waiting = adopt(context, waiting, options, report)
     if shared:
         take_turns(context, containers, report)
+    if not options.dry_run:
+        _forget_missing(context, seen, report)
     _count(context, options, report)
     enforce(context, seen.containers, options, report)
     _place(context, seen, options, report)
@@ -115,6 +117,37 @@ def _end_what_is_dead(context: "Context", seen: "Observation", options: Options,
                 if unwanted or release_key(locked, context):
                     report.released.append(key)
                     report.freed += groups
+        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+            report.fail(context, key, error)
+
+
+def _forget_missing(context: "Context", seen: "Observation", report: Report) -> None:
+    """Forgets recorded groups that somebody removed and no living container needs; `adopt` made the others anew.
+
+    Their totals stay: those are kept apart from groups. A key of a program of its own is that program's to judge.
+    """
+    resctrl = context.monitor.resctrl
+    try:
+        resctrl.classes()
+    except HookError:
+        return  # nothing is mounted, which `adopt` says
+    needed: "dict[str, set[str | None]]" = {}
+    for container in seen.containers:
+        needed.setdefault(container.key, set()).update((container.rdt_class, container.recorded_class))
+    for key in sorted(context.ledger.keys()):
+        try:
+            record = context.ledger.read_pod(key) or {}
+            name = context.monitor.group_prefix + key
+            gone = {one for one in record.get("groups", {}) if not resctrl.exists(one, name)}
+            if not gone - needed.get(key, set()) or not record.get("cgroup"):
+                continue
+            with context.monitor.hold(key) as locked:
+                for rdt_class in gone - needed.get(key, set()):
+                    if rdt_class in locked.how and not resctrl.exists(rdt_class, name):
+                        del locked.how[rdt_class]
+                        locked.save()
+                        report.mended += 1
+                        context.log(INFO, f"forgot the missing group of {key} in class {rdt_class!r}", key=key)
         except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
             report.fail(context, key, error)
 

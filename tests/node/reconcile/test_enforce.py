@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -163,3 +164,17 @@ def test_what_is_not_in_use_any_more_is_left_alone(late: MemtierdHost) -> None:
     late.host.configure(**json.loads(late.host.config.read_text()) | {"scheduling": {**SCHEDULING, "enabled": False}})
     (folder(late.host) / "cpu.weight").write_text("100")
     assert not again(late.host).changed
+
+
+def test_a_missing_group_is_made_if_it_is_needed_and_else_forgotten(late: MemtierdHost) -> None:
+    host = late.host
+    again(host)
+    context = host.context()
+    (host.resctrl / "gold" / "mon_groups").mkdir(parents=True)
+    with context.monitor.hold(UID) as locked:
+        locked.ensure_group("gold")
+    shutil.rmtree(host.resctrl / "gold" / "mon_groups" / UID)
+    assert again(host).mended == 1
+    assert host.groups() == [f"mon_groups/{UID}"]
+    assert (host.context().ledger.read_pod(UID) or {})["groups"] == {"": "created"}
+    assert not again(host).changed
