@@ -1,7 +1,7 @@
 """What `top` shows on a terminal, and what its keys change: no effects, so that tests can look at the picture.
 
-Own keys over rich, which is there anyway, rather than Textual: it would be a dependency of eight packages on every
-node, an event loop, and a start of half a second, for one table.
+Own keys over rich, which is there anyway, rather than Textual: one table is not worth another dependency and an event
+loop on every node.
 """
 
 from collections import deque
