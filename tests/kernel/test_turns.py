@@ -106,15 +106,18 @@ def rates_in_turns(pods: list[Pod], context: Context, *, counted: int) -> tuple[
     deadline = time.monotonic() + 40
     while len(context.ledger.marked("rmids")) < counted and time.monotonic() < deadline:
         reconcile(context, Options())  # the group of `rates_alone` is in limbo for a second
+    rates: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for _ in range(TURNS * PODS // counted):
         time.sleep(INTERVAL)
+        for key, readings in context.monitor.read_all().items():
+            totals = [reading for reading in readings if reading.counter.name == "mbm_total_bytes"]
+            # One that has no counter just now says so; what it had counted is what it said last.
+            if totals and all(reading.value is not None for reading in totals):
+                seconds[key] = max(reading.seconds or 0.0 for reading in totals)
+                rates[key] = sum(reading.value or 0 for reading in totals) / seconds[key]
         report = reconcile(context, Options())
         assert report.ok, report.as_dict()
-    rates, seconds = {}, {}
-    for key, readings in context.monitor.read_all().items():
-        totals = [reading for reading in readings if reading.counter.name == "mbm_total_bytes"]
-        seconds[key] = max(reading.seconds or 0.0 for reading in totals)
-        rates[key] = sum(reading.value or 0 for reading in totals) / seconds[key]
     return rates, seconds
 
 
