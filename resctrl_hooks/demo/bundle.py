@@ -3,6 +3,8 @@
 import json
 import os
 
+from resctrl_hooks.install.guard import TIMEOUT
+
 from .rootfs import make_rootfs
 from .stage import Stage
 from .subject import COMMAND, CRIO_ANNOTATIONS, NAME, run
@@ -55,7 +57,7 @@ class Bundle:
 
     def _configuration(self, binds: list[str]) -> dict[str, object]:
         path, *arguments = self._stage.hook
-        hook = {"path": path, "args": [path, *arguments], "timeout": 10}
+        hook = {"path": path, "args": [path, *arguments], "timeout": TIMEOUT}
         mounts: list[dict[str, object]] = [{"destination": "/proc", "type": "proc", "source": "proc"}]
         mounts += [_bind(path) for path in binds]
         return {

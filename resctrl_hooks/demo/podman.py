@@ -12,6 +12,8 @@ import time
 
 import psutil
 
+from resctrl_hooks.install.guard import TIMEOUT
+
 from .rootfs import make_rootfs
 from .stage import Stage
 from .subject import COMMAND, NAME, run
@@ -124,7 +126,7 @@ def write_hook_json(stage: Stage, folder: str) -> None:
         json.dump(
             {
                 "version": "1.0.0",
-                "hook": {"path": path, "args": [path, *arguments], "timeout": 10},
+                "hook": {"path": path, "args": [path, *arguments], "timeout": TIMEOUT},
                 "when": {"always": True},
                 "stages": ["createRuntime", "poststop"],
             },

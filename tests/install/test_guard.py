@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from install.breakages import BROKEN, HANGING, Breakage, dead_loop, module_loop
-from install.staged import call, command, put
-from resctrl_hooks.install.guard import ALARM, BUSY_ALARM, GUARD, TIMEOUT, hook_command
+from install.staged import SOON, call, command, impatient, put
+from resctrl_hooks.install.guard import ALARM, GUARD, TIMEOUT, hook_command
 from resctrl_hooks.install.paths import CODE
 from resctrl_hooks.node.hook.call import _LONGEST_STARVED, _TIME_TO_TAKE_BACK
 from resctrl_hooks.node.settings import LONGEST_DEADLINE
@@ -123,18 +123,6 @@ def test_broken_code_is_a_success_and_at_most_one_line(host: Path, breakage: Bre
     assert done.returncode == 0
     assert done.stdout == b""
     assert done.stderr.count(b"\n") <= 1
-
-
-SOON = 2
-"""Seconds, in place of the alarms that a host has, which a test has no time for."""
-
-
-def impatient(words: list[str]) -> list[str]:
-    """A command with alarms that go off sooner."""
-    for before, after in ((f"alarm({ALARM})", f"alarm({SOON})"), (f"ITIMER_PROF,{BUSY_ALARM}", f"ITIMER_PROF,{SOON}")):
-        assert sum(word.count(before) for word in words) == 1
-        words = [word.replace(before, after) for word in words]
-    return words
 
 
 def test_what_ends_a_hook_is_ours_and_long_before_the_runtime_loses_patience() -> None:

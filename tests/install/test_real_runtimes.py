@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import pytest
 
 from install.breakages import BROKEN, HANGING, SETTINGS, Breakage
-from install.staged import command, install, put, uninstall
+from install.staged import command, impatient, install, put, uninstall
 from resctrl_hooks.demo.bundle import Bundle
 from resctrl_hooks.demo.subject import CRIO_ANNOTATIONS
 
@@ -44,7 +44,7 @@ class Installed:
         paths = {"resctrlPath": str(root / "resctrl"), "stateDir": str(root / "state"), "log": {"target": "none"}}
         for name in ("config.json", "config.last.json"):
             (root / "etc/resctrl-hooks" / name).write_text(json.dumps({"format": 1, **paths}))
-        place = Place(str(root), command(root))
+        place = Place(str(root), impatient(command(root), 8))
         stage = cast("Stage", place)
         self.containers = [
             Bundle(stage, runtime, f"g{number}-{os.getpid()}", CRIO_ANNOTATIONS | {"io.kubernetes.pod.uid": uid})

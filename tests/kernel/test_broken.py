@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from install.staged import call, command, put
+from install.staged import call, command, impatient, put
 
 from kernel.groups import Resctrl
 from kernel.runtimes import Runtime, run
-from resctrl_hooks.install.guard import ALARM, TIMEOUT
+from resctrl_hooks.install.guard import TIMEOUT
 from resctrl_hooks.install.paths import CODE
 
 POD = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c0"
@@ -34,8 +34,7 @@ class Host:
         self.settings = root / "etc/resctrl-hooks/config.json"
         self.state = root / "state"
         self.configure()
-        # What hangs ends sooner than on a host, so that a test of it does.
-        self.command = [word.replace(f"alarm({ALARM})", "alarm(5)") for word in command(root)]
+        self.command = impatient(command(root), 5)
 
     def configure(self, **settings: object) -> None:
         paths = {"resctrlPath": os.environ["RESCTRL_ROOT"], "stateDir": str(self.state), "deadlineSeconds": 4.5}
