@@ -95,3 +95,6 @@ def test_all_is_in_force_after_one_reconcile_and_put_back(
     wait_until(lambda: not runs(ended), "memtierd is dead")
     installed.reconcile()
     assert_in_force()
+    runtime.delete("late", force=True)
+    installed.reconcile(check=False)
+    wait_until(lambda: not list(tmp_path.glob("memtierd/*/*/*")), "its memtierd is gone with it")
