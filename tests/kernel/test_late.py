@@ -39,7 +39,7 @@ def installed(tmp_path: Path, resctrl: Resctrl) -> Iterator[Installed]:
 
 
 def memtierd(tmp_path: Path) -> int:
-    (found,) = tmp_path.glob("memtierd/*/*/*/memtierd.pid")
+    (found,) = tmp_path.glob("memtierd/*/*/*/*/memtierd.pid")
     return int(found.read_text())
 
 
@@ -97,4 +97,4 @@ def test_all_is_in_force_after_one_reconcile_and_put_back(
     assert_in_force()
     runtime.delete("late", force=True)
     installed.reconcile(check=False)
-    wait_until(lambda: not list(tmp_path.glob("memtierd/*/*/*")), "its memtierd is gone with it")
+    wait_until(lambda: not list(tmp_path.glob("memtierd/*/*/*/*")), "its memtierd is gone with it")
