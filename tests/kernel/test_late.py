@@ -70,7 +70,7 @@ def test_all_is_in_force_after_one_reconcile_and_put_back(
         assert holder(pid, "cpu.weight").read_text().strip() == "20", said
         assert holder(pid, "memory.swap.max").read_text().strip() == "0", said
         assert "rbps=1000000" in holder(pid, "io.max").read_text(), said
-        assert runs(memtierd(tmp_path)), said
+        wait_until(lambda: runs(memtierd(tmp_path)), f"a memtierd runs; {said}")  # its shell comes first
 
     assert_in_force()
     for what in ("show", "list"):
