@@ -23,7 +23,6 @@ _COMPILED: str = globals().get("COMPILED", _FOLDER)
 # what the sources call it, since the NRI plugin beside it imports it by that.
 _PROJECT = "resctrl_hooks"
 _PACKAGE = f"{_PROJECT}.node"
-_PLUGIN = ".nri"  # where it is installed, it lies in this folder, and yet is no part of this package
 _Spec: "type[ModuleSpec]" = type(sys.__spec__)
 _Module: "type[ModuleType]" = type(sys)
 _HEAD = 16  # the interpreter's magic number and the size of what is read at once, as `bytecode.py` writes them
@@ -44,9 +43,9 @@ class CompiledFinder:
     def find_spec(self, name: str, path: object = None, target: object = None) -> "ModuleSpec | None":
         """The spec of a module that the compiled file holds, or knows."""
         del path, target
-        if name in self._places:
-            package = self._places[name][2]
-            return _Spec(name, self, is_package=package)  # type: ignore[arg-type]  # a loader by its methods
+        place = self._places.get(_short(name))
+        if place is not None:
+            return _Spec(name, self, is_package=place[2])  # type: ignore[arg-type]  # a loader by its methods
         library = self._libraries.get(name)
         if library is None:
             return None
@@ -62,9 +61,17 @@ class CompiledFinder:
 
     def exec_module(self, module: "ModuleType") -> None:
         """Runs a module's code. The file stays open, so that it is of the same version as what runs already."""
-        start, size, _ = self._places[module.__name__]
+        start, size, _ = self._places[_short(module.__name__)]
         code: "CodeType" = marshal.loads(posix.pread(self._fd, size, start))  # noqa: S302  # root-owned, as the source
         exec(code, module.__dict__)  # noqa: S102  # this is what an importer does
+
+
+def _short(name: str) -> str:
+    """A module's name as the compiled file has it; any other module's as it is."""
+    for above in (_PACKAGE, _PROJECT):
+        if name.startswith(f"{above}."):
+            return name[len(above) :]
+    return name
 
 
 def load_compiled() -> None:
@@ -86,8 +93,7 @@ def load_compiled() -> None:
         posix.close(fd)
         return
     at_once, places, libraries = table
-    modules = {(_PROJECT if name[:4] == _PLUGIN else _PACKAGE) + name: place for name, place in places.items()}
-    sys.meta_path.insert(0, CompiledFinder(fd, modules, libraries))
+    sys.meta_path.insert(0, CompiledFinder(fd, places, libraries))
     run_at_once(at_once)
 
 

@@ -130,7 +130,7 @@ class Containerd:
         """Puts the images of pods and of their sandboxes there."""
         for name, command in ((IMAGE, ["/bin/sh"]), (PAUSE, ["/bin/sleep", "1000000"])):
             path = make_image(rootfs, name, command, os.path.join(self.folder, "image.tar"))
-            run(["ctr", "-n", "k8s.io", "images", "import", "--snapshotter", "native", path])
+            run(["ctr", "-n", "k8s.io", "images", "import", "--local", "--snapshotter", "native", path])
             request = self.api.ImageStatusRequest(image=self.api.ImageSpec(image=name))
             wait_until(
                 lambda request=request: self.images.ImageStatus(request, timeout=PATIENCE).HasField("image"),

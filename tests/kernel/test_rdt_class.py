@@ -80,7 +80,7 @@ def test_a_class_removed_under_a_living_container(
     assert place_of(pid).rdt_class == ""
     done = subprocess.run(installed.command("reconcile", "--json"), capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "RDT classes were removed under living containers" in done.stdout
+    assert "gold was removed; the container runs in the root class" in done.stdout
     command(installed, "apply")
     subprocess.run(installed.command("reconcile"), check=False, capture_output=True)
     subprocess.run(installed.command("reconcile"), check=True, capture_output=True)
