@@ -92,7 +92,7 @@ def create(runtime: Runtime, bundle: Callable[..., str], node: Node, name: str, 
 
 def test_from_create_to_delete(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
     create(runtime, bundle, node, "t1")
-    wait_until(lambda: node.pids(), "the stand-in has come to its sleep")  # emulated, a shell needs a while
+    wait_until(node.pids, "the stand-in has come to its sleep")  # emulated, a shell needs a while
     (pid,) = node.pids()
     (folder,) = node.folders()
     cgroup = Path(f"/proc/{pid}/cgroup").read_text()
