@@ -37,6 +37,7 @@ def command(installed: Installed, *words: str) -> list[dict[str, object]]:
     return found
 
 
+@pytest.mark.guest(cpus=2)  # one for each of two L3 domains
 def test_declared_classes_are_as_declared(installed: Installed, resctrl: Resctrl) -> None:
     assert [report["state"] for report in command(installed, "show")] == ["not declared", "as declared", "as declared"]
     text = Path(resctrl.path("gold"), "schemata").read_text()
