@@ -23,7 +23,15 @@ from shares import Share, shared_out
 
 SUITES = ("tests/kernel", "tests/conformance")
 PYTEST = ("-p", "boot_groups")
-IN_GUEST = ("-p", "no:cacheprovider", "--timeout=900", "-o", "faulthandler_timeout=600")
+IN_GUEST = (
+    "-p",
+    "no:cacheprovider",
+    "--timeout=900",
+    "-o",
+    "faulthandler_timeout=600",
+    "-o",
+    "junit_logging=system-out",
+)
 """Emulation is about ten times slower than the real thing: the project's limit for one test is too tight there."""
 ROOT = "/sys/fs/resctrl"
 SPARE = 1024
