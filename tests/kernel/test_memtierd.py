@@ -179,7 +179,7 @@ def test_many_containers(bundle: Callable[..., str], node: Node) -> None:
     try:
         for start in range(0, MANY, 10):
             several(runtime, "create", names[start : start + 10], bundle, hook)
-        assert len(node.pids()) == MANY, node.installed.said()[-2000:]
+        wait_until(lambda: len(node.pids()) == MANY, "each stand-in has come to its sleep")
         for start in range(0, MANY, 10):
             several(runtime, "delete", names[start : start + 10], bundle, hook)
         assert node.left() == [], node.installed.said()[-2000:]
