@@ -174,22 +174,19 @@ def test_an_old_attempts_poststop_leaves_the_new_one(runtime: Runtime, bundle: C
 
 def test_many_containers(bundle: Callable[..., str], node: Node) -> None:
     runtime = Runtime("crun", "systemd" if node.systemd else "cgroupfs")
-    hook = node.installed.hooks
     names = [f"h{number}" for number in range(MANY)]
     try:
         for start in range(0, MANY, 10):
-            several(runtime, "create", names[start : start + 10], bundle, hook)
+            several(runtime, "create", names[start : start + 10], bundle, node)
         wait_until(lambda: len(node.pids()) == MANY, "each stand-in has come to its sleep")
         for start in range(0, MANY, 10):
-            several(runtime, "delete", names[start : start + 10], bundle, hook)
+            several(runtime, "delete", names[start : start + 10], bundle, node)
         assert node.left() == [], node.installed.said()[-2000:]
     finally:
         runtime.clean()
 
 
-def several(
-    runtime: Runtime, what: str, names: list[str], bundle: Callable[..., str], hooks: dict[str, list[dict[str, Any]]]
-) -> None:
+def several(runtime: Runtime, what: str, names: list[str], bundle: Callable[..., str], node: Node) -> None:
     """Creates or deletes containers, side by side."""
     options = ["--systemd-cgroup"] if runtime.driver == "systemd" else []
     running = []
@@ -197,12 +194,15 @@ def several(
         words = [runtime.name, *options, what]
         if what == "create":
             linux = {"cgroupsPath": runtime.cgroups_path(name)}
-            words += ["--bundle", bundle(name, SLEEP, hooks=hooks, annotations={CLASS: "track"}, linux=linux)]
+            words += [
+                "--bundle",
+                bundle(name, SLEEP, hooks=node.installed.hooks, annotations={CLASS: "track"}, linux=linux),
+            ]
             runtime._started.append(name)
         else:
             words.append("--force")
         running.append(subprocess.Popen([*words, name], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
-    assert [one.wait() for one in running] == [0] * len(running)
+    assert [one.wait() for one in running] == [0] * len(running), node.installed.said()[-2000:]
 
 
 def test_podman(podman: Callable[..., Podman], image: str, node: Node) -> None:
