@@ -16,7 +16,7 @@ import pytest
 from kernel.groups import Resctrl
 from kernel.installed import Installed
 from kernel.pods import KubernetesPod
-from kernel.runtimes import Podman, Runtime, wait_until
+from kernel.runtimes import Runtime, wait_until
 from kernel.truth import ROOT, Truth, mounted_with, rmid_of
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.settings import load
@@ -154,24 +154,6 @@ def test_children_and_a_crash_loop_count(
 
 
 @ON_BOTH
-def test_a_total_goes_on_in_another_class(
-    pods: list[KubernetesPod], installed: Installed, truth: Truth, resctrl: Resctrl, processor: str, runtime_name: str
-) -> None:
-    who = f"{processor}, {runtime_name}"
-    pod = pods[0]
-    pid = pod.start("c0", f"{copy(20)}; until [ -e /dev/go ]; do sleep 1; done; {copy(20)}; touch /dev/done; sleep 99")
-    before = check(installed, truth, pod.uid, f"{who}: in the root class")
-    resctrl.make("gold")
-    for thread in pod.threads(pid):
-        Path(resctrl.path("gold"), "tasks").write_text(f"{thread}\n")
-    installed.reconcile()
-    Path(f"/proc/{pid}/root/dev/go").touch()
-    wait_until(lambda: os.path.exists(f"/proc/{pid}/root/dev/done"), "it has copied again")
-    after = check(installed, truth, pod.uid, f"{who}: and in class gold", "gold")
-    assert after > before
-
-
-@ON_BOTH
 def test_all_together_are_the_machine_and_every_command_says_so(
     pods: list[KubernetesPod], installed: Installed, truth: Truth, processor: str, runtime_name: str
 ) -> None:
@@ -198,24 +180,6 @@ def test_all_together_are_the_machine_and_every_command_says_so(
         assert abs(scraped - total) < NEAR * total
 
 
-@ON_BOTH
-def test_podmans_containers(
-    podman: Callable[..., Podman], image: str, installed: Installed, truth: Truth, processor: str, runtime_name: str
-) -> None:
-    engine = podman(installed.write_hooks_d())
-    totals = []
-    for size in (0, 50, 100):
-        name = f"m{size}"
-        command_ = f"{copy(size)}; touch /dev/done; sleep 1000"
-        engine.command("run", "-d", "--network=none", "--name", name, image, "/bin/sh", "-c", command_)
-        pid = int(engine.inspect(name, "{{.State.Pid}}"))
-        wait_until(lambda pid=pid: os.path.exists(f"/proc/{pid}/root/dev/done"), "it has copied")
-        what = f"{processor}, Podman with {runtime_name}: copies {size} MiB"
-        totals.append(check(installed, truth, engine.inspect(name, "{{.Id}}"), what))
-    nothing, half, whole = totals
-    assert 1.9 < (whole - nothing) / (half - nothing) < 2.1
-
-
 @pytest.mark.parametrize("processor", [AMD])
 def test_six_pods_and_four_counters(pods: list[KubernetesPod], installed: Installed, processor: str) -> None:
     del processor
@@ -238,10 +202,3 @@ def test_six_pods_and_four_counters(pods: list[KubernetesPod], installed: Instal
         pod.remove()
     installed.reconcile()
     assert states() == ["gone"] * 2 + ["assigned"] * 4
-
-
-@pytest.mark.guest(count=1, near=100000, width=24)
-def test_a_narrow_counter_that_wraps(pods: list[KubernetesPod], installed: Installed, truth: Truth) -> None:
-    pod = pods[0]
-    pod.run("c0", copy(5))
-    assert check(installed, truth, pod.uid, "counters of 24 bits, 100000 units before their end") > 100000 * 64
