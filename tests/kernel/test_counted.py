@@ -198,7 +198,8 @@ def test_six_pods_and_four_counters(pods: list[KubernetesPod], installed: Instal
             ["resctrl-hook", "--config", installed.config, "doctor"], capture_output=True, text=True, check=False
         ).stdout
     )
-    for pod in pods[:2]:
-        pod.remove()
+    for number, pod in enumerate(pods[:2]):
+        pod.end(f"c{number}")
+        pod.cgroup.rmdir()
     installed.reconcile()
     assert states() == ["gone"] * 2 + ["assigned"] * 4
