@@ -49,7 +49,7 @@ def test_who_is_where(host: Host) -> None:
     assert "    l3-0  CPUs 0-1,8-9  2 of 4 CPUs shared by 1 containers asking for 500m  [## ..]\n" in shown
     assert "      - aaaaaaaaaaaa of pod-a: shared, CPUs 1,9\n" in shown
     assert "      - bbbbbbbbbbbb of pod-b: exclusive, CPUs 0,8\n" in shown
-    usage = json.loads(topology(host, machine(2, 1, 2, 2, 2), "--usage", "--json"))["usage"]
+    usage = json.loads(topology(host, machine(2, 1, 2, 2, 2), "--usage", "--json"))["items"][0]["usage"]
     assert [entry["runsOn"] for entry in usage] == ["1,9", "0,8"]
 
 
@@ -68,7 +68,8 @@ def test_what_else_there_may_be(host: Host) -> None:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_json_is_the_machine(host: Host, name: str) -> None:
-    assert json.loads(topology(host, MACHINES[name], "--json")) == MACHINES[name].as_record()
+    (item,) = json.loads(topology(host, MACHINES[name], "--json"))["items"]
+    assert item == MACHINES[name].as_record()
 
 
 def test_no_sysfs(host: Host) -> None:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import click
 import yaml
 
+from resctrl_hooks.cli.document import document, print_document
 from resctrl_hooks.config.applied import Applied, Change, apply_file, is_newer
 from resctrl_hooks.config.check import Checked, check_file, trust_problems
 from resctrl_hooks.config.problems import InvalidConfigError, Problem
@@ -66,7 +67,8 @@ def check(config: str, *, as_json: bool) -> None:
     if compiled != config:
         checked.problems += trust_problems(compiled) if os.path.lexists(compiled) else []
     if as_json:
-        _print_json({"file": config, "valid": not checked.errors, "problems": _as_list(checked.problems)})
+        items = _as_list(checked.problems)
+        _print("ConfigProblemList", items, file=config, valid=not checked.errors, old={"problems": items})
     else:
         _print_problems(checked.problems)
         if not checked.errors:
@@ -86,13 +88,13 @@ def apply(config: str, *, dry_run: bool, if_newer: bool, as_json: bool) -> None:
     """
     if if_newer and not is_newer(config):
         if as_json:
-            _print_json({"file": config, "applied": False, "changes": [], "problems": []})
+            _print_changes(config, [], [], applied=False)
         return
     try:
         applied = apply_file(config, dry_run=dry_run)
     except InvalidConfigError as error:
         if as_json:
-            _print_json({"file": config, "applied": False, "problems": _as_list(error.problems)})
+            _print_changes(config, [], error.problems, applied=False)
         else:
             _print_problems(error.problems)
         _fail("not applied; what was in force still is", INVALID)
@@ -102,9 +104,7 @@ def apply(config: str, *, dry_run: bool, if_newer: bool, as_json: bool) -> None:
         what = f"not applied: {error.filename or config}: {error.strerror}; what was in force still is"
         raise click.ClickException(what) from error
     if as_json:
-        changes = [asdict(change) for change in applied.changes]
-        problems = _as_list(applied.remarks)
-        _print_json({"file": applied.path, "applied": not dry_run, "changes": changes, "problems": problems})
+        _print_changes(applied.path, applied.changes, applied.remarks, applied=not dry_run)
     else:
         _print_applied(applied, dry_run=dry_run)
 
@@ -119,7 +119,7 @@ def show(config: str, *, as_json: bool) -> None:
     except SettingsError as error:
         _fail(str(error), INVALID)
     if as_json:
-        _print_json(shown.as_json())
+        _print("EffectiveConfigList", [shown.as_json()], old=shown.as_json())
     else:
         _print_shown(shown)
 
@@ -127,15 +127,20 @@ def show(config: str, *, as_json: bool) -> None:
 @command.command(short_help="Print a JSON Schema of the file, for editors.")
 def schema() -> None:
     """Print a JSON Schema of the configuration file, for editors."""
-    _print_json(json_schema())
+    click.echo(json.dumps(json_schema(), indent=2))
 
 
 def _as_list(problems: list[Problem]) -> list[dict[str, Any]]:
     return [problem.as_json() for problem in problems]
 
 
-def _print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2))
+def _print(kind: str, items: list[dict[str, Any]], **more: Any) -> None:
+    print_document("json", document(kind, items, **more))
+
+
+def _print_changes(file: str, changes: list[Change], problems: list[Problem], *, applied: bool) -> None:
+    items = [asdict(change) for change in changes]
+    _print("ConfigChangeList", items, file=file, applied=applied, problems=_as_list(problems), old={"changes": items})
 
 
 def _print_problems(problems: list[Problem]) -> None:

@@ -3,6 +3,7 @@
 import os
 
 import click
+from pydantic import BaseModel
 
 from resctrl_hooks.cli.document import document, print_document
 from resctrl_hooks.doctor import Finding, Host, Level, examine
@@ -13,6 +14,17 @@ _MARKS: dict[Level, tuple[str, str]] = {
     "problem": ("PROBLEM", "red"),
 }
 _FAILED = 1
+
+
+class CheckResult(BaseModel):
+    """One finding, as ``--json`` prints it; ``mended`` says what ``--fix`` did about it."""
+
+    check: str
+    level: Level
+    text: str
+    remedy: str
+    fixable: bool
+    mended: str
 
 
 @click.command()
@@ -41,8 +53,19 @@ def command(config: str, *, as_json: bool, fix: bool, root: str) -> None:
             _print(name, finding, mended)
     left = [finding for _, finding, mended in found if finding.level == "problem" and not mended]
     if as_json:
-        items = [_as_dict(*line) for line in found]
-        print_document("json", document("FindingList", items, ok=not left) | {"findings": items})
+        items = [
+            CheckResult(
+                check=name,
+                level=finding.level,
+                text=finding.text,
+                remedy=finding.remedy,
+                fixable=finding.fix is not None,
+                mended=mended,
+            )
+            for name, finding, mended in found
+        ]
+        old = {"findings": [item.model_dump() for item in items]}
+        print_document("json", document("FindingList", items, ok=not left, old=old))
     else:
         warnings = sum(finding.level == "warning" for _, finding, _ in found)
         click.echo(f"{_counted(len(left), 'problem')}, {_counted(warnings, 'warning')}")
@@ -60,14 +83,3 @@ def _print(name: str, finding: Finding, mended: str) -> None:
         click.echo(f"{'':22}mended: {mended}")
     elif finding.remedy:
         click.echo(f"{'':22}-> {finding.remedy}")
-
-
-def _as_dict(name: str, finding: Finding, mended: str) -> dict[str, str | bool]:
-    return {
-        "check": name,
-        "level": finding.level,
-        "text": finding.text,
-        "remedy": finding.remedy,
-        "fixable": finding.fix is not None,
-        "mended": mended,
-    }

@@ -12,13 +12,14 @@ import click
 import yaml
 from pydantic import BaseModel
 
-API_VERSION = "resctrl-hooks/v1"
+from resctrl_hooks.node.reconcile.report import API_VERSION
 
 
-def document(kind: str, items: Iterable[Any], **more: Any) -> dict[str, Any]:
+def document(kind: str, items: Iterable[Any], *, old: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     """The envelope: what it is, of which host, when, and its items, as Kubernetes' lists are.
 
-    ``more`` are further keys of this kind. Models are dumped with the contract's camelCase keys.
+    ``more`` are further keys of this kind. Models are dumped with the contract's camelCase keys. ``old`` is what the
+    command printed before 0.2: its keys stay beside the envelope for this version.
     """
     return {
         "apiVersion": API_VERSION,
@@ -27,6 +28,7 @@ def document(kind: str, items: Iterable[Any], **more: Any) -> dict[str, Any]:
         "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         **{name: _plain(value) for name, value in more.items()},
         "items": [_plain(item) for item in items],
+        **(old or {}),
     }
 
 

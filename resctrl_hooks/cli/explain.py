@@ -5,6 +5,7 @@ import sys
 
 import click
 
+from resctrl_hooks.cli.document import document, print_document
 from resctrl_hooks.config import find_effective
 from resctrl_hooks.explanation.explain import explain
 from resctrl_hooks.explanation.model import Explanation, StepModel
@@ -45,7 +46,7 @@ def command(config: str, stage: str | None, bundle: str, *, as_json: bool) -> No
         click.echo(f"resctrl-hook: {error}", err=True)
         sys.exit(INVALID)
     if as_json:
-        click.echo(json.dumps(said.as_json(), indent=2))
+        print_document("json", document("ExplanationList", [said.as_json()], old=said.as_json()))
     else:
         _print(said)
 

@@ -1,15 +1,37 @@
-"""The JSON Schemas of what `list`, `show`, `top` and `rdt` print, written from the models that they print."""
+"""The JSON Schemas of what commands print, written from the models that they print."""
 
 from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, create_model
 
-from resctrl_hooks.cli.document import API_VERSION
+from resctrl_hooks.cli.doctor import CheckResult
+from resctrl_hooks.config.applied import Change
+from resctrl_hooks.config.problems import Problem
+from resctrl_hooks.explanation.model import Explanation
 from resctrl_hooks.inventory.models import FreeCounters, Group, Pod, PodDetails, Refusal, Rmids, Usage
+from resctrl_hooks.node.reconcile.report import API_VERSION
 from resctrl_hooks.rdt.classes import ClassReport
 
-_LISTS: dict[str, tuple[str, type[BaseModel], dict[str, Any]]] = {
+RECONCILE_COUNTS = (
+    *("containers", "threadsMoved", "threadsOutside", "groupsFreed", "membersBuried", "mended", "tidied"),
+    *("countersGiven", "countersTaken"),
+)
+
+
+class ReconcileItem(BaseModel):
+    """What reconcile did for a pod or container, or could not; ``id`` is the key or the container that it was about."""
+
+    event: str
+    id: str
+    key: str
+    namespace: str
+    pod: str
+    container: str
+    message: str
+
+
+_LISTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "list": (
         "PodList",
         Pod,
@@ -29,6 +51,17 @@ _LISTS: dict[str, tuple[str, type[BaseModel], dict[str, Any]]] = {
         {"by": Literal["pod", "namespace", "class"], "llcBytes": int, "rmids": Rmids | None, "waiting": int},
     ),
     "rdt": ("RdtClassList", ClassReport, {}),
+    "doctor": ("FindingList", CheckResult, {"ok": bool}),
+    "explain": ("ExplanationList", Explanation, {}),
+    "topology": ("TopologyList", dict[str, Any], {}),
+    "config-check": ("ConfigProblemList", Problem, {"file": str, "valid": bool}),
+    "config-apply": ("ConfigChangeList", Change, {"file": str, "applied": bool, "problems": list[Problem]}),
+    "config-show": ("EffectiveConfigList", dict[str, Any], {}),
+    "reconcile": (
+        "ReconcileReport",
+        ReconcileItem,
+        {"ok": bool, "dryRun": bool, **dict.fromkeys(RECONCILE_COUNTS, int), "problems": list[str]},
+    ),
 }
 
 
@@ -37,14 +70,14 @@ def schemas() -> dict[str, dict[str, Any]]:
     return {command: _schema(*of) for command, of in _LISTS.items()}
 
 
-def _schema(kind: str, item: type[BaseModel], more: dict[str, Any]) -> dict[str, Any]:
+def _schema(kind: str, item: Any, more: dict[str, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "apiVersion": Literal[API_VERSION],
         "kind": Literal[kind],
         "host": str,
         "time": datetime,
         **more,
-        "items": list[item],  # type: ignore[valid-type]  # known when it is called
+        "items": list[item],
     }
     required: dict[str, Any] = {name: (of, ...) for name, of in fields.items()}
     model: type[BaseModel] = create_model(kind, **required)

@@ -1,9 +1,8 @@
 """`resctrl-hook topology`: this machine's CPUs, caches and memory as a picture, and who is where."""
 
-import json
-
 import click
 
+from resctrl_hooks.cli.document import document, print_document
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.topology_view import draw, usage_as_json
@@ -18,6 +17,7 @@ def command(config: str, *, usage: bool, as_json: bool) -> None:
     book = Book(open_node(config), look_only=True)
     if as_json:
         value = book.topology.as_record()
-        click.echo(json.dumps(value | ({"usage": usage_as_json(book)} if usage else {}), indent=2))
+        value |= {"usage": usage_as_json(book)} if usage else {}
+        print_document("json", document("TopologyList", [value], old=value))
     else:
         click.echo(draw(book, usage=usage))

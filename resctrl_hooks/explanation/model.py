@@ -1,7 +1,9 @@
 """What `explain` says, as data: the call, its workload, each step, and what comes of it."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from resctrl_hooks.node.features.step import SKIP
 from resctrl_hooks.node.hook.call import DONE
@@ -43,7 +45,7 @@ class Explanation:
     notes: list[str] = field(default_factory=list)
     blocked: str = ""
     outcome: str = ""
-    exit_code: int = DONE
+    exit_code: Annotated[int, Field(alias="exitCode")] = DONE
 
     def as_json(self) -> dict[str, Any]:
         """For ``--json``."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 from conftest import ID, POD_CGROUP, UID, Host, fixture, state
 from test_captured import CASES, captured
 
 from resctrl_hooks.cli import main
+from resctrl_hooks.cli.schemas import schemas
 from resctrl_hooks.explanation import explain
 
 
@@ -22,7 +24,11 @@ def explained(host: Host, told: Any, *options: str) -> Result:
 def as_json(host: Host, told: Any, *options: str) -> Any:
     result = explained(host, told, "--json", *options)
     assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    made = json.loads(result.stdout)
+    jsonschema.validate(made, schemas()["explain"])
+    (item,) = made["items"]
+    assert item.items() <= made.items(), "the keys of before 0.2 are beside it"
+    return item
 
 
 def recorded_steps(host: Host, container: str) -> Any:

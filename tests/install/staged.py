@@ -9,17 +9,20 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import yaml
 from click.testing import CliRunner, Result
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.install.guard import ALARM, BUSY_ALARM
 from resctrl_hooks.install.paths import CODE, HOOK_NAME, VENDOR_HOOKS
+from resctrl_hooks.openshift.ignition import unpacked
 
 CONFIG = "/etc/resctrl-hooks/config.yaml"
 SOON = 2
 """Seconds, in place of the alarms that a host has, which a test has no time for."""
-"""Seconds, in place of the alarms that a host has, which a test has no time for."""
 HOOKS = f"{VENDOR_HOOKS}/{HOOK_NAME}"
+FIRST = Path(__file__).parents[1] / "fixtures/machineconfig-0.1.0.yaml"
+"""What `machineconfig` of version 0.1.0 rendered: all of its code."""
 
 
 def run(*words: str) -> Result:
@@ -50,6 +53,20 @@ def put(root: Path, *, runtime: str = "crio") -> None:
     the node half, which takes an emulated processor seconds.
     """
     shutil.copytree(_pattern(runtime), root, symlinks=True, dirs_exist_ok=True)
+
+
+def deliver(root: Path, machineconfig: str) -> None:
+    """Brings a version's code as a MachineConfig does: each file at once, in order, then what only others had goes."""
+    files: list[dict[str, Any]] = yaml.safe_load(machineconfig)["spec"]["config"]["storage"]["files"]
+    code = {f"{root}{file['path']}": file for file in files if file["path"].startswith(f"{CODE}/")}
+    for name, file in code.items():
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.with_suffix(".new").write_bytes(unpacked(file["contents"]))
+        path.with_suffix(".new").rename(path)
+    for path in Path(f"{root}{CODE}").rglob("*.py"):
+        if str(path) not in code:
+            path.unlink()
 
 
 def uninstall(root: Path, *words: str) -> str:

@@ -5,19 +5,16 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from click.testing import CliRunner
 from monitored_host import MonitoredHost, monitored_host
 
+from install.staged import FIRST, deliver
 from resctrl_hooks.cli import main
-from resctrl_hooks.install.paths import CODE, LAUNCH
-from resctrl_hooks.openshift.ignition import unpacked
+from resctrl_hooks.install.paths import LAUNCH
 from resctrl_hooks.simulation import mounted
 
-FIRST = Path(__file__).parents[1] / "fixtures/machineconfig-0.1.0.yaml"
 WEB, DB, NEW = "a" * 64, "b" * 64, "c" * 64
 pytestmark = pytest.mark.fuse
 
@@ -34,19 +31,6 @@ class Delivered:
         self.root = root
         self.host = host
         self.pids: dict[str, int] = {}
-
-    def bring(self, text: str) -> None:
-        """Writes a version's files in their order, each at once, then removes what only another version had."""
-        files: list[dict[str, Any]] = yaml.safe_load(text)["spec"]["config"]["storage"]["files"]
-        code = {f"{self.root}{file['path']}": file for file in files if file["path"].startswith(f"{CODE}/")}
-        for name, file in code.items():
-            path = Path(name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.with_suffix(".new").write_bytes(unpacked(file["contents"]))
-            path.with_suffix(".new").rename(path)
-        for path in Path(f"{self.root}{CODE}").rglob("*.py"):
-            if str(path) not in code:
-                path.unlink()
 
     def call(self, *words: str, said: str = "") -> str:
         """The command line that is in hooks' JSON, and so in each container's bundle."""
@@ -98,7 +82,7 @@ def delivered(tmp_path: Path) -> Iterator[Delivered]:
 @pytest.mark.parametrize("before, after", [("0.1", "this"), ("this", "0.1")], ids=["upgrade", "downgrade"])
 def test_running_containers_keep_their_groups_and_counts(delivered: Delivered, before: str, after: str) -> None:
     texts = {"0.1": FIRST.read_text(), "this": CliRunner().invoke(main, ["machineconfig"]).stdout}
-    delivered.bring(texts[before])
+    deliver(delivered.root, texts[before])
     delivered.start(WEB)
     delivered.start(DB)
     groups = delivered.groups()
@@ -106,7 +90,7 @@ def test_running_containers_keep_their_groups_and_counts(delivered: Delivered, b
     moved = delivered.moved(WEB)
     assert moved > 0
 
-    delivered.bring(texts[after])
+    deliver(delivered.root, texts[after])
 
     delivered.call("reconcile")
     assert delivered.groups() == groups

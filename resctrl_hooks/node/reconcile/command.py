@@ -124,7 +124,7 @@ def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool, wait
         return WRONG
     if not dry_run:
         context.ledger.tally(STAGE, time.monotonic() - started, sorted(set(report.reasons)))
-    written = _print(format_json(report.as_dict()).decode() if json else report.as_text())
+    written = _print(format_json(report.as_document()).decode() if json else report.as_text())
     well = report.well if waiting_ok else report.ok
     return OK if well and written else WRONG
 

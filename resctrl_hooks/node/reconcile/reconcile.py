@@ -62,6 +62,8 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
     seen = observe(context)
     report.problems += seen.problems
     report.containers = len(seen.containers)
+    for container in seen.containers:
+        report.learn(container.key, container.details(), container.id)
     _end_what_is_dead(context, seen, options, report)
     if options.claim:
         _claim(context, seen, options, report)
@@ -104,6 +106,7 @@ def _end_what_is_dead(context: "Context", seen: "Observation", options: Options,
     for key in sorted(keys if options.live is not None else suspects & keys):
         unwanted = options.live is not None and key not in options.live
         try:
+            report.learn(key, context.ledger.read_pod(key) or {})
             if options.dry_run:
                 _say_what_is_dead(context, key, unwanted, report)
                 continue

@@ -1,14 +1,23 @@
 """What a reconcile did and what is still wrong, as an object, a dictionary and a short table."""
 
+import posix
+import time
+
 from ..fault_report import as_hook_error
 from ..log import WARNING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from ..context import Context
     from ..errors import HookError
+    from ..ledger import Record
+
+_SHORT = 12
+API_VERSION = "resctrl-hooks/v1"
+"""Of the envelope that all of our JSON has; within one version keys are added, never renamed."""
 
 
 class Options:
@@ -56,6 +65,7 @@ class Report:
         self.problems: "list[str]" = []
         self.reasons: "list[str]" = []
         self.only_limbo = True
+        self._names: "dict[str, dict[str, str]]" = {}
 
     @property
     def ok(self) -> bool:
@@ -86,12 +96,21 @@ class Report:
             or self.counters_taken
         )
 
+    def learn(self, key: str, record: "Record", container: str = "") -> None:
+        """Remembers the names that a record has, for what is said of a key, or of a container by its id."""
+        pod = {"key": key, "namespace": record.get("namespace") or "", "pod": record.get("pod") or ""}
+        self._names[key] = {**pod, "container": ""}
+        if container:
+            names = {**pod, "container": record.get("container") or ""}
+            self._names[container] = self._names[container[:_SHORT]] = names
+
     def fail(self, context: "Context", what: str, unexpected: Exception) -> None:
         """Notes that one key or container could not be dealt with, whatever the reason; the others still are."""
         error = as_hook_error(unexpected)
         self.failures[what] = str(error)
         self.reasons.append(error.reason)
-        context.log(WARNING, f"reconcile of {what}: {error}", stage="reconcile", key=what, reason=error.reason)
+        said = f"reconcile of {self._said(what)}: {error}"
+        context.log(WARNING, said, stage="reconcile", key=what, reason=error.reason)
 
     def apply(self, feature: str, container: str) -> None:
         """Notes that a container got what a feature plans for it, or would get it."""
@@ -111,8 +130,53 @@ class Report:
         self.queued = {}
         self.only_limbo = True
 
+    def as_document(self) -> "dict[str, Any]":
+        """The report for ``--json``, in the envelope of all our JSON; lists without names are those of before 0.2."""
+        seconds = time.time()
+        return {
+            "apiVersion": API_VERSION,
+            "kind": "ReconcileReport",
+            "host": posix.uname().nodename,
+            "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds % 1 * 1000):03}Z",
+            "items": list(self._items()),
+            **self.as_dict(),
+        }
+
+    def _items(self) -> "Iterator[dict[str, str]]":
+        """What was done for, or is wrong with, a pod or container: one entry each, by name where it has one."""
+        lists: "dict[str, Iterable[str]]" = {
+            "adopted": self.adopted,
+            "released": self.released,
+            "claimed": self.claimed,
+            "placed": self.placed,
+            "handed-on": self.turns,
+            "queued": self.queued,
+            "uncounted": self.uncounted,
+        }
+        for name, ids in self.applied.items():
+            lists[f"applied {name}"] = ids
+        for event, whom in lists.items():
+            for what in sorted(whom):
+                yield self._item(event, what, "")
+        for event, reasons in (("waiting", self.waiting), ("unmet", self.unmet), ("failed", self.failures)):
+            for what, why in sorted(reasons.items()):
+                yield self._item(event, what, why)
+
+    def _item(self, event: str, what: str, message: str) -> "dict[str, str]":
+        return {"event": event, "id": what, **self._names_of(what), "message": message}
+
+    def _names_of(self, what: str) -> "dict[str, str]":
+        """``what`` is a key or a container's id, or its start and a feature."""
+        nobody = {"key": "", "namespace": "", "pod": "", "container": ""}
+        return self._names.get(what) or self._names.get(what.partition(" ")[0], nobody)
+
+    def _said(self, what: str) -> str:
+        names = self._names_of(what)
+        name = "/".join(names[part] for part in ("namespace", "pod", "container") if names[part])
+        return f"{name} ({what})" if name else what
+
     def as_dict(self) -> "dict[str, Any]":
-        """The report for ``--json``."""
+        """The figures, and lists of keys and ids."""
         return {
             "ok": self.ok,
             "dryRun": self.dry_run,
@@ -150,7 +214,7 @@ class Report:
         rows = self._rows()
         lines = [f"{text + ' ':.<48} {count}" for text, count in rows if count or text == rows[0][0]]
         for what, why in (*self.waiting.items(), *self.unmet.items(), *self.failures.items()):
-            lines.append(f"  {what}: {why}")
+            lines.append(f"  {self._said(what)}: {why}")
         lines += [f"  {what}" for what in (*sorted(self.orphans), *self.problems)]
         return "\n".join(lines) + "\n"
 
