@@ -54,11 +54,32 @@ POD_LEGEND = "{{instance}} {{namespace}} {{pod}}"
 RATE = "[$__rate_interval]"
 
 OCCUPANCY = f"{BY_POD} (l3_llc_occupancy_bytes{POD})"
-BANDWIDTH = f"{BY_POD} (rate(l3_mbm_total_bytes_total{POD}{RATE}))"
-LOCAL = f"{BY_POD} (rate(l3_mbm_local_bytes_total{POD}{RATE}))"
-POWER = f"{BY_POD} (rate(perf_core_energy_joules_total{POD}{RATE}))"
+
+
+def _while_counted(total: str, counter: str) -> str:
+    """Each pod's rate while it was counted: a total over all the time would be too little where pods take turns.
+
+    Between its turns that of the last quarter of an hour, as long as there is the pod.
+    """
+    seconds = POD.replace("}", f',counter="{counter}"}}')
+    same = "(instance, pod_uid, rdt_class, domain_name)"
+
+    def rate(over: str) -> str:
+        counted = f"max by {same} (rate(resctrl_counter_seconds_total{seconds}{over})) > 0"
+        return f"{BY_POD} (rate({total}{POD}{over}) / on {same} group_left () ({counted}))"
+
+    exists = f"{BY_POD} (resctrl_counter_seconds_total{seconds})"
+    return f"({rate(RATE)} or ({rate('[15m]')} and {exists}))"
+
+
+BANDWIDTH = _while_counted("l3_mbm_total_bytes_total", "mbm_total_bytes")
+LOCAL = _while_counted("l3_mbm_local_bytes_total", "mbm_local_bytes")
+POWER = _while_counted("perf_core_energy_joules_total", "core_energy")
+COUNTED = f"clamp_max(max by (instance, namespace, pod) (rate(resctrl_counter_seconds_total{POD}[15m])), 1)"
 CACHE = f"sum by (instance) (resctrl_l3_size_bytes{NODE})"
 SHARE = f"{OCCUPANCY} / on (instance) group_left () {CACHE}"
+UNRULED = f"(resctrl_hooks_waiting_pods{NODE} unless resctrl_hooks_queued_pods{NODE} > 0)"
+"""Pods that wait where no rule says that they are to."""
 REMOTE = f"1 - {LOCAL} / ({BANDWIDTH} > 0)"
 
 
@@ -133,7 +154,8 @@ PODS = [
     ),
     Lines(
         "Memory bandwidth: top 10",
-        "Traffic between the L3 caches and memory on any node.",
+        "Traffic between the L3 caches and memory on any node, while the pod was counted. Between its turns it is that "
+        "of the last quarter of an hour.",
         "Bps",
         [Query(f"topk(10, {BANDWIDTH})", POD_LEGEND)],
     ),
@@ -153,16 +175,16 @@ PODS = [
 NAMESPACES = [
     Lines(
         "Memory bandwidth by namespace",
-        "Podman's containers have no namespace.",
+        "The sum of its pods' rates while they were counted. Podman's containers have no namespace.",
         "Bps",
-        [Query(f"sum by (namespace) (rate(l3_mbm_total_bytes_total{POD}{RATE}))", "{{namespace}}")],
+        [Query(f"sum by (namespace) ({BANDWIDTH})", "{{namespace}}")],
         stacked=True,
     ),
     Lines(
         "Energy by namespace",
         "Watts of the cores, as estimated.",
         "watt",
-        [Query(f"sum by (namespace) (rate(perf_core_energy_joules_total{POD}{RATE}))", "{{namespace}}")],
+        [Query(f"sum by (namespace) ({POWER})", "{{namespace}}")],
         stacked=True,
     ),
     Lines(
@@ -198,9 +220,12 @@ HOOK = [
     ),
     Lines(
         "Pods that wait for an RMID",
-        "They run, unmonitored, until reconcile finds a free one.",
+        "They run, unmonitored, until reconcile finds a free one, or by the rules until it is their turn.",
         "short",
-        [Query(f"resctrl_hooks_waiting_pods{NODE}", "{{instance}}")],
+        [
+            Query(UNRULED, "{{instance}}"),
+            Query(f"resctrl_hooks_queued_pods{NODE}", "{{instance}} by the rules"),
+        ],
     ),
     Lines(
         "Counters without a number",
@@ -254,11 +279,12 @@ TABLE = [
     ("Bandwidth", "Bps", BANDWIDTH),
     ("To other NUMA nodes", "percentunit", REMOTE),
     ("Power", "watt", POWER),
+    ("Counted", "percentunit", COUNTED),
 ]
 """Columns: what they are called, their unit, the query."""
 NUMBERS = [
     ("Pods", "short", f"count(count by (instance, pod_uid) (l3_llc_occupancy_bytes{POD}))", None),
-    ("Pods waiting for an RMID", "short", f"sum(resctrl_hooks_waiting_pods{NODE})", 1),
+    ("Pods waiting for an RMID", "short", f"sum({UNRULED})", 1),
     ("Least RMIDs free on a node", "short", 'min(resctrl_rmids{instance=~"$node",state="free"})', None),
     ("Nodes that can't be read", "short", f"count(resctrl_scrape_ok{NODE} == 0) or vector(0)", 1),
     ("Memory bandwidth", "Bps", f"sum(rate(resctrl_class_l3_mbm_total_bytes_total{NODE}{RATE}))", None),

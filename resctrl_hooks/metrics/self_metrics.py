@@ -91,7 +91,13 @@ def _rmids(context: Context) -> list[Metric]:
     if rmids:
         found.add_metric(["free"], rmids.free)
     text = "Pods that want a group and got no RMID."
-    return [found, GaugeMetricFamily("resctrl_hooks_waiting_pods", text, len(context.ledger.marked("waiting")))]
+    waiting = len(context.ledger.marked("waiting"))
+    queued = "Those of them that wait as the rules say: monitoring.priority, reserve and share."
+    return [
+        found,
+        GaugeMetricFamily("resctrl_hooks_waiting_pods", text, waiting),
+        GaugeMetricFamily("resctrl_hooks_queued_pods", queued, waiting if context.settings.shares_rmids else 0),
+    ]
 
 
 def _work(context: Context) -> list[Metric]:

@@ -88,6 +88,7 @@ HEALTHY = {
     "resctrl_hooks_build_info": "1x60",
     "resctrl_scrape_ok": "1x60",
     "resctrl_hooks_waiting_pods": "0x60",
+    "resctrl_hooks_queued_pods": "0x60",
     'resctrl_rmids{state="free"}': "20x60",
     'resctrl_rmids{state="used"}': "30x60",
     LAST: "0+60x60",
@@ -131,6 +132,12 @@ def test_it_stays_silent_where_nothing_is_wrong(tmp_path: Path, alert: str) -> N
 @pytest.mark.promtool
 def test_what_is_no_fault_of_the_hook_is_silent(tmp_path: Path) -> None:
     check(tmp_path, [promtool_test(HEALTHY | {FAILURES.format(reason): "0+1x60"}, "") for reason in NO_FAULTS])
+
+
+@pytest.mark.promtool
+def test_pods_that_wait_as_the_rules_say_are_no_fault(tmp_path: Path) -> None:
+    waiting = {"resctrl_hooks_waiting_pods": "9x60", "resctrl_hooks_queued_pods": "9x60"}
+    check(tmp_path, [promtool_test(HEALTHY | waiting, "")])
 
 
 @pytest.mark.promtool

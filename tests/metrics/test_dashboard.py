@@ -143,7 +143,10 @@ def test_two_hosts_whose_containers_have_the_same_names_are_told_apart(
 ) -> None:
     text = host.run("metrics", "--format", "prometheus").stdout
     asked = queries(dashboard)
-    pods = {name: expr for name, expr in asked.items() if "instance, namespace, pod" in expr}
+    whole = "sum by (namespace)"  # of which the parts are told apart
+    pods = {
+        name: expr for name, expr in asked.items() if "instance, namespace, pod" in expr and not expr.startswith(whole)
+    }
     assert len(pods) >= 9
     each = [
         {"labels": f'{{instance="{instance}",pod="{pod}"}}', "value": 1}
@@ -161,6 +164,43 @@ def test_two_hosts_whose_containers_have_the_same_names_are_told_apart(
     series = [*series_of(text, "a"), *series_of(text, "b")]
     series += [{"series": 'resctrl_scrape_ok{instance="c"}', "values": "0x30"}]
     file = tmp_path / "dashboard.yaml"
+    file.write_text(yaml.safe_dump({"tests": [{"interval": "1m", "input_series": series, "promql_expr_test": tests}]}))
+    done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.promtool
+@pytest.mark.parametrize("at", ["22m", "25m"], ids=["in a turn", "between turns"])
+def test_rates_of_pods_that_take_turns_are_those_while_they_are_counted(
+    tmp_path: Path, dashboard: dict[str, Any], at: str
+) -> None:
+    """Two pods of 100 and 300 bytes a second, each counted for four minutes of every eight."""
+    series = []
+    for pod, rate, begins in (("web", 100, 0), ("db", 300, 4)):
+        counted = [sum(begins <= minute % 8 < begins + 4 for minute in range(now)) for now in range(31)]
+        labels = f'instance="n",pod_uid="{pod}",namespace="shop",pod="{pod}",rdt_class="",domain_name="mon_L3_00"'
+        seconds = " ".join(str(60 * minutes) for minutes in counted)
+        total = " ".join(str(60 * rate * minutes) for minutes in counted)
+        series.append({"series": f"l3_mbm_total_bytes_total{{{labels}}}", "values": total})
+        name = f'resctrl_counter_seconds_total{{{labels},counter="mbm_total_bytes"}}'
+        series.append({"series": name, "values": seconds})
+    asked = queries(dashboard)
+    tests = [
+        {
+            "expr": f"round({asked['Memory bandwidth: top 10 A']}, 0.1)",
+            "eval_time": at,
+            "exp_samples": [
+                {"labels": f'{{instance="n",namespace="shop",pod="{pod}"}}', "value": rate}
+                for pod, rate in (("db", 300), ("web", 100))
+            ],
+        },
+        {
+            "expr": f"round({asked['Memory bandwidth by namespace A']}, 0.1)",
+            "eval_time": at,
+            "exp_samples": [{"labels": '{namespace="shop"}', "value": 400}],
+        },
+    ]
+    file = tmp_path / "turns.yaml"
     file.write_text(yaml.safe_dump({"tests": [{"interval": "1m", "input_series": series, "promql_expr_test": tests}]}))
     done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

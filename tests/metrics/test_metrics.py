@@ -1,5 +1,6 @@
 """Metrics: foreign parsers read them, names are goresctrl's, what is no number is no sample, the file is whole."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -110,11 +111,18 @@ def test_figures_about_ourselves(host: MonitoredHost) -> None:
     assert found["resctrl_rmids", "used"] == 2
     assert found["resctrl_rmids", "foreign"] == 2  # the root class and gold
     assert found["resctrl_rmids", "free"] == 4
-    assert found["resctrl_hooks_waiting_pods",] == 1
+    assert (found["resctrl_hooks_waiting_pods",], found["resctrl_hooks_queued_pods",]) == (1, 0)
     assert found["resctrl_hooks_runs_total", "createRuntime"] == 2
     assert found["resctrl_hooks_failures_total", "createRuntime", "no-rmids"] == 1
     assert found["resctrl_hooks_last_reconcile_timestamp_seconds",] > 1_700_000_000
     assert found["resctrl_scrape_ok",] == 1
+
+
+def test_who_waits_as_the_rules_say_is_told_apart(host: MonitoredHost) -> None:
+    values = json.loads(host.config.read_text())
+    host.config.write_text(json.dumps(values | {"monitoring": {"share": {"interval": 30.0}}}))
+    found = samples(host.run("metrics").stdout)
+    assert (found["resctrl_hooks_waiting_pods",], found["resctrl_hooks_queued_pods",]) == (1, 1)
 
 
 def test_the_histogram_is_cumulative(host: MonitoredHost) -> None:
