@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from conftest import BOTH_POLICIES, GROUP, ID, POD_CGROUP, UID, Host, state, stopped
 
+from resctrl_hooks.node.ledger import CALLS
+from resctrl_hooks.node.refusals import FILE
 from resctrl_hooks.node.resctrl.filesystem import Filesystem
 
 
@@ -39,7 +41,8 @@ def test_a_pod_uid_that_is_not_the_pods(
     assert words in outcome.stderr
     assert outcome.stderr.count("\n") == 1
     assert host.groups() == []
-    assert not host.state.exists()
+    kept = {path.name for path in host.state.iterdir()} if host.state.exists() else set()
+    assert kept == ({CALLS, FILE} if code else set()), "of a container that was refused, that it was; else nothing"
 
 
 @BOTH_POLICIES
@@ -191,7 +194,8 @@ def test_a_state_without_what_createruntime_needs(
     outcome = host.call(pod | change)
     assert (outcome.code, outcome.stderr.count("\n")) == (code, 1)
     assert host.groups() == []
-    assert not host.state.exists()
+    kept = {path.name for path in host.state.iterdir()} if host.state.exists() else set()
+    assert kept == ({CALLS, FILE} if code else set()), "of a container that was refused, that it was; else nothing"
 
 
 @BOTH_POLICIES

@@ -6,6 +6,7 @@ import posix
 from .errors import HookError
 from .ledger import Ledger
 from .log import ERROR, Log
+from .refusals import REASON, record_refusal
 from .settings import Settings, load
 
 TYPE_CHECKING = False
@@ -50,20 +51,29 @@ def lacks_root(error: BaseException) -> str:
     return f"this needs root: {getattr(error, 'filename', None) or 'a file'} can't be used"
 
 
-def report(config: str, stage: str, error: BaseException, find: "Callable[[str], tuple[Settings, str]]" = load) -> bool:
-    """Logs where an unexpected error arose, and says whether the general policy is to refuse a container.
+def report(
+    config: str,
+    stage: str,
+    error: BaseException,
+    find: "Callable[[str], tuple[Settings, str]]" = load,
+    names: "dict[str, str] | None" = None,
+) -> bool:
+    """Logs where an unexpected error arose, and says whether a container is refused for it, by the general policy.
 
-    ``find`` gives the settings for ``config``, as in `hook.run`.
+    ``find`` gives the settings for ``config``, as in `hook.run`; ``names`` is what the container is called, as far as
+    that is known, and None where there is none to refuse.
     """
     try:
         settings, _ = find(config)
     except Exception:  # noqa: BLE001  # whatever is wrong with them is said by ``error``
         settings = Settings()
-    Ledger(settings.state_dir).tally(stage, 0, [FaultError.reason])
-    refuses = settings.failure_policy == "fail"
+    refused = settings.failure_policy == "fail" and names is not None
     what = str(FaultError(describe(error)))
+    if refused:
+        record_refusal(settings.state_dir, names or {}, what)
+    Ledger(settings.state_dir).tally(stage, 0, [FaultError.reason, *([REASON] if refused else [])])
     try:
         Log(settings.log)(ERROR, what, stage=stage, reason=FaultError.reason)
     except Exception:  # noqa: BLE001  # the log's own settings may be what is wrong
         Log()(ERROR, what, stage=stage, reason=FaultError.reason)
-    return refuses
+    return refused

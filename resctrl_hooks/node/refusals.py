@@ -6,7 +6,7 @@ A runtime tells its caller that a hook failed. runc adds what the hook said; cru
 import posix
 import time
 
-from .host.files import format_json, parse_json, read_file
+from .host.files import format_json, make_folder, parse_json, read_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ OLD = f"{FILE}.old"
 REASON = "refused"  # in the figures about calls
 _LARGEST = 32 << 10  # bytes, of each of the two files
 _LONGEST = 500  # characters
+_PRIVATE = 0o700
 _SEEK_END = 2  # only os names it
 _LIMIT = 1 << 20
 
@@ -30,6 +31,7 @@ def record_refusal(folder: str, names: "dict[str, str]", why: str) -> None:
     path = f"{folder}/{FILE}"
     flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW
     try:
+        make_folder(folder, _PRIVATE)  # the first container of a boot may be refused before anything is recorded
         fd = posix.open(path, flags, 0o600)
         try:
             if posix.lseek(fd, 0, _SEEK_END) + len(line) > _LARGEST:

@@ -8,11 +8,14 @@ from resctrl_hooks.node.fault_report import report
 from resctrl_hooks.node.settings import load
 
 
-def reported(host: Host, error: BaseException) -> tuple[bool, str]:
+NAMES = {"id": "c1"}
+
+
+def reported(host: Host, error: BaseException, names: dict[str, str] | None = NAMES) -> tuple[bool, str]:
     with pytest.raises(type(error)) as caught:
         failing(error)
     with standard_streams(b"") as written:
-        refuses = report(str(host.config), "createRuntime", caught.value)
+        refuses = report(str(host.config), "createRuntime", caught.value, names=names)
     return refuses, written()
 
 
@@ -31,6 +34,7 @@ def test_a_fault_is_one_line_that_says_where(host: Host) -> None:
 def test_the_policy_decides(host: Host) -> None:
     host.configure(failurePolicy="fail")
     assert reported(host, ValueError())[0]
+    assert not reported(host, ValueError(), None)[0], "there is nobody to refuse"
 
 
 @pytest.mark.parametrize("garbage", ["", "{", '{"format":1,"log":{"level":[]}}', '{"format":1,"log":7}'])
@@ -59,7 +63,7 @@ def test_the_settings_that_the_call_goes_by_decide(host: Host) -> None:
     found = load(str(host.config))
     host.configure(failurePolicy="ignore")
     with standard_streams(b""):
-        assert report(str(host.config), "createRuntime", ValueError("x"), lambda _: found)
+        assert report(str(host.config), "createRuntime", ValueError("x"), lambda _: found, NAMES)
 
 
 def test_an_error_that_was_never_raised(host: Host) -> None:

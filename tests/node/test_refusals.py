@@ -9,9 +9,17 @@ from conftest import ID, UID, Host, state
 
 from resctrl_hooks.node import refusals
 from resctrl_hooks.node.call_metrics import read
+from resctrl_hooks.node.hook import call
 from resctrl_hooks.node.refusals import FILE, OLD, recent_refusals, record_refusal
 
 NAMES = {"namespace": "shop", "pod": "web-0", "container": "c0", "id": ID, "key": UID}
+
+
+def always_raises(error: Exception) -> Any:
+    def raises(*_: object) -> None:
+        raise error
+
+    return raises
 
 
 def test_a_refused_container_is_remembered(host: Host, pod: dict[str, Any]) -> None:
@@ -25,6 +33,36 @@ def test_a_refused_container_is_remembered(host: Host, pod: dict[str, Any]) -> N
     assert read(host.context().ledger).stage("createRuntime").failures["refused"] == 1
 
 
+def test_before_there_is_a_state_directory(host: Host, pod: dict[str, Any]) -> None:
+    host.configure(failurePolicy="fail")
+    pod["annotations"]["io.kubernetes.pod.uid"] = "../../../etc"
+    assert not host.state.exists()
+    assert host.call(pod).code == 79
+    assert [one["id"] for one in recent_refusals(str(host.state))] == [ID]
+    assert host.state.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("policy, refused", [("fail", [UID]), ("ignore", [])])
+def test_a_fault_of_ours_that_refuses_is_remembered(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, policy: str, refused: list[str]
+) -> None:
+    host.configure(failurePolicy=policy)
+    monkeypatch.setattr(call, "create_runtime", always_raises(ZeroDivisionError("a bug")))
+    assert host.call(pod).code == (79 if refused else 0)
+    found = recent_refusals(str(host.state))
+    assert [one["key"] for one in found] == refused
+    assert all("a fault of resctrl-hook itself: ZeroDivisionError: a bug" in one["why"] for one in found)
+    failures = read(host.context().ledger).stage("createRuntime").failures
+    assert failures.get("refused", 0) == len(refused)
+
+
+def test_a_poststop_with_a_fault_of_ours_refuses_nobody(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.configure(failurePolicy="fail")
+    monkeypatch.setattr(call, "parse_state", always_raises(ZeroDivisionError("a bug")))
+    assert host.call(state(status="stopped", pid=0)).code == 0
+    assert recent_refusals(str(host.state)) == []
+
+
 def test_a_container_that_goes_on_is_none(host: Host, pod: dict[str, Any]) -> None:
     host.context().ledger.prepare()
     host.bundle({"linux": {"intelRdt": {"closID": "platinum"}}})
@@ -35,7 +73,6 @@ def test_a_container_that_goes_on_is_none(host: Host, pod: dict[str, Any]) -> No
 
 def test_one_of_whom_only_the_id_is_known(host: Host) -> None:
     host.configure(failurePolicy="fail")
-    host.context().ledger.prepare()
     assert host.call(state(bundle="/nonexistent")).code == 79
     (found,) = recent_refusals(str(host.state))
     assert (found["id"], found.get("pod")) == (ID, None)
@@ -59,7 +96,8 @@ def test_what_is_no_line_of_ours_is_passed_over(tmp_path: Path, line: bytes) -> 
 
 
 def test_a_folder_that_can_not_be_written_is_no_trouble(tmp_path: Path) -> None:
-    record_refusal(str(tmp_path / "nothing"), NAMES, "why")
+    (tmp_path / "file").touch()
+    record_refusal(str(tmp_path / "file" / "nothing"), NAMES, "why")
     (tmp_path / FILE).symlink_to(tmp_path / "elsewhere")
     record_refusal(str(tmp_path), NAMES, "why")
     assert not (tmp_path / "elsewhere").exists()

@@ -61,8 +61,8 @@ def run(config: str, stage: str, find: "Callable[[str], tuple[Settings, str]]" =
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
         from ..fault_report import report  # only when something is broken
 
-        refusable = call.is_refusable()
-        return REFUSED if report(config, call.stage, error, find) and refusable else DONE
+        names = call.names() if call.is_refusable() else None
+        return REFUSED if report(config, call.stage, error, find, names) else DONE
 
 
 def _run(call: "_Call", config: str, find: "Callable[[str], tuple[Settings, str]]") -> int:
