@@ -24,6 +24,14 @@ echo started
 exec sleep 1000
 """
 
+FRAMES = "".join(f"main.step{number}(0x1)\n\t/src/memtierd/step.go:{number} +0x1f\n" for number in range(30))
+PANIC = "panic: runtime error: index out of range [3] with length 2"
+
+
+def panics(after: str = "") -> str:
+    """A stand-in that ends as the real one does when a process that it tracks dies at the wrong moment."""
+    return f"#!/bin/sh\n{after}\ncat >&2 <<END\n{PANIC}\n\ngoroutine 1 [running]:\n{FRAMES}END\nexit 2\n"
+
 
 OTHER = "d" * 63 + "2"
 SOON = 20.0
@@ -86,12 +94,21 @@ class MemtierdHost:
         pid: int = json.loads((self.folder(id_) / "memtierd.keeper").read_text())["processes"][0][0]
         return pid
 
-    def step(self) -> Step:
-        """The step that is recorded of the container."""
+    def record(self) -> dict[str, Any]:
+        """What is recorded of the container."""
         ledger = self.host.context().ledger
         record = ledger.read_member(ledger.key_of(ID), ID)
         assert record is not None
-        return Step.of_record(record["steps"][-1])
+        return record
+
+    def step(self) -> Step:
+        """The step of it that is recorded of the container."""
+        steps = [Step.of_record(step) for step in self.record()["steps"]]
+        return next(step for step in steps if step.feature == memtierd.NAME)
+
+    def runs(self) -> bool:
+        """Whether the container's memtierd does."""
+        return bool(memtierd.running(self.step(), ID))
 
     def left(self) -> list[str]:
         return sorted(str(path) for path in self.run_dir.rglob("*"))

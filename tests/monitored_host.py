@@ -21,10 +21,11 @@ KEYS = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(8)]
 class MonitoredHost:
     """What `resctrl-hook --config FILE` sees: pods made with `pod`, whose processes end with the host."""
 
-    def __init__(self, root: Path, resctrl: str) -> None:
+    def __init__(self, root: Path, resctrl: str, **config: Any) -> None:
         self.resctrl = Path(resctrl)
         self.config = root / "config.json"
-        values = {"format": 1, "resctrlPath": resctrl, "stateDir": str(root / "state"), "log": {"target": "none"}}
+        paths = {"resctrlPath": resctrl, "stateDir": str(root / "state")}
+        values = {"format": 1, **paths, "log": {"target": "none"}, **config}
         self.config.write_text(json.dumps(values))
         self.context = Context(Settings(values), Log({"target": "none"}))
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -77,9 +78,9 @@ class MonitoredHost:
 
 
 @contextmanager
-def monitored_host(root: Path, resctrl: str) -> Iterator[MonitoredHost]:
+def monitored_host(root: Path, resctrl: str, **config: Any) -> Iterator[MonitoredHost]:
     """A host, and the end of its processes."""
-    host = MonitoredHost(root, resctrl)
+    host = MonitoredHost(root, resctrl, **config)
     try:
         yield host
     finally:

@@ -9,7 +9,7 @@ from typing import Any
 
 from resctrl_hooks.node.features.memory import NAME as MEMORY
 from resctrl_hooks.node.features.memtierd.feature import NAME as MEMTIERD
-from resctrl_hooks.node.features.memtierd.feature import folder_of, running
+from resctrl_hooks.node.features.memtierd.feature import attended, folder_of, running
 from resctrl_hooks.node.features.monitoring import NAME as MONITORING
 from resctrl_hooks.node.features.step import Step
 from resctrl_hooks.node.host.files import read_kernel_file
@@ -19,6 +19,7 @@ Describer = Callable[[Record, list[Record]], dict[str, Any]]
 """From a container's record and its steps of one feature, what to show, by name."""
 
 NOT_RUNNING = "does not run"
+UNATTENDED = "its keeper was killed, so it ends at its next output"
 _CPUS = "cpuset.cpus.effective"
 _MEMORY_FILES = ("memory.current", "memory.high", "memory.max", "memory.swap.current", "memory.swap.max")
 
@@ -42,6 +43,8 @@ def _memtierd(record: Record, steps: list[Record]) -> dict[str, Any]:
     step = Step.of_record(dict(steps[0]))
     pids = running(step, str(record["id"]))
     state = f"runs as pid {pids[0]}" if pids else NOT_RUNNING
+    if pids and not attended(step, str(record["id"])):
+        state += f"; {UNATTENDED}"
     folder = folder_of(step, str(record["id"])).path
     return {
         "class": step.parameters["class"],

@@ -1,5 +1,6 @@
 """The families about ourselves: RMIDs, who waits, how hooks and reconcile fare."""
 
+from collections import Counter
 from itertools import accumulate
 from typing import Final
 
@@ -10,6 +11,9 @@ from resctrl_hooks import __version__
 from resctrl_hooks.inventory.gather import rmids_of
 from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.features.monitoring import NAME as MONITORING
+from resctrl_hooks.node.features.registry import features_in_use
+from resctrl_hooks.node.reconcile.discovery import PLACEMENT
 
 from .nri import nri_families
 
@@ -67,7 +71,7 @@ def own_families(context: Context) -> list[Metric]:
     Raises:
         HookError: resctrl or the state directory can't be read.
     """
-    return [_info(), *_rmids(context), *_work(context), *nri_families(context)]
+    return [_info(), *_rmids(context), _unmet(context), *_work(context), *nri_families(context)]
 
 
 def _info() -> Metric:
@@ -98,6 +102,21 @@ def _rmids(context: Context) -> list[Metric]:
         GaugeMetricFamily("resctrl_hooks_waiting_pods", text, waiting),
         GaugeMetricFamily("resctrl_hooks_queued_pods", queued, waiting if context.settings.shares_rmids else 0),
     ]
+
+
+def _unmet(context: Context) -> Metric:
+    """Who lacks what reconcile enforces; where nothing like that is in use, no record is read for it."""
+    text = "Containers that run without what they are to have, by feature, as reconcile found it last."
+    found = GaugeMetricFamily("resctrl_hooks_unmet_containers", text, labels=["feature"])
+    names = {name for name, _ in features_in_use(context.settings)} - {MONITORING, PLACEMENT}
+    counts = Counter(dict.fromkeys(names, 0))
+    ledger = context.ledger
+    for key in ledger.keys() if names else ():
+        for member in ledger.members(key):
+            counts.update(list((ledger.read_member(key, member) or {}).get("unmet", ())))
+    for feature, count in sorted(counts.items()):
+        found.add_metric([feature], count)
+    return found
 
 
 def _work(context: Context) -> list[Metric]:

@@ -16,7 +16,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 RULES = Path(__file__).parents[2] / "contrib/prometheus/resctrl-hooks.rules.yaml"
 NAME = re.compile(r"\b(?:l3|perf|resctrl)_\w+")
 MATCHER = re.compile(r'\b(\w+)(?:=|!=|=~|!~)"')
-GROUPING = re.compile(r"by \(([^)]*)\)")
+GROUPING = re.compile(r"(?:by|on|ignoring) \(([^)]*)\)")
 parse: Callable[[str], Iterator[Metric]] = openmetrics.text_string_to_metric_families  # it has no types
 
 
@@ -38,7 +38,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     (resctrl / "mon_groups").mkdir(parents=True)
     (resctrl / "info" / "L3_MON").mkdir(parents=True)
     (resctrl / "info" / "L3_MON" / "num_rmids").write_text("8\n")
-    with monitored_host(tmp_path, str(resctrl)) as found:
+    with monitored_host(tmp_path, str(resctrl), classes=[{"name": "batch"}]) as found:
         with found.context.monitor.hold(KEYS[0]) as locked:
             for group in (resctrl, Path(locked.ensure_group("").path)):
                 say(group, llc_occupancy=1, mbm_total_bytes=1)
@@ -82,6 +82,7 @@ class Case(NamedTuple):
 
 
 FAILURES = 'resctrl_hooks_failures_total{{stage="createRuntime",reason="{}"}}'
+UNMET = 'resctrl_hooks_unmet_containers{feature="memtierd"}'
 LAST = "resctrl_hooks_last_reconcile_timestamp_seconds"
 BUCKET = 'resctrl_hooks_duration_seconds_bucket{{stage="createRuntime",le="{}"}}'
 HEALTHY = {
@@ -92,6 +93,7 @@ HEALTHY = {
     'resctrl_rmids{state="free"}': "20x60",
     'resctrl_rmids{state="used"}': "30x60",
     LAST: "0+60x60",
+    UNMET: "0x60",
     FAILURES.format("ledger"): "0x60",
 }
 """A node where nothing is wrong; each case changes some of it."""
@@ -102,6 +104,7 @@ CASES = {
     "ResctrlPodsUnmonitored": Case(
         {"resctrl_hooks_waiting_pods": "2x60"}, {"resctrl_hooks_waiting_pods": "0x20 2x10 0x30"}
     ),
+    "ResctrlContainersWithout": Case({UNMET: "1x60"}, {UNMET: "0x20 1x10 0x30"}),
     "ResctrlRMIDsLow": Case({'resctrl_rmids{state="free"}': "1x60"}, {'resctrl_rmids{state="free"}': "4x60"}),
     # One failure in all the time that the node is up; and one that was there before anybody looked.
     "ResctrlHookFailures": Case({FAILURES.format("ledger"): "0x45 1x15"}, {FAILURES.format("ledger"): "1x60"}),
@@ -138,6 +141,26 @@ def test_what_is_no_fault_of_the_hook_is_silent(tmp_path: Path) -> None:
 def test_pods_that_wait_as_the_rules_say_are_no_fault(tmp_path: Path) -> None:
     waiting = {"resctrl_hooks_waiting_pods": "9x60", "resctrl_hooks_queued_pods": "9x60"}
     check(tmp_path, [promtool_test(HEALTHY | waiting, "")])
+
+
+@pytest.mark.promtool
+def test_rates_by_counted_time_keep_pods_apart_and_sum_their_classes(tmp_path: Path) -> None:
+    """Two pods, one of them in two classes; each counter was counted for half of the time."""
+    rates = {"web": {"": 60, "gold": 120}, "db": {"": 600}}
+    values = []
+    for pod, classes in rates.items():
+        for rdt_class, rate in classes.items():
+            labels = f'instance="n",namespace="shop",pod="{pod}",pod_uid="{pod}",rdt_class="{rdt_class}"'
+            counted = f'resctrl_counter_seconds_total{{{labels},counter="mbm_total_bytes"}}'
+            values.append({"series": f"l3_mbm_total_bytes_total{{{labels}}}", "values": f"0+{rate}x60"})
+            values.append({"series": counted, "values": "0+30x60"})
+    name = "instance_namespace_pod:l3_mbm_total_bytes:counted_rate15m"
+    expected = [
+        {"labels": f'{name}{{instance="n",namespace="shop",pod="{pod}"}}', "value": sum(classes.values()) / 30}
+        for pod, classes in rates.items()
+    ]
+    asked = [{"expr": name, "eval_time": "30m", "exp_samples": expected}]
+    check(tmp_path, [{"interval": "1m", "input_series": values, "promql_expr_test": asked}])
 
 
 @pytest.mark.promtool

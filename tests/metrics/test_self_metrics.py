@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from monitored_host import MonitoredHost, monitored_host
+from monitored_host import KEYS, MonitoredHost, monitored_host
 
 import resctrl_hooks.node
 from resctrl_hooks.metrics.self_metrics import REASONS, own_families
@@ -61,3 +61,19 @@ def test_the_first_failure_is_an_increase(host: MonitoredHost) -> None:
 def test_a_reason_of_a_later_version_is_counted_too(host: MonitoredHost) -> None:
     host.context.ledger.tally("createRuntime", 0.1, ["novel"])
     assert samples(host, "resctrl_hooks_failures")["createRuntime", "novel"] == 1
+
+
+def test_containers_that_lack_something_are_counted_by_feature(tmp_path: Path) -> None:
+    (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
+    classes = [{"name": "track", "memtierdconfig": "policy:\n  name: age\n"}]
+    lacks = [{"memtierd": "it ended"}, {"memtierd": "it ended", "memory": "there is no such class"}, {}]
+    with monitored_host(tmp_path, str(tmp_path / "resctrl"), classes=classes) as host:
+        assert samples(host, "resctrl_hooks_unmet_containers") == {("memory",): 0, ("memtierd",): 0}
+        with host.context.monitor.hold(KEYS[0]) as locked:
+            for number, unmet in enumerate(lacks):
+                locked.add_member(str(number) * 64, {"unmet": unmet}, host.process())
+        assert samples(host, "resctrl_hooks_unmet_containers") == {("memory",): 1, ("memtierd",): 2}
+
+
+def test_where_nothing_can_be_lacked_there_is_no_such_figure(host: MonitoredHost) -> None:
+    assert samples(host, "resctrl_hooks_unmet_containers") == {}

@@ -7,7 +7,6 @@ from conftest import Host, standard_streams
 from resctrl_hooks.node.fault_report import report
 from resctrl_hooks.node.settings import load
 
-
 NAMES = {"id": "c1"}
 
 

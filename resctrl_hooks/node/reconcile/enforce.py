@@ -100,11 +100,15 @@ def _apply(
     context: "Context", container: "Running", feature: "Feature", step: Step, locked: "LockedKey", report: "Report"
 ) -> None:
     name = step.feature
+    lost = ""
     try:
-        if name in STARTED_AGAIN and not _may_start(container, name):
-            why = f"it ended {MOST_STARTS} times and is not started again before an hour has passed"
-            _not_had(context, container, name, why, report)
-            return
+        if name in STARTED_AGAIN:
+            lost = _lost(feature, step, container, context)  # applying it removes what says so
+            if not _may_start(container, name):
+                why = f"it ended {MOST_STARTS} times and is not started again before an hour has passed"
+                report.reasons.append(name)
+                _not_had(context, container, name, f"{why}; {lost}" if lost else why, report)
+                return
         feature.apply(step, container, locked, context)
     except (DeadlineError, LockTimeoutError):
         raise
@@ -115,7 +119,21 @@ def _apply(
         return
     container.unmet.pop(name, None)
     report.apply(name, container.id)
-    context.log(INFO, f"{name} of {container} is in force: {step.action}", key=container.key, container=container.id)
+    what = f"{name} of {container} is in force: {step.action}"
+    if lost:
+        what = f"{name} of {container} had ended and is started again; {lost}"
+    context.log(WARNING if lost else INFO, what, stage="reconcile", key=container.key, container=container.id)
+
+
+def _lost(feature: "Feature", step: Step, container: "Running", context: "Context") -> str:
+    """Why what a feature had started runs no more, where it can tell."""
+    lost = getattr(feature, "lost", None)
+    try:
+        return str(lost(step, container, context)) if lost is not None else ""
+    except DeadlineError:
+        raise
+    except Exception as caught:  # noqa: BLE001  # it is started again, whatever became of it
+        return str(as_hook_error(caught))
 
 
 def _may_start(container: "Running", name: str) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
 from memtierd_host import CLASS as MEMORY_CLASS
-from memtierd_host import MemtierdHost, wait_until
+from memtierd_host import PANIC, MemtierdHost, lives, panics, program, wait_until
 
 from resctrl_hooks.node.reconcile.enforce import MOST_STARTS
 from resctrl_hooks.node.reconcile.reconcile import reconcile
@@ -124,7 +124,7 @@ def test_a_memtierd_that_ends_is_started_again_but_not_for_ever(late: MemtierdHo
     again(host)
     for number in range(MOST_STARTS):
         os.kill(late.pid(), signal.SIGKILL)
-        wait_until(lambda: not _runs(late))
+        wait_until(lambda: not late.runs())
         report = again(host)
         assert (report.applied == {"memtierd": [ID]}) == (number + 1 < MOST_STARTS)
     for _ in range(2):
@@ -134,12 +134,57 @@ def test_a_memtierd_that_ends_is_started_again_but_not_for_ever(late: MemtierdHo
     assert host.log.read_text().count("is not started again") == 1
 
 
-def _runs(late: MemtierdHost) -> bool:
-    from resctrl_hooks.node.features.memtierd.feature import running  # noqa: PLC0415
-    from resctrl_hooks.node.features.step import Step  # noqa: PLC0415
+UNTIL_USR1 = "going=1; trap going= USR1; while test $going; do sleep 0.02; done"
 
-    steps = [Step.of_record(step) for step in record(late.host)["steps"] if step["feature"] == "memtierd"]
-    return bool(running(steps[0], ID))
+
+def test_what_it_said_at_its_end_is_in_the_log(late: MemtierdHost) -> None:
+    host = late.host
+    program(host.root / "memtierd", panics(UNTIL_USR1))
+    again(host)
+    os.kill(late.pid(), signal.SIGUSR1)
+    wait_until(lambda: not lives(late.keeper()))
+    assert again(host).applied == {"memtierd": [ID]}
+    assert late.runs()
+    (line,) = [line for line in host.log.read_text().splitlines() if "memtierd" in line and "started again" in line]
+    assert f"had ended and is started again; {PANIC}" in line
+    assert "step.go" not in line
+
+
+def test_one_that_is_gone_for_good_is_told_with_its_last_words(late: MemtierdHost) -> None:
+    host = late.host
+    program(host.root / "memtierd", panics(UNTIL_USR1))
+    again(host)
+    for _ in range(MOST_STARTS):
+        os.kill(late.pid(), signal.SIGUSR1)
+        wait_until(lambda: not lives(late.keeper()))
+        report = again(host)
+    assert report.unmet[f"{ID[:12]} memtierd"].endswith(f"before an hour has passed; {PANIC}")
+    assert report.reasons == ["memtierd"]
+
+
+def test_one_whose_keeper_was_killed_gets_another(late: MemtierdHost) -> None:
+    again(late.host)
+    pid, keeper = late.pid(), late.keeper()
+    os.kill(keeper, signal.SIGKILL)
+    wait_until(lambda: not lives(keeper))
+    assert lives(pid)
+    assert again(late.host).applied == {"memtierd": [ID]}
+    assert not lives(pid)
+    assert lives(late.pid())
+    assert lives(late.keeper())
+    assert "its keeper was killed, so it would end at its next output" in late.host.log.read_text()
+
+
+def test_one_that_nobody_saw_end_leaves_a_trace(late: MemtierdHost) -> None:
+    program(late.host.root / "memtierd", f"#!/bin/sh\n{UNTIL_USR1}\necho something\nsleep 1000\n")
+    again(late.host)
+    pid, keeper = late.pid(), late.keeper()
+    os.kill(keeper, signal.SIGKILL)
+    wait_until(lambda: not lives(keeper))
+    os.kill(pid, signal.SIGUSR1)  # it says something, and there is nobody to listen
+    wait_until(lambda: not lives(pid))
+    assert again(late.host).applied == {"memtierd": [ID]}
+    assert "its keeper was killed, so nobody saw its end" in late.host.log.read_text()
 
 
 def test_what_it_can_not_have_any_more_is_said_once_and_kept(late: MemtierdHost) -> None:

@@ -8,11 +8,12 @@ from ...host.cgroup import leaf_of
 from ...log import WARNING
 from ..memory_class import choice_of, policy_of
 from ..step import SKIP, Step
-from .run_dir import CONFIG, STATS, RunFolder, RunFolderError, run_folders
+from .run_dir import CONFIG, PID, STATS, RunFolder, RunFolderError, run_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
+    from typing import TypeVar
 
     from ...container.workload import Workload
     from ...context import Context
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from ...resctrl.locked_key import LockedKey
     from ...settings import Settings
     from ..step import Container
+    from .run_dir import Opened
+
+    T = TypeVar("T")
 
 NAME = "memtierd"
 RUN_DIR = "/run/resctrl-hooks/memtierd"
@@ -157,27 +161,53 @@ def running(step: "Step", container: str) -> "list[int]":
         return service_processes(step.parameters["cgroups"], container)
     from .processes import memtierd_of
 
+    return _in_folder(step, container, memtierd_of) or []
+
+
+def attended(step: "Step", container: str) -> bool:
+    """Whether somebody attends to a container's memtierd that runs: systemd, or the keeper of ours."""
+    if step.parameters["supervisor"] == SYSTEMD:
+        return True
+    from . import processes as memtierd_processes
+
+    return bool(_in_folder(step, container, memtierd_processes.attended))
+
+
+def _in_folder(step: "Step", container: str, ask: "Callable[[Opened], T]") -> "T | None":
+    """What is asked of a container's run folder; None if there is none."""
     try:
         opened = folder_of(step, container).open()
     except RunFolderError:
-        return []
+        return None
     if opened is None:
-        return []
+        return None
     try:
-        return memtierd_of(opened)
+        return ask(opened)
     finally:
         opened.close()
 
 
 def holds(step: "Step", container: "Container", context: "Context") -> bool:
-    """Whether its memtierd runs, or systemd is about to start it again."""
+    """Whether its memtierd runs and is attended to, or systemd is about to start it again."""
     if running(step, container.id):
-        return True
+        return attended(step, container.id)
     if step.parameters["supervisor"] != SYSTEMD:
         return False
     from ...host.systemd import patience, service_waits
 
     return service_waits(container.id, patience(context.settings.deadline))
+
+
+def lost(step: "Step", container: "Container", context: "Context") -> str:
+    """Why a container's memtierd, which was started, holds no more; empty where none was."""
+    from . import ended
+
+    if step.parameters["supervisor"] != SYSTEMD:
+        return _in_folder(step, container.id, ended.why_process_ended) or ""
+    from ...host.systemd import last_lines, patience
+
+    started = _in_folder(step, container.id, lambda opened: opened.read(PID))
+    return ended.last_words(last_lines(container.id, patience(context.settings.deadline))) if started else ""
 
 
 def orphans(context: "Context", known: "Collection[str]" = ()) -> "list[RunFolder]":

@@ -52,6 +52,12 @@ def memtierd_of(folder: "Opened") -> "list[int]":
     return [pid for pid, _ in _recorded(folder)[1:] if pid in alive]
 
 
+def attended(folder: "Opened") -> bool:
+    """Whether the memtierd that a run folder names lives, and its keeper too, who reads its output."""
+    recorded = _recorded(folder)
+    return len(recorded) > 1 and living(folder) == [pid for pid, _ in recorded]
+
+
 def _recorded(folder: "Opened") -> "list[tuple[int, int]]":
     """The recorded processes, the keeper first: pids and when they began."""
     try:

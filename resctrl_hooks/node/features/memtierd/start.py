@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 _START_SECONDS = 0.2  # how long memtierd must live to count as started
 _MEMORY_MAX = "512M"
 _NAP = 0.02
-_SHOWN_LINES = 5
-_CAUSES = ("panic: ", "fatal error: ")
 _PODMAN = "podman"
 
 
@@ -134,8 +132,6 @@ def _start_seconds(settings: "Settings") -> float:
 
 
 def _ended(output: str) -> MemtierdError:
-    lines = [line for line in output.splitlines() if line]
-    # Of a Go program that panics, the last lines are stack frames; the cause stands in the first of them.
-    cause = next((line for line in lines if line.startswith(_CAUSES)), "")
-    said = cause or f"its last lines: {' / '.join(lines[-_SHOWN_LINES:]) or '(none)'}"
-    return MemtierdError(f"memtierd ended at once; {said}", hint="mend the class's memtierdconfig")
+    from .ended import last_words
+
+    return MemtierdError(f"memtierd ended at once; {last_words(output)}", hint="mend the class's memtierdconfig")

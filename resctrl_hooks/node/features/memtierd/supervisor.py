@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .run_dir import Opened
 
 OLD_OUTPUT = OUTPUT + ".old"
+ENDED = "resctrl-hook: memtierd ended with"
 _OUTPUT_LIMIT = 1 << 20
 _LOOK_EVERY = 2.0  # seconds between looks at the container
 _NAP = 0.01
@@ -138,7 +139,7 @@ def _attend(kept: Kept, folder: "Opened", child: int, output: "socket") -> None:
             if not kept.container_lives():
                 end(folder, kept.cgroup)
     code = posix.waitstatus_to_exitcode(status)
-    _append(folder, f"resctrl-hook: memtierd ended with {code}\n".encode())
+    _append(folder, f"{ENDED} {code}\n".encode())
 
 
 def _leave_everything(but: "set[int]") -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from conftest import ID, POD_CGROUP, Host, crio_annotations, state, workload_of
-from memtierd_host import CLASS, OTHER, TEMPLATE, MemtierdHost, lives, program, wait_until
+from memtierd_host import CLASS, OTHER, TEMPLATE, MemtierdHost, lives, panics, program, wait_until
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.node.features.memtierd import feature as memtierd
@@ -76,23 +76,11 @@ def test_a_restart_under_the_same_id_replaces_it(node: MemtierdHost) -> None:
     assert lives(node.pid())
 
 
-FRAMES = "".join(f"main.step{number}(0x1)\n\t/src/memtierd/step.go:{number} +0x1f\n" for number in range(30))
-PANICS = f"""#!/bin/sh
-cat >&2 <<END
-panic: runtime error: index out of range [3] with length 2
-
-goroutine 1 [running]:
-{FRAMES}END
-exit 2
-"""
-"""As the real one ends when a process that it tracks dies at the wrong moment."""
-
-
 @pytest.mark.parametrize(
     "text, words",
     [
         ("#!/bin/sh\necho first\necho 'bad configuration: what is this'\nexit 1\n", "bad configuration: what is this"),
-        (PANICS, "memtierd ended at once; panic: runtime error: index out of range [3] with length 2; mend"),
+        (panics(), "memtierd ended at once; panic: runtime error: index out of range [3] with length 2; mend"),
         ("#!/no/such/interpreter\n", "can't be started"),
         ("#!/bin/sh\nexit 0\n", "memtierd ended with 0"),
     ],

@@ -24,8 +24,9 @@ def test_hostile_names_reach_nothing(node: MemtierdHost, pod: str) -> None:
     assert "can't be a folder's name" in outcome.stderr
     assert not node.run_dir.exists()
     assert {path.name for path in node.host.root.iterdir()} == {
-        *("resctrl", "cgroup", "proc", "config.json", "memtierd", "bundle", "log")
+        *("resctrl", "cgroup", "proc", "config.json", "memtierd", "bundle", "log", "run")
     }
+    assert {path.name for path in (node.host.root / "run").rglob("*")} == {"state", "refusals", "calls"}
 
 
 def test_links_are_not_followed(node: MemtierdHost, tmp_path: Path) -> None:

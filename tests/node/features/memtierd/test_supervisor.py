@@ -11,6 +11,7 @@ import pytest
 from conftest import ID, POD_CGROUP, Host, crio_annotations, state
 from memtierd_host import CLASS, MemtierdHost, lives, program, wait_until
 
+from resctrl_hooks.inventory.details import UNATTENDED, details_of
 from resctrl_hooks.node.features.memtierd import feature as memtierd
 from resctrl_hooks.node.features.memtierd.processes import cgroup_folder
 from resctrl_hooks.node.features.memtierd.run_dir import RunFolder
@@ -95,6 +96,7 @@ def test_a_dead_keeper_does_not_hide_its_memtierd(node: MemtierdHost) -> None:
     os.kill(node.keeper(), signal.SIGKILL)
     wait_until(lambda: not lives(node.keeper()))
     assert lives(pid)
+    assert details_of(node.record())["memtierd"]["state"] == f"runs as pid {pid}; {UNATTENDED}"
     node.stop()
     assert not lives(pid)
     assert node.left() == []
