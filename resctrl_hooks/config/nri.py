@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from .section import AbsolutePath, Allow, Section, wrong
 
-Adjustable = Literal["memory", "rdt", "blockio", "scheduling"]
+Adjustable = Literal["memory", "rdt", "placement", "blockio", "scheduling"]
 MountOption = Literal["bind", "rbind", "ro", "rw", "nosuid", "nodev", "noexec", "rprivate", "rslave"]
 
 
@@ -61,8 +61,8 @@ class Nri(Section):
 
     adjust: list[Adjustable] = []
     """Which features also set their values in the container's specification, so that they survive a daemon-reload and
-    updates of its resources: memory limits, the runtime's own RDT and block I/O classes of that name, scheduler and I/O
-    priority. What a runtime can't take there is set when the container starts, as without."""
+    updates of its resources: memory limits, the runtime's own RDT and block I/O classes of that name, the cpuset of
+    placement, scheduler and I/O priority. What a runtime can't take there is set when the container starts."""
 
     allow: Allow = {}
     """Which namespaces may have `env`, `mounts` and `devices` of which of `classes`; by default none:

@@ -74,6 +74,11 @@ def _rdt(needs: "Adjustment", linux: "Adjustment", resources: "Adjustment", vers
     resources["rdt_class"] = {"value": needs["class"]}
 
 
+def _placement(needs: "Adjustment", linux: "Adjustment", resources: "Adjustment", version: "tuple[int, int]") -> None:
+    if needs.get("cpus"):  # else it could not be placed, and its start says why
+        resources["cpu"] = {name: needs[name] for name in ("cpus", "mems") if needs[name]}
+
+
 def _blockio(needs: "Adjustment", linux: "Adjustment", resources: "Adjustment", version: "tuple[int, int]") -> None:
     resources["blockio_class"] = {"value": needs["class"]}
 
@@ -98,6 +103,7 @@ def _scheduling(needs: "Adjustment", linux: "Adjustment", resources: "Adjustment
 _BY_FEATURE: "dict[str, Callable[[Adjustment, Adjustment, Adjustment, tuple[int, int]], None]]" = {
     "memory": _memory,
     "rdt": _rdt,
+    "placement": _placement,
     "blockio": _blockio,
     "scheduling": _scheduling,
 }

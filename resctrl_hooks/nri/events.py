@@ -11,6 +11,7 @@ from ..node.container.oci import State
 from ..node.errors import HookError
 from ..node.fault_report import as_hook_error
 from ..node.features.monitoring import NAME as MONITORING
+from ..node.features.placement.specified import specified
 from ..node.features.registry import concerns
 from ..node.features.step import SKIP
 from ..node.hook.call import RefusedError, create_runtime, planned
@@ -25,6 +26,7 @@ from ..node.resctrl.errors import NoRMIDsError
 from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
 from .adjustments import adjustment
+from .cpusets import changes, forget, is_specified, note, with_cpuset
 from .protobuf import WireError, decode, encode
 from .workload import workload_of
 
@@ -35,14 +37,16 @@ if TYPE_CHECKING:
 
     from ..node.container.workload import Workload
     from ..node.context import Context
-    from ..node.features.step import Step
+    from ..node.features.step import Feature, Step
     from ..node.settings import Settings
 
     Handler = Callable[["Event", Context], tuple[str, bytes]]
 
 _OF_THE_TIMEOUT = 0.7  # of what the runtime gives a request, at most, is ours
 _SECTIONS = ("monitoring", "rdt", "placement", "blockio", "scheduling", "memory", "memtierd")
+_PLACEMENT = "placement"
 _POD_EVENTS = ("RemovePodSandbox",)
+_STARTS, _ENDS = ("StartContainer",), ("StopContainer", "RemoveContainer", *_POD_EVENTS)
 STATE_CHANGE = ":StateChange"
 
 
@@ -150,16 +154,38 @@ def create_container(event: Event, context: "Context") -> "tuple[str, bytes]":
     for feature, step in steps:
         if step.feature == MONITORING and step.action != SKIP and feature.failure_policy(context.settings) == "fail":
             reserve_group(workload, step, context)
+    wanted = [placed(feature, step, workload, context) for feature, step in steps]
     try:
-        changes = adjustment(workload, [step for _, step in steps], context.settings, event.version)
+        adjusted = adjustment(workload, wanted, context.settings, event.version)
     except HookError as error:
         if context.settings.failure_policy == "fail":
             raise RefusedError(f"nri: {error.message}", hint=error.hint, errno=error.errno) from error
         raise
-    if not changes:
+    if not adjusted:
         return "", b""
-    what = ", ".join(sorted({*changes, *changes.get("linux", {})} - {"linux"}))
-    return f"adjusted {what}", encode("CreateContainerResponse", {"adjust": changes})
+    linux = adjusted.get("linux", {})
+    cpu = linux.get("resources", {}).get("cpu")
+    if cpu:
+        note(workload.id, cpu["cpus"], context)
+    what = ", ".join(sorted({*adjusted, *linux} - {"linux"}))
+    return f"adjusted {what}", encode("CreateContainerResponse", {"adjust": adjusted})
+
+
+def placed(feature: "Feature", step: "Step", workload: "Workload", context: "Context") -> "Step":
+    """A step of placement with the cpuset that it would give now, where somebody wants to know; any other as it is.
+
+    Raises:
+        RefusedError: it can't be placed as it asks, and its policy is ``fail``.
+    """
+    refuses = feature.failure_policy(context.settings) == "fail"
+    if step.feature != _PLACEMENT or not (refuses or is_specified(context.settings)):
+        return step
+    try:
+        return with_cpuset(step, workload, context)
+    except HookError as error:
+        if refuses:
+            raise RefusedError(f"{_PLACEMENT}: {error.message}", hint=error.hint, errno=error.errno) from error
+        return step
 
 
 def reserve_group(workload: "Workload", step: "Step", context: "Context") -> None:
@@ -194,23 +220,43 @@ HANDLERS: "dict[str, Handler]" = {
 }
 
 
+def follow_up(event: Event, context: "Context") -> bytes:
+    """What the runtime is to update in other containers once it has its answer, as `UpdateContainers` says it."""
+    if not is_specified(context.settings) or event.name not in (*_STARTS, *_ENDS):
+        return b""
+    if event.name in _ENDS and event.id:
+        forget({event.id}, context)
+    return updates(context)
+
+
+def updates(context: "Context") -> bytes:
+    """`UpdateContainers` for all whose cpuset is another than their specification says; empty for nobody."""
+    found = changes(context)
+    if not found:
+        return b""
+    context.log(INFO, f"the runtime is told of the cpusets of {len(found)} containers", stage=_PLACEMENT)
+    return encode("UpdateContainersRequest", {"update": found})
+
+
 def serve(
     name: str, payload: bytes, runtime: "tuple[str, str]", context: "Context", timeout: float
-) -> "tuple[int, bytes]":
-    """Serves one event within its deadline; logs and counts it. A status code, and the answer or why it is refused.
+) -> "tuple[int, bytes, bytes]":
+    """Serves one event within its deadline; logs and counts it.
 
+    A status code, the answer or why it is refused, and what is to be updated in other containers afterwards.
     ``runtime`` is its name and its version of NRI.
     """
     begun = time.monotonic()
     event: "Event | None" = None
     stage = name.partition(":")[0]
-    code, answer = ttrpc.OK, b""
+    code, answer, others = ttrpc.OK, b"", b""
     reasons: "list[str]" = []
     try:
         arm_deadline(min(context.settings.deadline, timeout * _OF_THE_TIMEOUT))
         try:
             event = Event(name, payload, *runtime)
             summary, answer = HANDLERS[stage](event, context)
+            others = follow_up(event, context)
         finally:
             arm_deadline(0)
         reasons = context.failures
@@ -231,15 +277,16 @@ def serve(
         if refused:
             code, answer = ttrpc.UNKNOWN, str(error).encode("utf-8", "replace")
     context.ledger.tally(stage, time.monotonic() - begun, reasons, event.key if event is not None else "")
-    return code, answer
+    return code, answer, others
 
 
-def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> "tuple[int, bytes]":
-    """Takes in what ran before this plugin was connected, then reconciles."""
+def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> "tuple[int, bytes, bytes]":
+    """Takes in what ran before this plugin was connected, then reconciles; returns what `serve` does."""
     from ..node.reconcile.reconcile import reconcile
     from ..node.reconcile.report import Options
 
     begun = time.monotonic()
+    placed_before = set(specified(context))  # before anybody can be created who isn't listed
     pods: "dict[str, dict[str, Any]]" = {}
     containers: "list[dict[str, Any]]" = []
     for part in parts:
@@ -262,6 +309,10 @@ def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> "tupl
             error = as_hook_error(caught)
             context.log(WARNING, f"Synchronize: container {id_[:12]}: {error}", container=id_, reason=error.reason)
     report = reconcile(context, Options())
+    others = b""
+    if is_specified(context.settings):
+        forget(placed_before - {container.get("id", "") for container in containers}, context)
+        others = updates(context)
     context.log(INFO, f"Synchronize: {len(containers)} containers, {taken_in} that started before were taken in")
     context.ledger.tally("Synchronize", time.monotonic() - begun, sorted(set(report.reasons)))
-    return ttrpc.OK, b""
+    return ttrpc.OK, b"", others

@@ -111,18 +111,18 @@ class NodePlugin:
             )
         return event in events.HANDLERS
 
-    def serve(self, event: str, payload: bytes) -> "tuple[int, bytes]":
+    def serve(self, event: str, payload: bytes) -> "tuple[int, bytes, bytes]":
         """As `events.serve`."""
         return events.serve(event, payload, (self._runtime, self._nri), self._context(), self._timeout)
 
-    def synchronize(self, parts: "list[bytes]") -> "tuple[int, bytes]":
+    def synchronize(self, parts: "list[bytes]") -> "tuple[int, bytes, bytes]":
         """As `events.synchronize`."""
         self.refresh()
         try:
             return events.synchronize(parts, self._runtime, self._context())
         except Exception as error:  # noqa: BLE001  # the cause is worth a line, whatever it is
             self.log(ERROR, f"Synchronize: {as_hook_error(error)}; the reconcile timer goes on")
-            return ttrpc.UNKNOWN, b""
+            return ttrpc.UNKNOWN, b"", b""
 
     def _context(self) -> Context:
         return Context(self._settings, Log(self._settings.log, stderr=self._stderr))
@@ -137,6 +137,11 @@ class NodePlugin:
         if code is None:
             what = "reconcile will do what was left" if event != SYNCHRONIZE else "reconcile's timer will"
             self.log(ERROR, f"{event} was not served: its process died or took too long; {what}", reason="fault")
+
+    def updated(self, why: str) -> None:
+        """Says when the runtime has not updated other containers as it was asked to."""
+        if why:
+            self.log(WARNING, f"the runtime could not be told of cpusets, which hold nevertheless: {why}")
 
     def connected(self) -> None:
         """Says so."""
@@ -164,7 +169,13 @@ def _stamp(path: str) -> object:
 
 def _json(text: str) -> "dict[str, Any]":
     """Settings as JSON, which is all that the node half can read."""
-    found = parse_json(text.encode())
+    try:
+        found = parse_json(text.encode())
+    except ValueError as error:
+        raise SettingsError(
+            f"it is not JSON ({error}), and YAML needs the command `resctrl-hook nri`",
+            hint="put it into the configuration's file and run `resctrl-hook config apply`, or write it as JSON",
+        ) from error
     if not isinstance(found, dict):
-        raise ValueError("it is no object")  # noqa: TRY004  # as parse_json
+        raise SettingsError("it is not a JSON object")
     return found

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from .notify import Notify
     from .workers import Workers
 
+    Served = tuple[int, bytes, bytes]
+    """A status code; the answer's payload, or why it is refused; an UpdateContainers for afterwards."""
+
     class Plugin(Protocol):
         """What a service serves: what is done, and what is told."""
 
@@ -32,10 +35,10 @@ if TYPE_CHECKING:
         def serves(self, event: str) -> bool:
             """Whether there is anything to do on such an event."""
 
-        def serve(self, event: str, payload: bytes) -> "tuple[int, bytes]":
-            """Serves one event, in a child: a status code, and the answer's payload, or why it is refused."""
+        def serve(self, event: str, payload: bytes) -> "Served":
+            """Serves one event, in a child."""
 
-        def synchronize(self, parts: "list[bytes]") -> "tuple[int, bytes]":
+        def synchronize(self, parts: "list[bytes]") -> "Served":
             """Makes the node agree with what the runtime has, in a child."""
 
         def limit(self, timeout: float) -> float:
@@ -43,6 +46,9 @@ if TYPE_CHECKING:
 
         def served(self, event: str, seconds: float, code: "int | None") -> None:
             """Counts an event: 0 is served, None that its child came to nothing."""
+
+        def updated(self, why: str) -> None:
+            """The runtime has answered an UpdateContainers: why it could not be done, or nothing."""
 
         def connected(self) -> None:
             """The runtime has registered and configured this plugin."""
@@ -70,6 +76,8 @@ EVENTS = (
 SYNCHRONIZE = "Synchronize"
 _REGISTRATION = 5.0  # seconds that a runtime may take to configure us
 _SYNCHRONIZE_LIMIT = 600.0
+_UPDATE = "UpdateContainers"
+_HEAD = 4  # bytes of a child's answer that say how long the event's is in it
 _MOST_PARTS = 64 << 20  # bytes of a node's containers that Synchronize may tell
 
 
@@ -152,6 +160,8 @@ class Service:
     def _take_response(self, message: ttrpc.Message) -> None:
         code, words, _ = ttrpc.decode_response(message)
         method = self._calls.pop(message.stream, "")
+        if method == _UPDATE:
+            self._plugin.updated(words or f"status {code}" if code else "")
         if method == "RegisterPlugin":
             if code:
                 raise RegistrationError(words or f"status {code}")
@@ -196,30 +206,40 @@ class Service:
         name = f"{event}:StateChange" if state_change else event
         self._fork(event, lambda: self._plugin.serve(name, payload), self._plugin.limit(timeout), stream)
 
-    def _fork(self, event: str, serve: "Callable[[], tuple[int, bytes]]", limit: float, stream: "int | None") -> None:
+    def _fork(self, event: str, serve: "Callable[[], Served]", limit: float, stream: "int | None") -> None:
         begun = time.monotonic()
 
-        def done(code: "int | None", payload: bytes) -> None:
+        def in_child() -> "tuple[int, bytes]":
+            code, payload, others = serve()
+            return code, len(payload).to_bytes(_HEAD, "big") + payload + others
+
+        def done(code: "int | None", answer: bytes) -> None:
             self._plugin.served(event, time.monotonic() - begun, code)
             if not self._open:
                 return  # the runtime has forgotten what it asked on an earlier connection
+            end = _HEAD + int.from_bytes(answer[:_HEAD], "big")
+            payload, others = answer[_HEAD:end], answer[end:]
+            if others:
+                self._updates.append(others)
             if stream is None:
-                if code == ttrpc.OK and payload:
-                    self._updates.append(payload)
-            elif code:
+                return
+            if code:
                 self._connection.answer(stream, code=code, message=payload.decode("utf-8", "replace"))
             else:
                 self._connection.answer(stream, payload)
 
         try:
-            self._workers.start(serve, limit, done)
+            self._workers.start(in_child, limit, done)
         except OSError:
             done(None, b"")
 
     def _send_updates(self) -> None:
-        """Sends what must be updated outside of any event: from inside of one the runtime would wait for itself."""
-        while self._updates:
-            self._call("UpdateContainers", self._updates.pop(0))
+        """Sends what must be updated outside of any event: from inside of one the runtime would wait for itself.
+
+        One after the other, so that a container ends with what was said last.
+        """
+        if self._updates and _UPDATE not in self._calls.values():
+            self._call(_UPDATE, self._updates.pop(0))
 
     def _call(self, method: str, payload: bytes) -> None:
         self._calls[self._connection.call(method, payload)] = method

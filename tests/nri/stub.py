@@ -19,6 +19,12 @@ from resctrl_hooks.nri.workers import Workers
 HANDLED = ("CreateContainer", "StartContainer", "StopContainer", "RemovePodSandbox")
 
 
+def update(container: str) -> bytes:
+    """An UpdateContainers."""
+    one = {"container_id": container, "linux": {"resources": {"cpu": {"cpus": "2"}}}}
+    return encode("UpdateContainersRequest", {"update": [one]})
+
+
 class Stub:
     """A service's plugin."""
 
@@ -40,7 +46,7 @@ class Stub:
     def limit(self, timeout: float) -> float:
         return timeout * 0.8
 
-    def serve(self, event: str, payload: bytes) -> tuple[int, bytes]:
+    def serve(self, event: str, payload: bytes) -> tuple[int, bytes, bytes]:
         name = "StateChangeEvent" if event.endswith(":StateChange") else "ContainerEvent"
         pod = decode(name, payload).get("pod", {}).get("name", "")
         self.tell("serve", event, pod)
@@ -49,23 +55,25 @@ class Stub:
         if pod == "hang":
             time.sleep(600)
         if pod == "refuse":
-            return ttrpc.UNKNOWN, b"not this one"
+            return ttrpc.UNKNOWN, b"not this one", b""
         if pod == "leave" and not os.fork():  # something that outlives the event, and keeps what it inherited
             time.sleep(2)
             os._exit(0)
         if event == "CreateContainer":
             adjust = {"env": [{"key": "A", "value": "x" * 20_000 if pod == "large" else "b"}]}
-            return 0, encode("CreateContainerResponse", {"adjust": adjust})
-        return 0, b""
+            return 0, encode("CreateContainerResponse", {"adjust": adjust}), b""
+        return 0, b"", update("c2") if pod == "moves" else b""
 
-    def synchronize(self, parts: list[bytes]) -> tuple[int, bytes]:
+    def synchronize(self, parts: list[bytes]) -> tuple[int, bytes, bytes]:
         count = sum(len(decode("SynchronizeRequest", part).get("containers", [])) for part in parts)
         self.tell("synchronize", count)
-        update = {"container_id": "c1", "linux": {"resources": {"cpu": {"cpus": "2"}}}}
-        return 0, encode("UpdateContainersRequest", {"update": [update]}) if count == 1 else b""
+        return 0, b"", update("c1") if count == 1 else b""
 
     def served(self, event: str, seconds: float, code: int | None) -> None:
         self.tell("served", event, code)
+
+    def updated(self, why: str) -> None:
+        self.tell("updated", why)
 
     def connected(self) -> None:
         self.tell("connected")

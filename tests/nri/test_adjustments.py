@@ -46,7 +46,7 @@ SCHEDULING = {
     "allow": {"*": ["*"]},
     "classes": {"quick": {"policy": "fifo", "priority": 7, "ioClass": "best-effort", "cpuWeight": 200}},
 }
-QUICK = {**POD, "annotations": {"class.scheduling.resctrl-hooks.io": "quick"}}
+QUICK: dict[str, Any] = {**POD, "annotations": {"class.scheduling.resctrl-hooks.io": "quick"}}
 
 
 @pytest.mark.parametrize(

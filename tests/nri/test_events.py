@@ -32,10 +32,11 @@ def container(pid: int = 0, id_: str = ID, name: str = "c0", **more: Any) -> dic
 class Plugin:
     """The command's process on a host, and the runtime that it connects to."""
 
-    def __init__(self, host: Host, *arguments: str) -> None:
+    def __init__(self, host: Host, *arguments: str, python: str = PYTHON[0]) -> None:
         self.host = host
         self.runtime = FakeRuntime(str(host.root / "nri.sock"))
-        words = [*PYTHON, str(LAUNCH), "--config", str(host.config), "nri", "--socket", self.runtime.path, *arguments]
+        words = [python, *PYTHON[1:], str(LAUNCH), "--config", str(host.config), "nri"]
+        words += ["--socket", self.runtime.path, *arguments]
         self.process = subprocess.Popen(words, env={}, stderr=subprocess.PIPE)
         self.peer: Peer = self.runtime.accept()
 
@@ -267,7 +268,9 @@ def test_the_runtimes_own_configuration_goes_first(host: Host, start: Callable[.
 def test_one_that_can_not_be_used_is_said_and_left(host: Host, start: Callable[..., Plugin]) -> None:
     plugin = start()
     peer = plugin.greet(config="resctrlPath: /somewhere\n")
-    assert "can't be used" in plugin.log()
+    assert "can't be used: it is not JSON" in plugin.log()
+    assert "YAML needs the command `resctrl-hook nri`" in plugin.log()
+    assert "run `resctrl-hook config apply`" in plugin.log()
     host.process(41, f"{POD_CGROUP}/{ID}")
     peer.event("StartContainer", POD, container(41))
     assert host.groups() == [GROUP]

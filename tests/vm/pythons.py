@@ -21,7 +21,12 @@ PROJECT = os.path.dirname(os.path.dirname(HERE))
 OLDEST_NODE, OLDEST_PEOPLE = (3, 9), (3, 11)
 RELEASES = {(3, 9): "bullseye", (3, 14): "forky"}
 """Debian's release with each version that must be tried."""
-NODE_TESTS = ("tests/test_node_half.py", "tests/node/test_launch.py", "tests/node/test_bytecode.py")
+NODE_TESTS = (
+    "tests/test_node_half.py",
+    "tests/node/test_launch.py",
+    "tests/node/test_bytecode.py",
+    "tests/nri/test_pythons.py",
+)
 PEOPLE_TESTS = (
     "tests/config/test_check.py",
     "tests/explanation",

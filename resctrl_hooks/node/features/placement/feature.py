@@ -90,6 +90,10 @@ def _why_not(workload: "Workload", context: "Context") -> str:
         return f"namespace {workload.namespace or '(none)'} is not among placement.namespaces"
     cpu = workload.bundle.resources.get("cpu")
     if isinstance(cpu, dict) and (cpu.get("cpus") or cpu.get("mems")):
+        from .specified import specified  # few come with a cpuset
+
+        if workload.id in specified(context):
+            return ""
         return "whoever made the container chose its CPUs or memory nodes, which stay"
     return ""
 

@@ -1,0 +1,83 @@
+"""Placement in containers' own specifications: a cpuset at creation, and another for those whom somebody makes room.
+
+What is placed where is decided and written to cgroups when a container starts, as without a plugin. Here the runtime is
+told, so that a `daemon-reload` and its own updates of a container leave it so.
+"""
+
+from ..node.features.placement.allocations import Book, lock
+from ..node.features.placement.feature import NAME, preview
+from ..node.features.placement.specified import specified, write_specified
+from ..node.features.placement.usage import effective
+from ..node.features.step import SKIP, Step
+from ..node.host.cpulist import format_list
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..node.container.workload import Workload
+    from ..node.context import Context
+    from ..node.settings import Settings
+
+
+def is_specified(settings: "Settings") -> bool:
+    """Whether cpusets are to stand in specifications."""
+    return bool(settings.placement.get("enabled", False)) and NAME in (settings.nri.get("adjust") or [])
+
+
+def with_cpuset(step: Step, workload: "Workload", context: "Context") -> Step:
+    """The step of a container that is being created, with the ``cpus`` and ``mems`` that it would get now.
+
+    Nothing is taken yet. If somebody comes in between, its start decides anew, and `changes` tells the runtime.
+
+    Raises:
+        PlacementError: it can't be placed as it asks, and is not to share.
+    """
+    if step.action == SKIP:
+        return step
+    decision, cpus = preview(step, workload, context)
+    return Step(NAME, step.action, {**step.parameters, "cpus": cpus, "mems": format_list(decision.mems)}, step.why)
+
+
+def note(container: str, cpus: str, context: "Context") -> None:
+    """Writes down what a specification says now.
+
+    Raises:
+        OSError, LockTimeoutError: that can't be done.
+    """
+    with lock(context):
+        write_specified({**specified(context), container: cpus}, context)
+
+
+def forget(containers: "set[str]", context: "Context") -> None:
+    """Forgets what the specifications of these say: they are gone.
+
+    Raises:
+        OSError, LockTimeoutError: that can't be done.
+    """
+    if containers & specified(context).keys():
+        with lock(context):
+            kept = {id_: cpus for id_, cpus in specified(context).items() if id_ not in containers}
+            write_specified(kept, context)
+
+
+def changes(context: "Context") -> "list[dict[str, Any]]":
+    """What `UpdateContainers` is to say: whoever runs on other CPUs than its specification has. Notes it as said.
+
+    Raises:
+        OSError, HookError: the book of placements can't be read.
+    """
+    with lock(context):
+        book, said = Book(context, look_only=True), specified(context)
+        usage = book.usage()
+        found = []
+        for entry in book.entries.values():
+            cpus = format_list(effective(entry.decision, usage))
+            if said.get(entry.id) != cpus:
+                said[entry.id] = cpus
+                cpu = {"cpus": cpus, "mems": format_list(entry.decision.mems)}
+                resources = {"cpu": {name: value for name, value in cpu.items() if value}}
+                found.append({"container_id": entry.id, "linux": {"resources": resources}, "ignore_failure": True})
+        if found:
+            write_specified(said, context)
+    return found

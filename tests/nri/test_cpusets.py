@@ -1,0 +1,176 @@
+"""Placement in containers' own specifications: at their creation, and when somebody comes, leaves, or was missed."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import POD_CGROUP, Host
+from machines import machine, write_sysfs
+
+from nri.fake_runtime import Peer
+from nri.test_events import OK, POD, Plugin, container, host, start
+from resctrl_hooks.node.host.cpulist import parse_list
+from resctrl_hooks.nri import multiplexer, ttrpc
+from resctrl_hooks.nri.protobuf import decode, encode
+
+__all__ = ["host", "start"]
+CPUS = "cpus.placement.resctrl-hooks.io"
+FIRST, SECOND = "a" * 64, "b" * 64
+ASTRAY = {**POD, "annotations": {"pool.placement.resctrl-hooks.io": "nowhere"}}
+OWNER = {**POD, "id": "t" * 64, "annotations": {CPUS: "exclusive:3"}}
+
+
+@pytest.fixture
+def place(host: Host, start: Callable[..., Plugin]) -> Callable[..., Plugin]:
+    """Starts a plugin on a machine of four CPUs, with placement."""
+    sys = write_sysfs(machine(cores=4, threads=1), host.root / "sys")
+    section = {"enabled": True, "allow": {"*": ["*"]}, "kubeletPath": str(host.root / "kubelet")}
+
+    def make(policy: str = "topology-aware", **config: Any) -> Plugin:
+        values = {"nri": {"adjust": ["placement"]}, "placement": {**section, "policy": policy}, **config}
+        return start(sysPath=sys, monitoring={"enabled": False}, **values)
+
+    return make
+
+
+def folder(host: Host, id_: str) -> Path:
+    return host.cgroup / POD_CGROUP.lstrip("/") / id_
+
+
+def process(host: Host, pid: int, id_: str) -> None:
+    host.process(pid, f"{POD_CGROUP}/{id_}", start=pid)
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        (folder(host, id_) / name).touch()
+
+
+def created(peer: Peer, pod: dict[str, Any], id_: str) -> str:
+    """Creates a container: the CPUs that its specification has then."""
+    code, words, payload = peer.event("CreateContainer", pod, container(id_=id_))
+    assert not code, words
+    adjusted = decode("CreateContainerResponse", payload).get("adjust", {})
+    return str(adjusted.get("linux", {}).get("resources", {}).get("cpu", {}).get("cpus", ""))
+
+
+def started(peer: Peer, host: Host, pod: dict[str, Any], id_: str, pid: int, cpus: str) -> None:
+    """Starts it, with what its specification has by now."""
+    process(host, pid, id_)
+    linux = {"resources": {"cpu": {"cpus": cpus}}} if cpus else {}
+    assert peer.event("StartContainer", pod, container(pid, id_, linux=linux)) == OK
+
+
+def updated(peer: Peer, code: int = 0, words: str = "") -> dict[str, str]:
+    """Takes an UpdateContainers and answers it: CPUs by container."""
+    connection, message = peer.receive()
+    asked = ttrpc.decode_request(message)
+    assert (connection, asked["method"]) == (multiplexer.RUNTIME, "UpdateContainers")
+    peer.send(ttrpc.response(message.stream, b"", code, words), multiplexer.RUNTIME)
+    found = decode("UpdateContainersRequest", asked["payload"])["update"]
+    assert all(one["ignore_failure"] for one in found), "one that has ended by now is nobody's trouble"
+    return {one["container_id"]: one["linux"]["resources"]["cpu"]["cpus"] for one in found}
+
+
+def runs_on(host: Host, id_: str) -> str:
+    return (folder(host, id_) / "cpuset.cpus").read_text()
+
+
+def test_a_specification_has_the_cpuset_from_its_creation_on(host: Host, place: Callable[..., Plugin]) -> None:
+    peer = place().greet()
+    promised = created(peer, OWNER, FIRST)
+    assert parse_list(promised).bit_count() == 3
+    started(peer, host, OWNER, FIRST, 41, promised)
+    assert runs_on(host, FIRST) == promised, "a cpuset of our own making is no choice of somebody else's"
+    assert peer.event("StartContainer", POD, container(99, SECOND)) == OK, "and nothing is left to tell the runtime"
+
+
+def test_a_cpuset_of_somebody_elses_stays(host: Host, place: Callable[..., Plugin]) -> None:
+    peer = place().greet()
+    started(peer, host, OWNER, FIRST, 41, "1")
+    assert runs_on(host, FIRST) == ""
+
+
+def test_others_follow_who_comes_and_who_leaves(host: Host, place: Callable[..., Plugin]) -> None:
+    peer = place().greet()
+    started(peer, host, POD, FIRST, 41, created(peer, POD, FIRST))
+    assert runs_on(host, FIRST) == "0-3"
+    taken = created(peer, OWNER, SECOND)
+    assert runs_on(host, FIRST) == "0-3", "a promise takes nothing"
+    started(peer, host, OWNER, SECOND, 42, taken)
+    left = runs_on(host, FIRST)
+    assert parse_list(left) == 0b1111 & ~parse_list(taken)
+    assert updated(peer) == {FIRST: left}
+    host.end_process(42)
+    assert peer.event("StopContainer", OWNER, container(42, SECOND)) == OK
+    assert runs_on(host, FIRST) == "0-3"
+    assert updated(peer) == {FIRST: "0-3"}
+
+
+def test_two_who_were_promised_the_same_are_told_apart_when_they_start(
+    host: Host, place: Callable[..., Plugin]
+) -> None:
+    peer = place().greet()
+    two = {**OWNER, "annotations": {CPUS: "exclusive:1"}}
+    promises = [created(peer, two, id_) for id_ in (FIRST, SECOND)]
+    assert promises[0] == promises[1]
+    started(peer, host, two, FIRST, 41, promises[0])
+    started(peer, host, two, SECOND, 42, promises[1])
+    assert runs_on(host, FIRST) == promises[0]
+    assert runs_on(host, SECOND) != promises[1]
+    assert updated(peer) == {SECOND: runs_on(host, SECOND)}
+
+
+def test_an_update_that_fails_is_said_and_the_next_is_sent(host: Host, place: Callable[..., Plugin]) -> None:
+    plugin = place()
+    peer = plugin.greet()
+    started(peer, host, POD, FIRST, 41, "")
+    assert updated(peer, 2, "no such thing") == {FIRST: "0-3"}, "created before: its specification has none yet"
+    plugin.wait_for_log("could not be told of cpusets, which hold nevertheless: no such thing")
+    started(peer, host, OWNER, SECOND, 42, created(peer, OWNER, SECOND))
+    assert updated(peer) == {FIRST: runs_on(host, FIRST)}
+
+
+def test_what_was_missed_is_made_up_for(host: Host, place: Callable[..., Plugin]) -> None:
+    """The promise of a container that went while nobody listened is forgotten; one that lives is told of its CPUs."""
+    plugin = place()
+    peer = plugin.greet()
+    created(peer, OWNER, FIRST)
+    peer.close()
+    plugin.peer = again = plugin.runtime.accept()
+    again.take_registration()
+    again.configure()
+    process(host, 42, SECOND)
+    told = {"pods": [POD], "containers": [container(42, SECOND, state=3)]}
+    assert again.ask("Synchronize", encode("SynchronizeRequest", told)) == OK
+    assert updated(again) == {SECOND: "0-3"}
+    assert FIRST not in (host.state / "placement.specified").read_text()
+
+
+def test_one_that_is_removed_is_forgotten(host: Host, place: Callable[..., Plugin]) -> None:
+    peer = place().greet()
+    created(peer, OWNER, FIRST)
+    assert FIRST in (host.state / "placement.specified").read_text()
+    assert peer.event("RemoveContainer", OWNER, container(id_=FIRST)) == OK
+    assert FIRST not in (host.state / "placement.specified").read_text()
+
+
+@pytest.mark.parametrize("adjust", [[], ["placement"]])
+def test_what_can_not_be_placed_is_refused_where_that_is_the_policy(
+    place: Callable[..., Plugin], adjust: list[str]
+) -> None:
+    peer = place(policy="pools", failurePolicy="fail", nri={"adjust": adjust}).greet()
+    code, words, _ = peer.event("CreateContainer", ASTRAY, container())
+    assert code == 2
+    assert words.startswith("placement: there is no pool 'nowhere'")
+
+
+def test_and_shares_where_it_is_not(place: Callable[..., Plugin]) -> None:
+    peer = place(policy="pools").greet()
+    assert created(peer, ASTRAY, FIRST) == "0-3"
+
+
+def test_nothing_is_specified_unless_it_is_to_be(host: Host, place: Callable[..., Plugin]) -> None:
+    peer = place(nri={}).greet()
+    assert created(peer, OWNER, FIRST) == ""
+    started(peer, host, OWNER, FIRST, 41, "")
+    assert parse_list(runs_on(host, FIRST)).bit_count() == 3
+    assert peer.event("StartContainer", POD, container(99, SECOND)) == OK
