@@ -6,18 +6,21 @@ Debian, an emulator without the interface) is said loudly and is no failure; onc
 it is one.
 """
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import functools
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT / "tests/vm"))
@@ -40,6 +43,9 @@ KERNELS: dict[str, list[str]] = {
     "6.1": ["tests/conformance", "tests/kernel/test_inheritance.py", "tests/kernel/test_lifetimes.py", *INTEL],
 }
 """What runs on which kernel; the first is the guest's own, Linux 7.2."""
+TOGETHER = ("kernel 6.12", "kernel 6.1")
+"""Parts that run side by side, at the end: each has one long boot, which alone would leave processors idle."""
+RUNNING: set[subprocess.Popen[bytes]] = set()
 
 
 @dataclasses.dataclass
@@ -81,15 +87,40 @@ def table(parts: Sequence[Part]) -> str:
     return "\n".join(lines)
 
 
+@contextlib.contextmanager
+def started(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A command in the project's folder. It ends with the context, and so does all that it started."""
+    process = subprocess.Popen(command, cwd=PROJECT, stdin=subprocess.DEVNULL, start_new_session=True, **options)
+    RUNNING.add(process)
+    try:
+        yield process
+    finally:
+        end(process)
+        RUNNING.discard(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ends it and what it started, unless it has ended."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+    process.wait()
+
+
 def run(command: Sequence[str]) -> int:
-    """Runs a command in the project's folder; its exit status. If we are ended, so are all that it started."""
-    with subprocess.Popen(command, cwd=PROJECT, stdin=subprocess.DEVNULL, start_new_session=True) as process:
-        try:
-            return process.wait()
-        except BaseException:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-            raise
+    """Runs a command; its exit status."""
+    with started(command) as process:
+        return process.wait()
+
+
+def build_ahead() -> contextlib.AbstractContextManager[object]:
+    """Builds guest and kernels while other parts run: most of it is waiting for packages.
+
+    What comes of it is not asked: `kernel` builds what is missing, waits for a build that still runs, and says why one
+    can't be had.
+    """
+    builds = " && ".join(f"{shlex.quote(sys.executable)} tests/vm build --kernel {name}" for name in KERNELS)
+    return started(["nice", "sh", "-c", builds], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def check(part: Part) -> str:
@@ -110,8 +141,8 @@ def unit(part: Part) -> str:
     return f"exit status {status}" if status and not part.counts.failed else ""
 
 
-def kernel(part: Part, name: str, end: float) -> str:
-    """The tests in the guest with one kernel, none of which begins after `end`."""
+def kernel(part: Part, name: str, until: float) -> str:
+    """The tests in the guest with one kernel, none of which begins after `until`."""
     if built := run([sys.executable, "tests/vm", "build", "--kernel", name]):
         if built != CANNOT_BUILD:
             return f"the guest can't be built: exit status {built}"
@@ -119,7 +150,9 @@ def kernel(part: Part, name: str, end: float) -> str:
         return ""
     with tempfile.TemporaryDirectory(prefix="ci-") as folder:
         numbers = os.path.join(folder, "numbers.json")
-        options = ["--kernel", name, "--again", f"--seconds={max(end - time.monotonic(), 0):.0f}"]
+        options = ["--kernel", name, "--again", f"--seconds={max(until - time.monotonic(), 0):.0f}"]
+        if part.name in TOGETHER:
+            options.append(f"--jobs={max(1, (os.cpu_count() or 1) // len(TOGETHER))}")
         status = run([sys.executable, "tests/vm", "test", *options, f"--counts-to={numbers}", *KERNELS[name]])
         if not os.path.exists(numbers):
             return f"NOT TESTED: exit status {status}"
@@ -130,37 +163,63 @@ def kernel(part: Part, name: str, end: float) -> str:
     return f"exit status {status}" if status and not part.counts.failed else ""
 
 
-def parts_of(end: float) -> dict[str, Callable[[Part], str]]:
+def parts_of(until: float) -> dict[str, Callable[[Part], str]]:
     """All parts by their names, in order."""
-    kernels = {f"kernel {name}": functools.partial(kernel, name=name, end=end) for name in KERNELS}
+    kernels = {f"kernel {name}": functools.partial(kernel, name=name, until=until) for name in KERNELS}
     return {"lint": check, "types": check, "unit": unit, **kernels}
+
+
+def side_by_side(tasks: Sequence[Callable[[], None]]) -> None:
+    """Does them at the same time. If we are ended, so are they."""
+    with concurrent.futures.ThreadPoolExecutor(len(TOGETHER)) as pool:
+        try:
+            for task in [pool.submit(task) for task in tasks]:
+                task.result()
+        except BaseException:
+            for process in list(RUNNING):
+                end(process)
+            raise
+
+
+def take(part: Part, step: Callable[[Part], str]) -> None:
+    """Runs one part, and says how long that took."""
+    print(f"CI: {part.name}", flush=True)
+    begun = time.monotonic()
+    try:
+        part.trouble = step(part)
+    finally:
+        part.seconds = time.monotonic() - begun
+        print(f"CI: {part.name}: {part.seconds:.0f} s", flush=True)
+
+
+def interrupted(*_: object) -> None:
+    """SIGTERM: the first ends everything, and another must not interrupt that."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
 
 
 def main() -> int:
     """Runs everything; the exit status."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, interrupted)
     steps = parts_of(time.monotonic() + ENOUGH)
-    parts = [Part(name, trouble="NOT RUN") for name in steps]
+    parts = {name: Part(name, trouble="NOT RUN") for name in steps}
     try:
-        for part, step in zip(parts, steps.values(), strict=True):
-            print(f"CI: {part.name}", flush=True)
-            begun = time.monotonic()
-            try:
-                part.trouble = step(part)
-            finally:
-                part.seconds = time.monotonic() - begun
-            print(f"CI: {part.name}: {part.seconds:.0f} s", flush=True)
+        with build_ahead():
+            for name in steps:
+                if name not in TOGETHER:
+                    take(parts[name], steps[name])
+            side_by_side([functools.partial(take, parts[name], steps[name]) for name in steps if name in TOGETHER])
     except (KeyboardInterrupt, SystemExit):
         print("CI: interrupted")
     except Exception:  # noqa: BLE001 - the last line must come whatever went wrong
         traceback.print_exc()
-    for part in parts:
+    for part in parts.values():
         for name in part.unsteady:
             print(f"CI: UNSTEADY on {part.name}, failed and then passed in a second boot: {name}")
         if part.untested:
             print(f"\n{LOUD}\n!!!! CI: {part.name}: {part.untested}\n{LOUD}")
-    print(f"\n{table(parts)}\n\n{sums(parts)}", flush=True)
-    return int(any(part.failed for part in parts))
+    print(f"\n{table(list(parts.values()))}\n\n{sums(list(parts.values()))}", flush=True)
+    return int(any(part.failed for part in parts.values()))
 
 
 if __name__ == "__main__":

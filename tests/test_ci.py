@@ -1,5 +1,6 @@
 """What the continuous integration says at its end, whatever happens on the way."""
 
+import contextlib
 import importlib.util
 import os
 import signal
@@ -31,12 +32,13 @@ def ci() -> ModuleType:
 def ended(tmp_path: Path, steps: str) -> subprocess.CompletedProcess[str]:
     """Runs the parts with other steps in their place: functions `lint`, `unit` and so on of these lines."""
     program = f"""
-import os, runpy, signal, sys, time
+import contextlib, os, runpy, signal, sys, time
 sys.argv[0] = {str(SCRIPT)!r}
 sys.path.insert(0, {str(PROJECT / ".ci")!r})
 import parts
 {textwrap.dedent(steps)}
-parts.parts_of = lambda end: STEPS
+parts.parts_of = lambda until: STEPS
+parts.build_ahead = contextlib.nullcontext
 sys.exit(parts.main())
 """
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
@@ -89,6 +91,29 @@ def test_whatever_happens_there_is_a_last_line(tmp_path: Path, last: str, line: 
     assert said in done.stdout
 
 
+def test_the_last_parts_run_side_by_side_and_end_with_us(tmp_path: Path) -> None:
+    steps = """
+        import threading
+        both = threading.Barrier(2, timeout=60)
+        def meets(part):
+            both.wait()
+            part.counts = parts.Counts(passed=5)
+            return ""
+        STEPS = dict.fromkeys(parts.TOGETHER, meets)
+        """
+    assert ended(tmp_path, steps).stdout.splitlines()[-1] == "10 passed, 0 failed, 0 skipped"
+    steps = """
+        import threading
+        def sleeps(part):
+            threading.Timer(1, os.kill, (os.getpid(), signal.SIGTERM)).start()  # twice: the second comes while we end
+            return f"exit status {parts.run(['sleep', '600'])}"
+        STEPS = dict.fromkeys(parts.TOGETHER, sleeps)
+        """
+    done = ended(tmp_path, steps)
+    assert done.stdout.splitlines()[-1] == "0 passed, 2 failed, 0 skipped"
+    assert "interrupted" in done.stdout
+
+
 def test_a_guest_that_can_not_be_built_is_loud_and_no_failure(
     ci: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -99,6 +124,7 @@ def test_a_guest_that_can_not_be_built_is_loud_and_no_failure(
         return ci.CANNOT_BUILD if "build" in command else 0
 
     monkeypatch.setattr(ci, "run", run)
+    monkeypatch.setattr(ci, "build_ahead", contextlib.nullcontext)
     before = signal.getsignal(signal.SIGTERM)
     try:
         assert ci.main() == 0
