@@ -54,9 +54,14 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def deep(session: nox.Session) -> None:
-    """The properties (hypothesis) by twenty times as many examples, other ones each time. Arguments are pytest's."""
+    """The properties (hypothesis) by twenty times as many examples, other ones each time. Arguments are pytest's.
+
+    Also 10 000 corrupted sessions of an NRI runtime, instead of 300.
+    """
     workers = ("-n", str(WORKERS), "--dist", "loadgroup", "--timeout=3600")
     run(session, "pytest", *workers, "-m", "hypothesis", "--hypothesis-profile=deep", *session.posargs)
+    session.env["NRI_CORRUPTED_SESSIONS"] = "10000"
+    run(session, "pytest", "tests/nri/test_service.py", "-k", "corrupted", "--timeout=3600")
 
 
 @nox.session
@@ -85,15 +90,15 @@ def kernel(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """What a hook costs a container's start. Arguments: --count N, --instructions, --write docs/performance.md.
 
-    Without arguments also what a scrape of 500 pods costs, placing a container beside 500 others, and reconcile with up
-    to 10 000 containers.
+    Without arguments also what a scrape of 500 pods costs, placing a container beside 500 others, reconcile with up to
+    10 000 containers, and the NRI plugin's events.
     """
     if not READY:
         session.install("-q", "-e", ".[dev]")
     session.run(sys.executable if READY else "python", "tests/bench/run.py", *session.posargs, external=READY)
     if not session.posargs:
-        for script in ("tests/bench/scrape.py", "tests/bench/placement.py", "tests/bench/reconcile.py"):
-            session.run(sys.executable if READY else "python", script, external=READY)
+        for script in ("scrape", "placement", "reconcile", "nri_events"):
+            session.run(sys.executable if READY else "python", f"tests/bench/{script}.py", external=READY)
 
 
 @nox.session

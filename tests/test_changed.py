@@ -11,10 +11,10 @@ NODE = "resctrl_hooks/node"
 @pytest.mark.parametrize(
     "name, among, not_among",
     [
-        (f"{NODE}/host/cpulist.py", {"tests/node/host/test_cpulist.py", "tests/test_policy_order.py"}, {"tests/nri/"}),
+        (f"{NODE}/host/cpulist.py", {"tests/node/host/test_cpulist.py"}, {"tests/nri/test_wire.py"}),
         (f"{NODE}/hook/deadline.py", {"tests/node/hook/", "tests/kernel/test_lifetimes.py"}, {"tests/metrics/"}),
         (f"{NODE}/features/placement/pools.py", {"tests/kernel/test_placement.py"}, {"tests/kernel/test_podman.py"}),
-        (f"{NODE}/ledger.py", {"tests/node/test_ledger.py"}, {"tests/kernel/test_podman.py"}),
+        (f"{NODE}/ledger.py", {"tests/node/test_ledger.py"}, {"tests/node/host/test_cpulist.py"}),
         ("tests/machines.py", {"tests/test_policy_order.py"}, {"tests/node/test_ledger.py"}),
         ("tests/conformance/filesystem.py", {"tests/conformance/test_groups.py"}, {"tests/node/test_ledger.py"}),
         ("tests/vm/cache.py", {"tests/vm/test_cache.py", "tests/vm/test_suite.py"}, {"tests/node/test_ledger.py"}),
