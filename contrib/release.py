@@ -43,8 +43,14 @@ _DEBIAN_CHANGELOG = """resctrl-hooks ({version}-1) unstable; urgency=medium
 
   * Release {version}: see changelog.gz.
 
- -- resctrl-hooks maintainers <resctrl-hooks@example.com>  {when}
+ -- {maintainer}  {when}
 """
+
+
+def maintainer() -> str:
+    """Who answers for the packages, as Debian's own tools are told: DEBFULLNAME and DEBEMAIL; else a placeholder."""
+    name = os.environ.get("DEBFULLNAME", "resctrl-hooks maintainers (placeholder)")
+    return f"{name} <{os.environ.get('DEBEMAIL', 'resctrl-hooks@example.com')}>"
 
 
 class NoNotesError(Exception):
@@ -96,7 +102,7 @@ def _stage(wheel: Path, root: Path) -> None:
     log = (REPOSITORY / "CHANGELOG.md").read_bytes()
     _write(root / DOCUMENTS / "changelog.gz", gzip.compress(log, mtime=0))
     when = formatdate(int(os.environ["SOURCE_DATE_EPOCH"]))
-    entry = _DEBIAN_CHANGELOG.format(version=__version__, when=when).encode()
+    entry = _DEBIAN_CHANGELOG.format(version=__version__, maintainer=maintainer(), when=when).encode()
     _write(root / DOCUMENTS / "changelog.Debian.gz", gzip.compress(entry, mtime=0))
 
 
@@ -107,7 +113,7 @@ def _describe(root: Path) -> None:
         path.chmod(_EXECUTABLE if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
     size = -(-sum(path.stat().st_size for path in files) // 1024)
     sums = "".join(f"{hashlib.md5(path.read_bytes()).hexdigest()}  {path.relative_to(root)}\n" for path in files)  # noqa: S324  # dpkg's own check
-    control = (PACKAGES / "control").read_text().format(version=__version__, kilobytes=size)
+    control = (PACKAGES / "control").read_text().format(version=__version__, kilobytes=size, maintainer=maintainer())
     _write(root / "DEBIAN/control", control.encode())
     _write(root / "DEBIAN/md5sums", sums.encode())
     for script in ("postinst", "prerm"):
@@ -139,7 +145,9 @@ def main(folder: Path) -> None:
     sys.stdout.write(f"{debian_package(wheel, folder).name}\n")
     for sbom in folder.glob("*.cdx.json"):
         sbom.write_text(complete_sbom(sbom.read_text()))
-    spec = (PACKAGES / "resctrl-hooks.spec").read_text().replace("@VERSION@", __version__)
+    spec = (PACKAGES / "resctrl-hooks.spec").read_text()
+    for mark, value in (("@VERSION@", __version__), ("@MAINTAINER@", maintainer())):
+        spec = spec.replace(mark, value)
     (folder / "resctrl-hooks.spec").write_text(spec)
     (folder / "RELEASE_NOTES.md").write_text(notes(__version__, (REPOSITORY / "CHANGELOG.md").read_text()))
     (folder / "SHA256SUMS").write_text(checksums(folder))

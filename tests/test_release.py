@@ -129,6 +129,15 @@ def test_the_spec_is_of_this_version(dist: Path) -> None:
         assert path == "metrics.service" or (REPOSITORY / path).exists(), path
 
 
+def test_packages_name_whoever_releases_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEBFULLNAME", "A Person")
+    monkeypatch.setenv("DEBEMAIL", "person@example.org")
+    assert RELEASE.maintainer() == "A Person <person@example.org>"
+    monkeypatch.delenv("DEBEMAIL")
+    monkeypatch.delenv("DEBFULLNAME")
+    assert "placeholder" in RELEASE.maintainer()
+
+
 def test_the_debian_package_depends_on_what_the_wheel_does(package: Path) -> None:
     assert dpkg_deb("-f", str(package), "Version").strip() == f"{__version__}-1"
     found = {}
