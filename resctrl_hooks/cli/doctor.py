@@ -1,11 +1,16 @@
 """`resctrl-hook doctor`: one screen that says what is wrong with this host, and how to mend it."""
 
 import os
+import re
+import shutil
+import sys
+import textwrap
 
 import click
 from pydantic import BaseModel
 
 from resctrl_hooks.cli.document import document, print_document
+from resctrl_hooks.cli.tables import counted
 from resctrl_hooks.doctor import Finding, Host, Level, examine
 
 _MARKS: dict[Level, tuple[str, str]] = {
@@ -14,6 +19,9 @@ _MARKS: dict[Level, tuple[str, str]] = {
     "problem": ("PROBLEM", "red"),
 }
 _FAILED = 1
+_INDENT = 22
+_LEAST_WIDTH = 30
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 class CheckResult(BaseModel):
@@ -68,18 +76,27 @@ def command(config: str, *, as_json: bool, fix: bool, root: str) -> None:
         print_document("json", document("FindingList", items, ok=not left, old=old))
     else:
         warnings = sum(finding.level == "warning" for _, finding, _ in found)
-        click.echo(f"{_counted(len(left), 'problem')}, {_counted(warnings, 'warning')}")
+        click.echo(f"{counted(len(left), 'problem')}, {counted(warnings, 'warning')}")
     raise SystemExit(_FAILED if left else 0)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
 
 
 def _print(name: str, finding: Finding, mended: str) -> None:
     word, colour = _MARKS[finding.level]
-    click.echo(f"{click.style(f'{word:<7}', fg=colour)} {name:<13} {finding.text}")
-    if mended:
-        click.echo(f"{'':22}mended: {mended}")
-    elif finding.remedy:
-        click.echo(f"{'':22}-> {finding.remedy}")
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    click.echo(f"{click.style(f'{word:<7}', fg=colour)} {name:<13} {wrapped(finding.text, _INDENT, columns)}")
+    mark, text = ("mended: ", mended) if mended else ("-> ", finding.remedy)
+    if text:
+        click.echo(f"{'':{_INDENT}}{mark}{wrapped(text, _INDENT + len(mark), columns)}")
+
+
+def wrapped(text: str, indent: int, columns: int) -> str:
+    """A text whose later lines stand below its first, in a terminal of so many columns; commands stay in one piece.
+
+    Without a terminal, 0 columns, it is one line.
+    """
+    if not columns:
+        return text
+    whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", _NO_BREAK), text)
+    room = max(columns - indent, _LEAST_WIDTH)
+    lines = textwrap.wrap(whole, room, break_long_words=False, break_on_hyphens=False)
+    return f"\n{'':{indent}}".join(lines).replace(_NO_BREAK, " ")

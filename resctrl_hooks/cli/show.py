@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from resctrl_hooks.cli.document import Column, document, print_csv, print_document
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.tables import STATE_STYLES, age, console, duration, print_table, scaled, table
+from resctrl_hooks.cli.tables import STATE_STYLES, age, console, counted, duration, print_table, scaled, table
 from resctrl_hooks.cli.view import WATCH_SECONDS, View, view_options
 from resctrl_hooks.inventory.coverage import MARK, is_partial
 from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals
@@ -202,7 +202,7 @@ def _print(pod: PodDetails, readings: list[Reading], problem: str, *, headers: b
     if pod.cgroup:
         out.print(f"cgroup  {escape(pod.cgroup)}")
     out.print(f"since   {age(pod.since)}")
-    _print_groups(out, pod, headers=headers)
+    _print_groups(out, pod)
     _print_containers(out, pod)
     _print_counters(out, pod, readings, problem, headers=headers)
     out.print("\n[bold]Last errors[/]" + ("" if failures else ": none"))
@@ -213,25 +213,23 @@ def _print(pod: PodDetails, readings: list[Reading], problem: str, *, headers: b
         out.print(f"  {escape(line)}")
 
 
-def _print_groups(out: Console, pod: Pod, *, headers: bool) -> None:
-    rows = table("  GROUP IN CLASS", "MADE", "TASKS", "FOLDER", right=frozenset({"TASKS"}), headers=headers)
-    for group in pod.groups:
-        rows.add_row(f"  {escape(group.rdt_class or _ROOT)}", group.how, str(group.tasks), escape(group.path))
+def _print_groups(out: Console, pod: Pod) -> None:
     out.print("\n[bold]Groups[/]" + ("" if pod.groups else ": none"))
-    if pod.groups:
-        print_table(out, rows)
+    for group in pod.groups:
+        out.print(f"  in [bold]{escape(group.rdt_class or _ROOT)}[/]: {group.how}, {counted(group.tasks, 'task')}")
+        out.print(f"    {escape(group.path)}", soft_wrap=True)
 
 
 def _print_containers(out: Console, pod: Pod) -> None:
     out.print("\n[bold]Containers[/]" + ("" if pod.containers else ": none"))
     for one in pod.containers:
-        state = f"pid {one.pid}, {_threads(one.threads)}, {age(one.since)}" if one.alive else "ended"
+        state = f"pid {one.pid}, {counted(one.threads, 'thread')}, {age(one.since)}" if one.alive else "ended"
         where = "" if one.rdt_class is None else f", in {one.rdt_class or _ROOT}"
         out.print(f"  [bold]{escape(one.name or one.id[:12])}[/] ({one.runtime} {one.id[:12]}): {state}{escape(where)}")
         if one.outside and not pod.groups:
             out.print("    [yellow]not monitored: the pod has no group yet[/]")
         elif one.outside:
-            out.print(f"    [yellow]{_threads(one.outside)} outside the group[/]:")
+            out.print(f"    [yellow]{counted(one.outside, 'thread')} outside the group[/]:")
             for thread in one.outside_threads[:_MOST_THREADS]:
                 group = f"group {thread.group}" if thread.group else "no group"
                 where = "elsewhere" if thread.rdt_class == "?" else f"in {thread.rdt_class or _ROOT}, {group}"
@@ -240,10 +238,6 @@ def _print_containers(out: Console, pod: Pod) -> None:
             amounts = feature == _CGROUP  # the kernel's own numbers, of bytes
             words = ", ".join(f"{name} {_short(value, amounts=amounts)}" for name, value in values.items())
             out.print(f"    {escape(feature)}: {escape(words)}")
-
-
-def _threads(number: int) -> str:
-    return f"{number} thread{'' if number == 1 else 's'}"
 
 
 def _short(value: object, *, amounts: bool = False) -> str:

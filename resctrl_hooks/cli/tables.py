@@ -104,6 +104,11 @@ def duration(seconds: float) -> str:
     return "".join(words[:2])
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things: `no problems`, `1 thread`, `2 threads`."""
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+
+
 def scaled(value: float, unit: str, *, binary: bool = False) -> str:
     """A number with a prefix: ``scaled(2.5e9, "B/s")`` is ``2.50 GB/s``."""
     base, prefixes = (1024.0, _BINARY) if binary else (1000.0, _PREFIXES)

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from install.staged import CONFIG, HOOKS, install
 
 from resctrl_hooks.cli import main
+from resctrl_hooks.cli.doctor import wrapped
 from resctrl_hooks.doctor import runtimes, state, system
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.runner import CHECKS, OF_FILES, examine
@@ -492,3 +493,13 @@ def test_a_container_without_its_memtierd_is_a_problem(patient: Patient, monkeyp
     assert "1 containers run without the memtierd that they should have: shop/web-0/c0" in patient.bad()["memory"]
     gone.details = {"memtierd": {"state": "runs as pid 7"}}
     assert "memory" not in patient.bad()
+
+
+def test_a_line_is_wrapped_below_itself_and_a_command_stays_whole() -> None:
+    text = "threads are outside: `resctrl-hook reconcile` brings them in"
+    assert wrapped(text, 4, 36).splitlines() == [
+        "threads are outside:",
+        "    `resctrl-hook reconcile` brings",
+        "    them in",
+    ]
+    assert wrapped(text, 4, 0) == text
