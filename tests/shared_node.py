@@ -52,7 +52,7 @@ class CountingKernel(Kernel):
 
 
 class Pod:
-    """A pod of one container: its key, and its process while it lives."""
+    """A container, of a pod of its own unless said: its pod's key, and its process while it lives."""
 
     def __init__(self, number: int, namespace: str) -> None:
         self.key = f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
@@ -60,6 +60,12 @@ class Pod:
         self.namespace = namespace
         self.cgroup = f"/kubepods/pod{self.key}/crio-{self.id}"
         self.pid = 0
+
+    def beside(self, other: Pod) -> Pod:
+        """Makes it another container of a pod."""
+        self.key = other.key
+        self.cgroup = f"/kubepods/pod{self.key}/crio-{self.id}"
+        return self
 
 
 class SharedNode:
@@ -77,11 +83,21 @@ class SharedNode:
         node.monitor.resctrl.fs = seam or self.kernel
         return node
 
-    def start(self, namespace: str = "", threads: int = 1, *, effects: int = NEVER) -> Pod:
-        """Starts a pod; its hook is killed at the effect after so many."""
+    def start(
+        self,
+        namespace: str = "",
+        threads: int = 1,
+        *,
+        effects: int = NEVER,
+        beside: Pod | None = None,
+        rdt_class: str = "",
+    ) -> Pod:
+        """Starts a pod, or a container beside another in its pod; its hook is killed at the effect after so many."""
         pod = Pod(len(self.pods), namespace)
+        if beside is not None:
+            pod.beside(beside)
         self.pods.append(pod)
-        pod.pid = self.kernel.spawn(pod.cgroup, threads)
+        pod.pid = self.kernel.spawn(pod.cgroup, threads, rdt_class)
         config = {"annotations": crio_annotations(pod.key, **{"io.kubernetes.pod.namespace": namespace})}
         bundle = str(self.kernel.bundle(f"bundle-{pod.id[-6:]}", config))
         state = {"id": pod.id, "status": "created", "pid": pod.pid, "bundle": bundle} | config
@@ -140,7 +156,7 @@ class SharedNode:
                 assert bool(claim["entry"]) == bool(record["groups"]), record
         assert self.kernel.groups() == owned
         entries = sorted(name.split(".", 2)[2] for name in ledger.marked("rmids"))
-        assert entries == sorted(key for _, key in owned)
+        assert entries == sorted({key for _, key in owned})
         for pod in self.pods:
             for tid in self.kernel.threads.threads(pod.pid) if pod.pid else ():
                 assert self.kernel.where(tid)[1] in ("", pod.key)

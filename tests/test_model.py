@@ -9,7 +9,7 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from conftest import Host, crio_annotations, examples
 from hypothesis import HealthCheck, settings
@@ -56,12 +56,16 @@ class Container:
 class NodeLife(RuleBasedStateMachine):
     """A node on which anything may happen in any order."""
 
+    monitoring: ClassVar[dict[str, Any]] = {}
+    rmids = RMIDS
+    reserved = 0
+
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.mkdtemp(prefix="rh")
-        self.host = Host(Path(self.folder), runtimeRoots={"crun": f"{self.folder}/crun"})
+        self.host = Host(Path(self.folder), runtimeRoots={"crun": f"{self.folder}/crun"}, monitoring=self.monitoring)
         (Path(self.folder) / "crun").mkdir()
-        self.kernel = Kernel(self.host, rmids=RMIDS)
+        self.kernel = Kernel(self.host, rmids=self.rmids)
         self.containers: dict[str, Container] = {}
         self.buried: list[Container] = []
         self.foreign: set[tuple[str, str]] = set()
@@ -333,22 +337,27 @@ class NodeLife(RuleBasedStateMachine):
         self.kernel.now += 2
         report = reconcile(self.context(), Options(wait=False))
         assert not report.failures, report.failures
+        waiting = {*report.waiting, *report.queued}
         wanting = {container.pod for container in self.living()}
-        if report.waiting:
-            assert len(self.used_rmids()) >= RMIDS, "somebody waits although an RMID is free"
+        if waiting:
+            assert len(self.used_rmids()) >= self.rmids - self.reserved, "somebody waits although an RMID is free"
+        self.check_order(waiting)
         for container in self.living():
             for pid in container.pids:
                 for tid in self.kernel.threads.threads(pid):
                     rdt_class, group = self.kernel.where(tid)
-                    assert group == container.pod or container.pod in report.waiting, (tid, rdt_class, group)
+                    assert group == container.pod or container.pod in waiting, (tid, rdt_class, group)
         owned = self.owned()
         for rdt_class, name in self.kernel.groups() - self.foreign:
             assert (rdt_class, name) in owned, f"nobody owns {rdt_class}/{name}"
             assert self.pod_exists(name), f"{name} has ended, its group has not"
-        for pod in wanting - set(report.waiting):
+        for pod in wanting - waiting:
             assert any(name == pod for _, name in self.kernel.groups())
-        assert not reconcile(self.context(), Options(wait=False)).changed or report.waiting
+        assert not reconcile(self.context(), Options(wait=False)).changed or waiting
         self.read_counters()
+
+    def check_order(self, waiting: set[str]) -> None:
+        """What must hold of who is counted and who waits after a reconcile."""
 
     def owned(self) -> set[tuple[str, str]]:
         """What the records call ours: class and key of each group."""
@@ -365,10 +374,35 @@ class NodeLife(RuleBasedStateMachine):
         assert self.foreign <= self.kernel.groups()
 
 
+class SharedNodeLife(NodeLife):
+    """The same where pods take RMIDs of others, by their priorities and in turns."""
+
+    monitoring: ClassVar[dict[str, Any]] = {
+        "priority": [{"namespaces": ["gold"], "value": 10}],
+        "reserve": {"rmids": 1, "above": 0},
+        "share": {"interval": 0.001, "atLeast": 0.0},
+    }
+    rmids = 6  # three for pods, beside the root's and those of the two classes
+    reserved = 1
+
+    def config(self, container: Container) -> dict[str, Any]:
+        found = super().config(container)
+        if container.pod == PODS[0]:
+            found["annotations"]["io.kubernetes.pod.namespace"] = "gold"
+        return found
+
+    def check_order(self, waiting: set[str]) -> None:
+        if PODS[0] in waiting:
+            assert {key for _, key in self.owned()} <= {PODS[0]}, "a pod of lower priority is counted, this one waits"
+        assert set(self.context().ledger.marked("waiting")) == waiting
+
+
 NodeLife.TestCase.settings = settings(
     max_examples=examples(60),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
+SharedNodeLife.TestCase.settings = settings(NodeLife.TestCase.settings, max_examples=examples(40))
 TestNodeLife = NodeLife.TestCase
+TestSharedNodeLife = SharedNodeLife.TestCase

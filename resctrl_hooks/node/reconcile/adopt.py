@@ -39,7 +39,7 @@ def adopt(context: "Context", containers: "list[Running]", options: "Options", r
             if options.dry_run:
                 report.moved += len(left)
                 report.adopted += [container.id] if left else []
-            elif (left or not container.recorded or container.key in marked) and not _take_in(
+            elif (left or not container.recorded or container.key in marked) and not take_in(
                 context, container, report
             ):
                 waiting.append(container)
@@ -48,7 +48,7 @@ def adopt(context: "Context", containers: "list[Running]", options: "Options", r
     return waiting
 
 
-def _take_in(context: "Context", container: "Running", report: "Report") -> bool:
+def take_in(context: "Context", container: "Running", report: "Report") -> bool:
     """One container: its record, its group, its threads. False if it has to wait for an RMID."""
     from ..resctrl.errors import NoRMIDsError, RMIDsBusyError
 
@@ -71,7 +71,8 @@ def _take_in(context: "Context", container: "Running", report: "Report") -> bool
             context.ledger.mark("waiting", locked.key)
             report.wait(locked.key, error, limbo=isinstance(error, RMIDsBusyError))
             return False
-        context.ledger.unmark("waiting", locked.key)
+        if locked.key not in report.waiting and locked.key not in report.queued:  # for another class
+            context.ledger.unmark("waiting", locked.key)
         if gathering.moved or not container.recorded:
             report.adopted.append(container.id)
             report.moved += gathering.moved

@@ -74,6 +74,10 @@ def gather(locked: "LockedKey", context: "Context", cgroup: str, pid: int, fallb
         if not todo:
             break
         for rdt_class, tids in todo.items():
+            if rdt_class not in locked.how and context.settings.shares_rmids:
+                from ..sharing.admission import ensure_another
+
+                ensure_another(locked, rdt_class, context)
             locked.ensure_group(rdt_class)
             result.left += len(tids)
             try:

@@ -9,7 +9,7 @@ from ..sharing.counter_turns import times_of
 from ..sharing.decision import Claim, turns
 from ..sharing.handover import give_back, hand_on
 from ..sharing.priority import priority_of, version_of
-from .tasks import gather
+from .adopt import take_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +91,10 @@ def take_turns(context: "Context", containers: "list[Running]", report: "Report"
     if context.settings.monitoring.get("share") is None:
         return
     interval, at_least = times_of(context.settings)
-    living = {container.key: container for container in containers if container.wanted}
+    living: "dict[str, list[Running]]" = {}
+    for container in containers:
+        if container.wanted:
+            living.setdefault(container.key, []).append(container)
     waiting = []
     for key in context.ledger.marked("waiting"):
         record = context.ledger.read_pod(key)
@@ -124,7 +127,8 @@ def _last_round(context: "Context") -> float:
         return float("-inf")
 
 
-def _hand_on(context: "Context", giver: "Claim", taker: "Claim", container: "Running", report: "Report") -> bool:
+def _hand_on(context: "Context", giver: "Claim", taker: "Claim", pod: "list[Running]", report: "Report") -> bool:
+    """Gives the taker, whose containers these are, the giver's RMID; says whether it was."""
     monitor = context.monitor
     first, second = sorted((giver.key, taker.key), key=lock_name)
     with monitor.hold(first) as one, monitor.hold_beside(one, second, _PATIENCE) as other:
@@ -132,11 +136,15 @@ def _hand_on(context: "Context", giver: "Claim", taker: "Claim", container: "Run
         gives, takes = locked[giver.key], locked[taker.key]
         if claim_of(giver.key, gives.record) != giver or claim_of(taker.key, takes.record) != taker:
             return False  # a hook or another reconcile was quicker
-        if not container.look_again(context.proc):
+        alive = [container for container in pod if container.look_again(context.proc)]
+        if not alive:
             return False
-        if hand_on(gives, takes, container.rdt_class, monitor, context.log, most_tasks=_ALL):
-            gathering = gather(takes, context, container.cgroup, container.pid, container.rdt_class)
-            report.moved += gathering.moved
-            report.queued.pop(taker.key, None)
-            return True
-        return give_back(gives, monitor, context.log)
+        handed = hand_on(gives, takes, alive[0].rdt_class, monitor, context.log, most_tasks=_ALL)
+        if not handed and not give_back(gives, monitor, context.log):
+            return False
+    report.queued[giver.key] = "its turn is over"
+    if handed:
+        report.queued.pop(taker.key, None)
+        for container in alive:
+            take_in(context, container, report)
+    return True

@@ -83,6 +83,16 @@ def ensure_for(
         raise
 
 
+def ensure_another(locked: "LockedKey", rdt_class: str, context: "Context") -> None:
+    """A group for tasks of a key in a class where it has none yet, by the priority that is recorded of it.
+
+    Raises:
+        NoRMIDsError, ResctrlError, HookError: as `ensure_for`.
+    """
+    claim = claim_of(locked.key, locked.record)
+    ensure_for(locked, claim.priority if claim else 0, rdt_class, context)
+
+
 def _take_free(locked: "LockedKey", priority: int, version: int, rdt_class: str, context: "Context") -> None:
     monitor = context.monitor
     reserve: "dict[str, Any]" = context.settings.monitoring.get("reserve") or {}

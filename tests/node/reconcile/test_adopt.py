@@ -69,7 +69,7 @@ def test_who_is_where_it_belongs_is_left_alone(cluster: Cluster, monkeypatch: py
     def taken(*_given: object) -> bool:
         raise AssertionError("it locks the key and writes for nothing")
 
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.adopt._take_in", taken)
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.adopt.take_in", taken)
     assert cluster.reconcile().ok
 
 

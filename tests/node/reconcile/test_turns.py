@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from shared_node import RULES, SharedNode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EVERY_PASS: dict[str, Any] = {"share": {"interval": 0.0001, "atLeast": 0.0}}
+
+
+def test_all_containers_of_a_pod_are_counted_in_its_turn(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=2, **EVERY_PASS)
+    first, second = node.start(threads=2), node.start()
+    sidecar = node.start(threads=2, beside=second)
+    assert node.counted() == [first]
+    report = node.reconcile()
+    assert report.turns == [second.key]
+    assert list(report.queued) == [first.key] == node.waiting()
+    assert node.counted() == [second, sidecar]
+    node.reconcile()
+    assert node.counted() == [first]
+    node.check()
+
+
+def test_a_container_in_another_class_waits_on_while_its_pod_has_a_turn(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=3, **EVERY_PASS)
+    node.kernel.mkdir(f"{node.host.resctrl}/gold")
+    first, second = node.start(), node.start()
+    other = node.start(beside=second, rdt_class="gold")
+    assert node.counted() == [first]
+    report = node.reconcile()
+    assert report.turns == [second.key]
+    assert node.counted() in ([second], [other])
+    assert node.waiting() == sorted([first.key, second.key])
+    assert sorted(report.queued) == node.waiting()
+    node.check()
+
+
+@pytest.mark.parametrize("namespace", ["gold", "silver"])
+def test_a_group_in_a_second_class_obeys_the_reserve(tmp_path: Path, namespace: str) -> None:
+    node = SharedNode(tmp_path, rmids=5, priority=RULES, reserve={"rmids": 2, "above": 50})
+    node.kernel.mkdir(f"{node.host.resctrl}/extra")
+    pod = node.start(namespace)
+    other = node.start(namespace, beside=pod, rdt_class="extra")
+    assert node.counted() == ([pod, other] if namespace == "gold" else [pod])
+    assert node.waiting() == ([] if namespace == "gold" else [pod.key])
+    node.reconcile()
+    assert node.counted() == ([pod, other] if namespace == "gold" else [pod])
+
+
+def test_a_group_in_a_second_class_is_taken_from_a_pod_of_lower_priority(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=4, priority=RULES)
+    node.kernel.mkdir(f"{node.host.resctrl}/extra")
+    pod, batch = node.start("gold"), node.start("batch")
+    other = node.start("gold", beside=pod, rdt_class="extra")
+    assert node.counted() == [pod, other]
+    assert node.waiting() == [batch.key]
+    node.check()
+
+
+def test_threads_in_a_class_of_their_own_obey_the_reserve_too(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=5, priority=RULES, reserve={"rmids": 2, "above": 50})
+    node.kernel.mkdir(f"{node.host.resctrl}/extra")
+    pod = node.start("silver")
+    node.kernel.spawn(pod.cgroup, 1, "extra")
+    node.reconcile()
+    assert node.kernel.groups() == {("", pod.key)}
+    assert node.waiting() == [pod.key]
