@@ -17,6 +17,8 @@ from resctrl_hooks.node.container.oci import STATE_LIMIT
 from resctrl_hooks.node.errors import DeadlineError, HookError, LedgerError
 from resctrl_hooks.node.features import monitoring
 from resctrl_hooks.node.hook import call as hook
+from resctrl_hooks.node.hook import create_runtime as creation
+from resctrl_hooks.node.hook import deadline
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.resctrl.filesystem import Filesystem
 from resctrl_hooks.node.resctrl.locked_key import LockedKey
@@ -58,7 +60,7 @@ def test_a_fault_under_fail_is_taken_back(host: Host, pod: dict[str, Any], monke
         raise ZeroDivisionError("a bug")
 
     host.configure(failurePolicy="fail")
-    for module, name in ((LockedKey, "assign_pid"), (hook, "_do")):
+    for module, name in ((LockedKey, "assign_pid"), (creation, "_do")):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, broken)
             outcome = host.call(pod)
@@ -168,7 +170,7 @@ def test_time_without_a_processor_is_not_the_hooks(
     host.configure(deadlineSeconds=0.05)
     mkdir = Filesystem.mkdir
     starved = itertools.chain([5.0], itertools.repeat(9.0))
-    monkeypatch.setattr(hook, "_starved", lambda: next(starved))
+    monkeypatch.setattr(deadline, "_starved", lambda: next(starved))
 
     def slow(self: Filesystem, path: str) -> None:
         time.sleep(0.2)
@@ -183,17 +185,17 @@ def test_a_hook_that_hangs_ends_however_starved_it_is(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.configure(deadlineSeconds=0.05)
-    monkeypatch.setattr(hook, "_LONGEST_STARVED", 0.3)
+    monkeypatch.setattr(deadline, "LONGEST_STARVED", 0.3)
     starved = itertools.chain([0.0], itertools.repeat(1000.0))
-    monkeypatch.setattr(hook, "_starved", lambda: next(starved))
+    monkeypatch.setattr(deadline, "_starved", lambda: next(starved))
     monkeypatch.setattr(Filesystem, "mkdir", lambda self, path: time.sleep(60))
     assert "deadline passed" in host.call(pod).stderr
 
 
 def test_what_the_kernel_says_of_waiting_for_a_processor() -> None:
-    before = hook._starved()
-    assert 0 <= before <= hook._starved()
-    assert Path(hook._SCHEDSTAT).read_text(encoding="ascii").split()[1].isdecimal()
+    before = deadline._starved()
+    assert 0 <= before <= deadline._starved()
+    assert Path(deadline._SCHEDSTAT).read_text(encoding="ascii").split()[1].isdecimal()
 
 
 def test_the_deadline_comes_with_every_signal_blocked_as_crun_leaves_them(
@@ -261,7 +263,7 @@ def test_one_feature_that_can_not_plan_does_not_stop_the_others(
         def failure_policy(*_: object) -> str:
             return "ignore"
 
-    monkeypatch.setattr(hook, "features_in_use", lambda *_: [("broken", Broken), ("monitoring", monitoring)])
+    monkeypatch.setattr(creation, "features_in_use", lambda *_: [("broken", Broken), ("monitoring", monitoring)])
     outcome = host.call(pod)
     assert outcome.code == 0
     assert "broken of shop/web-0/c0" in outcome.stderr

@@ -21,9 +21,10 @@ from simulated_kernel import ROOT_CALLER, Kernel
 from resctrl_hooks.errors import BadClassError, NotMountedError
 from resctrl_hooks.node.container.oci import parse_state, read_bundle
 from resctrl_hooks.node.container.workload import derive
-from resctrl_hooks.node.hook.call import create_runtime
+from resctrl_hooks.node.hook.create_runtime import create_runtime
+from resctrl_hooks.node.hook.poststop import poststop
 from resctrl_hooks.node.host.procfs import cgroups_of
-from resctrl_hooks.node.lifecycle import poststop, reap
+from resctrl_hooks.node.lifecycle import reap
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
 

@@ -8,13 +8,13 @@ import pytest
 from conftest import Host
 from placed_host import CPUS, PlacedHost, id_of
 
-from resctrl_hooks.node import lifecycle as lifetimes
-from resctrl_hooks.node.container.oci import parse_state, read_bundle
+from resctrl_hooks.node.container.oci import POSTSTOP, parse_state, read_bundle
 from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.features.placement import cpuset_writer as placement_effect
 from resctrl_hooks.node.features.placement import feature as placement
 from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.hook import call as hook
+from resctrl_hooks.node.hook.create_runtime import create_runtime
+from resctrl_hooks.node.hook.poststop import poststop
 from resctrl_hooks.node.host.files import format_json
 from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.reconcile.reconcile import reconcile
@@ -133,9 +133,9 @@ def _decision(node: PlacedHost, name: str) -> dict[str, Any]:
 def call(node: PlacedHost, given: dict[str, Any]) -> None:
     """As `Host.call`, but what kills the hook is not caught on the way."""
     parsed, real = parse_state(format_json(given)), node.host.context()
-    if parsed.stage == hook.POSTSTOP:
-        lifetimes.poststop(parsed, real)
+    if parsed.stage == POSTSTOP:
+        poststop(parsed, real)
     else:
         cgroups = cgroups_of(real.proc, parsed.pid)
         workload = derive(parsed, read_bundle(parsed.bundle), cgroups, real.settings.cgroup_path)
-        hook.create_runtime(workload, real)
+        create_runtime(workload, real)

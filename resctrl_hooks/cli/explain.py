@@ -9,9 +9,8 @@ from resctrl_hooks.cli.document import document, print_document
 from resctrl_hooks.config import find_effective
 from resctrl_hooks.explanation.explain import explain
 from resctrl_hooks.explanation.model import Explanation, StepModel
-from resctrl_hooks.node.container.oci import STATE_LIMIT
+from resctrl_hooks.node.container.oci import CREATE_RUNTIME, POSTSTOP, STATE_LIMIT
 from resctrl_hooks.node.errors import InputError, SettingsError
-from resctrl_hooks.node.hook.call import CREATE_RUNTIME, POSTSTOP
 
 INVALID = 2
 STOPPED = "stopped"

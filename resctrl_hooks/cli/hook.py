@@ -5,7 +5,8 @@ import sys
 import click
 
 from resctrl_hooks.config import find_effective
-from resctrl_hooks.node.hook.call import CREATE_RUNTIME, HOOK, POSTSTOP, run
+from resctrl_hooks.node.container.oci import CREATE_RUNTIME, HOOK, POSTSTOP
+from resctrl_hooks.node.hook.call import run
 from resctrl_hooks.node.settings import Settings
 
 

@@ -6,15 +6,17 @@ A captured state can be explained long after its process has gone: what can't be
 from typing import Any
 
 from resctrl_hooks.config import Effective
-from resctrl_hooks.node.container.oci import BUNDLE_LIMIT, Bundle, State, parse_state, read_bundle
+from resctrl_hooks.node.container.oci import BUNDLE_LIMIT, POSTSTOP, Bundle, State, parse_state, read_bundle
 from resctrl_hooks.node.container.workload import Workload, derive
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError, InputError
-from resctrl_hooks.node.hook.call import DONE, POSTSTOP, REFUSED, RefusedError, planned
+from resctrl_hooks.node.hook.call import DONE, REFUSED
+from resctrl_hooks.node.hook.create_runtime import planned
 from resctrl_hooks.node.host.files import is_folder, parse_json, read_file
 from resctrl_hooks.node.host.procfs import cgroups_of, in_initial_user_namespace, start_time
 from resctrl_hooks.node.lifecycle import ENDS, LIVES, WAITS, fate, is_of_earlier_run
 from resctrl_hooks.node.log import WARNING, Log
+from resctrl_hooks.node.refusals import RefusedError
 
 from .model import Explanation, StepModel
 from .probes import said_step

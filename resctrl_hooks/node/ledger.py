@@ -23,7 +23,7 @@ import fcntl
 import posix
 import time
 
-from .errors import LedgerError, LockTimeoutError
+from . import errors
 from .host.files import (
     UNFINISHED,
     format_json,
@@ -101,7 +101,7 @@ class Ledger:
         except FileNotFoundError:
             return  # it will be made
         if found.st_mode & _WRITABLE_BY_OTHERS or found.st_uid not in (0, posix.geteuid()):
-            raise LedgerError(f"{self.folder}: others than root own it or can write it", errno=errno.EPERM)
+            raise errors.LedgerError(f"{self.folder}: others than root own it or can write it", errno=errno.EPERM)
 
     def _open_lock(self, path: str) -> int:
         flags = posix.O_RDWR | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW
@@ -311,7 +311,7 @@ class Ledger:
         data = format_json(record)
         folder = f"{self.folder}/pods/{key}"
         if len(data) > _LIMIT:
-            raise LedgerError(f"{folder}/{name} would be too large to be read again", errno=errno.EFBIG)
+            raise errors.LedgerError(f"{folder}/{name} would be too large to be read again", errno=errno.EFBIG)
         try:
             try:
                 write_file(f"{folder}/{name}", data)
@@ -321,8 +321,8 @@ class Ledger:
         except OSError as error:
             raise self._error(error, f"{folder}/{name}") from error
 
-    def _error(self, error: OSError, path: str) -> LedgerError:
-        return LedgerError(f"{path} can't be used", errno=error.errno or 0)
+    def _error(self, error: OSError, path: str) -> "errors.LedgerError":
+        return errors.LedgerError(f"{path} can't be used", errno=error.errno or 0)
 
 
 class Lock:
@@ -340,7 +340,7 @@ class Lock:
                 left = end - time.monotonic()
                 if left <= 0:
                     posix.close(fd)
-                    raise LockTimeoutError(f"{path} was held for {patience:g} s", errno=errno.EAGAIN) from None
+                    raise errors.LockTimeoutError(f"{path} was held for {patience:g} s", errno=errno.EAGAIN) from None
             time.sleep(nap)
             # Whoever has waited long looks more often than those who have just come, or else may starve.
             nap = max(_SHORTEST_NAP, min(nap * 2, _LONGEST_NAP * (left / patience) ** 2))

@@ -5,7 +5,7 @@ members are recorded (a live one proves that its cgroup is somewhere); without a
 settings say ``release: last-container``, when its last member is.
 """
 
-from .errors import DeadlineError, LockTimeoutError
+from . import errors
 from .features.registry import feature_named
 from .features.step import Step
 from .host.files import is_folder
@@ -16,7 +16,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .container.oci import State
     from .context import Context
     from .ledger import Record
     from .resctrl.locked_key import LockedKey
@@ -28,21 +27,6 @@ WAITS = "waits"
 ENDS = "ends"
 
 _SHORT_PATIENCE = 0.05  # seconds that the dead may cost the living for each lock
-
-
-def poststop(state: "State", context: "Context") -> str:
-    """Takes back what createRuntime did for a container, as the ledger recorded it: the state may be poorer.
-
-    Says in a few words what was done.
-    """
-    key = context.ledger.key_of(state.id)
-    if not key:
-        return ""
-    with context.monitor.hold(key) as locked:
-        if is_of_earlier_run(locked.member(state.id), context):
-            return "it was started again and lives, so this poststop is an earlier run's; nothing is done"
-        release_container(locked, state.id, context)
-        return f"released {key}" if release_key(locked, context) else f"left {key}"
 
 
 def forget(container: str, key: str, context: "Context") -> None:
@@ -65,14 +49,14 @@ def release_container(locked: "LockedKey", member: str, context: "Context") -> b
             feature = feature_named(name)
             if feature is not None and record is not None:
                 feature.revert(Step.of_record(kept), record, locked, context)
-        except DeadlineError:
+        except errors.DeadlineError:
             raise
         except Exception as caught:  # noqa: BLE001  # another version may have kept what this one can't read
             from .fault_report import as_hook_error  # only when something is broken
 
             error = as_hook_error(caught)
             context.log(WARNING, f"{name} of container {member[:12]}: {error}", key=locked.key, container=member)
-            if isinstance(error, LockTimeoutError):
+            if isinstance(error, errors.LockTimeoutError):
                 return False
     locked.remove_member(member)
     return True
@@ -132,9 +116,9 @@ def reap(context: "Context", keys: "Iterable[str]", but: str = "") -> int:
                 try:
                     with context.monitor.hold(key, patience=0) as locked:
                         ended += release_key(locked, context)
-                except LockTimeoutError:
+                except errors.LockTimeoutError:
                     continue
-                except DeadlineError:
+                except errors.DeadlineError:
                     raise
                 except Exception as error:  # noqa: BLE001  # one key's trouble is no other container's
                     context.log(WARNING, f"{key} can't be released: {error}", key=key)

@@ -7,7 +7,8 @@ import gc
 import posix
 import sys
 
-from .hook.call import CREATE_RUNTIME, HOOK, POSTSTOP, run
+from .container.oci import CREATE_RUNTIME, HOOK, POSTSTOP
+from .hook.call import run
 from .settings import DEFAULT_CONFIG
 
 WRONG_USE = 2

@@ -6,6 +6,7 @@ A runtime tells its caller that a hook failed. runc adds what the hook said; cru
 import posix
 import time
 
+from .errors import HookError
 from .host.files import format_json, make_folder, parse_json, read_file
 
 TYPE_CHECKING = False
@@ -20,6 +21,12 @@ _LONGEST = 500  # characters
 _PRIVATE = 0o700
 _SEEK_END = 2  # only os names it
 _LIMIT = 1 << 20
+
+
+class RefusedError(HookError):
+    """A step failed whose feature's policy is ``fail``: the container must not start."""
+
+    reason = REASON
 
 
 def record_refusal(folder: str, names: "dict[str, str]", why: str) -> None:

@@ -6,7 +6,7 @@ may come from an older or newer version, an image build or a MachineConfig.
 
 import posix
 
-from .errors import SettingsError
+from . import errors
 from .host.files import is_there, parse_json, read_file
 from .names import default_key_validator, matches
 
@@ -85,19 +85,20 @@ class Settings:
                 value = default
             kind = type(default)
             if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
-                raise SettingsError(f"{path}: {name} should be {kind.__name__}, not {type(value).__name__}")
+                raise errors.SettingsError(f"{path}: {name} should be {kind.__name__}, not {type(value).__name__}")
             if str(default)[:1] == "/" != str(value)[:1]:
-                raise SettingsError(f"{path}: {name} should be an absolute path, not {str(value)[:80]!r}")
+                raise errors.SettingsError(f"{path}: {name} should be an absolute path, not {str(value)[:80]!r}")
             checked[name] = value
         if checked["failurePolicy"] not in ("ignore", "fail"):
-            raise SettingsError(f"{path}: failurePolicy should be ignore or fail")
+            raise errors.SettingsError(f"{path}: failurePolicy should be ignore or fail")
         if not 0 < checked["deadlineSeconds"] <= LONGEST_DEADLINE:
-            raise SettingsError(f"{path}: deadlineSeconds should be between 0 and {LONGEST_DEADLINE:g}")
+            raise errors.SettingsError(f"{path}: deadlineSeconds should be between 0 and {LONGEST_DEADLINE:g}")
         if checked["groupPrefix"] and not default_key_validator(checked["groupPrefix"]):
-            raise SettingsError(f"{path}: no group's name can begin with groupPrefix {checked['groupPrefix'][:80]!r}")
+            prefix = checked["groupPrefix"][:80]
+            raise errors.SettingsError(f"{path}: no group's name can begin with groupPrefix {prefix!r}")
         for name, value in checked["log"].items():
             if not isinstance(value, str) and value is not None:
-                raise SettingsError(f"{path}: log.{name} should be str, not {type(value).__name__}")
+                raise errors.SettingsError(f"{path}: log.{name} should be str, not {type(value).__name__}")
         self.path = path
         self.resctrl_path: str = checked["resctrlPath"].rstrip("/")
         self.cgroup_path: str = checked["cgroupPath"].rstrip("/")
@@ -173,14 +174,14 @@ def load(config: str = DEFAULT_CONFIG) -> "tuple[Settings, str]":
     path = compiled_path(config)
     try:
         settings = _read(path)
-    except (OSError, ValueError, SettingsError) as problem:
+    except (OSError, ValueError, errors.SettingsError) as problem:
         what = problem.strerror if isinstance(problem, OSError) else str(getattr(problem, "message", problem))
         what = (what or "").removeprefix(f"{path}: ")
         try:
             settings = _read(beside(path, LAST_VALID_NAME))
-        except (OSError, ValueError, SettingsError):
+        except (OSError, ValueError, errors.SettingsError):
             if not isinstance(problem, FileNotFoundError):
-                raise SettingsError(f"the settings in {path} can't be used: {what}") from problem
+                raise errors.SettingsError(f"the settings in {path} can't be used: {what}") from problem
             if config == DEFAULT_CONFIG:
                 return Settings(), _never_applied(config)
             raise _nothing_at(config, path) from problem
@@ -191,7 +192,7 @@ def load(config: str = DEFAULT_CONFIG) -> "tuple[Settings, str]":
 def _read(path: str) -> Settings:
     value = parse_json(read_file(path, _LIMIT, trusted=True, follow=True))
     if not isinstance(value, dict) or value.get("format", FORMAT) != FORMAT:
-        raise SettingsError(f"{path} is not a compiled configuration of format {FORMAT}")
+        raise errors.SettingsError(f"{path} is not a compiled configuration of format {FORMAT}")
     return Settings(value, path)
 
 
@@ -203,10 +204,10 @@ def _never_applied(config: str) -> str:
     return f"{config} was never applied, so the defaults hold; run `resctrl-hook config apply`"
 
 
-def _nothing_at(config: str, path: str) -> SettingsError:
+def _nothing_at(config: str, path: str) -> "errors.SettingsError":
     if config != path and is_there(config):
-        return SettingsError(f"there are no compiled settings at {path}")
-    return SettingsError(f"there is no {config}", hint="name another with --config")
+        return errors.SettingsError(f"there are no compiled settings at {path}")
+    return errors.SettingsError(f"there is no {config}", hint="name another with --config")
 
 
 def _newer_yaml(config: str, compiled: str) -> str:

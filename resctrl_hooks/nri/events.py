@@ -14,14 +14,15 @@ from ..node.features.monitoring import NAME as MONITORING
 from ..node.features.placement.specified import specified
 from ..node.features.registry import concerns
 from ..node.features.step import SKIP
-from ..node.hook.call import RefusedError, create_runtime, planned
-from ..node.hook.call import _deadline as arm_deadline
-from ..node.hook.call import _give_up as give_up
+from ..node.hook.create_runtime import create_runtime, give_up, planned
+from ..node.hook.deadline import set_deadline
+from ..node.hook.poststop import poststop
 from ..node.host.cgroup import read_value
 from ..node.host.procfs import start_time
-from ..node.lifecycle import poststop, reap, release_container
+from ..node.lifecycle import reap, release_container
 from ..node.log import ERROR, INFO, WARNING
 from ..node.names import canonical_pod_uid, pod_uid_validator
+from ..node.refusals import RefusedError
 from ..node.resctrl.errors import NoRMIDsError
 from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
@@ -252,13 +253,13 @@ def serve(
     code, answer, others = ttrpc.OK, b"", b""
     reasons: "list[str]" = []
     try:
-        arm_deadline(min(context.settings.deadline, timeout * _OF_THE_TIMEOUT))
+        set_deadline(min(context.settings.deadline, timeout * _OF_THE_TIMEOUT))
         try:
             event = Event(name, payload, *runtime)
             summary, answer = HANDLERS[stage](event, context)
             others = follow_up(event, context)
         finally:
-            arm_deadline(0)
+            set_deadline(0)
         reasons = context.failures
         if summary:
             took = int((time.monotonic() - begun) * 1e6)

@@ -33,7 +33,7 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.features.placement.allocations import Book, topology_of
 from resctrl_hooks.node.features.placement.allocator import policy_of
 from resctrl_hooks.node.features.placement.request import request_of
-from resctrl_hooks.node.hook import call as hook
+from resctrl_hooks.node.hook.create_runtime import create_runtime
 from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.settings import load
 
@@ -111,7 +111,7 @@ class Host:
     def _start(self, context: Context, told: dict[str, Any]) -> None:
         parsed = parse_state(json.dumps(told).encode())
         cgroups = cgroups_of(context.proc, parsed.pid)
-        hook.create_runtime(derive(parsed, read_bundle(parsed.bundle), cgroups, context.settings.cgroup_path), context)
+        create_runtime(derive(parsed, read_bundle(parsed.bundle), cgroups, context.settings.cgroup_path), context)
 
     def life(self, number: int, kind: str) -> dict[str, Call]:
         """The two hooks of one more container; `end` comes between them."""

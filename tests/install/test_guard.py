@@ -13,7 +13,7 @@ from install.breakages import BROKEN, HANGING, Breakage, dead_loop, module_loop
 from install.staged import SOON, call, command, impatient, put
 from resctrl_hooks.install.guard import ALARM, GUARD, TIMEOUT, hook_command
 from resctrl_hooks.install.paths import CODE
-from resctrl_hooks.node.hook.call import _LONGEST_STARVED, _TIME_TO_TAKE_BACK
+from resctrl_hooks.node.hook.deadline import LONGEST_STARVED, TIME_TO_TAKE_BACK
 from resctrl_hooks.node.settings import LONGEST_DEADLINE
 
 SHELLS = [["/bin/sh"], ["/bin/bash"], *([["/bin/busybox", "sh"]] if os.path.exists("/bin/busybox") else [])]
@@ -126,7 +126,7 @@ def test_broken_code_is_a_success_and_at_most_one_line(host: Path, breakage: Bre
 
 
 def test_what_ends_a_hook_is_ours_and_long_before_the_runtime_loses_patience() -> None:
-    slowest = ALARM + LONGEST_DEADLINE + _LONGEST_STARVED + _TIME_TO_TAKE_BACK
+    slowest = ALARM + LONGEST_DEADLINE + LONGEST_STARVED + TIME_TO_TAKE_BACK
     assert slowest < TIMEOUT
     assert TIMEOUT >= 120  # of 20 pods at once on a slow machine some needed half a minute before our first line ran
 

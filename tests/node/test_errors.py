@@ -3,7 +3,7 @@ import errno
 import pytest
 
 import resctrl_hooks.errors
-from resctrl_hooks.node import errors
+from resctrl_hooks.node import error_types, errors
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.resctrl import errors as refusals
 from resctrl_hooks.node.resctrl.errors import NoRMIDsError, NotTrackedError
@@ -11,7 +11,7 @@ from resctrl_hooks.node.resctrl.errors import NoRMIDsError, NotTrackedError
 ALL = list(
     dict.fromkeys(
         kind
-        for module in (errors, refusals)
+        for module in (error_types, refusals)
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, HookError)
     )
@@ -35,3 +35,10 @@ def test_each_type_has_a_reason_of_its_own(kind: type[HookError]) -> None:
     assert kind.reason.replace("-", "").isalpha()
     assert kind.__name__ in resctrl_hooks.errors.__all__
     assert getattr(resctrl_hooks.errors, kind.__name__) is kind
+
+
+def test_the_door_has_each_type_and_nothing_else() -> None:
+    types = {name for name, kind in vars(error_types).items() if isinstance(kind, type)}
+    assert set(errors.__all__) == types
+    assert all(getattr(errors, name) is getattr(error_types, name) for name in types)
+    assert not hasattr(errors, "NoSuchError")

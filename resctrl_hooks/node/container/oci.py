@@ -4,7 +4,7 @@ Source: OCI runtime specification, runtime.md ("State"), config.md ("POSIX-platf
 ("IntelRdt"). Pod authors choose parts of both, so sizes are bounded and every type is checked.
 """
 
-from ..errors import InputError
+from .. import errors
 from ..host.files import parse_json, read_file
 from ..names import valid_container_id
 
@@ -16,13 +16,17 @@ if TYPE_CHECKING:
 STATE_LIMIT = 4 << 20
 BUNDLE_LIMIT = 16 << 20
 
+CREATE_RUNTIME = "createRuntime"
+POSTSTOP = "poststop"
+HOOK = "hook"  # either, as the state's status says
+
 # One command serves both stages, since a hook's JSON has one command for all of them. runc says "creating" where crun
 # says "created".
 STAGES = {
-    "creating": "createRuntime",
-    "created": "createRuntime",
-    "running": "createRuntime",
-    "stopped": "poststop",
+    "creating": CREATE_RUNTIME,
+    "created": CREATE_RUNTIME,
+    "running": CREATE_RUNTIME,
+    "stopped": POSTSTOP,
 }
 
 
@@ -69,21 +73,21 @@ def parse_state(data: bytes) -> State:
     try:
         value = parse_json(data)
     except ValueError as error:
-        raise InputError(f"the container state on stdin is not JSON: {error}") from error
+        raise errors.InputError(f"the container state on stdin is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise InputError("the container state on stdin is not a JSON object")
+        raise errors.InputError("the container state on stdin is not a JSON object")
     id_ = _field(value, "id", str, "")
     if not valid_container_id(id_):
-        raise InputError(f"the container state names no usable id: {id_[:80]!r}")
+        raise errors.InputError(f"the container state names no usable id: {id_[:80]!r}")
     status = _field(value, "status", str, "")
     if status not in STAGES:
-        raise InputError(f"the container state has no status of a hook's: {status[:80]!r}")
+        raise errors.InputError(f"the container state has no status of a hook's: {status[:80]!r}")
     pid = _field(value, "pid", int, 0)
     if isinstance(pid, bool) or not 0 <= pid < 1 << 31:
-        raise InputError(f"the container state names no usable pid: {pid!r}")
+        raise errors.InputError(f"the container state names no usable pid: {pid!r}")
     bundle = _field(value, "bundle", str, "")
     if bundle and (bundle[0] != "/" or "\0" in bundle or "/../" in f"{bundle}/"):
-        raise InputError(f"the bundle is not an absolute path: {bundle[:200]!r}")
+        raise errors.InputError(f"the bundle is not an absolute path: {bundle[:200]!r}")
     return State(id_, status, pid, bundle.rstrip("/"), _strings(value.get("annotations"), "annotations"))
 
 
@@ -94,15 +98,16 @@ def read_bundle(path: str) -> Bundle:
         InputError: it is missing, unreadable, too large, or not a configuration.
     """
     if not path:
-        raise InputError("the container state names no bundle")
+        raise errors.InputError("the container state names no bundle")
     try:
         config = parse_json(read_file(f"{path}/config.json", BUNDLE_LIMIT))
     except OSError as error:
-        raise InputError(f"{path}/config.json can't be read: {error.strerror}", errno=error.errno or 0) from error
+        what = f"{path}/config.json can't be read: {error.strerror}"
+        raise errors.InputError(what, errno=error.errno or 0) from error
     except ValueError as error:
-        raise InputError(f"{path}/config.json is not JSON: {error}") from error
+        raise errors.InputError(f"{path}/config.json is not JSON: {error}") from error
     if not isinstance(config, dict):
-        raise InputError(f"{path}/config.json is not a JSON object")
+        raise errors.InputError(f"{path}/config.json is not a JSON object")
     return Bundle(config)
 
 
@@ -111,7 +116,7 @@ def _field(value: "dict[str, Any]", name: str, kind: type, default: "Any") -> "A
     if found is None:
         return default
     if not isinstance(found, kind):
-        raise InputError(f"{name!r} should be {kind.__name__}, not {type(found).__name__}")
+        raise errors.InputError(f"{name!r} should be {kind.__name__}, not {type(found).__name__}")
     return found
 
 
@@ -119,5 +124,5 @@ def _strings(value: "Any", what: str) -> "dict[str, str]":
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise InputError(f"{what} should be an object of strings")
+        raise errors.InputError(f"{what} should be an object of strings")
     return value

@@ -7,13 +7,13 @@ process really is in.
 
 import time
 
-from ..errors import HookError
 from ..host.cgroup_names import own_cgroup, pod_in_cgroup
 from ..host.procfs import cgroups_of, threads_of
 from ..names import canonical_pod_uid, is_hex, pod_uid_validator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..errors import HookError
     from ..host.procfs import Cgroup
     from ..ledger import Record
     from .oci import Bundle, State
@@ -192,7 +192,7 @@ def derive(
     return workload
 
 
-def _bad_key(message: str, hint: str) -> HookError:
+def _bad_key(message: str, hint: str) -> "HookError":
     from ..resctrl.errors import BadKeyError
 
     return BadKeyError(message, hint=hint)

@@ -1,6 +1,6 @@
 """The monitoring group, which this project is named for: a workload's processes join their pod's mon_group."""
 
-from ..errors import HookError, ResctrlError
+from .. import errors
 from ..host.procfs import resctrl_groups_of
 from .registry import concerns
 from .step import SKIP, Step
@@ -63,7 +63,7 @@ def _planned_class(workload: "Workload", context: "Context") -> "tuple[str, str]
 
     try:
         name, _ = choose(workload, context)
-    except HookError:
+    except errors.HookError:
         return None  # that feature's own plan says so
     return (name, "which it is put into first") if name else None
 
@@ -96,7 +96,7 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
         record["pod"] = container.pod
     try:
         _ensure_group(container, rdt_class, locked, context)
-    except ResctrlError as error:
+    except errors.ResctrlError as error:
         _without_rmid(error, container, rdt_class, locked, context)
     locked.assign_pid(container.pid)
     if locked.lacks(rdt_class, (context.settings.monitoring.get("events") or _EVENTS)[0]):
@@ -116,7 +116,7 @@ def _ensure_group(container: "Container", rdt_class: str, locked: "LockedKey", c
 
 
 def _without_rmid(
-    error: "ResctrlError", container: "Container", rdt_class: str, locked: "LockedKey", context: "Context"
+    error: "errors.ResctrlError", container: "Container", rdt_class: str, locked: "LockedKey", context: "Context"
 ) -> None:
     """Out of RMIDs: ends what is dead and tries once more, else lets the workload wait for reconcile."""
     from ..lifecycle import reap

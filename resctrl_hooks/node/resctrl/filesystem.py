@@ -6,7 +6,7 @@ Source of the rules: kernel, Documentation/filesystems/resctrl.rst; what it leav
 import errno
 import posix
 
-from ..errors import ResctrlError
+from .. import errors
 from ..host.files import is_folder, read_kernel_file, remove_file
 from ..host.procfs import resctrl_groups_of, threads_of
 from ..names import valid_class
@@ -233,7 +233,7 @@ class Resctrl:
             return ""
         return "" if text == "ok" else text
 
-    def _error(self, error: OSError, message: str, rdt_class: str) -> ResctrlError:
+    def _error(self, error: OSError, message: str, rdt_class: str) -> "errors.ResctrlError":
         """The typed error for a refusal, with the kernel's words."""
         from .errors import BY_ERRNO, USUAL_ROOT, BadClassError, NoMonitoringError, NotMountedError
 
@@ -246,12 +246,12 @@ class Resctrl:
             folder = self.class_folder(rdt_class)
             if not self.fs.is_folder(folder):
                 return BadClassError(f"there is no RDT class {rdt_class!r} ({folder})", errno=number)
-        kind = BY_ERRNO.get(number, ResctrlError)
+        kind = BY_ERRNO.get(number, errors.ResctrlError)
         hint = kind.hint.replace(USUAL_ROOT, self.root)
         return kind(message, hint=hint, errno=number, kernel=self.last_cmd_status())
 
 
-def _gone(pid: int) -> ResctrlError:
+def _gone(pid: int) -> "errors.ResctrlError":
     from .errors import TaskGoneError
 
     return TaskGoneError(f"process {pid} has ended", errno=errno.ESRCH)

@@ -6,7 +6,7 @@ now), or ``shared`` (somebody else's group of that very name, which we join and 
 
 import time
 
-from ..errors import DeadlineError, LockTimeoutError, ResctrlError
+from .. import errors
 from ..host.procfs import resctrl_groups_of, start_time
 from ..ledger import RMIDS
 
@@ -91,8 +91,8 @@ class LockedKey:
         """
         try:
             self._lock = self._ledger.lock(self.key, patience)
-        except LockTimeoutError as error:
-            raise DeadlineError(str(error)) from error
+        except errors.LockTimeoutError as error:
+            raise errors.DeadlineError(str(error)) from error
         self._load()
 
     @property
@@ -136,7 +136,7 @@ class LockedKey:
         self.save()
         try:
             self._resctrl.create(rdt_class, self.name)
-        except ResctrlError as error:
+        except errors.ResctrlError as error:
             from .errors import GroupExistsError
 
             if isinstance(error, GroupExistsError):

@@ -1,0 +1,169 @@
+"""The createRuntime stage: plans a workload's steps and does them before it runs, each feature apart from the others.
+
+What fails is in the log, and the container starts without it; or its feature's policy is ``fail``, and everything that
+was done here is taken back.
+"""
+
+from .. import errors
+from ..container.oci import CREATE_RUNTIME
+from ..features.registry import features_in_use
+from ..features.step import SKIP
+from ..log import WARNING
+from ..resctrl.locked_key import AGAIN
+from .deadline import TIME_TO_TAKE_BACK, set_deadline
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..container.workload import Workload
+    from ..context import Context
+    from ..features.step import Feature, Step
+    from ..refusals import RefusedError
+    from ..resctrl.locked_key import LockedKey
+
+
+def create_runtime(workload: "Workload", context: "Context") -> str:
+    """Does the steps of every feature for a workload whose process waits to be started.
+
+    Raises:
+        RefusedError: a step failed whose feature's policy is ``fail``; everything done here is undone.
+        HookError: the ledger can't be used, or the deadline passed.
+    """
+    steps = planned(workload, context, features_in_use(context.settings, workload))
+    todo = [(feature, step) for feature, step in steps if step.action != SKIP]
+    if not todo:
+        return "; ".join(step.why for _, step in steps) or "no feature concerns it"
+    context.strict = _strict(todo, context)
+    earlier = context.ledger.key_of(workload.id)
+    if earlier and earlier != workload.key:
+        _forget(workload.id, earlier, context)
+    with context.monitor.hold(workload.key) as locked:
+        new, had = not locked.tracked, set(locked.how)
+        if earlier == workload.key:
+            _release_in(locked, workload.id, context)  # a restart under the same id whose poststop has not come
+        details = {**workload.details(), "steps": [step.as_record() for _, step in todo]}
+        if earlier:
+            details[AGAIN] = True
+        locked.add_member(workload.id, details, workload.pid)
+        problems: "list[errors.HookError | None]" = []
+        for number, (feature, step) in enumerate(todo):
+            problems.append(_do(feature, step, workload, locked, context))
+            context.strict = _strict(todo[number + 1 :], context)
+        refusal = next((problem for problem in problems if problem is not None and is_refusal(problem)), None)
+        if refusal is not None:
+            _release_in(locked, workload.id, context)
+            if new and not locked.members():
+                locked.release()
+            else:
+                locked.release_but(had)
+            raise refusal
+    return "; ".join(str(problem or step.why) for problem, (_, step) in zip(problems, todo))
+
+
+def planned(
+    workload: "Workload", context: "Context", features: "list[tuple[str, Feature]] | None" = None
+) -> "list[tuple[Feature, Step]]":
+    """The steps of features, all that are in use unless said, in order; one that can't plan has none, or refuses.
+
+    Raises:
+        RefusedError: a feature whose policy is ``fail`` can't plan.
+    """
+    found = []
+    for name, feature in features_in_use(context.settings) if features is None else features:
+        try:
+            found += [(feature, step) for step in feature.plan(workload, context)]
+        except Exception as caught:
+            trouble = _trouble(name, feature, caught, workload, context)
+            if is_refusal(trouble):
+                raise trouble from caught
+    return found
+
+
+def refuses(context: "Context") -> bool:
+    """Whether a container is refused for which time has run out, or the ledger can't be used."""
+    return context.strict or context.settings.failure_policy == "fail"
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether an error says that the container must not start."""
+    from ..refusals import RefusedError  # only when something went wrong
+
+    return isinstance(error, RefusedError)
+
+
+def give_up(error: Exception, workload: "Workload", context: "Context") -> None:
+    """Leaves what is missing to reconcile, or under ``fail`` takes back what was done: poststop may never come."""
+    set_deadline(0)
+    if is_refusal(error):
+        return  # all is taken back by now
+    if not refuses(context):
+        if isinstance(error, (errors.DeadlineError, errors.LockTimeoutError)):
+            context.ledger.mark("waiting", workload.key)  # needs no lock; reconcile finds the container itself
+            context.ledger.wake()
+    elif not isinstance(error, errors.LockTimeoutError):  # without the lock nothing was done
+        try:
+            set_deadline(TIME_TO_TAKE_BACK)
+            _forget(workload.id, workload.key, context)
+        except (errors.HookError, OSError):
+            pass  # what can't be taken back now is found dead by reconcile
+        finally:
+            set_deadline(0)
+
+
+def _strict(todo: "list[tuple[Feature, Step]]", context: "Context") -> bool:
+    return any(feature.failure_policy(context.settings) == "fail" for feature, _ in todo)
+
+
+def _do(
+    feature: "Feature", step: "Step", workload: "Workload", locked: "LockedKey", context: "Context"
+) -> "errors.HookError | None":
+    """Does a step, and returns what went wrong, as `_trouble` has it."""
+    try:
+        feature.apply(step, workload, locked, context)
+    except Exception as caught:  # noqa: BLE001
+        return _trouble(step.feature, feature, caught, workload, context)
+    return None
+
+
+def _trouble(
+    name: str, feature: "Feature", caught: Exception, workload: "Workload", context: "Context"
+) -> "errors.HookError | RefusedError":
+    """What went wrong with a feature: a RefusedError if its policy is to refuse, else it is in the log by now.
+
+    No feature's trouble is another's. That time has run out is everybody's.
+    """
+    if isinstance(caught, errors.DeadlineError):
+        raise caught
+    if isinstance(caught, errors.HookError):
+        error = caught
+    else:
+        from ..fault_report import as_hook_error  # only when something is broken
+
+        error = as_hook_error(caught)
+    context.failures.append(error.reason)
+    if feature.failure_policy(context.settings) == "fail":
+        from ..refusals import RefusedError
+
+        return RefusedError(f"{name}: {error.message}", hint=error.hint, errno=error.errno, kernel=error.kernel)
+    context.log(
+        WARNING,
+        f"{name} of {workload}: {error}",
+        stage=CREATE_RUNTIME,
+        key=workload.key,
+        container=workload.id,
+        reason=error.reason,
+        errno=error.errno,
+        kernel=error.kernel,
+    )
+    return error
+
+
+def _forget(container: str, key: str, context: "Context") -> None:
+    from ..lifecycle import forget  # as below
+
+    forget(container, key, context)
+
+
+def _release_in(locked: "LockedKey", container: str, context: "Context") -> None:
+    from ..lifecycle import release_container  # only where something ends
+
+    release_container(locked, container, context)
