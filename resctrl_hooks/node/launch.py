@@ -6,7 +6,6 @@ take as long again; the rest is read when it is imported. Where the file is miss
 are imported in the ordinary way.
 """
 
-import gc
 import marshal
 import posix
 import sys
@@ -27,6 +26,7 @@ _Spec: "type[ModuleSpec]" = type(sys.__spec__)
 _Module: "type[ModuleType]" = type(sys)
 _HEAD = 16  # the interpreter's magic number and the size of what is read at once, as `bytecode.py` writes them
 _MAGIC = 4
+_C_MODULES = ("errno", "_json", "fcntl", "_socket")  # what nearly every call of a hook uses
 
 
 class CompiledFinder:
@@ -93,8 +93,27 @@ def load_compiled() -> None:
         posix.close(fd)
         return
     at_once, places, libraries = table
+    for name in _C_MODULES:
+        make_c_module(name, libraries.get(name, ""))
     sys.meta_path.insert(0, CompiledFinder(fd, places, libraries))
     run_at_once(at_once)
+
+
+def make_c_module(name: str, library: str = "") -> None:
+    """Makes a C module by its loader: built in, or of a ``library``. The import system's way there is as long again."""
+    if name in sys.modules:
+        return
+    try:
+        if library:
+            loader = sys.modules["_frozen_importlib_external"].ExtensionFileLoader(name, library)
+        else:
+            loader = sys.modules["_frozen_importlib"].BuiltinImporter
+        spec = _Spec(name, loader, origin=library or "built-in")
+        module = sys.modules[name] = loader.create_module(spec)
+        module.__spec__, module.__loader__ = spec, loader
+        loader.exec_module(module)
+    except (ImportError, AttributeError):
+        sys.modules.pop(name, None)  # the interpreter finds it itself
 
 
 def run_at_once(codes: "tuple[tuple[str, CodeType, bool], ...]") -> None:
@@ -126,8 +145,10 @@ def make_project() -> None:
 
 
 if __name__ == "__main__":
-    # A hook ends before there is garbage worth a collection; looking for it takes 2 % of a hook's time.
-    gc.disable()
+    make_c_module("gc")
+    import gc
+
+    gc.disable()  # a hook ends before there is garbage worth a collection; looking for it takes 2 % of its time
     make_project()
     load_compiled()
     if _PACKAGE not in sys.modules:

@@ -101,3 +101,27 @@ def test_without_a_compiled_file_nothing_changes(tmp_path: Path, monkeypatch: py
     launch.load_compiled()
     assert sys.meta_path == before
     assert os.listdir(tmp_path) == []
+
+
+def test_c_modules_are_made_by_their_loaders(tmp_path: Path) -> None:
+    script = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from resctrl_hooks.node import launch
+library = __import__("_json").__spec__.origin
+for name in ("errno", "_json", "_socket"):
+    sys.modules.pop(name, None)
+    launch.make_c_module(name, library if name == "_json" and library != "built-in" else "")
+    made = sys.modules[name]
+    assert __import__(name) is made and made.__spec__.name == name, name
+    launch.make_c_module(name)
+    assert sys.modules[name] is made, name
+for name, wrong in (("errno", sys.argv[2]), ("no_such_module", "")):
+    sys.modules.pop(name, None)
+    launch.make_c_module(name, wrong)
+    assert name not in sys.modules, name
+import errno
+"""
+    command = [*PYTHON[:1], "-I", "-S", "-c", script, str(LAUNCH.parents[2]), str(tmp_path / "gone.so")]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
