@@ -7,6 +7,7 @@ missing makes tests fail.
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,6 +38,16 @@ def missing_for_fuse() -> str:
 def missing_for_promtool() -> str:
     """What the test with Prometheus' own checker lacks here."""
     return "" if shutil.which("promtool") else "promtool is not installed (Debian's package prometheus, 96 MB)"
+
+
+def missing_for_otlp() -> str:
+    """What the test with a receiver of OpenTelemetry's protocol lacks here."""
+    program = shutil.which("victoria-metrics")
+    if not program:
+        return "victoria-metrics is not installed"
+    told = subprocess.run([program, "-help"], capture_output=True, text=True, check=False)
+    known = "-opentelemetry." in told.stdout + told.stderr
+    return "" if known else "this victoria-metrics is older than OpenTelemetry's protocol"
 
 
 def ignition_schema() -> str:
@@ -89,12 +100,13 @@ MISSING: dict[str, Callable[[], str]] = {
     "fuse": missing_for_fuse,
     "browser": missing_for_browser,
     "promtool": missing_for_promtool,
+    "otlp": missing_for_otlp,
     "ignition": missing_for_ignition,
     "grafana": missing_for_grafana,
     "kubectl": missing_for_kubectl,
     "debian": missing_for_debian,
 }
-OPTIONAL = {"promtool", "ignition", "grafana", "kubectl", "debian"}
+OPTIONAL = {"promtool", "otlp", "ignition", "grafana", "kubectl", "debian"}
 """Not expected even of continuous integration."""
 _LEFT_OUT = pytest.StashKey[list[str]]()
 

@@ -1,0 +1,114 @@
+"""A push into a receiver of somebody else: VictoriaMetrics, whose answer is what a person would see of our counters."""
+
+import contextlib
+import json
+import socket
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from counter_tree import say
+from monitored_host import KEYS, MonitoredHost, monitored_host
+
+from resctrl_hooks.metrics.otlp import Pusher
+
+pytestmark = pytest.mark.otlp
+KEY = KEYS[0]
+PATH = "/opentelemetry/v1/metrics"
+
+
+class VictoriaMetrics:
+    """A running one.
+
+    Args:
+        port: where it listens.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+
+    def get(self, path: str, **parameters: str) -> str:
+        """What it answers to a request."""
+        with urllib.request.urlopen(f"{self.url}{path}?{urllib.parse.urlencode(parameters)}", timeout=10) as answer:
+            text: str = answer.read().decode()
+            return text
+
+    def series(self) -> dict[str, dict[str, Any]]:
+        """All that it has, by name, as soon as it has any (it shows what came a second later): labels and `values`."""
+        deadline = time.monotonic() + 60
+        self.get("/internal/force_flush")
+        while not (exported := self.get("/api/v1/export", **{"match[]": '{__name__!=""}'})):
+            assert time.monotonic() < deadline, "nothing came"
+            time.sleep(0.2)
+        lines = [json.loads(line) for line in exported.splitlines()]
+        return {line["metric"]["__name__"]: line for line in lines}
+
+
+@pytest.fixture
+def receiver(tmp_path: Path) -> Iterator[VictoriaMetrics]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = ["victoria-metrics", f"-storageDataPath={tmp_path}/victoria", f"-httpListenAddr=127.0.0.1:{port}"]
+    with (tmp_path / "victoria.log").open("w") as log, subprocess.Popen(words, stdout=log, stderr=log) as process:
+        try:
+            found = VictoriaMetrics(port)
+            deadline = time.monotonic() + 60
+            while True:
+                with contextlib.suppress(OSError):
+                    found.get("/health")
+                    break
+                assert process.poll() is None, (tmp_path / "victoria.log").read_text()
+                assert time.monotonic() < deadline, "it never answered"
+                time.sleep(0.1)
+            yield found
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    resctrl = tmp_path / "resctrl"
+    (resctrl / "mon_groups").mkdir(parents=True)
+    (resctrl / "info").mkdir()
+    with monitored_host(tmp_path, str(resctrl)) as found:
+        with found.context.monitor.hold(KEY) as locked:
+            locked.record.update(namespace="shop", pod="web-0")
+            group = Path(locked.ensure_group("").path)
+        for folder in (resctrl, group):
+            say(folder, llc_occupancy=4096, mbm_total_bytes=1000, mbm_local_bytes="Unassigned")
+        yield found
+
+
+def test_it_has_what_was_pushed(host: MonitoredHost, receiver: VictoriaMetrics) -> None:
+    said: list[str] = []
+    with Pusher(host.context, f"{receiver.url}{PATH}", 60, said.append):
+        pass  # the end of it pushes
+    assert said == []
+    series = receiver.series()
+    assert set(series) == {"l3.llc.occupancy", "l3.mbm.total.bytes"}
+    total = series["l3.mbm.total.bytes"]
+    assert total["values"] == [1000]
+    assert (
+        total["metric"].items()
+        >= {
+            "domain.id": "00",
+            "domain.name": "mon_L3_00",
+            "k8s.pod.uid": KEY,
+            "k8s.namespace.name": "shop",
+            "k8s.pod.name": "web-0",
+            "service.name": "resctrl-hooks",
+        }.items()
+    )
+
+
+def test_what_it_refuses_is_said(host: MonitoredHost, receiver: VictoriaMetrics) -> None:
+    said: list[str] = []
+    with Pusher(host.context, f"{receiver.url}/no/such/path", 60, said.append):
+        pass
+    assert len(said) == 1
+    assert "400" in said[0]
