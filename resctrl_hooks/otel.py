@@ -21,7 +21,7 @@ from opentelemetry.metrics import Meter, MeterProvider, Observation
 
 from . import __version__
 from .node.errors import HookError
-from .node.resctrl.counters import AVAILABLE, CUMULATIVE, MON_DATA, Reading, Slot, layout
+from .node.resctrl.counters import CUMULATIVE, MON_DATA, Reading, Slot, layout
 from .node.resctrl.monitor import Monitor
 
 Attributes = Mapping[str, str]
@@ -51,8 +51,8 @@ def register(
 ) -> Registration:
     """Registers an observable instrument for each counter that this machine has.
 
-    A counter without a number (``Unavailable``, ``Unassigned``) is not observed: it is not zero. Cumulative ones never
-    go back while their key is tracked.
+    What has no number (``Unavailable``, ``Unassigned``) is not observed: it is not zero. Of a cumulative counter that
+    had one before, that is observed: its total so far. These never go back while their key is tracked.
 
     Args:
         meter_provider: the program's own, which it shuts down itself.
@@ -134,7 +134,7 @@ class _Look:
         found: dict[str, list[Observation]] = {}
         for key, of_key in readings.items():
             for reading in of_key:
-                if reading.state != AVAILABLE or reading.value is None:
+                if reading.value is None:
                     continue
                 if self._accept is not None and not self._accept(key, reading):
                     continue

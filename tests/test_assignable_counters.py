@@ -119,8 +119,18 @@ def test_a_total_never_goes_back_and_keeps_what_was_counted(host: MonitoredHost)
     while not (before := reading(host, key)).value:
         pass
     moved(host, key, give=False)
-    assert reading(host, key).state == UNASSIGNED
+    kept = reading(host, key)
+    assert kept.state == UNASSIGNED
+    assert kept.value is not None
+    assert kept.value >= before.value
     assert reading(host, key, domain="mon_L3_01").state == "available"
+    assert f"({UNASSIGNED})" in host.run("show", key).stdout
+    samples = [line for line in host.run("metrics").stdout.splitlines() if f'pod_uid="{key}"' in line]
+    here = [line for line in samples if 'domain_name="mon_L3_00"' in line]
+    (total,) = [line for line in here if line.startswith("l3_mbm_total_bytes_total{")]
+    assert float(total.split()[-1]) == kept.value
+    assert [line for line in here if line.startswith("resctrl_unavailable{") and f'counter="{TOTAL}"' in line]
+    assert _top(host, key) is None, "nobody knows its rate"
     moved(host, key, give=True)
     now = reading(host, key)
     assert now.value is not None
@@ -128,6 +138,13 @@ def test_a_total_never_goes_back_and_keeps_what_was_counted(host: MonitoredHost)
     assert now.seconds is not None
     assert before.seconds is not None
     assert now.seconds >= before.seconds
+
+
+def _top(host: MonitoredHost, key: str) -> float | None:
+    """What `top` says of a pod's rate."""
+    (item,) = [item for item in host.json("top", "--interval", "0.1")["items"] if item["key"] == key]
+    rate: float | None = item["memoryBandwidthBytesPerSecond"]
+    return rate
 
 
 def test_seconds_stand_still_while_nothing_is_counted(host: MonitoredHost) -> None:

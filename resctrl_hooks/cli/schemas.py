@@ -48,7 +48,13 @@ _LISTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "top": (
         "UsageList",
         Usage,
-        {"by": Literal["pod", "namespace", "class"], "llcBytes": int, "rmids": Rmids | None, "waiting": int},
+        {
+            "by": Literal["pod", "namespace", "class"],
+            "seconds": float,
+            "llcBytes": int,
+            "rmids": Rmids | None,
+            "waiting": int,
+        },
     ),
     "rdt": ("RdtClassList", ClassReport, {}),
     "doctor": ("FindingList", CheckResult, {"ok": bool}),

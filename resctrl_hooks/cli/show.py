@@ -22,7 +22,7 @@ from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.refusals import REASON
-from resctrl_hooks.node.resctrl.counters import Reading
+from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading
 
 _MOST_THREADS = 20
 _MOST_LINES = 10
@@ -263,12 +263,19 @@ def _print_counters(out: Console, pod: PodDetails, readings: list[Reading], prob
             f"  {escape(counter.counter)}",
             escape(counter.domain.removeprefix("mon_").replace("/mon_sub_", " ")),
             escape(rdt_class),
-            counter.state if counter.value is None else mark + _value(counter),
+            _said(counter, mark),
             "-" if counter.seconds is None else f"{mark}{duration(counter.seconds)}",
         )
     print_table(out, rows)
     if any(counter.partial for counter in pod.counters):
         out.print(f"{MARK}: not counted for all of the pod's life")
+
+
+def _said(counter: Counter, mark: str) -> str:
+    if counter.value is None:
+        return counter.state
+    why = "" if counter.state == AVAILABLE else f" ({counter.state})"
+    return f"{mark}{_value(counter)}{why}"
 
 
 def _value(counter: Counter) -> str:

@@ -83,17 +83,18 @@ class _Looks:
         now = take(self._context)
         root = self._context.monitor.resctrl.root
         lines = usage(self._before, now, self._users, root)
+        seconds = now.when - self._before.when
         self._before = now
         if self._view.filtered:
             lines = with_total([line for line in lines if line.kind == POD and self._is_wanted(line)])
-        return self.scene(lines, rmids=now.rmids)
+        return self.scene(lines, rmids=now.rmids, seconds=seconds)
 
-    def scene(self, lines: list[Line], rmids: int = 0) -> Scene:
+    def scene(self, lines: list[Line], rmids: int = 0, seconds: float = 0.0) -> Scene:
         """What there is to show of these lines."""
         context = self._context
         found = rmids_of(context.monitor.resctrl.root, rmids) if rmids else None
         waiting = len(list(context.ledger.marked("waiting")))
-        return Scene(os.uname().nodename, time.strftime("%H:%M:%S"), lines, self._llc, found, waiting)
+        return Scene(os.uname().nodename, time.strftime("%H:%M:%S"), lines, self._llc, found, waiting, seconds)
 
     def _is_wanted(self, line: Line) -> bool:
         if line.key not in self._wanted:
@@ -110,7 +111,8 @@ def _print(scene: Scene, view: View, by: str) -> None:
     lines = ordered(grouped(scene.lines, by), view.sort, reverse=view.reverse)
     if view.form in ("json", "yaml"):
         items = [_item(line, scene) for line in lines]
-        value = document("UsageList", items, by=by, llcBytes=scene.llc_bytes, rmids=scene.rmids, waiting=scene.waiting)
+        more = {"llcBytes": scene.llc_bytes, "rmids": scene.rmids, "waiting": scene.waiting}
+        value = document("UsageList", items, by=by, seconds=round(scene.seconds, 3), **more)
         if view.old:
             for item, line in zip(value["items"], lines, strict=True):
                 item["rates"] = asdict(line.rates)

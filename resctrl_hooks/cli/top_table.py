@@ -29,6 +29,8 @@ class Scene:
     llc_bytes: int = 0
     rmids: Rmids | None = None
     waiting: int = 0
+    seconds: float = 0.0
+    """From the look before to this one: what rates are over."""
     history: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
 
     @property

@@ -166,10 +166,10 @@ class Counter(Record):
     node: int | None
     counter: str
     rdt_class: str | None
-    value: int | float | None
+    value: int | float | None = Field(description="Of a total that has no number now, what it had.")
     kind: str
     unit: str = Field(description="UCUM's: By, J, F, s.")
-    state: str = Field(description="Why there is no value, in the kernel's word.")
+    state: str = Field(description="`available`, or in the kernel's word why there is no number now.")
     seconds: float | None = Field(default=None, description="For how long it was counted; null for what is no total.")
     partial: bool = Field(default=False, description="Whether the value misses a part of the pod's life.")
 

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.resctrl.counters import MON_DATA, Reading, Slot, layout, read_group
+from resctrl_hooks.node.resctrl.counters import AVAILABLE, MON_DATA, Reading, Slot, layout, read_group
 
 from .coverage import is_partial
 
@@ -136,7 +136,8 @@ def _of_readings(readings: list[Reading]) -> Values:
     found: Values = {}
     for reading in readings:
         if reading.domain.node is None and reading.counter.name in COUNTERS:
-            _put(found, reading.counter.name, reading.value)
+            # The total of one that isn't counted now stands still, and its rate isn't 0.
+            _put(found, reading.counter.name, reading.value if reading.state == AVAILABLE else None)
     return found
 
 

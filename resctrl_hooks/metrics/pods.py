@@ -14,7 +14,7 @@ _Readings = dict[str, list[Reading]]
 
 
 def pod_families(readings: _Readings, names: PodNames, selection: Selection = EVERYTHING) -> list[Metric]:
-    """What each pod's counters say, by class and domain; a counter without a number is a sample of its own.
+    """What each pod's counters say, by class and domain; that a counter has no number now is a sample of its own.
 
     Args:
         readings: by key, as `Monitor.read_all` gives them for each class.
@@ -48,9 +48,9 @@ def pod_families(readings: _Readings, names: PodNames, selection: Selection = EV
                 seconds.samples.append(Sample("resctrl_counter_seconds_total", labels | counter, reading.seconds))
             if reading.value is not None:
                 family.samples.append(Sample(sample, labels, reading.value))
-            elif reading.state != AVAILABLE:
-                labels |= {"counter": reading.counter.name, "state": reading.state}
-                unavailable.samples.append(Sample(unavailable.name, labels, 1))
+            if reading.state != AVAILABLE:
+                why = {"counter": reading.counter.name, "state": reading.state}
+                unavailable.samples.append(Sample(unavailable.name, labels | why, 1))
     return [*families.values(), seconds, unavailable]
 
 

@@ -170,6 +170,7 @@ def test_json_has_units_in_its_keys_and_csv_the_same_columns(host: MonitoredHost
     assert (pod["kind"], pod["namespace"], pod["pod"], pod["rdtClass"]) == ("pod", "shop", "web-0", "")
     assert pod["llcSharePercent"] == pytest.approx(100 * pod["llcOccupancyBytes"] / made["llcBytes"], abs=0.01)
     assert pod["llcSharePercent"] > 0
+    assert made["seconds"] >= 0.5
     assert (total["kind"], total["powerWatts"]) == ("total", pod["powerWatts"])
     rows = list(csv.DictReader(io.StringIO(host.run("top", "-o", "csv", "--interval", "0.2").stdout)))
     assert rows[0].keys() == pod.keys()

@@ -185,6 +185,25 @@ def test_recorded_rates_are_those_of_pods_and_nodes(tmp_path: Path) -> None:
     check(tmp_path, [{"interval": "1m", "input_series": values, "promql_expr_test": asked}])
 
 
+@pytest.mark.promtool
+def test_the_rate_of_pods_in_turns_is_by_the_seconds_that_they_were_counted(tmp_path: Path) -> None:
+    series = {}
+    for pod, totals, seconds in (("a", "0+60x60", "0+60x60"), ("b", "0+60x60", "0+15x60"), ("c", "60x60", "1x60")):
+        labels = f'namespace="shop",pod="{pod}",pod_uid="{pod}",container="",rdt_class="",domain_id="00"'
+        labels += ',domain_name="mon_L3_00"'
+        series[f"l3_mbm_total_bytes_total{{{labels}}}"] = totals
+        for counter in ("mbm_total_bytes", "mbm_local_bytes"):
+            series[f'resctrl_counter_seconds_total{{{labels},counter="{counter}"}}'] = seconds
+    name = "instance_namespace_pod:l3_mbm_total_bytes:counted_rate15m"
+    values = [{"series": at_node(one), "values": text} for one, text in series.items()]
+    found = [
+        {"labels": f'{name}{{instance="n",namespace="shop",pod="{pod}"}}', "value": rate}
+        for pod, rate in (("a", 1), ("b", 4))  # and of c, which is never counted, nothing is known
+    ]
+    asked = [{"expr": name, "eval_time": "30m", "exp_samples": found}]
+    check(tmp_path, [{"interval": "1m", "input_series": values, "promql_expr_test": asked}])
+
+
 def check(folder: Path, tests: list[dict[str, Any]]) -> None:
     """Runs promtool's unit tests."""
     file = folder / "tests.yaml"

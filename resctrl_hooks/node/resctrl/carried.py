@@ -157,6 +157,21 @@ class Carried:
         gaps = gaps or [0] * len(self.layout)
         return {name: round(whole - gap + spent.get(name, 0), 3) for name, gap in zip(self.layout, gaps)}
 
+    def total(self, key: str, rdt_class: str, path: str) -> "int | float | None":
+        """What a cumulative counter of a key has counted in a class as far as is known; None where it never did.
+
+        It is for one that says no number now: what it had is not lost by that.
+        """
+        kept = self.keys.get(key, {})
+        total: "int | float | None" = kept.get("done", {}).get(rdt_class, {}).get(path)
+        if path in self.layout and rdt_class in kept.get("groups", {}):
+            place = self.layout.index(path)
+            _, offsets, lasts = kept["groups"][rdt_class]
+            last, offset = lasts[place], offsets[place] if offsets else 0
+            if last is not None or offset:  # as in `_add`
+                total = (total or 0) + (last or 0) + (offset or 0)
+        return total
+
     def _times_of(self, kept: "Kept", rdt_class: str, times: "list[Any]", names: "list[str]") -> "list[Any]":
         """The times of a group whose files are now these; those of the others are spent."""
         since, gaps, looked = times

@@ -7,7 +7,7 @@ removing it, read its key: what was seen last is what counts.
 """
 
 from .carried import Carried
-from .counters import AVAILABLE, INHERITED, MON_DATA, Reading, layout, read_group
+from .counters import AVAILABLE, CUMULATIVE, INHERITED, MON_DATA, Reading, layout, read_group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,7 +122,8 @@ class _Scrape:
             counted = self._carried.seconds(key, rdt_class).get
             for slot, value in zip(self._carried.slots, values):
                 if isinstance(value, str):
-                    readings.append(Reading(slot.domain, slot.counter, None, value, rdt_class, counted(slot.path)))
+                    total = self._carried.total(key, rdt_class, slot.path)
+                    readings.append(Reading(slot.domain, slot.counter, total, value, rdt_class, counted(slot.path)))
                 elif value is not None:
                     readings.append(Reading(slot.domain, slot.counter, value, AVAILABLE, rdt_class, counted(slot.path)))
         return readings
@@ -148,7 +149,10 @@ class _Scrape:
         ]
 
     def _summed(self, key: str, groups: "Found") -> "list[Reading]":
-        """The sum over all classes; where one of a key's groups has no number, the sum has none either."""
+        """The sum over all classes; where one of a key's groups has no number now, the sum says so.
+
+        A gauge then has no value. A total has what is known of it.
+        """
         parts = self._by_class(key, groups)
         if len(groups) == 1 and "done" not in self._carried.keys.get(key, {}):
             for reading in parts:
@@ -163,8 +167,14 @@ class _Scrape:
                 continue
             if part.seconds is not None:  # classes may count at the same time, so it is no sum
                 known.seconds = max(known.seconds or 0.0, part.seconds)
-            if known.value is not None and part.value is not None:
-                known.value += part.value
-            elif known.value is not None:
-                known.value, known.state = None, part.state
+            if known.state == AVAILABLE:
+                known.state = part.state
+            if known.kind == CUMULATIVE or known.state == AVAILABLE:
+                known.value = _sum(known.value, part.value)
+            else:
+                known.value = None
         return [sums[slot.path] for slot in self._carried.slots if slot.path in sums]
+
+
+def _sum(one: "int | float | None", other: "int | float | None") -> "int | float | None":
+    return one if other is None else other if one is None else one + other

@@ -109,11 +109,12 @@ class Slot:
 class Reading:
     """What one counter of one domain says of a workload.
 
-    ``value`` is None unless ``state`` is ``available``: what the kernel calls ``Unavailable``, ``Unassigned`` or
-    ``Error`` is not zero, nor is what we call ``Inherited``: cache lines under an RMID that was another's a moment ago.
-    A cumulative value never goes back while the key is tracked. ``rdt_class`` is the class that was counted in, None
-    for the sum of all the key's classes. ``seconds`` is for how long a cumulative counter has counted, at least,
-    whatever it says now; None for a gauge.
+    A ``state`` other than ``available`` says why there is no number now: what the kernel calls ``Unavailable``,
+    ``Unassigned`` or ``Error`` is not zero, nor is what we call ``Inherited``: cache lines under an RMID that was
+    another's a moment ago. ``value`` is then what a cumulative counter had counted before; None where it never did, and
+    for a gauge. A cumulative value never goes back while the key is tracked. ``rdt_class`` is the class that was
+    counted in, None for the sum of all the key's classes. ``seconds`` is for how long a cumulative counter has counted,
+    at least, whatever it says now; None for a gauge.
     """
 
     __slots__ = ("counter", "domain", "rdt_class", "seconds", "state", "value")
@@ -145,7 +146,13 @@ class Reading:
         return self.counter.unit
 
     def __repr__(self) -> str:
-        what = self.value if self.state == AVAILABLE else self.state
+        what = (
+            self.value
+            if self.state == AVAILABLE
+            else f"{self.state}, {self.value} before"
+            if self.value
+            else self.state
+        )
         where = "" if self.rdt_class is None else f" in {self.rdt_class or 'the root class'}"
         return f"<{self.domain.folder}/{self.counter.name}{where}: {what}>"
 

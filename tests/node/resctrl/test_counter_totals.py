@@ -38,6 +38,11 @@ class Tree:
         """What `Monitor.read` says, by path: the value, or the state where there is none."""
         return shown(Monitor(str(self.resctrl), state_dir=str(self.state)).read(KEY, by_class=by_class))
 
+    def states(self) -> dict[str, str]:
+        """The states, by path."""
+        readings = Monitor(str(self.resctrl), state_dir=str(self.state)).read(KEY)
+        return {f"{reading.domain.folder}/{reading.counter.name}": reading.state for reading in readings}
+
 
 def shown(readings: list[Reading]) -> dict[str, object]:
     """Readings by path, with the class before it where there is one."""
@@ -72,11 +77,37 @@ def test_two_classes_of_one_pod_are_summed(tree: Tree) -> None:
     }
 
 
-def test_a_sum_without_one_of_its_parts_is_no_number(tree: Tree) -> None:
-    say(tree.group(), mbm_total_bytes=10)
-    say(tree.group("gold"), mbm_total_bytes="Unassigned")
-    assert tree.read() == {TOTAL: "Unassigned"}
-    assert tree.read(by_class=True) == {f":{TOTAL}": 10, f"gold:{TOTAL}": "Unassigned"}
+def test_a_sum_without_one_of_its_parts_says_so(tree: Tree) -> None:
+    say(tree.group(), llc_occupancy=1, mbm_total_bytes=10)
+    say(tree.group("gold"), llc_occupancy="Unavailable", mbm_total_bytes="Unassigned")
+    assert tree.read() == {OCCUPANCY: "Unavailable", TOTAL: 10}
+    assert tree.states() == {OCCUPANCY: "Unavailable", TOTAL: "Unassigned"}
+    assert tree.read(by_class=True) == {
+        f":{OCCUPANCY}": 1,
+        f":{TOTAL}": 10,
+        f"gold:{OCCUPANCY}": "Unavailable",
+        f"gold:{TOTAL}": "Unassigned",
+    }
+
+
+@pytest.mark.parametrize("word", ["Unassigned", "Unavailable", "Error"])
+def test_a_total_that_is_not_counted_now_stays_visible(tree: Tree, word: str) -> None:
+    group = tree.group()
+    say(group, llc_occupancy=1, mbm_total_bytes=word)
+    assert tree.read() == {OCCUPANCY: 1, TOTAL: word}, "it never counted"
+    say(group, mbm_total_bytes=10)
+    tree.read()
+    say(group, llc_occupancy=word, mbm_total_bytes=word)
+    for _ in range(2):
+        assert tree.read() == {OCCUPANCY: word, TOTAL: 10}
+        assert tree.states() == {OCCUPANCY: word, TOTAL: word}
+    say(group, llc_occupancy=1, mbm_total_bytes=0 if word == "Unassigned" else 10)
+    assert tree.read() == {OCCUPANCY: 1, TOTAL: 10}
+    assert tree.states() == {OCCUPANCY: "available", TOTAL: "available"}
+    say(group, mbm_total_bytes=word)
+    remake(group, tree.root / "aside")
+    say(group, mbm_total_bytes=word)
+    assert tree.read()[TOTAL] == 10
 
 
 def test_a_group_made_anew_counts_on(tree: Tree) -> None:
@@ -128,7 +159,7 @@ def test_no_number_in_between_changes_nothing(tree: Tree) -> None:
     say(tree.group(), mbm_total_bytes=10)
     tree.read()
     say(tree.group(), mbm_total_bytes="Unavailable")
-    assert tree.read() == {TOTAL: "Unavailable"}
+    assert tree.read() == {TOTAL: 10}
     say(tree.group(), mbm_total_bytes=12)
     assert tree.read() == {TOTAL: 12}
 
@@ -239,7 +270,12 @@ def test_groups_of_others_are_not_read(tree: Tree) -> None:
 
 
 @settings(deadline=None)  # it works on disk
-@given(steps=st.lists(st.tuples(st.sampled_from(["say", "remake", "move", "word"]), st.integers(0, 50)), max_size=12))
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["say", "remake", "move", "Unavailable", "Unassigned"]), st.integers(0, 50)),
+        max_size=12,
+    )
+)
 def test_a_total_never_goes_back(steps: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory) -> None:
     tree = Tree(tmp_path_factory.mktemp("tree"))
     classes = ["", "gold"]
@@ -254,8 +290,9 @@ def test_a_total_never_goes_back(steps: list[tuple[str, int]], tmp_path_factory:
             new = tree.resctrl / classes[0] / "mon_groups" / KEY
             group.rename(new)
             group = new
-        say(group, mbm_total_bytes="Unavailable" if what == "word" else value)
+        say(group, mbm_total_bytes=what if what.startswith("Un") else value)
         found = tree.read().get(TOTAL)
+        assert isinstance(found, int) or not last, "a total that was seen stays visible"
         if isinstance(found, int):
             assert found >= last
             last = found
