@@ -111,8 +111,15 @@ def _print(scene: Scene, view: View, by: str) -> None:
     lines = ordered(grouped(scene.lines, by), view.sort, reverse=view.reverse)
     if view.form in ("json", "yaml"):
         items = [_item(line, scene) for line in lines]
-        more = {"llcBytes": scene.llc_bytes, "rmids": scene.rmids, "waiting": scene.waiting}
-        value = document("UsageList", items, by=by, seconds=round(scene.seconds, 3), **more)
+        value = document(
+            "UsageList",
+            items,
+            by=by,
+            seconds=round(scene.seconds, 3),
+            llcBytes=scene.llc_bytes,
+            rmids=scene.rmids,
+            waiting=scene.waiting,
+        )
         if view.old:
             for item, line in zip(value["items"], lines, strict=True):
                 item["rates"] = asdict(line.rates)
