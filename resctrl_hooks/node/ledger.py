@@ -12,6 +12,7 @@ Layout of the state directory::
     counters            what is `carried` over the ends of groups
     calls, calls.old    a line for each call of a hook, which `tally` counts
     short-of-counters   there while a pod lacks a bandwidth counter, where the kernel assigns them
+    searched            made by a hook that looked for dead keys in vain; others don't for some seconds
     wake                touched when somebody starts to wait; a systemd path unit looks at it
 
 A record is written before what it describes is done, and each is replaced whole. Records name the boot they belong to;
@@ -265,12 +266,24 @@ class Ledger:
         """Whether such a file is there."""
         return is_there(f"{self.folder}/{name}")
 
+    def age(self, name: str) -> float:
+        """How many seconds ago such a file was touched; infinity if it isn't there, or the clock was set back."""
+        try:
+            age = time.time() - posix.stat(f"{self.folder}/{name}").st_mtime
+        except OSError:
+            return float("inf")
+        return age if age >= 0 else float("inf")
+
+    def touch(self, name: str) -> None:
+        """Makes such a file anew, so that its age begins; that it can't be is no failure."""
+        try:
+            write_file(f"{self.folder}/{name}", b"")
+        except OSError:
+            pass
+
     def wake(self) -> None:
         """Touches the file that a systemd path unit watches, which starts reconcile at once."""
-        try:
-            write_file(f"{self.folder}/wake", b"")
-        except OSError:
-            pass  # the timer comes round anyway
+        self.touch("wake")  # else the timer comes round anyway
 
     def tally(self, stage: str, seconds: float, reasons: "Iterable[str]" = (), key: str = "") -> None:
         """Adds a line for one call: when, its stage, its microseconds, why it failed (``-``: it did not), its key.

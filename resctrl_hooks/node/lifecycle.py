@@ -26,6 +26,9 @@ LIVES = "lives"
 WAITS = "waits"
 ENDS = "ends"
 
+_SEARCHED = "searched"  # a file of the state directory, as old as the last search that was in vain
+_SEARCH_AGAIN = 10.0  # seconds
+_MOST_SEARCHED = 64  # keys; a look at one takes five system calls
 _SHORT_PATIENCE = 0.05  # seconds that the dead may cost the living for each lock
 
 
@@ -124,6 +127,30 @@ def reap(context: "Context", keys: "Iterable[str]", but: str = "") -> int:
                     context.log(WARNING, f"{key} can't be released: {error}", key=key)
     finally:
         context.monitor.patience = patience
+    return ended
+
+
+def make_room(context: "Context", but: str, *, thorough: bool = False) -> int:
+    """Ends dead keys for a hook that finds no free RMID, and returns how many.
+
+    Those that are marked idle come first. All others are seldom dead, since a poststop ends its own key, and a full
+    node has hundreds: so a hook looks at a part of them, and none does where another has just looked in vain.
+    Reconcile, which is woken, looks at all, and so does who is ``thorough``: whose container would be refused.
+    """
+    ended = reap(context, context.ledger.marked("idle"), but)
+    if ended:
+        return ended
+    keys = context.ledger.keys()
+    if thorough:
+        return reap(context, keys, but)
+    if context.ledger.age(_SEARCHED) < _SEARCH_AGAIN:
+        return 0
+    context.ledger.touch(_SEARCHED)  # before the search: many hooks come at once
+    most = min(len(keys), _MOST_SEARCHED)
+    begin = hash(but) % len(keys) if most < len(keys) else 0  # another in each process
+    ended = reap(context, (keys + keys)[begin : begin + most], but)
+    if ended:
+        context.ledger.flag(_SEARCHED, on=False)  # there may be more
     return ended
 
 

@@ -1,5 +1,7 @@
 """Who is dead, and what ends with it."""
 
+import os
+import time
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import DeadlineError, HookError, LockTimeoutError
 from resctrl_hooks.node.features import registry as steps
 from resctrl_hooks.node.features.step import Step
-from resctrl_hooks.node.lifecycle import looks_dead, reap, release_container, release_key
+from resctrl_hooks.node.lifecycle import looks_dead, make_room, reap, release_container, release_key
 
 
 def settled(host: Host, key: str = "k") -> bool:
@@ -105,6 +107,40 @@ def test_reaping_goes_on_after_a_problem(host: Host) -> None:
     assert reap(context, ["a", "b"]) == 1
     assert "a can't be released" in host.log.read_text()
     assert host.groups() == ["mon_groups/a"]
+
+
+def test_who_finds_no_rmid_looks_at_a_part_of_many_keys_and_nobody_again_at_once(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (host.cgroup / "a").mkdir()
+    for number in range(70):
+        tracked(host, cgroup="/a", key=f"k{number}")
+    context = host.context()
+    looked: list[str] = []
+    monkeypatch.setattr("resctrl_hooks.node.lifecycle.looks_dead", lambda _, key: looked.append(key))
+    assert make_room(context, "mine") == 0
+    assert len(set(looked)) == 64
+    assert make_room(context, "mine") == 0
+    assert len(looked) == 64
+    assert make_room(context, "mine", thorough=True) == 0
+    assert len(looked) == 64 + 70
+    old = time.time() - 11
+    os.utime(f"{context.ledger.folder}/searched", (old, old))
+    assert make_room(context, "mine") == 0
+    assert len(looked) == 64 + 70 + 64
+
+
+def test_who_finds_no_rmid_ends_what_is_dead(host: Host) -> None:
+    tracked(host, cgroup="/gone", key="gone")
+    tracked(host, cgroup="/gone", key="idle")
+    tracked(host, key="mine")
+    context = host.context()
+    context.ledger.mark("idle", "idle")
+    assert make_room(context, "mine") == 1
+    assert host.groups() == ["mon_groups/gone", "mon_groups/mine"]
+    assert make_room(context, "mine") == 1
+    assert host.groups() == ["mon_groups/mine"]
+    assert context.ledger.age("searched") > 1000, "more may be dead"
 
 
 def test_a_mark_without_a_record_goes(host: Host) -> None:

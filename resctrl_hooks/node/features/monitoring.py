@@ -119,12 +119,12 @@ def _without_rmid(
     error: "errors.ResctrlError", container: "Container", rdt_class: str, locked: "LockedKey", context: "Context"
 ) -> None:
     """Out of RMIDs: ends what is dead and tries once more, else lets the workload wait for reconcile."""
-    from ..lifecycle import reap
+    from ..lifecycle import make_room
     from ..resctrl.errors import NoRMIDsError
 
     if not isinstance(error, NoRMIDsError):
         raise error
-    if reap(context, context.ledger.keys(), but=locked.key):
+    if make_room(context, locked.key, thorough=failure_policy(context.settings) == "fail"):
         try:
             _ensure_group(container, rdt_class, locked, context)
             return
