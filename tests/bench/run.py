@@ -28,6 +28,7 @@ BARE = "bare interpreter"
 CREATE = "createRuntime, as the hook's JSON calls it"
 STOP = "poststop, as the hook's JSON calls it"
 UNCONCERNED = "createRuntime with every feature on, none of them for this workload"
+RULED = "createRuntime with rules for RMIDs, one of them free"
 SIMULATION = "a simulation in FUSE"
 SMALLEST_SHELL = "sh and one jq"
 OTHERS: dict[str, Any] = {"enabled": True, "allow": {"other": ["*"]}}
@@ -38,6 +39,13 @@ EVERY_FEATURE: dict[str, Any] = {
     "placement": {**OTHERS, "namespaces": ["other"]},
     "blockio": {**OTHERS, "classes": {"slow": [{"weight": 50}]}},
     "scheduling": {**OTHERS, "classes": {"batch": {"cpuWeight": 20}}},
+}
+RULES: dict[str, Any] = {
+    "priority": [
+        {"namespaces": ["other"], "value": 100},
+        {"qos": "Guaranteed", "value": 50},
+        {"namespaces": ["team-*"], "value": -10},
+    ]
 }
 Figure = TypeVar("Figure")
 
@@ -75,6 +83,8 @@ class Bench:
             host.clear()
         host.configure(host.resctrl, **EVERY_FEATURE)
         yield from self._container(UNCONCERNED, "", host.hook(), measure, but="memtierd")
+        host.configure(host.resctrl, monitoring=RULES)
+        yield from self._container(RULED, "", host.hook(), measure)
         for name, root in self.simulations.items():
             host.configure(root)
             yield from self._container(f"createRuntime on {name}", f"poststop on {name}", host.hook(), measure)
