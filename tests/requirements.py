@@ -95,6 +95,11 @@ def missing_for_debian() -> str:
     return "" if debian_root() else "DEBIAN_ROOT names no clean Debian (docs/testing.md), or this isn't root"
 
 
+def missing_for_rpm() -> str:
+    """What the test that builds the RPM lacks here."""
+    return "" if shutil.which("rpmbuild") else "rpmbuild is not installed (Debian's package rpm)"
+
+
 MISSING: dict[str, Callable[[], str]] = {
     "runtime": missing_for_runtimes,
     "fuse": missing_for_fuse,
@@ -105,8 +110,9 @@ MISSING: dict[str, Callable[[], str]] = {
     "grafana": missing_for_grafana,
     "kubectl": missing_for_kubectl,
     "debian": missing_for_debian,
+    "rpm": missing_for_rpm,
 }
-OPTIONAL = {"promtool", "otlp", "ignition", "grafana", "kubectl", "debian"}
+OPTIONAL = {"promtool", "otlp", "ignition", "grafana", "kubectl", "debian", "rpm"}
 """Not expected even of continuous integration."""
 _LEFT_OUT = pytest.StashKey[list[str]]()
 

@@ -170,6 +170,44 @@ def test_it_is_the_same_when_it_is_built_again(
     assert RELEASE.debian_package(wheel, tmp_path).read_bytes() == package.read_bytes()
 
 
+# Fedora's macros, for which Debian has no package, as far as the spec asks for them.
+MACROS = {
+    "_unitdir": "/usr/lib/systemd/system",
+    "pyproject_buildrequires": "true",
+    "pyproject_wheel": f"{sys.executable} -m hatchling build -t wheel",
+    # -I, or pip takes the project out of the environment that runs this.
+    "pyproject_install": f"{sys.executable} -m pip install -qI --no-deps --prefix=/usr --root=%{{buildroot}} dist/*",
+    "pyproject_files": "%{_builddir}/files",
+    "pyproject_save_files(l)": "find %{buildroot}/usr/lib -type f | sed s,%{buildroot},, >%{pyproject_files}",
+    "pyproject_check_import(e:)": f"PYTHONPATH=$(echo %{{buildroot}}/usr/lib/python3*/site-packages) {sys.executable}"
+    " -c 'import resctrl_hooks.cli'",
+    **{f"systemd_{name}()": f": systemd {name}" for name in ("post", "preun", "postun_with_restart")},
+}
+
+
+@pytest.mark.rpm
+def test_the_spec_builds_a_package_with_all_of_it(dist: Path, tmp_path: Path) -> None:
+    sources = tmp_path / "SOURCES"
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(sources)]
+    subprocess.run(build, cwd=REPOSITORY, check=True, capture_output=True)
+    defined = [f"--define={name} {value}" for name, value in {"_topdir": str(tmp_path), **MACROS}.items()]
+    command = ["rpmbuild", "-bb", "--nodeps", *defined, str(dist / "resctrl-hooks.spec")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    (built,) = tmp_path.glob("RPMS/noarch/*.rpm")
+
+    def ask(*words: str) -> str:
+        return subprocess.run(["rpm", "-qp", *words, str(built)], capture_output=True, text=True, check=True).stdout
+
+    assert ask("--queryformat=%{NAME} %{VERSION} %{ARCH}") == f"resctrl-hooks {__version__} noarch"
+    (wheel,) = dist.glob("*.whl")
+    modules = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("resctrl_hooks/")}
+    shipped = set(ask("--list").splitlines())
+    assert modules <= {path.partition("/site-packages/")[2] for path in shipped}
+    assert {"/usr/bin/resctrl-hook", "/usr/lib/systemd/system/resctrl-hooks-metrics.service"} <= shipped
+    assert "resctrl-hook install || :" in ask("--scripts")
+
+
 # In a clean Debian
 
 
