@@ -2,11 +2,12 @@
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import click
 from rich.markup import escape
+from rich.table import Table
 
 from resctrl_hooks.cli import memory_columns, placement_columns
 from resctrl_hooks.cli.document import Column, document, print_csv, print_document
@@ -147,85 +148,80 @@ def _demand(found: list[Demand], view: View) -> None:
             out.print("TURN: of the time that each pod is counted with `monitoring.share`.")
 
 
-class _Row(NamedTuple):
-    key: str
-    cells: list[str | Name]
+Cell = str | Name
 
 
-class _Rows:
-    """The table's columns and rows; a pod's cells are the same ones with and without its containers' lines."""
+class _Column(NamedTuple):
+    """A heading, and what stands below it for a pod and for one of its containers."""
 
-    def __init__(self, pods: Sequence[Pod], view: View) -> None:
-        self._wide = view.form == "wide"
-        self._namespace = f"{view.namespace}/" if view.namespace else ""
-        self._ranked = any(pod.priority is not None for pod in pods)
-        self._parts = [memory_columns] if self._wide and memory_columns.has_memory(pods) else []
-        self._parts += [placement_columns] if self._wide and placement_columns.has_places(pods) else []
-        more = [name for part in self._parts for name in part.COLUMNS]
-        self._counters = any(pod.bandwidth_counters for pod in pods)
-        self.heads = (
+    head: str
+    of_pod: Callable[[Pod], Cell]
+    of_container: Callable[[Container], Cell] = lambda _: ""
+
+
+def _columns(pods: Sequence[Pod], view: View) -> list[_Column]:
+    """The columns that say something of these pods."""
+    namespace = f"{view.namespace}/" if view.namespace else ""
+    columns = [
+        _Column(
             "POD",
-            "RUNNING",
-            "STATE",
+            lambda pod: Name(pod.name.removeprefix(namespace)),
+            lambda one: Name(f"  {one.name or short_id(one.id)}"),
+        ),
+        _Column("RUNNING", lambda pod: f"{len(pod.living)}/{len(pod.containers)}"),
+        _Column("STATE", lambda pod: _styled(pod.state), lambda one: "running" if one.alive else "ended"),
+        _Column(
             "CLASS",
-            "TASKS",
-            "AGE",
-            *(("COUNTERS",) if self._counters else ()),
-            *(("PRIORITY",) if self._ranked else ()),
-            *(("OUTSIDE", "ID", *more) if self._wide else ()),
+            lambda pod: escape(",".join(name or _ROOT for name in pod.classes)) or _NONE,
+            lambda one: escape((one.rdt_class or _ROOT) if one.rdt_class is not None else _NONE),
+        ),
+        _Column("TASKS", lambda pod: str(pod.tasks), lambda one: str(one.threads)),
+        _Column("AGE", lambda pod: age(pod.since), lambda one: age(one.since)),
+    ]
+    if any(pod.bandwidth_counters for pod in pods):
+        columns.append(_Column("COUNTERS", lambda pod: _counters(pod) or _NONE))
+    if any(pod.priority is not None for pod in pods):
+        columns.append(_Column("PRIORITY", lambda pod: _NONE if pod.priority is None else str(pod.priority)))
+    if view.form == "wide":
+        columns += [
+            _Column("OUTSIDE", lambda pod: str(pod.outside or _NONE), lambda one: str(one.outside or _NONE)),
+            _Column("ID", lambda pod: short_id(pod.key), lambda one: short_id(one.id)),
+        ]
+        if memory_columns.has_memory(pods):
+            columns += _of_feature(memory_columns.COLUMNS, memory_columns.cells)
+        if placement_columns.has_places(pods):
+            columns += _of_feature(placement_columns.COLUMNS, placement_columns.cells)
+    return columns
+
+
+def _of_feature(heads: Sequence[str], cells: Callable[[Sequence[Container]], Sequence[str]]) -> Iterator[_Column]:
+    """A feature's columns, which say of a pod what its living containers are together."""
+
+    def column(place: int, head: str) -> _Column:
+        return _Column(
+            head,
+            lambda pod: escape(cells(pod.living)[place]),
+            lambda one: escape(cells([one] if one.alive else [])[place]),
         )
 
-    def of_pod(self, pod: Pod) -> list[str | Name]:
-        cells: list[str | Name] = [
-            Name(pod.name.removeprefix(self._namespace)),
-            f"{len(pod.living)}/{len(pod.containers)}",
-            _styled(pod.state),
-            escape(",".join(name or _ROOT for name in pod.classes)) or _NONE,
-            str(pod.tasks),
-            age(pod.since),
-        ]
-        if self._counters:
-            cells.append(_counters(pod) or _NONE)
-        if self._ranked:
-            cells.append(_NONE if pod.priority is None else str(pod.priority))
-        return cells + self._more(pod.key, pod.outside, pod.living)
+    return (column(place, head) for place, head in enumerate(heads))
 
-    def of_container(self, one: Container) -> list[str | Name]:
-        cells: list[str | Name] = [
-            Name(f"  {one.name or short_id(one.id)}"),
-            "",
-            "running" if one.alive else "ended",
-            escape((one.rdt_class or _ROOT) if one.rdt_class is not None else _NONE),
-            str(one.threads),
-            age(one.since),
-        ]
-        if self._counters:
-            cells.append("")
-        if self._ranked:
-            cells.append("")
-        return cells + self._more(one.id, one.outside, [one] if one.alive else [])
 
-    def of_foreign(self, name: str, rdt_class: str, tasks: int) -> list[str | Name]:
-        cells: list[str | Name] = [Name(name), _NONE, _styled("foreign"), escape(rdt_class or _ROOT), str(tasks)]
-        return cells + [_NONE] * (len(self.heads) - len(cells))
-
-    def _more(self, id_: str, outside: int, containers: list[Container]) -> list[str | Name]:
-        if not self._wide:
-            return []
-        cells = [escape(cell) for part in self._parts for cell in part.cells(containers)]
-        return [str(outside or _NONE), short_id(id_), *cells]
+def _table(columns: list[_Column], *, headers: bool) -> Table:
+    return table(*(column.head for column in columns), right=_NUMBERS, names="POD", headers=headers)
 
 
 def _print(found: Inventory, view: View, *, every: bool) -> None:
     out = console()
-    rows = _Rows(found.pods, view)
-    printed = table(*rows.heads, right=_NUMBERS, names="POD", headers=view.headers)
+    columns = _columns(found.pods, view)
+    printed = _table(columns, headers=view.headers)
     for pod in found.pods:
-        printed.add_row(*rows.of_pod(pod))
+        printed.add_row(*(column.of_pod(pod) for column in columns))
         for one in pod.containers if every else ():
-            printed.add_row(*rows.of_container(one))
+            printed.add_row(*(column.of_container(one) for column in columns))
     for group in found.foreign:
-        printed.add_row(*rows.of_foreign(group.name, group.rdt_class, group.tasks))
+        known = {"STATE": _styled("foreign"), "CLASS": escape(group.rdt_class or _ROOT), "TASKS": str(group.tasks)}
+        printed.add_row(Name(group.name), *(known.get(column.head, _NONE) for column in columns[1:]))
     if printed.row_count:
         print_table(out, printed)
     elif view.headers:
@@ -279,14 +275,12 @@ def _watch(context: Context, view: View, found: Inventory, *, every: bool) -> No
                 if changed or gone:
                     print_document(view.form, _document(found, old=view.old), compact=True)
                 continue
-            rows = _Rows(found.pods, view)
-            printed = table(*rows.heads, right=_NUMBERS, names="POD", headers=False)
+            columns = _columns(found.pods, view)
+            printed = _table(columns, headers=False)
             for pod in changed:
-                printed.add_row(*rows.of_pod(pod))
+                printed.add_row(*(column.of_pod(pod) for column in columns))
             for pod in gone:
-                cells = rows.of_pod(pod)
-                cells[rows.heads.index("STATE")] = "gone"
-                printed.add_row(*cells)
+                printed.add_row(*("gone" if column.head == "STATE" else column.of_pod(pod) for column in columns))
             if printed.row_count:
                 print_table(out, printed)
     except KeyboardInterrupt:
