@@ -1,7 +1,6 @@
 """`resctrl-hook`, the command line that people type. Each command is a module, imported when it is called."""
 
 import importlib
-import importlib.util
 import io
 import sys
 from collections.abc import Sequence
@@ -71,10 +70,10 @@ class _LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for name, (module, _) in _COMMANDS.items() if _exists(module)]
+        return [*_COMMANDS]  # `list` is a module of this package
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS or not _exists(_COMMANDS[cmd_name][0]):
+        if cmd_name not in _COMMANDS:
             return None
         module = importlib.import_module(f"{__name__}.{_COMMANDS[cmd_name][0]}")
         command = module.commands[cmd_name] if hasattr(module, "commands") else module.command
@@ -84,10 +83,6 @@ class _LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, _COMMANDS[name][1]) for name in self.list_commands(ctx)])
-
-
-def _exists(module: str) -> bool:
-    return importlib.util.find_spec(f"{__name__}.{module}") is not None
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -17,6 +17,7 @@ from resctrl_hooks.node.fault_report import lacks_root
 
 NAME = "resctrl-hook"
 TRACEBACK = "RESCTRL_HOOK_TRACEBACK"  # the environment variable that shows where a fault of our own arose
+_KUBECTLS = {"get": "list", "describe": "show"}
 _NO_ARGUMENTS: type[click.UsageError] | None = getattr(click.exceptions, "NoArgsIsHelpError", None)  # click 8.2
 
 
@@ -85,8 +86,8 @@ def drop_unwritten() -> None:
 
 
 def no_such_command(name: str, known: Sequence[str]) -> str:
-    """What to say to a mistyped command."""
-    close = difflib.get_close_matches(name, known, 1)
+    """What to say to a mistyped command, or to one of kubectl's."""
+    close = [_KUBECTLS[name]] if name in _KUBECTLS else difflib.get_close_matches(name, known, 1)
     return f"there is no command {name!r}; did you mean {close[0]}?" if close else f"there is no command {name!r}"
 
 

@@ -1,10 +1,37 @@
 """What the commands that look at the node begin with: its settings."""
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from resctrl_hooks.config.applied import compile_file, is_newer
 from resctrl_hooks.config.effective import effective_settings
+from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.log import Log
+from resctrl_hooks.node.log import NOTICE, WARNING, Log, to_stderr
+from resctrl_hooks.node.settings import COMPILED_NAME
 
 
 def open_node(config: str) -> Context:
     """The node as the settings in force describe it; looking at it logs nothing."""
     return Context(effective_settings(config), Log({"target": "none"}))
+
+
+@contextmanager
+def as_it_would_be(config: str) -> Iterator[str]:
+    """For a dry run: an edited configuration as if it were in force, compiled in a temporary folder."""
+    if not is_newer(config):
+        yield config
+        return
+    try:
+        compiled = compile_file(config)
+    except InvalidConfigError as error:
+        to_stderr(WARNING, f"{config} is newer than what is in force, but can't be applied: {error}")
+        yield config
+        return
+    to_stderr(NOTICE, f"{config} would be applied first")
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/{COMPILED_NAME}"
+        with open(path, "wb") as file:
+            file.write(compiled)
+        yield path

@@ -1,12 +1,13 @@
 """`resctrl-hook rdt`: the RDT classes that the configuration declares, beside those that are there."""
 
 import sys
+from contextlib import nullcontext
 
 import click
 from rich.markup import escape
 
 from resctrl_hooks.cli.document import document, print_document
-from resctrl_hooks.cli.node import open_node
+from resctrl_hooks.cli.node import as_it_would_be, open_node
 from resctrl_hooks.cli.tables import console, print_table, table
 from resctrl_hooks.rdt.classes import ClassReport
 from resctrl_hooks.rdt.classes import apply as apply_classes
@@ -38,7 +39,8 @@ def show(config: str, *, as_json: bool) -> None:
 @click.pass_obj
 def apply(config: str, *, dry_run: bool, as_json: bool) -> None:
     """Create the declared classes and write their schemata. Classes that are not declared are left alone."""
-    context = open_node(config)
+    with as_it_would_be(config) if dry_run else nullcontext(config) as file:
+        context = open_node(file)
     declared = context.settings.rdt.get("classes") or {}
     reports = apply_classes(context.monitor.resctrl, declared, dry_run=dry_run)
     _print(reports, as_json=as_json, changes=True, dry_run=dry_run)

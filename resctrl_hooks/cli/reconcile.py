@@ -1,20 +1,18 @@
 """`resctrl-hook reconcile`: the node half's command, after applying a configuration that somebody has edited."""
 
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 
 import click
 
+from resctrl_hooks.cli.node import as_it_would_be
 from resctrl_hooks.cli.params import Seconds
-from resctrl_hooks.config.applied import apply_if_newer, compile_file, is_newer
+from resctrl_hooks.config.applied import apply_if_newer
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.fault_report import lacks_root
-from resctrl_hooks.node.log import NOTICE, WARNING, to_stderr
+from resctrl_hooks.node.log import WARNING, to_stderr
 from resctrl_hooks.node.reconcile.command import reconcile_command
-from resctrl_hooks.node.settings import COMPILED_NAME
 
 
 @click.command()
@@ -36,28 +34,8 @@ def command(config: str, *, dry_run: bool, as_json: bool, live: str, claim: bool
         arguments += ["--live", live]
     if watch is not None:
         arguments += ["--watch", f"{watch:.6f}"]
-    with _as_it_would_be(config) if dry_run else nullcontext(config) as file:
+    with as_it_would_be(config) if dry_run else nullcontext(config) as file:
         sys.exit(reconcile_command(file, arguments, _apply_edited))
-
-
-@contextmanager
-def _as_it_would_be(config: str) -> Iterator[str]:
-    """The configuration that reconcile would put in force first, compiled in a temporary folder."""
-    if not is_newer(config):
-        yield config
-        return
-    try:
-        compiled = compile_file(config)
-    except InvalidConfigError as error:
-        to_stderr(WARNING, f"{config} is newer than what is in force, but can't be applied: {error}")
-        yield config
-        return
-    to_stderr(NOTICE, f"{config} would be applied first")
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/{COMPILED_NAME}"
-        with open(path, "wb") as file:
-            file.write(compiled)
-        yield path
 
 
 def _apply_edited(config: str) -> None:

@@ -105,6 +105,7 @@ def view_options(sorts: Sequence[str], default: str, *, watch: bool = True) -> C
         click.option("-o", "--output", type=click.Choice(FORMS), help="Wide, or for programs."),
         click.option("--json", "as_json", is_flag=True, help="As -o json, with the keys of before 0.2 too."),
         click.option("-n", "--namespace", default="", metavar="NAMESPACE", help="Pods of this namespace only."),
+        click.option("-A", "--all-namespaces", is_flag=True, help="Pods of all namespaces, as without -n."),
         click.option(
             "-l", "--selector", callback=_selector, metavar="SELECTOR", help="Pods with these labels, as app=web."
         ),
@@ -118,12 +119,13 @@ def view_options(sorts: Sequence[str], default: str, *, watch: bool = True) -> C
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def called(*positional: Any, **given: Any) -> Any:
+            namespace = given.pop("namespace")
             view = View(
                 pods=given.pop("pods"),
                 form=given.pop("output") or ("json" if given["as_json"] else "table"),
                 old=given.pop("as_json"),
                 headers=not given.pop("no_headers"),
-                namespace=given.pop("namespace"),
+                namespace="" if given.pop("all_namespaces") else namespace,
                 selector=given.pop("selector"),
                 sort=given.pop("sort"),
                 reverse=given.pop("reverse"),

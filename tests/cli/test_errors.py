@@ -159,6 +159,7 @@ def test_a_mistyped_command() -> None:
     done = CliRunner().invoke(main, ["reconsile"])
     assert done.exit_code == 2
     assert "there is no command 'reconsile'; did you mean reconcile?" in done.stderr
+    assert "there is no command 'describe'; did you mean show?" in CliRunner().invoke(main, ["describe", "pod"]).stderr
     assert "there is no command 'xyzzy'\n" in CliRunner().invoke(main, ["xyzzy"]).stderr
 
 

@@ -53,6 +53,7 @@ def test_pods_of_a_namespace_and_pods_by_name(host: MonitoredHost) -> None:
     assert names(host, "-n", "shop") == ["db-0", "web-0"]
     assert names(host, "shop/web-0", "api-0") == ["billing/api-0", "shop/web-0"]
     assert names(host, "-n", "billing", "api-0") == ["api-0"]
+    assert names(host, "-A", "-n", "billing") == names(host, "--all-namespaces") == names(host)
     assert "no pod or container here is called" in host.run("list", "-n", "billing", "web-0").stderr
     assert "No pod of that kind" in host.run("list", "-n", "nobody").stdout
 

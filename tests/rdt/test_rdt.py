@@ -101,6 +101,18 @@ def rdt(host: Host, *words: str) -> Result:
 
 
 @pytest.mark.fuse
+def test_a_dry_run_goes_by_what_would_be_applied(simulated: Host, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(f"{{resctrlPath: {simulated.resctrl}, rdt: {{enabled: true, classes: {{gold: {{L3: '003'}}}}}}}}")
+    config.chmod(0o600)
+    planned = CliRunner().invoke(main, ["--config", str(config), "rdt", "apply", "--dry-run"])
+    assert planned.exit_code == 0, planned.output
+    assert f"{config} would be applied first" in planned.stderr
+    assert planned.stdout.endswith("It would create gold; nothing was written.\n")
+    assert not (tmp_path / "config.json").exists()
+
+
+@pytest.mark.fuse
 def test_apply_creates_writes_and_does_nothing_twice(simulated: Host) -> None:
     declared = {"/": {"L3": "ff0"}, "gold": {"L3": {"0": "f"}, "MB": 41}}
     simulated.configure(rdt={"classes": declared})
