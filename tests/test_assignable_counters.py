@@ -75,7 +75,7 @@ def test_who_comes_when_there_are_none_is_said_and_gets_one_that_becomes_free(ho
 
 
 def test_classes_keep_theirs_if_told_to(host: MonitoredHost) -> None:
-    host.context.settings.monitoring = {"classCounters": "keep"}
+    host.context.settings.monitoring.update({"classCounters": "keep"})
     keys = [host.pod(number, f"web-{number}") for number in range(3)]
     found = balance(host.context)
     assert found is not None
@@ -84,7 +84,7 @@ def test_classes_keep_theirs_if_told_to(host: MonitoredHost) -> None:
 
 
 def test_one_event_alone(host: MonitoredHost) -> None:
-    host.context.settings.monitoring = {"events": [LOCAL]}
+    host.context.settings.monitoring.update({"events": [LOCAL]})
     key = host.pod(0, "web-0")
     balance(host.context)
     assert has(host, key) == f"{TOTAL}:0=_;1=_\n{LOCAL}:0=e;1=e\n"
@@ -235,7 +235,7 @@ def test_a_hook_gives_its_pod_a_counter_that_is_worth_less_elsewhere(tmp_path: P
 
 
 def test_equals_take_turns_and_totals_are_kept(host: MonitoredHost) -> None:
-    host.context.settings.monitoring = {"share": {"interval": 0.01, "atLeast": 0.0}, "events": [TOTAL]}
+    host.context.settings.monitoring.update({"share": {"interval": 0.01, "atLeast": 0.0}, "events": [TOTAL]})
     keys = [host.pod(number, f"web-{number}") for number in range(6)]
     counted: dict[str, int] = dict.fromkeys(keys, 0)
     before = dict.fromkeys(keys, 0.0)
@@ -253,7 +253,7 @@ def test_equals_take_turns_and_totals_are_kept(host: MonitoredHost) -> None:
 
 
 def test_a_priority_takes_counters_of_lower_ones_and_keeps_them_over_all_turns(host: MonitoredHost) -> None:
-    host.context.settings.monitoring = {"share": {"interval": 0.01, "atLeast": 0.0}, "events": [TOTAL]}
+    host.context.settings.monitoring.update({"share": {"interval": 0.01, "atLeast": 0.0}, "events": [TOTAL]})
     keys = [host.pod(number, f"web-{number}") for number in range(6)]
     balance(host.context)
     with host.context.monitor.hold(keys[5]) as locked:
@@ -267,7 +267,7 @@ def test_a_priority_takes_counters_of_lower_ones_and_keeps_them_over_all_turns(h
 
 
 def test_a_turn_lasts_as_long_as_it_is_to_last(host: MonitoredHost) -> None:
-    host.context.settings.monitoring = {"share": {"interval": 600.0}, "events": [TOTAL]}
+    host.context.settings.monitoring.update({"share": {"interval": 600.0}, "events": [TOTAL]})
     for number in range(6):
         host.pod(number, f"web-{number}")
     first = balance(host.context, in_turns=True)

@@ -25,7 +25,8 @@ from machines import MACHINES, write_sysfs
 from resctrl_hooks.node.container.oci import parse_state, read_bundle
 from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.features.registry import FEATURES, concerns
+from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.features.registry import concerns, feature_named
 from resctrl_hooks.node.features.step import SKIP
 from resctrl_hooks.node.host.procfs import cgroups_of
 
@@ -407,12 +408,14 @@ def test_a_feature_that_does_not_concern_a_workload_has_nothing_to_do_for_it(tmp
             workload = derive(told, read_bundle(told.bundle), cgroups_of(context.proc, 100), str(host.cgroup))
         except HookError:
             continue
-        for name, _wanted, load in FEATURES:
+        for name in FEATURES:
             if not concerns(name, workload, context.settings):
                 left_out[name] += 1
-                steps = load().plan(workload, context)
+                feature = feature_named(name)
+                assert feature is not None
+                steps = feature.plan(workload, context)
                 assert [step.action for step in steps if step.action != SKIP] == [], (name, workload.annotations)
-    assert set(left_out) == {name for name, _, _ in FEATURES} - {"monitoring"}
+    assert set(left_out) == set(FEATURES) - {"monitoring"}
 
 
 def test_as_whole_processes(tmp_path: Path) -> None:

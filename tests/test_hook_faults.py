@@ -259,14 +259,10 @@ def test_one_feature_that_can_not_plan_does_not_stop_the_others(
         def plan(*_: object) -> None:
             raise HookError("can't plan")
 
-        @staticmethod
-        def failure_policy(*_: object) -> str:
-            return "ignore"
-
-    monkeypatch.setattr(creation, "features_in_use", lambda *_: [("broken", Broken), ("monitoring", monitoring)])
+    monkeypatch.setattr(creation, "features_in_use", lambda *_: [("rdt", Broken), ("monitoring", monitoring)])
     outcome = host.call(pod)
     assert outcome.code == 0
-    assert "broken of shop/web-0/c0" in outcome.stderr
+    assert "rdt of shop/web-0/c0" in outcome.stderr
     assert host.groups() == [GROUP]
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from resctrl_hooks.node.errors import SettingsError
-from resctrl_hooks.node.features import memory
-from resctrl_hooks.node.features.memtierd import feature as memtierd
+from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.features.registry import failure_policy
 from resctrl_hooks.node.host.files import format_json, parse_json, read_file
 from resctrl_hooks.node.settings import COMPILED_NAME, FORMAT, LAST_VALID_NAME, Settings, compiled_path
 
@@ -57,11 +57,8 @@ def explicit_values_of(config: Configuration) -> dict[str, Any]:
     """Every setting with the value that holds, defaults included."""
     values: dict[str, Any] = config.model_dump(mode="json", by_alias=True)
     settings = Settings(values_of(config))
-    for name, policy in ((memory.NAME, memory.failure_policy), (memtierd.NAME, memtierd.failure_policy)):
-        values[name]["failurePolicy"] = policy(settings)  # these two have a rule of their own
-    for section in values.values():
-        if isinstance(section, dict) and section.get("failurePolicy", "") is None:
-            section["failurePolicy"] = config.failure_policy
+    for name in FEATURES:
+        values[name]["failurePolicy"] = failure_policy(name, settings)
     return values
 
 

@@ -1,9 +1,11 @@
 """The ``blockio`` section."""
 
 import re
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
+
+from resctrl_hooks.node.feature_table import FEATURES
 
 from .classes import ClassDefaults, allowed_in_vain
 from .section import Allow, ClassName, FailurePolicy, FeatureSection, Remark, Section, in_any_case, wrong
@@ -43,6 +45,8 @@ def _amount(value: int | str) -> int | str:
 Amount = Annotated[int | str, AfterValidator(_amount)]
 """So many a second: a number, or one with k, M, G, T (thousands) or Ki, Mi, Gi, Ti (of 1024)."""
 
+_DEFAULTS = FEATURES["blockio"][2]
+
 
 class BlockioPart(Section):
     """What a class says of some devices. Keys are read in any case, so those of goresctrl's files are good."""
@@ -81,12 +85,10 @@ class BlockioPart(Section):
 class Blockio(FeatureSection):
     """Block I/O classes. Off unless `enabled` is true."""
 
-    served_by: ClassVar[tuple[str, ...]] = ("blockio",)
-
     failure_policy: FailurePolicy | None = None
     """What it means that a container can't have its class. Without it the general `failurePolicy` holds."""
 
-    enabled: bool = False
+    enabled: bool = _DEFAULTS["enabled"]
     """Whether hooks do this at all."""
 
     allow: Allow = {}

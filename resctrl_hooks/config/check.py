@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.features.registry import FEATURES
+from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.host.cpulist import format_list, parse_list
 from resctrl_hooks.node.host.files import format_json, read_file, read_kernel_file
 from resctrl_hooks.rdt.capabilities import read_abilities
@@ -95,10 +95,9 @@ def _remarks(config: Configuration, document: Document) -> Iterator[Problem]:
     for at, remark in _walk(config, ()):
         path = (*at, *remark.at)
         yield Problem(remark.text, "", dotted(path), document.line(path), document.path, "note")
-    known = {name for name, _, _ in FEATURES}
     for name in sorted(config.model_fields_set):
         section = getattr(config, name)
-        if isinstance(section, FeatureSection) and not known.intersection(section.served_by):
+        if isinstance(section, FeatureSection) and name not in FEATURES:
             what = "this version's hooks do nothing with this section yet"
             yield Problem(what, "", name, document.line((name,)), document.path, "warning")
 

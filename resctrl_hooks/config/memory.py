@@ -1,15 +1,18 @@
 """``classes`` as the memtierd NRI plugin has them, and the ``memory`` section: who may have which of them."""
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
+from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.features.memory_class import LIMITS
 from resctrl_hooks.node.names import matches
 
 from .memtierd import check_template
 from .nri import ClassDevice, ClassMount, Environment
 from .section import Allow, FailurePolicy, FeatureSection, KeyPath, Remark, Section, in_any_case, wrong
+
+_DEFAULTS = FEATURES["memory"][2]
 
 
 class MemoryClass(Section):
@@ -65,13 +68,11 @@ def _limits(allow: Allow) -> Allow:
 class Memory(FeatureSection):
     """Memory classes. They are in use as soon as `classes` has one."""
 
-    served_by: ClassVar[tuple[str, ...]] = ("memory",)
-
     failure_policy: FailurePolicy | None = None
     """What a class or limit that can't be given means. Without it `memtierd.failurePolicy` holds, and without either
     `fail`: as in the plugin, a workload must not run with the wrong memory policy unnoticed."""
 
-    allow: Allow = {"*": ["*"]}
+    allow: Allow = _DEFAULTS["allow"]
     """Which namespaces may have which of `classes`: `{namespace pattern: [class patterns]}`."""
 
     allow_limits: Annotated[Allow, AfterValidator(_limits)] = {}

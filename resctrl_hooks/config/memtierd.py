@@ -2,10 +2,12 @@
 
 import difflib
 import re
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import AfterValidator, Field
+
+from resctrl_hooks.node.feature_table import FEATURES
 
 from .section import AbsolutePath, Allow, FailurePolicy, FeatureSection, wrong
 
@@ -33,32 +35,33 @@ def _memory_max(value: str) -> str:
     return value
 
 
+_DEFAULTS = FEATURES["memtierd"][2]
+
+
 class Memtierd(FeatureSection):
     """How memtierd is run for containers of a class that has a `memtierdconfig`."""
-
-    served_by: ClassVar[tuple[str, ...]] = ("memtierd",)
 
     failure_policy: FailurePolicy | None = None
     """What a memtierd that can't be started means for its container. Without it `memory.failurePolicy` holds,
     and without either `fail`."""
 
-    allow: Allow = {"*": ["*"]}
+    allow: Allow = _DEFAULTS["allow"]
     """Which namespaces may have which of `classes`, beside `memory.allow`: both have to let them."""
 
-    run_dir: AbsolutePath = "/run/resctrl-hooks/memtierd"
+    run_dir: AbsolutePath = _DEFAULTS["runDir"]
     """The folder for memtierd's configurations, output and pids: NAMESPACE/POD/CONTAINER/ID below it."""
 
-    binary: Annotated[str, AfterValidator(_program)] = "memtierd"
+    binary: Annotated[str, AfterValidator(_program)] = _DEFAULTS["binary"]
     """memtierd itself: its path, or a name to be found in the usual folders of programs. Root must own it."""
 
-    supervisor: Literal["auto", "systemd", "process"] = "auto"
+    supervisor: Literal["auto", "systemd", "process"] = _DEFAULTS["supervisor"]
     """Who supervises memtierd: `systemd` with a transient service, or a small `process` of ours. `auto` means systemd
     where it runs this machine."""
 
-    start_seconds: Annotated[float, Field(ge=0, le=LONGEST_START)] = 0.2
+    start_seconds: Annotated[float, Field(ge=0, le=LONGEST_START)] = _DEFAULTS["startSeconds"]
     """How long memtierd must live to count as started, in seconds. The container's start waits for it."""
 
-    memory_max: Annotated[str, AfterValidator(_memory_max)] = "512M"
+    memory_max: Annotated[str, AfterValidator(_memory_max)] = _DEFAULTS["memoryMax"]
     """How much memory a memtierd service may have, as systemd writes it."""
 
 

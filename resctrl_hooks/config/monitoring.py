@@ -1,13 +1,17 @@
 """The ``monitoring`` section: each pod's mon_group, and who has one where there are too few RMIDs."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
+
+from resctrl_hooks.node.feature_table import FEATURES
 
 from .section import Duration, FeatureSection, NamespacePattern, Remark, Section, wrong
 
 _HIGHEST = 1_000_000  # as far as Kubernetes' own priorities are thought of by people, and a fixed width on disk
 Priority = Annotated[int, Field(ge=-_HIGHEST, le=_HIGHEST)]
+
+_DEFAULTS = FEATURES["monitoring"][2]
 
 
 class PriorityRule(Section):
@@ -65,27 +69,22 @@ def _each_once(events: list[BandwidthEvent]) -> list[BandwidthEvent]:
 class Monitoring(FeatureSection):
     """The monitoring group of each pod. On unless `enabled` is false."""
 
-    served_by: ClassVar[tuple[str, ...]] = ("monitoring",)
-
-    enabled: bool = True
+    enabled: bool = _DEFAULTS["enabled"]
     """Whether workloads get a monitoring group."""
 
-    release: Literal["pod", "last-container"] = "pod"
+    release: Literal["pod", "last-container"] = _DEFAULTS["release"]
     """When a pod's group and its RMID are freed: at the end of the `pod`, so that counters survive container restarts,
     or at the end of its `last-container`."""
 
-    events: Annotated[list[BandwidthEvent], Field(min_length=1), AfterValidator(_each_once)] = [
-        "mbm_total_bytes",
-        "mbm_local_bytes",
-    ]
+    events: Annotated[list[BandwidthEvent], Field(min_length=1), AfterValidator(_each_once)] = [*_DEFAULTS["events"]]
     """Where the kernel assigns bandwidth counters (AMD's `mbm_event` mode): the events that get one, the most important
     first. Every pod has the first before any pod has the second."""
 
-    class_counters: Literal["while-free", "keep"] = "while-free"
+    class_counters: Literal["while-free", "keep"] = _DEFAULTS["classCounters"]
     """What becomes there of the counters of the root group and of classes, which count what no pod's group holds: they
     have them `while-free`, as long as no pod needs them, or `keep` them before any pod."""
 
-    take_over: bool = False
+    take_over: bool = _DEFAULTS["takeOver"]
     """Whether to monitor also containers whose runtime makes its own group (`linux.intelRdt.enableMonitoring`). A task
     can be in one group only, so the runtime's stays empty then."""
 

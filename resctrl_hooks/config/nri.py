@@ -1,6 +1,6 @@
 """``nri``: what the NRI plugin may change in a container's own specification, before it is created."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -56,8 +56,6 @@ Environment = dict[Annotated[str, AfterValidator(_name)], Annotated[str, AfterVa
 
 class Nri(Section):
     """What the NRI plugin changes at a container's creation. Hooks can't, and nothing is changed by default."""
-
-    served_by: ClassVar[tuple[str, ...]] = ()
 
     adjust: list[Adjustable] = []
     """Which features also set their values in the container's specification, so that they survive a daemon-reload and

@@ -1,10 +1,11 @@
 """The ``placement`` section."""
 
 import re
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
+from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.host.cpulist import parse_list
 
 from .classes import allowed_in_vain
@@ -51,6 +52,8 @@ def _pool_name(value: str) -> str:
 Cpus = Annotated[str, AfterValidator(_cpus)]
 """A list of CPUs or memory nodes, as the kernel writes it."""
 
+_DEFAULTS = FEATURES["placement"][2]
+
 
 class Pool(Section):
     """One pool of the policy `pools`."""
@@ -71,16 +74,14 @@ class Pool(Section):
 class Placement(FeatureSection):
     """CPUs and memory nodes of containers. Off unless `enabled` is true."""
 
-    served_by: ClassVar[tuple[str, ...]] = ("placement",)
-
     failure_policy: FailurePolicy | None = None
     """What it means that a container can't be placed as it asks: with `ignore` it shares CPUs, with `fail` it is
     refused. Without it the general `failurePolicy` holds."""
 
-    enabled: bool = False
+    enabled: bool = _DEFAULTS["enabled"]
     """Whether hooks do this at all."""
 
-    policy: Annotated[str, AfterValidator(_policy)] = "topology-aware"
+    policy: Annotated[str, AfterValidator(_policy)] = _DEFAULTS["policy"]
     """Who decides: `topology-aware`, `pools`, or the path of a root-owned Python file with a function `choose`."""
 
     namespaces: list[NamespacePattern] = []
@@ -96,13 +97,13 @@ class Placement(FeatureSection):
     reserved_namespaces: list[NamespacePattern] = []
     """Namespaces whose containers run on the reserved CPUs, such as kube-system."""
 
-    pin_memory: bool = True
+    pin_memory: bool = _DEFAULTS["pinMemory"]
     """Whether containers are also bound to the memory near their CPUs."""
 
     pools: Annotated[list[Pool], AfterValidator(unique_names)] = []
     """The pools of the policy `pools`. CPUs of none of them are the pool `default`."""
 
-    kubelet_path: AbsolutePath = "/var/lib/kubelet"
+    kubelet_path: AbsolutePath = _DEFAULTS["kubeletPath"]
     """Where the kubelet keeps its managers' state: with a static CPU or memory manager there, nothing is placed."""
 
     @model_validator(mode="after")

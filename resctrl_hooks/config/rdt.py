@@ -1,10 +1,11 @@
 """The ``rdt`` section."""
 
 import re
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
+from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.names import valid_class
 
 from .classes import ClassDefaults, allowed_in_vain
@@ -36,6 +37,8 @@ def _mask(value: str) -> str:
 
 Mask = Annotated[str, AfterValidator(_mask)]
 Bandwidth = Annotated[int, Field(ge=1)]
+
+_DEFAULTS = FEATURES["rdt"][2]
 
 
 class RdtClass(Section):
@@ -87,12 +90,10 @@ def _no_class(name: str) -> str:
 class Rdt(FeatureSection):
     """RDT classes: which a workload is put into if its runtime chose none. Off unless `enabled` is true."""
 
-    served_by: ClassVar[tuple[str, ...]] = ("rdt",)
-
     failure_policy: FailurePolicy | None = None
     """What it means that a container can't have its class. Without it the general `failurePolicy` holds."""
 
-    enabled: bool = False
+    enabled: bool = _DEFAULTS["enabled"]
     """Whether hooks do this at all."""
 
     allow: Allow = {}

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from resctrl_hooks.node.names import default_key_validator
-from resctrl_hooks.node.settings import LONGEST_DEADLINE
+from resctrl_hooks.node.settings import DEFAULTS, LONGEST_DEADLINE
 
 from .blockio import Blockio
 from .classes import allowed_in_vain
@@ -61,7 +61,7 @@ RuntimeRoots = Annotated[
 class Configuration(Section):
     """The configuration of resctrl-hooks. Everything has a default: an empty file is valid."""
 
-    resctrl_path: AbsolutePath = "/sys/fs/resctrl"
+    resctrl_path: AbsolutePath = DEFAULTS["resctrlPath"]
     """Where resctrl is mounted."""
 
     namespaces: list[NamespacePattern] = []
@@ -70,27 +70,27 @@ class Configuration(Section):
     label_selector: dict[str, str] = {}
     """Only pods with all of these labels are monitored. Empty means all. Only CRI-O lets a hook see labels."""
 
-    group_prefix: Annotated[str, AfterValidator(_prefix)] = ""
+    group_prefix: Annotated[str, AfterValidator(_prefix)] = DEFAULTS["groupPrefix"]
     """Stands before the pod's UID in a group's name. Kepler expects none."""
 
-    failure_policy: FailurePolicy = "ignore"
+    failure_policy: FailurePolicy = DEFAULTS["failurePolicy"]
     """What a failure means for the container: `ignore` logs it and lets the container go on, `fail` refuses it
     (exit code 79). Sections can have their own."""
 
-    deadline_seconds: Annotated[float, Field(gt=0, le=LONGEST_DEADLINE)] = 3.0
+    deadline_seconds: Annotated[float, Field(gt=0, le=LONGEST_DEADLINE)] = DEFAULTS["deadlineSeconds"]
     """How long a hook may take, in seconds; then it gives up and leaves the rest to reconcile. Time in which it waits
     for a processor doesn't count."""
 
-    state_dir: AbsolutePath = "/run/resctrl-hooks"
+    state_dir: AbsolutePath = DEFAULTS["stateDir"]
     """Where the hooks keep their records: a root-owned folder on tmpfs, since they describe one boot."""
 
-    cgroup_path: AbsolutePath = "/sys/fs/cgroup"
+    cgroup_path: AbsolutePath = DEFAULTS["cgroupPath"]
     """Where cgroups are mounted."""
 
-    proc_path: AbsolutePath = "/proc"
+    proc_path: AbsolutePath = DEFAULTS["procPath"]
     """Where procfs is mounted."""
 
-    sys_path: AbsolutePath = "/sys"
+    sys_path: AbsolutePath = DEFAULTS["sysPath"]
     """Where sysfs is mounted."""
 
     runtime_roots: RuntimeRoots = {}

@@ -1,11 +1,12 @@
 """The ``scheduling`` section."""
 
 import re
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.features.memory_class import canonical
 
 from .classes import ClassDefaults, allowed_in_vain
@@ -48,6 +49,9 @@ PageSize = Annotated[str, AfterValidator(_page_size), WithJsonSchema({"type": "s
 def _is_power_of_two(size: str) -> bool:
     number = int(size[:-2])
     return number & (number - 1) == 0
+
+
+_DEFAULTS = FEATURES["scheduling"][2]
 
 
 class SchedulingClass(Section):
@@ -117,12 +121,10 @@ class SchedulingClass(Section):
 class Scheduling(FeatureSection):
     """Scheduling classes. Off unless `enabled` is true."""
 
-    served_by: ClassVar[tuple[str, ...]] = ("scheduling",)
-
     failure_policy: FailurePolicy | None = None
     """What it means that a container can't have its class. Without it the general `failurePolicy` holds."""
 
-    enabled: bool = False
+    enabled: bool = _DEFAULTS["enabled"]
     """Whether hooks do this at all."""
 
     allow: Allow = {}

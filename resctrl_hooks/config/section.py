@@ -1,13 +1,13 @@
 """What every section of the configuration is made of: the model's rules, the types of values, and how to say no.
 
-A new section is a module with a class that inherits `Section` (or `FeatureSection`), and a line in `root.py`. A field's
-docstring is its description in the schema and in the reference.
+A new section is a module with a class that inherits `Section` (or `FeatureSection`, where a feature of the same name
+obeys it), and a line in `root.py`. A field's docstring is its description in the schema and in the reference.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, WithJsonSchema, model_validator
 from pydantic.alias_generators import to_camel
@@ -179,9 +179,6 @@ def unique_names(items: list[_Item]) -> list[_Item]:
 
 class FeatureSection(Section):
     """A section of a feature that can fail on its own account."""
-
-    served_by: ClassVar[Sequence[str]] = ()
-    """The node half's features that obey this section (`features/registry.py`); checked: none is promised in vain."""
 
     failure_policy: FailurePolicy | None = None
     """What a failure of this feature means: `ignore` lets the container go on without, `fail` refuses it.

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.settings import DEFAULTS
 
 from .applied import (
@@ -74,7 +75,7 @@ def _given(found: Effective) -> dict[str, Any]:
     if found.source == "yaml":
         return values_of(check_file(found.path).valid())
     known = without_own_keys(read_compiled(found.path) if found.path else None)
-    return {key: value for key, value in known.items() if key in DEFAULTS}
+    return {key: value for key, value in known.items() if key in DEFAULTS or key in FEATURES}
 
 
 def _compare(config: str, found: Effective, settings: dict[str, Any]) -> tuple[YamlState, list[Change]]:

@@ -29,7 +29,7 @@ _WORDS: Final = {
 
 def _wanted(host: Host) -> bool:
     """Whether anything that is configured uses resctrl; memory classes and placement don't."""
-    return bool(host.settings.monitoring.get("enabled", True) or host.settings.rdt.get("enabled", False))
+    return bool(host.settings.monitoring["enabled"] or host.settings.rdt["enabled"])
 
 
 def processor(host: Host) -> Iterator[Finding]:
@@ -143,7 +143,7 @@ def bandwidth_counters(host: Host) -> Iterator[Finding]:
         return
     parts = [f"{one.free} of {one.total} free in L3 domain {one.domain}" for one in inventory.bandwidth_counters]
     text = f"the kernel assigns bandwidth counters (AMD ABMC): {', '.join(parts)}"
-    keeps = host.settings.monitoring.get("classCounters") == KEEP
+    keeps = host.settings.monitoring["classCounters"] == KEEP
     without = [pod.name for pod in inventory.pods if pod.state in ("uncounted", "part-counted")]
     if without:
         more = "set `monitoring.classCounters: while-free`, " if keeps else ""

@@ -22,7 +22,7 @@ _ID: Final = 12
 
 def placement(host: Host) -> Iterator[Finding]:
     """Whether exclusive CPUs are exclusive, and the others have some."""
-    if not host.settings.placement.get("enabled"):
+    if not host.settings.placement["enabled"]:
         return
     try:
         book = Book(host.context, look_only=True)

@@ -161,7 +161,7 @@ def code(host: Host) -> Iterator[Finding]:
 
 def self_test(host: Host) -> Iterator[Finding]:
     """Whether the registered command works: a throw-away process gets a group, and loses it again."""
-    command = _registered_command(host) if host.settings.monitoring.get("enabled", True) else []
+    command = _registered_command(host) if host.settings.monitoring["enabled"] else []
     if not command or not host.live or not os.path.isdir(f"{host.settings.resctrl_path}/mon_groups"):
         return
     if host.inventory and host.inventory.rmids and host.inventory.rmids.free <= 0:

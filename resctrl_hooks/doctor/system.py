@@ -19,7 +19,7 @@ from resctrl_hooks.inventory.details import NOT_RUNNING
 from resctrl_hooks.memory_checks import memory_checks
 from resctrl_hooks.node.call_metrics import read as read_calls
 from resctrl_hooks.node.features.memtierd.feature import NAME as MEMTIERD
-from resctrl_hooks.node.features.placement.kubelet import DEFAULT_PATH, STATES
+from resctrl_hooks.node.features.placement.kubelet import STATES
 
 from .finding import Finding, Level, ok, problem, warning
 from .host import Host
@@ -88,7 +88,7 @@ def _start(unit: str) -> str:
 
 def kubelet(host: Host) -> Iterator[Finding]:
     """The kubelet's static managers, which write cpusets themselves."""
-    folder = host.settings.placement.get("kubeletPath") or DEFAULT_PATH
+    folder = host.settings.placement["kubeletPath"]
     for name, what, pinning in STATES:
         text = host.text(f"{folder}/{name}")
         if not text:
@@ -98,7 +98,7 @@ def kubelet(host: Host) -> Iterator[Finding]:
         except (ValueError, KeyError, TypeError):
             yield warning(f"{folder}/{name} can't be read", "see the kubelet's log")
             continue
-        wanted = bool(host.settings.placement) and host.settings.placement.get("enabled", True) is not False
+        wanted = host.settings.placement["enabled"]
         if policy in pinning and wanted:
             yield problem(
                 f"the kubelet's {what} manager has the policy {policy}, and placement does nothing beside it",

@@ -10,6 +10,7 @@ from resctrl_hooks.node.container.oci import BUNDLE_LIMIT, POSTSTOP, Bundle, Sta
 from resctrl_hooks.node.container.workload import Workload, derive
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError, InputError
+from resctrl_hooks.node.features.registry import failure_policy
 from resctrl_hooks.node.hook.call import DONE, REFUSED
 from resctrl_hooks.node.hook.create_runtime import planned
 from resctrl_hooks.node.host.files import is_folder, parse_json, read_file
@@ -125,20 +126,16 @@ def _create_runtime(state: State, bundle: Bundle, context: Context, said: Explan
     said.steps = [said_step(step, workload, context) for _, step in steps]
     _look_back(workload, context, said)
     lost = said.process == "gone"  # with it everything that is to be done for it
-    impossible = [
-        (feature, step)
-        for (feature, _), step in zip(steps, said.steps, strict=True)
-        if not step.skipped and (lost or not step.possible)
-    ]
+    impossible = [step for step in said.steps if not step.skipped and (lost or not step.possible)]
     why = f": {gone}" if lost else ""
-    refusing = any(feature.failure_policy(context.settings) == "fail" for feature, _ in impossible)
+    refusing = any(failure_policy(step.feature, context.settings) == "fail" for step in impossible)
     if said.blocked:
         _fails(said, said.blocked, refused=context.settings.failure_policy == "fail")
     elif refusing:
         said.outcome = f"the container is refused (exit code {REFUSED}){why}"
         said.exit_code = REFUSED
     elif impossible:
-        said.outcome = f"the container goes on without {', '.join(step.feature for _, step in impossible)}{why}"
+        said.outcome = f"the container goes on without {', '.join(step.feature for step in impossible)}{why}"
     elif not said.steps:
         said.outcome = "the container goes on; what could be done for it can't be told, see the notes"
     elif all(step.skipped for step in said.steps):

@@ -83,7 +83,7 @@ def _memtierd(step: Step, workload: Workload, context: Context) -> Found:
 def _lacks(name: str, workload: Workload, settings: Settings) -> tuple[list[str], list[str]]:
     fatal = []
     try:
-        find_program(str(settings.memtierd.get("binary", "memtierd")), ALL_FOLDERS)
+        find_program(str(settings.memtierd["binary"]), ALL_FOLDERS)
     except HookError as error:
         fatal.append(str(error))
     text = next(str(spec["memtierdconfig"]) for spec in settings.classes if spec.get("name") == name)

@@ -7,6 +7,7 @@ may come from an older or newer version, an image build or a MachineConfig.
 import posix
 
 from . import errors
+from .feature_table import FEATURES
 from .host.files import is_there, parse_json, read_file
 from .names import default_key_validator, matches
 
@@ -22,7 +23,7 @@ FORMAT = 1
 _LIMIT = 1 << 20
 LONGEST_DEADLINE = 60.0  # seconds, well below the timeout in the hook's JSON
 
-# Every top-level setting that the node half knows, with its default; each feature has a section, a dictionary.
+# Every setting of the top level with its default; beside them each feature has a section (`feature_table`).
 DEFAULTS: "dict[str, Any]" = {
     "resctrlPath": "/sys/fs/resctrl",
     "cgroupPath": "/sys/fs/cgroup",
@@ -35,14 +36,7 @@ DEFAULTS: "dict[str, Any]" = {
     "deadlineSeconds": 3.0,
     "namespaces": [],
     "labelSelector": {},
-    "monitoring": {},
     "classes": [],
-    "memory": {},
-    "memtierd": {},
-    "rdt": {},
-    "placement": {},
-    "blockio": {},
-    "scheduling": {},
     "nri": {},
     "log": {},
 }
@@ -51,39 +45,19 @@ DEFAULTS: "dict[str, Any]" = {
 class Settings:
     """What a hook obeys. ``path`` is the compiled file it came from, or empty for the built-in defaults."""
 
-    __slots__ = (
-        "blockio",
-        "cgroup_path",
-        "classes",
-        "deadline",
-        "failure_policy",
-        "group_prefix",
-        "label_selector",
-        "log",
-        "memory",
-        "memtierd",
-        "monitoring",
-        "namespaces",
-        "nri",
-        "path",
-        "placement",
-        "proc_path",
-        "rdt",
-        "resctrl_path",
-        "runtime_roots",
-        "scheduling",
-        "state_dir",
-        "sys_path",
-    )
+    if TYPE_CHECKING:
+
+        def __getattr__(self, feature: str) -> "dict[str, Any]":
+            """Each feature's section, with its defaults, by the feature's name."""
 
     def __init__(self, values: "dict[str, Any] | None" = None, path: str = "") -> None:
         given = values or {}
         checked: "dict[str, Any]" = {}
         for name, default in DEFAULTS.items():
-            value = given.get(name, default)
-            if value is None:
-                value = default
             kind = type(default)
+            value = given.get(name)
+            if value is None:
+                value = kind(default)  # whoever changes a list or mapping changes no default
             if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
                 raise errors.SettingsError(f"{path}: {name} should be {kind.__name__}, not {type(value).__name__}")
             if str(default)[:1] == "/" != str(value)[:1]:
@@ -111,16 +85,14 @@ class Settings:
         self.deadline: float = checked["deadlineSeconds"]
         self.namespaces: "list[str]" = checked["namespaces"]
         self.label_selector: "dict[str, str]" = checked["labelSelector"]
-        self.monitoring: "dict[str, Any]" = checked["monitoring"]
         self.classes: "list[dict[str, Any]]" = checked["classes"]
-        self.memory: "dict[str, Any]" = checked["memory"]
-        self.memtierd: "dict[str, Any]" = checked["memtierd"]
-        self.rdt: "dict[str, Any]" = checked["rdt"]
-        self.placement: "dict[str, Any]" = checked["placement"]
-        self.blockio: "dict[str, Any]" = checked["blockio"]
-        self.scheduling: "dict[str, Any]" = checked["scheduling"]
         self.nri: "dict[str, Any]" = checked["nri"]
         self.log: "dict[str, Any]" = checked["log"]
+        for name, (_, _, defaults) in FEATURES.items():
+            section = given.get(name) or {}
+            if not isinstance(section, dict):
+                raise errors.SettingsError(f"{path}: {name} should be dict, not {type(section).__name__}")
+            setattr(self, name, {**defaults, **{key: section[key] for key in section if section[key] is not None}})
 
     @property
     def shares_rmids(self) -> bool:

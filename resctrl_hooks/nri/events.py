@@ -10,9 +10,10 @@ import time
 from ..node.container.oci import State
 from ..node.errors import HookError
 from ..node.fault_report import as_hook_error
+from ..node.feature_table import FEATURES
 from ..node.features.monitoring import NAME as MONITORING
 from ..node.features.placement.specified import specified
-from ..node.features.registry import concerns
+from ..node.features.registry import concerns, failure_policy
 from ..node.features.step import SKIP
 from ..node.hook.create_runtime import create_runtime, give_up, planned
 from ..node.hook.deadline import set_deadline
@@ -38,13 +39,12 @@ if TYPE_CHECKING:
 
     from ..node.container.workload import Workload
     from ..node.context import Context
-    from ..node.features.step import Feature, Step
+    from ..node.features.step import Step
     from ..node.settings import Settings
 
     Handler = Callable[["Event", Context], tuple[str, bytes]]
 
 _OF_THE_TIMEOUT = 0.7  # of what the runtime gives a request, at most, is ours
-_SECTIONS = ("monitoring", "rdt", "placement", "blockio", "scheduling", "memory", "memtierd")
 _PLACEMENT = "placement"
 _POD_EVENTS = ("RemovePodSandbox",)
 _STARTS, _ENDS = ("StartContainer",), ("StopContainer", "RemoveContainer", *_POD_EVENTS)
@@ -108,7 +108,7 @@ def is_done(container: str, pid: int, context: "Context") -> bool:
 def lenient(settings: "Settings") -> None:
     """Lets nothing be refused: where that would not be obeyed, what can be done is done."""
     settings.failure_policy = "ignore"
-    for name in _SECTIONS:
+    for name in FEATURES:
         getattr(settings, name)["failurePolicy"] = "ignore"
 
 
@@ -152,10 +152,14 @@ def create_container(event: Event, context: "Context") -> "tuple[str, bytes]":
     workload = workload_of(event.pod, event.container, event.runtime, context.settings)
     event.key = workload.key
     steps = planned(workload, context)
-    for feature, step in steps:
-        if step.feature == MONITORING and step.action != SKIP and feature.failure_policy(context.settings) == "fail":
+    for _, step in steps:
+        if (
+            step.feature == MONITORING
+            and step.action != SKIP
+            and failure_policy(MONITORING, context.settings) == "fail"
+        ):
             reserve_group(workload, step, context)
-    wanted = [placed(feature, step, workload, context) for feature, step in steps]
+    wanted = [placed(step, workload, context) for _, step in steps]
     try:
         adjusted = adjustment(workload, wanted, context.settings, event.version)
     except HookError as error:
@@ -172,13 +176,13 @@ def create_container(event: Event, context: "Context") -> "tuple[str, bytes]":
     return f"adjusted {what}", encode("CreateContainerResponse", {"adjust": adjusted})
 
 
-def placed(feature: "Feature", step: "Step", workload: "Workload", context: "Context") -> "Step":
+def placed(step: "Step", workload: "Workload", context: "Context") -> "Step":
     """A step of placement with the cpuset that it would give now, where somebody wants to know; any other as it is.
 
     Raises:
         RefusedError: it can't be placed as it asks, and its policy is ``fail``.
     """
-    refuses = feature.failure_policy(context.settings) == "fail"
+    refuses = failure_policy(_PLACEMENT, context.settings) == "fail"
     if step.feature != _PLACEMENT or not (refuses or is_specified(context.settings)):
         return step
     try:
@@ -197,7 +201,7 @@ def reserve_group(workload: "Workload", step: "Step", context: "Context") -> Non
     Raises:
         RefusedError: there is no RMID.
     """
-    if not context.settings.rdt.get("enabled", False) and concerns("rdt", workload, context.settings):
+    if not context.settings.rdt["enabled"] and concerns("rdt", workload, context.settings):
         return
     rdt_class: str = step.parameters["class"]
     for last in (False, True):

@@ -5,7 +5,7 @@ import posix
 from ..node.context import Context
 from ..node.errors import HookError, SettingsError
 from ..node.fault_report import as_hook_error
-from ..node.features.registry import features_in_use
+from ..node.features.registry import failure_policy, features_in_use
 from ..node.host.files import parse_json
 from ..node.log import ERROR, NOTICE, WARNING, Log
 from ..node.settings import Settings, compiled_path, load
@@ -106,9 +106,7 @@ class NodePlugin:
         settings = self.refresh()
         if event == "CreateContainer":
             changes = adjusts(settings)
-            return changes or any(
-                feature.failure_policy(settings) == "fail" for _, feature in features_in_use(settings)
-            )
+            return changes or any(failure_policy(name, settings) == "fail" for name, _ in features_in_use(settings))
         return event in events.HANDLERS
 
     def serve(self, event: str, payload: bytes) -> "tuple[int, bytes, bytes]":

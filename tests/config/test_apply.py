@@ -60,7 +60,7 @@ def test_apply_puts_it_in_force_for_the_hooks(config: Path) -> None:
             "format": 1, "namespaces": ["shop"], "monitoring": {"release": "last-container"},
         }  # fmt: skip
     settings, problem = load(str(config))
-    assert (settings.namespaces, settings.monitoring, problem) == (["shop"], {"release": "last-container"}, "")
+    assert (settings.namespaces, settings.monitoring["release"], problem) == (["shop"], "last-container", "")
 
 
 def test_apply_says_what_changed(config: Path) -> None:

@@ -24,11 +24,13 @@ from resctrl_hooks.config.check import Checked, check_file, check_text
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.config.root import Configuration
 from resctrl_hooks.config.schema import json_schema
+from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.settings import DEFAULTS, Settings, allows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+NO_DEFAULTS: dict[str, Any] = {"namespaces": {}, "qos": {}}
 TEMPLATE = "classes:\n- name: a\n  memtierdconfig: |\n    policy:\n      name: age\n"
 
 
@@ -42,7 +44,11 @@ def problems(text: str) -> list[str]:
 
 def test_the_defaults_are_the_node_halfs() -> None:
     values = explicit_values_of(Configuration())
-    assert set(values) == set(DEFAULTS)
+    assert set(values) == {*DEFAULTS, *FEATURES}
+    for name, (_, _, defaults) in FEATURES.items():
+        assert {key: values[name][key] for key in defaults} == json.loads(json.dumps(defaults)), name
+        without = set(values[name]) - set(defaults) - {"failurePolicy"}
+        assert [key for key in without if values[name][key] not in (None, "", [], {}, NO_DEFAULTS)] == [], name
     for name, default in DEFAULTS.items():
         if not isinstance(default, dict):
             assert values[name] == default, name
@@ -368,7 +374,7 @@ def test_the_schema_is_one_and_agrees(tmp_path: Path) -> None:
     assert texts == []
 
 
-_KEYS = st.sampled_from([*DEFAULTS, "enabled", "release", "name", "allowswap", "allow", "file", "zzz", ""])
+_KEYS = st.sampled_from([*DEFAULTS, *FEATURES, "enabled", "release", "name", "allowswap", "allow", "file", "zzz", ""])
 _VALUES = st.recursive(
     st.none()
     | st.booleans()

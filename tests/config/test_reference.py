@@ -10,6 +10,7 @@ import yaml
 from resctrl_hooks.config.check import check_text
 from resctrl_hooks.config.reference import in_page, reference
 from resctrl_hooks.config.root import Configuration
+from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.settings import DEFAULTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration-reference.md"
@@ -22,7 +23,7 @@ def test_the_page_is_up_to_date() -> None:
 
 def test_every_setting_is_in_it() -> None:
     text = reference()
-    for name in DEFAULTS:
+    for name in (*DEFAULTS, *FEATURES):
         assert f"`{name}`" in text
     assert text.count("| `enabled` |") >= 1
     assert '| `release` | `pod`, `last-container` | `"pod"` |' in text

@@ -7,6 +7,7 @@ import pytest
 
 from resctrl_hooks.node import settings as module
 from resctrl_hooks.node.errors import SettingsError
+from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.settings import DEFAULT_CONFIG, DEFAULTS, Settings, allows, compiled_path, load
 
 
@@ -20,7 +21,26 @@ def test_the_defaults() -> None:
     assert Settings().failure_policy == "ignore"
     assert Settings().resctrl_path == "/sys/fs/resctrl"
     assert Settings().state_dir == "/run/resctrl-hooks"
-    assert len(Settings.__slots__) == len(DEFAULTS) + 1
+    assert len(vars(Settings())) == len(DEFAULTS) + len(FEATURES) + 1
+
+
+def test_whoever_changes_settings_changes_no_default() -> None:
+    changed = Settings()
+    for name in FEATURES:
+        getattr(changed, name)["failurePolicy"] = "ignore"
+    for values in (changed.nri, changed.log, changed.label_selector, changed.runtime_roots):
+        values["changed"] = ""
+    changed.namespaces.append("shop")
+    changed.classes.append({"name": "a"})
+    assert vars(Settings()) == vars(Settings({})) != vars(changed)
+    assert [name for name, (_, _, defaults) in FEATURES.items() if "failurePolicy" in defaults] == []
+    assert [name for name, default in DEFAULTS.items() if default and isinstance(default, (dict, list))] == []
+
+
+def test_a_section_has_its_defaults_where_it_says_nothing(tmp_path: Path) -> None:
+    settings, _ = load(write(tmp_path, monitoring={"takeOver": True, "release": None}, memtierd=None))
+    assert (settings.monitoring["takeOver"], settings.monitoring["release"]) == (True, "pod")
+    assert settings.memtierd == FEATURES["memtierd"][2]
 
 
 def test_what_is_compiled_is_in_force(tmp_path: Path) -> None:

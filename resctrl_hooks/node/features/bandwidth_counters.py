@@ -6,7 +6,7 @@ has nothing: this puts every pod's first event before any pod's second.
 
 from ..errors import LedgerError, LockTimeoutError, ResctrlError
 from ..log import INFO, WARNING
-from ..resctrl.assignment import EVENTS, Assignments
+from ..resctrl.assignment import Assignments
 from ..resctrl.counter_share import LOCK, OURS, holders_of, lacking, rearrange, share
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ class Balance:
 
 def events_of(context: "Context") -> "tuple[str, ...]":
     """The events that are to be counted, the most important first."""
-    return tuple(context.settings.monitoring.get("events") or EVENTS)
+    return tuple(context.settings.monitoring["events"])
 
 
 def balance(context: "Context", *, dry_run: bool = False, in_turns: bool = False) -> "Balance | None":
@@ -46,7 +46,7 @@ def balance(context: "Context", *, dry_run: bool = False, in_turns: bool = False
     if not assignments.enabled():
         return None
     events = events_of(context)
-    keep = context.settings.monitoring.get("classCounters") == KEEP
+    keep = context.settings.monitoring["classCounters"] == KEEP
     with context.ledger.lock_named(LOCK, monitor.patience):
         capacity = assignments.capacity()
         holders = holders_of(monitor)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..ledger import Record
     from ..resctrl.locked_key import LockedKey
-    from ..settings import Settings
     from .step import Container
 
 NAME = "blockio"
@@ -35,12 +34,6 @@ _LIMITS = (
 _KIND, _BLOCK = 0o170000, 0o060000
 # goresctrl reads them as Kubernetes' quantities: powers of a thousand, and with an i of 1024.
 _UNITS = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
-
-
-def failure_policy(settings: "Settings") -> str:
-    """This feature's own policy, else the general one."""
-    policy: str = settings.blockio.get("failurePolicy", settings.failure_policy)
-    return policy
 
 
 def plan(workload: "Workload", context: "Context") -> "list[Step]":

@@ -1,7 +1,7 @@
 """Swap and memory limits of a container, written to its cgroup before its process runs: by class or by annotation."""
 
 from ..host.cgroup import CgroupError, leaf_of, read_value, same_value, write_value
-from .memory_class import HIGH, MAX, SWAP, MemoryLimitError, choice_of, policy_of
+from .memory_class import HIGH, MAX, SWAP, MemoryLimitError, choice_of
 from .step import SKIP, Step
 
 TYPE_CHECKING = False
@@ -11,18 +11,12 @@ if TYPE_CHECKING:
     from ..host.cgroup import Leaf
     from ..ledger import Record
     from ..resctrl.locked_key import LockedKey
-    from ..settings import Settings
     from .step import Container
 
 NAME = "memory"
 _PROPERTIES = {SWAP: "MemorySwapMax", HIGH: "MemoryHigh"}  # systemd.resource-control(5)
 _INFINITY = "infinity"
 SMALLEST_HIGH = 4 << 20  # bytes; a runtime's own init needs as much, and crawls below it
-
-
-def failure_policy(settings: "Settings") -> str:
-    """The memory section's own policy, else memtierd's, else ``fail``."""
-    return policy_of(settings, "memory", "memtierd")
 
 
 def plan(workload: "Workload", context: "Context") -> "list[Step]":

@@ -21,8 +21,6 @@ SWAP = "memory.swap.max"
 HIGH = "memory.high"
 LIMITS = (SWAP, HIGH)
 MAX = "max"
-FAIL = "fail"
-_EVERYONE = {"*": ["*"]}
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DIGITS = frozenset("0123456789")
 _LONGEST_VALUE = 20
@@ -92,7 +90,7 @@ def _annotation(workload: "Workload", what: str) -> "tuple[str, str]":
 
 def _allowed_class(name: str, workload: "Workload", settings: "Settings") -> "dict[str, Any]":
     for section, table in (("memory", settings.memory), ("memtierd", settings.memtierd)):
-        if not allows(table.get("allow", _EVERYONE), workload.namespace, name):
+        if not allows(table["allow"], workload.namespace, name):
             raise MemoryClassError(
                 f"namespace {workload.namespace or '(none)'} may not have memory class {name[:80]!r}",
                 hint=f"{section}.allow in the configuration says who may",
@@ -140,16 +138,3 @@ def canonical(limit: str, value: str) -> str:
             f"{limit} can't be {value!r}, which is less than a page ({page} bytes)", hint="the kernel would make it 0"
         )
     return str(size)
-
-
-def policy_of(settings: "Settings", *sections: str) -> str:
-    """The failure policy of a memory feature: the first section's that sets one, else ``fail``.
-
-    Unlike other features these refuse by default, as the plugin does: a workload must not run with another memory
-    policy than was asked for without anybody noticing.
-    """
-    for section in sections:
-        policy: str = getattr(settings, section).get("failurePolicy", "")
-        if policy:
-            return policy
-    return FAIL

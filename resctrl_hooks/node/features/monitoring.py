@@ -11,17 +11,9 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..ledger import Record
     from ..resctrl.locked_key import LockedKey
-    from ..settings import Settings
     from .step import Container
 
 NAME = "monitoring"
-_EVENTS = ("mbm_total_bytes",)  # of which the first gets a counter first
-
-
-def failure_policy(settings: "Settings") -> str:
-    """This feature's own policy, else the general one."""
-    policy: str = settings.monitoring.get("failurePolicy", settings.failure_policy)
-    return policy
 
 
 def plan(workload: "Workload", context: "Context") -> "list[Step]":
@@ -45,7 +37,7 @@ def why_not(workload: "Workload", context: "Context") -> str:
     settings = context.settings
     if workload.sandbox:
         return "a pod's sandbox is not monitored"
-    if workload.bundle.monitored and not settings.monitoring.get("takeOver", False):
+    if workload.bundle.monitored and not settings.monitoring["takeOver"]:
         return "the runtime makes its own mon_group (linux.intelRdt.enableMonitoring); monitoring.takeOver is false"
     reason = settings.selects(workload.namespace)
     if not reason and settings.label_selector:
@@ -57,7 +49,7 @@ def why_not(workload: "Workload", context: "Context") -> str:
 
 def _planned_class(workload: "Workload", context: "Context") -> "tuple[str, str] | None":
     """The class that the step before this one puts the workload into, if there is one."""
-    if not context.settings.rdt.get("enabled", False) or not concerns("rdt", workload, context.settings):
+    if not context.settings.rdt["enabled"] or not concerns("rdt", workload, context.settings):
         return None
     from .rdt_class import choose  # only where that feature is in use
 
@@ -86,7 +78,7 @@ def class_of(workload: "Workload", context: "Context") -> "tuple[str, str]":
 def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
     """Makes or finds the group and moves the process into it; without an RMID the workload is marked as waiting."""
     rdt_class = step.parameters["class"]
-    if context.settings.rdt.get("enabled", False) and container.pid:
+    if context.settings.rdt["enabled"] and container.pid:
         where = resctrl_groups_of(context.proc, container.pid)
         rdt_class = where[0] if where is not None else rdt_class  # the step before this one may have failed
     record = locked.record
@@ -99,7 +91,7 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
     except errors.ResctrlError as error:
         _without_rmid(error, container, rdt_class, locked, context)
     locked.assign_pid(container.pid)
-    if locked.lacks(rdt_class, (context.settings.monitoring.get("events") or _EVENTS)[0]):
+    if locked.lacks(rdt_class, context.settings.monitoring["events"][0]):
         from .bandwidth_counters import ensure_counted  # only where counters are assigned, and have run out
 
         ensure_counted(context, locked.key)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..ledger import Record
     from ..resctrl.locked_key import LockedKey
-    from ..settings import Settings
     from .step import Container
 
 NAME = "rdt"
@@ -32,12 +31,6 @@ class RdtClassError(HookError):
     """A class that isn't there, or that this namespace may not have."""
 
     reason = "rdt-class"
-
-
-def failure_policy(settings: "Settings") -> str:
-    """This feature's own policy, else the general one."""
-    policy: str = settings.rdt.get("failurePolicy", settings.failure_policy)
-    return policy
 
 
 def plan(workload: "Workload", context: "Context") -> "list[Step]":

@@ -1,88 +1,30 @@
-"""The features, in the order in which their steps are done, and which of them concern a container."""
+"""Which features are in use, which of them concern a container, and what their failures mean, by `feature_table`."""
 
+from ..feature_table import BY_CLASS, FEATURES, REFUSES_BY_DEFAULT
 from ..names import matches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..container.workload import Workload
     from ..settings import Settings
     from .step import Feature
 
 
-# A feature's module is imported only where the settings use it: an import is the largest cost of a hook.
-def _rdt_class() -> "Feature":
-    from . import rdt_class
-
-    return rdt_class
-
-
-def _monitoring() -> "Feature":
-    from . import monitoring
-
-    return monitoring
-
-
-def _placement() -> "Feature":
-    from .placement import feature as placement
-
-    return placement
-
-
-def _blockio() -> "Feature":
-    from . import blockio
-
-    return blockio
-
-
-def _scheduling() -> "Feature":
-    from . import scheduling
-
-    return scheduling
-
-
-def _memory() -> "Feature":
-    from . import memory
-
-    return memory
-
-
-def _memtierd() -> "Feature":
-    from .memtierd import feature as memtierd
-
-    return memtierd
-
-
-# In the order in which steps are done: the RDT class comes before the group, which lives in the class, and permission
-# to swap before the memtierd that swaps.
-FEATURES: "tuple[tuple[str, Callable[[Settings], object], Callable[[], Feature]], ...]" = (
-    ("rdt", lambda settings: settings.rdt.get("enabled", False), _rdt_class),
-    ("monitoring", lambda settings: settings.monitoring.get("enabled", True), _monitoring),
-    ("placement", lambda settings: settings.placement.get("enabled", False), _placement),
-    ("blockio", lambda settings: settings.blockio.get("enabled", False), _blockio),
-    ("scheduling", lambda settings: settings.scheduling.get("enabled", False), _scheduling),
-    ("memory", lambda settings: settings.classes, _memory),
-    ("memtierd", lambda settings: any(spec.get("memtierdconfig") for spec in settings.classes), _memtierd),
-)
-
-
 def feature_named(name: str) -> "Feature | None":
     """The feature of a recorded step; None for one that this version doesn't know."""
-    for known, _, load in FEATURES:
-        if known == name:
-            return load()
-    return None
+    if name not in FEATURES:
+        return None
+    # Imported only where it is used: an import is the largest cost of a hook.
+    feature: Feature = __import__(FEATURES[name][0], globals(), None, ("plan",), 1)
+    return feature
 
 
-# What stands in the names of all annotations by which a container asks for something of a feature.
-_ASKED_BY = {
-    "rdt": "rdt",
-    "blockio": "blockio",
-    "scheduling": "scheduling",
-    "memory": "memtierd.nri.io",
-    "memtierd": "memtierd.nri.io",
-}
+def is_in_use(name: str, settings: "Settings") -> bool:
+    """Whether the settings turn a feature on."""
+    key = BY_CLASS.get(name)
+    if key is not None:
+        return any(spec.get(key) for spec in settings.classes)
+    return bool(getattr(settings, name)["enabled"])
 
 
 def features_in_use(settings: "Settings", workload: "Workload | None" = None) -> "list[tuple[str, Feature]]":
@@ -90,11 +32,13 @@ def features_in_use(settings: "Settings", workload: "Workload | None" = None) ->
 
     A feature that is left out for a workload would have no step for it but `SKIP`.
     """
-    return [
-        (name, load())
-        for name, wanted, load in FEATURES
-        if wanted(settings) and (workload is None or concerns(name, workload, settings))
-    ]
+    found = []
+    for name in FEATURES:
+        if is_in_use(name, settings) and (workload is None or concerns(name, workload, settings)):
+            feature = feature_named(name)
+            if feature is not None:
+                found.append((name, feature))
+    return found
 
 
 def concerns(name: str, workload: "Workload", settings: "Settings") -> bool:
@@ -105,8 +49,17 @@ def concerns(name: str, workload: "Workload", settings: "Settings") -> bool:
     if name == "placement":  # which concerns all of its namespaces
         patterns = settings.placement.get("namespaces")
         return not patterns or any(matches(pattern, workload.namespace) for pattern in patterns)
-    asked_by = _ASKED_BY.get(name)
-    if asked_by is None or any(asked_by in annotation for annotation in workload.annotations):
+    mark = FEATURES[name][1]
+    if not mark or any(mark in annotation for annotation in workload.annotations):
         return True
-    section = getattr(settings, name)
-    return any((section.get("defaults") or {}).values())
+    return any((getattr(settings, name).get("defaults") or {}).values())
+
+
+def failure_policy(name: str, settings: "Settings") -> str:
+    """What a failure of a feature means for its container, ``ignore`` or ``fail``: its own policy, else the general."""
+    usual = "fail" if name in REFUSES_BY_DEFAULT else settings.failure_policy
+    for section in REFUSES_BY_DEFAULT.get(name, (name,)):
+        policy: str = getattr(settings, section).get("failurePolicy") or ""
+        if policy:
+            return policy
+    return usual

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..ledger import Record
     from ..resctrl.locked_key import LockedKey
-    from ..settings import Settings
     from .step import Container
 
 NAME = "scheduling"
@@ -40,12 +39,6 @@ _MEMORY = (
     ("memoryLow", "memory.low", "MemoryLow"),
     ("memoryMax", "memory.max", "MemoryMax"),
 )
-
-
-def failure_policy(settings: "Settings") -> str:
-    """This feature's own policy, else the general one."""
-    policy: str = settings.scheduling.get("failurePolicy", settings.failure_policy)
-    return policy
 
 
 def plan(workload: "Workload", context: "Context") -> "list[Step]":

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..ledger import Record
     from ..resctrl.locked_key import LockedKey
-    from ..settings import Settings
 
     class Container(Protocol):
         """What a step is done to: a `Workload` before it runs, or a `Running` container."""
@@ -51,9 +50,6 @@ if TYPE_CHECKING:
 
             ``member`` is the record of the container. Idempotent. Raises HookError.
             """
-
-        def failure_policy(self, settings: "Settings") -> str:
-            """``ignore`` or ``fail``."""
 
 
 SKIP = "skip"

@@ -6,7 +6,7 @@ was done here is taken back.
 
 from .. import errors
 from ..container.oci import CREATE_RUNTIME
-from ..features.registry import features_in_use
+from ..features.registry import failure_policy, features_in_use
 from ..features.step import SKIP
 from ..log import WARNING
 from ..resctrl.locked_key import AGAIN
@@ -110,7 +110,7 @@ def give_up(error: Exception, workload: "Workload", context: "Context") -> None:
 
 
 def _strict(todo: "list[tuple[Feature, Step]]", context: "Context") -> bool:
-    return any(feature.failure_policy(context.settings) == "fail" for feature, _ in todo)
+    return any(failure_policy(step.feature, context.settings) == "fail" for _, step in todo)
 
 
 def _do(
@@ -140,7 +140,7 @@ def _trouble(
 
         error = as_hook_error(caught)
     context.failures.append(error.reason)
-    if feature.failure_policy(context.settings) == "fail":
+    if failure_policy(name, context.settings) == "fail":
         from ..refusals import RefusedError
 
         return RefusedError(f"{name}: {error.message}", hint=error.hint, errno=error.errno, kernel=error.kernel)

@@ -200,7 +200,7 @@ def _count(context: "Context", options: Options, report: Report) -> None:
     """Shares out the bandwidth counters, where the kernel assigns them; a lack of them is no failure."""
     from ..features.bandwidth_counters import balance
 
-    if not context.settings.monitoring.get("enabled", True):
+    if not context.settings.monitoring["enabled"]:
         return
     try:
         found = balance(context, dry_run=options.dry_run, in_turns=True)

@@ -5,8 +5,9 @@ from conftest import ID, Host, crio_annotations
 
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import derive
+from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.features import monitoring
-from resctrl_hooks.node.features.registry import FEATURES, feature_named, features_in_use
+from resctrl_hooks.node.features.registry import failure_policy, feature_named, features_in_use
 from resctrl_hooks.node.features.step import Step
 from resctrl_hooks.node.settings import Settings
 
@@ -20,10 +21,11 @@ def test_a_step_comes_back_from_its_record() -> None:
 def test_features_are_found_by_name() -> None:
     assert feature_named("monitoring") is monitoring
     assert feature_named("of-a-later-version") is None
-    for name, _, load in FEATURES:
-        feature = load()
-        assert feature_named(name) is feature
-        for function in ("plan", "apply", "revert", "failure_policy"):
+    for name in FEATURES:
+        feature = feature_named(name)
+        assert feature is not None
+        assert getattr(feature, "NAME", name) == name
+        for function in ("plan", "apply", "holds", "revert"):
             assert callable(getattr(feature, function)), f"{name} has no {function}"
 
 
@@ -69,9 +71,15 @@ def test_only_features_that_concern_a_workload_are_imported_for_it(
 
 
 def test_every_feature_has_a_policy() -> None:
-    for name, _, load in FEATURES:
-        assert load().failure_policy(Settings()) in ("ignore", "fail"), name
-        assert load().failure_policy(Settings({"failurePolicy": "fail"})) == "fail", name
+    for name in FEATURES:
+        usual = "fail" if name in {"memory", "memtierd"} else "ignore"
+        assert failure_policy(name, Settings()) == usual, name
+        assert failure_policy(name, Settings({"failurePolicy": "fail"})) == "fail", name
+        for own in ("ignore", "fail"):
+            assert failure_policy(name, Settings({name: {"failurePolicy": own}})) == own, name
+    both = {"memory": {"failurePolicy": "ignore"}, "memtierd": {"failurePolicy": "fail"}}
+    assert [failure_policy(name, Settings(both)) for name in both] == ["ignore", "fail"]
+    assert failure_policy("memtierd", Settings({"memory": {"failurePolicy": "ignore"}})) == "ignore"
 
 
 def test_a_node_is_what_the_settings_say(host: Host) -> None:

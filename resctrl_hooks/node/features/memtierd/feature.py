@@ -6,7 +6,7 @@ systemd supervises it as a transient service where it runs the machine; elsewher
 from ...errors import DeadlineError, HookError
 from ...host.cgroup import leaf_of
 from ...log import WARNING
-from ..memory_class import choice_of, policy_of
+from ..memory_class import choice_of
 from ..step import SKIP, Step
 from .run_dir import CONFIG, PID, STATS, RunFolder, RunFolderError, run_folders
 
@@ -26,13 +26,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 NAME = "memtierd"
-RUN_DIR = "/run/resctrl-hooks/memtierd"
 SYSTEMD, PROCESS, AUTO = "systemd", "process", "auto"
-
-
-def failure_policy(settings: "Settings") -> str:
-    """The memtierd section's own policy, else memory's, else ``fail``."""
-    return policy_of(settings, "memtierd", "memory")
 
 
 def plan(workload: "Workload", context: "Context") -> "list[Step]":
@@ -64,13 +58,13 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
 
 def run_dir(settings: "Settings") -> str:
     """The folder above all run folders."""
-    path: str = settings.memtierd.get("runDir", RUN_DIR)
+    path: str = settings.memtierd["runDir"]
     return path.rstrip("/")
 
 
 def supervisor_of(settings: "Settings") -> str:
     """Who supervises memtierd here: ``systemd`` or ``process``."""
-    wanted: str = settings.memtierd.get("supervisor", AUTO)
+    wanted: str = settings.memtierd["supervisor"]
     if wanted != AUTO:
         return wanted
     from ...host.systemd import available  # only where a memtierd is wanted

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ..step import Container
     from .run_dir import Opened
 
-_START_SECONDS = 0.2  # how long memtierd must live to count as started
-_MEMORY_MAX = "512M"
 _NAP = 0.02
 _PODMAN = "podman"
 
@@ -51,7 +49,7 @@ def program_of(settings: "Settings") -> str:
         MemtierdError: there is none, or none to be trusted.
     """
     try:
-        return find_program(settings.memtierd.get("binary", "memtierd"), ALL_FOLDERS)
+        return find_program(settings.memtierd["binary"], ALL_FOLDERS)
     except ProgramError as error:
         raise MemtierdError(
             error.message,
@@ -97,7 +95,7 @@ def _start_service(
 
     # A service that holds a Podman container is that container's own (Quadlet); a CRI's is the whole runtime's.
     bound = leaf.own_scope or container.runtime == _PODMAN
-    memory_max: str = settings.memtierd.get("memoryMax", _MEMORY_MAX)
+    memory_max: str = settings.memtierd["memoryMax"]
     seconds = units.patience(settings.deadline)
     units.start_service(container.id, leaf, command, memory_max, seconds, bound=bound)
     until = time.monotonic() + _start_seconds(settings)
@@ -128,7 +126,7 @@ def _start_process(command: "list[str]", container: "Container", opened: "Opened
 
 
 def _start_seconds(settings: "Settings") -> float:
-    return float(settings.memtierd.get("startSeconds", _START_SECONDS))
+    return float(settings.memtierd["startSeconds"])
 
 
 def _ended(output: str) -> MemtierdError:

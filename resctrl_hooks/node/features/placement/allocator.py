@@ -71,7 +71,7 @@ def shares_instead(error: "HookError", container: str, key: str, context: "Conte
 
 def policy_name(settings: "Settings") -> str:
     """What the settings call the policy."""
-    name: str = settings.placement.get("policy") or TOPOLOGY_AWARE
+    name: str = settings.placement["policy"]
     return name
 
 

@@ -9,6 +9,7 @@ from ...host.cgroup import CgroupError, leaf_of
 from ...host.cpulist import format_list
 from ...host.procfs import start_time
 from ...log import INFO
+from ..registry import failure_policy
 from ..step import SKIP, Step
 from .allocations import Book, lock
 from .allocator import anywhere, decide, policy_name, shares_instead
@@ -34,12 +35,6 @@ if TYPE_CHECKING:
 NAME = "placement"
 
 
-def failure_policy(settings: "Settings") -> str:
-    """This feature's own policy, else the general one."""
-    policy: str = settings.placement.get("failurePolicy", settings.failure_policy)
-    return policy
-
-
 def plan(workload: "Workload", context: "Context") -> "list[Step]":
     """Places the container, unless its runtime has, or its namespace is not to be placed.
 
@@ -55,7 +50,7 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
 
 def may_share(settings: "Settings") -> bool:
     """Whether a container that can't be placed as it asks shares CPUs; else it is refused."""
-    return failure_policy(settings) != "fail"
+    return failure_policy(NAME, settings) != "fail"
 
 
 def steps_for(workload: "Workload", context: "Context", *, share: bool) -> "list[Step]":

@@ -7,7 +7,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...settings import Settings
 
-DEFAULT_PATH = "/var/lib/kubelet"
 STATES = (("cpu_manager_state", "CPU", ("static",)), ("memory_manager_state", "memory", ("Static", "BestEffort")))
 """The files in which the managers keep their state, with the policies that pin (kubernetes, pkg/kubelet/cm)."""
 _LIMIT = 16 << 20
@@ -15,7 +14,7 @@ _LIMIT = 16 << 20
 
 def static_managers(settings: "Settings") -> "list[str]":
     """What says that the kubelet pins containers here: a sentence for each of its managers that does."""
-    folder: str = settings.placement.get("kubeletPath") or DEFAULT_PATH
+    folder: str = settings.placement["kubeletPath"]
     found = []
     for name, what, pinning in STATES:
         try:

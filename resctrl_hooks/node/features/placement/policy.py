@@ -5,6 +5,7 @@ Sets of CPUs are integers (`cpusets`).
 """
 
 from ...errors import HookError
+from ...feature_table import FEATURES
 from ...host.cpulist import format_list, parse_list
 
 TYPE_CHECKING = False
@@ -85,7 +86,7 @@ class Request:
         self.isolated = isolated
         self.one_thread = one_thread
         self.pool = pool
-        self.options = options or {}
+        self.options = {**FEATURES["placement"][2], **(options or {})}
 
     @property
     def shared_milli(self) -> int:

@@ -145,7 +145,7 @@ def _runners_up(order: "list[Domain]", usage: "Usage", but: str) -> "list[str]":
 
 def memory_for(topology: "Topology", cpus: int, request: "Request") -> int:
     """The NUMA nodes of a set of CPUs, and the nearest beside them until the memory limit fits; 0 for all nodes."""
-    if not request.options.get("pinMemory", True):
+    if not request.options["pinMemory"]:
         return 0
     mems = size = 0
     for node in topology.memory_near(cpus):

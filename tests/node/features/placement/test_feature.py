@@ -18,7 +18,7 @@ def node(host: Host) -> PlacedHost:
 
 
 def test_off_by_default(host: Host) -> None:
-    assert not host.context().settings.placement
+    assert not host.context().settings.placement["enabled"]
 
 
 def test_a_shared_container_and_others_that_follow(node: PlacedHost) -> None:

@@ -1,0 +1,55 @@
+"""The feature that docs/architecture.md adds, with its row and nothing else, is done, seen and put back."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from conftest import ID, Host
+
+from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.features.registry import failure_policy, features_in_use
+from resctrl_hooks.node.features.step import SKIP, Step
+from resctrl_hooks.node.settings import Settings
+
+PAGE = Path(__file__).parents[3] / "docs/architecture.md"
+
+
+def written(path: str, value: int) -> None:
+    Path(path).write_text(str(value))
+
+
+@pytest.fixture
+def oom(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Adds the page's feature; returns its name."""
+    module, row, *_ = (
+        part.split("```")[0] for part in PAGE.read_text().partition("## Adding a")[2].split("```python")[1:]
+    )
+    feature = ModuleType("resctrl_hooks.node.features.oom")
+    given = {"Step": Step, "SKIP": SKIP, "write": written, "read": lambda path: int(Path(path).read_text())}
+    vars(feature).update(given)
+    exec(module, vars(feature))
+    monkeypatch.setitem(sys.modules, feature.__name__, feature)
+    for name, values in eval(f"{{{row}}}").items():
+        monkeypatch.setitem(FEATURES, name, values)
+    return str(vars(feature)["NAME"])
+
+
+def test_a_row_is_all_that_hooks_need(host: Host, pod: dict[str, Any], oom: str) -> None:
+    assert oom not in [name for name, _ in features_in_use(Settings())]
+    host.configure(oom={"enabled": True})
+    settings = host.context().settings
+    assert (getattr(settings, oom), failure_policy(oom, settings)) == ({"enabled": True}, "ignore")
+    pod["annotations"]["oom.resctrl-hooks.io"] = "500"
+    outcome = host.call(pod)
+    assert (outcome.code, outcome.stderr) == (0, "")
+    score = host.proc / str(pod["pid"]) / "oom_score_adj"
+    assert score.read_text() == "500"
+    key = host.context().ledger.key_of(ID)
+    record = host.context().ledger.read_member(key, ID) or {}
+    assert [step["feature"] for step in record["steps"]] == ["monitoring", oom]
+
+    score.write_text("0")  # somebody undoes it
+    host.enforce()
+    assert score.read_text() == "500"
