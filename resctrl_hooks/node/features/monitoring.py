@@ -2,7 +2,7 @@
 
 from .. import errors
 from ..host.procfs import resctrl_groups_of
-from .registry import concerns
+from .registry import concerns, failure_policy
 from .step import SKIP, Step
 
 TYPE_CHECKING = False
@@ -116,7 +116,7 @@ def _without_rmid(
 
     if not isinstance(error, NoRMIDsError):
         raise error
-    if make_room(context, locked.key, thorough=failure_policy(context.settings) == "fail"):
+    if make_room(context, locked.key, thorough=failure_policy(NAME, context.settings) == "fail"):
         try:
             _ensure_group(container, rdt_class, locked, context)
             return
