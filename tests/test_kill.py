@@ -133,28 +133,37 @@ def test_a_container_that_dies_with_its_killed_hook_leaves_nothing(stage: Stage)
         shutil.rmtree(stage.host.state.parent, ignore_errors=True)
 
 
-def start_and_end(stage: Stage) -> None:
-    """A container whose poststop is still to come, and a process for the next."""
-    assert stage.hook("created").returncode == 0
-    stage.process.kill()
-    stage.process.wait()
-    stage.process = subprocess.Popen(["sleep", "1000"])
+class Ended:
+    """A container whose poststop is still to come, as often as one likes."""
+
+    def __init__(self, stage: Stage) -> None:
+        assert stage.hook("created").returncode == 0
+        stage.process.kill()
+        stage.process.wait()
+        saved = stage.host.root / "saved"
+        self._saved = {path: saved / path.name for path in (stage.host.state, stage.host.resctrl)}
+        for path, copy in self._saved.items():
+            shutil.copytree(path, copy, symlinks=True)
+
+    def again(self) -> None:
+        """Everything as it was when it had ended."""
+        for path, copy in self._saved.items():
+            shutil.rmtree(path, ignore_errors=True)
+            shutil.copytree(copy, path, symlinks=True)
 
 
 def test_poststop_killed_anywhere_is_mended_by_one_reconcile(stage: Stage) -> None:
-    start_and_end(stage)
+    ended = Ended(stage)
     points = calls(stage, "stopped")
     assert (stage.host.groups(), stage.host.records()) == ([], [])
-    shutil.rmtree(stage.host.state)
     for name, number in points:
-        start_and_end(stage)
+        ended.again()
         killed = stage.hook("stopped", f"--inject={name}:signal=KILL:when={number}")
         assert killed.returncode == 0, (name, number, killed.stderr)
         assert stage.traced.was_killed, (name, number)
         report = stage.reconcile()
         assert report.ok, (name, number, report.as_dict())
         assert (stage.host.groups(), stage.host.records()) == ([], []), (name, number)
-        shutil.rmtree(stage.host.state)
     print(f"poststop: {len(points)} kill points")
 
 
@@ -176,16 +185,14 @@ def test_any_refused_call_lets_the_container_start_and_is_mended(stage: Stage, e
 
 @pytest.mark.parametrize("errno", ERRNOS)
 def test_any_refused_call_of_a_poststop_lets_the_container_go_and_is_mended(stage: Stage, errno: str) -> None:
-    start_and_end(stage)
+    ended = Ended(stage)
     points = [(name, number) for name, number in calls(stage, "stopped") if name not in INFALLIBLE]
-    shutil.rmtree(stage.host.state)
     for name, number in points:
-        start_and_end(stage)
+        ended.again()
         refused = stage.hook("stopped", f"--inject={name}:error={errno}:when={number}")
         assert refused.returncode == 0, (name, number, refused.stderr)
         assert b"Traceback" not in refused.stderr, (name, number, refused.stderr)
         report = stage.reconcile()
         assert report.ok, (name, number, report.as_dict())
         assert (stage.host.groups(), stage.host.records()) == ([], []), (name, number)
-        shutil.rmtree(stage.host.state)
     print(f"poststop: {len(points)} calls refused with {errno}")

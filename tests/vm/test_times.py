@@ -18,6 +18,7 @@ def run(tmp_path: Path) -> Path:
         (tmp_path / name).mkdir()
         (tmp_path / name / "junit.xml").write_text(REPORT)
         (tmp_path / name / "seconds").write_text("35.0\n")
+    (tmp_path / "2-default" / "stat").write_text("cpu  50 0 20 30 0 0 0 0 0 0\ncpu0 50 0 20 30 0 0 0 0 0 0\n")
     return tmp_path
 
 
@@ -25,9 +26,9 @@ def test_by_phase_and_by_file(run: Path, capsys: pytest.CaptureFixture[str]) -> 
     times.main([str(run), str(run / "2-default" / "junit.xml")])
     lines = capsys.readouterr().out.splitlines()
     assert lines[2:5] == [
-        "| 1-init=systemd,cpus=1 | 2 | 35 | 15 | 8 | 12 |",
-        "| 2-default | 2 | 35 | 15 | 8 | 12 |",
-        "| unit | 2 | 20 | 0 | 8 | 12 |",
+        "| 1-init=systemd,cpus=1 | 2 | 35 | 15 | 8 | 12 |  |",
+        "| 2-default | 2 | 35 | 15 | 8 | 12 | 30 % |",
+        "| unit | 2 | 20 | 0 | 8 | 12 |  |",
     ]
     assert "| `tests/vm/test_times.py` | systemd | 2 | 12 |" in lines
     assert lines[-1] == "| 0 more | | 0 | 0 |"

@@ -23,12 +23,16 @@ SHOWN = 12
 
 @dataclasses.dataclass
 class Session:
-    """One pytest: its boot's name (or `unit`), its seconds from the start of the boot on, and each test by its file."""
+    """One pytest: its boot's name (or `unit`), its seconds from the start of the boot on, and each test by its file.
+
+    `idle` is the share of its guest's processor time, in percent, in which there was nothing to do but wait.
+    """
 
     name: str
     wall: float
     inside: float
     tests: list[tuple[str, float]]
+    idle: str = ""
 
     @property
     def running(self) -> float:
@@ -52,6 +56,15 @@ def read(report: str, name: str, wall: float | None = None) -> Session:
     return Session(name, inside if wall is None else wall, inside, tests)
 
 
+def idle(stat: str) -> str:
+    """The percentage from a copy of a guest's /proc/stat (man 5 proc: user, nice, system, idle, iowait, …)."""
+    if not os.path.exists(stat):
+        return ""
+    with open(stat, encoding="ascii") as source:
+        ticks = [int(word) for word in source.readline().split()[1:]]
+    return f"{100 * ticks[3] / sum(ticks):.0f} %"
+
+
 def sessions(paths: Iterable[str]) -> Iterator[Session]:
     """All of these reports, second boots left out."""
     for path in paths:
@@ -62,16 +75,17 @@ def sessions(paths: Iterable[str]) -> Iterator[Session]:
             folder = os.path.dirname(report)
             if not folder.endswith("-again"):
                 with open(os.path.join(folder, "seconds"), encoding="ascii") as wall:
-                    yield read(report, os.path.basename(folder), float(wall.read()))
+                    found = read(report, os.path.basename(folder), float(wall.read()))
+                yield dataclasses.replace(found, idle=idle(os.path.join(folder, "stat")))
 
 
 def by_phase(found: list[Session]) -> list[str]:
     """A table: what passes before pytest runs, with pytest but in no test, and in tests."""
-    lines = ["| | tests | s | boot, start and end | collection | tests |", "|---|---|---|---|---|---|"]
+    lines = ["| | tests | s | boot, start and end | collection | tests | idle |", "|---|---|---|---|---|---|---|"]
     for one in found:
         between = max(0.0, one.inside - one.running)
         cells = (len(one.tests), *(f"{value:.0f}" for value in (one.wall, one.wall - one.inside, between, one.running)))
-        lines.append(f"| {one.name} | {' | '.join(map(str, cells))} |")
+        lines.append(f"| {' | '.join(map(str, (one.name, *cells, one.idle)))} |")
     return lines
 
 
