@@ -236,6 +236,22 @@ def test_a_member_that_is_just_starting_is_seen_and_one_without_a_process_is_not
     assert cluster.reconcile().containers == 0
 
 
+def test_a_report_says_pods_by_name_where_it_knows_one() -> None:
+    report = Report()
+    report.learn(POD, {"namespace": "shop", "pod": "web-0", "container": "app"}, "a" * 64)
+    report.waiting[POD] = "there is no RMID"
+    report.unmet[f"{'a' * 12} memtierd"] = "it ended"
+    report.failures["b" * 64] = "gone"
+    lines = report.as_text().splitlines()
+    assert f"  shop/web-0 ({POD}): there is no RMID" in lines
+    assert f"  shop/web-0/app ({'a' * 12} memtierd): it ended" in lines
+    assert f"  {'b' * 64}: gone" in lines
+    named = {
+        item["event"]: (item["namespace"], item["pod"], item["container"]) for item in report.as_document()["items"]
+    }
+    assert named == {"waiting": ("shop", "web-0", ""), "unmet": ("shop", "web-0", "app"), "failed": ("", "", "")}
+
+
 def test_a_dry_run_ends_only_who_is_dead_or_unwanted(cluster: Cluster) -> None:
     cluster.start(1)
     dead, pid = cluster.start(2)
