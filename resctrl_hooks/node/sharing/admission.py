@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 _MOST_ASKED = (
     16  # times that a hook tries to get an RMID from a pod of lower priority, before it leaves that to reconcile
 )
-_SHARE_OF_DEADLINE = 0.4  # for as long as it tries
+_SHARE_OF_DEADLINE = 0.5  # for as long as it tries
 _PATIENCE = 0.5  # seconds for the lock of each
+_SHORT_PATIENCE = 0.02  # while there are others to ask
 _LOCK = "rmids"
+_HANDOVER = "handover"
 
 
 def ensure_group(locked: "LockedKey", workload: "Workload", rdt_class: str, context: "Context") -> None:
@@ -152,33 +154,68 @@ def take_from_lower(
     most: int = _MOST_ASKED,
     most_tasks: int = MOST_TASKS,
 ) -> bool:
-    """Gets a key the RMID of a pod of lower priority, which waits from then on; says whether it did."""
+    """Gets a key the RMID of a pod of lower priority, which waits from then on; says whether it did.
+
+    Of many that come at once, one does so at a time: all want the same RMID first, and each is quick. So nobody's key
+    is held meanwhile, which others may need.
+    """
+    monitor, ledger = context.monitor, context.ledger
+    until = now() + context.settings.deadline * _SHARE_OF_DEADLINE
+    if not yielding(holders(ledger), priority):
+        return False
+    locked.unlock()
+    try:
+        turn = ledger.lock_named(_HANDOVER, until - now())
+    except LockTimeoutError:
+        locked.lock_again(monitor.patience)
+        return False
+    with turn:
+        locked.lock_again(monitor.patience)
+        return _take(locked, priority, rdt_class, context, until, most=most, most_tasks=most_tasks)
+
+
+def _take(
+    locked: "LockedKey",
+    priority: int,
+    rdt_class: str,
+    context: "Context",
+    until: float,
+    *,
+    most: int,
+    most_tasks: int,
+) -> bool:
     monitor, ledger = context.monitor, context.ledger
     in_turns = context.settings.monitoring.get("share") is not None
-    until = now() + context.settings.deadline * _SHARE_OF_DEADLINE
     refused: "set[str]" = set()
-    for _ in range(most):
-        # Looked up anew each time: when many come at once, others have been quicker.
+    patience = _SHORT_PATIENCE
+    asked = 0
+    while asked < most and now() < until:
+        if rdt_class in locked.how and monitor.resctrl.exists(rdt_class, locked.name):
+            return True  # somebody served it while its lock was let go
+        # Looked up anew each time: others may have ended, or had a turn.
         lower = yielding(holders(ledger), priority, in_turns=in_turns)
         candidate = next((claim for claim in lower if claim.key not in refused), None)
-        if candidate is None or now() > until:
-            return False
+        if candidate is None:
+            if not lower or patience == _PATIENCE:
+                return False
+            refused.clear()  # their hooks are still at work on them
+            patience = _PATIENCE
+            continue
         try:
-            giver = monitor.hold_beside(locked, candidate.key, _PATIENCE)
+            giver = monitor.hold_beside(locked, candidate.key, patience)
         except LockTimeoutError:
             refused.add(candidate.key)
             continue
         with giver:
-            if rdt_class in locked.how and monitor.resctrl.exists(rdt_class, locked.name):
-                return True  # somebody served it while its lock was let go
             claim = claim_of(giver.key, giver.record)
             if claim is None or not giver.how or claim != candidate:
                 ledger.unmark(RMIDS, entry_of(candidate))  # it has ended, or changed since
-            elif hand_on(giver, locked, rdt_class, monitor, context.log, most_tasks=most_tasks):
+                continue
+            asked += 1
+            if hand_on(giver, locked, rdt_class, monitor, context.log, most_tasks=most_tasks):
                 ledger.wake()
                 return True
-            else:
-                refused.add(candidate.key)
+            refused.add(candidate.key)
     return False
 
 
