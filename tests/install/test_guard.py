@@ -1,5 +1,6 @@
 """The guard: whatever becomes of our files and of the interpreter, a hook call ends soon, and only 79 is no success."""
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from install.staged import SOON, call, command, impatient, put
 from resctrl_hooks.install.guard import ALARM, GUARD, TIMEOUT, hook_command
 from resctrl_hooks.install.paths import CODE
 from resctrl_hooks.node.hook.deadline import LONGEST_STARVED, TIME_TO_TAKE_BACK
+from resctrl_hooks.node.refusals import recent_refusals
 from resctrl_hooks.node.settings import LONGEST_DEADLINE
 
 SHELLS = [["/bin/sh"], ["/bin/bash"], *([["/bin/busybox", "sh"]] if os.path.exists("/bin/busybox") else [])]
@@ -180,10 +182,12 @@ def test_rubbish_in_the_settings_is_a_success(host: Path, text: bytes) -> None:
 
 
 def test_a_refusal_gets_through_with_its_reason(host: Path) -> None:
-    (host / "etc/resctrl-hooks/config.json").write_text('{"format": 1, "failurePolicy": "fail"}')
+    settings = {"format": 1, "failurePolicy": "fail", "stateDir": str(host / "state")}
+    (host / "etc/resctrl-hooks/config.json").write_text(json.dumps(settings))
     done = call(command(host), state={"id": "c1", "status": "created", "pid": 1, "bundle": "/nonexistent"})
     assert done.returncode == 79
     assert b"refused" in done.stderr
+    assert [one["id"] for one in recent_refusals(str(host / "state"))] == ["c1"]
 
 
 def test_a_large_state_is_read_by_broken_code_too(host: Path) -> None:

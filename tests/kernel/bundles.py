@@ -61,16 +61,16 @@ def make_rootfs(folder: str) -> str:
     return folder
 
 
-def hooks_from(folder: str) -> dict[str, list[dict[str, Any]]]:
-    """What a runtime manager makes of a hooks.d folder: `hooks` of the bundle, files in the order of their names.
+def hooks_from(*folders: str) -> dict[str, list[dict[str, Any]]]:
+    """What a runtime manager makes of hooks.d folders: `hooks` of the bundle, files in the order of their names.
 
-    Only what the project's own files use is known: version 1.0.0 and `when.always`.
+    Of files of one name that of the last folder counts. Only what the project's own files use is known: version 1.0.0
+    and `when.always`.
     """
+    files = {name: os.path.join(folder, name) for folder in folders for name in os.listdir(folder)}
     stages: dict[str, list[dict[str, Any]]] = {}
-    for name in sorted(os.listdir(folder)):
-        if not name.endswith(".json"):
-            continue
-        with open(os.path.join(folder, name), encoding="utf-8") as source:
+    for name in sorted(name for name in files if name.endswith(".json")):
+        with open(files[name], encoding="utf-8") as source:
             hook = json.load(source)
         assert hook["version"] == "1.0.0", f"{name}: {hook['version']}"
         assert hook["when"].get("always"), f"{name}: only `always` is known here"

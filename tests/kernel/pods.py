@@ -3,12 +3,19 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from kernel.installed import Installed
 from kernel.runtimes import Runtime, run
 
 CGROUPS = Path("/sys/fs/cgroup")
+
+
+class HasHooks(Protocol):
+    """Whoever says which hooks a bundle gets."""
+
+    @property
+    def hooks(self) -> dict[str, list[dict[str, Any]]]:
+        """For a bundle."""
 
 
 class KubernetesPod:
@@ -21,7 +28,7 @@ class KubernetesPod:
         bundle: the fixture of that name.
     """
 
-    def __init__(self, uid: str, runtime: Runtime, installed: Installed, bundle: Callable[..., str]) -> None:
+    def __init__(self, uid: str, runtime: Runtime, installed: HasHooks, bundle: Callable[..., str]) -> None:
         self.uid, self.runtime, self.installed, self._bundle = uid, runtime, installed, bundle
         if runtime.driver == "systemd":
             self.parent = f"kubepods-pod{uid.replace('-', '_')}.slice"
@@ -43,6 +50,14 @@ class KubernetesPod:
             "io.kubernetes.container.name": container,
         }
 
+    def id_of(self, container: str) -> str:
+        """What the runtime calls a container of this name."""
+        return container
+
+    def cgroups_path(self, container: str) -> str:
+        """`linux.cgroupsPath` of a container."""
+        return self.runtime.cgroups_path(container, self.parent)
+
     def make_bundle(
         self,
         container: str,
@@ -53,26 +68,29 @@ class KubernetesPod:
         **options: Any,
     ) -> str:
         """The bundle of one of its containers, in an RDT class; annotations replace or join the usual ones."""
-        linux: dict[str, Any] = {"cgroupsPath": self.runtime.cgroups_path(container, self.parent)}
+        linux: dict[str, Any] = {"cgroupsPath": self.cgroups_path(container)}
         if rdt_class:
             linux["intelRdt"] = {"closID": rdt_class}
         notes = {**self.annotations(container), **(annotations or {})}
-        return self._bundle(container, command, hooks=self.installed.hooks, annotations=notes, linux=linux, **options)
+        name = self.id_of(container)
+        return self._bundle(name, command, hooks=self.installed.hooks, annotations=notes, linux=linux, **options)
 
     def run(self, container: str, command: str | list[str], **options: Any) -> str:
         """Runs a container to its end, and deletes it: what it printed."""
-        return self.runtime.run(container, self.make_bundle(container, command, **options))
+        bundle = self.make_bundle(container, command, **options)
+        return self.runtime.run(self.id_of(container), bundle)
 
     def start(self, container: str, command: str | list[str], **options: Any) -> int:
         """Creates and starts a container; its init process."""
-        self.runtime.create(container, self.make_bundle(container, command, **options))
-        self.runtime.start(container)
-        return self.runtime.pid(container)
+        bundle = self.make_bundle(container, command, **options)
+        self.runtime.create(self.id_of(container), bundle)
+        self.runtime.start(self.id_of(container))
+        return self.runtime.pid(self.id_of(container))
 
     def end(self, container: str) -> None:
         """Kills and deletes one."""
-        self.runtime.kill(container)
-        self.runtime.delete(container)
+        self.runtime.kill(self.id_of(container))
+        self.runtime.delete(self.id_of(container))
 
     def threads(self, pid: int) -> set[int]:
         """All thread ids in the cgroup of a process: a container's."""

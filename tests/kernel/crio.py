@@ -1,0 +1,172 @@
+"""What CRI-O does as far as a hook can tell, without CRI-O: its hooks, its pods, its annotations, its prune.
+
+It reads the real folders of hooks when it starts, and again at each change in those that were there then (containers/
+common, pkg/hooks). What it writes of a container and of a sandbox is what was captured from CRI-O 1.37: tests/fixtures.
+"""
+
+import ctypes
+import json
+import os
+import re
+import secrets
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from conftest import fixture
+
+from kernel.bundles import hooks_from
+from kernel.groups import Resctrl
+from kernel.pods import KubernetesPod
+from kernel.runtimes import Failed, Runtime
+
+FOLDERS = ("/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d")
+RDT = "rdt.resources.beta.kubernetes.io"
+LABELS = "io.kubernetes.cri-o.Labels"
+_OF_CRIO = ("io.container.", "io.kubernetes.")
+_KUBELETS = "io.kubernetes.pod."
+_USERDATA = "/run/containers/storage/overlay-containers"
+_CHANGES = 0x2 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400
+"""IN_MODIFY, IN_MOVED_FROM, IN_MOVED_TO, IN_CREATE, IN_DELETE, IN_DELETE_SELF: inotify(7), which Python lacks."""
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Watch:
+    """Changes in folders, from now on. One that is removed and made again is another folder."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self._fd = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        for folder in folders:
+            if _libc.inotify_add_watch(self._fd, os.fsencode(folder), _CHANGES) < 0:
+                raise OSError(ctypes.get_errno(), "can't be watched", folder)
+
+    def changed(self) -> bool:
+        """Whether there was a change since it was asked last."""
+        try:
+            return bool(os.read(self._fd, 1 << 16))
+        except BlockingIOError:
+            return False
+
+    def close(self) -> None:
+        """Looks no more."""
+        os.close(self._fd)
+
+
+class Crio:
+    """A CRI-O that runs.
+
+    Args:
+        runtime: what makes its containers.
+        bundle: the fixture of that name.
+        folder: for what it keeps of sandboxes.
+    """
+
+    def __init__(self, runtime: Runtime, bundle: Callable[..., str], folder: Path) -> None:
+        self.runtime, self.bundle, self.folder = runtime, bundle, folder
+        self._start()
+
+    def _start(self) -> None:
+        self._folders = [path for path in FOLDERS if os.path.isdir(path)]  # the others are skipped, with a warning
+        self._watch = Watch(self._folders)
+        self._read()
+
+    def _read(self) -> None:
+        self._hooks = hooks_from(*(path for path in self._folders if os.path.isdir(path)))
+
+    @property
+    def hooks(self) -> dict[str, list[dict[str, Any]]]:
+        """What the bundle of a container gets that is created now."""
+        if self._watch.changed():
+            self._read()
+        return self._hooks
+
+    def stop(self) -> None:
+        """Containers run on."""
+        self._watch.close()
+
+    def restart(self, resctrl: Resctrl, classes: Collection[str]) -> None:
+        """Comes back with an RDT configuration of these classes: other classes go, busy or not, and empty groups."""
+        self.stop()
+        for path in list(resctrl.groups()):
+            folder = Path(path)
+            if folder.parent.name != "mon_groups":
+                if folder.name not in classes:
+                    folder.rmdir()
+            elif folder.exists() and not (folder / "tasks").read_text():
+                folder.rmdir()
+        self._start()
+
+
+class CrioPod(KubernetesPod):
+    """A pod under a CRI-O: its cgroup, the saved configuration of its sandbox, and its containers c0, c1, ….
+
+    Args:
+        labels: the pod's.
+        annotations: the pod's, whoever wrote them.
+    """
+
+    def __init__(
+        self,
+        crio: Crio,
+        uid: str,
+        name: str = "web-0",
+        *,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(uid, crio.runtime, crio, crio.bundle)
+        self.name, self.folder, self.notes = name, crio.folder, dict(annotations or {})
+        self._sandbox = secrets.token_hex(32)
+        self._ids: dict[str, str] = {}
+        words = self._words("sandbox-config", self._sandbox)
+        # CRI-O's own first, then the pod's annotations, then its labels, of which some are the kubelet's.
+        kubelets = {key: value for key, value in words.items() if key.startswith(_KUBELETS)}
+        told = {**words, LABELS: json.dumps(dict(labels or {}) | kubelets), **self.notes, **(labels or {}), **kubelets}
+        saved = self.folder / self._sandbox / "userdata" / "config.json"
+        saved.parent.mkdir(parents=True)
+        saved.write_text(json.dumps({"annotations": told}))
+
+    def _words(self, name: str, id_: str) -> dict[str, str]:
+        """What CRI-O itself wrote in a capture, with the names and ids of this pod in place of that one's."""
+        captured = fixture(f"crio-{self.runtime.name}-{name}.json")["annotations"]
+        instead = {
+            captured["io.kubernetes.cri-o.ContainerID"]: id_,
+            captured["io.kubernetes.cri-o.SandboxID"]: self._sandbox,
+            captured["io.kubernetes.pod.uid"]: self.uid,
+            captured["io.kubernetes.pod.name"]: self.name,
+            _USERDATA: str(self.folder),
+        }
+        text = json.dumps({key: value for key, value in captured.items() if key.startswith(_OF_CRIO)})
+        found: dict[str, str] = json.loads(re.sub("|".join(instead), lambda match: instead[match[0]], text))
+        return found
+
+    def id_of(self, container: str) -> str:
+        """The id of a container's last attempt: each has its own."""
+        return self._ids[container]
+
+    def annotations(self, container: str) -> dict[str, str]:
+        """The pod's annotations, over which CRI-O writes its own."""
+        return {
+            **self.notes,
+            **self._words("config", self.id_of(container)),
+            "io.kubernetes.container.name": container,
+        }
+
+    def make_bundle(self, container: str, command: str | list[str], **options: Any) -> str:
+        """The bundle of a new attempt of a container, in the RDT class that the pod's annotations name."""
+        self._ids[container] = secrets.token_hex(32)
+        rdt_class = self.notes.get(f"{RDT}/container.{container}", self.notes.get(f"{RDT}/pod", ""))
+        return super().make_bundle(container, command, rdt_class=rdt_class, **options)
+
+    def cgroups_path(self, container: str) -> str:
+        """As CRI-O names it."""
+        form = "{}:crio:{}" if self.runtime.driver == "systemd" else "{}/crio-{}"
+        return form.format(self.parent, self.id_of(container))
+
+    def start(self, container: str, command: str | list[str], **options: Any) -> int:
+        """Creates and starts a container; its init process. One that can't be created is deleted, as CRI-O does it."""
+        try:
+            return super().start(container, command, **options)
+        except Failed:
+            self.runtime.delete(self.id_of(container), force=True, check=False)
+            raise

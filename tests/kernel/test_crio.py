@@ -1,0 +1,214 @@
+"""Installed on this host for CRI-O, with a client that does what CRI-O does: what `list` says of its pods is true."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from kernel.bare import clear_host
+from kernel.crio import FOLDERS, LABELS, RDT, Crio, CrioPod
+from kernel.groups import Place, Resctrl, place_of
+from kernel.runtimes import Failed, Runtime, run
+from resctrl_hooks.cli import main
+from resctrl_hooks.install import units
+
+CONFIG = Path("/etc/resctrl-hooks/config.yaml")
+UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+OTHER = "0b9d6c1e-2f3a-4d5b-8c7e-91a2b3c4d503"
+SLEEP = ["/bin/sleep", "1000"]
+IN_TWO_CLASSES = {f"{RDT}/pod": "gold", f"{RDT}/container.c1": "silver"}
+MEMORY_CLASS = "class.memtierd.nri.io"
+
+
+def hook(*words: str, check: bool = True) -> str:
+    """The people's command, in this process: what it printed."""
+    result = CliRunner().invoke(main, list(words))
+    assert not (check and result.exit_code), result.output
+    return result.stdout
+
+
+def install() -> None:
+    hook("install", "--runtime", "crio")
+    # Only reconciles of the test's own: without systemd there are no others either.
+    run(["systemctl", "stop", units.TIMER, units.WAKE], check=False)
+
+
+def configure(**settings: Any) -> None:
+    """Puts a configuration in force; the deadline is one that an emulated host can keep."""
+    CONFIG.write_text(yaml.safe_dump({"deadlineSeconds": 8, **settings}))
+    hook("config", "apply")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def installed() -> Iterator[None]:
+    """Our hook on this host, for CRI-O."""
+    clear_host()
+    install()
+    yield
+    clear_host()
+
+
+@pytest.fixture
+def crio(runtime: Runtime, bundle: Callable[..., str], resctrl: Resctrl, tmp_path: Path) -> Iterator[Crio]:
+    """A CRI-O with RDT classes gold and silver, on a host without pods."""
+    configure()
+    for rdt_class in ("gold", "silver"):
+        resctrl.make(rdt_class)
+    found = Crio(runtime, bundle, tmp_path / "sandboxes")
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def pods(crio: Crio) -> Iterator[Callable[..., CrioPod]]:
+    """Makes pods, whose end nothing is left of: `pods(UID, "web-0", labels=…, annotations=…)`."""
+    made: list[CrioPod] = []
+
+    def make(*arguments: Any, **options: Any) -> CrioPod:
+        made.append(CrioPod(crio, *arguments, **options))
+        return made[-1]
+
+    yield make
+    for pod in made:
+        pod.remove()
+    hook("reconcile", check=False)
+    assert listed() == {}
+
+
+def listed() -> dict[str, dict[str, Any]]:
+    """What `list` says of each pod."""
+    return {pod["key"]: pod for pod in json.loads(hook("list", "-o", "json"))["items"]}
+
+
+def states(resctrl: Resctrl) -> dict[str, tuple[str, str]]:
+    """By pod, its state and how many containers run of how many, as `list` says; after a look whether all of it is so."""
+    pods = listed()
+    for key, pod in pods.items():
+        for group in pod["groups"]:
+            assert os.path.isdir(group["path"]) == (group["origin"] != "missing"), pod
+            if group["origin"] != "missing":
+                assert len(resctrl.tasks(group["rdtClass"], key)) == group["tasks"], pod
+        for one in pod["containers"]:
+            assert os.path.exists(f"/proc/{one['pid']}") == one["alive"], pod
+            inside = one["alive"] and place_of(one["pid"]) == Place(one["rdtClass"], key)
+            assert inside == (one["alive"] and not one["threadsOutside"]), pod
+    return {key: (pod["state"], f"{alive(pod)}/{len(pod['containers'])}") for key, pod in pods.items()}
+
+
+def alive(pod: dict[str, Any]) -> int:
+    return sum(one["alive"] for one in pod["containers"])
+
+
+def test_two_containers_in_two_classes(pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
+    pod = pods(UID, annotations=IN_TWO_CLASSES)
+    gold, silver = pod.start("c0", SLEEP), pod.start("c1", SLEEP)
+    assert (place_of(gold), place_of(silver)) == (Place("gold", UID), Place("silver", UID))
+    assert states(resctrl) == {UID: ("assigned", "2/2")}
+    pod.end("c1")
+    again = pod.start("c1", SLEEP)
+    assert place_of(again) == Place("silver", UID)
+    pod.end("c0")
+    pod.end("c1")
+    assert states(resctrl) == {UID: ("idle", "0/0")}
+    pod.remove()
+    hook("reconcile")
+    assert listed() == {}
+    assert sorted(map(os.path.basename, resctrl.groups())) == ["gold", "silver"]
+
+
+def test_a_container_that_can_not_be_created(pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
+    pod = pods(UID)
+    with pytest.raises(Failed):
+        pod.start("c0", ["/no/such/program"])
+    hook("reconcile")
+    assert states(resctrl) in ({}, {UID: ("idle", "0/0")})
+    pod.start("c1", SLEEP)
+    with pytest.raises(Failed):
+        pod.start("c0", ["/no/such/program"])
+    hook("reconcile")
+    assert states(resctrl) == {UID: ("assigned", "1/1")}
+
+
+def test_uninstalled_and_installed_while_it_runs(crio: Crio, pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
+    pod = pods(UID)
+    pod.start("c0", SLEEP)
+    hook("uninstall")
+    assert crio.hooks == {}
+    unseen = pod.start("c1", SLEEP)
+    assert place_of(unseen) == Place("", "")
+    install()
+    configure()
+    assert crio.hooks.keys() == {"createRuntime", "poststop"}, "its folder is the one that it watches"
+    assert place_of(pod.start("c2", SLEEP)) == Place("", UID)
+    hook("reconcile")
+    assert place_of(unseen) == Place("", UID)
+    assert states(resctrl) == {UID: ("assigned", "3/3")}
+
+
+def test_a_folder_that_is_made_anew_is_not_watched(crio: Crio) -> None:
+    """Else the test above would show nothing."""
+    hook("uninstall")
+    folder = FOLDERS[0]
+    assert crio.hooks == {}
+    shutil.rmtree(folder)
+    install()
+    assert os.listdir(folder)
+    crio.hooks.keys()  # whatever was still to be read of the old one
+    Path(folder, "another.json").touch()
+    os.unlink(f"{folder}/another.json")
+    assert crio.hooks == {}
+
+
+def test_a_prune(crio: Crio, pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
+    busy, idle = pods(UID, annotations=IN_TWO_CLASSES), pods(OTHER, "web-1")
+    for pod in (busy, idle):
+        pod.start("c0", SLEEP)
+        pod.start("c1", SLEEP)
+    busy.end("c1")  # leaves a group in silver without tasks
+    idle.end("c0")
+    idle.end("c1")
+    crio.restart(resctrl, {"gold", "silver"})
+    assert not os.path.exists(resctrl.path("silver", UID))
+    assert not os.path.exists(resctrl.path("", OTHER))
+    states(resctrl)
+    hook("reconcile")
+    assert states(resctrl) == {UID: ("assigned", "1/1"), OTHER: ("idle", "0/0")}
+    assert {group["origin"] for pod in listed().values() for group in pod["groups"]} == {"created"}
+    crio.restart(resctrl, {"silver"})  # which takes the class of a container that runs
+    states(resctrl)
+    hook("reconcile")
+    assert states(resctrl) == {UID: ("assigned", "1/1"), OTHER: ("idle", "0/0")}
+    assert place_of(idle.start("c0", SLEEP)) == Place("", OTHER)
+    assert states(resctrl)[OTHER] == ("assigned", "1/1")
+
+
+def test_labels_that_the_author_of_a_pod_forged(pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
+    configure(labelSelector={"app": "web"})
+    forged = {"app": "web", LABELS: json.dumps({"app": "web"})}
+    assert place_of(pods(UID, annotations=forged).start("c0", SLEEP)) == Place("", "")
+    hidden = {LABELS: json.dumps({"app": "other"})}
+    true = pods(OTHER, "web-1", labels={"app": "web"}, annotations=hidden)
+    assert place_of(true.start("c0", SLEEP)) == Place("", OTHER)
+    hook("reconcile")
+    assert states(resctrl) == {OTHER: ("assigned", "1/1")}
+
+
+def test_a_refused_container_is_in_the_list(pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
+    configure(failurePolicy="fail", classes=[{"name": "batch"}])
+    pod = pods(UID, "db-0", annotations={f"{MEMORY_CLASS}/c0": "gone"})
+    pod.start("c1", SLEEP)
+    with pytest.raises(Failed, match="79"):
+        pod.start("c0", SLEEP)
+    refusal = json.loads(hook("list", "-o", "json"))["refusals"][-1]
+    assert (refusal["namespace"], refusal["pod"], refusal["container"]) == ("shop", "db-0", "c0")
+    assert refusal["id"] == pod.id_of("c0")
+    assert "'gone'" in refusal["why"]
+    assert "shop/db-0/c0: memory: " in hook("list")
+    hook("reconcile")
+    assert states(resctrl) == {UID: ("assigned", "1/1")}
