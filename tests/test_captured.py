@@ -109,6 +109,18 @@ def test_containers_of_one_pod_in_two_classes(host: Host) -> None:
     assert host.groups() == [f"gold/mon_groups/{key}", f"silver/mon_groups/{key}"]
 
 
+@pytest.mark.parametrize("pattern, manager", [("?*", "crio"), ("", "podman")])
+@pytest.mark.parametrize("name", CASES)
+def test_namespaces_tell_runtimes_apart_that_read_one_folder_of_hooks(
+    host: Host, name: str, pattern: str, manager: str
+) -> None:
+    for known in ("gold", "silver"):
+        host.add_class(known)
+    host.configure(namespaces=[pattern])
+    assert host.call(captured(name, host)[0]).code == 0
+    assert bool(host.groups()) == name.startswith(manager)
+
+
 def test_labels_of_a_captured_sandbox(host: Host) -> None:
     create, _, _ = captured("crio-crun", host)
     sandbox = host.bundle(fixture("crio-crun-sandbox-config.json"), "sandbox")

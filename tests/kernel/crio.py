@@ -17,7 +17,7 @@ from conftest import fixture
 
 from kernel.bundles import hooks_from
 from kernel.groups import Resctrl
-from kernel.pods import KubernetesPod
+from kernel.pods import Pod
 from kernel.runtimes import Failed, Runtime
 
 FOLDERS = ("/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d")
@@ -97,7 +97,7 @@ class Crio:
         self._start()
 
 
-class CrioPod(KubernetesPod):
+class CrioPod(Pod):
     """A pod under a CRI-O: its cgroup, the saved configuration of its sandbox, and its containers c0, c1, ….
 
     Args:
@@ -114,7 +114,8 @@ class CrioPod(KubernetesPod):
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(uid, crio.runtime, crio, crio.bundle)
+        super().__init__(uid, crio.runtime, crio.bundle)
+        self.crio = crio
         self.name, self.folder, self.notes = name, crio.folder, dict(annotations or {})
         self._sandbox = secrets.token_hex(32)
         self._ids: dict[str, str] = {}
@@ -143,6 +144,11 @@ class CrioPod(KubernetesPod):
     def id_of(self, container: str) -> str:
         """The id of a container's last attempt: each has its own."""
         return self._ids[container]
+
+    @property
+    def hooks(self) -> dict[str, list[dict[str, Any]]]:
+        """CRI-O's, as it knows them now."""
+        return self.crio.hooks
 
     def annotations(self, container: str) -> dict[str, str]:
         """The pod's annotations, over which CRI-O writes its own."""

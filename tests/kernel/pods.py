@@ -1,35 +1,28 @@
 """A Kubernetes pod's containers, as the kubelet and CRI-O have a runtime make them, under either cgroup driver."""
 
+import abc
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from kernel.installed import Installed
 from kernel.runtimes import Runtime, run
 
 CGROUPS = Path("/sys/fs/cgroup")
 
 
-class HasHooks(Protocol):
-    """Whoever says which hooks a bundle gets."""
-
-    @property
-    def hooks(self) -> dict[str, list[dict[str, Any]]]:
-        """For a bundle."""
-
-
-class KubernetesPod:
+class Pod(abc.ABC):
     """A pod's cgroup, which outlives its containers, and containers in it.
 
     Args:
         uid: the pod's UID, dashed.
         runtime: what makes the containers, under its driver.
-        installed: whose hooks the containers have.
         bundle: the fixture of that name.
     """
 
-    def __init__(self, uid: str, runtime: Runtime, installed: HasHooks, bundle: Callable[..., str]) -> None:
-        self.uid, self.runtime, self.installed, self._bundle = uid, runtime, installed, bundle
+    def __init__(self, uid: str, runtime: Runtime, bundle: Callable[..., str]) -> None:
+        self.uid, self.runtime, self._bundle = uid, runtime, bundle
         if runtime.driver == "systemd":
             self.parent = f"kubepods-pod{uid.replace('-', '_')}.slice"
             run(["systemctl", "start", self.parent])
@@ -39,16 +32,14 @@ class KubernetesPod:
             self.cgroup = CGROUPS / self.parent.lstrip("/")
             self.cgroup.mkdir(parents=True)
 
+    @property
+    @abc.abstractmethod
+    def hooks(self) -> dict[str, list[dict[str, Any]]]:
+        """Those that a container gets."""
+
+    @abc.abstractmethod
     def annotations(self, container: str) -> dict[str, str]:
-        """What CRI-O says of a container."""
-        return {
-            "io.container.manager": "cri-o",
-            "io.kubernetes.cri-o.ContainerType": "container",
-            "io.kubernetes.pod.uid": self.uid,
-            "io.kubernetes.pod.namespace": "shop",
-            "io.kubernetes.pod.name": "web-0",
-            "io.kubernetes.container.name": container,
-        }
+        """Those that a container has."""
 
     def id_of(self, container: str) -> str:
         """What the runtime calls a container of this name."""
@@ -73,7 +64,7 @@ class KubernetesPod:
             linux["intelRdt"] = {"closID": rdt_class}
         notes = {**self.annotations(container), **(annotations or {})}
         name = self.id_of(container)
-        return self._bundle(name, command, hooks=self.installed.hooks, annotations=notes, linux=linux, **options)
+        return self._bundle(name, command, hooks=self.hooks, annotations=notes, linux=linux, **options)
 
     def run(self, container: str, command: str | list[str], **options: Any) -> str:
         """Runs a container to its end, and deletes it: what it printed."""
@@ -105,3 +96,31 @@ class KubernetesPod:
         for folder in (*self.cgroup.glob("*/"), self.cgroup):
             if folder.is_dir():
                 os.rmdir(folder)
+
+
+class KubernetesPod(Pod):
+    """A pod with the annotations that a hook needs, of a runtime with our hooks.
+
+    Args:
+        installed: whose hooks the containers have.
+    """
+
+    def __init__(self, uid: str, runtime: Runtime, installed: Installed, bundle: Callable[..., str]) -> None:
+        super().__init__(uid, runtime, bundle)
+        self.installed = installed
+
+    @property
+    def hooks(self) -> dict[str, list[dict[str, Any]]]:
+        """Ours."""
+        return self.installed.hooks
+
+    def annotations(self, container: str) -> dict[str, str]:
+        """What CRI-O says of a container."""
+        return {
+            "io.container.manager": "cri-o",
+            "io.kubernetes.cri-o.ContainerType": "container",
+            "io.kubernetes.pod.uid": self.uid,
+            "io.kubernetes.pod.namespace": "shop",
+            "io.kubernetes.pod.name": "web-0",
+            "io.kubernetes.container.name": container,
+        }

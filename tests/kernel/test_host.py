@@ -161,6 +161,9 @@ def test_a_pod_without_an_rmid_wakes_reconcile_and_is_served_when_there_is_one(
     assert place_of(pid) == Place("", "")
     assert os.listdir(f"{STATE}/waiting") == [container]
     wait_until(lambda: last_reconcile() > before, "the wake-up call starts reconcile, the timer being stopped")
+    wait_until(lambda: state_of(units.RECONCILE) != "activating", "it ends")
+    assert os.listdir(f"{STATE}/waiting") == [container]
+    assert state_of(units.RECONCILE) == "inactive", "a pod that waits leaves no failed unit"
     os.rmdir(others[0])
     run(["systemctl", "start", units.TIMER])
     wait_until(lambda: place_of(pid) == Place("", container), "the timer's reconcile finds the RMID")
