@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -124,6 +125,25 @@ def test_a_killed_container_takes_it_along(runtime: Runtime, bundle: Callable[..
         wait_until(lambda: not Path(f"/proc/{pid}").exists(), "memtierd ends with its container")
     node.installed.reconcile()
     wait_until(lambda: node.left() == [], "reconcile leaves nothing")
+
+
+def test_one_that_ended_is_started_again_and_the_log_has_why(
+    runtime: Runtime, bundle: Callable[..., str], node: Node
+) -> None:
+    create(runtime, bundle, node, "t4")
+    runtime.start("t4")
+    wait_until(node.pids, "the stand-in has come to its sleep")
+    (pid,) = node.pids()
+    os.kill(pid, signal.SIGTERM)  # after which systemd doesn't start it again
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "it ends")
+    node.installed.reconcile()
+    wait_until(node.pids, "another one has come to its sleep")
+    said = [line for line in node.installed.said().splitlines() if "had ended and is started again" in line]
+    assert len(said) == 1, node.installed.said()
+    assert "its last lines: tracking " in said[0]
+    runtime.kill("t4")
+    runtime.delete("t4")
+    assert node.left() == []
 
 
 def test_killed_hooks_and_reconcile(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:

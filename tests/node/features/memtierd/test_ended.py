@@ -1,0 +1,60 @@
+"""What is said of a memtierd that ended: its own words, from wherever they are kept."""
+
+from collections.abc import Iterator
+
+import pytest
+from conftest import ID, Host
+from memtierd_host import PANIC, MemtierdHost, panics
+
+from resctrl_hooks.node.container.running import Running
+from resctrl_hooks.node.container.runtimes import Found
+from resctrl_hooks.node.features.memtierd import feature as memtierd
+from resctrl_hooks.node.features.memtierd.ended import last_words
+from resctrl_hooks.node.features.step import Step
+from resctrl_hooks.node.host import systemd
+
+OUTPUT = panics().partition("<<END\n")[2].partition("END\n")[0]
+
+
+@pytest.fixture
+def node(host: Host) -> Iterator[MemtierdHost]:
+    made = MemtierdHost(host)
+    yield made
+    made.clean()
+
+
+@pytest.mark.parametrize(
+    "output, said",
+    [
+        (OUTPUT, PANIC),
+        (f"{OUTPUT}started\npanic: another one\n\ngoroutine 1 [running]:\n", "panic: another one"),
+        (
+            "fatal error: all goroutines are asleep - deadlock!\n\nmain.main()\n",
+            "fatal error: all goroutines are asleep",
+        ),
+        (
+            "".join(f"line {number}\n" for number in range(9)),
+            "its last lines: line 4 / line 5 / line 6 / line 7 / line 8",
+        ),
+        ("", "its last lines: (none)"),
+    ],
+)
+def test_last_words(output: str, said: str) -> None:
+    assert last_words(output).startswith(said)
+
+
+def test_under_systemd_they_are_the_journals(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(systemd, "last_lines", lambda *_: OUTPUT)
+    node.start()
+    step = node.step()
+    step.parameters["supervisor"] = memtierd.SYSTEMD
+    container = Running("", Found(ID, 100, 1000, ""), {}, recorded=True)
+    assert memtierd.lost(step, container, node.host.context()) == PANIC
+
+
+def test_one_that_was_never_started_is_not_lost(node: MemtierdHost) -> None:
+    names = ["shop", "web-0", "c0"]
+    for supervisor in (memtierd.SYSTEMD, memtierd.PROCESS):
+        needs = {"runDir": str(node.run_dir), "names": names, "supervisor": supervisor}
+        container = Running("", Found(ID, 100, 1000, ""), {}, recorded=True)
+        assert memtierd.lost(Step(memtierd.NAME, "start", needs, ""), container, node.host.context()) == ""
