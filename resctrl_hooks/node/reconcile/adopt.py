@@ -107,6 +107,7 @@ def _follow(locked: "LockedKey", context: "Context", container: "Running") -> No
     if used and _follow_class(locked, context, old, new, used):
         context.log(INFO, f"moved the group of {locked.key} from class {old!r} to {new!r}", key=locked.key)
     record_running(container, locked)
+    container.recorded_class = new  # who needs which group is asked after this
 
 
 def describe(container: "Running", locked: "LockedKey") -> None:

@@ -288,6 +288,9 @@ def test_a_removed_class_takes_its_pods_to_the_root_class_and_they_stay_counted(
     assert cluster.groups_of(pid) == {("", "")}
     assert cluster.reconcile().ok
     assert cluster.groups_of(pid) == {("", POD)}
+    record = cluster.host.context().ledger.read_pod(POD)
+    assert record is not None
+    assert record["groups"] == {"": "created"}, "a group that is gone with its class is no longer said to be there"
     said = f"RDT class gold was removed under living container {id_[:12]}, which is in the root class now"
     assert cluster.host.log.read_text().count(said) == 1
     assert cluster.reconcile().ok
