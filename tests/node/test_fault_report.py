@@ -5,9 +5,15 @@ import pytest
 from conftest import Host, standard_streams
 
 from resctrl_hooks.node.fault_report import report
-from resctrl_hooks.node.settings import load
+from resctrl_hooks.node.settings import DEFAULTS, load
 
 NAMES = {"id": "c1"}
+
+
+@pytest.fixture(autouse=True)
+def _not_this_machines_records(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
+    """Where the settings are what is wrong, the defaults are gone by."""
+    monkeypatch.setitem(DEFAULTS, "stateDir", str(host.state))
 
 
 def reported(host: Host, error: BaseException, names: dict[str, str] | None = NAMES) -> tuple[bool, str]:
