@@ -23,7 +23,7 @@ from ..node.host.procfs import start_time
 from ..node.lifecycle import reap, release_container
 from ..node.log import ERROR, INFO, WARNING
 from ..node.names import canonical_pod_uid, pod_uid_validator
-from ..node.refusals import RefusedError
+from ..node.refusals import REASON, RefusedError, record_refusal
 from ..node.resctrl.errors import NoRMIDsError
 from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
@@ -72,6 +72,12 @@ class Event:
         """The container's id."""
         found: str = self.container.get("id", "")
         return found
+
+    def names(self) -> "dict[str, str]":
+        """What the container is called, as far as that is known."""
+        of = {"namespace": self.pod.get("namespace"), "pod": self.pod.get("name")}
+        found = {"id": self.id, "key": self.key, **of, "container": self.container.get("name")}
+        return {name: value for name, value in found.items() if value}
 
     def __str__(self) -> str:
         words = (self.pod.get("namespace"), self.pod.get("name"), self.container.get("name"))
@@ -281,6 +287,8 @@ def serve(
         context.log(ERROR, message, stage=stage, reason=error.reason, errno=error.errno, kernel=error.kernel, **fields)
         if refused:
             code, answer = ttrpc.UNKNOWN, str(error).encode("utf-8", "replace")
+            record_refusal(context.settings.state_dir, event.names() if event is not None else {}, str(error))
+            reasons = [*dict.fromkeys([*reasons, REASON])]
     context.ledger.tally(stage, time.monotonic() - begun, reasons, event.key if event is not None else "")
     return code, answer, others
 

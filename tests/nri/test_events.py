@@ -11,6 +11,7 @@ import pytest
 from conftest import GROUP, ID, LAUNCH, POD_CGROUP, PYTHON, UID, Host
 
 from nri.fake_runtime import FakeRuntime, Peer
+from resctrl_hooks.node.refusals import recent_refusals
 from resctrl_hooks.nri.protobuf import encode
 
 POD = {
@@ -185,6 +186,9 @@ def test_what_can_not_be_done_is_refused_at_creation_where_the_policy_is_to(
     code, words, _ = peer.event("CreateContainer", asking("silver"), container())
     assert code == 2
     assert "namespace shop may not have RDT class 'silver'" in words
+    (refusal,) = recent_refusals(str(host.state))
+    assert [refusal[name] for name in ("namespace", "pod", "container", "id")] == ["shop", "web-0", "c0", ID]
+    assert "may not have RDT class 'silver'" in refusal["why"]
     assert peer.event("CreateContainer", asking("gold"), container()) == OK
 
 
