@@ -211,7 +211,7 @@ def test_a_refused_container_is_in_the_list(pods: Callable[..., CrioPod], resctr
 
 
 def test_podmans_containers_can_be_left_out(
-    podman: Callable[..., Podman], image: str, pods: Callable[..., CrioPod]
+    pods: Callable[..., CrioPod], podman: Callable[..., Podman], image: str
 ) -> None:
     """It reads the same folder."""
     engine = podman()
