@@ -8,6 +8,7 @@ Those of resctrl are `ResctrlError`s with ``errno`` and ``kernel``, its own word
 """
 
 from .node.errors import (
+    BadKeyError,
     DeadlineError,
     HookError,
     InputError,
@@ -18,7 +19,6 @@ from .node.errors import (
 )
 from .node.resctrl.errors import (
     BadClassError,
-    BadKeyError,
     ClassMismatchError,
     GroupExistsError,
     NoMonitoringError,

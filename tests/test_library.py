@@ -9,7 +9,7 @@ import pytest
 import resctrl_hooks
 from resctrl_hooks import Monitor, errors
 from resctrl_hooks.errors import HookError
-from resctrl_hooks.node import errors as node_errors
+from resctrl_hooks.node import error_types as node_errors
 from resctrl_hooks.node.resctrl import errors as resctrl_errors
 from resctrl_hooks.simulation import mounted
 

@@ -70,3 +70,9 @@ class ResctrlError(HookError):
     """A resctrl operation that the kernel refused in a way that has no type of its own."""
 
     reason = "resctrl"
+
+
+class BadKeyError(ResctrlError, ValueError):
+    """A key (pod UID, pod id, container id) that can't name a mon_group."""
+
+    reason = "bad-key"

@@ -1,4 +1,4 @@
-"""The door to `error_types`, whose types are made when something goes wrong: making seven takes 3 % of a hook's time.
+"""The door to `error_types`, whose types are made when something goes wrong: making them takes 3 % of a hook's time.
 
 What every hook runs imports this module and writes ``errors.HookError``; all other modules import names as usual.
 """
@@ -6,6 +6,7 @@ What every hook runs imports this module and writes ``errors.HookError``; all ot
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .error_types import (
+        BadKeyError,
         DeadlineError,
         HookError,
         InputError,
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = (
+    "BadKeyError",
     "DeadlineError",
     "HookError",
     "InputError",

@@ -193,7 +193,7 @@ def derive(
 
 
 def _bad_key(message: str, hint: str) -> "HookError":
-    from ..resctrl.errors import BadKeyError
+    from ..errors import BadKeyError
 
     return BadKeyError(message, hint=hint)
 

@@ -43,12 +43,6 @@ class RMIDsBusyError(NoRMIDsError):
     hint = "freed RMIDs are in limbo; reconcile gives the workload its group as soon as one is out of it"
 
 
-class BadKeyError(ResctrlError, ValueError):
-    """A key (pod UID, pod id, container id) that can't name a mon_group."""
-
-    reason = "bad-key"
-
-
 class BadClassError(ResctrlError, ValueError):
     """An RDT class name that can't be one, or that has no ctrl_group; class folders are never created here."""
 

@@ -3,6 +3,7 @@
 All state is on disk, in resctrl and in the ledger, so any number of `Monitor` objects, threads and processes agree.
 """
 
+from .. import errors
 from ..host.procfs import boot_id
 from ..ledger import Ledger, lock_name
 from ..log import DEBUG, INFO, silent
@@ -66,9 +67,7 @@ class Monitor:
         patience: float = DEFAULT_PATIENCE,
     ) -> None:
         if group_prefix and not default_key_validator(group_prefix):
-            from .errors import BadKeyError
-
-            raise BadKeyError(f"no group's name can begin with {group_prefix!r}")
+            raise errors.BadKeyError(f"no group's name can begin with {group_prefix!r}")
         self.resctrl = Resctrl(str(resctrl_root).rstrip("/"), fs, proc)
         self.ledger = Ledger(str(state_dir).rstrip("/"))
         self.group_prefix = group_prefix
@@ -88,9 +87,7 @@ class Monitor:
             canonical = self._canonical(key) if self._canonical else key
             if default_key_validator(canonical) and self._valid(canonical):
                 return canonical
-        from .errors import BadKeyError
-
-        raise BadKeyError(f"this can't be a group's key: {key[:80]!r}")
+        raise errors.BadKeyError(f"this can't be a group's key: {key[:80]!r}")
 
     def hold(self, key: str, patience: "float | None" = None) -> LockedKey:
         """Takes the key's lock, for several operations that belong together: ``with monitor.hold(key) as locked``.
@@ -186,9 +183,7 @@ class Monitor:
             BadKeyError: the member's name can't be a file's.
         """
         if not default_key_validator(member):
-            from .errors import BadKeyError
-
-            raise BadKeyError(f"this can't be a member's name: {member[:80]!r}")
+            raise errors.BadKeyError(f"this can't be a member's name: {member[:80]!r}")
         with self.hold(key) as locked:
             if not locked.tracked:
                 raise _not_tracked(locked.key)
@@ -212,13 +207,11 @@ class Monitor:
 
         Keys of ``live`` that are no valid keys are ignored.
         """
-        from .errors import BadKeyError
-
         keep = set()
         for key in live:
             try:
                 keep.add(self.canonical_key(key))
-            except BadKeyError:
+            except errors.BadKeyError:
                 continue
         gone = []
         for key in self.ledger.keys():  # noqa: SIM118  # it is no dictionary

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import Workload, derive, dialect_of
+from resctrl_hooks.node.errors import BadKeyError
 from resctrl_hooks.node.host.cgroup_names import pod_in_cgroup
 from resctrl_hooks.node.host.procfs import Cgroup
 from resctrl_hooks.node.names import default_key_validator
-from resctrl_hooks.node.resctrl.errors import BadKeyError
 
 POD = "99d6fbf08f5e7c6f6fc59daa8dc5d2ce338dcc9da537075e6388d195d91205c2"
 CONTAINER = "a37bbf8c87789f5cb34d80ea4027864f2017a200a2fa8da1118b7fb9059e0755"

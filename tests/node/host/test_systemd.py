@@ -1,65 +1,9 @@
-"""memtierd as a transient service of systemd's, and what its programs are told."""
-
-from collections.abc import Iterator
+"""Properties of units, and where systemd is asked at all."""
 
 import pytest
-from conftest import ID, Host, always, state
-from memtierd_host import MemtierdHost
+from conftest import always
 
-from resctrl_hooks.node.features.memtierd import feature as memtierd
 from resctrl_hooks.node.host import systemd as units
-from resctrl_hooks.node.host.cgroup import Leaf
-
-
-@pytest.fixture
-def node(host: Host) -> Iterator[MemtierdHost]:
-    made = MemtierdHost(host)
-    yield made
-    made.clean()
-
-
-@pytest.fixture
-def systemd(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Programs that succeed, and what they were told."""
-    called: list[list[str]] = []
-
-    def note(arguments: list[str], seconds: float) -> tuple[int, str]:
-        called.append(arguments)
-        return 0, ""
-
-    monkeypatch.setattr(units, "run", note)
-    monkeypatch.setattr(units, "find_program", lambda name: f"/usr/bin/{name}")
-    return called
-
-
-@pytest.mark.parametrize(
-    "path, bound, wanted",
-    [
-        (f"/a.slice/libpod-{ID}.scope", True, {f"BindsTo=libpod-{ID}.scope", f"After=libpod-{ID}.scope"}),
-        (f"/system.slice/web.service/libpod-payload-{ID}", True, {"BindsTo=web.service"}),
-        (f"/system.slice/containerd.service/pod/{ID}", False, set()),
-        (f"/kubepods/pod/{ID}", True, set()),
-    ],
-)
-def test_a_service_is_bound_to_the_containers_unit(
-    systemd: list[list[str]],
-    path: str,
-    bound: bool,
-    wanted: set[str],
-) -> None:
-    units.start_service(ID, Leaf("/sys/fs/cgroup", path), ["/m", "-c", "", "-config", "/f"], "64M", 1.0, bound=bound)
-    (arguments,) = systemd
-    properties = {word.removeprefix("--property=") for word in arguments if word.startswith("--property=")}
-    assert {word for word in properties if word.startswith(("BindsTo", "After"))} == wanted
-    assert {"MemoryMax=64M", "Restart=on-failure", "Type=exec"} <= properties
-    assert f"--unit=resctrl-hooks-memtierd-{ID}.service" in arguments
-    assert arguments[arguments.index("--") :] == ["--", "/m", "-c", "", "-config", "/f"]
-
-
-def test_unit_names() -> None:
-    assert units.unit_name("a+b") == "resctrl-hooks-memtierd-a\\x2bb.service"
-    with pytest.raises(units.UnitError, match="too long"):
-        units.unit_name("+" * 200)
 
 
 def test_systemds_refusals_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,12 +11,6 @@ def test_systemds_refusals_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(units, "find_program", lambda name: f"/usr/bin/{name}")
     with pytest.raises(units.UnitError, match="Failed: no such thing"):
         units.set_properties("a.scope", {"MemoryHigh": "1"}, 1.0)
-    with pytest.raises(units.UnitError, match="Failed: no such thing"):
-        units.stop_service(ID, 1.0)
-    with pytest.raises(units.UnitError, match="Failed: no such thing"):
-        units.start_service(ID, Leaf("/c", "/a.scope"), ["/m"], "1M", 1.0, bound=True)
-    monkeypatch.setattr(units, "run", always((5, "not loaded")))
-    assert units.stop_service(ID, 1.0) is False
 
 
 def test_systemd_is_used_only_on_the_machines_own_cgroups(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,46 +19,3 @@ def test_systemd_is_used_only_on_the_machines_own_cgroups(monkeypatch: pytest.Mo
     assert units.available("/elsewhere") is False
     monkeypatch.setattr(units, "is_folder", always(value=False))
     assert units.available("/sys/fs/cgroup") is False
-
-
-def test_a_service_that_is_gone_at_once_is_an_error(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(units, "start_service", always(None))
-    monkeypatch.setattr(units, "stop_service", always(value=True))
-    monkeypatch.setattr(units, "last_lines", always("panic: no tracker"))
-    node.configure(supervisor="systemd")
-    outcome = node.start(alone=False)
-    assert outcome.code == 79
-    assert "panic: no tracker" in outcome.stderr
-    assert node.left() == []
-
-
-def test_a_failure_to_stop_does_not_hide_why_it_was_to_be_stopped(
-    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(container: str, seconds: float) -> bool:
-        raise units.UnitError("systemctl is stuck")
-
-    monkeypatch.setattr(units, "start_service", always(None))
-    monkeypatch.setattr(units, "stop_service", refuse)
-    monkeypatch.setattr(units, "last_lines", always("panic: no tracker"))
-    node.configure(supervisor="systemd")
-    outcome = node.start(alone=False)
-    assert outcome.code == 79
-    assert "systemctl is stuck" in outcome.stderr
-    assert outcome.stderr.splitlines()[-1].count("panic: no tracker") == 1
-
-
-def test_a_running_service_is_recorded(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    stopped: list[str] = []
-    monkeypatch.setattr(units, "start_service", always(None))
-    monkeypatch.setattr(units, "stop_service", lambda container, seconds: stopped.append(container))
-    monkeypatch.setattr(units, "service_processes", always([4711]))
-    node.configure(supervisor="systemd")
-    assert node.start(alone=False).code == 0
-    assert node.pid() == 4711
-    step = node.step()
-    assert memtierd.running(step, ID) == [4711]
-    node.host.end_process(100)
-    node.host.call(state(status="stopped", pid=0))
-    assert stopped == [ID]
-    assert node.left() == []

@@ -1,10 +1,9 @@
 import pytest
 
-from resctrl_hooks.node.errors import ResctrlError
+from resctrl_hooks.node.errors import BadKeyError, ResctrlError
 from resctrl_hooks.node.resctrl.errors import (
     BY_ERRNO,
     BadClassError,
-    BadKeyError,
     NoRMIDsError,
     NotTrackedError,
     RMIDsBusyError,

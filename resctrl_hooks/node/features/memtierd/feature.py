@@ -139,7 +139,8 @@ def end(folder: RunFolder, container: str, cgroups: str, settings: "Settings", *
     try:
         memtierd_processes.end(opened, memtierd_processes.cgroup_folder(cgroups, container))
         if systemd:
-            from ...host.systemd import patience, stop_service
+            from ...host.systemd import patience
+            from .service import stop_service
 
             stop_service(container, patience(settings.deadline))
     finally:
@@ -150,7 +151,7 @@ def end(folder: RunFolder, container: str, cgroups: str, settings: "Settings", *
 def running(step: "Step", container: str) -> "list[int]":
     """The processes of a container's memtierd, as a recorded step names it; none if it doesn't run."""
     if step.parameters["supervisor"] == SYSTEMD:
-        from ...host.systemd import service_processes
+        from .service import service_processes
 
         return service_processes(step.parameters["cgroups"], container)
     from .processes import memtierd_of
@@ -187,7 +188,8 @@ def holds(step: "Step", container: "Container", context: "Context") -> bool:
         return attended(step, container.id)
     if step.parameters["supervisor"] != SYSTEMD:
         return False
-    from ...host.systemd import patience, service_waits
+    from ...host.systemd import patience
+    from .service import service_waits
 
     return service_waits(container.id, patience(context.settings.deadline))
 
@@ -198,7 +200,8 @@ def lost(step: "Step", container: "Container", context: "Context") -> str:
 
     if step.parameters["supervisor"] != SYSTEMD:
         return _in_folder(step, container.id, ended.why_process_ended) or ""
-    from ...host.systemd import last_lines, patience
+    from ...host.systemd import patience
+    from .service import last_lines
 
     started = _in_folder(step, container.id, lambda opened: opened.read(PID))
     return ended.last_words(last_lines(container.id, patience(context.settings.deadline))) if started else ""

@@ -91,18 +91,19 @@ def start(
 def _start_service(
     command: "list[str]", leaf: "Leaf", container: "Container", opened: "Opened", settings: "Settings"
 ) -> None:
-    from ...host import systemd as units
+    from ...host.systemd import patience
+    from . import service
 
     # A service that holds a Podman container is that container's own (Quadlet); a CRI's is the whole runtime's.
     bound = leaf.own_scope or container.runtime == _PODMAN
     memory_max: str = settings.memtierd["memoryMax"]
-    seconds = units.patience(settings.deadline)
-    units.start_service(container.id, leaf, command, memory_max, seconds, bound=bound)
+    seconds = patience(settings.deadline)
+    service.start_service(container.id, leaf, command, memory_max, seconds, bound=bound)
     until = time.monotonic() + _start_seconds(settings)
     while True:
-        found = units.service_processes(settings.cgroup_path, container.id)
+        found = service.service_processes(settings.cgroup_path, container.id)
         if not found:
-            raise _ended(units.last_lines(container.id, seconds))
+            raise _ended(service.last_lines(container.id, seconds))
         if time.monotonic() >= until:
             break
         time.sleep(_NAP)

@@ -1,0 +1,117 @@
+"""memtierd as a transient service of systemd's, and what its programs are told."""
+
+from collections.abc import Iterator
+
+import pytest
+from conftest import ID, Host, always, state
+from memtierd_host import MemtierdHost
+
+from resctrl_hooks.node.features.memtierd import feature as memtierd
+from resctrl_hooks.node.features.memtierd import service
+from resctrl_hooks.node.host.cgroup import Leaf
+from resctrl_hooks.node.host.systemd import UnitError
+
+
+@pytest.fixture
+def node(host: Host) -> Iterator[MemtierdHost]:
+    made = MemtierdHost(host)
+    yield made
+    made.clean()
+
+
+@pytest.fixture
+def systemd(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Programs that succeed, and what they were told."""
+    called: list[list[str]] = []
+
+    def note(arguments: list[str], seconds: float) -> tuple[int, str]:
+        called.append(arguments)
+        return 0, ""
+
+    monkeypatch.setattr(service, "run", note)
+    monkeypatch.setattr(service, "find_program", lambda name: f"/usr/bin/{name}")
+    return called
+
+
+@pytest.mark.parametrize(
+    "path, bound, wanted",
+    [
+        (f"/a.slice/libpod-{ID}.scope", True, {f"BindsTo=libpod-{ID}.scope", f"After=libpod-{ID}.scope"}),
+        (f"/system.slice/web.service/libpod-payload-{ID}", True, {"BindsTo=web.service"}),
+        (f"/system.slice/containerd.service/pod/{ID}", False, set()),
+        (f"/kubepods/pod/{ID}", True, set()),
+    ],
+)
+def test_a_service_is_bound_to_the_containers_unit(
+    systemd: list[list[str]],
+    path: str,
+    bound: bool,
+    wanted: set[str],
+) -> None:
+    service.start_service(ID, Leaf("/sys/fs/cgroup", path), ["/m", "-c", "", "-config", "/f"], "64M", 1.0, bound=bound)
+    (arguments,) = systemd
+    properties = {word.removeprefix("--property=") for word in arguments if word.startswith("--property=")}
+    assert {word for word in properties if word.startswith(("BindsTo", "After"))} == wanted
+    assert {"MemoryMax=64M", "Restart=on-failure", "Type=exec"} <= properties
+    assert f"--unit=resctrl-hooks-memtierd-{ID}.service" in arguments
+    assert arguments[arguments.index("--") :] == ["--", "/m", "-c", "", "-config", "/f"]
+
+
+def test_unit_names() -> None:
+    assert service.unit_name("a+b") == "resctrl-hooks-memtierd-a\\x2bb.service"
+    with pytest.raises(UnitError, match="too long"):
+        service.unit_name("+" * 200)
+
+
+def test_systemds_refusals_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "run", always((1, "Failed: no such thing")))
+    monkeypatch.setattr(service, "find_program", lambda name: f"/usr/bin/{name}")
+    with pytest.raises(UnitError, match="Failed: no such thing"):
+        service.stop_service(ID, 1.0)
+    with pytest.raises(UnitError, match="Failed: no such thing"):
+        service.start_service(ID, Leaf("/c", "/a.scope"), ["/m"], "1M", 1.0, bound=True)
+    monkeypatch.setattr(service, "run", always((5, "not loaded")))
+    assert service.stop_service(ID, 1.0) is False
+
+
+def test_a_service_that_is_gone_at_once_is_an_error(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "start_service", always(None))
+    monkeypatch.setattr(service, "stop_service", always(value=True))
+    monkeypatch.setattr(service, "last_lines", always("panic: no tracker"))
+    node.configure(supervisor="systemd")
+    outcome = node.start(alone=False)
+    assert outcome.code == 79
+    assert "panic: no tracker" in outcome.stderr
+    assert node.left() == []
+
+
+def test_a_failure_to_stop_does_not_hide_why_it_was_to_be_stopped(
+    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(container: str, seconds: float) -> bool:
+        raise UnitError("systemctl is stuck")
+
+    monkeypatch.setattr(service, "start_service", always(None))
+    monkeypatch.setattr(service, "stop_service", refuse)
+    monkeypatch.setattr(service, "last_lines", always("panic: no tracker"))
+    node.configure(supervisor="systemd")
+    outcome = node.start(alone=False)
+    assert outcome.code == 79
+    assert "systemctl is stuck" in outcome.stderr
+    assert outcome.stderr.splitlines()[-1].count("panic: no tracker") == 1
+
+
+def test_a_running_service_is_recorded(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped: list[str] = []
+    monkeypatch.setattr(service, "start_service", always(None))
+    monkeypatch.setattr(service, "stop_service", lambda container, seconds: stopped.append(container))
+    monkeypatch.setattr(service, "service_processes", always([4711]))
+    node.configure(supervisor="systemd")
+    assert node.start(alone=False).code == 0
+    assert node.pid() == 4711
+    step = node.step()
+    assert memtierd.running(step, ID) == [4711]
+    node.host.end_process(100)
+    node.host.call(state(status="stopped", pid=0))
+    assert stopped == [ID]
+    assert node.left() == []
