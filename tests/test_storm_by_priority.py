@@ -90,3 +90,40 @@ def test_two_hundred_hooks_at_once_end_as_the_rules_say(
             else:
                 assert key in host.context().ledger.marked("waiting")
         assert not reconcile(host.context()).adopted
+
+
+@pytest.mark.fuse
+def test_hooks_come_while_pods_hand_on_in_turns(tmp_path: Path, sleepers: list[subprocess.Popen[bytes]]) -> None:
+    """Two reconciles pass without a pause, each pass a round of turns, while all hooks come at once."""
+    with mounted(tmp_path / "resctrl", rmids=COUNTED + 1, limbo=0.1) as resctrl:
+        host = Host(
+            tmp_path,
+            real_proc=True,
+            resctrl=Path(resctrl),
+            deadlineSeconds=PATIENT,
+            runtimeRoots={"crun": str(tmp_path / "crun")},
+            monitoring={"priority": RULES, "share": {"interval": 0.001, "atLeast": 0}},
+        )
+        pods = pods_of(host, sleepers[:100])
+        watching = [*host.command("reconcile"), "--watch", "0.01"]
+        passing = [subprocess.Popen(watching, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(2)]
+        try:
+            outcomes = outcomes_of(host, [told for _, told in pods.values()])
+        finally:
+            for process in passing:
+                process.terminate()
+                process.wait()
+        assert {code for _, code in outcomes} == {0}
+        turns = host.log.read_text().count("handed the RMID of")
+        print(f"{turns} RMIDs were handed on meanwhile")
+
+        ledger = host.context().ledger
+        for _ in range(2):  # what the two were killed at is finished
+            report = reconcile(host.context())
+            assert not report.failures, report.failures
+        groups = {Path(group).name for group in host.groups()}
+        assert groups == {entry.split(".", 2)[2] for entry in ledger.marked("rmids")}
+        assert groups | set(ledger.marked("waiting")) == set(pods)
+        for key, (_, told) in pods.items():
+            places = [group for group in host.groups() if told["pid"] in host.tasks(group)]
+            assert places == ([f"mon_groups/{key}"] if key in groups else [])
