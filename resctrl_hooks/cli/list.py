@@ -1,5 +1,6 @@
 """`resctrl-hook list`: which pods are monitored, which wait, and which groups others made."""
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,11 @@ from resctrl_hooks.inventory.gather import gather, name_podmans
 from resctrl_hooks.inventory.models import Container, Inventory, Pod, State, meaning, short_id
 from resctrl_hooks.node.context import Context
 
+_INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of include/linux/proc_ns.h
+_BLIND = (
+    "resctrl-hook: this is not the node's PID namespace, so which containers live can't be told here; a pod needs"
+    " `hostPID: true` for it, while `top` is right without"
+)
 _ROOT = "/"
 _NONE = "-"
 _MOST_REFUSALS = 5
@@ -81,6 +87,8 @@ def command(config: str, *, view: View, every: bool, demand: bool) -> None:
     memtierd; where containers are placed, also pool and CPUs. Exits with 1 where there is no resctrl.
     """
     context = open_node(config)
+    if context.proc == "/proc" and os.stat("/proc/self/ns/pid").st_ino != _INITIAL_PID_NAMESPACE:
+        click.echo(_BLIND, err=True)
     found = _look(context, view)
     if demand:
         _demand(demand_of(context, found), view)

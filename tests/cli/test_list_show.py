@@ -27,6 +27,15 @@ def listed(host: MonitoredHost) -> Any:
     return host.json("list")
 
 
+def test_elsewhere_than_in_the_nodes_pid_namespace_it_says_that_it_can_not_tell_who_lives(
+    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = os.stat("/proc/self/ns/pid").st_ino
+    for initial, said in ((own, False), (own + 1, True)):
+        monkeypatch.setattr("resctrl_hooks.cli.list._INITIAL_PID_NAMESPACE", initial)
+        assert ("not the node's PID namespace" in host.run("list").stderr) == said
+
+
 def test_each_state_is_told(host: MonitoredHost) -> None:
     host.pod(0, "whole", processes=2)
     host.pod(1, "part", outside=1)
