@@ -43,6 +43,10 @@ class CountingKernel(Kernel):
         self.show_counters()
         return super().read(path)
 
+    def write(self, path: str, value: bytes) -> None:
+        super().write(path, value)
+        self.show_counters()
+
     def rename(self, old: str, new: str) -> None:
         if self.refuse_rename:
             raise OSError(self.refuse_rename, os.strerror(self.refuse_rename), old)
@@ -71,11 +75,13 @@ class Pod:
 class SharedNode:
     """The node; a kernel of ``rmids`` RMIDs, of which the root group has one."""
 
-    def __init__(self, root: Path, *, rmids: int = 3, limbo: float = 1.0, **monitoring: Any) -> None:
+    def __init__(
+        self, root: Path, *, rmids: int = 3, limbo: float = 1.0, assignable_counters: int = 0, **monitoring: Any
+    ) -> None:
         self.host = Host(root, runtimeRoots={"crun": f"{root}/crun"}, monitoring=monitoring)
         self.monitoring = monitoring
         (root / "crun").mkdir()
-        self.kernel = CountingKernel(self.host, rmids=rmids, limbo=limbo)
+        self.kernel = CountingKernel(self.host, rmids=rmids, limbo=limbo, assignable_counters=assignable_counters)
         self.pods: list[Pod] = []
 
     def context(self, seam: Any = None) -> Context:

@@ -54,11 +54,21 @@ class Threads:
 class Kernel(Filesystem):
     """The seam of the node half over the model; ``host`` has the folders that the node half is told of."""
 
-    def __init__(self, host: Host, *, rmids: int, closids: int = 6, limbo: float = 1.0) -> None:
+    def __init__(
+        self, host: Host, *, rmids: int, closids: int = 6, limbo: float = 1.0, assignable_counters: int = 0
+    ) -> None:
         self.host = host
         self.now = 1000.0
         self.threads = Threads()
-        self.machine = Machine(rmids=rmids, closids=closids, l3_domains=1, limbo=limbo, cpus=2)
+        self.machine = Machine(
+            rmids=rmids,
+            closids=closids,
+            l3_domains=1,
+            limbo=limbo,
+            cpus=2,
+            vendor="amd" if assignable_counters else "intel",
+            assignable_counters=assignable_counters,
+        )
         self._next_pid = 100
         self._shown: dict[int, tuple[str, str]] = {}
         self.boot(1)
