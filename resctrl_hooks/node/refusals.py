@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 FILE = "refusals"
 OLD = f"{FILE}.old"
-REASON = "refused"  # in the figures about calls
 _LARGEST = 32 << 10  # bytes, of each of the two files
 _LONGEST = 500  # characters
 _PRIVATE = 0o700
@@ -26,7 +25,10 @@ _LIMIT = 1 << 20
 class RefusedError(HookError):
     """A step failed whose feature's policy is ``fail``: the container must not start."""
 
-    reason = REASON
+    reason = "refused"
+
+
+REASON = RefusedError.reason  # in the figures about calls
 
 
 def record_refusal(folder: str, names: "dict[str, str]", why: str) -> None:
