@@ -12,6 +12,7 @@ from ..node.errors import HookError
 from ..node.fault_report import as_hook_error
 from ..node.feature_table import FEATURES
 from ..node.features.monitoring import NAME as MONITORING
+from ..node.features.monitoring import ensure_group
 from ..node.features.placement.specified import specified
 from ..node.features.registry import concerns, failure_policy
 from ..node.features.step import SKIP
@@ -215,7 +216,7 @@ def reserve_group(workload: "Workload", step: "Step", context: "Context") -> Non
             with context.monitor.hold(workload.key) as locked:
                 if not locked.tracked:
                     locked.record.update(cgroup=workload.pod_cgroup, namespace=workload.namespace, pod=workload.pod)
-                locked.ensure_group(rdt_class)
+                ensure_group(workload, rdt_class, locked, context)
             return
         except NoRMIDsError as error:
             if last or not reap(context, context.ledger.keys(), but=workload.key):

@@ -192,6 +192,18 @@ def test_what_can_not_be_done_is_refused_at_creation_where_the_policy_is_to(
     assert peer.event("CreateContainer", asking("gold"), container()) == OK
 
 
+def test_a_group_that_is_made_before_its_container_obeys_the_rules(host: Host, start: Callable[..., Plugin]) -> None:
+    (host.resctrl / "info/L3_MON").mkdir(parents=True)
+    (host.resctrl / "info/L3_MON/num_rmids").write_text("4\n")
+    rules = {"priority": [{"namespaces": ["gold"], "value": 100}], "reserve": {"rmids": 3, "above": 50}}
+    peer = start(failurePolicy="fail", monitoring=rules).greet()
+    code, words, _ = peer.event("CreateContainer", POD, container())
+    assert code == 2
+    assert "the free RMIDs are kept for pods of priorities above 50" in words
+    assert peer.event("CreateContainer", {**POD, "namespace": "gold"}, container()) == OK
+    assert host.groups() == [GROUP]
+
+
 def test_nothing_is_refused_where_the_policy_is_to_ignore(host: Host, start: Callable[..., Plugin]) -> None:
     peer = start(rdt=RDT).greet()
     assert peer.event("CreateContainer", asking("silver"), container()) == OK

@@ -87,7 +87,7 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
         record["namespace"] = container.namespace
         record["pod"] = container.pod
     try:
-        _ensure_group(container, rdt_class, locked, context)
+        ensure_group(container, rdt_class, locked, context)
     except errors.ResctrlError as error:
         _without_rmid(error, container, rdt_class, locked, context)
     locked.assign_pid(container.pid)
@@ -97,14 +97,20 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
         ensure_counted(context, locked.key)
 
 
-def _ensure_group(container: "Container", rdt_class: str, locked: "LockedKey", context: "Context") -> None:
+def ensure_group(container: "Container", rdt_class: str, locked: "LockedKey", context: "Context") -> None:
+    """The group of a container's pod, by the rules where there are some.
+
+    Raises:
+        NoRMIDsError: there is no RMID, or the rules keep those that are free.
+        ResctrlError, HookError: as `LockedKey.ensure_group`.
+    """
     if not context.settings.shares_rmids:
         locked.ensure_group(rdt_class)
         return
-    from ..sharing.admission import ensure_group  # only where RMIDs are shared by rules
+    from ..sharing.admission import ensure_group as by_rules  # only where RMIDs are shared by rules
 
     # The hook alone applies this feature's step, to a workload; whoever runs is adopted by reconcile.
-    ensure_group(locked, container, rdt_class, context)  # type: ignore[arg-type]
+    by_rules(locked, container, rdt_class, context)  # type: ignore[arg-type]
 
 
 def _without_rmid(
@@ -118,7 +124,7 @@ def _without_rmid(
         raise error
     if make_room(context, locked.key, thorough=failure_policy(NAME, context.settings) == "fail"):
         try:
-            _ensure_group(container, rdt_class, locked, context)
+            ensure_group(container, rdt_class, locked, context)
             return
         except NoRMIDsError as again:
             error = again
