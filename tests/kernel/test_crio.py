@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from kernel.bare import clear_host
 from kernel.crio import FOLDERS, LABELS, RDT, Crio, CrioPod
 from kernel.groups import Place, Resctrl, place_of
-from kernel.runtimes import Failed, Runtime, run
+from kernel.runtimes import Failed, Podman, Runtime, run
 from resctrl_hooks.cli import main
 from resctrl_hooks.install import units
 
@@ -208,3 +208,22 @@ def test_a_refused_container_is_in_the_list(pods: Callable[..., CrioPod], resctr
     assert "shop/db-0/c0: memory: " in hook("list")
     hook("reconcile")
     assert states(resctrl) == {UID: ("assigned", "1/1")}
+
+
+@pytest.mark.parametrize("driver", ["cgroupfs"], indirect=True)  # nothing of it depends on that
+def test_podmans_containers_can_be_left_out(
+    pods: Callable[..., CrioPod], podman: Callable[..., Podman], image: str
+) -> None:
+    """It reads the same folder."""
+    engine = podman()
+    configure(namespaces=["?*"])
+    assert place_of(start_in(engine, image)) == Place("", "")
+    assert place_of(pods(UID).start("c0", SLEEP)) == Place("", UID)
+    configure(namespaces=[""])
+    assert place_of(start_in(engine, image)).group != ""
+    assert place_of(pods(OTHER).start("c0", SLEEP)) == Place("", "")
+
+
+def start_in(engine: Podman, image: str) -> int:
+    """Runs a container under Podman; its init process."""
+    return engine.pid(engine.run(image, "sleep 1000", "-d"))
