@@ -55,6 +55,12 @@ def installed() -> Iterator[None]:
 
 
 @pytest.fixture
+def runtime_name(driver: str) -> str:
+    """Each OCI runtime once: what CRI-O does is the same with both, and so are they elsewhere under either driver."""
+    return {"cgroupfs": "runc", "systemd": "crun"}[driver]
+
+
+@pytest.fixture
 def crio(runtime: Runtime, bundle: Callable[..., str], resctrl: Resctrl, tmp_path: Path) -> Iterator[Crio]:
     """A CRI-O with RDT classes gold and silver, on a host without pods."""
     configure()
