@@ -76,9 +76,8 @@ def take_in(context: "Context", container: "Running", report: "Report") -> bool:
         if gathering.moved or not container.recorded:
             report.adopted.append(container.id)
             report.moved += gathering.moved
-            context.log(
-                INFO, f"brought {gathering.moved} threads of {container.id} in", key=locked.key, container=container.id
-            )
+            what = f"moved {gathering.moved} threads of container {container.id} into its monitoring group"
+            context.log(INFO, what, key=locked.key, container=container.id)
         container.recorded = True
         report.left += gathering.left
         report.foreign.update(gathering.foreign)

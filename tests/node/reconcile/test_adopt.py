@@ -77,7 +77,7 @@ def test_what_was_brought_in_is_said_with_numbers_and_names(cluster: Cluster) ->
     id_, pid = cluster.spawn(1, threads=2)
     cluster.appear(id_, pid)
     assert cluster.reconcile().ok
-    said = f"brought 2 threads of {id_} in"
+    said = f"moved 2 threads of container {id_} into its monitoring group"
     assert cluster.host.log.read_text().count(said) == 1
     assert cluster.reconcile().ok
     assert cluster.host.log.read_text().count("threads of") == 1, "the second time there is nothing to say"
