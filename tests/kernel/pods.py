@@ -56,15 +56,20 @@ class Pod(abc.ABC):
         *,
         rdt_class: str = "",
         annotations: dict[str, str] | None = None,
+        hooks: dict[str, Any] | None = None,
         **options: Any,
     ) -> str:
-        """The bundle of one of its containers, in an RDT class; annotations replace or join the usual ones."""
+        """The bundle of one of its containers, in an RDT class; annotations replace or join the usual ones.
+
+        `hooks` are in place of those that the pod's containers have.
+        """
         linux: dict[str, Any] = {"cgroupsPath": self.cgroups_path(container)}
         if rdt_class:
             linux["intelRdt"] = {"closID": rdt_class}
         notes = {**self.annotations(container), **(annotations or {})}
         name = self.id_of(container)
-        return self._bundle(name, command, hooks=self.hooks, annotations=notes, linux=linux, **options)
+        hooks = self.hooks if hooks is None else hooks
+        return self._bundle(name, command, hooks=hooks, annotations=notes, linux=linux, **options)
 
     def run(self, container: str, command: str | list[str], **options: Any) -> str:
         """Runs a container to its end, and deletes it: what it printed."""

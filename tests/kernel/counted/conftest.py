@@ -1,0 +1,76 @@
+"""Fixtures of the tests of what the counters say; and the table of all that they compared, at the end of the run."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel.counted.said import Compared, Comparison, table
+from kernel.counted.truth import ROOT, Truth, mounted_with
+from kernel.groups import Resctrl
+from kernel.installed import Installed
+from kernel.pods import KubernetesPod
+from kernel.runtimes import Runtime
+
+# Intel's counters, of 32 bits, begin close to their end: each wraps while its pod counts.
+INTEL = pytest.param("Intel", marks=pytest.mark.guest(count=1, near=100000))
+AMD = pytest.param("AMD", marks=pytest.mark.guest(count=1, amd=1, counters=4))
+UIDS = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(8)]
+_ROWS: list[Compared] = []
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints the table: docs/counters.md has one."""
+    if _ROWS:
+        terminalreporter.write_line("\n".join(["", *table(_ROWS)]))
+
+
+@pytest.fixture(params=["cgroupfs"])
+def driver(request: pytest.FixtureRequest) -> str:
+    """One cgroup driver: counters know nothing of it."""
+    return str(request.param)
+
+
+@pytest.fixture(params=[INTEL, AMD])
+def processor(request: pytest.FixtureRequest) -> str:
+    """Each processor that counts."""
+    return str(request.param)
+
+
+@pytest.fixture
+def resctrl() -> Iterator[Resctrl]:
+    """A resctrl that shows RMIDs, new for each test: so that no total is another test's."""
+    with mounted_with("debug"):
+        yield Resctrl(ROOT)
+
+
+@pytest.fixture
+def truth(resctrl: Resctrl, boot: dict[str, Any]) -> Truth:
+    """The processor's ledger, from here on: asked before any container runs."""
+    del resctrl
+    return Truth(int(boot["rmids"]))
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Installed:
+    """Our hooks."""
+    return Installed(str(tmp_path / "host"))
+
+
+@pytest.fixture
+def comparison(installed: Installed, truth: Truth, processor: str) -> Comparison:
+    """What is said beside the truth."""
+    return Comparison(installed, truth, processor, _ROWS)
+
+
+@pytest.fixture
+def pods(
+    runtime: Runtime, installed: Installed, bundle: Callable[..., str], truth: Truth
+) -> Iterator[list[KubernetesPod]]:
+    """Eight pods, without containers yet."""
+    del truth
+    made = [KubernetesPod(uid, runtime, installed, bundle) for uid in UIDS]
+    yield made
+    for pod in made:
+        pod.remove()

@@ -1,0 +1,83 @@
+"""What the project says of a pod's memory traffic, held to the truth, and the table of all that was compared."""
+
+import json
+import subprocess
+from typing import Any, NamedTuple
+
+from kernel.counted.steps import at_rest
+from kernel.counted.truth import ROOT, Truth, rmid_of
+from kernel.groups import Resctrl
+from kernel.installed import Installed
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.settings import load
+
+TOTAL = "mbm_total_bytes"
+NEAR = 0.02
+"""How far what is said may be from the truth."""
+
+
+class Compared(NamedTuple):
+    """A row of the table: the bytes of both L3 domains."""
+
+    what: str
+    processor: str
+    said: int
+    truth: int
+
+
+def table(rows: list[Compared]) -> list[str]:
+    """The rows as Markdown."""
+    lines = ["| container | processor | said, bytes | ledger, bytes | off |", "|---|---|--:|--:|--:|"]
+    for row in rows:
+        off = abs(row.said - row.truth) / max(row.truth, 1)
+        lines.append(f"| {row.what} | {row.processor} | {row.said:_} | {row.truth:_} | {off:.2%} |".replace("_", " "))
+    return lines
+
+
+class Comparison:
+    """Compares what the library says with the truth, and takes it down for the table.
+
+    Args:
+        installed: whose state the totals are in.
+        truth: the processor's ledger.
+        processor: its name, for the table.
+        rows: where the table's rows go.
+    """
+
+    def __init__(self, installed: Installed, truth: Truth, processor: str, rows: list[Compared]) -> None:
+        self.installed, self.truth, self._processor, self._rows = installed, truth, processor, rows
+
+    def said(self, key: str) -> list[int]:
+        """What the library says of a key's total, by domain."""
+        readings = Context(load(self.installed.config)[0]).monitor.read(key)
+        return [int(one.value or 0) for one in readings if one.counter.name == TOTAL]
+
+    def rmid(self, key: str, rdt_class: str = "") -> int:
+        """The RMID of a key's group."""
+        return rmid_of(Resctrl(ROOT).path(rdt_class, key))
+
+    def check(self, key: str, what: str, rdt_class: str = "", others: int = 0) -> int:
+        """Holds what is said of a key to the truth of its RMID, of which ``others`` is of others; the truth."""
+        real = sum(at_rest(self.truth, self.rmid(key, rdt_class))) - others
+        self.hold(what, sum(self.said(key)), real)
+        return real
+
+    def hold(self, what: str, said: int, real: int) -> None:
+        """Takes down a pair, and holds the one to the other."""
+        row = Compared(what, self._processor, said, real)
+        self._rows.append(row)
+        assert abs(said - real) <= NEAR * real, row
+
+
+def command(installed: Installed, *words: str) -> str:
+    """What the project's command prints."""
+    words = ("resctrl-hook", "--config", installed.config, *words)
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def items(installed: Installed, *words: str) -> list[dict[str, Any]]:
+    """The items that a command prints as JSON."""
+    found: list[dict[str, Any]] = json.loads(command(installed, *words, "-o", "json"))["items"]
+    return found

@@ -1,0 +1,78 @@
+"""What commands say is the ledger's: `show`, `metrics`, `top`, and all pods and the root group together."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel.counted.said import TOTAL, Comparison, command, items
+from kernel.counted.steps import Stepped, at_rest, copy, in_steps
+from kernel.counted.truth import ROOT
+from kernel.pods import KubernetesPod
+
+pytestmark = pytest.mark.counted
+
+
+def test_all_together_are_the_machine(
+    pods: list[KubernetesPod], comparison: Comparison, processor: str, runtime_name: str
+) -> None:
+    installed, truth = comparison.installed, comparison.truth
+    if processor == "AMD":  # for the sum the root group has to be counted, too
+        installed.configure(monitoring={"classCounters": "keep", "events": [TOTAL]})
+        installed.reconcile()
+    root = [Path(ROOT, "mon_data", folder, TOTAL) for folder in ("mon_L3_00", "mon_L3_01")]
+
+    def machine() -> int:
+        return sum(int(path.read_text()) for path in root)
+
+    began, real_began = machine(), truth.whole()
+    for pod in pods[:2]:
+        pod.run("c0", copy(100))
+    # The machine is never at rest; what it does between these two is little against 200 MiB.
+    comparison.hold(f"{runtime_name}: two pods and all the rest", machine() - began, truth.whole() - real_began)
+
+
+def test_show_and_metrics(pods: list[KubernetesPod], comparison: Comparison, runtime_name: str) -> None:
+    for pod in pods[:2]:
+        pod.run("c0", copy(20))
+    for pod in pods[:2]:
+        total = comparison.check(pod.uid, f"{runtime_name}: one of two, 20 MiB")
+        (shown,) = items(comparison.installed, "show", pod.uid)
+        comparison.hold(
+            "… says `show`", sum(one["value"] for one in shown["counters"] if one["counter"] == TOTAL), total
+        )
+        lines = [line for line in command(comparison.installed, "metrics").splitlines() if pod.uid in line]
+        scraped = sum(float(line.split()[-1]) for line in lines if line.startswith("l3_mbm_total_bytes_total"))
+        comparison.hold("… says `metrics`", int(scraped), total)
+
+
+def test_top(pods: list[KubernetesPod], comparison: Comparison, runtime_name: str) -> None:
+    pod = pods[0]
+    container = Stepped(pod.start("c0", in_steps(copy(50))))
+    container.rest()
+    rmid = comparison.rmid(pod.uid)
+    words = ["resctrl-hook", "--config", comparison.installed.config, "top", "-o", "json", "-w", "--interval", "5"]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as top:
+        assert top.stdout is not None
+        try:
+            said = _bytes(top.stdout.readline(), pod.uid)
+            assert said == 0.0, "it waits"
+            before = sum(at_rest(comparison.truth, rmid))
+            container.step()
+            moved = sum(at_rest(comparison.truth, rmid)) - before
+            total = 0.0
+            while said or not total:
+                said = _bytes(top.stdout.readline(), pod.uid)
+                total += said
+        finally:
+            top.terminate()
+    comparison.hold(f"{runtime_name}: copies 50 MiB, says `top`", round(total), moved)
+
+
+def _bytes(line: str, key: str) -> float:
+    """What a line of `top` says that a pod moved since the line before."""
+    found: dict[str, Any] = json.loads(line)
+    (item,) = [item for item in found["items"] if item["key"] == key]
+    return float(item["memoryBandwidthBytesPerSecond"]) * float(found["seconds"])

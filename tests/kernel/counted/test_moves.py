@@ -1,0 +1,75 @@
+"""Counters go on whatever becomes of the group: it changes class, and its RMID is handed on to another pod."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from kernel.counted.said import Comparison
+from kernel.counted.steps import Stepped, at_rest, copy, in_steps
+from kernel.groups import Resctrl
+from kernel.pods import KubernetesPod
+from kernel.runtimes import wait_until
+
+pytestmark = pytest.mark.counted
+
+
+def test_a_total_goes_on_in_another_class(
+    pods: list[KubernetesPod], comparison: Comparison, resctrl: Resctrl, runtime_name: str
+) -> None:
+    pod = pods[0]
+    pid = pod.start("c0", in_steps(copy(20), copy(20)))
+    container = Stepped(pid)
+    container.step()
+    before = comparison.check(pod.uid, f"{runtime_name}: copies 20 MiB in the root class")
+    resctrl.make("gold")
+    for thread in pod.threads(pid):
+        Path(resctrl.path("gold"), "tasks").write_text(f"{thread}\n")
+    comparison.installed.reconcile()
+    container.step()
+    after = comparison.check(pod.uid, f"{runtime_name}: and 20 MiB in class gold", "gold")
+    assert 1.7 < after / before < 2.3
+
+
+def use_up_rmids(resctrl: Resctrl) -> None:
+    """Makes groups of others until no RMID is left, and none in limbo."""
+    for number in range(1000):
+        try:
+            resctrl.make(group=f"other{number}")
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            return
+
+
+def test_an_rmid_that_is_handed_on_counts_for_each_what_is_its_own(
+    pods: list[KubernetesPod], comparison: Comparison, resctrl: Resctrl, runtime_name: str
+) -> None:
+    installed = comparison.installed
+    installed.configure(monitoring={"priority": [{"namespaces": ["urgent"], "value": 10}]})
+    low, high = pods[:2]
+    giver = Stepped(low.start("giver", in_steps(copy(20), copy(20), copy(20))))
+    giver.step()
+    rmid = comparison.rmid(low.uid)
+    first = comparison.check(low.uid, f"{runtime_name}: copies 20 MiB and hands its RMID on")
+    use_up_rmids(resctrl)
+    taker = Stepped(high.start("taker", in_steps(copy(30)), annotations={"io.kubernetes.pod.namespace": "urgent"}))
+    assert comparison.rmid(high.uid) == rmid, installed.said()
+    taker.step()
+    giver.step()  # nobody counts this
+    second = comparison.check(high.uid, f"{runtime_name}: gets the RMID of another and copies 30 MiB", others=first)
+    comparison.hold(f"{runtime_name}: 20 MiB more without an RMID", sum(comparison.said(low.uid)), first)
+    high.end("taker")
+    os.rmdir(high.cgroup)
+    wait_until(
+        lambda: installed.reconcile(check=False) == 0, "the RMID is out of limbo, and the first pod has it again"
+    )
+    assert comparison.rmid(low.uid) == rmid
+    idle = sum(at_rest(comparison.truth, rmid))
+    giver.step()
+    third = sum(at_rest(comparison.truth, rmid)) - idle
+    comparison.hold(
+        f"{runtime_name}: has an RMID again and copies 20 MiB", sum(comparison.said(low.uid)), first + third
+    )
+    assert second > first

@@ -1,0 +1,29 @@
+"""Podman's containers on a processor that counts."""
+
+from collections.abc import Callable
+
+import pytest
+
+from kernel.counted.said import Comparison
+from kernel.counted.steps import Stepped, copy, in_steps
+from kernel.runtimes import Podman
+
+pytestmark = pytest.mark.counted
+
+
+def test_podmans_containers(
+    podman: Callable[..., Podman], image: str, comparison: Comparison, runtime_name: str
+) -> None:
+    engine = podman(comparison.installed.write_hooks_d())
+    growth = []
+    for size in (50, 100):
+        name = f"m{size}"
+        engine.run(image, in_steps(copy(size)), "-d", f"--name={name}")
+        container = Stepped(engine.pid(name))
+        container.rest()
+        key, what = engine.inspect(name, "{{.Id}}"), f"Podman with {runtime_name}"
+        start = comparison.check(key, f"{what}: has started")
+        container.step()
+        growth.append(comparison.check(key, f"{what}: and copies {size} MiB") - start)
+    half, whole = growth
+    assert 1.9 < whole / half < 2.1
