@@ -30,6 +30,14 @@ STOP = "poststop, as the hook's JSON calls it"
 UNCONCERNED = "createRuntime with every feature on, none of them for this workload"
 RULED = "createRuntime with rules for RMIDs, one of them free"
 SIMULATION = "a simulation in FUSE"
+ASSIGNED = f"{SIMULATION} of AMD, counters assigned by the kernel"
+MACHINES: dict[str, dict[str, Any]] = {
+    SIMULATION: {},
+    f"{SIMULATION} with energy counters": {"energy": True},
+    f"{SIMULATION} of AMD": {"vendor": "amd"},
+    ASSIGNED: {"vendor": "amd", "assignable_counters": 32},
+}
+"""What is simulated, by name."""
 SMALLEST_SHELL = "sh and one jq"
 OTHERS: dict[str, Any] = {"enabled": True, "allow": {"other": ["*"]}}
 # Every feature is on, for other workloads than the one that starts.
@@ -47,6 +55,8 @@ RULES: dict[str, Any] = {
         {"namespaces": ["team-*"], "value": -10},
     ]
 }
+NOTHING = 1.005
+"""A ratio that is no difference: hashes are in another order in each process."""
 Figure = TypeVar("Figure")
 
 
@@ -167,13 +177,13 @@ def machine(count: int) -> str:
 
 @contextmanager
 def simulations(folder: Path) -> Iterator[dict[str, Path]]:
-    """Simulations by name, without and with energy counters; none where FUSE can't be used."""
+    """Simulations by name, one of each of `MACHINES`; none where FUSE can't be used."""
     found = {}
     with ExitStack() as stack:
         try:
-            for name, energy in ((SIMULATION, False), (f"{SIMULATION} with energy counters", True)):
-                path = folder / f"simulation{energy:d}"
-                found[name] = Path(stack.enter_context(mounted(path, rmids=64, limbo=0.0, energy=energy)))
+            for number, (name, machine) in enumerate(MACHINES.items()):
+                path = folder / f"simulation{number}"
+                found[name] = Path(stack.enter_context(mounted(path, rmids=64, limbo=0.0, **machine)))
         except SimulationError as error:
             print(f"no figures of the simulation: {error}", file=sys.stderr)  # a command's own voice
         yield found
@@ -217,6 +227,10 @@ def goals(rows: list[Row]) -> str:
         ),
         (f"at most 2 MB more memory than a bare interpreter: {create.memory:.1f}", create.memory <= 2),
     ]
+    intel, amd = (by_name.get(f"createRuntime on {name}") for name in (SIMULATION, ASSIGNED))
+    if intel and amd and intel.instructions and amd.instructions:
+        more = amd.instructions / intel.instructions
+        met.append((f"no more instructions on AMD than on Intel: {more:.3f}", more <= NOTHING))
     return "; ".join(f"{text} ({'met' if is_met else 'NOT MET'})" for text, is_met in met)
 
 
