@@ -22,7 +22,7 @@ def test_podmans_containers(
         container = Stepped(engine.pid(name))
         container.rest()
         key, what = engine.inspect(name, "{{.Id}}"), f"Podman with {runtime_name}"
-        start = comparison.check(key, f"{what}: has started")
+        start = comparison.check(key, f"{what}: has started, before {size} MiB")
         container.step()
         growth.append(comparison.check(key, f"{what}: and copies {size} MiB") - start)
     half, whole = growth
