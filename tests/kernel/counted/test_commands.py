@@ -38,14 +38,14 @@ def test_show_and_metrics(pods: list[KubernetesPod], comparison: Comparison, run
     for pod in pods[:2]:
         pod.run("c0", copy(20))
     for pod in pods[:2]:
-        total = comparison.check(pod.uid, f"{runtime_name}: one of two, 20 MiB")
+        what = f"{runtime_name}: pod {pod.uid[0]} of two, 20 MiB each"
+        total = comparison.check(pod.uid, what)
         (shown,) = items(comparison.installed, "show", pod.uid)
-        comparison.hold(
-            "… says `show`", sum(one["value"] for one in shown["counters"] if one["counter"] == TOTAL), total
-        )
+        told = sum(one["value"] for one in shown["counters"] if one["counter"] == TOTAL)
+        comparison.hold(f"{what}, says `show`", told, total)
         lines = [line for line in command(comparison.installed, "metrics").splitlines() if pod.uid in line]
         scraped = sum(float(line.split()[-1]) for line in lines if line.startswith("l3_mbm_total_bytes_total"))
-        comparison.hold("… says `metrics`", int(scraped), total)
+        comparison.hold(f"{what}, says `metrics`", int(scraped), total)
 
 
 def test_top(pods: list[KubernetesPod], comparison: Comparison, runtime_name: str) -> None:
