@@ -59,9 +59,9 @@ def installed(tmp_path: Path) -> Installed:
 
 
 @pytest.fixture
-def comparison(installed: Installed, truth: Truth, processor: str) -> Comparison:
+def comparison(installed: Installed, truth: Truth, runtime_name: str, processor: str) -> Comparison:
     """What is said beside the truth."""
-    return Comparison(installed, truth, processor, _ROWS)
+    return Comparison(installed, truth, f"{runtime_name}, {processor}", _ROWS)
 
 
 @pytest.fixture

@@ -17,21 +17,30 @@ NEAR = 0.02
 
 
 class Compared(NamedTuple):
-    """A row of the table: the bytes of both L3 domains."""
+    """What was compared, by which runtime on which processor: the bytes of both L3 domains."""
 
     what: str
-    processor: str
+    where: str
     said: int
     truth: int
 
+    @property
+    def off(self) -> float:
+        """How far what is said is from the truth."""
+        return abs(self.said - self.truth) / max(self.truth, 1)
+
+    def __str__(self) -> str:
+        text = f"{self.said:_}".replace("_", " ")
+        return text if self.said == self.truth else f"{text}, off by {self.off:.2%}"
+
 
 def table(rows: list[Compared]) -> list[str]:
-    """The rows as Markdown."""
-    lines = ["| container | processor | said, bytes | ledger, bytes | off |", "|---|---|--:|--:|--:|"]
-    for row in rows:
-        off = abs(row.said - row.truth) / max(row.truth, 1)
-        lines.append(f"| {row.what} | {row.processor} | {row.said:_} | {row.truth:_} | {off:.2%} |".replace("_", " "))
-    return lines
+    """What was said, as Markdown; without more words it is the ledger's to the byte."""
+    where = list(dict.fromkeys(row.where for row in rows))
+    cells = {(row.what, row.where): str(row) for row in rows}
+    lines = [f"| container | {' | '.join(where)} |", f"|---|{'--:|' * len(where)}"]
+    names = dict.fromkeys(row.what for row in rows)
+    return lines + [f"| {what} | {' | '.join(cells.get((what, one), '') for one in where)} |" for what in names]
 
 
 class Comparison:
@@ -40,12 +49,12 @@ class Comparison:
     Args:
         installed: whose state the totals are in.
         truth: the processor's ledger.
-        processor: its name, for the table.
+        where: by which runtime on which processor.
         rows: where the table's rows go.
     """
 
-    def __init__(self, installed: Installed, truth: Truth, processor: str, rows: list[Compared]) -> None:
-        self.installed, self.truth, self._processor, self._rows = installed, truth, processor, rows
+    def __init__(self, installed: Installed, truth: Truth, where: str, rows: list[Compared]) -> None:
+        self.installed, self.truth, self._where, self._rows = installed, truth, where, rows
 
     def said(self, key: str) -> list[int]:
         """What the library says of a key's total, by domain."""
@@ -64,7 +73,7 @@ class Comparison:
 
     def hold(self, what: str, said: int, real: int) -> None:
         """Takes down a pair, and holds the one to the other."""
-        row = Compared(what, self._processor, said, real)
+        row = Compared(what, self._where, said, real)
         self._rows.append(row)
         assert abs(said - real) <= NEAR * real, row
 

@@ -13,48 +13,48 @@ from kernel.pods import KubernetesPod
 pytestmark = pytest.mark.counted
 
 
-def test_twice_the_copying_counts_twice(pods: list[KubernetesPod], comparison: Comparison, runtime_name: str) -> None:
+def test_twice_the_copying_counts_twice(pods: list[KubernetesPod], comparison: Comparison) -> None:
     idle, nothing, half, whole = pods[:4]
     neighbour = Stepped(idle.start("idle", in_steps()))
     neighbour.rest()
-    begun = comparison.check(idle.uid, f"{runtime_name}: an idle neighbour, as it starts")
+    begun = comparison.check(idle.uid, "an idle neighbour, as it starts")
     totals = []
     for pod, size in ((nothing, 0), (half, 50), (whole, 100)):
         pod.run(f"c{size}", f"taskset 1 {copy(size)}")
-        totals.append(comparison.check(pod.uid, f"{runtime_name}: copies {size} MiB"))
+        totals.append(comparison.check(pod.uid, f"copies {size} MiB"))
     start, fifty, hundred = totals
     assert 1.9 < (hundred - start) / (fifty - start) < 2.1
     first, second = comparison.said(whole.uid)
     assert first - second > 0.9 * hundred - start, "it copied on the first processor"
-    ended = comparison.check(idle.uid, f"{runtime_name}: the idle neighbour, at the end")
+    ended = comparison.check(idle.uid, "the idle neighbour, at the end")
     assert ended - begun < NEAR * hundred
 
 
-def test_the_first_instructions_count(pods: list[KubernetesPod], comparison: Comparison, runtime_name: str) -> None:
+def test_the_first_instructions_count(pods: list[KubernetesPod], comparison: Comparison) -> None:
     at_once = f"{copy(50)}; sleep 3; {in_steps(copy(10))}"
     early, late = pods[:2]
     Stepped(early.start("early", at_once)).rest()
-    counted = comparison.check(early.uid, f"{runtime_name}: copies 50 MiB in its first instructions")
+    counted = comparison.check(early.uid, "copies 50 MiB in its first instructions")
     container = Stepped(late.start("late", at_once, hooks={}))  # as before the installation
     container.rest()
     comparison.installed.reconcile()
-    missed = comparison.check(late.uid, f"{runtime_name}: the same, taken in by reconcile afterwards")
+    missed = comparison.check(late.uid, "the same, taken in by reconcile afterwards")
     assert missed < NEAR * counted
     container.step()
-    later = comparison.check(late.uid, f"{runtime_name}: and copies 10 MiB then")
+    later = comparison.check(late.uid, "and copies 10 MiB then")
     assert 0.1 * counted < later < 0.3 * counted
     (shown,) = items(comparison.installed, "show", late.uid)
     assert {one["partial"] for one in shown["counters"] if one["counter"] == "mbm_total_bytes"} == {True}
 
 
-def test_children_and_a_crash_loop_count(pods: list[KubernetesPod], comparison: Comparison, runtime_name: str) -> None:
+def test_children_and_a_crash_loop_count(pods: list[KubernetesPod], comparison: Comparison) -> None:
     pod = pods[0]
     pod.run("c0", f"({copy(10)}) & ({copy(10)}) & wait")
-    last = comparison.check(pod.uid, f"{runtime_name}: two children, 10 MiB each")
+    last = comparison.check(pod.uid, "two children, 10 MiB each")
     for attempt in range(3):
         container = f"attempt{attempt}"
         pod.runtime.run(container, pod.make_bundle(container, f"{copy(10)}; exit 1"), check=False)
-        now = comparison.check(pod.uid, f"{runtime_name}: 10 MiB more in attempt {attempt}")
+        now = comparison.check(pod.uid, f"10 MiB more in attempt {attempt}")
         assert now > last
         last = now
 
@@ -62,8 +62,8 @@ def test_children_and_a_crash_loop_count(pods: list[KubernetesPod], comparison: 
 @pytest.mark.parametrize(
     "processor", [pytest.param("Intel, 24 bits", marks=pytest.mark.guest(count=1, near=100000, width=24))]
 )
-def test_a_narrow_counter_wraps(pods: list[KubernetesPod], comparison: Comparison, runtime_name: str) -> None:
+def test_a_narrow_counter_wraps(pods: list[KubernetesPod], comparison: Comparison) -> None:
     pod = pods[0]
     pod.run("c0", copy(5))
-    total = comparison.check(pod.uid, f"{runtime_name}: copies 5 MiB, counters 100 000 units before their end")
+    total = comparison.check(pod.uid, "copies 5 MiB, counters 100 000 units before their end")
     assert total > 100_000 * 64

@@ -38,7 +38,7 @@ def test_six_pods_and_four_counters(pods: list[KubernetesPod], installed: Instal
 
 
 def test_a_total_stays_while_another_has_the_counter_and_goes_on_with_the_next(
-    pods: list[KubernetesPod], comparison: Comparison, runtime_name: str
+    pods: list[KubernetesPod], comparison: Comparison
 ) -> None:
     installed, truth = comparison.installed, comparison.truth
     priority = [{"namespaces": ["urgent"], "value": 10}]
@@ -50,13 +50,13 @@ def test_a_total_stays_while_another_has_the_counter_and_goes_on_with_the_next(
     urgent.start("urgent", ["/bin/sleep", "1000"], annotations={"io.kubernetes.pod.namespace": "urgent"})
     assert sorted(states(installed, pods[:5])) == ["assigned"] * 4 + ["uncounted"], installed.said()
     (loser,) = [pod for pod in containers if states(installed, [pod]) == ["uncounted"]]
-    before = comparison.check(loser.uid, f"{runtime_name}: copies 10 MiB and loses its counter")
+    before = comparison.check(loser.uid, "copies 10 MiB and loses its counter")
     (shown,) = items(installed, "show", loser.uid)
     totals = [one for one in shown["counters"] if one["counter"] == TOTAL]
     assert {one["state"] for one in totals} == {UNASSIGNED}
     assert sum(one["value"] for one in totals) == sum(comparison.said(loser.uid))
     containers[loser].step()  # nobody counts this
-    comparison.hold(f"{runtime_name}: 10 MiB more without a counter", sum(comparison.said(loser.uid)), before)
+    comparison.hold("10 MiB more without a counter", sum(comparison.said(loser.uid)), before)
     urgent.end("urgent")
     urgent.cgroup.rmdir()
     installed.reconcile()
@@ -64,4 +64,4 @@ def test_a_total_stays_while_another_has_the_counter_and_goes_on_with_the_next(
     missed = sum(at_rest(truth, comparison.rmid(loser.uid))) - before
     assert missed > 0
     containers[loser].step()
-    comparison.check(loser.uid, f"{runtime_name}: has a counter again and copies 10 MiB", others=missed)
+    comparison.check(loser.uid, "has a counter again and copies 10 MiB", others=missed)

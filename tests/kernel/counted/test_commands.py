@@ -15,9 +15,7 @@ from kernel.pods import KubernetesPod
 pytestmark = pytest.mark.counted
 
 
-def test_all_together_are_the_machine(
-    pods: list[KubernetesPod], comparison: Comparison, processor: str, runtime_name: str
-) -> None:
+def test_all_together_are_the_machine(pods: list[KubernetesPod], comparison: Comparison, processor: str) -> None:
     installed, truth = comparison.installed, comparison.truth
     if processor == "AMD":  # for the sum the root group has to be counted, too
         installed.configure(monitoring={"classCounters": "keep", "events": [TOTAL]})
@@ -31,14 +29,14 @@ def test_all_together_are_the_machine(
     for pod in pods[:2]:
         pod.run("c0", copy(100))
     # The machine is never at rest; what it does between these two is little against 200 MiB.
-    comparison.hold(f"{runtime_name}: two pods and all the rest", machine() - began, truth.whole() - real_began)
+    comparison.hold("two pods and all the rest", machine() - began, truth.whole() - real_began)
 
 
-def test_show_and_metrics(pods: list[KubernetesPod], comparison: Comparison, runtime_name: str) -> None:
+def test_show_and_metrics(pods: list[KubernetesPod], comparison: Comparison) -> None:
     for pod in pods[:2]:
         pod.run("c0", copy(20))
     for pod in pods[:2]:
-        what = f"{runtime_name}: pod {pod.uid[0]} of two, 20 MiB each"
+        what = f"pod {pod.uid[0]} of two, 20 MiB each"
         total = comparison.check(pod.uid, what)
         (shown,) = items(comparison.installed, "show", pod.uid)
         told = sum(one["value"] for one in shown["counters"] if one["counter"] == TOTAL)
@@ -48,7 +46,7 @@ def test_show_and_metrics(pods: list[KubernetesPod], comparison: Comparison, run
         comparison.hold(f"{what}, says `metrics`", int(scraped), total)
 
 
-def test_top(pods: list[KubernetesPod], comparison: Comparison, runtime_name: str) -> None:
+def test_top(pods: list[KubernetesPod], comparison: Comparison) -> None:
     pod = pods[0]
     container = Stepped(pod.start("c0", in_steps(copy(50))))
     container.rest()
@@ -68,7 +66,7 @@ def test_top(pods: list[KubernetesPod], comparison: Comparison, runtime_name: st
                 total += said
         finally:
             top.terminate()
-    comparison.hold(f"{runtime_name}: copies 50 MiB, says `top`", round(total), moved)
+    comparison.hold("copies 50 MiB, says `top`", round(total), moved)
 
 
 def _bytes(line: str, key: str) -> float:

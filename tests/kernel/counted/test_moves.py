@@ -15,20 +15,18 @@ from kernel.runtimes import wait_until
 pytestmark = pytest.mark.counted
 
 
-def test_a_total_goes_on_in_another_class(
-    pods: list[KubernetesPod], comparison: Comparison, resctrl: Resctrl, runtime_name: str
-) -> None:
+def test_a_total_goes_on_in_another_class(pods: list[KubernetesPod], comparison: Comparison, resctrl: Resctrl) -> None:
     pod = pods[0]
     pid = pod.start("c0", in_steps(copy(20), copy(20)))
     container = Stepped(pid)
     container.step()
-    before = comparison.check(pod.uid, f"{runtime_name}: copies 20 MiB in the root class")
+    before = comparison.check(pod.uid, "copies 20 MiB in the root class")
     resctrl.make("gold")
     for thread in pod.threads(pid):
         Path(resctrl.path("gold"), "tasks").write_text(f"{thread}\n")
     comparison.installed.reconcile()
     container.step()
-    after = comparison.check(pod.uid, f"{runtime_name}: and 20 MiB in class gold", "gold")
+    after = comparison.check(pod.uid, "and 20 MiB in class gold", "gold")
     assert 1.7 < after / before < 2.3
 
 
@@ -44,7 +42,7 @@ def use_up_rmids(resctrl: Resctrl) -> None:
 
 
 def test_an_rmid_that_is_handed_on_counts_for_each_what_is_its_own(
-    pods: list[KubernetesPod], comparison: Comparison, resctrl: Resctrl, runtime_name: str
+    pods: list[KubernetesPod], comparison: Comparison, resctrl: Resctrl
 ) -> None:
     installed = comparison.installed
     installed.configure(monitoring={"priority": [{"namespaces": ["urgent"], "value": 10}]})
@@ -52,14 +50,14 @@ def test_an_rmid_that_is_handed_on_counts_for_each_what_is_its_own(
     giver = Stepped(low.start("giver", in_steps(copy(20), copy(20), copy(20))))
     giver.step()
     rmid = comparison.rmid(low.uid)
-    first = comparison.check(low.uid, f"{runtime_name}: copies 20 MiB and hands its RMID on")
+    first = comparison.check(low.uid, "copies 20 MiB and hands its RMID on")
     use_up_rmids(resctrl)
     taker = Stepped(high.start("taker", in_steps(copy(30)), annotations={"io.kubernetes.pod.namespace": "urgent"}))
     assert comparison.rmid(high.uid) == rmid, installed.said()
     taker.step()
     giver.step()  # nobody counts this
-    second = comparison.check(high.uid, f"{runtime_name}: gets the RMID of another and copies 30 MiB", others=first)
-    comparison.hold(f"{runtime_name}: 20 MiB more without an RMID", sum(comparison.said(low.uid)), first)
+    second = comparison.check(high.uid, "gets the RMID of another and copies 30 MiB", others=first)
+    comparison.hold("20 MiB more without an RMID", sum(comparison.said(low.uid)), first)
     high.end("taker")
     os.rmdir(high.cgroup)
     wait_until(
@@ -69,7 +67,5 @@ def test_an_rmid_that_is_handed_on_counts_for_each_what_is_its_own(
     idle = sum(at_rest(comparison.truth, rmid))
     giver.step()
     third = sum(at_rest(comparison.truth, rmid)) - idle
-    comparison.hold(
-        f"{runtime_name}: has an RMID again and copies 20 MiB", sum(comparison.said(low.uid)), first + third
-    )
+    comparison.hold("has an RMID again and copies 20 MiB", sum(comparison.said(low.uid)), first + third)
     assert second > first

@@ -11,9 +11,7 @@ from kernel.runtimes import Podman
 pytestmark = pytest.mark.counted
 
 
-def test_podmans_containers(
-    podman: Callable[..., Podman], image: str, comparison: Comparison, runtime_name: str
-) -> None:
+def test_podmans_containers(podman: Callable[..., Podman], image: str, comparison: Comparison) -> None:
     engine = podman(comparison.installed.write_hooks_d())
     growth = []
     for size in (50, 100):
@@ -21,9 +19,9 @@ def test_podmans_containers(
         engine.run(image, in_steps(copy(size)), "-d", f"--name={name}")
         container = Stepped(engine.pid(name))
         container.rest()
-        key, what = engine.inspect(name, "{{.Id}}"), f"Podman with {runtime_name}"
-        start = comparison.check(key, f"{what}: has started, before {size} MiB")
+        key = engine.inspect(name, "{{.Id}}")
+        start = comparison.check(key, f"Podman: has started, before {size} MiB")
         container.step()
-        growth.append(comparison.check(key, f"{what}: and copies {size} MiB") - start)
+        growth.append(comparison.check(key, f"Podman: and copies {size} MiB") - start)
     half, whole = growth
     assert 1.9 < whole / half < 2.1
