@@ -27,23 +27,24 @@ def test_all_together_are_the_machine(pods: list[KubernetesPod], comparison: Com
 
     began, real_began = machine(), truth.whole()
     for pod in pods[:2]:
-        pod.run("c0", copy(100))
-    # The machine is never at rest; what it does between these two is little against 200 MiB.
+        pod.run("c0", copy(50))
+    # The machine is never at rest; what it does between these two is little against 100 MiB.
     comparison.hold("two pods and all the rest", machine() - began, truth.whole() - real_began)
 
 
 def test_show_and_metrics(pods: list[KubernetesPod], comparison: Comparison) -> None:
-    for pod in pods[:2]:
-        pod.run("c0", copy(20))
-    for pod in pods[:2]:
-        what = f"pod {pod.uid[0]} of two, 20 MiB each"
+    both = pods[:2]
+    for size, pod in enumerate(both, 1):
+        pod.run("c0", copy(10 * size))
+    shown = {one["key"]: one["counters"] for one in items(comparison.installed, "show", *(pod.uid for pod in both))}
+    metrics = command(comparison.installed, "metrics").splitlines()
+    for size, pod in enumerate(both, 1):
+        what = f"one of two, {10 * size} MiB"
         total = comparison.check(pod.uid, what)
-        (shown,) = items(comparison.installed, "show", pod.uid)
-        told = sum(one["value"] for one in shown["counters"] if one["counter"] == TOTAL)
+        told = sum(one["value"] for one in shown[pod.uid] if one["counter"] == TOTAL)
         comparison.hold(f"{what}, says `show`", told, total)
-        lines = [line for line in command(comparison.installed, "metrics").splitlines() if pod.uid in line]
-        scraped = sum(float(line.split()[-1]) for line in lines if line.startswith("l3_mbm_total_bytes_total"))
-        comparison.hold(f"{what}, says `metrics`", int(scraped), total)
+        lines = [line for line in metrics if line.startswith("l3_mbm_total_bytes_total{") and pod.uid in line]
+        comparison.hold(f"{what}, says `metrics`", int(sum(float(line.split()[-1]) for line in lines)), total)
 
 
 def test_top(pods: list[KubernetesPod], comparison: Comparison) -> None:
