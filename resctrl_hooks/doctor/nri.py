@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import psutil
 
-from resctrl_hooks.install.containerd import CONFIG, is_on, read_config
+from resctrl_hooks.install.containerd import CONFIG, is_on, major_version, read_config
 from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import NRI
 from resctrl_hooks.node.host.files import parse_json
@@ -30,7 +30,8 @@ def plugin(host: Host) -> Iterator[Finding]:
     if not installed and status is None:
         yield ok("the NRI plugin is not installed: where hooks are called, they serve this host")
         return
-    if host.tree.exists("/usr/bin/containerd") and not is_on(read_config(host.tree.root)):
+    major = major_version(host.run("containerd", "--version") or "")
+    if host.tree.exists("/usr/bin/containerd") and not is_on(read_config(host.tree.root), major):
         yield problem(f"NRI is off in {CONFIG}", "`resctrl-hook install --runtime containerd` turns it on")
     if not host.tree.exists(DEFAULT_SOCKET):
         yield problem(

@@ -4,6 +4,7 @@ Sources: containerd, docs/NRI.md and docs/man/containerd-config.toml.5.md.
 """
 
 import fnmatch
+import subprocess
 import tomllib
 from typing import Any, Final
 
@@ -13,7 +14,10 @@ CONFIG: Final = "/etc/containerd/config.toml"
 DROP_IN: Final = "/etc/containerd/conf.d/90-resctrl-hooks.toml"
 PLUGIN: Final = "io.containerd.nri.v1.nri"
 _ON_BY_DEFAULT: Final = 3
-"""The version of the configuration that came with containerd 2, and with NRI that is on."""
+"""The version of the configuration that came with containerd 2, and with NRI that is on. Containerd 2 reads older ones
+too: Debian's comes with one of version 2."""
+_ON_SINCE: Final = 2
+_SECONDS: Final = 10.0
 _TEXT: Final = f"""\
 # Written by resctrl-hooks: turns NRI on.
 version = 2
@@ -29,7 +33,7 @@ def nri_drop_in(root: str = "") -> tuple[dict[str, bytes], list[str]]:
         OSError, RuntimeConfigError: containerd's configuration can't be read.
     """
     config = read_config(root)
-    if is_on(config):
+    if is_on(config, major_version(_ask_version()) if not root else None):
         return {}, []
     notes = ["NRI is off in this containerd: its drop-in takes effect with `systemctl restart containerd`"]
     imports = config.get("imports")
@@ -54,14 +58,34 @@ def read_config(root: str = "") -> dict[str, Any]:
         raise RuntimeConfigError(f"{root}{CONFIG}: {error}") from error
 
 
-def is_on(config: dict[str, Any]) -> bool:
-    """Whether NRI is on by a configuration: as it says, else by the version that it is written for.
+def major_version(said: str) -> int | None:
+    """Containerd's major version, if that is what was ``said`` by ``containerd --version``: name, package, version."""
+    words = said.split()
+    number = words[2].lstrip("v").partition(".")[0] if len(words) > 2 else ""  # noqa: PLR2004  # the third word
+    return int(number) if number.isdecimal() else None
 
-    Without any configuration containerd is taken for a current one.
+
+def _ask_version() -> str:
+    command = ["containerd", "--version"]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout
+
+
+def is_on(config: dict[str, Any], major: int | None = None) -> bool:
+    """Whether NRI is on by a configuration: as it says, else by containerd's own major version, if that is known.
+
+    Else by the version that the configuration is written for. Without any containerd is taken for a current one.
     """
     plugins = config.get("plugins")
     section = plugins.get(PLUGIN) if isinstance(plugins, dict) else None
     if isinstance(section, dict) and "disable" in section:
         return section["disable"] is False
+    if major is not None:
+        return major >= _ON_SINCE
     version = config.get("version")
     return not config or not isinstance(version, int) or version >= _ON_BY_DEFAULT

@@ -1,13 +1,14 @@
 """The NRI plugin's unit: for containerd always, beside CRI-O's hook on request, and gone again."""
 
 import configparser
+import os
 from pathlib import Path
 
 import pytest
 
 from install.staged import CONFIG, HOOKS, files, install, uninstall
 from resctrl_hooks.install.containerd import CONFIG as CONTAINERD_CONFIG
-from resctrl_hooks.install.containerd import DROP_IN, nri_drop_in
+from resctrl_hooks.install.containerd import DROP_IN, is_on, major_version, nri_drop_in
 from resctrl_hooks.install.directories import RuntimeConfigError
 from resctrl_hooks.install.paths import LAUNCH, UNITS
 from resctrl_hooks.install.units import NRI, RECONCILE, units
@@ -99,6 +100,31 @@ def test_a_drop_in_that_containerd_reads_needs_no_word(tmp_path: Path) -> None:
     put(tmp_path, 'version = 2\nimports = ["/etc/containerd/conf.d/*.toml"]\n')
     _, notes = nri_drop_in(str(tmp_path))
     assert len(notes) == 1
+
+
+@pytest.mark.parametrize(
+    "said, major, on",
+    [
+        ("containerd github.com/containerd/containerd/v2 2.1.9+unknown fc10d4d\n", 2, True),
+        ("containerd containerd.io v1.7.27 05044ec\n", 1, False),
+        ("", None, False),
+    ],
+)
+def test_containerd_itself_knows_better_than_its_configurations_version(said: str, major: int | None, on: bool) -> None:
+    assert major_version(said) == major
+    assert is_on({"version": 2}, major) is on
+    assert not is_on({"version": 2, "plugins": {"io.containerd.nri.v1.nri": {"disable": True}}}, major)
+
+
+def test_the_containerd_that_is_here_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "containerd"
+    program.write_text("#!/bin/sh\necho containerd containerd.io v1.7.27 05044ec\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr("resctrl_hooks.install.containerd.read_config", lambda root: {"version": 3})
+    drop_in, notes = nri_drop_in()
+    assert list(drop_in) == [DROP_IN]
+    assert "restart containerd" in " ".join(notes)
 
 
 def test_a_configuration_that_can_not_be_read_is_said(tmp_path: Path) -> None:
