@@ -1,13 +1,18 @@
-"""Fixtures of the tests in the guest: resctrl, bundles, runtimes, Podman."""
+"""Fixtures of the tests in the guest: resctrl, bundles, runtimes, Podman, containerd."""
 
 import json
 import os
+import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kernel.bundles import Recorder, make_bundle, make_rootfs
+from kernel.containerd import Containerd
 from kernel.groups import Resctrl
+from kernel.nri_plugin import Plugin
 from kernel.runtimes import Podman, Runtime
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -110,3 +115,36 @@ def podman(runtime_name: str, driver: str, image: str) -> Iterator[Callable[...,
     yield make
     for one in made:
         one.clean()
+
+
+@pytest.fixture(scope="module")
+def containerd(boot: dict[str, object], rootfs: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containerd]:
+    """Debian's, with the cgroup driver that fits the guest's init."""
+    started = Containerd(str(tmp_path_factory.mktemp("containerd")), systemd=boot["init"] == "systemd")
+    started.start()
+    started.import_images(rootfs)
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def node(containerd: Containerd, resctrl: Resctrl) -> Iterator[Containerd]:
+    """containerd without pods, and a resctrl without groups."""
+    yield containerd
+    containerd.clean()
+
+
+@pytest.fixture
+def plugin(node: Containerd, tmp_path: Path) -> Iterator[Callable[..., Plugin]]:
+    """Makes a plugin with settings, not started yet."""
+    made: list[Plugin] = []
+
+    def make(**settings: Any) -> Plugin:
+        made.append(Plugin(str(tmp_path / "plugin"), **settings))
+        return made[-1]
+
+    yield make
+    node.clean()
+    for one in made:
+        if one.process is not None:
+            one.kill(signal.SIGTERM)

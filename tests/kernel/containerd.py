@@ -254,9 +254,18 @@ class Pod:
 
     def pid(self, container: str) -> int:
         """A running container's init process."""
+        return int(self._info(container)["pid"])
+
+    def specification(self, container: str) -> dict[str, Any]:
+        """A container's OCI specification, as containerd keeps it."""
+        found: dict[str, Any] = self._info(container)["runtimeSpec"]
+        return found
+
+    def _info(self, container: str) -> dict[str, Any]:
         request = self._api.ContainerStatusRequest(container_id=container, verbose=True)
         info = self._containerd.runtime.ContainerStatus(request, timeout=PATIENCE).info["info"]
-        return int(json.loads(info)["pid"])
+        found: dict[str, Any] = json.loads(info)
+        return found
 
     def stop(self, container: str) -> None:
         """Stops a container at once."""

@@ -3,87 +3,21 @@
 import json
 import os
 import signal
-import subprocess
+import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kernel.bundles import FIRST_INSTRUCTION
-from kernel.containerd import NRI, Containerd, Pod
+from kernel.containerd import Containerd
 from kernel.groups import Place, Resctrl, parse_place, place_of
-from kernel.installed import Installed
+from kernel.nri_plugin import Plugin, group_of, groups
 from kernel.runtimes import wait_until
 
 SLEEP = ["/bin/sleep", "100000"]
 RDT = {"enabled": True, "allow": {"shop": ["*"]}}
-
-
-class Plugin(Installed):
-    """The plugin's process, with settings of the test's."""
-
-    def __init__(self, folder: str, **settings: Any) -> None:
-        super().__init__(folder, **settings)
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> "Plugin":
-        """Starts it and waits until it has taken in what runs."""
-        before = self.said().count("Synchronize: ")
-        self.process = subprocess.Popen(self.command("nri", "--socket", NRI))
-        wait_until(lambda: self.said().count("Synchronize: ") > before, "the plugin is synchronised")
-        return self
-
-    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        assert self.process is not None
-        self.process.send_signal(number)
-        self.process.wait(60)
-        self.process = None
-
-    def status(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((Path(self.state) / "nri.json").read_text())
-        return found
-
-
-@pytest.fixture(scope="module")
-def containerd(rootfs: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containerd]:
-    started = Containerd(str(tmp_path_factory.mktemp("containerd")))
-    started.start()
-    started.import_images(rootfs)
-    yield started
-    started.stop()
-
-
-@pytest.fixture
-def node(containerd: Containerd, resctrl: Resctrl) -> Iterator[Containerd]:
-    """containerd without pods, and a resctrl without groups."""
-    yield containerd
-    containerd.clean()
-
-
-@pytest.fixture
-def plugin(node: Containerd, tmp_path: Path) -> Iterator[Callable[..., Plugin]]:
-    """Makes a plugin with settings, not started yet."""
-    made: list[Plugin] = []
-
-    def make(**settings: Any) -> Plugin:
-        made.append(Plugin(str(tmp_path / "plugin"), **settings))
-        return made[-1]
-
-    yield make
-    node.clean()
-    for one in made:
-        if one.process is not None:
-            one.kill(signal.SIGTERM)
-
-
-def groups(resctrl: Resctrl) -> set[str]:
-    return {os.path.relpath(path, resctrl.root) for path in resctrl.groups() if "mon_groups" in path}
-
-
-def group_of(pod: Pod) -> str:
-    return f"mon_groups/{pod.uid}"
 
 
 @pytest.mark.parametrize("runtime", ["runc", "crun"])
@@ -224,25 +158,51 @@ def test_environment_mount_and_device_are_seen_inside_and_limits_stand_in_the_sp
     assert unified == {"memory.high": str(64 << 20), "memory.swap.max": "0"}
 
 
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+def cpu_seconds(cgroup: Path) -> float:
+    """What all processes in a cgroup have used, and those that have ended."""
+    first, *_ = (cgroup / "cpu.stat").read_text().splitlines()
+    return int(first.split()[1]) / 1e6
+
+
 def test_what_a_start_costs_with_the_plugin_and_without(
     node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
 ) -> None:
+    own = CGROUPS / "nri-plugin"
+    own.mkdir()
     pod = node.pod("cost")
+    pod.run("warm", SLEEP)
     seconds: dict[str, list[float]] = {"without": [], "with": []}
+    machine: dict[str, list[float]] = {"without": [], "with": []}
+    plugins: list[float] = []
     served = plugin()
-    for number in range(10):  # in turns, so that both meet the same machine
-        with_it = number % 2 == 1
-        if with_it:
+    for turn in range(8):  # in turns, so that both meet the same machine
+        which = "with" if turn % 2 else "without"
+        if turn % 2:
             served.start()
-        container = pod.create(f"c{number}", SLEEP)
-        begun = time.monotonic()
-        pod.start(container)
-        seconds["with" if with_it else "without"].append(time.monotonic() - begun)
-        if with_it:
-            assert place_of(pod.pid(container)) == Place("", pod.uid)
+            assert served.process is not None
+            (own / "cgroup.procs").write_text(str(served.process.pid))
+        for number in range(4):
+            before, own_before, begun = cpu_seconds(CGROUPS), cpu_seconds(own), time.monotonic()
+            container = pod.create(f"c{turn}-{number}", SLEEP)
+            pod.start(container)
+            seconds[which].append(time.monotonic() - begun)
+            machine[which].append(cpu_seconds(CGROUPS) - before)
+            if turn % 2:
+                plugins.append(cpu_seconds(own) - own_before)
+                assert place_of(pod.pid(container)) == Place("", pod.uid)
+            pod.stop(container)
+        if turn % 2:
             served.kill(signal.SIGTERM)
-    medians = {name: sorted(values)[len(values) // 2] for name, values in seconds.items()}
-    print(f"a start takes {medians['without']:.3f} s without the plugin and {medians['with']:.3f} s with it")
+    own.rmdir()
+    for name, values in (("passed", seconds), ("of processor time", machine)):
+        middle = {which: statistics.median(found) for which, found in values.items()}
+        print(f"a start, in seconds {name}: {middle['without']:.3f} without, {middle['with']:.3f} with", end="; ")
+        print(f"the least {min(values['without']):.3f} and {min(values['with']):.3f}")
+    share = statistics.median(plugins) / statistics.median(machine["without"])
+    print(f"of it the plugin and its children: {statistics.median(plugins):.4f} s, {share:.1%} of a start without")
 
 
 def test_it_stays_small(node: Containerd, plugin: Callable[..., Plugin]) -> None:
@@ -253,3 +213,22 @@ def test_it_stays_small(node: Containerd, plugin: Callable[..., Plugin]) -> None
     resident = int(next(line.split()[1] for line in lines if line.startswith("VmRSS")))
     print(f"resident: {resident} kB")
     assert resident <= 30 * 1024
+
+
+@pytest.mark.guest(rmids=4)
+def test_a_container_for_which_no_rmid_is_left_is_refused_at_its_creation_or_starts_without(
+    node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
+) -> None:
+    others = [resctrl.make(group=f"other{number}") for number in range(3)]
+    served = plugin(failurePolicy="fail").start()
+    pod = node.pod("full")
+    with pytest.raises(Exception, match="Out of RMIDs") as refused:
+        pod.create("c0", SLEEP)
+    print(refused.value)
+    served.configure(failurePolicy="ignore")
+    container = pod.run("c1", SLEEP)
+    assert place_of(pod.pid(container)) == Place("", "")
+    assert f"waiting/{pod.uid}" in served.records()
+    os.rmdir(others[0])
+    wait_until(lambda: not served.reconcile(check=False), "reconcile finds an RMID out of limbo")
+    assert place_of(pod.pid(container)) == Place("", pod.uid)

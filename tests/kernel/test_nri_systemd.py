@@ -1,0 +1,75 @@
+"""The NRI plugin where systemd is: containers in scopes, and the unit that `install --runtime containerd` starts."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernel.bare import clear_host
+from kernel.bundles import FIRST_INSTRUCTION
+from kernel.containerd import Containerd
+from kernel.groups import Place, Resctrl, parse_place, place_of
+from kernel.nri_plugin import group_of, groups
+from kernel.runtimes import run, wait_until
+
+pytestmark = pytest.mark.systemd
+SLEEP = ["/bin/sleep", "100000"]
+UNIT = "resctrl-hooks-nri.service"
+CONFIG = """\
+deadlineSeconds: 9
+"""
+"""Emulation is ten times slower than what the default was chosen for."""
+
+
+@pytest.fixture
+def installed(resctrl: Resctrl, node: Containerd) -> Iterator[Path]:
+    """The host with the plugin installed on it, as an operator does; the folder of its state."""
+    clear_host()
+    config = Path("/etc/resctrl-hooks/config.yaml")
+    config.parent.mkdir(parents=True)
+    config.write_text(CONFIG)
+    print(run(["resctrl-hook", "install", "--runtime", "containerd"]))
+    yield Path("/run/resctrl-hooks")
+    clear_host()
+
+
+def is_active() -> bool:
+    return run(["systemctl", "is-active", UNIT], check=False).strip() == "active"
+
+
+def test_the_installed_unit_serves_and_is_uninstalled_under_running_containers(
+    installed: Path, node: Containerd, resctrl: Resctrl
+) -> None:
+    wait_until(lambda: "connected" in run(["systemctl", "status", UNIT], check=False), "the unit is connected")
+    assert is_active()
+    pod = node.pod("unit")
+    pod.run("c0", FIRST_INSTRUCTION)
+    assert parse_place(pod.said("c0")) == Place("", pod.uid)
+    container = pod.run("c1", SLEEP)
+    status = json.loads((installed / "nri.json").read_text())
+    assert (status["connected"], status["drops"]) == (True, 0)
+    said = run(["resctrl-hook", "doctor"], check=False)
+    print("\n".join(line for line in said.splitlines() if "NRI" in line))
+    assert "connected to containerd" in said
+    assert "NRI is off" not in said, "Debian's configuration is of version 2, but its containerd isn't"
+
+    print(run(["resctrl-hook", "uninstall"]))
+    assert not is_active()
+    assert place_of(pod.pid(container)) == Place("", pod.uid), "what runs goes on, and stays where it is"
+    pod.run("c2", FIRST_INSTRUCTION)
+    assert parse_place(pod.said("c2")) == Place("", ""), "what starts now is nobody's concern"
+    pod.stop(container)
+    pod.end()
+    assert groups(resctrl) == {group_of(pod)}, "for a later installation to find"
+
+
+def test_one_that_is_killed_is_started_again_and_takes_in_what_it_missed(
+    installed: Path, node: Containerd, resctrl: Resctrl
+) -> None:
+    wait_until(lambda: "connected" in run(["systemctl", "status", UNIT], check=False), "the unit is connected")
+    pod = node.pod("killed")
+    run(["systemctl", "kill", "--signal=KILL", UNIT])
+    container = pod.run("c0", SLEEP)
+    wait_until(lambda: place_of(pod.pid(container)) == Place("", pod.uid), "it is taken in")
+    assert is_active()
