@@ -1,5 +1,6 @@
-"""The quick start for Podman, typed as it stands: every command's output is what the page says."""
+"""Pages typed as they stand, the quick start for Podman and a simulated node: every output is what the page says."""
 
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ from kernel.groups import Resctrl
 from kernel.runtimes import LIMIT, run
 
 pytestmark = pytest.mark.systemd
-PAGE = Path(__file__).parents[2] / "docs/install-podman.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("install-podman.md", "simulation.md")
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROMPT, ANY = "# ", "…"
 BUSYBOX = "docker.io/library/busybox"
@@ -26,6 +28,7 @@ chmod +x /opt/resctrl-hooks/bin/resctrl-hook
 """What pip would have put into the environment: the guest has it elsewhere, and no network."""
 INSTEAD = {
     "/opt/resctrl-hooks/bin/pip install -q .": FROM_HERE,
+    "/opt/resctrl-hooks/bin/pip install -q '.[simulation]'": FROM_HERE,
     "/opt/resctrl-hooks/bin/pip install -q -U .": "true",
     f"podman pull -q {BUSYBOX}": f"podman tag localhost/busybox:test {BUSYBOX}",
 }
@@ -103,15 +106,18 @@ def host(image: str, resctrl: Resctrl) -> Iterator[None]:
     run(["mv", "/root/away", "/usr/local/libexec/resctrl-hooks"], check=False)
     run(["podman", "rm", "--all", "--force", "--time=0"], check=False)
     clear_host()
+    run(["umount", "/run/simulated-resctrl"], check=False)
+    run(["mount", "-t", "resctrl", "resctrl", os.environ["RESCTRL_ROOT"]], check=False)  # a page unmounts it
     run(["podman", "untag", BUSYBOX, BUSYBOX], check=False)  # this name only: others need the image
     run(["rm", "-rf", "/opt/resctrl-hooks", "/usr/local/bin/resctrl-hook"])
 
 
-def test_every_command_prints_what_the_page_says(host: None) -> None:
-    followed = commands(PAGE.read_text(encoding="utf-8"))
-    assert set(INSTEAD) <= {command.typed for command in followed}
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_prints_what_the_page_says(host: None, page: str) -> None:
+    typed_on = {page: commands((DOCS / page).read_text(encoding="utf-8")) for page in PAGES}
+    assert set(INSTEAD) <= {command.typed for followed in typed_on.values() for command in followed}
     wrong = []
-    for typed, expected in followed:
+    for typed, expected in typed_on[page]:
         printed = type_(INSTEAD.get(typed, typed))
         print(f"# {typed}\n{printed}", end="")  # the transcript, for whoever mends the page
         if not pattern(expected).fullmatch(normal(printed)):
