@@ -1,7 +1,7 @@
 """The NRI plugin where systemd is: containers in scopes, and the unit that `install --runtime containerd` starts."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from kernel.bare import clear_host
 from kernel.bundles import FIRST_INSTRUCTION
 from kernel.containerd import Containerd
 from kernel.groups import Place, Resctrl, parse_place, place_of
-from kernel.nri_plugin import group_of, groups
+from kernel.nri_plugin import Plugin, group_of, groups
 from kernel.runtimes import run, wait_until
 
 pytestmark = pytest.mark.systemd
@@ -20,6 +20,29 @@ CONFIG = """\
 deadlineSeconds: 9
 """
 """Emulation is ten times slower than what the default was chosen for."""
+
+
+@pytest.mark.parametrize("runtime", ["runc", "crun"])
+def test_under_systemds_cgroup_driver(
+    runtime: str, node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
+) -> None:
+    settings = {"classes": [{"name": "batch", "allowswap": False}], "nri": {"adjust": ["memory"]}}
+    served = plugin(memory={"allowLimits": {"*": ["*"]}}, **settings).start()
+    chosen = {"class.memtierd.nri.io": "batch", "memory.high.memtierd.nri.io": "64M"}
+    pod = node.pod("scoped", runtime=runtime, annotations=chosen)
+    pod.run("c0", FIRST_INSTRUCTION)
+    assert parse_place(pod.said("c0")) == Place("", pod.uid)
+    container = pod.run("c1", SLEEP)
+    assert place_of(pod.pid(container)) == Place("", pod.uid)
+    path = Path(f"/proc/{pod.pid(container)}/cgroup").read_text().strip().removeprefix("0::/")
+    scope = next(part for part in (Path("/sys/fs/cgroup", path), *Path("/sys/fs/cgroup", path).parents) if part.suffix)
+    assert scope.suffix == ".scope"
+    assert (scope / "memory.high").read_text().strip() == str(64 << 20)
+    run(["systemctl", "daemon-reload"])
+    assert (scope / "memory.high").read_text().strip() == str(64 << 20), "it stands in the scope's own settings"
+    pod.end()
+    assert groups(resctrl) == set()
+    assert served.records() == []
 
 
 @pytest.fixture
