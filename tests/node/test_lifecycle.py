@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from conftest import POD_CGROUP, Host
 
+from resctrl_hooks.node import lifecycle
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import DeadlineError, HookError, LockTimeoutError
-from resctrl_hooks.node.features import registry as steps
 from resctrl_hooks.node.features.step import Step
 from resctrl_hooks.node.lifecycle import looks_dead, make_room, reap, release_container, release_key
 
@@ -166,7 +166,7 @@ class Failing:
 
 def dead_of(feature: Failing, host: Host, monkeypatch: pytest.MonkeyPatch) -> Context:
     """A node with two dead keys, each with a member that the feature has served."""
-    monkeypatch.setattr(steps, "FEATURES", (("x", lambda settings: True, lambda: feature),))
+    monkeypatch.setattr(lifecycle, "feature_named", lambda name: feature)
     context = host.context()
     for key in ("a", "b"):
         tracked(host, key=key)
@@ -217,7 +217,7 @@ def test_burying_takes_steps_back_the_last_first(host: Host, monkeypatch: pytest
             if step.action == "two":
                 raise HookError("it can't be undone")
 
-    monkeypatch.setattr(steps, "FEATURES", (("x", lambda settings: True, lambda: Feature),))
+    monkeypatch.setattr(lifecycle, "feature_named", lambda name: Feature)
     context = host.context()
     with context.monitor.hold("k") as locked:
         kept = [
