@@ -217,7 +217,7 @@ def test_burying_takes_steps_back_the_last_first(host: Host, monkeypatch: pytest
             if step.action == "two":
                 raise HookError("it can't be undone")
 
-    monkeypatch.setattr(lifecycle, "feature_named", lambda name: Feature)
+    monkeypatch.setattr(lifecycle, "feature_named", {"x": Feature}.get)
     context = host.context()
     with context.monitor.hold("k") as locked:
         kept = [
