@@ -1,0 +1,141 @@
+"""A pod of high priority on a full node: counted from its first instruction, at the cost of one that then waits.
+
+What is said is held to the processor's own ledger (tests/kernel/truth.py).
+"""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel.groups import Resctrl, place_of
+from kernel.installed import Installed
+from kernel.pods import KubernetesPod
+from kernel.runtimes import Runtime, wait_until
+from kernel.truth import ROOT, Truth, mounted_with, rmid_of
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.settings import load
+
+TOTAL = "mbm_total_bytes"
+NEAR = 0.02
+"""How far what is said may be from the truth."""
+ALIKE = 0.05
+"""How far the same work done twice may differ."""
+COPY = "dd if=/dev/zero of=/dev/null bs=1M count=20 2>/dev/null"
+WORK = f"{COPY}; touch /dev/done; sleep 1000"
+EVER = "while :; do dd if=/dev/zero of=/dev/null bs=1M count=1 2>/dev/null; sleep 1; done"
+RULES = [{"namespaces": ["gold"], "value": 100}, {"namespaces": ["batch"], "value": -10}]
+
+
+@pytest.fixture
+def driver() -> str:
+    return "cgroupfs"
+
+
+@pytest.fixture
+def runtime_name() -> str:
+    """One of them: that a hook comes before the first instruction under both is shown in test_first_instruction."""
+    return "crun"
+
+
+@pytest.fixture
+def resctrl() -> Iterator[Resctrl]:
+    """A resctrl that shows RMIDs."""
+    with mounted_with("debug"):
+        yield Resctrl(ROOT)
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Installed:
+    return Installed(str(tmp_path / "host"), monitoring={"priority": RULES, "events": [TOTAL]})
+
+
+@pytest.fixture
+def pods(
+    runtime: Runtime, installed: Installed, bundle: Callable[..., str], resctrl: Resctrl
+) -> Iterator[list[KubernetesPod]]:
+    del resctrl
+    uids = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(6)]
+    made = [KubernetesPod(uid, runtime, installed, bundle) for uid in uids]
+    yield made
+    for pod in made:
+        pod.remove()
+
+
+def start(pod: KubernetesPod, name: str, command: str, namespace: str) -> int:
+    return pod.start(name, command, annotations={"io.kubernetes.pod.namespace": namespace})
+
+
+def said(installed: Installed, key: str) -> int:
+    """What the library says that a key has moved."""
+    readings = Context(load(installed.config)[0]).monitor.read(key)
+    return sum(int(one.value or 0) for one in readings if one.counter.name == TOTAL)
+
+
+def states(installed: Installed) -> dict[str, str]:
+    words = ("resctrl-hook", "--config", installed.config, "list", "-o", "json")
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+    return {pod["key"]: pod["state"] for pod in json.loads(done.stdout)["items"]}
+
+
+def reconciled(installed: Installed, wanted: Callable[[], bool], what: str) -> None:
+    """Reconciles until something holds: RMIDs stay in limbo for a second or more."""
+
+    def holds() -> bool:
+        installed.reconcile(check=False)
+        return wanted()
+
+    wait_until(holds, what)
+
+
+def has_copied(pid: int) -> None:
+    wait_until(lambda: Path(f"/proc/{pid}/root/dev/done").exists(), "it has copied")
+
+
+@pytest.mark.parametrize(
+    "counted, waits",
+    [
+        pytest.param(3, "waiting", id="RMIDs", marks=pytest.mark.guest(rmids=4, count=1, cpus=1)),
+        pytest.param(
+            4, "uncounted", id="counters", marks=pytest.mark.guest(amd=1, rmids=32, counters=4, count=1, cpus=1)
+        ),
+    ],
+)
+def test_a_pod_of_high_priority_is_counted_from_its_first_instruction_on_a_full_node(
+    pods: list[KubernetesPod], installed: Installed, boot: dict[str, Any], counted: int, waits: str
+) -> None:
+    alone, gold, *batch = pods[:2] + pods[2 : 2 + counted]
+    has_copied(start(alone, "alone", WORK, "gold"))
+    usual = said(installed, alone.uid)
+    alone.end("alone")
+    alone.remove()
+    low = {pod.uid: start(pod, f"low{number}", EVER, "batch") for number, pod in enumerate(batch)}
+    reconciled(installed, lambda: {states(installed).get(key) for key in low} == {"assigned"}, "all are counted")
+
+    before = {key: said(installed, key) for key in low}
+    truth = Truth(int(boot["rmids"]), domains=1)
+    pid = start(gold, "gold", WORK, "gold")
+    assert place_of(pid).group == gold.uid
+    has_copied(pid)
+    now = states(installed)
+    (loser,) = [key for key in low if now[key] == waits]
+    real = sum(truth.of(rmid_of(Resctrl(ROOT).path(group=gold.uid))))
+    mine, kept = said(installed, gold.uid), said(installed, loser)
+    handed_on = kept - before[loser] if waits == "waiting" else 0  # the same RMID's, before it was handed on
+    print(f"counted {mine} bytes, alone {usual}; its RMID moved {real}, of which {handed_on} for the pod before")
+    assert now[gold.uid] == "assigned"
+    assert kept >= before[loser]
+    assert abs(mine + handed_on - real) < NEAR * real
+    assert abs(mine - usual) < ALIKE * usual
+
+    installed.reconcile()
+    assert said(installed, loser) == kept, "what works without being counted adds nothing"
+    assert states(installed)[loser] == waits
+    gold.end("gold")
+    gold.cgroup.rmdir()
+    reconciled(installed, lambda: states(installed).get(loser) == "assigned", "it is counted again")
+    assert place_of(low[loser]).group == loser
+    wait_until(lambda: said(installed, loser) > kept, "it counts on from there")
