@@ -1,6 +1,6 @@
 """A pod of high priority on a full node: counted from its first instruction, at the cost of one that then waits.
 
-What is said is held to the processor's own ledger (tests/kernel/truth.py).
+What is said is held to the processor's own ledger (tests/kernel/counted/truth.py).
 """
 
 import json
@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from kernel.counted.truth import ROOT, Truth, mounted_with, rmid_of
 from kernel.groups import Resctrl, place_of
 from kernel.installed import Installed
 from kernel.pods import KubernetesPod
 from kernel.runtimes import Runtime, wait_until
-from kernel.truth import ROOT, Truth, mounted_with, rmid_of
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.settings import load
 
