@@ -110,6 +110,12 @@ BROKEN = (
         "vendor='amd', assignable_counters=4",
     ),
     Broken(
+        "a mode that there isn't",
+        "assignment.Assignments.mode_text = lambda s: '[mbm_event]\\ndefault\\n'",
+        "test_the_one_mode_is_default",
+        "vendor='amd'",
+    ),
+    Broken(
         "every cluster has all RMIDs",
         "machine.Machine.groups = property(lambda s: 99)",
         "test_the_clusters_share_the_rmids",

@@ -79,6 +79,7 @@ INTEL = "Intel"
 PROCESSORS = {
     INTEL: Processor({}, {}),
     "AMD": Processor({"count": 1, "amd": 1, "counters": 4}, {"vendor": "amd", "assignable_counters": 4, "limbo": 0.2}),
+    "AMD without ABMC": Processor({"amd": 1}, {"vendor": "amd", "limbo": 0.2}),
     "clusters": Processor(
         {"cpus": 4, "numa": 4, "snc": 2, "sparse": 1}, {"clusters": 2, "sparse_masks": True, "cpus": 4, "limbo": 0.2}
     ),

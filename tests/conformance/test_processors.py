@@ -12,7 +12,7 @@ def rows(resctrl: Resctrl, name: str = "schemata") -> list[str]:
     return [line.strip() for line in resctrl.read("gold", name).splitlines()]
 
 
-@pytest.mark.processors("AMD")
+@pytest.mark.processors("AMD", "AMD without ABMC")
 class TestAmd:
     """AMD's bandwidth is in units of 1/8 GB/s, its masks may be empty."""
 
@@ -44,6 +44,32 @@ class TestAmd:
         resctrl.make("gold")
         resctrl.write("gold/schemata", f"L3:0={mask}\n")
         assert rows(resctrl)[1] == f"L3:0={mask};1=fff"
+
+
+@pytest.mark.processors("AMD without ABMC")
+class TestWithoutAssignableCounters:
+    """AMD's earlier processors: each RMID has counters of its own, and nothing can be assigned."""
+
+    def test_the_one_mode_is_default(self, resctrl: Resctrl) -> None:
+        assert resctrl.read("info/L3_MON/mbm_assign_mode") == "[default]\n"
+        with resctrl.refused(errno.EINVAL, "mbm_event mode is not supported"):
+            resctrl.write("info/L3_MON/mbm_assign_mode", "mbm_event\n")
+
+    def test_nothing_says_how_many_counters_there_are(self, resctrl: Resctrl) -> None:
+        files = {"num_mbm_cntrs", "available_mbm_cntrs", "mbm_assign_on_mkdir", "event_configs"}
+        assert not resctrl.names("info/L3_MON") & files
+        resctrl.make("mon_groups/a")
+        assert "mbm_L3_assignments" not in resctrl.names("mon_groups/a")
+
+    def test_every_group_counts(self, resctrl: Resctrl) -> None:
+        folders = [resctrl.make(f"mon_groups/g{number}") for number in range(6)]
+        texts = {
+            resctrl.read(folder, f"mon_data/mon_L3_0{domain}", event).strip()
+            for folder in folders
+            for domain in range(2)
+            for event in ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
+        }
+        assert all(text.isdigit() for text in texts)
 
 
 @pytest.mark.processors("clusters")
