@@ -1,6 +1,6 @@
 """Why a memtierd ended by itself, as far as anybody saw it: its own last words, or that of its keeper was killed."""
 
-from .processes import attended, living
+from .processes import attended, living, memtierd_of
 from .run_dir import OUTPUT
 from .supervisor import ENDED, OLD_OUTPUT
 
@@ -29,7 +29,9 @@ def why_process_ended(folder: "Opened") -> str:
     if attended(folder):
         return ""
     output = (folder.read(OUTPUT) or folder.read(OLD_OUTPUT)).decode("utf-8", "replace")
-    if living(folder):
-        # The keeper alone is about to write down how the other one ended.
-        return f"{_NO_KEEPER}, so it would end at its next output" if ENDED not in output else last_words(output)
-    return last_words(output) if ENDED in output else f"{_NO_KEEPER}, so nobody saw its end; {last_words(output)}"
+    if memtierd_of(folder):
+        return f"{_NO_KEEPER}, so it would end at its next output"
+    # A keeper that is left alone is about to write down how the other one ended.
+    if ENDED in output or living(folder):
+        return last_words(output)
+    return f"{_NO_KEEPER}, so nobody saw its end; {last_words(output)}"

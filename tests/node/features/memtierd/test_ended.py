@@ -9,9 +9,9 @@ from memtierd_host import PANIC, MemtierdHost, panics
 from resctrl_hooks.node.container.running import Running
 from resctrl_hooks.node.container.runtimes import Found
 from resctrl_hooks.node.features.memtierd import feature as memtierd
+from resctrl_hooks.node.features.memtierd import service
 from resctrl_hooks.node.features.memtierd.ended import last_words
 from resctrl_hooks.node.features.step import Step
-from resctrl_hooks.node.host import systemd
 
 OUTPUT = panics().partition("<<END\n")[2].partition("END\n")[0]
 
@@ -44,7 +44,7 @@ def test_last_words(output: str, said: str) -> None:
 
 
 def test_under_systemd_they_are_the_journals(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(systemd, "last_lines", lambda *_: OUTPUT)
+    monkeypatch.setattr(service, "last_lines", lambda *_: OUTPUT)
     node.start()
     step = node.step()
     step.parameters["supervisor"] = memtierd.SYSTEMD
