@@ -1,11 +1,14 @@
-"""What commands say is the ledger's: `show` and `metrics`, and all pods and the root group together."""
+"""What commands say is the ledger's: `show`, `metrics`, `top`, and all pods and the root group together."""
 
+import json
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kernel.counted.said import TOTAL, Comparison, command, items
-from kernel.counted.steps import copy
+from kernel.counted.steps import Stepped, at_rest, copy, in_steps
 from kernel.counted.truth import ROOT
 from kernel.pods import KubernetesPod
 
@@ -24,20 +27,51 @@ def test_all_together_are_the_machine(pods: list[KubernetesPod], comparison: Com
 
     began, real_began = machine(), truth.whole()
     for pod in pods[:2]:
-        pod.run("c0", copy(100))
-    # The machine is never at rest; what it does between these two is little against 200 MiB.
+        pod.run("c0", copy(50))
+    # The machine is never at rest; what it does between these two is little against 100 MiB.
     comparison.hold("two pods and all the rest", machine() - began, truth.whole() - real_began)
 
 
 def test_show_and_metrics(pods: list[KubernetesPod], comparison: Comparison) -> None:
-    for pod in pods[:2]:
-        pod.run("c0", copy(20))
-    for pod in pods[:2]:
-        what = f"pod {pod.uid[0]} of two, 20 MiB each"
+    both = pods[:2]
+    for size, pod in enumerate(both, 1):
+        pod.run("c0", copy(10 * size))
+    shown = {one["key"]: one["counters"] for one in items(comparison.installed, "show", *(pod.uid for pod in both))}
+    metrics = command(comparison.installed, "metrics").splitlines()
+    for size, pod in enumerate(both, 1):
+        what = f"one of two, {10 * size} MiB"
         total = comparison.check(pod.uid, what)
-        (shown,) = items(comparison.installed, "show", pod.uid)
-        told = sum(one["value"] for one in shown["counters"] if one["counter"] == TOTAL)
+        told = sum(one["value"] for one in shown[pod.uid] if one["counter"] == TOTAL)
         comparison.hold(f"{what}, says `show`", told, total)
-        lines = [line for line in command(comparison.installed, "metrics").splitlines() if pod.uid in line]
-        scraped = sum(float(line.split()[-1]) for line in lines if line.startswith("l3_mbm_total_bytes_total"))
-        comparison.hold(f"{what}, says `metrics`", int(scraped), total)
+        lines = [line for line in metrics if line.startswith("l3_mbm_total_bytes_total{") and pod.uid in line]
+        comparison.hold(f"{what}, says `metrics`", int(sum(float(line.split()[-1]) for line in lines)), total)
+
+
+def test_top(pods: list[KubernetesPod], comparison: Comparison) -> None:
+    pod = pods[0]
+    container = Stepped(pod.start("c0", in_steps(copy(50))))
+    container.rest()
+    rmid = comparison.rmid(pod.uid)
+    words = ["resctrl-hook", "--config", comparison.installed.config, "top", "-o", "json", "-w", "--interval", "5"]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as top:
+        assert top.stdout is not None
+        try:
+            said = _bytes(top.stdout.readline(), pod.uid)
+            assert said == 0.0, "it waits"
+            before = sum(at_rest(comparison.truth, rmid))
+            container.step()
+            moved = sum(at_rest(comparison.truth, rmid)) - before
+            total = 0.0
+            while said or not total:
+                said = _bytes(top.stdout.readline(), pod.uid)
+                total += said
+        finally:
+            top.terminate()
+    comparison.hold("copies 50 MiB, says `top`", round(total), moved)
+
+
+def _bytes(line: str, key: str) -> float:
+    """What a line of `top` says that a pod moved since the line before."""
+    found: dict[str, Any] = json.loads(line)
+    (item,) = [item for item in found["items"] if item["key"] == key]
+    return float(item["memoryBandwidthBytesPerSecond"]) * float(found["seconds"])
