@@ -5,9 +5,11 @@ import subprocess
 import pytest
 
 from kernel.counted.conftest import AMD
-from kernel.counted.said import items
+from kernel.counted.said import TOTAL, Comparison, items
+from kernel.counted.steps import Stepped, at_rest, copy, in_steps
 from kernel.installed import Installed
 from kernel.pods import KubernetesPod
+from resctrl_hooks.node.resctrl.counters import UNASSIGNED
 
 pytestmark = [pytest.mark.counted, pytest.mark.parametrize("processor", [AMD], indirect=True)]
 
@@ -33,3 +35,33 @@ def test_six_pods_and_four_counters(pods: list[KubernetesPod], installed: Instal
         pod.cgroup.rmdir()
     installed.reconcile()
     assert states(installed, pods[:6]) == ["gone"] * 2 + ["assigned"] * 4
+
+
+def test_a_total_stays_while_another_has_the_counter_and_goes_on_with_the_next(
+    pods: list[KubernetesPod], comparison: Comparison
+) -> None:
+    installed, truth = comparison.installed, comparison.truth
+    priority = [{"namespaces": ["urgent"], "value": 10}]
+    installed.configure(monitoring={"events": [TOTAL], "priority": priority})
+    containers = {pod: Stepped(pod.start(f"low{pod.uid[0]}", in_steps(*[copy(10)] * 3))) for pod in pods[:4]}
+    for container in containers.values():
+        container.step()
+    urgent = pods[4]
+    urgent.start("urgent", ["/bin/sleep", "1000"], annotations={"io.kubernetes.pod.namespace": "urgent"})
+    assert sorted(states(installed, pods[:5])) == ["assigned"] * 4 + ["uncounted"], installed.said()
+    (loser,) = [pod for pod in containers if states(installed, [pod]) == ["uncounted"]]
+    before = comparison.check(loser.uid, "copies 10 MiB and loses its counter")
+    (shown,) = items(installed, "show", loser.uid)
+    totals = [one for one in shown["counters"] if one["counter"] == TOTAL]
+    assert {one["state"] for one in totals} == {UNASSIGNED}
+    assert sum(one["value"] for one in totals) == sum(comparison.said(loser.uid))
+    containers[loser].step()  # nobody counts this
+    comparison.hold("10 MiB more without a counter", sum(comparison.said(loser.uid)), before)
+    urgent.end("urgent")
+    urgent.cgroup.rmdir()
+    installed.reconcile()
+    assert states(installed, [loser]) == ["assigned"]
+    missed = sum(at_rest(truth, comparison.rmid(loser.uid))) - before
+    assert missed > 0
+    containers[loser].step()
+    comparison.check(loser.uid, "has a counter again and copies 10 MiB", others=missed)
