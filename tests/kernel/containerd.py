@@ -5,6 +5,7 @@ import importlib
 import io
 import json
 import os
+import shlex
 import subprocess
 import tarfile
 import time
@@ -39,6 +40,11 @@ version = 3
     runtime_type = "io.containerd.runc.v2"
     [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.crun.options]
       BinaryName = "crun"
+      SystemdCgroup = {{systemd}}
+  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.hooked]
+    runtime_type = "io.containerd.runc.v2"
+    base_runtime_spec = "{{folder}}/hooked.json"
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.hooked.options]
       SystemdCgroup = {{systemd}}
 [plugins.'io.containerd.nri.v1.nri']
   plugin_registration_timeout = "120s"
@@ -82,16 +88,34 @@ class Containerd:
         self.folder, self.systemd = folder, systemd
         os.makedirs(folder, exist_ok=True)
         self._config = os.path.join(folder, "containerd.toml")
-        with open(self._config, "w", encoding="utf-8") as out:
-            out.write(CONFIG.format(systemd=str(systemd).lower()))
+        self._hook = os.path.join(folder, "hook")
+        self.set_hook([])
+        self._write_hooked_specification()
         self._process: subprocess.Popen[bytes] | None = None
         self._grpc: Any = importlib.import_module("grpc")
         self.api: Any = importlib.import_module("cri_api_pb2")
         self._stubs: Any = importlib.import_module("cri_api_pb2_grpc")
         self._pods: list[Pod] = []
 
+    def set_hook(self, command: list[str]) -> None:
+        """What the containers of the runtime handler `hooked` have as their hook; none by default."""
+        with open(self._hook, "w", encoding="utf-8") as out:
+            out.write(f"#!/bin/sh\n{'exec ' + shlex.join(command) if command else 'exec cat >/dev/null'}\n")
+        os.chmod(self._hook, 0o755)
+
+    def _write_hooked_specification(self) -> None:
+        """What the handler `hooked` makes containers from: containerd's own default, and a hook."""
+        specification = json.loads(run(["ctr", "oci", "spec"]))
+        hook = {"path": self._hook, "args": ["hook"], "env": ["PATH=/usr/bin:/bin"], "timeout": 60}
+        specification["hooks"] = {stage: [hook] for stage in ("createRuntime", "poststop")}
+        with open(os.path.join(self.folder, "hooked.json"), "w", encoding="utf-8") as out:
+            json.dump(specification, out)
+
     def start(self) -> None:
         """Starts it, and waits until it serves the CRI."""
+        with open(self._config, "w", encoding="utf-8") as out:
+            systemd = str(self.systemd).lower()
+            out.write(CONFIG.format(systemd=systemd, folder=self.folder))
         with open(self.log_path, "ab") as log:
             words = ["containerd", "--config", self._config, "--log-level", "info"]
             self._process = subprocess.Popen(words, stdout=log, stderr=log)

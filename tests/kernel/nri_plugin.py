@@ -34,6 +34,10 @@ class Plugin(Installed):
         self.process.wait(60)
         self.process = None
 
+    def count(self, words: str) -> int:
+        """How often it has logged something."""
+        return self.said().count(words)
+
     def status(self) -> dict[str, Any]:
         """What it tells of itself."""
         found: dict[str, Any] = json.loads((Path(self.state) / "nri.json").read_text())

@@ -215,6 +215,28 @@ def test_it_stays_small(node: Containerd, plugin: Callable[..., Plugin]) -> None
     assert resident <= 30 * 1024
 
 
+def test_hook_and_plugin_on_one_node_do_nothing_twice(
+    node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
+) -> None:
+    served = plugin().start()
+    node.set_hook(served.command("hook"))
+    pod = node.pod("both", runtime="hooked")
+    container = pod.run("c0", SLEEP)
+    assert place_of(pod.pid(container)) == Place("", pod.uid)
+    of_it = "of shop/both/c0"
+    assert (served.count(f"createRuntime {of_it}"), served.count(f"StartContainer {of_it}")) == (1, 0), served.said()
+    assert served.status()["events"]["StartContainer"]["failed"] == 0
+    pod.stop(container)
+    wait_until(lambda: not any(container in record for record in served.records()), "somebody takes it back")
+    pod.remove_container(container)
+    assert groups(resctrl) == {group_of(pod)}
+    pod.end()
+    assert groups(resctrl) == set()
+    assert served.records() == []
+    assert "goes on" not in served.said(), served.said()
+    node.set_hook([])
+
+
 @pytest.mark.guest(rmids=4)
 def test_a_container_for_which_no_rmid_is_left_is_refused_at_its_creation_or_starts_without(
     node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
