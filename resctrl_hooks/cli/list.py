@@ -82,7 +82,7 @@ def command(config: str, *, view: View, every: bool, demand: bool) -> None:
     """List pods with their group's state: what needs a look first, then by name; then the groups that others made.
 
     A state is one of waiting, partly, uncounted, part-counted, assigned, idle, unmonitored and foreign; `show POD` says
-    more about one pod.
+    more about one pod. WITHOUT names what its containers should have and have not.
     `-o wide` adds ids and threads outside of the group; where memory classes are in use, also class, memory, swap and
     memtierd; where containers are placed, also pool and CPUs. Exits with 1 where there is no resctrl.
     """
@@ -188,6 +188,10 @@ def _columns(pods: Sequence[Pod], view: View) -> list[_Column]:
     ]
     if any(pod.bandwidth_counters for pod in pods):
         columns.append(_Column("COUNTERS", lambda pod: _counters(pod) or _NONE))
+    if any(_without(pod.containers) for pod in pods):
+        columns.append(
+            _Column("WITHOUT", lambda pod: _without(pod.containers) or _NONE, lambda one: _without([one]) or _NONE)
+        )
     if any(pod.priority is not None for pod in pods):
         columns.append(_Column("PRIORITY", lambda pod: _NONE if pod.priority is None else str(pod.priority)))
     if view.form == "wide":
@@ -261,6 +265,11 @@ def _counters(pod: Pod) -> str:
         if has:
             words.append(f"{event.removeprefix('mbm_').removesuffix('_bytes')} {has}/{len(domains)}")
     return ", ".join(words) or ("none" if pod.bandwidth_counters else "")
+
+
+def _without(containers: Sequence[Container]) -> str:
+    """The features that containers which live should have, and have not; `show` says why."""
+    return ",".join(sorted({name for one in containers if one.alive for name in one.details.get("without", {})}))
 
 
 def _watch(context: Context, view: View, found: Inventory, *, every: bool) -> None:

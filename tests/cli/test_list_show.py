@@ -195,6 +195,16 @@ def test_a_pod_without_a_group_is_shown_with_what_other_features_did(host: Monit
     assert "memory: class noswap, memory.swap.max 0" in host.run("show", "shop/limited").output
 
 
+def test_what_a_container_should_have_and_has_not_is_told(host: MonitoredHost) -> None:
+    assert "WITHOUT" not in host.run("list").output
+    unmet = {"memtierd": "it ended 5 times", "blockio": "no class is called slow"}
+    with host.context.monitor.hold(KEYS[4]) as locked:
+        locked.add_member("f" * 64, {"namespace": "shop", "pod": "lacking", "steps": [], "unmet": unmet}, os.getpid())
+    heads, *lines = host.run("list").output.splitlines()
+    assert "WITHOUT" in heads
+    assert next(line for line in lines if line.startswith("shop/lacking")).split()[-1] == "blockio,memtierd"
+
+
 PODMAN = """#!/bin/sh
 printf '%s\\tweb,other\\t\\t\\n' CONTAINER
 printf '%s\\tmember\\t%s\\tshop\\n' MEMBER POD
