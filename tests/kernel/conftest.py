@@ -27,8 +27,13 @@ PROCESSOR = {"cpus", "numa", "snc", "amd", "counters", "count"}
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Outside of the guest these tests are deselected, and counted as that in pytest's last line."""
+    """Outside of the guest these tests are deselected, and counted as that in the last line; what measures, too."""
     ours = [item for item in items if str(item.path).startswith(f"{HERE}{os.sep}")]
+    if "measures" not in config.option.markexpr:
+        measuring = [item for item in ours if item.get_closest_marker("measures")]
+        config.hook.pytest_deselected(items=measuring)
+        items[:] = [item for item in items if item not in measuring]
+        ours = [item for item in ours if item not in measuring]
     if "RESCTRL_GUEST" in os.environ:  # in the guest, or the runner of tests/vm choosing what to boot
         for item in ours:
             if not any(PROCESSOR & marker.kwargs.keys() for marker in item.iter_markers("guest")):

@@ -13,7 +13,11 @@ from kernel.installed import Installed
 from kernel.pods import KubernetesPod
 from kernel.runtimes import Runtime
 
-pytestmark = [pytest.mark.guest(amd=1), pytest.mark.parametrize("driver", ["cgroupfs"])]
+pytestmark = [
+    pytest.mark.guest(amd=1),
+    pytest.mark.parametrize("driver", ["cgroupfs"]),
+    pytest.mark.parametrize("runtime_name", ["crun"], indirect=True),
+]
 UIDS = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(6)]
 
 

@@ -167,6 +167,7 @@ def cpu_seconds(cgroup: Path) -> float:
     return int(first.split()[1]) / 1e6
 
 
+@pytest.mark.measures
 def test_what_a_start_costs_with_the_plugin_and_without(
     node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
 ) -> None:

@@ -16,6 +16,12 @@ from kernel.runtimes import Runtime
 # Intel's counters, of 32 bits, begin close to their end: each wraps while its pod counts.
 INTEL = pytest.param("Intel", marks=pytest.mark.guest(count=1, near=100000))
 AMD = pytest.param("AMD", marks=pytest.mark.guest(count=1, amd=1, counters=4))
+EACH_ONCE = pytest.mark.parametrize(
+    "runtime_name, processor",
+    [pytest.param(name, *one.values, marks=one.marks) for name, one in (("runc", INTEL), ("crun", AMD))],
+    indirect=True,
+)
+"""Each OCI runtime and each processor once, where what is asked doesn't depend on how they go together."""
 UIDS = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(8)]
 _ROWS: list[Compared] = []
 

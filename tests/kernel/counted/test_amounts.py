@@ -59,6 +59,7 @@ def test_children_and_a_crash_loop_count(pods: list[KubernetesPod], comparison: 
         last = now
 
 
+@pytest.mark.parametrize("runtime_name", ["crun"], indirect=True)
 @pytest.mark.parametrize(
     "processor", [pytest.param("Intel, 24 bits", marks=pytest.mark.guest(count=1, near=100000, width=24))]
 )

@@ -11,7 +11,11 @@ from kernel.installed import Installed
 from kernel.pods import KubernetesPod
 from resctrl_hooks.node.resctrl.counters import UNASSIGNED
 
-pytestmark = [pytest.mark.counted, pytest.mark.parametrize("processor", [AMD], indirect=True)]
+pytestmark = [
+    pytest.mark.counted,
+    pytest.mark.parametrize("processor", [AMD], indirect=True),
+    pytest.mark.parametrize("runtime_name", ["crun"], indirect=True),  # assigning is between us and the kernel
+]
 
 
 def states(installed: Installed, pods: list[KubernetesPod]) -> list[str]:

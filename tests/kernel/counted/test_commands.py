@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from kernel.counted.conftest import EACH_ONCE
 from kernel.counted.said import TOTAL, Comparison, command, items
 from kernel.counted.steps import Stepped, at_rest, copy, in_steps
 from kernel.counted.truth import ROOT
 from kernel.pods import KubernetesPod
 
-pytestmark = pytest.mark.counted
+pytestmark = [pytest.mark.counted, EACH_ONCE]
 
 
 def test_all_together_are_the_machine(pods: list[KubernetesPod], comparison: Comparison, processor: str) -> None:
