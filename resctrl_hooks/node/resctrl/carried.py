@@ -167,9 +167,9 @@ class Carried:
         if path in self.layout and rdt_class in kept.get("groups", {}):
             place = self.layout.index(path)
             _, offsets, lasts = kept["groups"][rdt_class]
-            last, offset = lasts[place], offsets[place] if offsets else 0
-            if last is not None or offset:  # as in `_add`
-                total = (total or 0) + (last or 0) + (offset or 0)
+            counted = _counted(lasts[place], offsets[place] if offsets else 0)
+            if counted is not None:
+                total = (total or 0) + counted
         return total
 
     def _times_of(self, kept: "Kept", rdt_class: str, times: "list[Any]", names: "list[str]") -> "list[Any]":
@@ -312,7 +312,17 @@ def _spend(kept: "Kept", rdt_class: str, name: str, seconds: float) -> None:
         spent[name] = round(spent.get(name, 0) + seconds, 3)
 
 
-def _add(kept: "Kept", rdt_class: str, name: str, last: "int | float | None", offset: "int | float") -> None:
-    if last is not None or offset:  # it may be unassigned, with all that it counted in the offset
+def _counted(last: "int | float | None", offset: "int | float | None") -> "int | float | None":
+    """What a counter of a group has counted; None where it never said a number.
+
+    One that is unassigned has all that it counted in its offset. Below zero, that is only where it will count from.
+    """
+    offset = offset or 0
+    return None if last is None and offset <= 0 else (last or 0) + offset
+
+
+def _add(kept: "Kept", rdt_class: str, name: str, last: "int | float | None", offset: "int | float | None") -> None:
+    counted = _counted(last, offset)
+    if counted is not None:
         done = kept.setdefault("done", {}).setdefault(rdt_class, {})
-        done[name] = done.get(name, 0) + (last or 0) + (offset or 0)
+        done[name] = done.get(name, 0) + counted

@@ -164,18 +164,34 @@ def test_no_number_in_between_changes_nothing(tree: Tree) -> None:
     assert tree.read() == {TOTAL: 12}
 
 
-def test_energy_of_the_rmids_previous_user_is_not_counted(tree: Tree) -> None:
+def with_baseline(tree: Tree, energy: float) -> Path:
+    """The key's group, whose energy counter said this at its creation."""
     (tree.resctrl / "info" / "PERF_PKG_MON").mkdir(parents=True)
     with tree.monitor.hold(KEY) as locked:
         locked.ensure_group()
         # A plain tree has no counters at creation: what the kernel would have shown then goes into the record.
         group = tree.resctrl / "mon_groups" / KEY
-        say_paths(group, {ENERGY: 500.0})
+        say_paths(group, {ENERGY: energy})
         found = group.stat()
-        locked.record["baselines"] = {"": [f"{found.st_dev:x}:{found.st_ino:x}", {ENERGY: 500.0}]}
+        locked.record["baselines"] = {"": [f"{found.st_dev:x}:{found.st_ino:x}", {ENERGY: energy}]}
         locked.save()
-    say_paths(group, {ENERGY: 503.5})
+    return group
+
+
+def test_energy_of_the_rmids_previous_user_is_not_counted(tree: Tree) -> None:
+    say_paths(with_baseline(tree, 500.0), {ENERGY: 503.5})
     assert tree.read() == {ENERGY: 3.5}
+
+
+@pytest.mark.parametrize("word", ["Unavailable", "Error"])
+def test_a_baseline_without_a_number_above_it_is_no_total(tree: Tree, word: str) -> None:
+    group = with_baseline(tree, 5000.0)
+    say_paths(group, {ENERGY: word})
+    assert tree.read() == {ENERGY: word}
+    shutil.rmtree(group)  # before it ever said a number
+    assert tree.read() == {}
+    say_paths(tree.group(), {ENERGY: 700.0})
+    assert tree.read() == {ENERGY: 0.0}
 
 
 def test_the_baseline_is_taken_at_creation_where_the_kernel_has_energy_counters(tree: Tree) -> None:
