@@ -89,10 +89,7 @@ class Settings:
         self.nri: "dict[str, Any]" = checked["nri"]
         self.log: "dict[str, Any]" = checked["log"]
         for name, (_, _, defaults) in FEATURES.items():
-            section = given.get(name) or {}
-            if not isinstance(section, dict):
-                raise errors.SettingsError(f"{path}: {name} should be dict, not {type(section).__name__}")
-            setattr(self, name, {**defaults, **{key: section[key] for key in section if section[key] is not None}})
+            setattr(self, name, _section(given.get(name), defaults, f"{path}: {name}"))
 
     @property
     def shares_rmids(self) -> bool:
@@ -114,6 +111,23 @@ class Settings:
             if labels.get(name) != value:
                 return f"label {name}={value} of the label selector is not the pod's, or an annotation is the same"
         return ""
+
+
+def _section(given: "Any", defaults: "dict[str, Any]", what: str) -> "dict[str, Any]":
+    """A feature's section, with its defaults where it says nothing.
+
+    A path, a word or a list that can't be empty says nothing where it is; an empty table allows nothing.
+    """
+    if given is None:
+        return dict(defaults)
+    if not isinstance(given, dict):
+        raise errors.SettingsError(f"{what} should be dict, not {type(given).__name__}")
+    said = {
+        name: value
+        for name, value in given.items()
+        if value is not None and not (value in ("", []) and isinstance(defaults.get(name), (str, tuple)))
+    }
+    return {**defaults, **said}
 
 
 def allows(allow: "dict[str, list[str]] | None", namespace: str, class_name: str) -> bool:

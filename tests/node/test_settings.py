@@ -43,6 +43,28 @@ def test_a_section_has_its_defaults_where_it_says_nothing(tmp_path: Path) -> Non
     assert settings.memtierd == FEATURES["memtierd"][2]
 
 
+@pytest.mark.parametrize("name", list(FEATURES))
+@pytest.mark.parametrize("value", [False, 0, "", [], "on"])
+def test_a_section_that_is_none(tmp_path: Path, name: str, value: Any) -> None:
+    with pytest.raises(SettingsError, match=f"{name} should be dict"):
+        load(write(tmp_path, **{name: value}))
+
+
+def test_what_can_not_be_empty_has_its_default(tmp_path: Path) -> None:
+    given: dict[str, Any] = {
+        "monitoring": {"release": "", "events": [], "classCounters": None},
+        "placement": {"policy": "", "kubeletPath": "", "pinMemory": False},
+        "memtierd": {"runDir": "", "binary": [], "startSeconds": 0, "allow": {}},
+        "memory": {"allow": []},
+    }
+    settings, problem = load(write(tmp_path, **given))
+    assert problem == ""
+    assert settings.monitoring == FEATURES["monitoring"][2]
+    assert settings.placement == {**FEATURES["placement"][2], "pinMemory": False}
+    assert settings.memtierd == {**FEATURES["memtierd"][2], "startSeconds": 0, "allow": {}}
+    assert not settings.memory["allow"], "nobody is allowed more than was said"
+
+
 def test_what_is_compiled_is_in_force(tmp_path: Path) -> None:
     path = write(
         tmp_path, resctrlPath="/r/", failurePolicy="fail", namespaces=["a"], deadlineSeconds=1, unknown={}, log=None
