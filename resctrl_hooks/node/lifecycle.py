@@ -138,11 +138,11 @@ def make_room(context: "Context", but: str, *, thorough: bool = False) -> int:
     Reconcile, which is woken, looks at all, and so does who is ``thorough``: whose container would be refused.
     """
     ended = reap(context, context.ledger.marked("idle"), but)
-    if ended:
+    if ended and not thorough:
         return ended
     keys = context.ledger.keys()
     if thorough:
-        return reap(context, keys, but)
+        return ended + reap(context, keys, but)  # what has ended may have had no group
     if context.ledger.age(_SEARCHED) < _SEARCH_AGAIN:
         return 0
     context.ledger.touch(_SEARCHED)  # before the search: many hooks come at once

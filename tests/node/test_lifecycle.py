@@ -143,6 +143,14 @@ def test_who_finds_no_rmid_ends_what_is_dead(host: Host) -> None:
     assert context.ledger.age("searched") > 1000, "more may be dead"
 
 
+def test_who_is_thorough_does_not_stop_at_one_that_had_no_group(host: Host) -> None:
+    tracked(host, cgroup="/gone", key="gone")
+    context = host.context()
+    context.ledger.mark("idle", "without")
+    assert make_room(context, "mine", thorough=True) == 2
+    assert (host.groups(), host.records()) == ([], [])
+
+
 def test_a_mark_without_a_record_goes(host: Host) -> None:
     context = host.context()
     context.ledger.prepare()
