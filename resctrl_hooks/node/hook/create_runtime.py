@@ -54,7 +54,7 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
             if new and not locked.members():
                 locked.release()
             else:
-                locked.release_but(had)
+                locked.release_but(had | _classes_of_others(locked, workload.id))
             raise refusal
     return "; ".join(str(problem or step.why) for problem, (_, step) in zip(problems, todo))
 
@@ -155,6 +155,15 @@ def _trouble(
         kernel=error.kernel,
     )
     return error
+
+
+def _classes_of_others(locked: "LockedKey", container: str) -> "set[str]":
+    """The classes in which the pod's other living containers may have joined groups, while our lock was let go."""
+    from ..features.monitoring import NAME as MONITORING  # only after a refusal
+
+    others = [name for name in locked.members() if name != container and not locked.member_is_dead(name)]
+    steps = [step for name in others for step in (locked.member(name) or {}).get("steps", [])]
+    return {step["needs"]["class"] for step in steps if step["feature"] == MONITORING}
 
 
 def _forget(container: str, key: str, context: "Context") -> None:

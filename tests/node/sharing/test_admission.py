@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from shared_node import RULES, SharedNode
+from shared_node import RULES, Pod, SharedNode
+
+from resctrl_hooks.node.ledger import Ledger, Lock
+from resctrl_hooks.node.refusals import RefusedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -123,4 +128,45 @@ def test_rules_that_come_later_rank_who_is_there_already(tmp_path: Path, namespa
     node.reconcile()
     silver = node.start("silver")
     assert node.counted() == [silver if namespace == "batch" else pod]
+    node.check()
+
+
+def at_its_turn(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Does something when the next hook asks for its turn, and has let go of its key."""
+    real = Ledger.lock_named
+
+    def lock_named(ledger: Ledger, name: str, patience: float) -> Lock:
+        if name == "handover":
+            monkeypatch.undo()
+            act()
+        return real(ledger, name, patience)
+
+    monkeypatch.setattr(Ledger, "lock_named", lock_named)
+
+
+def test_a_refusal_keeps_the_group_that_another_container_of_the_pod_made_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    scheduling: dict[str, Any] = {"enabled": True, "failurePolicy": "fail", "classes": {"small": {"cpuWeight": 20}}}
+    scheduling["defaults"] = {"namespaces": {"gold": "small"}}
+    node.host.configure(**json.loads(node.host.config.read_text()) | {"scheduling": scheduling})
+    batch = node.start("batch")
+    began: list[Pod] = []
+
+    def start_beside() -> None:
+        refused = node.pods[-1]
+        weight = node.host.cgroup / Pod(len(node.pods), "gold").beside(refused).cgroup.lstrip("/") / "cpu.weight"
+        weight.parent.mkdir(parents=True)
+        weight.write_text("100")
+        began.append(node.start("gold", beside=refused))
+
+    at_its_turn(monkeypatch, start_beside)
+    with pytest.raises(RefusedError, match="the cpu controller"):
+        node.start("gold")
+    refused, (beside,) = node.pods[1], began
+    node.kernel.end(refused.pid)
+    refused.pid = 0
+    assert node.counted() == [beside]
+    assert node.waiting() == [batch.key]
     node.check()
