@@ -29,6 +29,7 @@ RDT = "rdt"
 STARTED_AGAIN = ("memtierd",)
 MOST_STARTS = 5
 _CALM_SECONDS = 3600.0  # after so long without a new start all is forgotten
+_NOT_AGAIN = f"it ended {MOST_STARTS} times and is not started again before an hour has passed"
 
 
 def enforce_classes(context: "Context", containers: "list[Running]", options: "Options", report: "Report") -> None:
@@ -103,11 +104,15 @@ def _apply(
     lost = ""
     try:
         if name in STARTED_AGAIN:
-            lost = _lost(feature, step, container, context)  # applying it removes what says so
-            if not _may_start(container, name):
-                why = f"it ended {MOST_STARTS} times and is not started again before an hour has passed"
+            if _holds(feature, step, container, context):
+                return  # asked without the lock, it was just being started
+            allowed, why = _may_start(container, name), container.unmet.get(name, "")
+            if allowed or not why.startswith(_NOT_AGAIN):
+                lost = _lost(feature, step, container, context)  # applying it removes what says so
+                why = f"{_NOT_AGAIN}; {lost}" if lost else _NOT_AGAIN
+            if not allowed:
                 report.reasons.append(name)
-                _not_had(context, container, name, f"{why}; {lost}" if lost else why, report)
+                _not_had(context, container, name, why, report)
                 return
         feature.apply(step, container, locked, context)
     except (DeadlineError, LockTimeoutError):

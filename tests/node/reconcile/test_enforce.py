@@ -13,6 +13,7 @@ from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
 from memtierd_host import CLASS as MEMORY_CLASS
 from memtierd_host import PANIC, MemtierdHost, lives, panics, program, wait_until
 
+from resctrl_hooks.node.features.memtierd import feature
 from resctrl_hooks.node.reconcile.enforce import MOST_STARTS
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 
@@ -151,7 +152,25 @@ def test_what_it_said_at_its_end_is_in_the_log(late: MemtierdHost) -> None:
     assert "step.go" not in line
 
 
-def test_one_that_is_gone_for_good_is_told_with_its_last_words(late: MemtierdHost) -> None:
+def test_one_that_a_hook_was_just_starting_is_left_alone(late: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    again(late.host)
+    pid, before, real = late.pid(), record(late.host), feature.holds
+
+    def not_yet(*_: Any) -> bool:
+        monkeypatch.setattr(feature, "holds", real)
+        return False
+
+    monkeypatch.setattr(feature, "holds", not_yet)
+    monkeypatch.setattr(feature, "lost", lambda *_: "its last lines: (none)")  # as systemd's says of one that runs
+    assert again(late.host).applied == {}
+    assert (late.pid(), lives(pid)) == (pid, True)
+    assert "had ended" not in late.host.log.read_text()
+    assert record(late.host) == before
+
+
+def test_one_that_is_gone_for_good_is_told_with_its_last_words(
+    late: MemtierdHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
     host = late.host
     program(host.root / "memtierd", panics(UNTIL_USR1))
     again(host)
@@ -161,6 +180,8 @@ def test_one_that_is_gone_for_good_is_told_with_its_last_words(late: MemtierdHos
         report = again(host)
     assert report.unmet[f"{ID[:12]} memtierd"].endswith(f"before an hour has passed; {PANIC}")
     assert report.reasons == ["memtierd"]
+    monkeypatch.setattr(feature, "lost", lambda *_: "which nobody asks again")
+    assert again(host).unmet == report.unmet
 
 
 def test_one_whose_keeper_was_killed_gets_another(late: MemtierdHost) -> None:
