@@ -90,9 +90,17 @@ class LockedKey:
             DeadlineError: somebody else holds it all that time, so that nothing more can be done with the key.
         """
         try:
-            self._lock = self._ledger.lock(self.key, patience)
+            self.try_lock(patience)
         except errors.LockTimeoutError as error:
             raise errors.DeadlineError(str(error)) from error
+
+    def try_lock(self, patience: float) -> None:
+        """As `lock_again`, for who can do something before it tries once more.
+
+        Raises:
+            LockTimeoutError: somebody else holds it all that time, and it is still let go.
+        """
+        self._lock = self._ledger.lock(self.key, patience)
         self._load()
 
     @property

@@ -166,11 +166,15 @@ def take_from_lower(
     locked.unlock()
     try:
         turn = ledger.lock_named(_HANDOVER, until - now())
+        try:
+            locked.try_lock(min(monitor.patience, until - now()))
+        except BaseException:
+            turn.__exit__()
+            raise
     except LockTimeoutError:
         locked.lock_again(monitor.patience)
         return False
     with turn:
-        locked.lock_again(monitor.patience)
         return _take(locked, priority, rdt_class, context, until, most=most, most_tasks=most_tasks)
 
 

@@ -9,6 +9,7 @@ from shared_node import RULES, Pod, SharedNode
 
 from resctrl_hooks.node.ledger import Ledger, Lock
 from resctrl_hooks.node.refusals import RefusedError
+from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,4 +170,27 @@ def test_a_refusal_keeps_the_group_that_another_container_of_the_pod_made_meanwh
     refused.pid = 0
     assert node.counted() == [beside]
     assert node.waiting() == [batch.key]
+    node.check()
+
+
+def test_who_has_its_turn_and_not_its_key_lets_the_turn_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    node.host.configure(**json.loads(node.host.config.read_text()) | {"deadlineSeconds": 0.2})
+    batch = node.start("batch")
+    others: list[LockedKey] = []
+    real = LockedKey.lock_again
+
+    def lock_again(locked: LockedKey, patience: float) -> None:
+        with node.context().ledger.lock_named("handover", 0):
+            others.pop().unlock()
+        real(locked, patience)
+
+    def hold_its_key() -> None:
+        monkeypatch.setattr(LockedKey, "lock_again", lock_again)
+        others.append(node.context().monitor.hold(node.pods[-1].key))
+
+    at_its_turn(monkeypatch, hold_its_key)
+    gold = node.start("gold")
+    assert others == []
+    assert (node.counted(), node.waiting()) == ([batch], [gold.key])
     node.check()
