@@ -8,7 +8,7 @@ every runtime obeys a refusal, so what can be known there is refused there.
 import time
 
 from ..node.container.oci import State
-from ..node.errors import HookError
+from ..node.errors import DeadlineError, HookError, LedgerError
 from ..node.fault_report import as_hook_error
 from ..node.feature_table import FEATURES
 from ..node.features.monitoring import NAME as MONITORING
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     Handler = Callable[["Event", Context], tuple[str, bytes]]
 
-_OF_THE_TIMEOUT = 0.7  # of what the runtime gives a request, at most, is ours
 _PLACEMENT = "placement"
 _POD_EVENTS = ("RemovePodSandbox",)
 _STARTS, _ENDS = ("StartContainer",), ("StopContainer", "RemoveContainer", *_POD_EVENTS)
@@ -206,11 +205,18 @@ def reserve_group(workload: "Workload", step: "Step", context: "Context") -> Non
     Where the runtime chooses the class and doesn't say which, there is no telling in which one it is needed.
 
     Raises:
-        RefusedError: there is no RMID.
+        RefusedError: there is no RMID, or none that could be had in time.
     """
     if not context.settings.rdt["enabled"] and concerns("rdt", workload, context.settings):
         return
-    rdt_class: str = step.parameters["class"]
+    try:
+        _make_group(workload, step.parameters["class"], context)
+    except (NoRMIDsError, DeadlineError, LedgerError) as error:
+        set_deadline(0)  # the alarm would rise again, and a refusal that is lost is none
+        raise RefusedError(f"{MONITORING}: {error.message}", errno=error.errno, kernel=error.kernel) from error
+
+
+def _make_group(workload: "Workload", rdt_class: str, context: "Context") -> None:
     for last in (False, True):
         try:
             with context.monitor.hold(workload.key) as locked:
@@ -218,9 +224,9 @@ def reserve_group(workload: "Workload", step: "Step", context: "Context") -> Non
                     locked.record.update(cgroup=workload.pod_cgroup, namespace=workload.namespace, pod=workload.pod)
                 ensure_group(workload, rdt_class, locked, context)
             return
-        except NoRMIDsError as error:
+        except NoRMIDsError:
             if last or not reap(context, context.ledger.keys(), but=workload.key):
-                raise RefusedError(f"{MONITORING}: {error.message}", errno=error.errno, kernel=error.kernel) from error
+                raise
 
 
 HANDLERS: "dict[str, Handler]" = {
@@ -250,10 +256,8 @@ def updates(context: "Context") -> bytes:
     return encode("UpdateContainersRequest", {"update": found})
 
 
-def serve(
-    name: str, payload: bytes, runtime: "tuple[str, str]", context: "Context", timeout: float
-) -> "tuple[int, bytes, bytes]":
-    """Serves one event within its deadline; logs and counts it.
+def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Context") -> "tuple[int, bytes, bytes]":
+    """Serves one event within the deadline; logs and counts it.
 
     A status code, the answer or why it is refused, and what is to be updated in other containers afterwards.
     ``runtime`` is its name and its version of NRI.
@@ -264,7 +268,7 @@ def serve(
     code, answer, others = ttrpc.OK, b"", b""
     reasons: "list[str]" = []
     try:
-        set_deadline(min(context.settings.deadline, timeout * _OF_THE_TIMEOUT))
+        set_deadline(context.settings.deadline)
         try:
             event = Event(name, payload, *runtime)
             summary, answer = HANDLERS[stage](event, context)

@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING
 import pytest
 from shared_node import RULES, SharedNode
 
+from resctrl_hooks.node.resctrl.monitor import Monitor
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 
 def test_without_rules_whoever_comes_first_is_counted(tmp_path: Path) -> None:
@@ -124,3 +128,23 @@ def test_rules_that_come_later_rank_who_is_there_already(tmp_path: Path, namespa
     silver = node.start("silver")
     assert node.counted() == [silver if namespace == "batch" else pod]
     node.check()
+
+
+def test_others_locks_are_waited_for_within_a_share_of_the_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    batch = node.start("batch")
+    node.host.configure(deadlineSeconds=0.5, monitoring={"priority": RULES}, runtimeRoots={"crun": f"{tmp_path}/crun"})
+    asked: list[float] = []
+    hold_beside = Monitor.hold_beside
+
+    def noted(monitor: Monitor, locked: LockedKey, key: str, patience: float) -> LockedKey:
+        asked.append(patience)
+        return hold_beside(monitor, locked, key, patience)
+
+    monkeypatch.setattr(Monitor, "hold_beside", noted)
+    with node.context().ledger.lock(batch.key, 0):
+        node.start("gold")
+    assert node.counted() == [batch]
+    assert max(asked) <= 0.2
