@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     Handler = Callable[["Event", Context], tuple[str, bytes]]
 
+_TIME_TO_FORGET = 0.1  # seconds for a lock, after the deadline and well before the child is killed
 _PLACEMENT = "placement"
 _POD_EVENTS = ("RemovePodSandbox",)
 _STARTS, _ENDS = ("StartContainer",), ("StopContainer", "RemoveContainer", *_POD_EVENTS)
@@ -209,10 +210,14 @@ def reserve_group(workload: "Workload", step: "Step", context: "Context") -> Non
     """
     if not context.settings.rdt["enabled"] and concerns("rdt", workload, context.settings):
         return
+    new = False
     try:
+        new = context.ledger.read_pod(workload.key) is None
         _make_group(workload, step.parameters["class"], context)
     except (NoRMIDsError, DeadlineError, LedgerError) as error:
         set_deadline(0)  # the alarm would rise again, and a refusal that is lost is none
+        if new:
+            _stop_waiting(workload.key, context)
         raise RefusedError(f"{MONITORING}: {error.message}", errno=error.errno, kernel=error.kernel) from error
 
 
@@ -227,6 +232,16 @@ def _make_group(workload: "Workload", rdt_class: str, context: "Context") -> Non
         except NoRMIDsError:
             if last or not reap(context, context.ledger.keys(), but=workload.key):
                 raise
+
+
+def _stop_waiting(key: str, context: "Context") -> None:
+    """Lets a pod that nobody knew before its container was refused not wait for an RMID; tried again, it waits anew."""
+    try:
+        with context.monitor.hold(key, _TIME_TO_FORGET) as locked:
+            if locked.tracked and not locked.how and not locked.members():
+                locked.release()
+    except HookError as error:
+        context.log(WARNING, f"{key} waits for an RMID until it ends: {error}", key=key, reason=error.reason)
 
 
 HANDLERS: "dict[str, Handler]" = {

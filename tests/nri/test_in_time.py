@@ -63,3 +63,22 @@ def test_a_turn_that_does_not_come_leaves_time_to_refuse(host: Host, serve: Call
         code, words = serve(POD, **config)
     assert code == 2
     assert "the free RMIDs are kept for pods of priorities above 50" in words
+
+
+def test_a_pod_that_is_refused_waits_for_nothing(host: Host, serve: Callable[..., tuple[int, str]]) -> None:
+    config = crowded(host)
+    assert serve({**POD, "uid": OTHER["uid"], "linux": {"cgroup_parent": OTHER["cgroup"]}}, **config) == (0, "")
+    ledger = host.context().ledger
+    assert serve(POD, **config)[0] == 2
+    assert (ledger.marked("waiting"), ledger.keys()) == ([], [OTHER["uid"]])
+
+
+def test_unless_it_was_there_before(host: Host, serve: Callable[..., tuple[int, str]]) -> None:
+    """What was counted for it must not be lost, and it waits already."""
+    config = crowded(host)
+    assert serve({**POD, "uid": OTHER["uid"], "linux": {"cgroup_parent": OTHER["cgroup"]}}, **config) == (0, "")
+    ledger = host.context().ledger
+    with host.context().monitor.hold(UID) as locked:
+        locked.save()
+    assert serve(POD, **config)[0] == 2
+    assert ledger.marked("waiting") == [UID]
