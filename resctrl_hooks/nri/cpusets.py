@@ -39,6 +39,14 @@ def with_cpuset(step: Step, workload: "Workload", context: "Context") -> Step:
     return Step(NAME, step.action, {**step.parameters, "cpus": cpus, "mems": format_list(decision.mems)}, step.why)
 
 
+def without_cpuset(adjusted: "dict[str, Any]") -> "dict[str, Any]":
+    """An adjustment without what `with_cpuset` brought into it."""
+    resources = {name: value for name, value in adjusted["linux"]["resources"].items() if name != "cpu"}
+    linux = {**adjusted["linux"], "resources": resources}
+    kept = {**adjusted, "linux": {name: value for name, value in linux.items() if value}}
+    return {name: value for name, value in kept.items() if value}
+
+
 def note(container: str, cpus: str, context: "Context") -> None:
     """Writes down what a specification says now.
 

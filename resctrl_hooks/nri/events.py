@@ -29,7 +29,7 @@ from ..node.resctrl.errors import NoRMIDsError
 from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
 from .adjustments import adjustment
-from .cpusets import changes, forget, is_specified, note, with_cpuset
+from .cpusets import changes, forget, is_specified, note, with_cpuset, without_cpuset
 from .protobuf import WireError, decode, encode
 from .workload import workload_of
 
@@ -173,12 +173,12 @@ def create_container(event: Event, context: "Context") -> "tuple[str, bytes]":
         if context.settings.failure_policy == "fail":
             raise RefusedError(f"nri: {error.message}", hint=error.hint, errno=error.errno) from error
         raise
+    cpu = adjusted.get("linux", {}).get("resources", {}).get("cpu")
+    if cpu and not is_noted(workload.id, cpu["cpus"], context):
+        adjusted = without_cpuset(adjusted)
     if not adjusted:
         return "", b""
     linux = adjusted.get("linux", {})
-    cpu = linux.get("resources", {}).get("cpu")
-    if cpu:
-        note(workload.id, cpu["cpus"], context)
     what = ", ".join(sorted({*adjusted, *linux} - {"linux"}))
     return f"adjusted {what}", encode("CreateContainerResponse", {"adjust": adjusted})
 
@@ -198,6 +198,19 @@ def placed(step: "Step", workload: "Workload", context: "Context") -> "Step":
         if refuses:
             raise RefusedError(f"{_PLACEMENT}: {error.message}", hint=error.hint, errno=error.errno) from error
         return step
+
+
+def is_noted(container: str, cpus: str, context: "Context") -> bool:
+    """Writes down the cpuset of a specification; false where that can't be done, or not in time."""
+    try:
+        note(container, cpus, context)
+    except (HookError, OSError) as caught:
+        set_deadline(0)  # the alarm would rise again, and nothing else of the answer may be lost
+        error = as_hook_error(caught)
+        message = f"container {container[:12]} gets its cpuset only when it starts: {error}"
+        context.log(WARNING, message, stage=_PLACEMENT, container=container, reason=error.reason, errno=error.errno)
+        return False
+    return True
 
 
 def reserve_group(workload: "Workload", step: "Step", context: "Context") -> None:
