@@ -69,6 +69,30 @@ def forget(containers: "set[str]", context: "Context") -> None:
             write_specified(kept, context)
 
 
+def cpus_of(container: "dict[str, Any]") -> str:
+    """The CPUs in the specification of a container, as the runtime tells of it; empty for none."""
+    cpus: str = container.get("linux", {}).get("resources", {}).get("cpu", {}).get("cpus", "")
+    return cpus
+
+
+def learn(listed: "dict[str, str]", before: "set[str]", context: "Context") -> None:
+    """Takes what specifications say from the runtime's list of all containers, CPUs by id: what was sent may be lost.
+
+    Those noted ``before`` who aren't listed are gone; those noted since came after the list. A cpuset of one that was
+    never placed is somebody else's choice, and not noted.
+
+    Raises:
+        OSError, HookError: the book of placements can't be read, or that can't be noted.
+    """
+    with lock(context):
+        said, book = specified(context), Book(context, look_only=True)
+        known = {id_: cpus for id_, cpus in said.items() if id_ not in before}
+        ours = said.keys() | book.entries.keys()
+        known.update((id_, cpus) for id_, cpus in listed.items() if id_ in ours)
+        if known != said:
+            write_specified(known, context)
+
+
 def changes(context: "Context") -> "list[dict[str, Any]]":
     """What `UpdateContainers` is to say: whoever runs on other CPUs than its specification has. Notes it as said.
 

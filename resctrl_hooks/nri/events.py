@@ -29,7 +29,7 @@ from ..node.resctrl.errors import NoRMIDsError
 from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
 from .adjustments import adjustment
-from .cpusets import changes, forget, is_specified, note, with_cpuset, without_cpuset
+from .cpusets import changes, cpus_of, forget, is_specified, learn, note, with_cpuset, without_cpuset
 from .protobuf import WireError, decode, encode
 from .workload import workload_of
 
@@ -357,7 +357,7 @@ def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> "tupl
     report = reconcile(context, Options())
     others = b""
     if is_specified(context.settings):
-        forget(placed_before - {container.get("id", "") for container in containers}, context)
+        learn({container.get("id", ""): cpus_of(container) for container in containers}, placed_before, context)
         others = updates(context)
     context.log(INFO, f"Synchronize: {len(containers)} containers, {taken_in} that started before were taken in")
     context.ledger.tally("Synchronize", time.monotonic() - begun, sorted(set(report.reasons)))
