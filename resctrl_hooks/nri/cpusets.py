@@ -93,8 +93,10 @@ def learn(listed: "dict[str, str]", before: "set[str]", context: "Context") -> N
             write_specified(known, context)
 
 
-def changes(context: "Context") -> "list[dict[str, Any]]":
+def changes(started: str, context: "Context") -> "list[dict[str, Any]]":
     """What `UpdateContainers` is to say: whoever runs on other CPUs than its specification has. Notes it as said.
+
+    That is about those who are noted, and one that is ``started`` now: of others, as Podman's, no runtime here knows.
 
     Raises:
         OSError, HookError: the book of placements can't be read.
@@ -104,6 +106,8 @@ def changes(context: "Context") -> "list[dict[str, Any]]":
         usage = book.usage()
         found = []
         for entry in book.entries.values():
+            if entry.id not in said and entry.id != started:
+                continue
             cpus = format_list(effective(entry.decision, usage))
             if said.get(entry.id) != cpus:
                 said[entry.id] = cpus

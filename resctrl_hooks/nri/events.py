@@ -272,12 +272,12 @@ def follow_up(event: Event, context: "Context") -> bytes:
         return b""
     if event.name in _ENDS and event.id:
         forget({event.id}, context)
-    return updates(context)
+    return updates(event.id if event.name in _STARTS else "", context)
 
 
-def updates(context: "Context") -> bytes:
+def updates(started: str, context: "Context") -> bytes:
     """`UpdateContainers` for all whose cpuset is another than their specification says; empty for nobody."""
-    found = changes(context)
+    found = changes(started, context)
     if not found:
         return b""
     context.log(INFO, f"the runtime is told of the cpusets of {len(found)} containers", stage=_PLACEMENT)
@@ -358,7 +358,7 @@ def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> "tupl
     others = b""
     if is_specified(context.settings):
         learn({container.get("id", ""): cpus_of(container) for container in containers}, placed_before, context)
-        others = updates(context)
+        others = updates("", context)
     context.log(INFO, f"Synchronize: {len(containers)} containers, {taken_in} that started before were taken in")
     context.ledger.tally("Synchronize", time.monotonic() - begun, sorted(set(report.reasons)))
     return ttrpc.OK, b"", others

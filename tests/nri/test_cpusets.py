@@ -164,6 +164,19 @@ def test_an_update_that_was_lost_is_sent_again(host: Host, place: Callable[..., 
     assert updated(again) == {FIRST: left}
 
 
+def test_one_of_whom_the_runtime_never_spoke_is_left_to_others(
+    host: Host, place: Callable[..., Plugin], pod: dict[str, Any]
+) -> None:
+    """Podman's, or one that only the hook has placed."""
+    peer = place().greet()
+    process(host, pod["pid"], pod["id"])
+    assert host.call(pod).code == 0
+    assert runs_on(host, pod["id"]) == "0-3"
+    started(peer, host, POD, FIRST, 41, created(peer, POD, FIRST))
+    assert peer.event("StartContainer", POD, container(99, SECOND)) == OK, "and nothing is left to tell the runtime"
+    assert pod["id"] not in (host.state / "placement.specified").read_text()
+
+
 def test_a_choice_of_somebody_elses_is_not_taken_for_ours(host: Host, place: Callable[..., Plugin]) -> None:
     plugin = place()
     plugin.peer.take_registration()
