@@ -39,6 +39,14 @@ def with_cpuset(step: Step, workload: "Workload", context: "Context") -> Step:
     return Step(NAME, step.action, {**step.parameters, "cpus": cpus, "mems": format_list(decision.mems)}, step.why)
 
 
+def without_cpuset(adjusted: "dict[str, Any]") -> "dict[str, Any]":
+    """An adjustment without what `with_cpuset` brought into it."""
+    resources = {name: value for name, value in adjusted["linux"]["resources"].items() if name != "cpu"}
+    linux = {**adjusted["linux"], "resources": resources}
+    kept = {**adjusted, "linux": {name: value for name, value in linux.items() if value}}
+    return {name: value for name, value in kept.items() if value}
+
+
 def note(container: str, cpus: str, context: "Context") -> None:
     """Writes down what a specification says now.
 
@@ -61,8 +69,34 @@ def forget(containers: "set[str]", context: "Context") -> None:
             write_specified(kept, context)
 
 
-def changes(context: "Context") -> "list[dict[str, Any]]":
+def cpus_of(container: "dict[str, Any]") -> str:
+    """The CPUs in the specification of a container, as the runtime tells of it; empty for none."""
+    cpus: str = container.get("linux", {}).get("resources", {}).get("cpu", {}).get("cpus", "")
+    return cpus
+
+
+def learn(listed: "dict[str, str]", before: "set[str]", context: "Context") -> None:
+    """Takes what specifications say from the runtime's list of all containers, CPUs by id: what was sent may be lost.
+
+    Those noted ``before`` who aren't listed are gone; those noted since came after the list. A cpuset of one that was
+    never placed is somebody else's choice, and not noted.
+
+    Raises:
+        OSError, HookError: the book of placements can't be read, or that can't be noted.
+    """
+    with lock(context):
+        said, book = specified(context), Book(context, look_only=True)
+        known = {id_: cpus for id_, cpus in said.items() if id_ not in before}
+        ours = said.keys() | book.entries.keys()
+        known.update((id_, cpus) for id_, cpus in listed.items() if id_ in ours)
+        if known != said:
+            write_specified(known, context)
+
+
+def changes(started: str, context: "Context") -> "list[dict[str, Any]]":
     """What `UpdateContainers` is to say: whoever runs on other CPUs than its specification has. Notes it as said.
+
+    That is about those who are noted, and one that is ``started`` now: of others, as Podman's, no runtime here knows.
 
     Raises:
         OSError, HookError: the book of placements can't be read.
@@ -72,6 +106,8 @@ def changes(context: "Context") -> "list[dict[str, Any]]":
         usage = book.usage()
         found = []
         for entry in book.entries.values():
+            if entry.id not in said and entry.id != started:
+                continue
             cpus = format_list(effective(entry.decision, usage))
             if said.get(entry.id) != cpus:
                 said[entry.id] = cpus

@@ -8,7 +8,7 @@ every runtime obeys a refusal, so what can be known there is refused there.
 import time
 
 from ..node.container.oci import State
-from ..node.errors import HookError
+from ..node.errors import DeadlineError, HookError, LedgerError
 from ..node.fault_report import as_hook_error
 from ..node.feature_table import FEATURES
 from ..node.features.monitoring import NAME as MONITORING
@@ -29,7 +29,7 @@ from ..node.resctrl.errors import NoRMIDsError
 from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
 from .adjustments import adjustment
-from .cpusets import changes, forget, is_specified, note, with_cpuset
+from .cpusets import changes, cpus_of, forget, is_specified, learn, note, with_cpuset, without_cpuset
 from .protobuf import WireError, decode, encode
 from .workload import workload_of
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     Handler = Callable[["Event", Context], tuple[str, bytes]]
 
-_OF_THE_TIMEOUT = 0.7  # of what the runtime gives a request, at most, is ours
+_TIME_TO_FORGET = 0.1  # seconds for a lock, after the deadline and well before the child is killed
 _PLACEMENT = "placement"
 _POD_EVENTS = ("RemovePodSandbox",)
 _STARTS, _ENDS = ("StartContainer",), ("StopContainer", "RemoveContainer", *_POD_EVENTS)
@@ -173,12 +173,12 @@ def create_container(event: Event, context: "Context") -> "tuple[str, bytes]":
         if context.settings.failure_policy == "fail":
             raise RefusedError(f"nri: {error.message}", hint=error.hint, errno=error.errno) from error
         raise
+    cpu = adjusted.get("linux", {}).get("resources", {}).get("cpu")
+    if cpu and not is_noted(workload.id, cpu["cpus"], context):
+        adjusted = without_cpuset(adjusted)
     if not adjusted:
         return "", b""
     linux = adjusted.get("linux", {})
-    cpu = linux.get("resources", {}).get("cpu")
-    if cpu:
-        note(workload.id, cpu["cpus"], context)
     what = ", ".join(sorted({*adjusted, *linux} - {"linux"}))
     return f"adjusted {what}", encode("CreateContainerResponse", {"adjust": adjusted})
 
@@ -200,17 +200,41 @@ def placed(step: "Step", workload: "Workload", context: "Context") -> "Step":
         return step
 
 
+def is_noted(container: str, cpus: str, context: "Context") -> bool:
+    """Writes down the cpuset of a specification; false where that can't be done, or not in time."""
+    try:
+        note(container, cpus, context)
+    except (HookError, OSError) as caught:
+        set_deadline(0)  # the alarm would rise again, and nothing else of the answer may be lost
+        error = as_hook_error(caught)
+        message = f"container {container[:12]} gets its cpuset only when it starts: {error}"
+        context.log(WARNING, message, stage=_PLACEMENT, container=container, reason=error.reason, errno=error.errno)
+        return False
+    return True
+
+
 def reserve_group(workload: "Workload", step: "Step", context: "Context") -> None:
     """Makes the pod's group before its container, so that an RMID is there when that starts.
 
     Where the runtime chooses the class and doesn't say which, there is no telling in which one it is needed.
 
     Raises:
-        RefusedError: there is no RMID.
+        RefusedError: there is no RMID, or none that could be had in time.
     """
     if not context.settings.rdt["enabled"] and concerns("rdt", workload, context.settings):
         return
-    rdt_class: str = step.parameters["class"]
+    new = False
+    try:
+        new = context.ledger.read_pod(workload.key) is None
+        _make_group(workload, step.parameters["class"], context)
+    except (NoRMIDsError, DeadlineError, LedgerError) as error:
+        set_deadline(0)  # the alarm would rise again, and a refusal that is lost is none
+        if new:
+            _stop_waiting(workload.key, context)
+        raise RefusedError(f"{MONITORING}: {error.message}", errno=error.errno, kernel=error.kernel) from error
+
+
+def _make_group(workload: "Workload", rdt_class: str, context: "Context") -> None:
     for last in (False, True):
         try:
             with context.monitor.hold(workload.key) as locked:
@@ -218,9 +242,19 @@ def reserve_group(workload: "Workload", step: "Step", context: "Context") -> Non
                     locked.record.update(cgroup=workload.pod_cgroup, namespace=workload.namespace, pod=workload.pod)
                 ensure_group(workload, rdt_class, locked, context)
             return
-        except NoRMIDsError as error:
+        except NoRMIDsError:
             if last or not reap(context, context.ledger.keys(), but=workload.key):
-                raise RefusedError(f"{MONITORING}: {error.message}", errno=error.errno, kernel=error.kernel) from error
+                raise
+
+
+def _stop_waiting(key: str, context: "Context") -> None:
+    """Lets a pod that nobody knew before its container was refused not wait for an RMID; tried again, it waits anew."""
+    try:
+        with context.monitor.hold(key, _TIME_TO_FORGET) as locked:
+            if locked.tracked and not locked.how and not locked.members():
+                locked.release()
+    except HookError as error:
+        context.log(WARNING, f"{key} waits for an RMID until it ends: {error}", key=key, reason=error.reason)
 
 
 HANDLERS: "dict[str, Handler]" = {
@@ -238,22 +272,20 @@ def follow_up(event: Event, context: "Context") -> bytes:
         return b""
     if event.name in _ENDS and event.id:
         forget({event.id}, context)
-    return updates(context)
+    return updates(event.id if event.name in _STARTS else "", context)
 
 
-def updates(context: "Context") -> bytes:
+def updates(started: str, context: "Context") -> bytes:
     """`UpdateContainers` for all whose cpuset is another than their specification says; empty for nobody."""
-    found = changes(context)
+    found = changes(started, context)
     if not found:
         return b""
     context.log(INFO, f"the runtime is told of the cpusets of {len(found)} containers", stage=_PLACEMENT)
     return encode("UpdateContainersRequest", {"update": found})
 
 
-def serve(
-    name: str, payload: bytes, runtime: "tuple[str, str]", context: "Context", timeout: float
-) -> "tuple[int, bytes, bytes]":
-    """Serves one event within its deadline; logs and counts it.
+def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Context") -> "tuple[int, bytes, bytes]":
+    """Serves one event within the deadline; logs and counts it.
 
     A status code, the answer or why it is refused, and what is to be updated in other containers afterwards.
     ``runtime`` is its name and its version of NRI.
@@ -264,7 +296,7 @@ def serve(
     code, answer, others = ttrpc.OK, b"", b""
     reasons: "list[str]" = []
     try:
-        set_deadline(min(context.settings.deadline, timeout * _OF_THE_TIMEOUT))
+        set_deadline(context.settings.deadline)
         try:
             event = Event(name, payload, *runtime)
             summary, answer = HANDLERS[stage](event, context)
@@ -325,8 +357,8 @@ def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> "tupl
     report = reconcile(context, Options())
     others = b""
     if is_specified(context.settings):
-        forget(placed_before - {container.get("id", "") for container in containers}, context)
-        others = updates(context)
+        learn({container.get("id", ""): cpus_of(container) for container in containers}, placed_before, context)
+        others = updates("", context)
     context.log(INFO, f"Synchronize: {len(containers)} containers, {taken_in} that started before were taken in")
     context.ledger.tally("Synchronize", time.monotonic() - begun, sorted(set(report.reasons)))
     return ttrpc.OK, b"", others

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Find = Callable[[str], tuple[Settings, str]]
     Compile = Callable[[str], dict[str, Any]]
 
+_OURS = 0.7  # of what the runtime gives a request is an event's deadline, at most
 _PATIENCE = 0.85  # of the runtime's timeout: a child that has not answered by then is killed
 _TIMEOUT = 2.0  # seconds, containerd's default, where a runtime says nothing
 
@@ -110,8 +111,9 @@ class NodePlugin:
         return event in events.HANDLERS
 
     def serve(self, event: str, payload: bytes) -> "tuple[int, bytes, bytes]":
-        """As `events.serve`."""
-        return events.serve(event, payload, (self._runtime, self._nri), self._context(), self._timeout)
+        """As `events.serve`, in a child, whose settings get the event's deadline: all patience is a part of it."""
+        self._settings.deadline = min(self._settings.deadline, self._timeout * _OURS)
+        return events.serve(event, payload, (self._runtime, self._nri), self._context())
 
     def synchronize(self, parts: "list[bytes]") -> "tuple[int, bytes, bytes]":
         """As `events.synchronize`."""

@@ -145,6 +145,51 @@ def test_what_was_missed_is_made_up_for(host: Host, place: Callable[..., Plugin]
     assert FIRST not in (host.state / "placement.specified").read_text()
 
 
+def test_an_update_that_was_lost_is_sent_again(host: Host, place: Callable[..., Plugin]) -> None:
+    plugin = place()
+    peer = plugin.greet()
+    before = created(peer, POD, FIRST)
+    started(peer, host, POD, FIRST, 41, before)
+    taken = created(peer, OWNER, SECOND)
+    started(peer, host, OWNER, SECOND, 42, taken)
+    left = runs_on(host, FIRST)
+    assert updated(peer, 2, "not now") == {FIRST: left}
+    peer.close()
+    plugin.peer = again = plugin.runtime.accept()
+    again.take_registration()
+    again.configure()
+    specified = ((41, FIRST, before), (42, SECOND, taken))
+    listed = [container(pid, id_, linux={"resources": {"cpu": {"cpus": cpus}}}) for pid, id_, cpus in specified]
+    assert again.ask("Synchronize", encode("SynchronizeRequest", {"pods": [POD], "containers": listed})) == OK
+    assert updated(again) == {FIRST: left}
+
+
+def test_one_of_whom_the_runtime_never_spoke_is_left_to_others(
+    host: Host, place: Callable[..., Plugin], pod: dict[str, Any]
+) -> None:
+    """Podman's, or one that only the hook has placed."""
+    peer = place().greet()
+    process(host, pod["pid"], pod["id"])
+    assert host.call(pod).code == 0
+    assert runs_on(host, pod["id"]) == "0-3"
+    started(peer, host, POD, FIRST, 41, created(peer, POD, FIRST))
+    assert peer.event("StartContainer", POD, container(99, SECOND)) == OK, "and nothing is left to tell the runtime"
+    assert pod["id"] not in (host.state / "placement.specified").read_text()
+
+
+def test_a_choice_of_somebody_elses_is_not_taken_for_ours(host: Host, place: Callable[..., Plugin]) -> None:
+    plugin = place()
+    plugin.peer.take_registration()
+    plugin.peer.configure()
+    process(host, 42, SECOND)
+    listed = [container(42, SECOND, state=3, linux={"resources": {"cpu": {"cpus": "1"}}})]
+    told = encode("SynchronizeRequest", {"pods": [POD], "containers": listed})
+    assert plugin.peer.ask("Synchronize", told) == OK
+    plugin.wait_for_log("Synchronize: 1 containers")
+    assert runs_on(host, SECOND) == ""
+    assert not (host.state / "placement.specified").exists()
+
+
 def test_one_that_is_removed_is_forgotten(host: Host, place: Callable[..., Plugin]) -> None:
     peer = place().greet()
     created(peer, OWNER, FIRST)

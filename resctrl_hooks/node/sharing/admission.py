@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MOST_ASKED = (
     16  # times that a hook tries to get an RMID from a pod of lower priority, before it leaves that to reconcile
 )
-_SHARE_OF_DEADLINE = 0.5  # for as long as it tries
+_SHARE_OF_DEADLINE = 0.4  # for as long as it tries, which a hook may do twice
 _PATIENCE = 0.5  # seconds for the lock of each
 _SHORT_PATIENCE = 0.02  # while there are others to ask
 _LOCK = "rmids"
@@ -206,7 +206,7 @@ def _take(
             patience = _PATIENCE
             continue
         try:
-            giver = monitor.hold_beside(locked, candidate.key, patience)
+            giver = monitor.hold_beside(locked, candidate.key, min(patience, until - now()))
         except LockTimeoutError:
             refused.add(candidate.key)
             continue

@@ -10,6 +10,7 @@ from shared_node import RULES, Pod, SharedNode
 from resctrl_hooks.node.ledger import Ledger, Lock
 from resctrl_hooks.node.refusals import RefusedError
 from resctrl_hooks.node.resctrl.locked_key import LockedKey
+from resctrl_hooks.node.resctrl.monitor import Monitor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -194,3 +195,23 @@ def test_who_has_its_turn_and_not_its_key_lets_the_turn_go(tmp_path: Path, monke
     assert others == []
     assert (node.counted(), node.waiting()) == ([batch], [gold.key])
     node.check()
+
+
+def test_others_locks_are_waited_for_within_a_share_of_the_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    batch = node.start("batch")
+    node.host.configure(deadlineSeconds=0.5, monitoring={"priority": RULES}, runtimeRoots={"crun": f"{tmp_path}/crun"})
+    asked: list[float] = []
+    hold_beside = Monitor.hold_beside
+
+    def noted(monitor: Monitor, locked: LockedKey, key: str, patience: float) -> LockedKey:
+        asked.append(patience)
+        return hold_beside(monitor, locked, key, patience)
+
+    monkeypatch.setattr(Monitor, "hold_beside", noted)
+    with node.context().ledger.lock(batch.key, 0):
+        node.start("gold")
+    assert node.counted() == [batch]
+    assert max(asked) <= 0.2
