@@ -5,34 +5,14 @@ What every hook runs imports this module and writes ``errors.HookError``; all ot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .error_types import (
-        BadKeyError,
-        DeadlineError,
-        HookError,
-        InputError,
-        LedgerError,
-        LockTimeoutError,
-        ResctrlError,
-        SettingsError,
-    )
-
-__all__ = (
-    "BadKeyError",
-    "DeadlineError",
-    "HookError",
-    "InputError",
-    "LedgerError",
-    "LockTimeoutError",
-    "ResctrlError",
-    "SettingsError",
-)
+    from .error_types import *  # noqa: F403 - the same names, whichever there are
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """A type of error, by its name, when it is first asked for."""
-        if name not in __all__:
-            raise AttributeError(name)
+        if name.startswith("_"):
+            raise AttributeError(name)  # the import system looks for some
         from . import error_types
 
         found = globals()[name] = getattr(error_types, name)
