@@ -45,10 +45,14 @@ DEFAULTS: "dict[str, Any]" = {
 class Settings:
     """What a hook obeys. ``path`` is the compiled file it came from, or empty for the built-in defaults."""
 
-    if TYPE_CHECKING:
-
-        def __getattr__(self, feature: str) -> "dict[str, Any]":
-            """Each feature's section, with its defaults, by the feature's name."""
+    if TYPE_CHECKING:  # each feature's section, with its defaults; a test holds these names to the table
+        blockio: "dict[str, Any]"
+        memory: "dict[str, Any]"
+        memtierd: "dict[str, Any]"
+        monitoring: "dict[str, Any]"
+        placement: "dict[str, Any]"
+        rdt: "dict[str, Any]"
+        scheduling: "dict[str, Any]"
 
     def __init__(self, values: "dict[str, Any] | None" = None, path: str = "") -> None:
         given = values or {}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def is_specified(settings: "Settings") -> bool:
     """Whether cpusets are to stand in specifications."""
-    return bool(settings.placement.get("enabled", False)) and NAME in (settings.nri.get("adjust") or [])
+    return bool(settings.placement["enabled"]) and NAME in (settings.nri.get("adjust") or [])
 
 
 def with_cpuset(step: Step, workload: "Workload", context: "Context") -> Step:

@@ -1,3 +1,4 @@
+import ast
 import json
 import os
 from pathlib import Path
@@ -223,3 +224,12 @@ def test_allow_tables() -> None:
 def test_any_of_three_settings_makes_a_node_share_its_rmids_by_rules(section: str) -> None:
     assert not Settings({"monitoring": {"release": "pod"}}).shares_rmids
     assert Settings({"monitoring": {section: {}}}).shares_rmids
+
+
+def test_types_name_each_features_section_and_no_other() -> None:
+    (named,) = (
+        node.body
+        for node in ast.walk(ast.parse(Path(module.__file__).read_text()))
+        if isinstance(node, ast.If) and all(isinstance(line, ast.AnnAssign) for line in node.body)
+    )
+    assert {ast.unparse(line.target) for line in named if isinstance(line, ast.AnnAssign)} == FEATURES.keys()

@@ -146,13 +146,8 @@ class Reading:
         return self.counter.unit
 
     def __repr__(self) -> str:
-        what = (
-            self.value
-            if self.state == AVAILABLE
-            else f"{self.state}, {self.value} before"
-            if self.value
-            else self.state
-        )
+        before = "" if self.value is None else f", {self.value} before"
+        what = self.value if self.state == AVAILABLE else self.state + before
         where = "" if self.rdt_class is None else f" in {self.rdt_class or 'the root class'}"
         return f"<{self.domain.folder}/{self.counter.name}{where}: {what}>"
 
