@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner, Result
+from counter_tree import say
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.node.context import Context
@@ -85,3 +86,18 @@ def monitored_host(root: Path, resctrl: str, **config: Any) -> Iterator[Monitore
         yield host
     finally:
         host.end()
+
+
+@contextmanager
+def host_of_one_pod(root: Path) -> Iterator[tuple[MonitoredHost, tuple[Path, Path]]]:
+    """A host on a plain tree with pod shop/web-0 (the first of KEYS); the folders that count: the root's, the pod's."""
+    resctrl = root / "resctrl"
+    for name in ("mon_groups", "info"):
+        (resctrl / name).mkdir(parents=True)
+    with monitored_host(root, str(resctrl)) as host:
+        with host.context.monitor.hold(KEYS[0]) as locked:
+            locked.record.update(namespace="shop", pod="web-0")
+            group = Path(locked.ensure_group("").path)
+        for folder in (resctrl, group):
+            say(folder, llc_occupancy=4096, mbm_total_bytes=1000, mbm_local_bytes="Unassigned")
+        yield host, (resctrl, group)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from counter_tree import say, say_paths
-from monitored_host import KEYS, MonitoredHost, monitored_host
+from monitored_host import KEYS, MonitoredHost, host_of_one_pod
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
     ExportMetricsServiceResponse,
@@ -35,20 +35,12 @@ KEY = KEYS[0]
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     """A plain tree with one pod, energy and Sub-NUMA nodes."""
-    resctrl = tmp_path / "resctrl"
-    (resctrl / "mon_groups").mkdir(parents=True)
-    (resctrl / "info").mkdir()
-    with monitored_host(tmp_path, str(resctrl)) as found:
-        with found.context.monitor.hold(KEY) as locked:
-            locked.record.update(namespace="shop", pod="web-0")
-            group = Path(locked.ensure_group("").path)
-        for folder in (resctrl, group):
-            say(folder, llc_occupancy=4096, mbm_total_bytes=1000, mbm_local_bytes="Unassigned")
+    with host_of_one_pod(tmp_path) as (found, folders):
+        for folder in folders:
             say_paths(folder, {"mon_PERF_PKG_01/core_energy": 1.5, "mon_L3_00/mon_sub_L3_01/mbm_total_bytes": 600})
-        found.context.monitor.read(
-            KEY
-        )  # energy counts from the first look: an RMID's previous user is not charged to it
-        say_paths(group, {"mon_PERF_PKG_01/core_energy": 4.0})
+        # Energy counts from the first look: an RMID's previous user is not charged to it.
+        found.context.monitor.read(KEY)
+        say_paths(folders[1], {"mon_PERF_PKG_01/core_energy": 4.0})
         yield found
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counter_tree import say
-from monitored_host import KEYS, MonitoredHost, monitored_host
+from monitored_host import KEYS, MonitoredHost, host_of_one_pod
 
 from resctrl_hooks.metrics.otlp import Pusher
 
@@ -72,15 +71,7 @@ def receiver(tmp_path: Path) -> Iterator[VictoriaMetrics]:
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    resctrl = tmp_path / "resctrl"
-    (resctrl / "mon_groups").mkdir(parents=True)
-    (resctrl / "info").mkdir()
-    with monitored_host(tmp_path, str(resctrl)) as found:
-        with found.context.monitor.hold(KEY) as locked:
-            locked.record.update(namespace="shop", pod="web-0")
-            group = Path(locked.ensure_group("").path)
-        for folder in (resctrl, group):
-            say(folder, llc_occupancy=4096, mbm_total_bytes=1000, mbm_local_bytes="Unassigned")
+    with host_of_one_pod(tmp_path) as (found, _):
         yield found
 
 
