@@ -8,15 +8,11 @@ every runtime obeys a refusal, so what can be known there is refused there.
 import time
 
 from ..node.container.oci import State
-from ..node.errors import DeadlineError, HookError, LedgerError
+from ..node.errors import HookError
 from ..node.fault_report import as_hook_error
 from ..node.feature_table import FEATURES
-from ..node.features.monitoring import NAME as MONITORING
-from ..node.features.monitoring import ensure_group
 from ..node.features.placement.specified import specified
-from ..node.features.registry import concerns, failure_policy
-from ..node.features.step import SKIP
-from ..node.hook.create_runtime import create_runtime, give_up, planned
+from ..node.hook.create_runtime import create_runtime, give_up, refuses
 from ..node.hook.deadline import set_deadline
 from ..node.hook.poststop import poststop
 from ..node.host.cgroup import read_value
@@ -25,11 +21,10 @@ from ..node.lifecycle import reap, release_container
 from ..node.log import ERROR, INFO, WARNING
 from ..node.names import canonical_pod_uid, pod_uid_validator
 from ..node.refusals import REASON, RefusedError, record_refusal
-from ..node.resctrl.errors import NoRMIDsError
 from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
-from .adjustments import adjustment
-from .cpusets import changes, cpus_of, forget, is_specified, learn, note, with_cpuset, without_cpuset
+from .cpusets import changes, cpus_of, forget, is_specified, learn
+from .creation import CREATE_CONTAINER, create_container
 from .protobuf import WireError, decode, encode
 from .workload import workload_of
 
@@ -38,17 +33,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..node.container.workload import Workload
     from ..node.context import Context
-    from ..node.features.step import Step
     from ..node.settings import Settings
 
     Handler = Callable[["Event", Context], tuple[str, bytes]]
 
-_TIME_TO_FORGET = 0.1  # seconds for a lock, after the deadline and well before the child is killed
 _PLACEMENT = "placement"
 _POD_EVENTS = ("RemovePodSandbox",)
-_STARTS, _ENDS = ("StartContainer",), ("StopContainer", "RemoveContainer", *_POD_EVENTS)
+_GONE = "RemoveContainer"
+_STARTS, _ENDS = ("StartContainer",), ("StopContainer", _GONE, *_POD_EVENTS)
 STATE_CHANGE = ":StateChange"
 
 
@@ -150,115 +143,8 @@ def remove_pod(event: Event, context: "Context") -> "tuple[str, bytes]":
     return f"released {key} with {len(removed)} groups", b""
 
 
-def create_container(event: Event, context: "Context") -> "tuple[str, bytes]":
-    """Refuses what can be known to fail, for features whose policy is to refuse; adjusts what may be adjusted.
-
-    Raises:
-        RefusedError: a feature can't do its part, and its policy is ``fail``.
-    """
-    workload = workload_of(event.pod, event.container, event.runtime, context.settings)
-    event.key = workload.key
-    steps = planned(workload, context)
-    for _, step in steps:
-        if (
-            step.feature == MONITORING
-            and step.action != SKIP
-            and failure_policy(MONITORING, context.settings) == "fail"
-        ):
-            reserve_group(workload, step, context)
-    wanted = [placed(step, workload, context) for _, step in steps]
-    try:
-        adjusted = adjustment(workload, wanted, context.settings, event.version)
-    except HookError as error:
-        if context.settings.failure_policy == "fail":
-            raise RefusedError(f"nri: {error.message}", hint=error.hint, errno=error.errno) from error
-        raise
-    cpu = adjusted.get("linux", {}).get("resources", {}).get("cpu")
-    if cpu and not is_noted(workload.id, cpu["cpus"], context):
-        adjusted = without_cpuset(adjusted)
-    if not adjusted:
-        return "", b""
-    linux = adjusted.get("linux", {})
-    what = ", ".join(sorted({*adjusted, *linux} - {"linux"}))
-    return f"adjusted {what}", encode("CreateContainerResponse", {"adjust": adjusted})
-
-
-def placed(step: "Step", workload: "Workload", context: "Context") -> "Step":
-    """A step of placement with the cpuset that it would give now, where somebody wants to know; any other as it is.
-
-    Raises:
-        RefusedError: it can't be placed as it asks, and its policy is ``fail``.
-    """
-    refuses = failure_policy(_PLACEMENT, context.settings) == "fail"
-    if step.feature != _PLACEMENT or not (refuses or is_specified(context.settings)):
-        return step
-    try:
-        return with_cpuset(step, workload, context)
-    except HookError as error:
-        if refuses:
-            raise RefusedError(f"{_PLACEMENT}: {error.message}", hint=error.hint, errno=error.errno) from error
-        return step
-
-
-def is_noted(container: str, cpus: str, context: "Context") -> bool:
-    """Writes down the cpuset of a specification; false where that can't be done, or not in time."""
-    try:
-        note(container, cpus, context)
-    except (HookError, OSError) as caught:
-        set_deadline(0)  # the alarm would rise again, and nothing else of the answer may be lost
-        error = as_hook_error(caught)
-        message = f"container {container[:12]} gets its cpuset only when it starts: {error}"
-        context.log(WARNING, message, stage=_PLACEMENT, container=container, reason=error.reason, errno=error.errno)
-        return False
-    return True
-
-
-def reserve_group(workload: "Workload", step: "Step", context: "Context") -> None:
-    """Makes the pod's group before its container, so that an RMID is there when that starts.
-
-    Where the runtime chooses the class and doesn't say which, there is no telling in which one it is needed.
-
-    Raises:
-        RefusedError: there is no RMID, or none that could be had in time.
-    """
-    if not context.settings.rdt["enabled"] and concerns("rdt", workload, context.settings):
-        return
-    new = False
-    try:
-        new = context.ledger.read_pod(workload.key) is None
-        _make_group(workload, step.parameters["class"], context)
-    except (NoRMIDsError, DeadlineError, LedgerError) as error:
-        set_deadline(0)  # the alarm would rise again, and a refusal that is lost is none
-        if new:
-            _stop_waiting(workload.key, context)
-        raise RefusedError(f"{MONITORING}: {error.message}", errno=error.errno, kernel=error.kernel) from error
-
-
-def _make_group(workload: "Workload", rdt_class: str, context: "Context") -> None:
-    for last in (False, True):
-        try:
-            with context.monitor.hold(workload.key) as locked:
-                if not locked.tracked:
-                    locked.record.update(cgroup=workload.pod_cgroup, namespace=workload.namespace, pod=workload.pod)
-                ensure_group(workload, rdt_class, locked, context)
-            return
-        except NoRMIDsError:
-            if last or not reap(context, context.ledger.keys(), but=workload.key):
-                raise
-
-
-def _stop_waiting(key: str, context: "Context") -> None:
-    """Lets a pod that nobody knew before its container was refused not wait for an RMID; tried again, it waits anew."""
-    try:
-        with context.monitor.hold(key, _TIME_TO_FORGET) as locked:
-            if locked.tracked and not locked.how and not locked.members():
-                locked.release()
-    except HookError as error:
-        context.log(WARNING, f"{key} waits for an RMID until it ends: {error}", key=key, reason=error.reason)
-
-
 HANDLERS: "dict[str, Handler]" = {
-    "CreateContainer": create_container,
+    CREATE_CONTAINER: create_container,
     "StartContainer": start_container,
     "StopContainer": stop_container,
     "RemoveContainer": stop_container,
@@ -270,7 +156,7 @@ def follow_up(event: Event, context: "Context") -> bytes:
     """What the runtime is to update in other containers once it has its answer, as `UpdateContainers` says it."""
     if not is_specified(context.settings) or event.name not in (*_STARTS, *_ENDS):
         return b""
-    if event.name in _ENDS and event.id:
+    if event.name == _GONE:  # one that has only ended may be started again, with what its specification says
         forget({event.id}, context)
     return updates(event.id if event.name in _STARTS else "", context)
 
@@ -310,7 +196,7 @@ def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Conte
             context.log(INFO, message, stage=stage, key=event.key, container=event.id, duration_usec=took)
     except Exception as caught:  # noqa: BLE001  # a container's start must not depend on our having no bugs
         error = as_hook_error(caught)
-        refused = stage == "CreateContainer" and isinstance(error, RefusedError)
+        refused = stage == CREATE_CONTAINER and (isinstance(error, RefusedError) or refuses(context))
         reasons = context.failures or [error.reason]
         outcome = (
             "the container is refused" if refused else f"the {'pod' if stage in _POD_EVENTS else 'container'} goes on"

@@ -5,12 +5,14 @@ import posix
 from ..node.context import Context
 from ..node.errors import HookError, SettingsError
 from ..node.fault_report import as_hook_error
+from ..node.feature_table import FEATURES
 from ..node.features.registry import failure_policy, features_in_use
 from ..node.host.files import parse_json
 from ..node.log import ERROR, NOTICE, WARNING, Log
 from ..node.settings import Settings, compiled_path, load
 from . import events, ttrpc
 from .adjustments import adjusts
+from .creation import CREATE_CONTAINER
 from .service import SYNCHRONIZE
 
 TYPE_CHECKING = False
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 _OURS = 0.7  # of what the runtime gives a request is an event's deadline, at most
 _PATIENCE = 0.85  # of the runtime's timeout: a child that has not answered by then is killed
+_LEFT = {CREATE_CONTAINER: "the container goes on as it is", SYNCHRONIZE: "reconcile's timer will"}
+_USUALLY_LEFT = "reconcile will do what was left"
 _TIMEOUT = 2.0  # seconds, containerd's default, where a runtime says nothing
 
 
@@ -105,7 +109,7 @@ class NodePlugin:
     def serves(self, event: str) -> bool:
         """Whether the event needs a child: CreateContainer only where somebody may be refused, or changed."""
         settings = self.refresh()
-        if event == "CreateContainer":
+        if event == CREATE_CONTAINER:
             changes = adjusts(settings)
             return changes or any(failure_policy(name, settings) == "fail" for name, _ in features_in_use(settings))
         return event in events.HANDLERS
@@ -135,8 +139,19 @@ class NodePlugin:
         """Counts an event, and says when its child came to nothing."""
         self._status.served(event, seconds, failed=code != ttrpc.OK)
         if code is None:
-            what = "reconcile will do what was left" if event != SYNCHRONIZE else "reconcile's timer will"
+            what = "the container is refused" if self.refusal(event) else _LEFT.get(event, _USUALLY_LEFT)
             self.log(ERROR, f"{event} was not served: its process died or took too long; {what}", reason="fault")
+
+    def refusal(self, event: str) -> str:
+        """Why a container is refused whose CreateContainer came to nothing: nobody can say any more what concerns it.
+
+        So that is for the general policy to say, and for those of features that concern every container.
+        """
+        if event != CREATE_CONTAINER:
+            return ""
+        everybodys = [name for name, _ in features_in_use(self._settings) if not FEATURES[name][1]]
+        policies = [self._settings.failure_policy, *(failure_policy(name, self._settings) for name in everybodys)]
+        return "its NRI plugin's process died or took too long" if "fail" in policies else ""
 
     def updated(self, why: str) -> None:
         """Says when the runtime has not updated other containers as it was asked to."""

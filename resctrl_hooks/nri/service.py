@@ -47,6 +47,9 @@ if TYPE_CHECKING:
         def served(self, event: str, seconds: float, code: "int | None") -> None:
             """Counts an event: 0 is served, None that its child came to nothing."""
 
+        def refusal(self, event: str) -> str:
+            """Why a container is refused of whose event no child has made anything; empty where it goes on."""
+
         def updated(self, why: str) -> None:
             """The runtime has answered an UpdateContainers: why it could not be done, or nothing."""
 
@@ -223,6 +226,9 @@ class Service:
                 self._updates.append(others)
             if stream is None:
                 return
+            if code is None:
+                payload = self._plugin.refusal(event).encode()
+                code = ttrpc.UNKNOWN if payload else ttrpc.OK
             if code:
                 self._connection.answer(stream, code=code, message=payload.decode("utf-8", "replace"))
             else:

@@ -72,6 +72,9 @@ class Stub:
     def served(self, event: str, seconds: float, code: int | None) -> None:
         self.tell("served", event, code)
 
+    def refusal(self, event: str) -> str:
+        return "nobody could say" if event == "CreateContainer" else ""
+
     def updated(self, why: str) -> None:
         self.tell("updated", why)
 

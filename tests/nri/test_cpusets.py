@@ -190,6 +190,21 @@ def test_a_choice_of_somebody_elses_is_not_taken_for_ours(host: Host, place: Cal
     assert not (host.state / "placement.specified").exists()
 
 
+def test_a_restart_under_the_same_id_is_placed_again(host: Host, place: Callable[..., Plugin]) -> None:
+    """Its specification has our cpuset still, from which somebody else has taken CPUs in the meantime."""
+    peer = place().greet()
+    own = created(peer, OWNER, FIRST)
+    started(peer, host, OWNER, FIRST, 41, own)
+    host.end_process(41)
+    assert peer.event("StopContainer", OWNER, container(41, FIRST)) == OK
+    other = {**OWNER, "annotations": {CPUS: "exclusive:1"}}
+    started(peer, host, other, SECOND, 42, created(peer, other, SECOND))
+    (folder(host, FIRST) / "cpuset.cpus").write_text("")
+    started(peer, host, OWNER, FIRST, 43, own)
+    assert parse_list(runs_on(host, FIRST)).bit_count() == 3
+    assert not parse_list(runs_on(host, FIRST)) & parse_list(runs_on(host, SECOND))
+
+
 def test_one_that_is_removed_is_forgotten(host: Host, place: Callable[..., Plugin]) -> None:
     peer = place().greet()
     created(peer, OWNER, FIRST)

@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import POD_CGROUP, UID, Host
+from conftest import GROUP, POD_CGROUP, UID, Host
 from machines import machine, write_sysfs
 
 from nri.test_events import CLASS, POD, container, host
 from resctrl_hooks.node.errors import DeadlineError
 from resctrl_hooks.node.features.placement.allocations import LOCK
-from resctrl_hooks.nri import events
+from resctrl_hooks.node.refusals import recent_refusals
+from resctrl_hooks.nri import creation
 from resctrl_hooks.nri.notify import Notify
 from resctrl_hooks.nri.plugin import NodePlugin
 from resctrl_hooks.nri.protobuf import decode, encode
@@ -20,7 +21,17 @@ from resctrl_hooks.nri.status import Status
 __all__ = ["host"]
 TIMEOUT = 1000
 """Milliseconds, of which 700 are an event's deadline."""
+OURS = "a fault of resctrl-hook itself: ZeroDivisionError: "
 OTHER = {"uid": UID[:-1] + "2", "cgroup": POD_CGROUP[:-1] + "2"}
+
+
+def plugin_of(host: Host, **config: Any) -> NodePlugin:
+    """A plugin with such settings, in this process."""
+    host.configure(runtimeRoots={"runc": str(host.root / "none")}, **config)
+    status = Status(str(host.state), "")
+    plugin = NodePlugin("resctrl-hooks", "90", str(host.config), notify=Notify(), status=status, stderr=False)
+    plugin.configure({"request_timeout": TIMEOUT})
+    return plugin
 
 
 @pytest.fixture
@@ -28,10 +39,7 @@ def serve(host: Host) -> Iterator[Callable[..., tuple[int, bytes]]]:
     """Has a plugin, made anew as in a child, serve a CreateContainer: status, and the answer or why it is refused."""
 
     def make(pod: dict[str, Any], id_: str = "a" * 64, **config: Any) -> tuple[int, bytes]:
-        host.configure(runtimeRoots={"runc": str(host.root / "none")}, **config)
-        status = Status(str(host.state), "")
-        plugin = NodePlugin("resctrl-hooks", "90", str(host.config), notify=Notify(), status=status, stderr=False)
-        plugin.configure({"request_timeout": TIMEOUT})
+        plugin = plugin_of(host, **config)
         code, answer, _ = plugin.serve(
             "CreateContainer", encode("ContainerEvent", {"pod": pod, "container": container(id_=id_)})
         )
@@ -88,6 +96,104 @@ def test_unless_it_was_there_before(host: Host, serve: Callable[..., tuple[int, 
     assert ledger.marked("waiting") == [UID]
 
 
+LATE = DeadlineError("the hook's deadline passed")
+FAULT = ZeroDivisionError("of our own")
+MONITORED = {"monitoring": {"failurePolicy": "fail"}}
+
+
+@pytest.mark.parametrize("where", ["planned", "placed", "adjustment", "reserve_group", "_make_group"])
+@pytest.mark.parametrize("policy", [{"failurePolicy": "fail"}, MONITORED], ids=["general", "monitoring's"])
+@pytest.mark.parametrize("error", [LATE, FAULT], ids=["late", "fault"])
+def test_whatever_keeps_it_from_its_end_refuses_where_the_policy_is_to(
+    host: Host,
+    serve: Callable[..., tuple[int, bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+    policy: dict[str, Any],
+    error: Exception,
+) -> None:
+    break_at(where, error, monkeypatch)
+    code, words = serve(POD, **policy)
+    if (where, policy, error) == ("adjustment", MONITORED, FAULT):  # which is no part of monitoring, nor of its time
+        assert (code, words, host.groups()) == (0, b"", [GROUP])
+        return
+    assert (code, str(error) in words.decode()) == (2, True)
+    assert "the container is refused" in host.log.read_text()
+    assert [refusal["pod"] for refusal in recent_refusals(str(host.state))] == ["web-0"]
+    assert host.context().ledger.keys() == host.groups() == [], "nothing is left of it"
+
+
+@pytest.mark.parametrize("where", ["planned", "placed", "adjustment"])
+@pytest.mark.parametrize("error", [LATE, FAULT], ids=["late", "fault"])
+def test_and_lets_it_go_on_as_it_is_with_a_line_in_the_log_where_it_is_not(
+    host: Host, serve: Callable[..., tuple[int, bytes]], monkeypatch: pytest.MonkeyPatch, where: str, error: Exception
+) -> None:
+    break_at(where, error, monkeypatch)
+    pod, config = placed_with_mounts(host)
+    assert serve(pod, **{**config, "memory": {"failurePolicy": "ignore"}}) == (0, b"")
+    assert f"CreateContainer of shop/web-0/c0: {error}" in host.log.read_text().replace(OURS, "")
+    assert "; the container goes on" in host.log.read_text()
+
+
+CLASSES = [{"name": "batch", "memtierdconfig": "policy: {}"}]
+
+
+@pytest.mark.parametrize(
+    "config, refused",
+    [
+        ({}, False),
+        ({"failurePolicy": "fail"}, True),
+        (MONITORED, True),
+        ({"rdt": {"enabled": True, "failurePolicy": "fail"}}, False),  # few ask for a class of their own
+        ({"classes": CLASSES}, False),  # nor for one that refuses by default
+    ],
+)
+def test_an_event_whose_process_died_refuses_where_the_policy_for_all_is_to(
+    host: Host, config: dict[str, Any], *, refused: bool
+) -> None:
+    plugin = plugin_of(host, **config)
+    plugin.served("CreateContainer", 1.0, None)
+    outcome = "the container is refused" if refused else "the container goes on as it is"
+    assert f"CreateContainer was not served: its process died or took too long; {outcome}" in host.log.read_text()
+    assert bool(plugin.refusal("CreateContainer")) == refused
+    assert not plugin.refusal("StartContainer")
+
+
+def break_at(where: str, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has one part of the event's way end with an error."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(creation, where, fail)
+
+
+def test_time_that_runs_out_after_all_is_checked_refuses_nobody(
+    host: Host, serve: Callable[..., tuple[int, bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_at("encode", LATE, monkeypatch)
+    pod, config = placed_with_mounts(host)
+    assert serve(pod, **{**config, "placement": {**config["placement"], "failurePolicy": "fail"}}) == (0, b"")
+    assert "the container goes on" in host.log.read_text()
+
+
+def test_without_a_resctrl_nobody_is_admitted_where_the_policy_is_to_refuse(
+    host: Host, serve: Callable[..., tuple[int, bytes]]
+) -> None:
+    code, words = serve(POD, failurePolicy="fail", resctrlPath=str(host.root / "nowhere"))
+    assert (code, words.startswith(b"monitoring: there is no resctrl at")) == (2, True)
+    assert host.context().ledger.keys() == []
+
+
+def test_one_that_can_not_be_placed_leaves_no_group(host: Host, serve: Callable[..., tuple[int, bytes]]) -> None:
+    _, config = placed_with_mounts(host)
+    config = {**config, "failurePolicy": "fail", "monitoring": {}}
+    config["placement"] = {**config["placement"], "policy": "pools", "allow": {"*": ["*"]}}
+    code, words = serve({**POD, "annotations": {"pool.placement.resctrl-hooks.io": "nowhere"}}, **config)
+    assert (code, words.startswith(b"placement: there is no pool 'nowhere'")) == (2, True)
+    assert host.context().ledger.keys() == host.groups() == []
+
+
 def placed_with_mounts(host: Host) -> tuple[dict[str, Any], dict[str, Any]]:
     """A pod whose containers get a cpuset and what their class brings, and the settings of its node."""
     config = {
@@ -120,7 +226,7 @@ def test_nor_does_any_other_trouble_with_that(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(events, "note", fail)
+    monkeypatch.setattr(creation, "note", fail)
     code, answer = serve(pod, **config)
     assert not code
     assert decode("CreateContainerResponse", answer)["adjust"].keys() == {"mounts"}

@@ -1,5 +1,6 @@
 """A plugin's process and a runtime that behaves, or doesn't."""
 
+import collections
 import contextlib
 import os
 import random
@@ -154,6 +155,13 @@ def test_a_child_that_crashes_hurts_nobody(peer: Peer, plugin: Plugin) -> None:
     assert peer.event("StartContainer", pod("crash"), CONTAINER) == (0, "", b"")
     assert "served StartContainer None" in plugin.told()
     assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
+
+
+def test_a_container_of_whose_event_no_child_has_made_anything_is_refused_where_the_plugin_says_so(
+    peer: Peer, plugin: Plugin
+) -> None:
+    assert peer.event("CreateContainer", pod("crash"), CONTAINER) == (2, "nobody could say", b"")
+    assert "served CreateContainer None" in plugin.told()
 
 
 def test_a_child_that_hangs_is_killed_and_answered_for_before_the_runtime_loses_patience(
@@ -327,6 +335,8 @@ def test_corrupted_sessions_end_with_one_sentence_and_lose_no_event_that_could_b
     ends = [line for line in plugin.told() if line.startswith("ended ")]
     assert len(ends) == CORRUPTED
     assert {line.split()[1] for line in ends} <= {"ClosedError", "WireError", "RegistrationError"}
+    counts = collections.Counter(line.split()[1] for line in ends)
+    print(f"{CORRUPTED} sessions with {expected} events that could be read; they ended with {dict(counts)}")
     deadline = time.monotonic() + 60
     while sum(line.startswith(("serve ", "synchronize ")) for line in plugin.told()) < expected:
         assert time.monotonic() < deadline, "an event was lost"
