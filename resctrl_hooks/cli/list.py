@@ -10,12 +10,13 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from resctrl_hooks.cli import memory_columns, placement_columns
 from resctrl_hooks.cli.document import Column, document, print_csv, print_document
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import STATE_STYLES, Name, age, console, print_table, table
 from resctrl_hooks.cli.view import WATCH_SECONDS, View, view_options
 from resctrl_hooks.inventory.demand import Demand, demand_of
+from resctrl_hooks.inventory.feature_display.model import Columns
+from resctrl_hooks.inventory.feature_display.table import DISPLAYS
 from resctrl_hooks.inventory.gather import gather, name_podmans
 from resctrl_hooks.inventory.models import Container, Inventory, Pod, State, meaning, short_id
 from resctrl_hooks.node.context import Context
@@ -199,24 +200,23 @@ def _columns(pods: Sequence[Pod], view: View) -> list[_Column]:
             _Column("OUTSIDE", lambda pod: str(pod.outside or _NONE), lambda one: str(one.outside or _NONE)),
             _Column("ID", lambda pod: short_id(pod.key), lambda one: short_id(one.id)),
         ]
-        if memory_columns.has_memory(pods):
-            columns += _of_feature(memory_columns.COLUMNS, memory_columns.cells)
-        if placement_columns.has_places(pods):
-            columns += _of_feature(placement_columns.COLUMNS, placement_columns.cells)
+        there = {name for pod in pods for one in pod.containers for name in one.details}
+        of_features = [row.columns for name, row in DISPLAYS.items() if name in there and row.columns]
+        for found in dict.fromkeys(of_features):  # features may share theirs
+            columns += _of_feature(found)
     return columns
 
 
-def _of_feature(heads: Sequence[str], cells: Callable[[Sequence[Container]], Sequence[str]]) -> Iterator[_Column]:
+def _of_feature(columns: Columns) -> Iterator[_Column]:
     """A feature's columns, which say of a pod what its living containers are together."""
 
     def column(place: int, head: str) -> _Column:
-        return _Column(
-            head,
-            lambda pod: escape(cells(pod.living)[place]),
-            lambda one: escape(cells([one] if one.alive else [])[place]),
-        )
+        def cell(containers: Sequence[Container]) -> str:
+            return escape(columns.cells([one.details for one in containers if one.alive])[place])
 
-    return (column(place, head) for place, head in enumerate(heads))
+        return _Column(head, lambda pod: cell(pod.containers), lambda one: cell([one]))
+
+    return (column(place, head) for place, head in enumerate(columns.heads))
 
 
 def _table(columns: list[_Column], *, headers: bool) -> Table:
@@ -304,7 +304,9 @@ def _watch(context: Context, view: View, found: Inventory, *, every: bool) -> No
         return
 
 
-_NUMBERS = frozenset({"TASKS", "OUTSIDE", "AGE", "RUNNING", "PRIORITY"}) | memory_columns.NUMBERS
+_NUMBERS = frozenset({"TASKS", "OUTSIDE", "AGE", "RUNNING", "PRIORITY"}).union(
+    *(row.columns.numbers for row in DISPLAYS.values() if row.columns)
+)
 
 
 def _styled(state: str) -> str:

@@ -13,9 +13,11 @@ from rich.markup import escape
 
 from resctrl_hooks.cli.document import Column, document, print_csv, print_document
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.tables import STATE_STYLES, age, console, counted, duration, print_table, scaled, table
+from resctrl_hooks.cli.tables import STATE_STYLES, age, console, counted, duration, print_table, table
 from resctrl_hooks.cli.view import WATCH_SECONDS, View, view_options
+from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.inventory.coverage import MARK, is_partial
+from resctrl_hooks.inventory.feature_display.memory import CGROUP
 from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals
 from resctrl_hooks.inventory.models import Counter, Failure, Pod, PodDetails, meaning
 from resctrl_hooks.node import call_metrics as tally
@@ -28,7 +30,6 @@ _MOST_THREADS = 20
 _MOST_LINES = 10
 _ROOT = "the root class"
 _ALL_CLASSES = "(all)"
-_CGROUP = "cgroup"
 _SORTS: dict[str, Callable[[Pod], str]] = {"name": lambda pod: pod.name, "state": lambda pod: pod.state}
 _CSV: tuple[Column, ...] = (
     ("namespace", lambda line: line.pod.namespace),
@@ -235,7 +236,7 @@ def _print_containers(out: Console, pod: Pod) -> None:
                 where = "elsewhere" if thread.rdt_class == "?" else f"in {thread.rdt_class or _ROOT}, {group}"
                 out.print(f"      {thread.thread} {escape(where)}")
         for feature, values in one.details.items():
-            amounts = feature == _CGROUP  # the kernel's own numbers, of bytes
+            amounts = feature == CGROUP  # the kernel's own numbers, of bytes
             words = ", ".join(f"{name} {_short(value, amounts=amounts)}" for name, value in values.items())
             out.print(f"    {escape(feature)}: {escape(words)}")
 

@@ -9,8 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 _STEPS = ((86400, "d"), (3600, "h"), (60, "m"))
-_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
-_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _WIDTH_OF_NO_TERMINAL = 10_000
 _LEAST_NAME = 12
 _CUT = "…"
@@ -107,16 +105,3 @@ def duration(seconds: float) -> str:
 def counted(number: int, what: str) -> str:
     """A number of things: `no problems`, `1 thread`, `2 threads`."""
     return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
-
-
-def scaled(value: float, unit: str, *, binary: bool = False) -> str:
-    """A number with a prefix: ``scaled(2.5e9, "B/s")`` is ``2.50 GB/s``."""
-    base, prefixes = (1024.0, _BINARY) if binary else (1000.0, _PREFIXES)
-    place = 0
-    while abs(value) >= base - 0.5 and place < len(prefixes) - 1:
-        value /= base
-        place += 1
-    if not place and value == int(value):
-        return f"{value:.0f} {unit}"
-    digits = 2 - (abs(value) >= 9.995) - (abs(value) >= 99.95)  # noqa: PLR2004  # three digits that mean something
-    return f"{value:.{digits}f} {prefixes[place]}{unit}"

@@ -7,7 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from resctrl_hooks.cli.bars import bar, sparkline
-from resctrl_hooks.cli.tables import Name, scaled, table
+from resctrl_hooks.cli.tables import Name, table
+from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.inventory.coverage import MARK
 from resctrl_hooks.inventory.models import Rmids
 from resctrl_hooks.inventory.sample import Rates

@@ -15,7 +15,7 @@ from resctrl_hooks.install import systemd
 from resctrl_hooks.install.guard import node_command
 from resctrl_hooks.install.paths import PYTHON, UNITS
 from resctrl_hooks.install.units import COMPILE, MOUNT, TIMER, WAKE, WITHOUT_SYSTEMD
-from resctrl_hooks.inventory.details import NOT_RUNNING
+from resctrl_hooks.inventory.feature_display.memtierd import NOT_RUNNING
 from resctrl_hooks.memory_checks import memory_checks
 from resctrl_hooks.node.call_metrics import read as read_calls
 from resctrl_hooks.node.features.memtierd.feature import NAME as MEMTIERD

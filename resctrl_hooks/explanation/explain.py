@@ -6,11 +6,14 @@ A captured state can be explained long after its process has gone: what can't be
 from typing import Any
 
 from resctrl_hooks.config import Effective
+from resctrl_hooks.inventory.feature_display.model import Found
+from resctrl_hooks.inventory.feature_display.table import DISPLAYS
 from resctrl_hooks.node.container.oci import BUNDLE_LIMIT, POSTSTOP, Bundle, State, parse_state, read_bundle
 from resctrl_hooks.node.container.workload import Workload, derive
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError, InputError
 from resctrl_hooks.node.features.registry import failure_policy
+from resctrl_hooks.node.features.step import SKIP, Step
 from resctrl_hooks.node.hook.call import DONE, REFUSED
 from resctrl_hooks.node.hook.create_runtime import planned
 from resctrl_hooks.node.host.files import is_folder, parse_json, read_file
@@ -20,7 +23,6 @@ from resctrl_hooks.node.log import WARNING, Log
 from resctrl_hooks.node.refusals import RefusedError
 
 from .model import Explanation, StepModel
-from .probes import said_step
 
 _FATES = {
     LIVES: "stays, other containers of the key live",
@@ -123,7 +125,7 @@ def _create_runtime(state: State, bundle: Bundle, context: Context, said: Explan
         where = ", ".join(dict.fromkeys(cgroup.path for cgroup in cgroups)) or "none"
         said.notes.append(f"is process {state.pid} the container's? Its cgroup is not the container's own: {where}")
     steps = planned(workload, context)
-    said.steps = [said_step(step, workload, context) for _, step in steps]
+    said.steps = [_said_step(step, workload, context) for _, step in steps]
     _look_back(workload, context, said)
     lost = said.process == "gone"  # with it everything that is to be done for it
     impossible = [step for step in said.steps if not step.skipped and (lost or not step.possible)]
@@ -142,6 +144,12 @@ def _create_runtime(state: State, bundle: Bundle, context: Context, said: Explan
         said.outcome = "the container goes on; there is nothing to do for it"
     else:
         said.outcome = "the container goes on once this is done"
+
+
+def _said_step(step: Step, workload: Workload, context: Context) -> StepModel:
+    """A step with what is found at its place; changes nothing."""
+    found = Found() if step.action == SKIP else DISPLAYS[step.feature].probe(step, workload, context)
+    return StepModel(step.feature, step.action, step.parameters, step.why, *found)
 
 
 def _described(workload: Workload) -> dict[str, Any]:

@@ -100,9 +100,8 @@ def _strip(node: "Any") -> None:
         if field in ("annotation", "returns") and not hasattr(node, "simple"):  # that has a variable's
             setattr(node, field, None)
         elif isinstance(value, list):
-            kept = [item for item in value if not _is_for_checkers(item)]
-            if len(kept) < len(value):
-                setattr(node, field, kept)
+            kept = [one for item in value for one in (item.orelse if _is_for_checkers(item) else [item])]
+            setattr(node, field, kept)
             for item in kept:
                 if hasattr(item, "_fields"):
                     _strip(item)

@@ -9,6 +9,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    class Sections:
+        """Each feature's section of the settings, with its defaults; so mypy finds a misspelt name."""
+
+        rdt: "dict[str, Any]"
+        monitoring: "dict[str, Any]"
+        placement: "dict[str, Any]"
+        blockio: "dict[str, Any]"
+        scheduling: "dict[str, Any]"
+        memory: "dict[str, Any]"
+        memtierd: "dict[str, Any]"
+
+
 MEMTIERD_MARK = "memtierd.nri.io"
 
 # name: its module below `features`; what stands in the names of all annotations that ask for it ("" where other things

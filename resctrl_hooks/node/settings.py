@@ -15,6 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .feature_table import Sections
+else:
+    Sections = object
 
 DEFAULT_CONFIG = "/etc/resctrl-hooks/config.yaml"
 COMPILED_NAME = "config.json"
@@ -42,17 +45,8 @@ DEFAULTS: "dict[str, Any]" = {
 }
 
 
-class Settings:
+class Settings(Sections):
     """What a hook obeys. ``path`` is the compiled file it came from, or empty for the built-in defaults."""
-
-    if TYPE_CHECKING:  # each feature's section, with its defaults; a test holds these names to the table
-        blockio: "dict[str, Any]"
-        memory: "dict[str, Any]"
-        memtierd: "dict[str, Any]"
-        monitoring: "dict[str, Any]"
-        placement: "dict[str, Any]"
-        rdt: "dict[str, Any]"
-        scheduling: "dict[str, Any]"
 
     def __init__(self, values: "dict[str, Any] | None" = None, path: str = "") -> None:
         given = values or {}

@@ -166,22 +166,11 @@ def test_names_with_markup_and_control_characters_are_printed_as_they_are(host: 
 
 
 def test_ages_have_one_unit() -> None:
-    from resctrl_hooks.cli.tables import age, scaled  # noqa: PLC0415  # click is imported here, not by the others
+    from resctrl_hooks.cli.tables import age  # noqa: PLC0415  # click is imported here, not by the others
 
     now = time.time()
     assert [age(int(now - seconds), now) for seconds in (5, 65, 7300, 200_000)] == ["5s", "1m", "2h", "2d"]
     assert age(0) == "-"
-    assert [scaled(99.97e6, "B/s"), scaled(999.7e6, "B/s"), scaled(1023.9 * 1024, "B", binary=True)] == [
-        "100 MB/s",
-        "1.00 GB/s",
-        "1.00 MiB",
-    ]
-    assert [scaled(0, "B"), scaled(999, "B/s"), scaled(1.25e9, "B/s"), scaled(65536, "B", binary=True)] == [
-        "0 B",
-        "999 B/s",
-        "1.25 GB/s",
-        "64.0 KiB",
-    ]
 
 
 def test_a_pod_without_a_group_is_shown_with_what_other_features_did(host: MonitoredHost) -> None:

@@ -19,7 +19,7 @@ from resctrl_hooks.doctor.runner import CHECKS, OF_FILES, examine
 from resctrl_hooks.install.paths import CODE, LAUNCH, UNITS
 from resctrl_hooks.install.payload import payload
 from resctrl_hooks.install.units import TIMER
-from resctrl_hooks.inventory.details import NOT_RUNNING
+from resctrl_hooks.inventory.feature_display.memtierd import NOT_RUNNING
 from resctrl_hooks.inventory.models import Container, Inventory, Pod
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"

@@ -41,7 +41,7 @@ def test_modules_that_run_at_once_come_after_those_that_they_import() -> None:
 
 def test_what_only_readers_need_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "__init__.py").write_text(
-        '"""About."""\nTYPE_CHECKING = False\nif TYPE_CHECKING:\n    import nothing\n'
+        '"""About."""\nTYPE_CHECKING = False\nif TYPE_CHECKING:\n    import nothing\nelse:\n    base = object\n'
         'def f(a: "int", *b: "int", c: "int" = 1, **d: "int") -> "int":\n    """About."""\n'
         '    e: "int" = a\n    return e\n'
     )
@@ -49,7 +49,7 @@ def test_what_only_readers_need_is_left_out(tmp_path: Path) -> None:
     (_, code, _), *_ = marshal.loads(data[16 : 16 + int(data[4:16])])[0]
     made: dict[str, Any] = {}
     exec(code, made)
-    assert made["f"](7) == 7
+    assert (made["f"](7), made["base"]) == (7, object)
     assert (made["f"].__annotations__, made["f"].__doc__, "nothing" in code.co_names) == ({}, None, False)
 
 

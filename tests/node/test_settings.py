@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.node import settings as module
+from resctrl_hooks.node import feature_table
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.settings import DEFAULT_CONFIG, DEFAULTS, Settings, allows, compiled_path, load
@@ -97,7 +97,7 @@ def test_the_last_valid_settings_lie_beside_a_relative_path_too(
 
 def test_no_file_at_the_default_place_means_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     default = str(tmp_path / "config.yaml")
-    monkeypatch.setattr(module, "DEFAULT_CONFIG", default)
+    monkeypatch.setattr("resctrl_hooks.node.settings.DEFAULT_CONFIG", default)
     settings, problem = load(default)
     assert (settings.path, problem) == ("", "")
 
@@ -229,7 +229,7 @@ def test_any_of_three_settings_makes_a_node_share_its_rmids_by_rules(section: st
 def test_types_name_each_features_section_and_no_other() -> None:
     (named,) = (
         node.body
-        for node in ast.walk(ast.parse(Path(module.__file__).read_text()))
-        if isinstance(node, ast.If) and all(isinstance(line, ast.AnnAssign) for line in node.body)
+        for node in ast.walk(ast.parse(Path(feature_table.__file__).read_text()))
+        if isinstance(node, ast.ClassDef) and node.name == "Sections"
     )
-    assert {ast.unparse(line.target) for line in named if isinstance(line, ast.AnnAssign)} == FEATURES.keys()
+    assert [ast.unparse(line.target) for line in named if isinstance(line, ast.AnnAssign)] == list(FEATURES)

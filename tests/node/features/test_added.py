@@ -1,13 +1,18 @@
-"""The feature that docs/architecture.md adds, with its row and nothing else, is done, seen and put back."""
+"""The feature that docs/architecture.md adds, with its two rows and nothing else, is done, seen and put back."""
 
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from conftest import ID, Host
 
+from resctrl_hooks.cli import main
+from resctrl_hooks.inventory.feature_display.model import Display
+from resctrl_hooks.inventory.feature_display.table import DISPLAYS
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.features.registry import failure_policy, features_in_use
 from resctrl_hooks.node.features.step import SKIP, Step
@@ -23,7 +28,7 @@ def written(path: str, value: int) -> None:
 @pytest.fixture
 def oom(monkeypatch: pytest.MonkeyPatch) -> str:
     """Adds the page's feature; returns its name."""
-    module, row, *_ = (
+    module, row, shown, *_ = (
         part.split("```")[0] for part in PAGE.read_text().partition("## Adding a")[2].split("```python")[1:]
     )
     feature = ModuleType("resctrl_hooks.node.features.oom")
@@ -33,10 +38,12 @@ def oom(monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setitem(sys.modules, feature.__name__, feature)
     for name, values in eval(f"{{{row}}}").items():
         monkeypatch.setitem(FEATURES, name, values)
+    for name, display in eval(f"{{{shown}}}", {"Display": Display}).items():
+        monkeypatch.setitem(DISPLAYS, name, display)
     return str(vars(feature)["NAME"])
 
 
-def test_a_row_is_all_that_hooks_need(host: Host, pod: dict[str, Any], oom: str) -> None:
+def test_its_rows_are_all_that_hooks_need(host: Host, pod: dict[str, Any], oom: str) -> None:
     assert oom not in [name for name, _ in features_in_use(Settings())]
     host.configure(oom={"enabled": True})
     settings = host.context().settings
@@ -53,3 +60,20 @@ def test_a_row_is_all_that_hooks_need(host: Host, pod: dict[str, Any], oom: str)
     score.write_text("0")  # somebody undoes it
     host.enforce()
     assert score.read_text() == "500"
+
+
+def test_its_rows_are_all_that_people_need(host: Host, pod: dict[str, Any], oom: str) -> None:
+    host.configure(oom={"enabled": True})
+    pod["annotations"]["oom.resctrl-hooks.io"] = "500"
+
+    def said(command: str, *words: str, given: str = "") -> dict[str, Any]:
+        call = ["--config", str(host.config), command, *words, "-o" if command != "explain" else "--json"]
+        done = CliRunner().invoke(main, [*call, *(["json"] if command != "explain" else [])], input=given)
+        assert done.exit_code == 0, done.output
+        found: dict[str, Any] = json.loads(done.output)["items"][0]
+        return found
+
+    steps = said("explain", given=json.dumps(pod))["steps"]
+    assert {"feature": oom, "action": "score", "needs": {"value": 500}}.items() <= steps[-1].items()
+    host.call(pod)
+    assert said("show", ID[:12])["containers"][0]["details"][oom] == {"score": {"value": 500}}

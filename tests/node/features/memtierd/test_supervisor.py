@@ -11,7 +11,8 @@ import pytest
 from conftest import ID, POD_CGROUP, Host, crio_annotations, state
 from memtierd_host import CLASS, MemtierdHost, lives, program, wait_until
 
-from resctrl_hooks.inventory.details import UNATTENDED, details_of
+from resctrl_hooks.inventory.details import details_of
+from resctrl_hooks.inventory.feature_display.memtierd import UNATTENDED
 from resctrl_hooks.node.features.memtierd import feature as memtierd
 from resctrl_hooks.node.features.memtierd.processes import cgroup_folder
 from resctrl_hooks.node.features.memtierd.run_dir import RunFolder

@@ -1,0 +1,17 @@
+"""Numbers with a unit, short enough for a table."""
+
+_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+def scaled(value: float, unit: str, *, binary: bool = False) -> str:
+    """A number with a prefix: ``scaled(2.5e9, "B/s")`` is ``2.50 GB/s``."""
+    base, prefixes = (1024.0, _BINARY) if binary else (1000.0, _PREFIXES)
+    place = 0
+    while abs(value) >= base - 0.5 and place < len(prefixes) - 1:
+        value /= base
+        place += 1
+    if not place and value == int(value):
+        return f"{value:.0f} {unit}"
+    digits = 2 - (abs(value) >= 9.995) - (abs(value) >= 99.95)  # noqa: PLR2004  # three digits that mean something
+    return f"{value:.{digits}f} {prefixes[place]}{unit}"

@@ -1,0 +1,72 @@
+"""How memory classes are shown: the class, the limits, memory and swap now, and whether memtierd runs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from resctrl_hooks.inventory.amounts import scaled
+from resctrl_hooks.node.container.workload import Workload
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.features.memory import NAME as LIMITS
+from resctrl_hooks.node.features.memtierd.feature import NAME as TIERD
+from resctrl_hooks.node.features.step import Step
+
+from .model import Columns, Details, Display, Found, Record, kernel_text
+
+CGROUP = "cgroup"
+_FILES = ("memory.current", "memory.high", "memory.max", "memory.swap.current", "memory.swap.max")
+_HEADS = ("MEMORY CLASS", "MEMORY", "SWAP", "MEMTIERD")
+_NONE = "-"
+_BY_ANNOTATION = "(limits)"
+
+
+def memory_of(cgroup: str) -> dict[str, str]:
+    """The memory limits and use of a cgroup as the kernel has them now; nothing where they can't be read."""
+    found = {name: kernel_text(f"{cgroup}/{name}") for name in (_FILES if cgroup else ())}
+    return {name: text for name, text in found.items() if text}
+
+
+def _describe(record: Record, steps: list[Record]) -> dict[str, Any]:
+    """The class ("" for limits by annotation alone) and the limits that were set."""
+    needs: Record = steps[0]["needs"]
+    return {"class": needs["class"], **needs["limits"]}
+
+
+def _limits(step: Step, workload: Workload, context: Context) -> Found:
+    now = ", ".join(f"{name} {value}" for name, value in memory_of(workload.cgroup).items())
+    return Found(workload.cgroup or "the container's cgroup", f"now {now}" if now else "which can't be seen now")
+
+
+def _cells(containers: Sequence[Details]) -> tuple[str, ...]:
+    served = [details for details in containers if LIMITS in details or TIERD in details]
+    if not served:
+        return (_NONE,) * len(_HEADS)
+    classes = {details.get(name, {}).get("class") for details in served for name in (LIMITS, TIERD)} - {None}
+    names = sorted(name or _BY_ANNOTATION for name in classes)
+    memory = _amount(served, "memory.current", "memory.high")
+    swap = _amount(served, "memory.swap.current", "memory.swap.max")
+    return ",".join(names), memory, swap, _memtierds(served)
+
+
+def _amount(containers: Sequence[Details], now: str, limit: str) -> str:
+    """What is in use; of a single container with its limit."""
+    used = [value for details in containers if (value := details.get(CGROUP, {}).get(now, "")).isdigit()]
+    if not used:
+        return _NONE
+    text = scaled(sum(map(int, used)), "B", binary=True)
+    most = containers[0].get(CGROUP, {}).get(limit, "") if len(containers) == 1 else ""
+    return f"{text} of {scaled(int(most), 'B', binary=True)}" if most.isdigit() else text
+
+
+def _memtierds(containers: Sequence[Details]) -> str:
+    states = [details[TIERD]["state"] for details in containers if TIERD in details]
+    if not states:
+        return _NONE
+    running = sum(state.startswith("runs") for state in states)
+    if len(states) == 1:
+        return "runs" if running else str(states[0])
+    return f"{running} of {len(states)} run"
+
+
+COLUMNS = Columns(_HEADS, _cells, numbers=frozenset({"MEMORY", "SWAP"}))
+"""One set of them for both features."""
+MEMORY = Display(_describe, _limits, COLUMNS)

@@ -1,0 +1,60 @@
+"""How memtierd is shown: its class, who supervises it, whether it runs, and what it lacks."""
+
+from typing import Any
+
+from resctrl_hooks.node.container.workload import Workload
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.features.memtierd.feature import attended, folder_of, running
+from resctrl_hooks.node.features.memtierd.preflight import Needs, lacking
+from resctrl_hooks.node.features.step import Step
+from resctrl_hooks.node.host.programs import ALL_FOLDERS, find_program
+from resctrl_hooks.node.settings import Settings
+
+from .memory import COLUMNS
+from .model import Display, Found, Record
+
+NOT_RUNNING = "does not run"
+UNATTENDED = "its keeper was killed, so it ends at its next output"
+
+
+def _describe(record: Record, steps: list[Record]) -> dict[str, Any]:
+    """The class, who supervises memtierd, whether it runs, and its folder."""
+    step = Step.of_record(dict(steps[0]))
+    pids = running(step, str(record["id"]))
+    state = f"runs as pid {pids[0]}" if pids else NOT_RUNNING
+    if pids and not attended(step, str(record["id"])):
+        state += f"; {UNATTENDED}"
+    folder = folder_of(step, str(record["id"])).path
+    return {
+        "class": step.parameters["class"],
+        "state": state,
+        "supervisor": step.parameters["supervisor"],
+        "folder": folder,
+    }
+
+
+def _probe(step: Step, workload: Workload, context: Context) -> Found:
+    """Whether it runs already, and what would keep it from doing so."""
+    folder = folder_of(step, workload.id).path
+    pids = running(step, workload.id)
+    if pids:
+        return Found(folder, f"it runs as pid {pids[0]}")
+    fatal, idle = _lacks(str(step.parameters["class"]), workload, context.settings)
+    if fatal:
+        return Found(folder, f"this would fail: {'; '.join(fatal)}", possible=False)
+    return Found(folder, "; ".join(["it would be started", *idle]))
+
+
+def _lacks(name: str, workload: Workload, settings: Settings) -> tuple[list[str], list[str]]:
+    fatal = []
+    try:
+        find_program(str(settings.memtierd["binary"]), ALL_FOLDERS)
+    except HookError as error:
+        fatal.append(str(error))
+    text = next(str(spec["memtierdconfig"]) for spec in settings.classes if spec.get("name") == name)
+    lacks = lacking(Needs(text), settings, workload.cgroup)
+    return [*fatal, *lacks.fatal], lacks.idle
+
+
+MEMTIERD = Display(_describe, _probe, COLUMNS)

@@ -1,0 +1,31 @@
+"""How monitoring is shown: `explain` looks at the group; `list` and `show` have groups and tasks on their own."""
+
+from typing import Any
+
+from resctrl_hooks.node.container.workload import Workload
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.features.step import Step
+from resctrl_hooks.node.host.files import is_folder
+from resctrl_hooks.node.resctrl.filesystem import MON_GROUPS
+
+from .model import Display, Found, Record
+
+
+def _nothing(record: Record, steps: list[Record]) -> dict[str, Any]:
+    return {}
+
+
+def _group(step: Step, workload: Workload, context: Context) -> Found:
+    resctrl, name = context.monitor.resctrl, context.monitor.group_prefix + workload.key
+    rdt_class = step.parameters["class"]
+    where = resctrl.group_folder(rdt_class, name)
+    if not is_folder(f"{resctrl.root}/{MON_GROUPS}"):
+        missing = "no monitoring in the resctrl" if is_folder(f"{resctrl.root}/info") else "no resctrl"
+        return Found(where, f"this would fail: there is {missing} at {resctrl.root}", possible=False)
+    if not is_folder(resctrl.class_folder(rdt_class)):
+        finds = f"this would fail: there is no RDT class {rdt_class}, and classes are never made here"
+        return Found(where, finds, possible=False)
+    return Found(where, "it is there" if resctrl.exists(rdt_class, name) else "it would be made, which takes an RMID")
+
+
+MONITORING = Display(_nothing, _group)

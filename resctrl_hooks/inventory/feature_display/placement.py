@@ -1,0 +1,55 @@
+"""How placement is shown: what was decided, and the CPUs that containers run on now."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from resctrl_hooks.node.container.workload import Workload
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.features.placement.feature import NAME, preview
+from resctrl_hooks.node.features.step import Step
+from resctrl_hooks.node.host.cpulist import format_list, parse_list
+
+from .model import Columns, Details, Display, Found, Record, kernel_text
+
+_CPUS = "cpuset.cpus.effective"
+_HEADS = ("PLACED", "CPUS")
+_NONE = "-"
+_NOT_YET = "not yet"
+
+
+def _describe(record: Record, steps: list[Record]) -> dict[str, Any]:
+    """What was decided, and the CPUs that its cgroup has now."""
+    decision = dict(steps[0]["needs"].get("decision") or {"why": "not placed yet"})
+    decision.pop("milli", None)
+    folder = str(record.get("cgroup", ""))
+    # Under systemd crun's processes are a level below the scope that has the cpuset.
+    places = (f"{folder}/{_CPUS}", f"{folder.rpartition('/')[0]}/{_CPUS}") if folder else ()
+    now = next((text for text in map(kernel_text, places) if text), "")
+    return decision | ({"effective": now} if now else {})
+
+
+def _pool(step: Step, workload: Workload, context: Context) -> Found:
+    """The pool that would be chosen now, why, and which others came next."""
+    try:
+        decision, cpus = preview(step, workload, context)
+    except HookError as error:
+        return Found(finds=f"this would fail: {error}", possible=False)
+    others = f"; next best: {', '.join(decision.runners_up)}" if decision.runners_up else ""
+    where = f"{decision.kind} in {decision.pool}, CPUs {cpus}"
+    where += f", memory nodes {format_list(decision.mems)}" if decision.mems else ""
+    return Found(where, f"{decision.why}{others}")
+
+
+def _cells(containers: Sequence[Details]) -> tuple[str, ...]:
+    placed = [details[NAME] for details in containers if NAME in details]
+    if not placed:
+        return (_NONE,) * len(_HEADS)
+    places = sorted({f"{one['kind']} {one['pool']}" if "kind" in one else _NOT_YET for one in placed})
+    cpus = 0
+    for one in placed:
+        cpus |= parse_list(one.get("effective", ""))
+    return ", ".join(places), format_list(cpus) or _NONE
+
+
+PLACEMENT = Display(_describe, _pool, Columns(_HEADS, _cells))
