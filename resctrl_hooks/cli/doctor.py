@@ -1,16 +1,14 @@
 """`resctrl-hook doctor`: one screen that says what is wrong with this host, and how to mend it."""
 
 import os
-import re
-import shutil
-import sys
-import textwrap
 
 import click
 from pydantic import BaseModel
+from rich.console import Console
+from rich.text import Text
 
 from resctrl_hooks.cli.document import document, print_document
-from resctrl_hooks.cli.tables import counted
+from resctrl_hooks.cli.tables import console, counted, print_wrapped
 from resctrl_hooks.doctor import Finding, Host, Level, examine
 
 _MARKS: dict[Level, tuple[str, str]] = {
@@ -20,8 +18,8 @@ _MARKS: dict[Level, tuple[str, str]] = {
 }
 _FAILED = 1
 _INDENT = 22
-_LEAST_WIDTH = 30
-_NO_BREAK = "\N{NO-BREAK SPACE}"
+_NARROW_INDENT = 8
+_WIDE = 72  # columns from which remedies stand below what they are of
 
 
 class CheckResult(BaseModel):
@@ -54,11 +52,12 @@ def command(config: str, *, as_json: bool, fix: bool, root: str) -> None:
     """
     host = Host(os.path.abspath(config), os.path.abspath(root).rstrip("/"))
     found = []
+    out = console()
     for name, finding in examine(host):
         mended = finding.fix() if fix and finding.fix else ""
         found.append((name, finding, mended))
         if not as_json:
-            _print(name, finding, mended)
+            _print(out, name, finding, mended)
     left = [finding for _, finding, mended in found if finding.level == "problem" and not mended]
     if as_json:
         items = [
@@ -80,23 +79,10 @@ def command(config: str, *, as_json: bool, fix: bool, root: str) -> None:
     raise SystemExit(_FAILED if left else 0)
 
 
-def _print(name: str, finding: Finding, mended: str) -> None:
+def _print(out: Console, name: str, finding: Finding, mended: str) -> None:
     word, colour = _MARKS[finding.level]
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-    click.echo(f"{click.style(f'{word:<7}', fg=colour)} {name:<13} {wrapped(finding.text, _INDENT, columns)}")
+    print_wrapped(out, Text.assemble((f"{word:<7}", colour), f" {name:<13} {finding.text}"), _INDENT)
     mark, text = ("mended: ", mended) if mended else ("-> ", finding.remedy)
+    indent = _INDENT if out.width >= _WIDE else _NARROW_INDENT
     if text:
-        click.echo(f"{'':{_INDENT}}{mark}{wrapped(text, _INDENT + len(mark), columns)}")
-
-
-def wrapped(text: str, indent: int, columns: int) -> str:
-    """A text whose later lines stand below its first, in a terminal of so many columns; commands stay in one piece.
-
-    Without a terminal, 0 columns, it is one line.
-    """
-    if not columns:
-        return text
-    whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", _NO_BREAK), text)
-    room = max(columns - indent, _LEAST_WIDTH)
-    lines = textwrap.wrap(whole, room, break_long_words=False, break_on_hyphens=False)
-    return f"\n{'':{indent}}".join(lines).replace(_NO_BREAK, " ")
+        print_wrapped(out, Text(f"{'':{indent}}{mark}{text}"), indent + len(mark))

@@ -9,10 +9,21 @@ from typing import Any, NamedTuple
 import click
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from resctrl_hooks.cli.document import Column, document, print_csv, print_document
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.tables import STATE_STYLES, Name, age, console, print_table, table
+from resctrl_hooks.cli.tables import (
+    STATE_STYLES,
+    Name,
+    age,
+    console,
+    often,
+    print_table,
+    print_wrapped,
+    repeated,
+    table,
+)
 from resctrl_hooks.cli.view import WATCH_SECONDS, View, view_options
 from resctrl_hooks.inventory.demand import Demand, demand_of
 from resctrl_hooks.inventory.feature_display.model import Columns
@@ -87,7 +98,7 @@ def command(config: str, *, view: View, every: bool, demand: bool) -> None:
     `-o wide` adds ids and threads outside of the group; where memory classes are in use, also class, memory, swap and
     memtierd; where containers are placed, also pool and CPUs. Exits with 1 where there is no resctrl.
     """
-    context = open_node(config)
+    context = open_node(config, unapplied=True)
     if context.proc == "/proc" and os.stat("/proc/self/ns/pid").st_ino != _INITIAL_PID_NAMESPACE:
         click.echo(_BLIND, err=True)
     found = _look(context, view)
@@ -251,10 +262,12 @@ def _print_sums(found: Inventory, view: View) -> None:
         out.print(f"{one.free} of {one.total} bandwidth counters free in L3 domain {one.domain}.")
     if found.refusals:
         out.print("\n[bold]Refused lately[/]")
-    for refusal in found.refusals[-_MOST_REFUSALS:]:
-        out.print(f"  {age(refusal.time)} ago  {escape(refusal.name)}: {escape(refusal.why)}")
+    for refusal, times in repeated(found.refusals, lambda one: (one.name, one.why))[-_MOST_REFUSALS:]:
+        said = f"  {age(refusal.time)} ago  {escape(refusal.name)}: {escape(refusal.why)}{often(times)}"
+        print_wrapped(out, Text.from_markup(said, emoji=False), 4)
     for state in sorted({pod.state for pod in found.pods} - {"assigned"}):
-        out.print(f"{_styled(state)}: {meaning(state, resctrl=not found.problem)}")
+        said = f"{_styled(state)}: {meaning(state, resctrl=not found.problem)}"
+        print_wrapped(out, Text.from_markup(said), 2)
 
 
 def _counters(pod: Pod) -> str:

@@ -12,9 +12,12 @@ from resctrl_hooks.node.log import NOTICE, WARNING, Log, to_stderr
 from resctrl_hooks.node.settings import COMPILED_NAME
 
 
-def open_node(config: str) -> Context:
-    """The node as the settings in force describe it; looking at it logs nothing."""
-    return Context(effective_settings(config), Log({"target": "none"}))
+def open_node(config: str, *, unapplied: bool = False) -> Context:
+    """The node as the settings in force describe it; looking at it logs nothing.
+
+    With ``unapplied`` it is said if the configuration file was not applied, or edited since.
+    """
+    return Context(effective_settings(config, unapplied=unapplied), Log({"target": "none"}))
 
 
 @contextmanager

@@ -28,7 +28,7 @@ def command() -> None:
 @click.pass_obj
 def show(config: str, *, as_json: bool) -> None:
     """Compare the classes of this machine with the declared ones. Exits 1 where they differ."""
-    context = open_node(config)
+    context = open_node(config, unapplied=True)
     reports = show_classes(context.monitor.resctrl, context.settings.rdt.get("classes") or {})
     _print(reports, as_json=as_json)
 
@@ -40,7 +40,7 @@ def show(config: str, *, as_json: bool) -> None:
 def apply(config: str, *, dry_run: bool, as_json: bool) -> None:
     """Create the declared classes and write their schemata. Classes that are not declared are left alone."""
     with as_it_would_be(config) if dry_run else nullcontext(config) as file:
-        context = open_node(file)
+        context = open_node(file, unapplied=True)
     declared = context.settings.rdt.get("classes") or {}
     reports = apply_classes(context.monitor.resctrl, declared, dry_run=dry_run)
     _print(reports, as_json=as_json, changes=True, dry_run=dry_run)

@@ -10,16 +10,28 @@ from typing import Any, NamedTuple
 import click
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
 from resctrl_hooks.cli.document import Column, document, print_csv, print_document
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.tables import STATE_STYLES, age, console, counted, duration, print_table, table
+from resctrl_hooks.cli.tables import (
+    STATE_STYLES,
+    age,
+    console,
+    counted,
+    duration,
+    often,
+    print_table,
+    print_wrapped,
+    repeated,
+    table,
+)
 from resctrl_hooks.cli.view import WATCH_SECONDS, View, view_options
 from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.inventory.coverage import MARK, is_partial
 from resctrl_hooks.inventory.feature_display.memory import CGROUP
 from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals
-from resctrl_hooks.inventory.models import Counter, Failure, Pod, PodDetails, meaning
+from resctrl_hooks.inventory.models import Counter, Failure, Pod, PodDetails, meaning, short_id
 from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
@@ -28,7 +40,8 @@ from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading
 
 _MOST_THREADS = 20
 _MOST_LINES = 10
-_ROOT = "the root class"
+_ROOT = "/"
+_FIELD = 10  # where the values of the first lines begin
 _ALL_CLASSES = "(all)"
 _SORTS: dict[str, Callable[[Pod], str]] = {"name": lambda pod: pod.name, "state": lambda pod: pod.state}
 _CSV: tuple[Column, ...] = (
@@ -196,28 +209,41 @@ def _counter(reading: Reading, record: Mapping[str, Any]) -> Counter:
 def _print(pod: PodDetails, readings: list[Reading], problem: str, *, headers: bool) -> None:
     out = console()
     failures = pod.failures
-    state = f"[{STATE_STYLES[pod.state]}]{pod.state}[/]: {meaning(pod.state, resctrl=not problem)}"
-    rank = "" if pod.priority is None else f", priority {pod.priority}"
-    out.print(f"[bold]{escape(pod.name)}[/]  {state}{rank}")
-    out.print(f"key     {pod.key}")
+    out.print(f"[bold]{escape(pod.name)}[/]", soft_wrap=True)
+    _field(out, "state", f"[{STATE_STYLES[pod.state]}]{pod.state}[/]: {meaning(pod.state, resctrl=not problem)}")
+    if pod.priority is not None:
+        _field(out, "priority", str(pod.priority))
+    _field(out, "key", pod.key)
     if pod.cgroup:
-        out.print(f"cgroup  {escape(pod.cgroup)}")
-    out.print(f"since   {age(pod.since)}")
+        _field(out, "cgroup", escape(pod.cgroup))
+    _field(out, "age", age(pod.since))
     _print_groups(out, pod)
     _print_containers(out, pod)
     _print_counters(out, pod, readings, problem, headers=headers)
-    out.print("\n[bold]Last errors[/]" + ("" if failures else ": none"))
-    for failure in failures[-_MOST_LINES:]:
-        what = failure.message or f"{failure.stage}: {', '.join(failure.reasons)}"
-        out.print(f"  {age(failure.time)} ago  {escape(what)}")
+    out.print("\n[bold]Last errors[/]" + ("" if failures or pod.problems else ": none"))
+    for failure, times in repeated(failures, _what)[-_MOST_LINES:]:
+        _line(out, f"  {age(failure.time)} ago  {escape(_what(failure))}{often(times)}", 4)
     for line in pod.problems:
-        out.print(f"  {escape(line)}")
+        _line(out, f"  {escape(line)}", 4)
+
+
+def _what(failure: Failure) -> str:
+    return failure.message or f"{failure.stage}: {', '.join(failure.reasons)}"
+
+
+def _field(out: Console, name: str, text: str) -> None:
+    _line(out, f"{name:<{_FIELD}}{text}", _FIELD)
+
+
+def _line(out: Console, text: str, indent: int) -> None:
+    print_wrapped(out, Text.from_markup(text, emoji=False), indent)
 
 
 def _print_groups(out: Console, pod: Pod) -> None:
     out.print("\n[bold]Groups[/]" + ("" if pod.groups else ": none"))
     for group in pod.groups:
-        out.print(f"  in [bold]{escape(group.rdt_class or _ROOT)}[/]: {group.how}, {counted(group.tasks, 'task')}")
+        rdt_class = escape(group.rdt_class or _ROOT)
+        out.print(f"  class [bold]{rdt_class}[/]: {group.how}, {counted(group.tasks, 'task')}")
         out.print(f"    {escape(group.path)}", soft_wrap=True)
 
 
@@ -225,20 +251,21 @@ def _print_containers(out: Console, pod: Pod) -> None:
     out.print("\n[bold]Containers[/]" + ("" if pod.containers else ": none"))
     for one in pod.containers:
         state = f"pid {one.pid}, {counted(one.threads, 'thread')}, {age(one.since)}" if one.alive else "ended"
-        where = "" if one.rdt_class is None else f", in {one.rdt_class or _ROOT}"
-        out.print(f"  [bold]{escape(one.name or one.id[:12])}[/] ({one.runtime} {one.id[:12]}): {state}{escape(where)}")
+        where = "" if one.rdt_class is None else f", class {escape(one.rdt_class or _ROOT)}"
+        name = f"[bold]{escape(one.name or short_id(one.id))}[/]"
+        _line(out, f"  {name} ({one.runtime} {short_id(one.id)}): {state}{where}", 4)
         if one.outside and not pod.groups:
             out.print("    [yellow]not monitored: the pod has no group yet[/]")
         elif one.outside:
             out.print(f"    [yellow]{counted(one.outside, 'thread')} outside the group[/]:")
             for thread in one.outside_threads[:_MOST_THREADS]:
                 group = f"group {thread.group}" if thread.group else "no group"
-                where = "elsewhere" if thread.rdt_class == "?" else f"in {thread.rdt_class or _ROOT}, {group}"
-                out.print(f"      {thread.thread} {escape(where)}")
+                where = "elsewhere" if thread.rdt_class == "?" else f"class {thread.rdt_class or _ROOT}, {group}"
+                _line(out, f"      {thread.thread} {escape(where)}", 8)
         for feature, values in one.details.items():
             amounts = feature == CGROUP  # the kernel's own numbers, of bytes
             words = ", ".join(f"{name} {_short(value, amounts=amounts)}" for name, value in values.items())
-            out.print(f"    {escape(feature)}: {escape(words)}")
+            _line(out, f"    {escape(feature)}: {escape(words)}", 6)
 
 
 def _short(value: object, *, amounts: bool = False) -> str:
@@ -255,7 +282,7 @@ def _print_counters(out: Console, pod: PodDetails, readings: list[Reading], prob
         return
     heads = ("  COUNTER", "DOMAIN", "CLASS", "VALUE", "COUNTED")
     rows = table(*heads, right=frozenset({"VALUE", "COUNTED"}), headers=headers)
-    shown = [(counter, counter.rdt_class or "/") for counter in pod.counters]
+    shown = [(counter, counter.rdt_class or _ROOT) for counter in pod.counters]
     if len({name for _, name in shown}) > 1:
         shown += [(counter, _ALL_CLASSES) for counter in pod.totals]
     for counter, rdt_class in shown:

@@ -1,6 +1,10 @@
 """Numbers, ages and tables for people at a terminal."""
 
+import re
+import textwrap
 import time
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -11,7 +15,10 @@ from rich.text import Text
 _STEPS = ((86400, "d"), (3600, "h"), (60, "m"))
 _WIDTH_OF_NO_TERMINAL = 10_000
 _LEAST_NAME = 12
+_LEAST_TEXT = 30
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _CUT = "…"
+Item = TypeVar("Item")
 STATE_STYLES = {
     "assigned": "green",
     "uncounted": "yellow",
@@ -80,6 +87,25 @@ def print_table(out: Console, rows: Table) -> None:
     out.print(rows)
 
 
+def print_wrapped(out: Console, text: Text, indent: int) -> None:
+    """Prints a line whose later lines, in a narrow terminal, begin so far in.
+
+    A command in backticks, and a word that is too long, stay whole: what the terminal itself wraps can be copied.
+    """
+    whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", _NO_BREAK), text.plain)
+    room = max(out.width - indent, _LEAST_TEXT)
+    wrapper = textwrap.TextWrapper(
+        room, break_long_words=False, break_on_hyphens=False, expand_tabs=False, replace_whitespace=False
+    )
+    lines, at = [], indent
+    for line in wrapper.wrap(whole[indent:]):
+        at = whole.index(line, at)
+        lines.append(text[at : at + len(line)])
+        at += len(line)
+    printed = text[:indent] + Text("\n" + " " * indent).join(lines)
+    out.print(printed, soft_wrap=True)
+
+
 def age(since: int, now: float | None = None) -> str:
     """How long ago, in the largest fitting unit; a dash if it isn't known."""
     if not since:
@@ -105,3 +131,17 @@ def duration(seconds: float) -> str:
 def counted(number: int, what: str) -> str:
     """A number of things: `no problems`, `1 thread`, `2 threads`."""
     return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+
+
+def repeated(items: Iterable[Item], same: Callable[[Item], Hashable]) -> list[tuple[Item, int]]:
+    """Things that came again as one, the last of them, with how often: in the order in which each came last."""
+    found: dict[Hashable, tuple[Item, int]] = {}
+    for item in items:
+        _, times = found.pop(same(item), (item, 0))
+        found[same(item)] = (item, times + 1)
+    return list(found.values())
+
+
+def often(times: int) -> str:
+    """How often something repeated came: `` (5 times)``, nothing for once."""
+    return f" ({times} times)" if times > 1 else ""

@@ -25,6 +25,8 @@ class UnusableConfigError(click.ClickException):
 class Effective:
     """Settings, where they come from, and what the operator should know about that (empty for nothing).
 
+    ``unapplied`` says that this is a YAML file which isn't in force yet, or not as it is now: no fault of what is.
+
     ``source``: ``compiled`` is what `config apply` wrote; ``last-valid`` its copy, where that is damaged; ``yaml`` a
     file that was never applied, so that only the command that read it goes by it; ``defaults`` the built-in ones.
     """
@@ -33,6 +35,7 @@ class Effective:
     source: Source
     path: str
     problem: str
+    unapplied: bool = False
 
 
 def find_effective(config: str = DEFAULT_CONFIG) -> Effective:
@@ -48,7 +51,7 @@ def find_effective(config: str = DEFAULT_CONFIG) -> Effective:
         if not settings.path:
             return Effective(settings, "defaults", "", problem)
         source: Source = "last-valid" if settings.path == beside(path, LAST_VALID_NAME) else "compiled"
-        return Effective(settings, source, settings.path, problem)
+        return Effective(settings, source, settings.path, problem, bool(problem) and source == "compiled")
     return _never_applied(config)
 
 
@@ -64,11 +67,14 @@ def _never_applied(config: str) -> Effective:
         raise SettingsError(f"{wrong[0]}{more}")
     hooks = "use the built-in defaults" if config == DEFAULT_CONFIG else "leave every container alone"
     problem = f"{config} was never applied; until `resctrl-hook config apply`, installed hooks {hooks}"
-    return Effective(Settings(values_of(checked.valid()), config), "yaml", config, problem)
+    return Effective(Settings(values_of(checked.valid()), config), "yaml", config, problem, unapplied=True)
 
 
-def effective_settings(config: str = DEFAULT_CONFIG) -> Settings:
-    """The settings for a command's ``--config``; what is to be said about them goes to stderr.
+def effective_settings(config: str = DEFAULT_CONFIG, *, unapplied: bool = False) -> Settings:
+    """The settings for a command's ``--config``; that those in force are damaged goes to stderr.
+
+    With ``unapplied`` so does that the file was not applied, which concerns commands that tell what hooks or the
+    configuration make of a node, but nobody who looks at counters.
 
     Raises:
         UnusableConfigError: there are none that can be used.
@@ -77,6 +83,6 @@ def effective_settings(config: str = DEFAULT_CONFIG) -> Settings:
         found = find_effective(config)
     except SettingsError as error:
         raise UnusableConfigError(str(error)) from error
-    if found.problem:
+    if found.problem and (unapplied or not found.unapplied):
         click.echo(f"resctrl-hook: {found.problem}", err=True)
     return found.settings

@@ -87,8 +87,8 @@ def mount(host: Host) -> Iterator[Finding]:
         if "ro" in options.split(","):
             yield problem(f"{path} is mounted read-only", f"mount -o remount,rw {path}")
         else:
-            what = "a simulation" if _is_simulated(host) else kind
-            yield ok(f"{path} is mounted ({what}; {options})")
+            how = "a simulation" if _is_simulated(host) else f"{kind}; {options.replace(',', ', ')}"
+            yield ok(f"{path} is mounted ({how})")
     elif os.path.isdir(f"{path}/info"):
         yield ok(f"{path} is there")
     else:

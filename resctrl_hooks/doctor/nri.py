@@ -28,7 +28,7 @@ def plugin(host: Host) -> Iterator[Finding]:
     status = read_status(host)
     installed = host.tree.exists(f"{UNITS}/{NRI}")
     if not installed and status is None:
-        yield ok("the NRI plugin is not installed: where hooks are called, they serve this host")
+        yield ok("the NRI plugin is not installed; where the runtime calls the hook, it isn't needed")
         return
     major = major_version(host.run("containerd", "--version") or "")
     if host.tree.exists("/usr/bin/containerd") and not is_on(read_config(host.tree.root), major):

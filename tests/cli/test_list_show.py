@@ -248,7 +248,12 @@ def test_refused_containers_are_told(host: MonitoredHost) -> None:
         "memory: class gold is not allowed in namespace shop",
         "the bundle can't be read",
     ]
+    record_refusal(folder, names, "memory: class gold is not allowed in namespace shop")
+    text = host.run("list").output
+    assert text.count("class gold") == 1
+    assert "is not allowed in namespace shop (2 times)\n" in text
     said = host.run("show", "shop/whole").output
+    assert said.count("class gold") == 1
     assert "shop/whole/c1 was refused: memory: class gold is not allowed" in said
     assert "bundle can't be read" not in said
 

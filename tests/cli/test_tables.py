@@ -4,8 +4,9 @@ import io
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
-from resctrl_hooks.cli.tables import Name, print_table, shortened, table
+from resctrl_hooks.cli.tables import Name, often, print_table, print_wrapped, repeated, shortened, table
 
 POD = "openshift-cluster-node-tuning-operator/checkout-7d9f8c6b54-x2x9z"
 COLUMNS = ("POD", "KEY", "CONTAINERS", "TASKS", "STATE")
@@ -38,3 +39,34 @@ def test_a_name_keeps_both_its_ends_and_where_there_is_room_all_of_it() -> None:
 @pytest.mark.parametrize("width, text", [(9, "shop/part"), (8, "sho…part"), (7, "sho…art"), (1, "…")])
 def test_the_middle_is_left_out(width: int, text: str) -> None:
     assert shortened("shop/part", width) == text
+
+
+@pytest.mark.parametrize(
+    "width, lines",
+    [
+        (36, ["ok  threads are outside:", "    `resctrl-hook reconcile` brings", "    them in"]),
+        (200, ["ok  threads are outside: `resctrl-hook reconcile` brings them in"]),
+        (1, ["ok  threads are outside:", "    `resctrl-hook reconcile`", "    brings them in"]),
+    ],
+)
+def test_a_line_is_wrapped_below_itself_and_a_command_stays_whole(width: int, lines: list[str]) -> None:
+    assert wrapped("ok  threads are outside: `resctrl-hook reconcile` brings them in", width) == lines
+
+
+def test_what_is_too_long_for_a_terminal_stays_whole_and_odd_characters_do_no_harm() -> None:
+    path = "/sys/fs/resctrl/mon_groups/5f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+    assert wrapped(f"in  {path} there", 40) == [f"in  {path}", "    there"]
+    assert wrapped("a\u200bb  c [red]", 40) == ["a\u200bb  c [red]"]
+    assert wrapped("ab", 40) == ["ab"]
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    out = io.StringIO()
+    print_wrapped(Console(file=out, width=width), Text(text), 4)
+    return out.getvalue().splitlines()
+
+
+def test_what_comes_again_is_told_once_with_how_often() -> None:
+    told = repeated([("a", 1), ("b", 2), ("a", 3)], lambda one: one[0])
+    assert told == [(("b", 2), 1), (("a", 3), 2)]
+    assert [often(times) for _, times in told] == ["", " (2 times)"]

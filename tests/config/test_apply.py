@@ -188,11 +188,24 @@ def test_in_force_without_anything(config: Path) -> None:
 
 
 def test_settings_in_force_says_what_is_to_be_said(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert effective_settings(str(config)).namespaces == ["shop"]
+    assert effective_settings(str(config), unapplied=True).namespaces == ["shop"]
     assert "was never applied" in capsys.readouterr().err
     apply_file(str(config))
-    assert effective_settings(str(config)).namespaces == ["shop"]
+    assert effective_settings(str(config), unapplied=True).namespaces == ["shop"]
     assert capsys.readouterr().err == ""
+    (config.parent / "config.json").write_text("{")
+    assert effective_settings(str(config)).namespaces == ["shop"]
+    assert "the last valid ones are in force" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words, says", [("list", True), ("rdt show", True), ("show -A", False), ("top --once", False)])
+def test_that_a_file_was_not_applied_is_said_where_it_matters(config: Path, words: str, *, says: bool) -> None:
+    config.write_text(f"resctrlPath: {config.parent}/none\nstateDir: {config.parent}/state\n")
+    assert ("was never applied" in call(config, *words.split()).stderr) == says
+    apply_file(str(config))
+    config.write_text(config.read_text() + "namespaces: [shop]\n")
+    os.utime(config, (4e9, 4e9))
+    assert ("is newer than what is in force" in call(config, *words.split()).stderr) == says
 
 
 def shown(config: Path) -> Any:

@@ -1,5 +1,6 @@
 """doctor names the fault: a made-up host that is well, and the same broken in one way at a time."""
 
+import io
 import json
 import os
 import shutil
@@ -10,10 +11,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from install.staged import CONFIG, HOOKS, install
+from rich.console import Console
 
-from resctrl_hooks.cli import main
-from resctrl_hooks.cli.doctor import wrapped
+from resctrl_hooks.cli import doctor, main
 from resctrl_hooks.doctor import runtimes, state, system
+from resctrl_hooks.doctor.finding import warning
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.runner import CHECKS, OF_FILES, examine
 from resctrl_hooks.install.paths import CODE, LAUNCH, UNITS
@@ -350,7 +352,7 @@ def test_a_simulation_is_called_one(patient: Patient) -> None:
     patient.write("proc/self/mounts", f"simulation {patient.resctrl} fuse rw,nosuid 0 0\n")
     found = patient.findings()
     assert not [text for _, level, text in found if level == "problem"]
-    assert ("mount", "ok", f"{patient.resctrl} is mounted (a simulation; rw,nosuid)") in found
+    assert ("mount", "ok", f"{patient.resctrl} is mounted (a simulation)") in found
     assert {name for name, level, _ in found if level == "warning"} == {"processor", "kernel"}
 
 
@@ -495,11 +497,17 @@ def test_a_container_without_its_memtierd_is_a_problem(patient: Patient, monkeyp
     assert "memory" not in patient.bad()
 
 
-def test_a_line_is_wrapped_below_itself_and_a_command_stays_whole() -> None:
-    text = "threads are outside: `resctrl-hook reconcile` brings them in"
-    assert wrapped(text, 4, 36).splitlines() == [
-        "threads are outside:",
-        "    `resctrl-hook reconcile` brings",
-        "    them in",
-    ]
-    assert wrapped(text, 4, 0) == text
+@pytest.mark.parametrize("width, column", [(60, 8), (80, 22)])
+def test_a_remedy_begins_further_left_in_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, width: int, column: int
+) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(doctor, "console", lambda: Console(file=out, width=width))
+    finding = warning("podman doesn't call our hook", "install it: `resctrl-hook install --runtime podman`")
+    monkeypatch.setattr(doctor, "examine", lambda host: [("hook", finding)])
+    assert CliRunner().invoke(doctor.command, [], obj="none").exit_code == 0
+    first, *rest = out.getvalue().splitlines()
+    assert first == "warning hook          podman doesn't call our hook"
+    assert rest[0].startswith(" " * column + "-> install it:")
+    assert "`resctrl-hook install --runtime podman`" in out.getvalue()
+    assert max(map(len, rest)) <= width

@@ -80,5 +80,6 @@ def test_other_plugins_are_named(host: Host) -> None:
 def test_where_it_is_not_wanted_nothing_is_wrong(host: Host) -> None:
     Path(host.tree.real(f"{UNITS}/{NRI}")).unlink()
     assert (
-        words(list(plugin(host))) == "ok: the NRI plugin is not installed: where hooks are called, they serve this host"
+        words(list(plugin(host)))
+        == "ok: the NRI plugin is not installed; where the runtime calls the hook, it isn't needed"
     )
