@@ -55,6 +55,8 @@ def print_csv(columns: Sequence[Column], items: Iterable[Any], *, headers: bool)
 
 
 def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, list):
         return " ".join(str(part) for part in value)
     return value

@@ -29,7 +29,7 @@ from resctrl_hooks.inventory.demand import Demand, demand_of
 from resctrl_hooks.inventory.feature_display.model import Columns
 from resctrl_hooks.inventory.feature_display.table import DISPLAYS
 from resctrl_hooks.inventory.gather import gather, name_podmans
-from resctrl_hooks.inventory.models import Container, Inventory, Pod, State, meaning, short_id
+from resctrl_hooks.inventory.models import Container, Inventory, Pod, State, group_name, meaning, short_id
 from resctrl_hooks.node.context import Context
 
 _INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of include/linux/proc_ns.h
@@ -244,7 +244,8 @@ def _print(found: Inventory, view: View, *, every: bool) -> None:
             printed.add_row(*(column.of_container(one) for column in columns))
     for group in found.foreign:
         known = {"STATE": _styled("foreign"), "CLASS": escape(group.rdt_class or _ROOT), "TASKS": str(group.tasks)}
-        printed.add_row(Name(group.name), *(known.get(column.head, _NONE) for column in columns[1:]))
+        name = group_name(group.rdt_class, group.name)
+        printed.add_row(Name(name), *(known.get(column.head, _NONE) for column in columns[1:]))
     if printed.row_count:
         print_table(out, printed)
     elif view.headers:

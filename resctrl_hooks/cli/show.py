@@ -49,7 +49,7 @@ _CSV: tuple[Column, ...] = (
     ("pod", lambda line: line.pod.pod or line.pod.name),
     ("key", lambda line: line.pod.key),
     ("domain", lambda line: line.counter.domain),
-    ("rdtClass", lambda line: line.counter.rdt_class),
+    ("rdtClass", lambda line: line.counter.rdt_class or _ROOT),
     ("counter", lambda line: line.counter.counter),
     ("value", lambda line: line.counter.value),
     ("unit", lambda line: line.counter.unit),

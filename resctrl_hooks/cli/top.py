@@ -29,7 +29,13 @@ from resctrl_hooks.inventory.usage import GROUPINGS, POD, SORTS, Line, Users, gr
 from resctrl_hooks.node.context import Context
 
 _SOON = 0.5  # seconds until there is something to see
-_CSV: tuple[Column, ...] = tuple((to_camel(name), attrgetter(name)) for name in Usage.model_fields)
+_CSV: tuple[Column, ...] = tuple(
+    (
+        to_camel(name),
+        (lambda one: "/" if one.rdt_class == "" else one.rdt_class) if name == "rdt_class" else attrgetter(name),
+    )
+    for name in Usage.model_fields
+)
 
 
 @click.command()

@@ -4,6 +4,7 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.host.files import is_folder
 
+from .models import group_name
 from .pod_names import PodNames
 from .podman import podman_names, serves_podman
 
@@ -57,14 +58,17 @@ def find(context: Context, what: str) -> str:
 
 
 def _foreign_group(context: Context, what: str) -> str:
-    """The folder of a mon_group of that name, as `list` shows those that others made; empty for none."""
+    """The folder of a mon_group that others made, by what `list` calls it or its name alone; empty for none."""
     resctrl = context.monitor.resctrl
     try:
-        folders = [resctrl.group_folder(rdt_class, what) for rdt_class in ["", *resctrl.classes()]]
+        for rdt_class in ("", *resctrl.classes()):
+            name = what.removeprefix(group_name(rdt_class, ""))
+            folder = resctrl.group_folder(rdt_class, name)
+            if name and "/" not in name and name not in (".", "..") and is_folder(folder):
+                return folder
     except HookError:
-        return ""
-    names = what and "/" not in what and what not in (".", "..")
-    return next((folder for folder in folders if names and is_folder(folder)), "")
+        pass
+    return ""
 
 
 def _called_by_podman(context: Context, what: str, keys: list[str]) -> set[str]:

@@ -6,6 +6,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, SerializationInfo, WithJsonSchema, computed_field
 from pydantic.alias_generators import to_camel
 
+from resctrl_hooks.node.names import is_hex, pod_uid_validator
+from resctrl_hooks.node.resctrl.filesystem import MON_GROUPS
+
 State = Literal["assigned", "uncounted", "part-counted", "partly", "waiting", "idle", "unmonitored", "foreign"]
 
 STATES: dict[State, str] = {
@@ -19,6 +22,7 @@ STATES: dict[State, str] = {
     "foreign": "somebody else made this group",
 }
 SHORT_ID = 12
+_CONTAINER_ID = 64
 # What reconcile makes of a state: where there is resctrl, and where there is none.
 _REMEDIES: dict[State, tuple[str, str]] = {
     "uncounted": ("reconcile assigns one that becomes free", "without resctrl there are none"),
@@ -35,8 +39,16 @@ def meaning(state: State, *, resctrl: bool) -> str:
 
 
 def short_id(id_: str) -> str:
-    """The start of a container's id or of a pod's UID, as Podman and crictl show ids."""
-    return id_[:SHORT_ID]
+    """The start of a container's id or of a pod's UID, as Podman and crictl show ids.
+
+    Any other key is a program's own name for its group, and stays whole.
+    """
+    return id_[:SHORT_ID] if is_hex(id_, _CONTAINER_ID) or pod_uid_validator(id_) else id_
+
+
+def group_name(rdt_class: str, name: str) -> str:
+    """What a group that others made is called wherever people read of it: its folder below resctrl's root."""
+    return f"{rdt_class}/{MON_GROUPS}/{name}".lstrip("/")
 
 
 class Record(BaseModel):

@@ -8,14 +8,13 @@ import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from resctrl_hooks.inventory.models import short_id
 from resctrl_hooks.inventory.podman import RUNTIME as PODMAN
 from resctrl_hooks.inventory.podman import PodmanNames, podman_names, stored_names
 from resctrl_hooks.node.context import Context
 
 LABELS = ("pod_uid", "namespace", "pod", "container")
 _ASK_AGAIN_SECONDS = 60.0
-_SHORT = 12  # characters of an id, as Podman shows it
-_ID = 64
 
 
 class PodName(NamedTuple):
@@ -42,7 +41,7 @@ class PodNames:
 
     def of(self, key: str) -> PodName:
         """The names of a key; a short id instead of a name that nobody knows yet."""
-        return self._known.get(key) or PodName("", short(key), "")
+        return self._known.get(key) or PodName("", short_id(key), "")
 
     def learn(self, keys: Iterable[str]) -> None:
         """Brings the names up to date with the keys that there are."""
@@ -83,8 +82,3 @@ class PodNames:
                 self._known[key] = PodName("", self._podman.containers[key], self._podman.containers[key])
             elif key in self._podman.pods:
                 self._known[key] = PodName("", self._podman.pods[key], "")
-
-
-def short(key: str) -> str:
-    """A container's id as Podman shows it; any other key whole, since that is somebody's own name for it."""
-    return key[:_SHORT] if len(key) == _ID else key

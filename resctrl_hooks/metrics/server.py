@@ -23,6 +23,8 @@ DEFAULT_PORT = 9777
 _LOOPBACK = "127.0.0.1"
 METRICS = "/metrics"
 HEALTH = "/healthz"
+SERVER = "resctrl-hook"  # the interpreter's version is nobody's business
+_METHODS = "GET, HEAD, OPTIONS"
 _PLAIN = [("Content-Type", "text/plain; charset=utf-8")]
 _SLOW_CLIENT_SECONDS = 10
 _LAST_PORT = (1 << 16) - 1
@@ -70,7 +72,7 @@ def application(registry: CollectorRegistry) -> "WSGIApplication":
     def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         head = environ["REQUEST_METHOD"] == "HEAD"
         status, body = pages.get(environ["PATH_INFO"], missing)
-        headers = [("Content-Type", "text/plain; charset=utf-8")]
+        headers = _PLAIN
         if environ["PATH_INFO"] == METRICS:
 
             def begin(said: str, given: list[tuple[str, str]], error: object = None, /) -> Callable[[bytes], object]:
@@ -80,7 +82,8 @@ def application(registry: CollectorRegistry) -> "WSGIApplication":
 
             asked = environ | {"REQUEST_METHOD": "GET"} if head else environ
             body = b"".join(metrics(asked, begin))
-        start_response(status, [*headers, ("Content-Length", str(len(body)))])
+        headers = [(name, _METHODS if name == "Allow" else value) for name, value in headers]
+        start_response(status, [*headers, ("Server", SERVER), ("Content-Length", str(len(body)))])
         return [] if head else [body]
 
     return answer
@@ -127,7 +130,7 @@ class Server(ThreadingWSGIServer):
 
 class _Handler(WSGIRequestHandler):
     timeout = _SLOW_CLIENT_SECONDS
-    server_version = "resctrl-hook"
+    server_version = SERVER
     sys_version = ""
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:

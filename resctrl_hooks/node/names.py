@@ -11,6 +11,11 @@ _LONGEST_ID = 200  # leaves room for what the ledger adds to a name
 _KERNEL_NAMES = frozenset(("info", "mon_data", "mon_groups"))
 
 
+def namespace_in_words(namespace: str) -> str:
+    """Who it is about, at the beginning of a sentence: Podman's containers and plain ones have no namespace."""
+    return f"namespace {namespace}" if namespace else "a container without a namespace"
+
+
 def is_hex(text: str, length: int) -> bool:
     """Whether ``text`` is exactly ``length`` lower-case hexadecimal digits."""
     return len(text) == length and _HEX.issuperset(text)

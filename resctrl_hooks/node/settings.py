@@ -9,7 +9,7 @@ import posix
 from . import errors
 from .feature_table import FEATURES
 from .host.files import is_there, parse_json, read_file
-from .names import default_key_validator, matches
+from .names import default_key_validator, matches, namespace_in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Settings(Sections):
         As the resctrl-mon plugin has it: no namespaces means all of them. Patterns (``team-*``) are ours.
         """
         if self.namespaces and not any(matches(pattern, namespace) for pattern in self.namespaces):
-            return f"namespace {namespace or '(none)'} is not among the configured namespaces"
+            return f"{namespace_in_words(namespace)} is not among the configured namespaces"
         return ""
 
     def selects_labels(self, labels: "dict[str, str]") -> str:

@@ -9,6 +9,7 @@ import posix
 from ..node.errors import HookError
 from ..node.features.memory_class import choice_of
 from ..node.features.step import SKIP
+from ..node.names import namespace_in_words
 from ..node.settings import allows
 
 TYPE_CHECKING = False
@@ -126,7 +127,7 @@ def _of_class(workload: "Workload", settings: "Settings") -> "Adjustment":
         return {}
     if not allows(settings.nri.get("allow"), workload.namespace, choice.name):
         raise AdjustmentError(
-            f"namespace {workload.namespace or '(none)'} may not have what class {choice.name[:80]!r} brings",
+            f"{namespace_in_words(workload.namespace)} may not have what class {choice.name[:80]!r} brings",
             hint="nri.allow in the configuration says who may",
         )
     return {

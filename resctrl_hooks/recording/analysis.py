@@ -10,6 +10,8 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from resctrl_hooks.inventory.models import group_name
+
 from .sampler import GROUP, POD, REST, Row
 
 NOISY_SHARE: Final = 1 / 3
@@ -218,7 +220,7 @@ def _user(row: Row, *, several: bool) -> User:
         pod = str(row.get("pod") or key)
         name = f"{namespace}/{pod}" if namespace else pod
     elif kind == GROUP:
-        name = f"group {rdt_class}/{key}".replace(" /", " ")
+        name = group_name(rdt_class, key)
     else:
         name = f"(in no group{f', class {rdt_class}' if rdt_class else ''})"
     host = f"{row.get('host') or ''}: " if several else ""

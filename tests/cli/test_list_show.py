@@ -230,7 +230,10 @@ def test_show_knows_a_group_of_somebody_elses_when_it_sees_one(host: MonitoredHo
     assert done.exit_code == 1
     folder = host.resctrl / "gold/mon_groups/somebody"
     assert f"'somebody' is a foreign group, {folder}: nothing of it is recorded here" in done.stderr
-    for name in ("..", "nobody", "gold", "gold/mon_groups/somebody"):
+    (name,) = [line.split()[0] for line in host.run("list").stdout.splitlines() if " foreign " in line]
+    assert name == "gold/mon_groups/somebody"
+    assert f"is a foreign group, {folder}:" in host.run("show", name).stderr
+    for name in ("..", "nobody", "gold", "mon_groups/somebody", "gold/mon_groups/..", "gold/mon_groups/"):
         assert "is called" in host.run("show", name).stderr
 
 

@@ -174,6 +174,7 @@ def test_json_has_units_in_its_keys_and_csv_the_same_columns(host: MonitoredHost
     assert (total["kind"], total["powerWatts"]) == ("total", pod["powerWatts"])
     rows = list(csv.DictReader(io.StringIO(host.run("top", "-o", "csv", "--interval", "0.2").stdout)))
     assert rows[0].keys() == pod.keys()
+    assert [(row["rdtClass"], row["partial"]) for row in rows if row["kind"] == "pod"] == [("/", "false")] * 2
     assert {row["name"] for row in rows} == {"shop/web-0", "data/db-0", "(in no group)", "TOTAL"}
 
 

@@ -41,9 +41,15 @@ def names(host: MonitoredHost, *words: str) -> list[str]:
 def test_problems_come_first_and_then_namespace_and_name(host: MonitoredHost) -> None:
     host.context.ledger.mark("waiting", KEYS[3])
     os.mkdir(host.resctrl / "mon_groups/somebody")
-    in_order = [KEYS[3][:12], "shop/db-0", "billing/api-0", "shop/web-0", "somebody"]
+    in_order = [KEYS[3][:12], "shop/db-0", "billing/api-0", "shop/web-0", "mon_groups/somebody"]
     assert names(host) == in_order
-    assert names(host, "--sort", "name") == [KEYS[3][:12], "billing/api-0", "shop/db-0", "shop/web-0", "somebody"]
+    assert names(host, "--sort", "name") == [
+        KEYS[3][:12],
+        "billing/api-0",
+        "shop/db-0",
+        "shop/web-0",
+        "mon_groups/somebody",
+    ]
     assert names(host, "--sort", "tasks")[0] == "billing/api-0"
     assert names(host, "--sort", "name", "--reverse")[0] == "shop/web-0"
 

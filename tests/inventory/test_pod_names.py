@@ -114,3 +114,13 @@ def test_each_sample_of_a_container_names_it(host: MonitoredHost, tmp_path: Path
     assert len(lines) == 1
     assert 'namespace="",pod="web"' in lines[0]
     assert 'container="web"' in lines[0]
+
+
+def test_a_pod_that_nobody_names_is_called_the_same_by_list_and_metrics(host: MonitoredHost) -> None:
+    """The start of an id; a program's own key is a name, and stays whole."""
+    own = "the-session-of-some-program"
+    for key in (KEYS[0], "c" * 64, own):
+        host.context.monitor.ensure_group(key)
+    listed = [pod["name"] for pod in host.json("list")["items"]]
+    assert sorted(listed) == sorted([KEYS[0][:12], "c" * 12, own])
+    assert sorted(name.whole for name in names_of(host, KEYS[0], "c" * 64, own)) == sorted(listed)

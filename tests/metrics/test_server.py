@@ -103,7 +103,13 @@ def test_health_needs_no_resctrl(host: MonitoredHost, ask: Ask) -> None:
 
 def test_other_pages_and_methods_are_refused(ask: Ask) -> None:
     assert ask("/else")[::2] == (404, b"metrics are at /metrics\n")
-    assert ask("/metrics", "POST")[0] == 405
+    status, headers, _ = ask("/metrics", "POST")
+    assert (status, headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
+
+
+def test_who_answers_says_no_more_than_its_name(ask: Ask) -> None:
+    for path in ("/metrics", "/healthz", "/else"):
+        assert ask(path)[1]["Server"] == "resctrl-hook"
 
 
 def _handle(server: Server, error: Exception) -> None:

@@ -200,7 +200,7 @@ def test_the_namespace_filter() -> None:
     settings = Settings({"namespaces": ["shop", "team-*"]})
     assert settings.selects("shop") == settings.selects("team-a") == ""
     assert "namespace shop2 is not among" in settings.selects("shop2")
-    assert "namespace (none)" in settings.selects("")
+    assert settings.selects("") == "a container without a namespace is not among the configured namespaces"
 
 
 def test_the_label_selector() -> None:

@@ -57,6 +57,18 @@ def test_a_look_has_pods_others_groups_and_the_rest(host: MonitoredHost) -> None
     assert rows["group"]["key"] == "theirs"
 
 
+def test_a_group_of_others_is_called_what_list_and_top_call_it(host: MonitoredHost) -> None:
+    (host.resctrl / "gold/mon_groups/theirs").mkdir(parents=True)
+    (host.resctrl / "gold/tasks").write_text("")
+    say(host.resctrl / "gold", llc_occupancy=1)
+    say(host.resctrl / "gold/mon_groups/theirs", llc_occupancy=1)
+    groups = {user.name for user in recording_of(Sampler(host.context).look()).users if user.kind == "group"}
+    assert groups == {"mon_groups/theirs", "gold/mon_groups/theirs"}
+    listed = {line.split()[0] for line in host.run("list", "--no-headers").stdout.splitlines()}
+    shown = {line.split()[0] for line in host.run("top", "--once", "--interval", "0.1").stdout.splitlines()}
+    assert groups <= listed & shown
+
+
 def test_what_is_no_number_is_no_zero(host: MonitoredHost) -> None:
     say(host.resctrl / "mon_groups" / KEYS[0], mbm_total_bytes="Unassigned")
     row = by_kind(Sampler(host.context).look())["pod"]

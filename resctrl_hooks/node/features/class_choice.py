@@ -2,7 +2,7 @@
 
 from ..container.resources import qos_of
 from ..errors import HookError
-from ..names import matches
+from ..names import matches, namespace_in_words
 from ..settings import allows
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ def chosen_class(
             return "", None, f"{why} is empty, which means none"
         if not allows(section.get("allow"), workload.namespace, name):
             raise ClassError(
-                f"namespace {workload.namespace or '(none)'} may not have {what} class {name[:80]!r}",
+                f"{namespace_in_words(workload.namespace)} may not have {what} class {name[:80]!r}",
                 hint=f"{what}.allow in the configuration says who may",
             )
     else:
@@ -52,7 +52,7 @@ def default_class(workload: "Workload", defaults: "dict[str, Any]") -> "tuple[st
     """The operator's default for a namespace, else for a QoS class ("" for none), and which of them it is."""
     for pattern, name in (defaults.get("namespaces") or {}).items():
         if matches(pattern, workload.namespace):
-            return name, f"the default of namespaces {pattern}"
+            return name, f"the default of {f'namespaces {pattern}' if pattern else 'containers without a namespace'}"
     qos = qos_of(workload)
     name = (defaults.get("qos") or {}).get(qos, "") if qos else ""
     return name, f"the default of QoS class {qos}"

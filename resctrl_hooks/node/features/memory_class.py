@@ -7,6 +7,7 @@ the container's own counts before its pod's, and an empty value means none.
 import posix
 
 from ..errors import HookError
+from ..names import namespace_in_words
 from ..settings import allows
 
 TYPE_CHECKING = False
@@ -92,7 +93,7 @@ def _allowed_class(name: str, workload: "Workload", settings: "Settings") -> "di
     for section, table in (("memory", settings.memory), ("memtierd", settings.memtierd)):
         if not allows(table["allow"], workload.namespace, name):
             raise MemoryClassError(
-                f"namespace {workload.namespace or '(none)'} may not have memory class {name[:80]!r}",
+                f"{namespace_in_words(workload.namespace)} may not have memory class {name[:80]!r}",
                 hint=f"{section}.allow in the configuration says who may",
             )
     for spec in settings.classes:
@@ -107,7 +108,7 @@ def _allowed_class(name: str, workload: "Workload", settings: "Settings") -> "di
 def _check_limit_allowed(limit: str, workload: "Workload", settings: "Settings") -> None:
     if not allows(settings.memory.get("allowLimits"), workload.namespace, limit):
         raise MemoryLimitError(
-            f"namespace {workload.namespace or '(none)'} may not set {limit} by annotation",
+            f"{namespace_in_words(workload.namespace)} may not set {limit} by annotation",
             hint="memory.allowLimits in the configuration says who may",
         )
 

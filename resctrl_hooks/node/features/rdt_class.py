@@ -7,6 +7,7 @@ import errno
 
 from ..errors import HookError
 from ..host.procfs import resctrl_groups_of
+from ..names import namespace_in_words
 from ..settings import allows
 from .step import SKIP, Step
 
@@ -64,7 +65,7 @@ def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
             return "", f"{source} asks for the root class"
         if not allows(context.settings.rdt.get("allow"), workload.namespace, name):
             raise RdtClassError(
-                f"namespace {workload.namespace or '(none)'} may not have RDT class {name[:80]!r}",
+                f"{namespace_in_words(workload.namespace)} may not have RDT class {name[:80]!r}",
                 hint="rdt.allow in the configuration says who may",
             )
     else:

@@ -100,6 +100,14 @@ def test_defaults_need_no_permission(rdt_host: Host, defaults: dict[str, Any], c
     assert plan(rdt_host, crio_annotations(), cgroup=cgroup).parameters.get("class", "") == chosen
 
 
+def test_a_container_without_a_namespace_is_spoken_of_as_such(rdt_host: Host) -> None:
+    rdt_host.configure(rdt={"enabled": True, "allow": {"?*": ["*"]}})
+    with pytest.raises(RdtClassError, match=r"^a container without a namespace may not have RDT class 'bronze'"):
+        plan(rdt_host, PODMAN | {OURS: "bronze"})
+    rdt_host.configure(rdt={"enabled": True, "defaults": {"namespaces": {"": "gold"}}})
+    assert plan(rdt_host, PODMAN).why.endswith("by the default of containers without a namespace")
+
+
 def test_class_first_and_group_after(rdt_host: Host) -> None:
     pod = state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "gold"})
     assert rdt_host.call(pod).code == 0

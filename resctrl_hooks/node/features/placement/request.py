@@ -118,8 +118,10 @@ def _is_number(text: str) -> bool:
 
 def _check_allowed(name: str, what: str, workload: "Workload", options: "dict[str, Any]") -> None:
     if not allows(options.get("allow"), workload.namespace, name):
+        from ...names import namespace_in_words
+
         raise PlacementError(
-            f"namespace {workload.namespace or '(none)'} may not have {what}",
+            f"{namespace_in_words(workload.namespace)} may not have {what}",
             hint="placement.allow in the configuration says who may",
         )
 
