@@ -65,6 +65,27 @@ class Resctrl:
             else:
                 return path
 
+    def use_up(self) -> list[str]:
+        """Makes groups of others until no RMID is left, not in limbo either: their folders."""
+        made: list[str] = []
+        while True:
+            try:
+                made.append(self.make(group=f"other{len(made)}"))
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                return made
+
+    def settle(self) -> None:
+        """Waits until no RMID but one is in limbo. Without it the next container, whose hook doesn't wait, has none.
+
+        mkdir alone tells, and what it took goes through limbo again. So all are taken, which shows that none is there,
+        and go there together; they come back together, when the kernel's worker has looked.
+        """
+        for folder in self.use_up():
+            os.rmdir(folder)
+        os.rmdir(self.make(group="other"))
+
     def join(self, task: int, rdt_class: str = "", group: str = "") -> None:
         """Moves one thread."""
         with open(os.path.join(self.path(rdt_class, group), "tasks"), "w", encoding="ascii") as tasks:

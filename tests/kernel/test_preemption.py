@@ -43,9 +43,11 @@ def runtime_name() -> str:
 
 @pytest.fixture
 def resctrl() -> Iterator[Resctrl]:
-    """A resctrl that shows RMIDs."""
+    """A resctrl that shows RMIDs, none of which the test before has left in limbo."""
     with mounted_with("debug"):
-        yield Resctrl(ROOT)
+        mounted = Resctrl(ROOT)
+        mounted.settle()
+        yield mounted
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,8 +23,9 @@ from resctrl_hooks.node.settings import Settings
 
 PODS = 12
 TURNS = 10
-INTERVAL = 2.0
+INTERVAL = 1.0
 ALONE_SECONDS = 4.0
+EVENTS = ("mbm_total_bytes", "mbm_local_bytes")
 TOLERANCE = 0.10
 LOAD = """
 import sys, time
@@ -32,17 +33,17 @@ block, times, due = bytes(65536), int(sys.argv[1]), time.monotonic()
 while True:
     for _ in range(times):
         bytearray(block)
-    due += 0.2
+    due += 0.1
     time.sleep(max(0, due - time.monotonic()))
 """
 
 
 class Pod:
-    """A pod as its runtime's state folder tells it, of one process that moves memory five times a second."""
+    """A pod as its runtime's state folder tells it, of one process that moves memory ten times a second."""
 
     def __init__(self, number: int, folder: Path) -> None:
         self.key = f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
-        command = [sys.executable, "-I", "-S", "-c", LOAD, str(2 * (number + 1))]
+        command = [sys.executable, "-I", "-S", "-c", LOAD, str(number + 1)]
         self.process = subprocess.Popen(command)
         pid = self.process.pid
         annotations = {
@@ -87,17 +88,38 @@ def bytes_of(folder: str) -> int:
     return sum(int(file.read_text()) for file in Path(folder).glob("mon_data/mon_L3_*/mbm_total_bytes"))
 
 
-def rates_alone(pods: list[Pod], resctrl: Resctrl) -> dict[str, float]:
-    """The rate of each pod in a group of its own, while all the others run too."""
-    folder = resctrl.make(group="alone")
+def groups_alone(resctrl: Resctrl, counted: int) -> list[str]:
+    """So many groups, of which each counts all bytes: where counters are assigned, nothing else has any."""
+
+    def take_counters(folder: str, events: Sequence[str]) -> None:
+        assignments = Path(folder, "mbm_L3_assignments")
+        for event in events if assignments.exists() else ():
+            assignments.write_text(f"{event}:*=_\n")
+
+    take_counters(resctrl.root, EVENTS)
+    folders = []
+    for number in range(counted):
+        folders.append(resctrl.make(group=f"alone{number}"))
+        take_counters(folders[-1], EVENTS[1:])
+    return folders
+
+
+def rates_alone(pods: list[Pod], resctrl: Resctrl, *, counted: int) -> dict[str, float]:
+    """The rate of each pod in a group of its own, while all the others run too: as many at a time as can be counted."""
+    folders = groups_alone(resctrl, counted)
     rates = {}
-    for pod in pods:
-        resctrl.join(pod.process.pid, group="alone")
-        before, began = bytes_of(folder), time.monotonic()
+    for first in range(0, len(pods), counted):
+        begun = {}
+        for folder, pod in zip(folders, pods[first : first + counted], strict=True):
+            resctrl.join(pod.process.pid, group=os.path.basename(folder))
+            begun[pod.key] = folder, bytes_of(folder), time.monotonic()
         time.sleep(ALONE_SECONDS)
-        rates[pod.key] = (bytes_of(folder) - before) / (time.monotonic() - began)
-        resctrl.join(pod.process.pid)
-    os.rmdir(folder)
+        for key, (folder, before, began) in begun.items():
+            rates[key] = (bytes_of(folder) - before) / (time.monotonic() - began)
+        for pod in pods[first : first + counted]:
+            resctrl.join(pod.process.pid)
+    for folder in folders:
+        os.rmdir(folder)
     return rates
 
 
@@ -105,7 +127,7 @@ def rates_in_turns(pods: list[Pod], context: Context, *, counted: int) -> tuple[
     """The rate of each pod after its turns, and the seconds for which it was counted."""
     deadline = time.monotonic() + 40
     while len(context.ledger.marked("rmids")) < counted and time.monotonic() < deadline:
-        reconcile(context, Options())  # the group of `rates_alone` is in limbo for a second
+        reconcile(context, Options())  # the groups of `rates_alone` are in limbo for a second
     rates: dict[str, float] = {}
     seconds: dict[str, float] = {}
     for _ in range(TURNS * PODS // counted):
@@ -135,7 +157,7 @@ def compare(pods: list[Pod], alone: dict[str, float], turns: dict[str, float], s
 
 @pytest.mark.guest(rmids=4, count=1, cpus=1)
 def test_rates_in_turns_are_those_of_being_counted_alone(resctrl: Resctrl, tmp_path: Path, pods: list[Pod]) -> None:
-    alone = rates_alone(pods, resctrl)
+    alone = rates_alone(pods, resctrl, counted=3)
     turns, seconds = rates_in_turns(pods, context_of(tmp_path, resctrl), counted=3)
     compare(pods, alone, turns, seconds)
     for pod in pods:
@@ -146,7 +168,7 @@ def test_rates_in_turns_are_those_of_being_counted_alone(resctrl: Resctrl, tmp_p
 def test_rates_with_assignable_counters_in_turns_are_those_of_being_counted_alone(
     resctrl: Resctrl, tmp_path: Path, pods: list[Pod]
 ) -> None:
-    alone = rates_alone(pods, resctrl)
+    alone = rates_alone(pods, resctrl, counted=4)
     turns, seconds = rates_in_turns(pods, context_of(tmp_path, resctrl), counted=4)
     compare(pods, alone, turns, seconds)
     for pod in pods:

@@ -1,7 +1,7 @@
 """Counters go on whatever becomes of the group: it changes class, and its RMID is handed on to another pod."""
 
-import errno
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,19 +30,16 @@ def test_a_total_goes_on_in_another_class(pods: list[KubernetesPod], comparison:
     assert 1.7 < after / before < 2.3
 
 
-def use_up_rmids(resctrl: Resctrl) -> None:
-    """Makes groups of others until no RMID is left, and none in limbo."""
-    for number in range(1000):
-        try:
-            resctrl.make(group=f"other{number}")
-        except OSError as error:
-            if error.errno != errno.ENOSPC:
-                raise
-            return
+@pytest.fixture
+def no_rmid_left(resctrl: Resctrl) -> Iterator[Callable[[], object]]:
+    """What uses the RMIDs up. Afterwards they come out of limbo: the next test's hooks don't wait for that."""
+    yield resctrl.use_up
+    resctrl.clear()
+    resctrl.settle()
 
 
 def test_an_rmid_that_is_handed_on_counts_for_each_what_is_its_own(
-    pods: list[KubernetesPod], comparison: Comparison, resctrl: Resctrl
+    no_rmid_left: Callable[[], object], pods: list[KubernetesPod], comparison: Comparison
 ) -> None:
     installed = comparison.installed
     installed.configure(monitoring={"priority": [{"namespaces": ["urgent"], "value": 10}]})
@@ -51,7 +48,7 @@ def test_an_rmid_that_is_handed_on_counts_for_each_what_is_its_own(
     giver.step()
     rmid = comparison.rmid(low.uid)
     first = comparison.check(low.uid, "copies 20 MiB and hands its RMID on")
-    use_up_rmids(resctrl)
+    no_rmid_left()
     taker = Stepped(high.start("taker", in_steps(copy(30)), annotations={"io.kubernetes.pod.namespace": "urgent"}))
     assert comparison.rmid(high.uid) == rmid, installed.said()
     taker.step()
