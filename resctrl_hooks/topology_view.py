@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from pydantic import Field
+
+from resctrl_hooks.inventory.models import Record
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.entries import Entry
 from resctrl_hooks.node.features.placement.usage import Usage, effective
@@ -41,7 +44,7 @@ def _part(domain: Domain, depth: int, topology: Topology, used: Usage, book: Boo
     if book is not None:
         milli, users = used.load(domain.cpus)
         free = count(domain.cpus & used.common)
-        text += f"  {free} of {domain.size} CPUs shared by {users} containers asking for {milli}m"
+        text += f"  {free} of {domain.size} CPUs shared by {users} container{'s' * (users != 1)} asking for {milli}m"
     if not below:
         text += f"  [{_cores(domain, topology, used)}]"
     lines.append(text)
@@ -83,10 +86,76 @@ def _bytes(size: int) -> str:
     return f"{size / (1 << 30):.1f} GiB"
 
 
-def usage_as_json(book: Book) -> list[dict[str, Any]]:
-    """Who is where, as plain values."""
+class MemoryNodeReport(Record):
+    """A NUMA node."""
+
+    id: int
+    cpus: str
+    distances: dict[str, int] = Field(description="By node, as ACPI's SLIT has them: 10 is local.")
+    memory_bytes: int
+    kind: str
+
+
+class PlacedContainer(Record):
+    """A container that placement gave CPUs."""
+
+    container: str
+    key: str
+    kind: str
+    pool: str
+    cpus: str = Field(description="Of the pool that its shared part runs on.")
+    owned: str = Field(description="CPUs that nobody else may have.")
+    hidden: str = Field(description="Those of its own that it does not see, so that a core has one thread.")
+    mems: str = Field(description="NUMA nodes that its memory comes from, empty for all.")
+    request_milli_cpus: int
+    runs_on: str = Field(description="Its CPUs now.")
+
+
+class TopologyReport(Record):
+    """A machine. Sets of CPUs and nodes are lists as the kernel writes them: `0-3,8`."""
+
+    online: str
+    offline: str
+    isolated: str
+    packages: dict[str, str]
+    dies: dict[str, str]
+    l3: dict[str, str]
+    cores: list[str]
+    kinds: dict[str, str]
+    nodes: list[MemoryNodeReport]
+    usage: list[PlacedContainer] | None = Field(description="With --usage.")
+
+
+def report(book: Book, *, usage: bool = False) -> TopologyReport:
+    """The machine and, with ``usage``, who is where, for programs."""
+    record = book.topology.as_record()
+    nodes = [{**node, "memory_bytes": node["memory"]} for node in record["nodes"]]
+    return TopologyReport.model_validate({**record, "nodes": nodes, "usage": _placed(book) if usage else None})
+
+
+def _placed(book: Book) -> list[PlacedContainer]:
     used = book.usage()
     return [
+        PlacedContainer(
+            container=entry.id,
+            key=entry.key,
+            kind=entry.decision.kind,
+            pool=entry.decision.pool,
+            cpus=format_list(entry.decision.cpus),
+            owned=format_list(entry.decision.owned),
+            hidden=format_list(entry.decision.hidden),
+            mems=format_list(entry.decision.mems),
+            request_milli_cpus=entry.decision.milli,
+            runs_on=format_list(effective(entry.decision, used)),
+        )
+        for entry in book.entries.values()
+    ]
+
+
+def as_before(book: Book, *, usage: bool) -> dict[str, Any]:
+    """What `topology --json` printed before 0.2, which stays beside its items for this version."""
+    used = book.usage()
+    entries = [
         {
             "container": entry.id,
             "key": entry.key,
@@ -95,3 +164,4 @@ def usage_as_json(book: Book) -> list[dict[str, Any]]:
         }
         for entry in book.entries.values()
     ]
+    return book.topology.as_record() | ({"usage": entries} if usage else {})

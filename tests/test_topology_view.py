@@ -46,11 +46,14 @@ def test_who_is_where(host: Host) -> None:
     book.save()
     book.written()
     shown = topology(host, machine(2, 1, 2, 2, 2), "--usage")
-    assert "    l3-0  CPUs 0-1,8-9  2 of 4 CPUs shared by 1 containers asking for 500m  [## ..]\n" in shown
+    assert "    l3-0  CPUs 0-1,8-9  2 of 4 CPUs shared by 1 container asking for 500m  [## ..]\n" in shown
     assert "      - aaaaaaaaaaaa of pod-a: shared, CPUs 1,9\n" in shown
     assert "      - bbbbbbbbbbbb of pod-b: exclusive, CPUs 0,8\n" in shown
-    usage = json.loads(topology(host, machine(2, 1, 2, 2, 2), "--usage", "--json"))["items"][0]["usage"]
+    made = json.loads(topology(host, machine(2, 1, 2, 2, 2), "--usage", "--json"))
+    usage = made["items"][0]["usage"]
     assert [entry["runsOn"] for entry in usage] == ["1,9", "0,8"]
+    assert [entry["requestMilliCpus"] for entry in usage] == [500, 0]
+    assert [entry["runsOn"] for entry in made["usage"]] == ["1,9", "0,8"]
 
 
 def test_what_else_there_may_be(host: Host) -> None:
@@ -68,8 +71,15 @@ def test_what_else_there_may_be(host: Host) -> None:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_json_is_the_machine(host: Host, name: str) -> None:
-    (item,) = json.loads(topology(host, MACHINES[name], "--json"))["items"]
-    assert item == MACHINES[name].as_record()
+    made = json.loads(topology(host, MACHINES[name], "--json"))
+    (item,) = made["items"]
+    machine_ = MACHINES[name].as_record()
+    assert machine_.items() <= made.items()  # as before 0.2
+    memory = [node.pop("memory") for node in machine_["nodes"]]
+    assert [node.pop("memoryBytes") for node in item["nodes"]] == memory
+    assert item.pop("usage") is None
+    del machine_["format"]
+    assert item == machine_
 
 
 def test_no_sysfs(host: Host) -> None:

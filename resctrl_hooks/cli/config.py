@@ -119,7 +119,8 @@ def show(config: str, *, as_json: bool) -> None:
     except SettingsError as error:
         _fail(str(error), INVALID)
     if as_json:
-        _print("EffectiveConfigList", [shown.as_json()], old=shown.as_json())
+        item = shown.model_dump(mode="json")
+        _print("EffectiveConfigList", [item], old=item)
     else:
         _print_shown(shown)
 
@@ -169,10 +170,10 @@ def _print_shown(shown: Shown) -> None:
         if line:
             click.echo(f"# {line}")
     click.echo(yaml.dump(shown.settings, Dumper=_Dumper, sort_keys=False, width=1000).rstrip())
-    click.echo(f"# Set, not default: {', '.join(shown.set_) or 'nothing'}")
-    if shown.yaml != shown.path or shown.source == "yaml":
-        click.echo(f"# {_YAML_STATES[shown.yaml_state].format(path=shown.yaml)}")
-    for change in shown.differences:
+    click.echo(f"# Set, not default: {', '.join(shown.set) or 'nothing'}")
+    if shown.yaml.path != shown.path or shown.source == "yaml":
+        click.echo(f"# {_YAML_STATES[shown.yaml.state].format(path=shown.yaml.path)}")
+    for change in shown.yaml.differences:
         click.echo(f"#   {change}")
 
 

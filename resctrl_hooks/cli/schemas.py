@@ -8,10 +8,12 @@ from pydantic import BaseModel, create_model
 from resctrl_hooks.cli.doctor import CheckResult
 from resctrl_hooks.config.applied import Change
 from resctrl_hooks.config.problems import Problem
+from resctrl_hooks.config.show import Shown
 from resctrl_hooks.explanation.model import Explanation
 from resctrl_hooks.inventory.models import FreeCounters, Group, Pod, PodDetails, Refusal, Rmids, Usage
 from resctrl_hooks.node.reconcile.report import API_VERSION
 from resctrl_hooks.rdt.classes import ClassReport
+from resctrl_hooks.topology_view import TopologyReport
 
 RECONCILE_COUNTS = (
     *("containers", "threadsMoved", "threadsOutside", "groupsFreed", "membersBuried", "mended", "tidied"),
@@ -59,10 +61,10 @@ _LISTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "rdt": ("RdtClassList", ClassReport, {}),
     "doctor": ("FindingList", CheckResult, {"ok": bool}),
     "explain": ("ExplanationList", Explanation, {}),
-    "topology": ("TopologyList", dict[str, Any], {}),
+    "topology": ("TopologyList", TopologyReport, {}),
     "config-check": ("ConfigProblemList", Problem, {"file": str, "valid": bool}),
     "config-apply": ("ConfigChangeList", Change, {"file": str, "applied": bool, "problems": list[Problem]}),
-    "config-show": ("EffectiveConfigList", dict[str, Any], {}),
+    "config-show": ("EffectiveConfigList", Shown, {}),
     "reconcile": (
         "ReconcileReport",
         ReconcileItem,
@@ -87,7 +89,13 @@ def _schema(kind: str, item: Any, more: dict[str, Any]) -> dict[str, Any]:
     }
     required: dict[str, Any] = {name: (of, ...) for name, of in fields.items()}
     model: type[BaseModel] = create_model(kind, **required)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **model.model_json_schema(by_alias=True, mode="serialization"),
-    }
+    schema: dict[str, Any] = _open(model.model_json_schema(by_alias=True, mode="serialization"))
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _open(schema: Any) -> Any:
+    """The schema without what forbids further keys: later versions add some, as do settings that another compiled."""
+    if isinstance(schema, dict):
+        shut = schema.get("additionalProperties") is False
+        return {key: _open(value) for key, value in schema.items() if not (shut and key == "additionalProperties")}
+    return [_open(one) for one in schema] if isinstance(schema, list) else schema

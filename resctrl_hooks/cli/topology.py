@@ -5,7 +5,7 @@ import click
 from resctrl_hooks.cli.document import document, print_document
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.topology_view import draw, usage_as_json
+from resctrl_hooks.topology_view import as_before, draw, report
 
 
 @click.command()
@@ -16,8 +16,7 @@ def command(config: str, *, usage: bool, as_json: bool) -> None:
     """Draw this node's packages, NUMA nodes, caches and cores; with --usage, which containers run where."""
     book = Book(open_node(config), look_only=True)
     if as_json:
-        value = book.topology.as_record()
-        value |= {"usage": usage_as_json(book)} if usage else {}
-        print_document("json", document("TopologyList", [value], old=value))
+        item = report(book, usage=usage)
+        print_document("json", document("TopologyList", [item], old=as_before(book, usage=usage)))
     else:
         click.echo(draw(book, usage=usage))

@@ -1,7 +1,8 @@
 """What `config show` shows: the settings in force with their defaults filled in, and how the YAML file compares."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, GetJsonSchemaHandler
 
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.settings import DEFAULTS
@@ -16,41 +17,37 @@ from .applied import (
     without_own_keys,
 )
 from .check import check_file, trust_problems
-from .effective import Effective, find_effective
+from .effective import Effective, Source, find_effective
 from .root import Configuration
 
 YamlState = Literal["applied", "differs", "never-applied", "invalid", "missing"]
 
 
-@dataclass(frozen=True)
-class Shown:
+class _LikeConfiguration:
+    """The JSON Schema of settings: what a configuration may say, and whatever another version may have compiled."""
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(Configuration.__pydantic_core_schema__)
+
+
+class YamlFile(BaseModel):
+    """The YAML file beside what is in force."""
+
+    path: str
+    state: YamlState
+    differences: list[Change]
+
+
+class Shown(BaseModel):
     """Settings in force: all of them, those that are set, and what stands between them and the YAML file."""
 
-    source: str
+    source: Source
     path: str
     problem: str
-    settings: dict[str, Any]
-    set_: list[str]
-    yaml: str
-    yaml_state: YamlState
-    differences: list[Change] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-    def as_json(self) -> dict[str, Any]:
-        """For ``--json``."""
-        return {
-            "source": self.source,
-            "path": self.path,
-            "problem": self.problem,
-            "settings": self.settings,
-            "set": self.set_,
-            "yaml": {
-                "path": self.yaml,
-                "state": self.yaml_state,
-                "differences": [asdict(change) for change in self.differences],
-            },
-            "warnings": self.warnings,
-        }
+    settings: Annotated[dict[str, Any], _LikeConfiguration()]
+    set: list[str] = Field(description="What is set, as opposed to a default.")
+    yaml: YamlFile
+    warnings: list[str]
 
 
 def show_settings(config: str) -> Shown:
@@ -67,7 +64,15 @@ def show_settings(config: str) -> Shown:
         warnings.append(f"{found.path} was not written by this version: {foreign.key}: {foreign.what}")
     state, differences = _compare(config, found, settings)
     set_ = sorted(change.key for change in changes_between({}, given))
-    return Shown(found.source, found.path, found.problem, settings, set_, config, state, differences, warnings)
+    return Shown(
+        source=found.source,
+        path=found.path,
+        problem=found.problem,
+        settings=settings,
+        set=set_,
+        yaml=YamlFile(path=config, state=state, differences=differences),
+        warnings=warnings,
+    )
 
 
 def _given(found: Effective) -> dict[str, Any]:

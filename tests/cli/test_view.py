@@ -203,6 +203,36 @@ def test_json_has_the_envelope_and_the_keys_of_before(
     assert old <= as_its_schema_says(name, made)
 
 
+@pytest.mark.parametrize(
+    "name, words, wrong",
+    [
+        ("topology", "topology --usage", {"nodes": [{"id": "0"}]}),
+        ("topology", "topology", {"cores": {}}),
+        ("config-show", "config show", {"settings": {"monitoring": {"release": "never"}}}),
+        ("config-show", "config show", {"yaml": {"path": "x", "state": "lost", "differences": []}}),
+    ],
+)
+def test_items_of_any_command_are_in_its_schema(
+    host: MonitoredHost, tmp_path: Path, name: str, words: str, wrong: dict[str, Any]
+) -> None:
+    (tmp_path / "config.json").write_text(
+        json.dumps(
+            {
+                "format": 1,
+                "resctrlPath": str(host.resctrl),
+                "stateDir": host.context.ledger.folder,
+                "rdt": {"enabled": True, "classes": {"background": {"L3": "003", "MB": 30}}},
+                "scheduling": {"classes": {"a": {"nice": 1}}},
+                "monitoring": {"of-another-version": 1},
+            }
+        )
+    )
+    made = json.loads(host.run(*words.split(), "--json").stdout)
+    as_its_schema_says(name, made)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(made | {"items": [made["items"][0] | wrong]}, schemas()[name])
+
+
 def test_reconcile_names_pods(host: MonitoredHost) -> None:
     host.end()
     made = json.loads(host.run("reconcile", "--json").stdout)
