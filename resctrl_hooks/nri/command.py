@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 DEFAULT_SOCKET = "/var/run/nri/nri.sock"
 DEFAULT_NAME, DEFAULT_INDEX = "resctrl-hooks", "90"
 LOCK = "nri.lock"
-_USAGE = "usage: nri [--socket PATH] [-name NAME] [-idx NN] [-config FILE] [-v] [-cgroups-dir DIR] [-run-dir DIR]\n"
+_USAGE = "usage: nri [--socket PATH] [-name NAME] [-idx NN] [-config FILE] [-v|-vv] [-cgroups-dir DIR] [-run-dir DIR]\n"
 _WRONG, _WRONG_USE = 1, 2
 # With one dash or two, as Go's flag package takes them; those of memtierd's plugin that our settings say.
 _VALUES = ("socket", "name", "idx", "config", "cgroups-dir", "run-dir")
-_FLAGS = ("v",)
+_FLAGS = ("v", "vv")
 
 
 def nri_command(config: str, arguments: "list[str]", find: "Find" = load, compile_: "Compile | None" = None) -> int:
@@ -112,7 +112,7 @@ def _overriding(find: "Find", given: "dict[str, str]") -> "Find":
             settings.cgroup_path = given["cgroups-dir"].rstrip("/")
         if given.get("run-dir"):
             settings.memtierd["runDir"] = given["run-dir"]
-        if given.get("v"):
+        if given.get("v") or given.get("vv"):
             settings.log["level"] = "debug"
         return settings, problem
 

@@ -295,7 +295,7 @@ def test_one_that_can_not_be_used_is_said_and_left(host: Host, start: Callable[.
 def test_the_options_of_the_plugins_that_it_follows(host: Host) -> None:
     runtime = FakeRuntime(str(host.root / "nri.sock"))
     words = [*PYTHON, str(LAUNCH), "nri", "--socket", runtime.path, "-name", "nri-resctrl-mon", "-idx", "10"]
-    options = ["-config", str(host.config), "-v", "-cgroups-dir", str(host.cgroup), "-run-dir=/run/x"]
+    options = ["-config", str(host.config), "-v", "-vv", "-cgroups-dir", str(host.cgroup), "-run-dir=/run/x"]
     process = subprocess.Popen([*words, *options], env={})
     told = runtime.accept().take_registration()
     assert (told["plugin_name"], told["plugin_idx"]) == ("nri-resctrl-mon", "10")
