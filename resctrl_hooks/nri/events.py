@@ -42,7 +42,6 @@ _PLACEMENT = "placement"
 _POD_EVENTS = ("RemovePodSandbox",)
 _GONE = "RemoveContainer"
 _STARTS, _ENDS = ("StartContainer",), ("StopContainer", _GONE, *_POD_EVENTS)
-STATE_CHANGE = ":StateChange"
 
 
 class Event:

@@ -119,10 +119,9 @@ class Service:
         fields = {"plugin_name": self._plugin.name, "plugin_idx": self._plugin.index, "NRI_version": NRI_VERSION}
         self._call("RegisterPlugin", encode("RegisterPluginRequest", fields))
         begun = time.monotonic()
-        poll = select.poll
         try:
             while not until():
-                waiting = poll()
+                waiting = select.poll()
                 descriptors = self._workers.descriptors()
                 for fd in (self._connection.fileno(), *descriptors):
                     waiting.register(fd, select.POLLIN)
