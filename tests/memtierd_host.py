@@ -3,7 +3,7 @@
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conftest import ID, POD_CGROUP, Host, crio_annotations, state
 
@@ -11,6 +11,9 @@ from resctrl_hooks.node.features.memtierd import feature as memtierd
 from resctrl_hooks.node.features.memtierd.run_dir import run_folders
 from resctrl_hooks.node.features.step import Step
 from resctrl_hooks.node.settings import Settings
+
+if TYPE_CHECKING:
+    from resctrl_hooks.node.records import MemberRecord
 
 CLASS = "class.memtierd.nri.io"
 TEMPLATE = (
@@ -94,7 +97,7 @@ class MemtierdHost:
         pid: int = json.loads((self.folder(id_) / "memtierd.keeper").read_text())["processes"][0][0]
         return pid
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> "MemberRecord":
         """What is recorded of the container."""
         ledger = self.host.context().ledger
         record = ledger.read_member(ledger.key_of(ID), ID)

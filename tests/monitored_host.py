@@ -44,7 +44,7 @@ class MonitoredHost:
         """Makes a pod with so many containers of one process, the last ones not in the group; returns its key."""
         key = KEYS[number]
         with self.context.monitor.hold(key) as locked:
-            locked.record.update(namespace=namespace, pod=name, cgroup="")
+            locked.record.update({"namespace": namespace, "pod": name, "cgroup": ""})
             locked.ensure_group(rdt_class)
             for place in range(processes + outside):
                 pid = self.process()
@@ -96,7 +96,7 @@ def host_of_one_pod(root: Path) -> Iterator[tuple[MonitoredHost, tuple[Path, Pat
         (resctrl / name).mkdir(parents=True)
     with monitored_host(root, str(resctrl)) as host:
         with host.context.monitor.hold(KEYS[0]) as locked:
-            locked.record.update(namespace="shop", pod="web-0")
+            locked.record.update({"namespace": "shop", "pod": "web-0"})
             group = Path(locked.ensure_group("").path)
         for folder in (resctrl, group):
             say(folder, llc_occupancy=4096, mbm_total_bytes=1000, mbm_local_bytes="Unassigned")

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
@@ -17,7 +17,8 @@ from .models import Container, Group, Inventory, Outside, Pod, Refusal, Rmids, S
 from .podman import RUNTIME as PODMAN
 from .podman import podman_names
 
-Record = dict[str, Any]
+if TYPE_CHECKING:
+    from resctrl_hooks.node.records import MemberRecord
 
 _MISSING = "missing"
 _FOREIGN = "foreign"
@@ -138,7 +139,7 @@ def _group(context: Context, rdt_class: str, name: str, how: str) -> Group:
     return Group(rdt_class=rdt_class, name=name, path=path, how=how if there else _MISSING, tasks=tasks)
 
 
-def _container(context: Context, pod: Pod, id_: str, record: Record) -> Container:
+def _container(context: Context, pod: Pod, id_: str, record: "MemberRecord") -> Container:
     pid = int(record.get("pid", 0))
     alive = not context.monitor.member_is_dead(pod.key, id_)
     found = Container(
@@ -175,7 +176,7 @@ def _container(context: Context, pod: Pod, id_: str, record: Record) -> Containe
     return found
 
 
-def _recorded_class(record: Record) -> str | None:
+def _recorded_class(record: "MemberRecord") -> str | None:
     for step in record.get("steps") or []:
         if "class" in (step.get("needs") or {}) and step.get("feature") == "monitoring":
             return str(step["needs"]["class"])

@@ -6,12 +6,15 @@ Podman itself is asked, once a minute at most, and only where a name is missing.
 
 import time
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from resctrl_hooks.inventory.models import short_id
 from resctrl_hooks.inventory.podman import RUNTIME as PODMAN
 from resctrl_hooks.inventory.podman import PodmanNames, podman_names, stored_names
 from resctrl_hooks.node.context import Context
+
+if TYPE_CHECKING:
+    from resctrl_hooks.node.records import MemberRecord
 
 LABELS = ("pod_uid", "namespace", "pod", "container")
 _ASK_AGAIN_SECONDS = 60.0
@@ -48,7 +51,7 @@ class PodNames:
         wanted = set(keys)
         for key in self._known.keys() - wanted:
             del self._known[key]
-        nameless: dict[str, dict[str, dict[str, Any]]] = {}
+        nameless: dict[str, dict[str, MemberRecord]] = {}
         for key in wanted - self._known.keys():
             record = self._context.ledger.read_pod(key) or {}
             if record.get("pod"):
@@ -63,14 +66,14 @@ class PodNames:
             self._learn_from_storage(nameless)
             self._learn_from_podman(nameless)
 
-    def _learn_from_storage(self, nameless: dict[str, dict[str, dict[str, Any]]]) -> None:
+    def _learn_from_storage(self, nameless: "dict[str, dict[str, MemberRecord]]") -> None:
         alone = {key: str(members[key].get("bundle", "")) for key, members in nameless.items() if key in members}
         names = stored_names(alone.values()) if alone else {}
         for key in alone:
             if key in names:
                 self._known[key] = PodName("", names[key], names[key])
 
-    def _learn_from_podman(self, nameless: dict[str, dict[str, dict[str, Any]]]) -> None:
+    def _learn_from_podman(self, nameless: "dict[str, dict[str, MemberRecord]]") -> None:
         left = nameless.keys() - self._known.keys()
         if not left:
             return

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .ledger import Ledger
+    from .records import StageRecord, TallyRecord
 
 FILE = "tally"
 OLD = f"{CALLS}.old"
@@ -37,7 +38,7 @@ class Stage:
 
     __slots__ = ("buckets", "failures", "last", "runs", "seconds")
 
-    def __init__(self, kept: "dict[str, Any] | None" = None) -> None:
+    def __init__(self, kept: "StageRecord | None" = None) -> None:
         kept = kept or {}
         self.runs: int = kept.get("runs", 0)
         self.seconds: float = kept.get("seconds", 0.0)
@@ -59,10 +60,10 @@ class Stage:
 class Tally:
     """All figures: ``stages`` by name, and the last ``failures`` as (when, stage, reasons, key)."""
 
-    def __init__(self, kept: "dict[str, Any] | None" = None) -> None:
+    def __init__(self, kept: "TallyRecord | None" = None) -> None:
         kept = kept or {}
         self.stages = {name: Stage(stage) for name, stage in kept.get("stages", {}).items()}
-        self.failures: "list[tuple[int, str, str, str]]" = [tuple(item) for item in kept.get("last", [])]
+        self.failures = [(when, stage, reasons, key) for when, stage, reasons, key in kept.get("last", [])]
 
     def stage(self, name: str) -> Stage:
         """A stage's figures; all zero for one that never ran."""
@@ -81,9 +82,9 @@ class Tally:
                 self.failures.append((when, stage, reasons, "" if key == OK else key))
         del self.failures[:-_LAST_FAILURES]
 
-    def as_record(self, folded: str) -> "dict[str, Any]":
+    def as_record(self, folded: str) -> "TallyRecord":
         """What goes into the file, with the identity of the lines that are in it."""
-        stages = {
+        stages: "Any" = {
             name: {field: getattr(stage, field) for field in Stage.__slots__} for name, stage in self.stages.items()
         }
         return {"format": _FORMAT, "stages": stages, "last": self.failures, "folded": folded}
@@ -131,14 +132,13 @@ def fold(ledger: "Ledger", patience: float = _PATIENCE) -> None:
 
 def _kept(ledger: "Ledger") -> "tuple[Tally, str]":
     try:
-        kept = parse_json(read_file(f"{ledger.folder}/{FILE}", _LIMIT))
+        kept: "Any" = parse_json(read_file(f"{ledger.folder}/{FILE}", _LIMIT))
     except (FileNotFoundError, ValueError):
         return Tally(), ""
     except OSError as error:
         raise _unusable(error, f"{ledger.folder}/{FILE}") from error
-    if not isinstance(kept, dict) or kept.get("format") != _FORMAT:
-        return Tally(), ""
-    return Tally(kept), kept.get("folded", "")
+    ours = isinstance(kept, dict) and kept.get("format") == _FORMAT
+    return (Tally(kept), kept.get("folded", "")) if ours else (Tally(), "")
 
 
 def _lines(ledger: "Ledger", name: str) -> "tuple[bytes, str]":

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    Record = dict[str, Any]
+    from .records import MemberRecord, PodRecord
 
 _LOCKS = 32
 _FORMAT = 1
@@ -124,11 +124,12 @@ class Ledger:
         """Every key that has a record."""
         return [name for name in self._names("pods") if default_key_validator(name)]
 
-    def read_pod(self, key: str) -> "Record | None":
+    def read_pod(self, key: str) -> "PodRecord | None":
         """The record of a key, or None if there is none or it is damaged."""
-        return self._read(f"{self.folder}/pods/{key}/pod")
+        record: "PodRecord | None" = self._read(f"{self.folder}/pods/{key}/pod")
+        return record
 
-    def write_pod(self, key: str, record: "Record") -> None:
+    def write_pod(self, key: str, record: "PodRecord") -> None:
         """Replaces the record of a key."""
         self._write(key, "pod", record)
 
@@ -155,15 +156,16 @@ class Ledger:
         names = self._names(f"pods/{key}")
         return [name[len(_MEMBER) :] for name in names if name.startswith(_MEMBER) and UNFINISHED not in name]
 
-    def read_member(self, key: str, member: str) -> "Record | None":
+    def read_member(self, key: str, member: str) -> "MemberRecord | None":
         """The record of a member, or None if there is none or it is damaged."""
-        return self._read(f"{self.folder}/pods/{key}/{_MEMBER}{member}")
+        record: "MemberRecord | None" = self._read(f"{self.folder}/pods/{key}/{_MEMBER}{member}")
+        return record
 
     def has_member(self, key: str, member: str) -> bool:
         """Whether a member has a record, whatever that says."""
         return is_there(f"{self.folder}/pods/{key}/{_MEMBER}{member}")
 
-    def write_member(self, key: str, member: str, record: "Record") -> None:
+    def write_member(self, key: str, member: str, record: "MemberRecord") -> None:
         """Replaces the record of a member."""
         self._write(key, _MEMBER + member, record)
 
@@ -309,7 +311,7 @@ class Ledger:
         except OSError as error:
             raise self._error(error, path) from error
 
-    def _read(self, path: str) -> "Record | None":
+    def _read(self, path: str) -> "Any":
         try:
             record = parse_json(read_file(path, _LIMIT))
         except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -319,7 +321,7 @@ class Ledger:
         # A newer version may add to a record, but keeps what this one reads; a format of its own is not ours to read.
         return record if isinstance(record, dict) and record.get("format") == _FORMAT else None
 
-    def _write(self, key: str, name: str, record: "Record") -> None:
+    def _write(self, key: str, name: str, record: "PodRecord | MemberRecord") -> None:
         record["format"] = _FORMAT
         data = format_json(record)
         folder = f"{self.folder}/pods/{key}"

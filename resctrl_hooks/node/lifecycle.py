@@ -10,14 +10,14 @@ from .features.registry import feature_named
 from .features.step import Step
 from .host.files import is_folder
 from .log import INFO, WARNING
-from .resctrl.locked_key import AGAIN, record_is_dead
+from .resctrl.locked_key import record_is_dead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .context import Context
-    from .ledger import Record
+    from .records import MemberRecord, PodRecord
     from .resctrl.locked_key import LockedKey
 
 POD = "pod"
@@ -65,17 +65,17 @@ def release_container(locked: "LockedKey", member: str, context: "Context") -> b
     return True
 
 
-def is_of_earlier_run(member: "Record | None", context: "Context") -> bool:
+def is_of_earlier_run(member: "MemberRecord | None", context: "Context") -> bool:
     """Whether a poststop that comes now ends an earlier run of a container.
 
     It does where the container was started again before any poststop came, and lives. Any other poststop says that its
     container is dead, whatever its process looks like.
     """
-    again = member is not None and bool(member.get(AGAIN) and member.get("pid"))
+    again = member is not None and bool(member.get("again") and member.get("pid"))
     return again and not record_is_dead(member, context.monitor.boot, context.proc)
 
 
-def fate(record: "Record", members: "Iterable[Record | None]", context: "Context") -> str:
+def fate(record: "PodRecord", members: "Iterable[MemberRecord | None]", context: "Context") -> str:
     """What becomes of a key: it LIVES with one of its members, WAITS for its pod's end, or ENDS. Changes nothing.
 
     ``record`` is the key's own in the ledger, ``members`` are its members'.

@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .records import RefusalRecord
+
 FILE = "refusals"
 OLD = f"{FILE}.old"
 _LARGEST = 32 << 10  # bytes, of each of the two files
@@ -54,9 +56,9 @@ def record_refusal(folder: str, names: "dict[str, str]", why: str) -> None:
         pass  # it is in the log; what can't be kept changes nothing of the refusal
 
 
-def recent_refusals(folder: str) -> "list[dict[str, Any]]":
+def recent_refusals(folder: str) -> "list[RefusalRecord]":
     """What was refused lately, the latest last: ``time``, ``namespace``, ``pod``, ``container``, ``id``, ``why``."""
-    found = []
+    found: "list[RefusalRecord]" = []
     for name in (OLD, FILE):
         try:
             lines = read_file(f"{folder}/{name}", _LIMIT).splitlines()
@@ -64,9 +66,10 @@ def recent_refusals(folder: str) -> "list[dict[str, Any]]":
             continue  # there were none, or whoever asks may not read it
         for line in lines:
             try:
-                value = parse_json(line)
+                value: "Any" = parse_json(line)
             except ValueError:
                 continue  # of a hook that was killed
-            if isinstance(value, dict) and isinstance(value.get("time"), int):
+            whole = isinstance(value, dict) and isinstance(value.get("time"), int)
+            if whole:
                 found.append(value)
     return found

@@ -148,7 +148,9 @@ def _make_group(workload: "Workload", rdt_class: str, context: "Context") -> Non
         try:
             with context.monitor.hold(workload.key) as locked:
                 if not locked.tracked:
-                    locked.record.update(cgroup=workload.pod_cgroup, namespace=workload.namespace, pod=workload.pod)
+                    record = locked.record
+                    record["cgroup"] = workload.pod_cgroup
+                    record["namespace"], record["pod"] = workload.namespace, workload.pod
                 ensure_group(workload, rdt_class, locked, context)
             return
         except NoRMIDsError:

@@ -7,7 +7,7 @@ from ..node.host.files import format_json, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from ..node.records import NriRecord
 
 NAME = "nri.json"
 _OFTEN = 1.0  # seconds: figures are written no more often
@@ -19,7 +19,7 @@ class Status:
     def __init__(self, folder: str, socket: str) -> None:
         self._path = f"{folder}/{NAME}"
         self._written = 0.0
-        self.values: "dict[str, Any]" = {
+        self.values: "NriRecord" = {
             "pid": posix.getpid(),
             "socket": socket,
             "started": time.time(),
@@ -32,14 +32,14 @@ class Status:
     def connected(self, runtime: str, version: str) -> None:
         """A runtime has taken us."""
         now = time.time()
-        self.values.update(connected=True, since=now, runtime=runtime, version=version)
+        self.values.update({"connected": True, "since": now, "runtime": runtime, "version": version})
         self.values["connections"] += 1
         self.write()
 
     def dropped(self, why: str) -> None:
         """There is no connection: one has ended, or none could be made."""
         if self.values["connected"]:
-            self.values.update(connected=False, dropped=time.time())
+            self.values.update({"connected": False, "dropped": time.time()})
             self.values["drops"] += 1
         self.values["why"] = why
         self.write()

@@ -48,7 +48,7 @@ def make_node(root: Path, groups: int) -> Context:
     folders = [resctrl]
     for number in range(groups):
         with context.monitor.hold(f"{number:08x}-8a3b-4f0e-9a55-1d9d3b7e6c01") as locked:
-            locked.record.update(namespace="shop", pod=f"web-{number}")
+            locked.record.update({"namespace": "shop", "pod": f"web-{number}"})
             folders.append(Path(locked.ensure_group().path))
     for folder in folders:
         for domain in DOMAINS:

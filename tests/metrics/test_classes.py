@@ -23,7 +23,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     with monitored_host(tmp_path, str(resctrl)) as found:
         for key, rdt_class in ((KEYS[0], ROOT), (KEYS[1], ROOT), (KEYS[2], GOLD)):
             with found.context.monitor.hold(key) as locked:
-                locked.record.update(namespace="shop", pod="web")
+                locked.record.update({"namespace": "shop", "pod": "web"})
                 locked.ensure_group(rdt_class)
         count(found, pods=(100, 200), kepler=50, ungrouped=25, gold=(1000, 5))
         yield found

@@ -33,7 +33,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     (resctrl / "info" / "L3_MON" / "num_rmids").write_text("8\n")
     with monitored_host(tmp_path, str(resctrl)) as found:
         with found.context.monitor.hold(KEYS[0]) as locked:
-            locked.record.update(namespace="shop", pod=NASTY)
+            locked.record.update({"namespace": "shop", "pod": NASTY})
             for rdt_class in ("", "gold"):
                 group = Path(locked.ensure_group(rdt_class).path)
                 say(group, llc_occupancy=1, mbm_total_bytes=2**60, mbm_local_bytes="Unavailable")
@@ -178,7 +178,7 @@ def test_a_pod_whose_record_comes_after_a_scrape_has_its_name_from_then_on(host:
     with host.context.monitor.hold(KEYS[2]) as locked:
         locked.add_member("c1")
         text_of(found)
-        locked.record.update(namespace="shop", pod="late-0")
+        locked.record.update({"namespace": "shop", "pod": "late-0"})
         say(Path(locked.ensure_group().path), llc_occupancy=7)
     labels_of = [sample.labels for family in parse_openmetrics(text_of(found)) for sample in family.samples]
     assert {one["pod"] for one in labels_of if one.get("pod_uid") == KEYS[2]} == {"late-0"}

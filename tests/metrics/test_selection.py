@@ -20,7 +20,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     with monitored_host(tmp_path, str(tmp_path / "resctrl")) as found:
         for key, namespace in zip(KEYS, ("team-a", "team-b", "ml"), strict=False):
             with found.context.monitor.hold(key) as locked:
-                locked.record.update(namespace=namespace, pod="web-0")
+                locked.record.update({"namespace": namespace, "pod": "web-0"})
                 counters = {"llc_occupancy": 1, "mbm_total_bytes": 2, "mbm_local_bytes": "Unavailable"}
                 say(Path(locked.ensure_group().path), **counters)
         yield found

@@ -30,7 +30,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
     with monitored_host(tmp_path, str(tmp_path / "resctrl")) as found:
         with found.context.monitor.hold(KEYS[0]) as locked:
-            locked.record.update(namespace="shop", pod="web-0")
+            locked.record.update({"namespace": "shop", "pod": "web-0"})
             say(Path(locked.ensure_group().path), llc_occupancy=1, mbm_total_bytes=2)
         yield found
 

@@ -69,9 +69,9 @@ def test_a_state_directory_of_others_is_not_used(tmp_path: Path, mode: int, owne
 def test_records(ledger: Ledger) -> None:
     assert ledger.read_pod("k") is None
     ledger.write_pod("k", {"groups": {"": "created"}})
-    ledger.write_member("k", "m", {"pid": 7, "note": "\ud800"})
+    ledger.write_member("k", "m", {"pid": 7, "pod": "\ud800"})
     assert ledger.read_pod("k") == {"groups": {"": "created"}, "format": 1}
-    assert ledger.read_member("k", "m") == {"pid": 7, "note": "\ud800", "format": 1}
+    assert ledger.read_member("k", "m") == {"pid": 7, "pod": "\ud800", "format": 1}
     assert ledger.members("k") == ["m"]
     ledger.mark("idle", "k")
     ledger.mark("waiting", "k")

@@ -35,7 +35,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     (resctrl / "info").mkdir()
     with monitored_host(tmp_path, str(resctrl)) as found:
         with found.context.monitor.hold(KEYS[0]) as held:
-            held.record.update(namespace="shop", pod="web-0")
+            held.record.update({"namespace": "shop", "pod": "web-0"})
             group = Path(held.ensure_group("").path)
         say(resctrl, llc_occupancy=900, mbm_total_bytes=10_000)
         say(resctrl / "mon_groups/theirs", llc_occupancy=100, mbm_total_bytes=2_000)
@@ -228,7 +228,7 @@ def test_a_place_that_cannot_be_written_is_one_line(host: MonitoredHost) -> None
 @pytest.mark.browser
 def test_a_browser_draws_the_page_and_a_name_forges_nothing(host: MonitoredHost, tmp_path: Path) -> None:
     with host.context.monitor.hold(KEYS[1]) as held:
-        held.record.update(namespace="shop", pod=NASTY)
+        held.record.update({"namespace": "shop", "pod": NASTY})
         group = Path(held.ensure_group("").path)
     say_paths(group, {"mon_L3_00/mbm_total_bytes": 1, "mon_L3_00/llc_occupancy": 5})
     target = tmp_path / "x.csv"

@@ -1,7 +1,7 @@
 """How memory classes are shown: the class, the limits, memory and swap now, and whether memtierd runs."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.node.container.workload import Workload
@@ -10,7 +10,10 @@ from resctrl_hooks.node.features.memory import NAME as LIMITS
 from resctrl_hooks.node.features.memtierd.feature import NAME as TIERD
 from resctrl_hooks.node.features.step import Step
 
-from .model import Columns, Details, Display, Found, Record, kernel_text
+from .model import Columns, Details, Display, Found, kernel_text
+
+if TYPE_CHECKING:
+    from resctrl_hooks.node.records import LimitNeeds, MemberRecord, StepRecord
 
 CGROUP = "cgroup"
 _FILES = ("memory.current", "memory.high", "memory.max", "memory.swap.current", "memory.swap.max")
@@ -25,9 +28,9 @@ def memory_of(cgroup: str) -> dict[str, str]:
     return {name: text for name, text in found.items() if text}
 
 
-def _describe(record: Record, steps: list[Record]) -> dict[str, Any]:
+def _describe(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, Any]:
     """The class ("" for limits by annotation alone) and the limits that were set."""
-    needs: Record = steps[0]["needs"]
+    needs: LimitNeeds = steps[0]["needs"]
     return {"class": needs["class"], **needs["limits"]}
 
 

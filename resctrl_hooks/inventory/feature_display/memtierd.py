@@ -1,6 +1,6 @@
 """How memtierd is shown: its class, who supervises it, whether it runs, and what it lacks."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from resctrl_hooks.node.container.workload import Workload
 from resctrl_hooks.node.context import Context
@@ -12,24 +12,28 @@ from resctrl_hooks.node.host.programs import ALL_FOLDERS, find_program
 from resctrl_hooks.node.settings import Settings
 
 from .memory import COLUMNS
-from .model import Display, Found, Record
+from .model import Display, Found
+
+if TYPE_CHECKING:
+    from resctrl_hooks.node.records import MemberRecord, MemtierdNeeds, StepRecord
 
 NOT_RUNNING = "does not run"
 UNATTENDED = "its keeper was killed, so it ends at its next output"
 
 
-def _describe(record: Record, steps: list[Record]) -> dict[str, Any]:
+def _describe(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, Any]:
     """The class, who supervises memtierd, whether it runs, and its folder."""
-    step = Step.of_record(dict(steps[0]))
+    needs: MemtierdNeeds = steps[0]["needs"]
+    step = Step.of_record(steps[0])
     pids = running(step, str(record["id"]))
     state = f"runs as pid {pids[0]}" if pids else NOT_RUNNING
     if pids and not attended(step, str(record["id"])):
         state += f"; {UNATTENDED}"
     folder = folder_of(step, str(record["id"])).path
     return {
-        "class": step.parameters["class"],
+        "class": needs["class"],
         "state": state,
-        "supervisor": step.parameters["supervisor"],
+        "supervisor": needs["supervisor"],
         "folder": folder,
     }
 

@@ -1,17 +1,19 @@
 """One row of the table: how a feature is shown where it has more to say than its steps' parameters."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resctrl_hooks.node.container.workload import Workload
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.features.step import Step
 from resctrl_hooks.node.host.files import read_kernel_file
 
-Record = Mapping[str, Any]
+if TYPE_CHECKING:
+    from resctrl_hooks.node.records import MemberRecord, SchedulingNeeds, StepRecord
+
 Details = Mapping[str, Any]
 """What is shown of a container, by feature (`details_of`)."""
-Describe = Callable[[Record, list[Record]], dict[str, Any]]
+Describe = Callable[["MemberRecord", list["StepRecord"]], dict[str, Any]]
 """From a container's record and its steps of this feature, what `show` says of it, by name."""
 
 
@@ -39,16 +41,16 @@ class Columns(NamedTuple):
     numbers: frozenset[str] = frozenset()
 
 
-def as_recorded(record: Record, steps: list[Record]) -> dict[str, Any]:
+def as_recorded(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, Any]:
     """The steps' parameters, by action."""
     return {str(step.get("action", "")): dict(step.get("needs") or {}) for step in steps}
 
 
-def of_class(record: Record, steps: list[Record]) -> dict[str, Any]:
+def of_class(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, Any]:
     """A class, and what it set."""
-    needs: Record = steps[0]["needs"]
+    needs: SchedulingNeeds = steps[0]["needs"]  # of the features with classes the one that keeps most
     values = {str(name): str(value) for name, value in needs.get("values") or []}
-    return {"class": needs["class"], **(needs.get("process") or {}), **values}
+    return {"class": needs["class"], **needs.get("process", {}), **values}
 
 
 def nowhere(step: Step, workload: Workload, context: Context) -> Found:

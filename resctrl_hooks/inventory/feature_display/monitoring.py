@@ -1,6 +1,6 @@
 """How monitoring is shown: `explain` looks at the group; `list` and `show` have groups and tasks on their own."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from resctrl_hooks.node.container.workload import Workload
 from resctrl_hooks.node.context import Context
@@ -8,10 +8,13 @@ from resctrl_hooks.node.features.step import Step
 from resctrl_hooks.node.host.files import is_folder
 from resctrl_hooks.node.resctrl.filesystem import MON_GROUPS
 
-from .model import Display, Found, Record
+from .model import Display, Found
+
+if TYPE_CHECKING:
+    from resctrl_hooks.node.records import MemberRecord, StepRecord
 
 
-def _nothing(record: Record, steps: list[Record]) -> dict[str, Any]:
+def _nothing(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, Any]:
     return {}
 
 

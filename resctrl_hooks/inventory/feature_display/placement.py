@@ -1,7 +1,7 @@
 """How placement is shown: what was decided, and the CPUs that containers run on now."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from resctrl_hooks.node.container.workload import Workload
 from resctrl_hooks.node.context import Context
@@ -10,7 +10,10 @@ from resctrl_hooks.node.features.placement.feature import NAME, preview
 from resctrl_hooks.node.features.step import Step
 from resctrl_hooks.node.host.cpulist import format_list, parse_list
 
-from .model import Columns, Details, Display, Found, Record, kernel_text
+from .model import Columns, Details, Display, Found, kernel_text
+
+if TYPE_CHECKING:
+    from resctrl_hooks.node.records import MemberRecord, PlacementNeeds, StepRecord
 
 _CPUS = "cpuset.cpus.effective"
 _HEADS = ("PLACED", "CPUS")
@@ -18,9 +21,10 @@ _NONE = "-"
 _NOT_YET = "not yet"
 
 
-def _describe(record: Record, steps: list[Record]) -> dict[str, Any]:
+def _describe(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, Any]:
     """What was decided, and the CPUs that its cgroup has now."""
-    decision = dict(steps[0]["needs"].get("decision") or {"why": "not placed yet"})
+    needs: PlacementNeeds = steps[0]["needs"]
+    decision: dict[str, Any] = {**needs.get("decision", {"why": "not placed yet"})}
     decision.pop("milli", None)
     folder = str(record.get("cgroup", ""))
     # Under systemd crun's processes are a level below the scope that has the cpuset.

@@ -5,7 +5,7 @@ from ..host.procfs import resctrl_groups_of, start_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..ledger import Record
+    from ..records import MemberRecord, StepRecord
     from .runtimes import Found
 
 
@@ -19,7 +19,7 @@ class Running:
     group was recorded, ``rdt_class`` the one that it is in.
     """
 
-    def __init__(self, key: str, found: "Found", record: "Record", *, recorded: bool) -> None:
+    def __init__(self, key: str, found: "Found", record: "MemberRecord", *, recorded: bool) -> None:
         self.key = key
         self.id = found.id
         self.pid = found.pid
@@ -27,7 +27,7 @@ class Running:
         self.bundle: str = found.bundle or record.get("bundle", "")
         self.recorded = recorded
         self.late: bool = not recorded or bool(record.get("late"))
-        self.steps: "list[Record]" = list(record.get("steps", []))
+        self.steps: "list[StepRecord]" = list(record.get("steps", []))
         self.unmet: "dict[str, str]" = dict(record.get("unmet", {}))
         self.unsaid: "set[str]" = set()
         self.starts: "dict[str, list[float]]" = dict(record.get("starts", {}))
@@ -46,7 +46,7 @@ class Running:
         name = "/".join(part for part in (self.namespace, self.pod, self.container) if part)
         return f"{name or 'container'} ({self.runtime or self.id[:12]}, {self.key[:36]})"
 
-    def joins(self, step: "Record | None") -> None:
+    def joins(self, step: "StepRecord | None") -> None:
         """Takes over what its step of monitoring says, if it has one."""
         self.wanted = step is not None
         if step is not None:
@@ -69,11 +69,19 @@ class Running:
         """The ids of all its threads, whatever processes it has started."""
         return threads_of_container(proc, self.cgroup, self.pid)
 
-    def details(self) -> "Record":
+    def details(self) -> "MemberRecord":
         """What the ledger is to record of it."""
-        record = {**self._record, "steps": self.steps}
-        for name, value in (("unmet", self.unmet), ("late", self.late), ("starts", self.starts)):
-            record.pop(name, None)
-            if value:
-                record[name] = value
+        record: "MemberRecord" = {
+            **self._record,
+            "steps": self.steps,
+            "unmet": self.unmet,
+            "late": self.late,
+            "starts": self.starts,
+        }
+        if not self.unmet:
+            del record["unmet"]
+        if not self.late:
+            del record["late"]
+        if not self.starts:
+            del record["starts"]
         return record

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..errors import HookError
     from ..host.procfs import Cgroup
-    from ..ledger import Record
+    from ..records import MemberRecord
     from .oci import Bundle, State
 
 
@@ -133,7 +133,7 @@ class Workload:
         """The ids of its threads: before it runs, all are its init process's."""
         return threads_of(proc, self.pid)
 
-    def details(self) -> "Record":
+    def details(self) -> "MemberRecord":
         """What the ledger records of the container, beside its steps."""
         return {
             "runtime": self.runtime,

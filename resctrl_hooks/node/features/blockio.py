@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..container.workload import Workload
     from ..context import Context
-    from ..ledger import Record
+    from ..records import CgroupNeeds, MemberRecord
     from ..resctrl.locked_key import LockedKey
     from .step import Container
 
@@ -54,7 +54,7 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
     values, weight = values_of(spec, context.settings.sys_path)
     properties = {"IOAccounting": "yes", **({"IOWeight": str(weight)} if weight else {})}
     shown = ", ".join(f"{file} {value}" for file, value in values) or "no device fits its patterns"
-    needs = {"class": name, "values": values, "properties": properties}
+    needs: "CgroupNeeds" = {"class": name, "values": values, "properties": properties}
     return [Step(NAME, "limit", needs, f"{shown}: {why}")]
 
 
@@ -150,5 +150,5 @@ def holds(step: "Step", container: "Container", context: "Context") -> bool:
     return are_in_force(step.parameters, container, context)
 
 
-def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
+def revert(step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
     """Nothing: it ends with the cgroup."""

@@ -5,10 +5,9 @@ from ..host.files import is_there
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ..context import Context
     from ..host.cgroup import Leaf
+    from ..records import CgroupNeeds
     from .step import Container
 
 WEIGHT, BFQ_WEIGHT = "io.weight", "io.bfq.weight"
@@ -16,7 +15,7 @@ _DEVICE_FILES = ("io.max", WEIGHT, BFQ_WEIGHT)  # a line for each device, of whi
 _LARGEST_BFQ = 1000
 
 
-def put(container: "Container", needs: "dict[str, Any]", context: "Context") -> None:
+def put(container: "Container", needs: "CgroupNeeds", context: "Context") -> None:
     """Writes a step's ``values``, pairs of a file's name and what goes into it, and the ``properties`` that keep them.
 
     Raises:
@@ -28,9 +27,9 @@ def put(container: "Container", needs: "dict[str, Any]", context: "Context") -> 
     _put(leaf, container.id, needs, context)
 
 
-def _put(leaf: "Leaf", container: str, needs: "dict[str, Any]", context: "Context") -> None:
-    values: "list[list[str]]" = needs.get("values", [])
-    properties: "dict[str, str]" = needs.get("properties", {})
+def _put(leaf: "Leaf", container: str, needs: "CgroupNeeds", context: "Context") -> None:
+    values = needs.get("values", [])
+    properties = needs.get("properties", {})
     if properties and leaf.own_scope:
         from .scope_properties import tell  # only where systemd manages the container
 
@@ -89,7 +88,7 @@ def is_in_force(have: str, name: str, value: str) -> bool:
     return bool(wanted) and all(word.endswith("=max") for word in wanted)
 
 
-def are_in_force(needs: "dict[str, Any]", container: "Container", context: "Context") -> bool:
+def are_in_force(needs: "CgroupNeeds", container: "Container", context: "Context") -> bool:
     """Whether all of a step's values are as written; true for a container that has ended."""
     leaf = leaf_of(context.proc, context.settings.cgroup_path, container.pid, container.id, container.cgroup)
     return leaf is None or all(

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ..container.workload import Workload
     from ..context import Context
     from ..host.cgroup import Leaf
-    from ..ledger import Record
+    from ..records import LimitNeeds, MemberRecord
     from ..resctrl.locked_key import LockedKey
     from .step import Container
 
@@ -41,7 +41,8 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
         context.proc, context.settings.cgroup_path, workload.pid, workload.id, workload.cgroup
     )  # the host's part can fail already now, which explain shows
     limits = ", ".join(f"{name} {value}" for name, value in choice.limits.items())
-    return [Step(NAME, "limit", {"class": choice.name, "limits": choice.limits}, f"{limits}: {choice.why}")]
+    needs: "LimitNeeds" = {"class": choice.name, "limits": choice.limits}
+    return [Step(NAME, "limit", needs, f"{limits}: {choice.why}")]
 
 
 def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
@@ -49,7 +50,8 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
     leaf = leaf_of(context.proc, context.settings.cgroup_path, container.pid, container.id, container.cgroup)
     if leaf is None:
         raise CgroupError(f"process {container.pid} has ended, so it has no cgroup")
-    limits: "dict[str, str]" = step.parameters["limits"]
+    needs: "LimitNeeds" = step.parameters
+    limits = needs["limits"]
     # One in force may well be below what is in use, which is what it is for.
     _check_room(leaf, _undone(leaf, limits).get(HIGH, MAX))
     _limit(leaf, limits, container.key, container.id, context)
@@ -58,7 +60,8 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
 def holds(step: "Step", container: "Container", context: "Context") -> bool:
     """Whether all limits are in force."""
     leaf = leaf_of(context.proc, context.settings.cgroup_path, container.pid, container.id, container.cgroup)
-    return leaf is None or not _undone(leaf, step.parameters["limits"])
+    needs: "LimitNeeds" = step.parameters
+    return leaf is None or not _undone(leaf, needs["limits"])
 
 
 def _undone(leaf: "Leaf", limits: "dict[str, str]") -> "dict[str, str]":
@@ -94,5 +97,5 @@ def _set_properties(leaf: "Leaf", limits: "dict[str, str]", key: str, container:
     return tell(leaf.unit, values, context, key=key, container=container)
 
 
-def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
+def revert(step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
     """Nothing: the limits are the container's cgroup's and its scope's, and end with them."""

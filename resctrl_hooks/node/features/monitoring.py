@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..container.workload import Workload
     from ..context import Context
-    from ..ledger import Record
+    from ..records import ClassNeeds, MemberRecord
     from ..resctrl.locked_key import LockedKey
     from .step import Container
 
@@ -29,7 +29,8 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
     rdt_class, source = _planned_class(workload, context) or class_of(workload, context)
     what = "pod" if workload.in_pod else "container"
     why = f"group of {what} {workload.key} in {rdt_class or 'the root class'}, {source}"
-    return [Step(NAME, "join", {"class": rdt_class}, why)]
+    needs: "ClassNeeds" = {"class": rdt_class}
+    return [Step(NAME, "join", needs, why)]
 
 
 def why_not(workload: "Workload", context: "Context") -> str:
@@ -77,7 +78,8 @@ def class_of(workload: "Workload", context: "Context") -> "tuple[str, str]":
 
 def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
     """Makes or finds the group and moves the process into it; without an RMID the workload is marked as waiting."""
-    rdt_class = step.parameters["class"]
+    needs: "ClassNeeds" = step.parameters
+    rdt_class = needs["class"]
     if context.settings.rdt["enabled"] and container.pid:
         where = resctrl_groups_of(context.proc, container.pid)
         rdt_class = where[0] if where is not None else rdt_class  # the step before this one may have failed
@@ -142,5 +144,5 @@ def holds(step: "Step", container: "Container", context: "Context") -> bool:
     return where is None or where[1] == context.monitor.group_prefix + container.key
 
 
-def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
+def revert(step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
     """Nothing: the group belongs to the key, and ends when `lifecycle.release_key` finds that the key has ended."""

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..container.workload import Workload
     from ..context import Context
-    from ..ledger import Record
+    from ..records import ClassNeeds, MemberRecord
     from ..resctrl.locked_key import LockedKey
     from .step import Container
 
@@ -43,7 +43,8 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
     name, why = choose(workload, context)
     if not name:
         return [Step(NAME, SKIP, {}, why)]
-    return [Step(NAME, "class", {"class": name}, f"RDT class {name}, {why}")]
+    needs: "ClassNeeds" = {"class": name}
+    return [Step(NAME, "class", needs, f"RDT class {name}, {why}")]
 
 
 def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
@@ -110,7 +111,8 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
     Raises:
         RdtClassError: the class was removed under the container, the kernel refuses, or somebody moves it back.
     """
-    name = step.parameters["class"]
+    needs: "ClassNeeds" = step.parameters
+    name = needs["class"]
     resctrl = context.monitor.resctrl
     if not resctrl.fs.is_folder(resctrl.class_folder(name)):
         raise RdtClassError(
@@ -157,5 +159,5 @@ def holds(step: "Step", container: "Container", context: "Context") -> bool:
     return _where(context, container.pid) != ""
 
 
-def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
+def revert(step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
     """Nothing: a class holds a process only as long as it lives."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..container.workload import Workload
     from ..context import Context
-    from ..ledger import Record
+    from ..records import MemberRecord, ProcessRecord, SchedulingNeeds
     from ..resctrl.locked_key import LockedKey
     from .step import Container
 
@@ -54,7 +54,7 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
     if not name:
         return [Step(NAME, SKIP, {}, why)]
     values, properties = cgroup_values_of(spec)
-    process = {
+    process: "Any" = {
         key: spec[key] for key in ("policy", "priority", "nice", "ioClass", "ioPriority") if spec.get(key) is not None
     }
     if values:
@@ -62,7 +62,7 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
     shown = ", ".join(
         [*(f"{key} {value}" for key, value in process.items()), *(f"{file} {value}" for file, value in values)]
     )
-    needs = {"class": name, "process": process, "values": values, "properties": properties}
+    needs: "SchedulingNeeds" = {"class": name, "process": process, "values": values, "properties": properties}
     return [Step(NAME, "schedule", needs, f"{shown or 'nothing'}: {why}")]
 
 
@@ -103,14 +103,15 @@ def cgroup_values_of(spec: "dict[str, Any]") -> "tuple[list[list[str]], dict[str
 
 def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
     """Sets the process's part on each of its threads, then the cgroup's."""
-    process = step.parameters["process"]
+    needs: "SchedulingNeeds" = step.parameters
+    process = needs["process"]
     threads = container.threads(context.proc)
     for tid in threads:
         _schedule(tid, process)
     if process.get("ioClass"):
         _set_io_priority(threads, process)
-    if step.parameters["values"]:
-        put(container, step.parameters, context)
+    if needs["values"]:
+        put(container, needs, context)
 
 
 def holds(step: "Step", container: "Container", context: "Context") -> bool:
@@ -118,12 +119,11 @@ def holds(step: "Step", container: "Container", context: "Context") -> bool:
 
     Its other processes may have chosen otherwise since, as far as they may.
     """
-    return _is_scheduled(container.pid, step.parameters["process"]) and are_in_force(
-        step.parameters, container, context
-    )
+    needs: "SchedulingNeeds" = step.parameters
+    return _is_scheduled(container.pid, needs["process"]) and are_in_force(needs, container, context)
 
 
-def _is_scheduled(pid: int, process: "dict[str, Any]") -> bool:
+def _is_scheduled(pid: int, process: "ProcessRecord") -> bool:
     try:
         if process.get("policy") and posix.sched_getscheduler(pid) & ~_RESET_ON_FORK != POLICIES[process["policy"]]:
             return False
@@ -136,7 +136,7 @@ def _is_scheduled(pid: int, process: "dict[str, Any]") -> bool:
     return not process.get("ioClass") or _has_io_priority(pid, process)
 
 
-def _has_io_priority(pid: int, process: "dict[str, Any]") -> bool:
+def _has_io_priority(pid: int, process: "ProcessRecord") -> bool:
     """As ionice(1) says it: ``idle``, or ``best-effort: prio 4``."""
     from ..host.programs import find_program, run
 
@@ -145,11 +145,11 @@ def _has_io_priority(pid: int, process: "dict[str, Any]") -> bool:
     return code != 0 or output.strip() == wanted  # it has ended, if ionice can't say
 
 
-def _io(process: "dict[str, Any]") -> "dict[str, Any]":
+def _io(process: "ProcessRecord") -> "ProcessRecord":
     return {"ioClass": process["ioClass"], "ioPriority": process.get("ioPriority", _IO_PRIORITY_UNSET)}
 
 
-def _schedule(tid: int, process: "dict[str, Any]") -> None:
+def _schedule(tid: int, process: "ProcessRecord") -> None:
     try:
         # Nice first: an ordinary process may be made nicer at any time, a real-time one has no use for it.
         if process.get("nice") is not None:
@@ -166,7 +166,7 @@ def _schedule(tid: int, process: "dict[str, Any]") -> None:
         raise ClassError(f"thread {tid} can't be scheduled as {process}", errno=error.errno or 0, hint=hint) from error
 
 
-def _set_io_priority(threads: "list[int]", process: "dict[str, Any]") -> None:
+def _set_io_priority(threads: "list[int]", process: "ProcessRecord") -> None:
     """Through ionice(1): Python has no call for ioprio_set(2), and ctypes would cost more than a program."""
     from ..host.programs import find_program, run
 
@@ -178,5 +178,5 @@ def _set_io_priority(threads: "list[int]", process: "dict[str, Any]") -> None:
         raise ClassError(f"ionice {' '.join(words)}: {output or code}")
 
 
-def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
+def revert(step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
     """Nothing: it ends with the process and its cgroup."""

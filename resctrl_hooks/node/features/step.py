@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from ..container.workload import Workload
     from ..context import Context
-    from ..ledger import Record
+    from ..records import MemberRecord, StepRecord
     from ..resctrl.locked_key import LockedKey
 
     class Container(Protocol):
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
             What somebody else has decided since, as a class that an agent moved the container to, holds too.
             """
 
-        def revert(self, step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
+        def revert(self, step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
             """Takes one step back when its container has died, or when a later step failed; it may not be done yet.
 
             ``member`` is the record of the container. Idempotent. Raises HookError.
@@ -56,24 +56,26 @@ SKIP = "skip"
 
 
 class Step:
-    """One thing to do: the feature whose it is, the action, its parameters (plain JSON values), and why.
+    """One thing to do: the feature whose it is, the action, its parameters, and why.
+
+    The parameters are plain JSON values, which `records` has by feature.
 
     A step with the action ``skip`` is nothing to do; it is there to say why.
     """
 
     __slots__ = ("action", "feature", "parameters", "why")
 
-    def __init__(self, feature: str, action: str, parameters: "dict[str, Any]", why: str) -> None:
+    def __init__(self, feature: str, action: str, parameters: "Any", why: str) -> None:
         self.feature = feature
         self.action = action
-        self.parameters = parameters
+        self.parameters: Any = parameters
         self.why = why
 
-    def as_record(self) -> "Record":
+    def as_record(self) -> "StepRecord":
         """The step as the ledger keeps it."""
         return {"feature": self.feature, "action": self.action, "needs": self.parameters}
 
     @classmethod
-    def of_record(cls, record: "Record") -> "Step":
+    def of_record(cls, record: "StepRecord") -> "Step":
         """The step that the ledger kept."""
         return cls(record["feature"], record["action"], record["needs"], "")

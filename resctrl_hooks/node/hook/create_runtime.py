@@ -9,7 +9,6 @@ from ..container.oci import CREATE_RUNTIME
 from ..features.registry import failure_policy, features_in_use
 from ..features.step import SKIP
 from ..log import WARNING
-from ..resctrl.locked_key import AGAIN
 from .deadline import TIME_TO_TAKE_BACK, set_deadline
 
 TYPE_CHECKING = False
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from ..container.workload import Workload
     from ..context import Context
     from ..features.step import Feature, Step
+    from ..records import MemberRecord
     from ..refusals import RefusedError
     from ..resctrl.locked_key import LockedKey
 
@@ -40,9 +40,9 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
         new, had = not locked.tracked, set(locked.how)
         if earlier == workload.key:
             _release_in(locked, workload.id, context)  # a restart under the same id whose poststop has not come
-        details = {**workload.details(), "steps": [step.as_record() for _, step in todo]}
+        details: MemberRecord = {**workload.details(), "steps": [step.as_record() for _, step in todo]}
         if earlier:
-            details[AGAIN] = True
+            details["again"] = True
         locked.add_member(workload.id, details, workload.pid)
         problems: "list[errors.HookError | None]" = []
         for number, (feature, step) in enumerate(todo):

@@ -4,7 +4,7 @@ from .cpulist import count, format_list, lowest, parse_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from ..records import TopologyRecord
 
 DRAM, SLOW, FAST, UNKNOWN = "dram", "slow", "fast", "unknown"
 _FORMAT = 1
@@ -128,7 +128,7 @@ class Topology:
         ordinary = [node for node in self.nodes if node.cpus or node.kind == DRAM]
         return own + sorted((node for node in ordinary if node not in own), key=away)
 
-    def as_record(self) -> "dict[str, Any]":
+    def as_record(self) -> "TopologyRecord":
         """As plain JSON values; sets are lists as the kernel writes them."""
         return {
             "format": _FORMAT,
@@ -153,7 +153,7 @@ class Topology:
         }
 
     @classmethod
-    def of_record(cls, record: "dict[str, Any]") -> "Topology":
+    def of_record(cls, record: "TopologyRecord") -> "Topology":
         """The machine that `as_record` wrote down.
 
         Raises:

@@ -112,7 +112,7 @@ def _follow(locked: "LockedKey", context: "Context", container: "Running") -> No
 def describe(container: "Running", locked: "LockedKey") -> None:
     """Says whose the key is, if nobody has recorded that yet."""
     if not locked.tracked:
-        locked.record.update(cgroup=container.pod_cgroup, namespace=container.namespace, pod=container.pod)
+        locked.record.update({"cgroup": container.pod_cgroup, "namespace": container.namespace, "pod": container.pod})
         locked.record.setdefault("born", container.start / posix.sysconf("SC_CLK_TCK"))
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..context import Context
-    from ..ledger import Record
+    from ..records import MemberRecord, StepRecord
 
 PLACEMENT = "placement"
 _MOST_DEPTH = 8
@@ -84,7 +84,7 @@ def observe(context: "Context") -> Observation:
     return Observation(containers, problems)
 
 
-def _recorded(key: str, found: Found, record: "Record") -> Running:
+def _recorded(key: str, found: Found, record: "MemberRecord") -> Running:
     container = Running(key, found, record, recorded=True)
     container.joins(step_of(container, MONITORING))
     return container
@@ -114,7 +114,7 @@ def _unrecorded(found: Found, context: "Context") -> Running:
     return container
 
 
-def step_of(container: Running, feature: str) -> "Record | None":
+def step_of(container: Running, feature: str) -> "StepRecord | None":
     """What the record of a container has of a feature."""
     return next((step for step in container.steps if step["feature"] == feature), None)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from ..errors import HookError
-    from ..ledger import Record
+    from ..records import MemberRecord, PodRecord
 
 _SHORT = 12
 API_VERSION = "resctrl-hooks/v1"
@@ -96,12 +96,12 @@ class Report:
             or self.counters_taken
         )
 
-    def learn(self, key: str, record: "Record", container: str = "") -> None:
+    def learn(self, key: str, record: "PodRecord | MemberRecord", container: str = "") -> None:
         """Remembers the names that a record has, for what is said of a key, or of a container by its id."""
-        pod = {"key": key, "namespace": record.get("namespace") or "", "pod": record.get("pod") or ""}
+        pod: "dict[str, str]" = {"key": key, "namespace": record.get("namespace") or "", "pod": record.get("pod") or ""}
         self._names[key] = {**pod, "container": ""}
         if container:
-            names = {**pod, "container": record.get("container") or ""}
+            names = {**pod, "container": str(record.get("container") or "")}
             self._names[container] = self._names[container[:_SHORT]] = names
 
     def fail(self, context: "Context", what: str, unexpected: Exception) -> None:

@@ -18,21 +18,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..ledger import Ledger
+    from ..records import CountersRecord, CountsRecord, GroupCounts, GroupTimes
     from .counters import Raw, Slot
-
-    # By class: the group's identity, what is to be added to each counter (0 for nothing to any), what each said last.
-    Groups = dict[str, list[Any]]
-    # "groups"; "done": by class and path what no group holds any more; "gone": since when the key isn't tracked;
-    # "inherited": by class the group's identity, since when it is this key's, and what its gauges said then.
-    # "times": by class since when its group counts, what of that each counter did not (0 for nothing of any), and when
-    # it was looked at last; "spent": by class and path the seconds of what is "done". All in seconds since the boot.
-    Kept = dict[str, Any]
 
 FILE = "counters"
 _FORMAT = 1
 _LIMIT = 64 << 20
 _REMEMBERED_SECONDS = 3600  # a key that is released and comes back, as a restarted container's does, goes on counting
 _REMEMBERED_KEYS = 1000
+NOTHING: "CountsRecord" = {"groups": {}}  # of a key that nothing is carried of
 INHERITED_SECONDS = 60.0  # for which an RMID's cache lines may be its previous user's, who runs on without it
 
 
@@ -61,7 +55,7 @@ class Carried:
         ours = isinstance(kept, dict) and (kept.get("format"), kept.get("boot")) == (_FORMAT, self._boot)
         if not ours or not isinstance(kept.get("keys"), dict) or not isinstance(kept.get("layout"), list):
             kept = {"layout": [], "keys": {}}
-        self.keys: "dict[str, Kept]" = kept["keys"]
+        self.keys: "dict[str, CountsRecord]" = kept["keys"]
         self.layout: "list[str]" = kept["layout"]
         self.slots = [slot_at(path) for path in self.layout]
         self.counting = list(range(len(self.slots)))
@@ -72,7 +66,7 @@ class Carried:
         Raises:
             LedgerError: it can't be written.
         """
-        value = {"format": _FORMAT, "boot": self._boot, "layout": self.layout, "keys": self.keys}
+        value: "CountersRecord" = {"format": _FORMAT, "boot": self._boot, "layout": self.layout, "keys": self.keys}
         try:
             write_file(self._path, format_json(value))
         except OSError as error:
@@ -112,10 +106,10 @@ class Carried:
                 return
             kept = self.keys[key] = {"groups": {}}
         kept.pop("gone", None)
-        old: "Groups" = kept["groups"]
-        new: "Groups" = {}
-        times: "dict[str, list[Any]]" = kept.get("times", {})
-        new_times: "dict[str, list[Any]]" = {}
+        old: "dict[str, GroupCounts]" = kept["groups"]
+        new: "dict[str, GroupCounts]" = {}
+        times: "dict[str, GroupTimes]" = kept.get("times", {})
+        new_times: "dict[str, GroupTimes]" = {}
         for rdt_class, (identity, values) in groups.items():
             numbers = [values[place] for place in self.counting]
             before = old.get(rdt_class)
@@ -145,7 +139,7 @@ class Carried:
 
     def seconds(self, key: str, rdt_class: str) -> "dict[str, float]":
         """For how long each cumulative counter of a key has been counted in a class, by path."""
-        kept = self.keys.get(key, {})
+        kept = self.keys.get(key, NOTHING)
         spent: "dict[str, float]" = kept.get("spent", {}).get(rdt_class, {})
         now = kept.get("times", {}).get(rdt_class)
         if now is None:
@@ -162,7 +156,7 @@ class Carried:
 
         It is for one that says no number now: what it had is not lost by that.
         """
-        kept = self.keys.get(key, {})
+        kept = self.keys.get(key, NOTHING)
         total: "int | float | None" = kept.get("done", {}).get(rdt_class, {}).get(path)
         if path in self.layout and rdt_class in kept.get("groups", {}):
             place = self.layout.index(path)
@@ -172,7 +166,7 @@ class Carried:
                 total = (total or 0) + counted
         return total
 
-    def _times_of(self, kept: "Kept", rdt_class: str, times: "list[Any]", names: "list[str]") -> "list[Any]":
+    def _times_of(self, kept: "CountsRecord", rdt_class: str, times: "list[Any]", names: "list[str]") -> "list[Any]":
         """The times of a group whose files are now these; those of the others are spent."""
         since, gaps, looked = times
         before = dict(zip(self.layout, gaps or [0] * len(self.layout)))
@@ -220,7 +214,7 @@ class Carried:
         }
         kept.setdefault("inherited", {})[rdt_class] = [identity, self._now, lines]
 
-    def _trust(self, kept: "Kept", groups: "dict[str, tuple[str, list[Raw]]]") -> None:
+    def _trust(self, kept: "CountsRecord", groups: "dict[str, tuple[str, list[Raw]]]") -> None:
         """Forgets that groups were inherited, once what their gauges say is their own."""
         inherited = kept.get("inherited")
         if not inherited:
@@ -234,10 +228,10 @@ class Carried:
         if not inherited:
             del kept["inherited"]
 
-    def _bank(self, kept: "Kept", rdt_class: str, group: "list[Any]") -> None:
+    def _bank(self, kept: "CountsRecord", rdt_class: str, group: "list[Any]") -> None:
         for name, last, offset in zip(self.layout, group[2], group[1] or [0] * len(group[2])):
             _add(kept, rdt_class, name, last, offset)
-        since, gaps, looked = kept.get("times", {}).pop(rdt_class, (0, 0, 0))
+        since, gaps, looked = kept.get("times", {}).pop(rdt_class, [0, 0, 0])
         for name, gap in zip(self.layout, gaps or [0] * len(self.layout)):
             _spend(kept, rdt_class, name, looked - since - gap)
 
@@ -252,7 +246,7 @@ class Carried:
             if "gone" not in kept:
                 for rdt_class, group in kept["groups"].items():
                     self._bank(kept, rdt_class, group)
-                kept.update(groups={}, gone=now)
+                kept.update({"groups": {}, "gone": now})
         oldest = sorted(untracked, key=lambda key: int(self.keys[key]["gone"]), reverse=True)
         for place, key in enumerate(oldest):
             if place >= _REMEMBERED_KEYS or now - self.keys[key]["gone"] > _REMEMBERED_SECONDS:
@@ -306,7 +300,7 @@ def _timed_on(times: "list[Any]", before: "list[Any]", numbers: "list[Raw]", now
     return [since, gaps if any(gaps) else 0, now]
 
 
-def _spend(kept: "Kept", rdt_class: str, name: str, seconds: float) -> None:
+def _spend(kept: "CountsRecord", rdt_class: str, name: str, seconds: float) -> None:
     if seconds > 0:
         spent = kept.setdefault("spent", {}).setdefault(rdt_class, {})
         spent[name] = round(spent.get(name, 0) + seconds, 3)
@@ -321,7 +315,9 @@ def _counted(last: "int | float | None", offset: "int | float | None") -> "int |
     return None if last is None and offset <= 0 else (last or 0) + offset
 
 
-def _add(kept: "Kept", rdt_class: str, name: str, last: "int | float | None", offset: "int | float | None") -> None:
+def _add(
+    kept: "CountsRecord", rdt_class: str, name: str, last: "int | float | None", offset: "int | float | None"
+) -> None:
     counted = _counted(last, offset)
     if counted is not None:
         done = kept.setdefault("done", {}).setdefault(rdt_class, {})

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..ledger import Record
+    from ..records import PodRecord
     from .assignment import States
     from .monitor import Monitor
 
@@ -149,7 +149,7 @@ def holders_of(monitor: "Monitor") -> "list[Holder]":
     return found
 
 
-def _record(monitor: "Monitor", key: str) -> "Record | None":
+def _record(monitor: "Monitor", key: str) -> "PodRecord | None":
     record = monitor.ledger.read_pod(key)
     return None if record is None or record.get("boot") != monitor.boot else record
 

@@ -6,7 +6,7 @@ it said last; it is read and replaced once per scrape, under a lock of its own. 
 removing it, read its key: what was seen last is what counts.
 """
 
-from .carried import Carried
+from .carried import NOTHING, Carried
 from .counters import AVAILABLE, CUMULATIVE, INHERITED, MON_DATA, Reading, layout, read_group
 
 TYPE_CHECKING = False
@@ -109,7 +109,7 @@ class _Scrape:
     # What to say of a key
 
     def _by_class(self, key: str, groups: "Found") -> "list[Reading]":
-        kept = self._carried.keys.get(key, {})
+        kept = self._carried.keys.get(key, NOTHING)
         done = kept.get("done", {})
         readings: "list[Reading]" = []
         for rdt_class in sorted({*groups, *done}) if done else sorted(groups):

@@ -12,15 +12,16 @@ from ..ledger import RMIDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
 
-    from ..ledger import Ledger, Lock, Record
+    from ..ledger import Ledger, Lock
+    from ..records import MemberRecord, PodRecord
     from .filesystem import Resctrl
 
 CREATED = "created"
 ADOPTED = "adopted"
 SHARED = "shared"
-AGAIN = "again"  # of a member: its container was started before under the same id, and no poststop has come since
 
 
 class Group:
@@ -67,7 +68,7 @@ class LockedKey:
             self._ledger.remove_pod(self.key)  # resctrl and every process of it went with that boot
             record = None
         self.tracked = record is not None
-        self.record: Record = record or {"key": self.key, "boot": self._boot, "groups": {}}
+        self.record: PodRecord = record or {"key": self.key, "boot": self._boot, "groups": {}}
 
     def __enter__(self) -> "LockedKey":  # noqa: PYI034  # typing.Self is of Python 3.11
         return self
@@ -223,9 +224,10 @@ class LockedKey:
                 continue
         return self._resctrl.assign(classes[-1], self.name, pid)
 
-    def add_member(self, member: str, details: "Record | None" = None, pid: int = 0) -> None:
+    def add_member(self, member: str, details: "Mapping[str, object] | None" = None, pid: int = 0) -> None:
         """Records a member (a container) of the key; with its init's ``pid`` we can see later that it has died."""
-        record: Record = {"id": member, "key": self.key, "boot": self._boot, **(details or {})}
+        record: MemberRecord = {"id": member, "key": self.key, "boot": self._boot}
+        record.update(details or {})  # type: ignore[typeddict-item]  # a program may record what it likes
         if pid:
             record["pid"] = pid
             record["start"] = start_time(self._resctrl.proc, pid)
@@ -242,7 +244,7 @@ class LockedKey:
         """The ids of the recorded members."""
         return self._ledger.members(self.key)
 
-    def member(self, member: str) -> "Record | None":
+    def member(self, member: str) -> "MemberRecord | None":
         """The record of a member."""
         return self._ledger.read_member(self.key, member)
 
@@ -279,7 +281,7 @@ class LockedKey:
             self.save()
 
 
-def record_is_dead(record: "Record | None", boot: str, proc: str) -> bool:
+def record_is_dead(record: "MemberRecord | None", boot: str, proc: str) -> bool:
     """Whether the init process that a member's record names is certainly gone."""
     if record is None or record.get("boot") != boot:
         return True

@@ -12,7 +12,8 @@ from .decision import Claim
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..ledger import Ledger, Record
+    from ..ledger import Ledger
+    from ..records import PodRecord
     from ..resctrl.locked_key import LockedKey
 
 _ZERO = 1_000_000  # of a priority in a file's name, which has no sign: they range from minus this to this
@@ -25,10 +26,16 @@ def now() -> float:
     return int(time.monotonic() * _MICROSECONDS) / _MICROSECONDS  # as the index can say it
 
 
-def claim_of(key: str, record: "Record | None") -> "Claim | None":
+def claim_of(key: str, record: "PodRecord | None") -> "Claim | None":
     """What a key's record says of its claim; None for one that has none."""
     claim = (record or {}).get("claim")
     return Claim(key, claim["priority"], claim["since"]) if claim else None
+
+
+def rules_of(record: "PodRecord") -> int:
+    """The version of the rules that gave a key its priority; 0 for one that has no claim."""
+    claim = record.get("claim")
+    return claim["rules"] if claim else 0
 
 
 def holders(ledger: "Ledger") -> "list[Claim]":
@@ -60,8 +67,8 @@ def entry_of(claim: Claim) -> str:
 
 def begin_to_wait(locked: "LockedKey", ledger: "Ledger", priority: int, rules: int) -> None:
     """Notes that a key waits for an RMID from now on, or from when it began to; saves its record."""
-    before = locked.record.get("claim") or {}
-    waited = before.get("since") if before and not before.get("entry") else None
+    before = locked.record.get("claim")
+    waited = before["since"] if before and not before["entry"] else None
     end_holding(locked, ledger)
     locked.record["claim"] = {
         "priority": priority,

@@ -11,8 +11,8 @@ from .claims import now
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
+    from ..records import TurnsRecord
     from ..resctrl.counter_share import Holder
     from ..resctrl.monitor import Monitor
     from ..settings import Settings
@@ -58,9 +58,9 @@ def set_turns(monitor: "Monitor", settings: "Settings", holders: "Iterable[Holde
     write_file(f"{monitor.ledger.folder}/{_FILE}", format_json(kept))
 
 
-def _load(monitor: "Monitor") -> "dict[str, Any]":
+def _load(monitor: "Monitor") -> "TurnsRecord":
     try:
-        kept = parse_json(read_file(f"{monitor.ledger.folder}/{_FILE}", _LIMIT))
+        kept: "TurnsRecord | None" = parse_json(read_file(f"{monitor.ledger.folder}/{_FILE}", _LIMIT))
     except (OSError, ValueError):
         kept = None
     if not isinstance(kept, dict) or kept.get("boot") != monitor.boot or not isinstance(kept.get("since"), dict):

@@ -12,7 +12,7 @@ from ..errors import ResctrlError
 from ..host.files import read_file, write_file
 from ..log import INFO, WARNING
 from ..resctrl.locked_key import CREATED, SHARED
-from .claims import begin_to_hold, begin_to_wait, claim_of
+from .claims import begin_to_hold, begin_to_wait, claim_of, rules_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def hand_on(
     if not classes or sum(len(resctrl.tasks(name, giver.name)) for name in classes) > most_tasks:
         return False
     claims = claim_of(giver.key, giver.record), claim_of(taker.key, taker.record)
-    rules = [(locked.record.get("claim") or {}).get("rules", 0) for locked in (giver, taker)]
+    rules = [rules_of(locked.record) for locked in (giver, taker)]
     priorities = [claim.priority if claim else 0 for claim in claims]
 
     begin_to_hold(taker, monitor.ledger, priorities[1], rules[1])
@@ -109,7 +109,7 @@ def give_back(giver: "LockedKey", monitor: "Monitor", log: "Log") -> bool:
     for name in moved:
         monitor.resctrl.remove(name, giver.name)
     claim = claim_of(giver.key, giver.record)
-    rules = (giver.record.get("claim") or {}).get("rules", 0)
+    rules = rules_of(giver.record)
     giver.how.clear()
     begin_to_wait(giver, monitor.ledger, claim.priority if claim else 0, rules)
     log(INFO, f"took the RMID of {giver.key} for a pod that waits", key=giver.key)

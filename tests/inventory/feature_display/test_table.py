@@ -4,6 +4,7 @@ from resctrl_hooks.inventory.feature_display.memory import COLUMNS
 from resctrl_hooks.inventory.feature_display.model import Display, Found
 from resctrl_hooks.inventory.feature_display.table import DISPLAYS
 from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.features.step import Step
 
 
 def test_each_feature_has_a_row_for_people_and_nothing_else_has() -> None:
@@ -29,7 +30,7 @@ def test_memory_and_memtierd_share_their_columns() -> None:
 
 
 def test_a_row_without_anything_says_what_was_recorded() -> None:
-    steps = [{"feature": "oom", "action": "score", "needs": {"value": 500}}]
-    assert Display().describe({}, list(steps)) == {"score": {"value": 500}}
+    steps = [Step("oom", "score", {"value": 500}, "").as_record()]
+    assert Display().describe({}, steps) == {"score": {"value": 500}}
     assert Display().columns is None
     assert Found() == ("", "", True)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from resctrl_hooks.node.reconcile.report import Report
+    from resctrl_hooks.node.records import MemberRecord
 
 CGROUP = f"{POD_CGROUP}/crio-{ID}"
 SCHEDULING = {"enabled": True, "allow": {"shop": ["small"]}, "classes": {"small": {"cpuWeight": 20}}}
@@ -76,7 +77,7 @@ def values(host: Host) -> dict[str, str]:
     return {name: (folder(host) / name).read_text() for name in AFTER}
 
 
-def record(host: Host) -> dict[str, Any]:
+def record(host: Host) -> MemberRecord:
     found = host.context().ledger.read_member(UID, ID)
     assert found is not None
     return found

@@ -173,7 +173,7 @@ def with_baseline(tree: Tree, energy: float) -> Path:
         group = tree.resctrl / "mon_groups" / KEY
         say_paths(group, {ENERGY: energy})
         found = group.stat()
-        locked.record["baselines"] = {"": [f"{found.st_dev:x}:{found.st_ino:x}", {ENERGY: energy}]}
+        locked.record["baselines"] = {"": (f"{found.st_dev:x}:{found.st_ino:x}", {ENERGY: energy})}
         locked.save()
     return group
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ...container.workload import Workload
     from ...context import Context
-    from ...ledger import Record
+    from ...records import MemberRecord, MemtierdNeeds
     from ...resctrl.locked_key import LockedKey
     from ...settings import Settings
     from ..step import Container
@@ -50,8 +50,13 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
     root = run_dir(context.settings)
     RunFolder(root, (names[0], names[1], names[2]), workload.id)
     # With all that is needed to end it again, whatever the settings say then.
-    needs = {"class": choice.name, "runDir": root, "names": names, "supervisor": supervisor}
-    needs["cgroups"] = context.settings.cgroup_path
+    needs: "MemtierdNeeds" = {
+        "class": choice.name,
+        "runDir": root,
+        "names": names,
+        "supervisor": supervisor,
+        "cgroups": context.settings.cgroup_path,
+    }
     how = "a transient service of systemd" if supervisor == SYSTEMD else "a process of its own"
     return [Step(NAME, "start", needs, f"memtierd as {how}: {choice.why}")]
 
@@ -84,7 +89,8 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
     if leaf is None:
         raise MemtierdError(f"process {container.pid} has ended, so there is nothing for memtierd to do")
     folder = folder_of(step, container.id)
-    text = configuration(step.parameters["class"], leaf.folder, f"{folder.path}/{STATS}", context.settings)
+    needs: "MemtierdNeeds" = step.parameters
+    text = configuration(needs["class"], leaf.folder, f"{folder.path}/{STATS}", context.settings)
     program = program_of(context.settings)
     check_needs(text, leaf, container, context)
     _end(step, container.id, context)  # what an earlier run under this very id may have left
@@ -92,7 +98,7 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
     try:
         opened.write(CONFIG, text.encode())
         command = [program, "-c", "", "-config", f"{folder.path}/{CONFIG}"]
-        start(command, leaf, container, opened, context, systemd=step.parameters["supervisor"] == SYSTEMD)
+        start(command, leaf, container, opened, context, systemd=needs["supervisor"] == SYSTEMD)
     except DeadlineError:
         raise  # no time is left; its record says what to end
     except HookError:
@@ -109,18 +115,20 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
 
 def folder_of(step: "Step", container: str) -> RunFolder:
     """The run folder of a container's memtierd, as a recorded step names it."""
-    namespace, pod, name = step.parameters["names"]
-    return RunFolder(step.parameters["runDir"], (namespace, pod, name), container)
+    needs: "MemtierdNeeds" = step.parameters
+    namespace, pod, name = needs["names"]
+    return RunFolder(needs["runDir"], (namespace, pod, name), container)
 
 
-def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
+def revert(step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
     """Ends this container's memtierd and removes its run folder; other containers' are named by other ids."""
     _end(step, member["id"], context)
 
 
 def _end(step: "Step", container: str, context: "Context") -> None:
-    systemd = step.parameters["supervisor"] == SYSTEMD
-    end(folder_of(step, container), container, step.parameters["cgroups"], context.settings, systemd=systemd)
+    needs: "MemtierdNeeds" = step.parameters
+    systemd = needs["supervisor"] == SYSTEMD
+    end(folder_of(step, container), container, needs["cgroups"], context.settings, systemd=systemd)
 
 
 def end(folder: RunFolder, container: str, cgroups: str, settings: "Settings", *, systemd: bool) -> bool:
@@ -150,10 +158,11 @@ def end(folder: RunFolder, container: str, cgroups: str, settings: "Settings", *
 
 def running(step: "Step", container: str) -> "list[int]":
     """The processes of a container's memtierd, as a recorded step names it; none if it doesn't run."""
-    if step.parameters["supervisor"] == SYSTEMD:
+    needs: "MemtierdNeeds" = step.parameters
+    if needs["supervisor"] == SYSTEMD:
         from .service import service_processes
 
-        return service_processes(step.parameters["cgroups"], container)
+        return service_processes(needs["cgroups"], container)
     from .processes import memtierd_of
 
     return _in_folder(step, container, memtierd_of) or []
@@ -161,7 +170,8 @@ def running(step: "Step", container: str) -> "list[int]":
 
 def attended(step: "Step", container: str) -> bool:
     """Whether somebody attends to a container's memtierd that runs: systemd, or the keeper of ours."""
-    if step.parameters["supervisor"] == SYSTEMD:
+    needs: "MemtierdNeeds" = step.parameters
+    if needs["supervisor"] == SYSTEMD:
         return True
     from . import processes as memtierd_processes
 
@@ -186,7 +196,8 @@ def holds(step: "Step", container: "Container", context: "Context") -> bool:
     """Whether its memtierd runs and is attended to, or systemd is about to start it again."""
     if running(step, container.id):
         return attended(step, container.id)
-    if step.parameters["supervisor"] != SYSTEMD:
+    needs: "MemtierdNeeds" = step.parameters
+    if needs["supervisor"] != SYSTEMD:
         return False
     from ...host.systemd import patience
     from .service import service_waits
@@ -198,7 +209,8 @@ def lost(step: "Step", container: "Container", context: "Context") -> str:
     """Why a container's memtierd, which was started, holds no more; empty where none was."""
     from . import ended
 
-    if step.parameters["supervisor"] != SYSTEMD:
+    needs: "MemtierdNeeds" = step.parameters
+    if needs["supervisor"] != SYSTEMD:
         return _in_folder(step, container.id, ended.why_process_ended) or ""
     from ...host.systemd import patience
     from .service import last_lines

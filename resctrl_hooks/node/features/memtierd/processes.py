@@ -11,6 +11,7 @@ from ...host.procfs import boot_id, start_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ...records import KeeperRecord
     from .run_dir import Opened
 
 PROC = "/proc"  # our own processes are the machine's, wherever the settings look for containers
@@ -38,7 +39,8 @@ def record(folder: "Opened", children: "list[int]") -> None:
     """
     pids = [posix.getpid(), *children]
     named = [[pid, start_time(PROC, pid)] for pid in pids]
-    folder.write(RECORD, format_json({"boot": boot_id(PROC), "processes": named}))
+    kept: "KeeperRecord" = {"boot": boot_id(PROC), "processes": named}
+    folder.write(RECORD, format_json(kept))
 
 
 def living(folder: "Opened") -> "list[int]":
@@ -61,7 +63,7 @@ def attended(folder: "Opened") -> bool:
 def _recorded(folder: "Opened") -> "list[tuple[int, int]]":
     """The recorded processes, the keeper first: pids and when they began."""
     try:
-        found = parse_json(folder.read(RECORD))
+        found: KeeperRecord = parse_json(folder.read(RECORD))
         return [(int(pid), int(begun)) for pid, begun in found["processes"]] if found["boot"] == boot_id(PROC) else []
     except (OSError, ValueError, TypeError, KeyError):
         return []

@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...context import Context
     from ...ledger import Lock
+    from ...records import KeptTopologyRecord
     from .policy import Decision
 
 LOCK = "placement"
@@ -201,7 +202,7 @@ def topology_of(context: "Context", *, keep: bool = True) -> Topology:
     folder = f"{context.settings.sys_path}/devices/system/cpu"
     now = [context.monitor.boot, folder, _read(f"{folder}/online"), _read(f"{folder}/isolated")]
     try:
-        kept = parse_json(read_file(path, _LIMIT))
+        kept: KeptTopologyRecord = parse_json(read_file(path, _LIMIT))
         if kept["as"] == now:
             return Topology.of_record(kept["topology"])
     except (OSError, KeyError, TypeError, ValueError, AttributeError):
@@ -211,7 +212,8 @@ def topology_of(context: "Context", *, keep: bool = True) -> Topology:
     topology = read_topology(context.settings.sys_path)
     if keep and is_there(context.ledger.folder):
         try:
-            write_file(path, format_json({"as": now, "topology": topology.as_record()}))
+            kept = {"as": now, "topology": topology.as_record()}
+            write_file(path, format_json(kept))
         except OSError as error:
             raise _unusable(error, path) from error
     return topology

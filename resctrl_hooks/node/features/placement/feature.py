@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...container.workload import Workload
     from ...context import Context
     from ...host.cgroup import Leaf
-    from ...ledger import Record
+    from ...records import MemberRecord, PlacementNeeds
     from ...resctrl.locked_key import LockedKey
     from ...settings import Settings
     from ..step import Container
@@ -72,7 +72,8 @@ def steps_for(workload: "Workload", context: "Context", *, share: bool) -> "list
         request, why = shared_request(workload, context.settings), f", since {error}"
     what = f"{request.exclusive} CPUs of its own" if request.exclusive else f"{request.kind} CPUs"
     why = f"{what} for a request of {request.milli}m by policy {policy_name(context.settings)}{why}"
-    return [Step(NAME, "place", {"request": request.as_record()}, why)]
+    needs: "PlacementNeeds" = {"request": request.as_record()}
+    return [Step(NAME, "place", needs, why)]
 
 
 def _why_not(workload: "Workload", context: "Context") -> str:
@@ -101,7 +102,8 @@ def preview(step: "Step", workload: "Workload", context: "Context") -> "tuple[De
     """
     book = Book(context, look_only=True)
     book.remove(workload.id)
-    request = request_from(step.parameters["request"], workload.id, workload.key, context.settings.placement)
+    needs: "PlacementNeeds" = step.parameters
+    request = request_from(needs["request"], workload.id, workload.key, context.settings.placement)
     decision = decide(book, request, context, share=may_share(context.settings))
     book.add(Entry(workload.id, workload.key, 0, 0, "", decision))
     return decision, format_list(effective(decision, book.usage()))
@@ -109,7 +111,8 @@ def preview(step: "Step", workload: "Workload", context: "Context") -> "tuple[De
 
 def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
     """Decides, writes that down, makes room, and puts the container where it belongs."""
-    request = request_from(step.parameters["request"], container.id, container.key, context.settings.placement)
+    needs: "PlacementNeeds" = step.parameters
+    request = request_from(needs["request"], container.id, container.key, context.settings.placement)
     try:
         with lock(context):
             book = Book(context)
@@ -192,13 +195,14 @@ def record_decision(context: "Context", key: str, container: str, decision: "Dec
         return
     for step in record.get("steps", []):
         if step["feature"] == NAME:
-            step["needs"].pop("decision", None)
+            needs: PlacementNeeds = step["needs"]
+            needs.pop("decision", None)
             if decision is not None:
-                step["needs"]["decision"] = {**decision.as_record(), "why": decision.why}
+                needs["decision"] = {**decision.as_record(), "why": decision.why}
     context.ledger.write_member(key, container, record)
 
 
-def revert(step: "Step", member: "Record", locked: "LockedKey", context: "Context") -> None:
+def revert(step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
     """Gives a dead container's CPUs back, to its pool's other containers first of all."""
     with lock(context):
         book = Book(context)

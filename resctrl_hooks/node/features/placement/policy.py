@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.topology import Topology
+    from ...records import DecisionRecord, RequestRecord
     from .usage import Usage
 
 EXCLUSIVE, SHARED, MIXED, RESERVED = "exclusive", "shared", "mixed", "reserved"
@@ -93,10 +94,12 @@ class Request:
         """What of the request is to come from a shared pool."""
         return max(self.milli - self.exclusive * MILLI, 0) if self.kind != EXCLUSIVE else 0
 
-    def as_record(self) -> "dict[str, Any]":
+    def as_record(self) -> "RequestRecord":
         """As plain JSON values, without the settings."""
         record = {name: getattr(self, name) for name in self.__slots__ if name not in ("options", "id", "key")}
-        return {name: value for name, value in record.items() if value}
+        said: "Any" = {name: value for name, value in record.items() if value}
+        request: "RequestRecord" = said
+        return request
 
 
 class Decision:
@@ -132,9 +135,9 @@ class Decision:
         self.why = why
         self.runners_up = runners_up or []
 
-    def as_record(self) -> "dict[str, Any]":
+    def as_record(self) -> "DecisionRecord":
         """As plain JSON values."""
-        record: "dict[str, Any]" = {"kind": self.kind, "pool": self.pool, "milli": self.milli}
+        record: "DecisionRecord" = {"kind": self.kind, "pool": self.pool, "milli": self.milli}
         for name in ("cpus", "owned", "hidden", "mems"):
             value = getattr(self, name)
             if value:
@@ -142,15 +145,20 @@ class Decision:
         return record
 
     @classmethod
-    def of_record(cls, record: "dict[str, Any]") -> "Decision":
+    def of_record(cls, record: "DecisionRecord") -> "Decision":
         """The decision that `as_record` wrote down.
 
         Raises:
             KeyError, TypeError, ValueError, AttributeError: it did not.
         """
-        cpus, owned, hidden, mems = (parse_list(record.get(name, "")) for name in ("cpus", "owned", "hidden", "mems"))
         return cls(
-            record["kind"], record["pool"], cpus=cpus, owned=owned, hidden=hidden, mems=mems, milli=record["milli"]
+            record["kind"],
+            record["pool"],
+            cpus=parse_list(record.get("cpus", "")),
+            owned=parse_list(record.get("owned", "")),
+            hidden=parse_list(record.get("hidden", "")),
+            mems=parse_list(record.get("mems", "")),
+            milli=record["milli"],
         )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...container.running import Running
     from ...container.workload import Workload
     from ...context import Context
-    from ...ledger import Record
+    from ...records import MemberRecord, PlacementNeeds
     from ..step import Step
 
 _SHOWN = 5
@@ -51,7 +51,7 @@ def adopt_all(context: "Context", containers: "list[Running]", *, dry_run: bool)
         one
         for one in containers
         # One that is wanted and not recorded could not join its group just now; both are done the next time.
-        if one.bundle and (one.recorded or not one.wanted) and not _step_of(_record_of(one.id, context))
+        if one.bundle and (one.recorded or not one.wanted) and not _needs_of(_record_of(one.id, context))
     ]
     if late:
         check_kubelet(context.settings)
@@ -77,7 +77,8 @@ def _record_steps(container: "Running", workload: "Workload", steps: "list[Step]
         record = locked.member(container.id)
         recorded = [step.as_record() for step in steps]
         if record is None:
-            locked.add_member(container.id, {**workload.details(), "steps": recorded}, container.pid)
+            details: MemberRecord = {**workload.details(), "steps": recorded}
+            locked.add_member(container.id, details, container.pid)
         else:
             record["steps"] = [*record.get("steps", []), *recorded]
             context.ledger.write_member(container.key, container.id, record)
@@ -100,7 +101,7 @@ def mend_all(context: "Context", known: "set[str]") -> int:
         living = {
             container: record
             for container, record in records.items()
-            if _step_of(record) and not _is_dead(record, context)
+            if _needs_of(record) and not _is_dead(record, context)
         }
         if living or book.places:
             check_kubelet(context.settings)
@@ -131,7 +132,7 @@ def recall(book: Book, context: "Context", but: str = "") -> None:
     """Fills a book that was lost from the records of living containers; reconcile mends what is not so any more."""
     for container in context.ledger.containers():
         record = _record_of(container, context)
-        step = _step_of(record)
+        step = _needs_of(record)
         if (
             container != but
             and record is not None
@@ -144,7 +145,7 @@ def recall(book: Book, context: "Context", but: str = "") -> None:
                 continue
 
 
-def _record_of(container: str, context: "Context") -> "Record | None":
+def _record_of(container: str, context: "Context") -> "MemberRecord | None":
     """A container's record, None also for one that can't be read: `observation` says so."""
     try:
         key = context.ledger.key_of(container)
@@ -153,14 +154,14 @@ def _record_of(container: str, context: "Context") -> "Record | None":
         return None
 
 
-def _is_dead(record: "Record | None", context: "Context") -> bool:
+def _is_dead(record: "MemberRecord | None", context: "Context") -> bool:
     return record_is_dead(record, context.monitor.boot, context.proc)
 
 
-def _step_of(record: "Record | None") -> "Record":
-    """The needs of a record's placement, empty for none."""
-    steps = (record or {}).get("steps", [])
-    return next((step["needs"] for step in steps if step["feature"] == NAME), {})
+def _needs_of(record: "MemberRecord | None") -> "PlacementNeeds | None":
+    """The needs of a record's placement; None for none."""
+    steps = record.get("steps", []) if record is not None else []
+    return next((step["needs"] for step in steps if step["feature"] == NAME), None)
 
 
 def _forget_dead(book: Book, known: "set[str]", context: "Context") -> int:
@@ -175,9 +176,11 @@ def _forget_dead(book: Book, known: "set[str]", context: "Context") -> int:
     return len(gone)
 
 
-def _mend_one(container: str, record: "Record", book: Book, context: "Context") -> int:
+def _mend_one(container: str, record: "MemberRecord", book: Book, context: "Context") -> int:
     """A living container that the book lacks: as its record decided if that is still possible, else anew."""
-    needs, key = _step_of(record), record["key"]
+    needs, key = _needs_of(record), record["key"]
+    if needs is None:
+        return 0
     entry = book.find(container)
     if entry is not None and (entry.pid, entry.start) == (record.get("pid"), record.get("start")):
         own = entry.decision.owned & ~entry.decision.hidden
@@ -195,7 +198,7 @@ def _mend_one(container: str, record: "Record", book: Book, context: "Context") 
     return 1
 
 
-def _take_back(container: str, record: "Record", needs: "Record", book: Book, context: "Context") -> bool:
+def _take_back(container: str, record: "MemberRecord", needs: "PlacementNeeds", book: Book, context: "Context") -> bool:
     """Puts a recorded decision back into the book, and says whether that was possible."""
     try:
         decision = Decision.of_record(needs["decision"])

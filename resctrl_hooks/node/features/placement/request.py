@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...container.workload import Workload
+    from ...records import RequestRecord
     from ...settings import Settings
 
 CPUS = "cpus.placement.resctrl-hooks.io"
@@ -72,7 +73,7 @@ def shared_request(workload: "Workload", settings: "Settings") -> Request:
     )
 
 
-def request_from(record: "dict[str, Any]", id_: str, key: str, options: "dict[str, Any]") -> Request:
+def request_from(record: "RequestRecord", id_: str, key: str, options: "dict[str, Any]") -> Request:
     """The request that a step's needs kept.
 
     Raises:

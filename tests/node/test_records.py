@@ -1,0 +1,169 @@
+"""The types of records are what is written to disk, and mypy finds a key that is misspelt where one is used."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from conftest import Host
+from crowded_host import MAIN, POD, Crowd
+from machines import MACHINES
+from memtierd_host import wait_until
+from placed_host import id_of
+from pydantic import ConfigDict, TypeAdapter
+
+from resctrl_hooks.node import call_metrics, records
+from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.refusals import FILE as REFUSALS
+from resctrl_hooks.node.refusals import record_refusal
+from resctrl_hooks.node.resctrl.carried import FILE as COUNTERS
+from resctrl_hooks.node.sharing.claims import begin_to_wait
+from resctrl_hooks.nri.status import NAME as NRI
+from resctrl_hooks.nri.status import Status
+
+PROJECT = Path(__file__).parents[2]
+PACKAGE = PROJECT / "resctrl_hooks"
+NEEDS = {
+    "monitoring": "ClassNeeds",
+    "rdt": "ClassNeeds",
+    "memory": "LimitNeeds",
+    "memtierd": "MemtierdNeeds",
+    "blockio": "CgroupNeeds",
+    "scheduling": "SchedulingNeeds",
+    "placement": "PlacementNeeds",
+}
+USES = {
+    "node/resctrl/locked_key.py": "born",
+    "node/resctrl/carried.py": "spent",
+    "node/lifecycle.py": "steps",
+    "node/container/running.py": "podCgroup",
+    "node/features/monitoring.py": "class",
+    "node/features/memory.py": "limits",
+    "node/features/memtierd/feature.py": "supervisor",
+    "node/features/scheduling.py": "process",
+    "node/features/cgroup_settings.py": "properties",
+    "node/features/placement/policy.py": "owned",
+    "node/features/placement/reconcile.py": "decision",
+    "node/host/topology.py": "distances",
+    "node/call_metrics.py": "buckets",
+    "node/reconcile/discovery.py": "start",
+    "node/sharing/claims.py": "entry",
+    "nri/status.py": "drops",
+    "inventory/gather.py": "claim",
+    "inventory/feature_display/memtierd.py": "class",
+}
+"""A module for each kind of record, and a key that it uses."""
+
+
+class Types:
+    """What only type checkers see of the module, as types that can be asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        text = Path(records.__file__).read_text().replace("TYPE_CHECKING = False", "TYPE_CHECKING = True")
+        self.module = ModuleType("records_as_types")
+        monkeypatch.setitem(sys.modules, self.module.__name__, self.module)
+        exec(text, vars(self.module))
+        for kind in vars(self.module).values():
+            if hasattr(kind, "__total__"):
+                kind.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    def check(self, name: str, text: str | bytes) -> Any:
+        """What JSON says, which has every key that its type asks for and no other, with values of their types."""
+        TypeAdapter(getattr(self.module, name)).validate_json(text)
+        return json.loads(text)
+
+
+@pytest.fixture
+def types(monkeypatch: pytest.MonkeyPatch) -> Types:
+    return Types(monkeypatch)
+
+
+@pytest.fixture
+def crowd(tmp_path: Path) -> Iterator[Crowd]:
+    crowd = Crowd(Host(tmp_path))
+    yield crowd
+    crowd.clean()
+    wait_until(lambda: not crowd.processes())
+
+
+def test_what_hooks_and_reconcile_write_is_of_these_types(crowd: Crowd, types: Types) -> None:
+    host = crowd.host
+    host.add_class("gold")
+    host.configure(
+        **{name: value for name, value in json.loads(host.config.read_text()).items() if name != "format"},
+        rdt={"enabled": True, "defaults": {"namespaces": {"shop": "gold"}}},
+        blockio={"enabled": True, "defaults": {"namespaces": {"shop": "slow"}}, "classes": {"slow": [{"weight": 50}]}},
+        scheduling={
+            "enabled": True,
+            "defaults": {"namespaces": {"shop": "batch"}},
+            "classes": {"batch": {"policy": "batch", "nice": 5, "cpuWeight": 20, "memoryLow": "16M"}},
+        },
+        failurePolicy="ignore",
+    )
+    state = crowd.created()
+    for file, value in {"io.weight": "default 100", "cpu.weight": "100", "memory.low": "0"}.items():
+        (crowd.folder(MAIN) / file).write_text(value)
+    host.call(state)
+    crowd.runs(state)
+    with host.context().monitor.hold(POD) as locked:
+        begin_to_wait(locked, host.context().ledger, 7, 1)
+    host.context().monitor.read_all()
+
+    seen: set[str] = set()
+    for path in host.state.glob("pods/*/*"):
+        record = types.check("PodRecord" if path.name == "pod" else "MemberRecord", path.read_bytes())
+        for step in record.get("steps", []):
+            types.check(NEEDS[step["feature"]], json.dumps(step["needs"]))
+            seen.add(step["feature"])
+    assert seen == FEATURES.keys()
+    assert "claim" in types.check("PodRecord", (host.state / f"pods/{POD}/pod").read_bytes())
+    assert POD in types.check("CountersRecord", (host.state / COUNTERS).read_bytes())["keys"]
+    types.check("KeptTopologyRecord", (host.state / "topology").read_bytes())
+    keepers = list((host.root / "memtierds").rglob("memtierd.keeper"))
+    assert any(id_of(MAIN) in str(path) for path in keepers)
+    for path in keepers:
+        types.check("KeeperRecord", path.read_bytes())
+
+
+def test_what_else_is_written_is_of_these_types(tmp_path: Path, types: Types) -> None:
+    record_refusal(str(tmp_path), {"key": "k", "namespace": "shop", "pod": "web", "container": "c", "id": "i"}, "full")
+    types.check("RefusalRecord", (tmp_path / REFUSALS).read_bytes())
+    tally = call_metrics.Tally()
+    tally.add_lines(b"1700000000 createRuntime 1500 no-rmids key\n")
+    types.check("TallyRecord", json.dumps(tally.as_record("8:1")))
+    for machine in MACHINES.values():
+        types.check("TopologyRecord", json.dumps(machine.as_record()))
+    status = Status(str(tmp_path), "/run/nri.sock")
+    status.connected("containerd", "2.1.9")
+    status.served("StartContainer", 0.1, failed=True)
+    status.dropped("it hung up")
+    types.check("NriRecord", (tmp_path / NRI).read_bytes())
+
+
+def test_each_feature_says_what_it_keeps_of_a_step(types: Types) -> None:
+    assert NEEDS.keys() == FEATURES.keys()
+    assert all(hasattr(types.module, name) for name in NEEDS.values())
+
+
+def test_records_cost_a_hook_nothing() -> None:
+    assert {name for name in vars(records) if not name.startswith("__")} == {"TYPE_CHECKING"}
+
+
+def test_a_misspelt_key_is_an_error_to_mypy(tmp_path: Path) -> None:
+    # A cache of its own: what is read in place of the sources is nobody else's.
+    command = [sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir", str(PROJECT / ".mypy_cache/misspelt")]
+    for number, (name, key) in enumerate(USES.items()):
+        misspelt, found = re.subn(f'"{key}"', f'"{key}x"', (PACKAGE / name).read_text())
+        assert found, f"{name} doesn't use {key}"
+        shadow = tmp_path / f"{number}.py"
+        shadow.write_text(misspelt)
+        command += ["--shadow-file", str(PACKAGE / name), str(shadow)]
+    command += [str(PACKAGE / name) for name in USES]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    told = set(re.findall(r"^resctrl_hooks/([^:]*):[0-9]+: error: ", done.stdout, re.MULTILINE))
+    assert told == set(USES), done.stdout + done.stderr
