@@ -164,4 +164,4 @@ def as_before(book: Book, *, usage: bool) -> dict[str, Any]:
         }
         for entry in book.entries.values()
     ]
-    return book.topology.as_record() | ({"usage": entries} if usage else {})
+    return {**book.topology.as_record(), **({"usage": entries} if usage else {})}

@@ -1,6 +1,7 @@
 """`resctrl-hook topology`: the machine as text, and who is where."""
 
 import json
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -73,7 +74,7 @@ def test_what_else_there_may_be(host: Host) -> None:
 def test_json_is_the_machine(host: Host, name: str) -> None:
     made = json.loads(topology(host, MACHINES[name], "--json"))
     (item,) = made["items"]
-    machine_ = MACHINES[name].as_record()
+    machine_: dict[str, Any] = {**MACHINES[name].as_record()}
     assert machine_.items() <= made.items()  # as before 0.2
     memory = [node.pop("memory") for node in machine_["nodes"]]
     assert [node.pop("memoryBytes") for node in item["nodes"]] == memory
