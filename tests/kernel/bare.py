@@ -2,7 +2,7 @@
 
 import shutil
 
-from kernel.runtimes import run
+from kernel.installed import resctrl_hook
 
 KEPT = ("/etc/resctrl-hooks", "/run/resctrl-hooks")
 """What `uninstall` leaves where a configuration was edited, and the records of what runs."""
@@ -10,6 +10,6 @@ KEPT = ("/etc/resctrl-hooks", "/run/resctrl-hooks")
 
 def clear_host() -> None:
     """Takes off whatever an earlier test has installed or left."""
-    run(["resctrl-hook", "uninstall", "--release-groups"], check=False)
+    resctrl_hook("uninstall", "--release-groups")
     for folder in KEPT:
         shutil.rmtree(folder, ignore_errors=True)

@@ -6,12 +6,26 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner, Result
 from install.staged import HOOKS, led, put
 
+from resctrl_hooks.cli import main
 from resctrl_hooks.node import launch
 
 LAUNCH = os.path.abspath(launch.__file__)
 PYTHON = ["/usr/bin/python3", "-I", "-S"]
+
+
+def resctrl_hook(*words: str) -> Result:
+    """The people's command, in this process: to start another one takes an emulated host seconds."""
+    return CliRunner().invoke(main, list(words))
+
+
+def succeeds(*words: str) -> str:
+    """The people's command, which must succeed: what it printed."""
+    result = resctrl_hook(*words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
 
 class Installed:

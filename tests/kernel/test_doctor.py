@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from kernel.bare import clear_host
 from kernel.groups import Resctrl
+from kernel.installed import resctrl_hook, succeeds
 from kernel.runtimes import Podman, run
-from resctrl_hooks.cli import main
 from resctrl_hooks.install.paths import CODE
 
 pytestmark = pytest.mark.systemd
@@ -37,39 +36,37 @@ def runtime_name() -> str:
     return "crun"
 
 
-def hook(*words: str) -> Result:
-    """The people's command, in this process: it may have lost its interpreter."""
-    return CliRunner().invoke(main, list(words))
-
-
-def done(*words: str) -> None:
-    result = hook(*words)
-    assert result.exit_code == 0, result.output
-
-
 @pytest.fixture(scope="module", autouse=True)
 def installed() -> Iterator[None]:
     """Our hook on this host, for Podman, with a deadline that an emulated host can keep."""
     clear_host()
-    done(*INSTALL)
+    succeeds(*INSTALL)
     (CONFIG / "config.yaml").write_text("deadlineSeconds: 8\n")
-    done("config", "apply")
+    succeeds("config", "apply")
     yield
     clear_host()
 
 
-def findings() -> tuple[bool, list[dict[str, Any]]]:
-    """Whether there is no problem, and what is not in order."""
-    result = hook("doctor", "--json")
+def doctor() -> tuple[bool, list[dict[str, Any]]]:
+    """Whether there is no problem, and all that is found."""
+    result = resctrl_hook("doctor", "--json")
     said = json.loads(result.stdout)
     assert (result.exit_code == 0) is said["ok"], result.output
-    return said["ok"], [finding for finding in said["findings"] if finding["level"] != "ok"]
+    return said["ok"], said["findings"]
+
+
+def findings() -> tuple[bool, list[dict[str, Any]]]:
+    """Whether there is no problem, and what is not in order."""
+    ok, found = doctor()
+    return ok, [finding for finding in found if finding["level"] != "ok"]
 
 
 def test_a_healthy_host_has_no_problem(resctrl: Resctrl) -> None:
     del resctrl
-    assert findings() == (True, [])
-    assert "ok      self-test" in hook("doctor").output
+    ok, found = doctor()
+    assert ok
+    assert {finding["level"] for finding in found} == {"ok"}
+    assert "self-test" in {finding["check"] for finding in found}
 
 
 @contextlib.contextmanager
@@ -92,7 +89,7 @@ def disk_full() -> Iterator[None]:
 def code_gone() -> Iterator[None]:
     shutil.rmtree(CODE)
     yield
-    done(*INSTALL)
+    succeeds(*INSTALL)
 
 
 @contextlib.contextmanager
@@ -100,7 +97,7 @@ def modules_gone() -> Iterator[None]:
     for folder in Path(CODE).glob("node-*"):
         shutil.rmtree(folder)
     yield
-    done(*INSTALL)
+    succeeds(*INSTALL)
 
 
 @contextlib.contextmanager
@@ -111,7 +108,7 @@ def half_of_them_gone() -> Iterator[None]:
         for path in sorted(folder.glob("*.py"))[::2]:
             path.unlink()
     yield
-    done(*INSTALL)
+    succeeds(*INSTALL)
 
 
 @contextlib.contextmanager
@@ -119,7 +116,7 @@ def settings_garbage() -> Iterator[None]:
     for path in CONFIG.glob("*.json"):
         path.write_bytes(b"\xff{")
     yield
-    done("config", "apply")
+    succeeds("config", "apply")
 
 
 @contextlib.contextmanager
@@ -157,5 +154,5 @@ def test_the_fault_is_named_and_containers_start(
         named = [one for one in found if one["check"] == check and words in one["text"]]
         assert [(one["level"], remedy in one["remedy"]) for one in named] == [("problem", True)], found
         assert not ok
-    hook("reconcile")  # what could not be taken back then
+    resctrl_hook("reconcile")  # what could not be taken back then
     assert findings() == (True, [])

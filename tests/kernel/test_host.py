@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from kernel.bare import clear_host
 from kernel.groups import Place, Resctrl, place_of
+from kernel.installed import succeeds
 from kernel.runtimes import Podman, run, wait_until
 from resctrl_hooks.install import units
 from resctrl_hooks.install.paths import CODE, LAUNCH, UNITS
@@ -19,6 +19,8 @@ from resctrl_hooks.install.paths import CODE, LAUNCH, UNITS
 pytestmark = pytest.mark.systemd
 IMAGE = "localhost/busybox:test"
 STATE = "/run/resctrl-hooks"
+CONFIG = Path("/etc/resctrl-hooks/config.yaml")
+SETTINGS = "deadlineSeconds: 8\n"
 EXPOSURE = 3.0
 """The most that `systemd-analyze security` may say of reconcile; 10 is a service without any restriction."""
 
@@ -33,31 +35,31 @@ def runtime_name() -> str:
     return "crun"  # what is installed is the same whichever runtime Podman calls, and each takes a minute
 
 
-def hook(*words: str) -> str:
-    """The people's command, as installed in the guest."""
-    done = subprocess.run(
-        [sys.executable, "-c", "from resctrl_hooks.cli import main; main()", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def configure() -> None:
+    """Emulation is ten times slower than what the default deadline was chosen for."""
+    CONFIG.write_text(SETTINGS)
+    succeeds("config", "apply")
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[None]:
+    """Our hook on this host, for Podman; installed once for all tests that change nothing of it."""
+    clear_host()
+    succeeds("install", "--runtime", "podman")
+    configure()
+    yield
+    succeeds("uninstall", "--release-groups")
+    clear_host()
 
 
 @pytest.fixture
-def installed(resctrl: Resctrl) -> Iterator[None]:
-    """Our hook on this host, for Podman."""
-    del resctrl
-    clear_host()
-    hook("install", "--runtime", "podman")
-    # Emulation is ten times slower than what the default deadline was chosen for.
-    Path("/etc/resctrl-hooks/config.yaml").write_text("deadlineSeconds: 8\n")
-    hook("config", "apply")
+def installed(host: None, resctrl: Resctrl) -> Iterator[None]:
+    """That host as it was installed: without groups, its timer on, its configuration as it was."""
+    del host, resctrl
+    run(["systemctl", "start", units.TIMER])
     yield
-    hook("uninstall", "--release-groups")
-    clear_host()
+    if CONFIG.read_text() != SETTINGS:
+        configure()
 
 
 def groups(resctrl: Resctrl) -> list[str]:
@@ -78,15 +80,11 @@ def state_of(unit: str) -> str:
     return run(["systemctl", "is-active", unit], check=False).strip()
 
 
-def test_install_upgrade_uninstall_under_running_containers(
-    podman: Callable[..., Podman], resctrl: Resctrl, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    del monkeypatch
+def test_install_upgrade_uninstall_under_running_containers(podman: Callable[..., Podman], resctrl: Resctrl) -> None:
     clear_host()
     before = ours()
-    hook("install", "--runtime", "podman")
-    Path("/etc/resctrl-hooks/config.yaml").write_text("deadlineSeconds: 8\n")
-    hook("config", "apply")
+    succeeds("install", "--runtime", "podman")
+    configure()
     engine = podman()  # no --hooks-dir: as a host's user calls it
     engine.command("run", "-d", "--name", "old", "--network=none", IMAGE, "sleep", "1000")
     assert len(groups(resctrl)) == 1
@@ -94,7 +92,7 @@ def test_install_upgrade_uninstall_under_running_containers(
     extra = Path(units.__file__).parents[1] / "node/extra.py"
     extra.write_text('"""Another version."""\n')
     try:
-        hook("install", "--runtime", "podman")
+        succeeds("install", "--runtime", "podman")
     finally:
         extra.unlink()
     assert len(list(Path(CODE).glob("node-*/extra.py"))) == 1
@@ -103,12 +101,12 @@ def test_install_upgrade_uninstall_under_running_containers(
     # The old container's hook is served by the new version.
     engine.command("rm", "-f", "-t", "0", "old")
     assert len(groups(resctrl)) == 1
-    hook("uninstall", "--release-groups")
+    succeeds("uninstall", "--release-groups")
     assert groups(resctrl) == []
     assert "new" in engine.command("ps", "--format", "{{.Names}}")
     engine.command("rm", "-f", "-t", "0", "new")  # its bundle names what is gone
     assert engine.command("ps", "-aq").strip() == ""
-    os.unlink("/etc/resctrl-hooks/config.yaml")  # edited, hence kept
+    CONFIG.unlink()  # edited, hence kept
     for name in ("config.json", "config.last.json"):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"/etc/resctrl-hooks/{name}")
@@ -187,10 +185,9 @@ def test_reconcile_has_an_edited_configuration_applied_inside_its_restrictions(
     installed: None, command_in_its_place: None
 ) -> None:
     run(["systemctl", "stop", units.TIMER])
-    edited = Path("/etc/resctrl-hooks/config.yaml")
-    edited.write_text("deadlineSeconds: 8\nfailurePolicy: fail\n")
-    later = edited.stat().st_mtime + 5  # as if a while had gone by since it was applied
-    os.utime(edited, (later, later))
+    CONFIG.write_text(f"{SETTINGS}failurePolicy: fail\n")
+    later = CONFIG.stat().st_mtime + 5  # as if a while had gone by since it was applied
+    os.utime(CONFIG, (later, later))
     run(["systemctl", "start", units.RECONCILE])
     said = run(["journalctl", "-t", "resctrl-hook", "--no-pager", "-n", "5"])
     assert '"failurePolicy": "fail"' in Path("/etc/resctrl-hooks/config.json").read_text(), said
