@@ -15,6 +15,7 @@ from rich.text import Text
 from resctrl_hooks.cli.document import Column, document, print_csv, print_document
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import (
+    NO_BREAK,
     STATE_STYLES,
     age,
     console,
@@ -251,7 +252,7 @@ def _print_containers(out: Console, pod: Pod) -> None:
     out.print("\n[bold]Containers[/]" + ("" if pod.containers else ": none"))
     for one in pod.containers:
         state = f"pid {one.pid}, {counted(one.threads, 'thread')}, {age(one.since)}" if one.alive else "ended"
-        where = "" if one.rdt_class is None else f", class {escape(one.rdt_class or _ROOT)}"
+        where = "" if one.rdt_class is None else f", class{NO_BREAK}{escape(one.rdt_class or _ROOT)}"
         name = f"[bold]{escape(one.name or short_id(one.id))}[/]"
         _line(out, f"  {name} ({one.runtime} {short_id(one.id)}): {state}{where}", 4)
         if one.outside and not pod.groups:

@@ -16,9 +16,9 @@ _STEPS = ((86400, "d"), (3600, "h"), (60, "m"))
 _WIDTH_OF_NO_TERMINAL = 10_000
 _LEAST_NAME = 12
 _LEAST_TEXT = 30
-_NO_BREAK = "\N{NO-BREAK SPACE}"
 _CUT = "…"
 Item = TypeVar("Item")
+NO_BREAK = "\N{NO-BREAK SPACE}"
 STATE_STYLES = {
     "assigned": "green",
     "uncounted": "yellow",
@@ -90,9 +90,10 @@ def print_table(out: Console, rows: Table) -> None:
 def print_wrapped(out: Console, text: Text, indent: int) -> None:
     """Prints a line whose later lines, in a narrow terminal, begin so far in.
 
-    A command in backticks, and a word that is too long, stay whole: what the terminal itself wraps can be copied.
+    A command in backticks, and a word that is too long, stay whole: what the terminal itself wraps can be copied. So
+    do words with a `NO_BREAK` between them, which is printed as any other space.
     """
-    whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", _NO_BREAK), text.plain)
+    whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", NO_BREAK), text.plain)
     room = max(out.width - indent, _LEAST_TEXT)
     wrapper = textwrap.TextWrapper(
         room, break_long_words=False, break_on_hyphens=False, expand_tabs=False, replace_whitespace=False
@@ -103,6 +104,7 @@ def print_wrapped(out: Console, text: Text, indent: int) -> None:
         lines.append(text[at : at + len(line)])
         at += len(line)
     printed = text[:indent] + Text("\n" + " " * indent).join(lines)
+    printed.plain = printed.plain.replace(NO_BREAK, " ")
     out.print(printed, soft_wrap=True)
 
 

@@ -120,15 +120,15 @@ def rmids(host: Host) -> Iterator[Finding]:
     if inventory.waiting and host.settings.shares_rmids:
         yield warning(
             f"{text}, as the rules of `monitoring` have it",
-            "`resctrl-hook list --demand` says who is counted for how long, and with other rules",
+            "`resctrl-hook list --demand` says for how much of the time each pod is counted, and what other rules give",
         )
     elif inventory.waiting:
         names = [pod.name for pod in inventory.pods if pod.key in inventory.waiting]
         yield problem(
             f"{text}: {some(names)}" if names else text,
-            "run fewer pods on this node, narrow `namespaces` or `labelSelector`, free foreign groups, or say with "
-            "`monitoring.priority` and `.share` who is counted; "
-            "reconcile serves those who wait as soon as it can",
+            "run fewer pods on this node, narrow `namespaces` or `labelSelector`, remove groups of other tools, or say "
+            "with `monitoring.priority` and `.share` which pods are counted; "
+            "waiting pods are served as RMIDs become free",
         )
     elif used >= total * 0.9:
         yield warning(text, "soon pods will go without a group: narrow `namespaces` or `labelSelector`")

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from resctrl_hooks.cli.tables import Name, often, print_table, print_wrapped, repeated, shortened, table
+from resctrl_hooks.cli.tables import NO_BREAK, Name, often, print_table, print_wrapped, repeated, shortened, table
 
 POD = "openshift-cluster-node-tuning-operator/checkout-7d9f8c6b54-x2x9z"
 COLUMNS = ("POD", "KEY", "CONTAINERS", "TASKS", "STATE")
@@ -58,6 +58,8 @@ def test_what_is_too_long_for_a_terminal_stays_whole_and_odd_characters_do_no_ha
     assert wrapped(f"in  {path} there", 40) == [f"in  {path}", "    there"]
     assert wrapped("a\u200bb  c [red]", 40) == ["a\u200bb  c [red]"]
     assert wrapped("ab", 40) == ["ab"]
+    assert wrapped(f"in  {'a' * 28} class{NO_BREAK}gold", 38) == [f"in  {'a' * 28}", "    class gold"]
+    assert wrapped(f"class{NO_BREAK}gold", 38) == ["class gold"]
 
 
 def wrapped(text: str, width: int) -> list[str]:
