@@ -3,28 +3,30 @@
     nox -s mutants                                   a hundred mutants of the whole node half
     nox -s mutants -- --all adopt reconcile          all mutants of modules whose path has one of these words
 
-Each mutant is tried by the test files that concern its module (`changed.py`), in a copy of the project, without those
-that take minutes. What survives is to be tested, or said to be equivalent in mutants.json, with the reason.
+Each mutant is tried in a copy of the project by the tests that concern its module and run its lines
+(`mutant_trials.py`), without those that take minutes. What survives is to be tested, or said to be equivalent in
+mutants.json, with the reason.
 """
 
 import argparse
 import ast
-import concurrent.futures
 import copy
 import json
 import os
-import queue
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import changed
+import mutant_trials
+import pytest
 
 PROJECT = changed.PROJECT
 PACKAGE = PROJECT / changed.PACKAGE / "node"
@@ -32,8 +34,6 @@ EQUIVALENT = Path(__file__).parent / "mutants.json"
 SLOW = {"test_kill.py", "test_kill_features.py", "test_storm.py", "test_simulation_conformance.py", "test_model.py"}
 FOLDERS = ("tests/node/", "tests/test_")
 """Not those of the people half, which try the node half by the way."""
-LIMIT = 240
-"""Seconds: whoever takes longer hangs, and is noticed."""
 OPERATORS: dict[type[ast.AST], Any] = {
     one: other
     for pair in (
@@ -54,10 +54,32 @@ class Mutant(NamedTuple):
     after: str
     start: int
     end: int
+    place: ast.AST
+    """The statement with it."""
+    function: ast.AST | None
+    """The outermost function with it, if any."""
+    source: str
+    """Its line."""
+
+    @property
+    def name(self) -> str:
+        """What mutants.json knows it by: without the number of the line, which moves."""
+        before, after = (" ".join(text.split()) for text in (self.before, self.after))
+        where = "" if before == self.source else f"  in  {self.source}"
+        return f"{self.module}: {before}  ->  {after}{where}"
 
     def __str__(self) -> str:
-        before, after = (" ".join(text.split()) for text in (self.before, self.after))
-        return f"{self.module}:{self.line}: {before}  ->  {after}"
+        return self.name.replace(":", f":{self.line}:", 1)
+
+    def change(self) -> mutant_trials.Change:
+        """What is to be tried."""
+        path = PROJECT / self.module
+        text = path.read_bytes()
+        text = text[: self.start] + self.after.encode() + text[self.end :]
+        first = min((one.lineno for one in getattr(self.function, "decorator_list", [])), default=0)
+        function = first or getattr(self.function, "lineno", 0)
+        lines = range(getattr(self.place, "lineno", self.line), self.line + self.before.count("\n") + 1)
+        return mutant_trials.Change(path, text, lines, function)
 
 
 def _changes(node: ast.AST) -> Iterator[ast.AST]:
@@ -81,34 +103,45 @@ def _changes(node: ast.AST) -> Iterator[ast.AST]:
         yield ast.Continue() if isinstance(other, ast.Break) else ast.Break()
 
 
-def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of code that runs, without annotations and the inside of f-strings, whose places are not exact."""
+def _nodes(tree: ast.AST, statement: ast.AST, function: ast.AST | None) -> Iterator[tuple[ast.AST, Any, Any]]:
+    """The nodes of code that runs, each with its statement and the outermost function that has it in its body.
+
+    Without annotations and the inside of f-strings, whose places are not exact.
+    """
     for name, value in ast.iter_fields(tree):
         if name in ("annotation", "returns", "decorator_list") or isinstance(tree, ast.JoinedStr):
             continue
+        inside = function
+        if not function and name == "body" and isinstance(tree, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            inside = tree
         for node in value if isinstance(value, list) else [value]:
             if isinstance(node, ast.AST):
-                yield node
-                yield from _nodes(node)
+                place = node if isinstance(node, ast.stmt) else statement
+                yield node, place, inside
+                yield from _nodes(node, place, inside)
 
 
 def mutants_of(path: Path) -> list[Mutant]:
     """All mutants of a module."""
     text = path.read_bytes()
     starts = [0]
-    for line in text.splitlines(keepends=True):
+    lines = text.splitlines(keepends=True)
+    for line in lines:
         starts.append(starts[-1] + len(line))
     found = []
-    for node in _nodes(ast.parse(text)):
+    tree = ast.parse(text)
+    for node, place, function in _nodes(tree, tree, None):
         if not isinstance(node, (ast.expr, ast.stmt)) or node.end_lineno is None or node.end_col_offset is None:
             continue
         start = starts[node.lineno - 1] + node.col_offset
         end = starts[node.end_lineno - 1] + node.end_col_offset
+        source = " ".join(lines[node.lineno - 1].decode().split())
         for other in _changes(node):
             after = ast.unparse(other)
             after = f"({after})" if isinstance(other, ast.expr) else after
-            place = str(path.relative_to(PROJECT))
-            found.append(Mutant(place, node.lineno, text[start:end].decode(), after, start, end))
+            module = str(path.relative_to(PROJECT))
+            before = text[start:end].decode()
+            found.append(Mutant(module, node.lineno, before, after, start, end, place, function, source))
     return found
 
 
@@ -124,84 +157,83 @@ def tests_of(module: str) -> list[str]:
     return sorted(found, key=lambda path: (not path.startswith(own), os.path.getsize(PROJECT / path)))
 
 
-def survives(mutant: Mutant, tree: Path) -> bool:
-    """Whether all tests pass in a copy of the project that has it."""
-    path = tree / mutant.module
-    whole = path.read_bytes()
-    path.write_bytes(whole[: mutant.start] + mutant.after.encode() + whole[mutant.end :])
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:cov", "--timeout=60"]
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        done = subprocess.run(
-            [*command, "-m", "not fuse and not runtime", *tests_of(mutant.module)],
-            cwd=tree,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=LIMIT,
-        )
-        return done.returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
-    finally:
-        path.write_bytes(whole)
-
-
 def known() -> dict[str, str]:
     """What is said to be equivalent, and why."""
     found: dict[str, str] = json.loads(EQUIVALENT.read_text())
     return found
 
 
+class Verdict:
+    """Which mutants are dead."""
+
+    def __init__(self, mutants: list[Mutant]) -> None:
+        self.mutants = mutants
+        self.counts: dict[str, Counter[str]] = {}
+        self.judged = 0
+
+    def work(self, trials: mutant_trials.Trials) -> None:
+        """Tries each of them."""
+        equivalent = known()
+        for name in trials.watch():
+            print(f"fails as it is, so it tries nothing: {name}", flush=True)
+        files = {module: tests_of(module) for module in {mutant.module for mutant in self.mutants}}
+        for mutant in self.mutants:
+            change = mutant.change()
+            what = "killed"
+            if trials.survives(change, files[mutant.module]):
+                what = "equivalent" if mutant.name in equivalent else "survived"
+                running = len(trials.reaching(change, files[mutant.module])[0])
+                print(f"{mutant}  ({equivalent.get(mutant.name, f'SURVIVED {running} tests that run it')})", flush=True)
+            self.counts.setdefault(mutant.module, Counter())[what] += 1
+            self.judged += 1
+
+    def table(self) -> Iterator[str]:
+        """What came out, by module."""
+        yield "| module | mutants | killed | equivalent | survived |"
+        yield "|---|---|---|---|---|"
+        every: Counter[str] = sum(self.counts.values(), Counter())
+        for name, counts in [*sorted(self.counts.items()), ("together", every)]:
+            short = name.removeprefix(f"{PACKAGE.relative_to(PROJECT)}/")
+            figures = (counts.total(), counts["killed"], counts["equivalent"], counts["survived"])
+            yield " | ".join([f"| `{short}`" if short != name else f"| {name}", *map(str, figures)]) + " |"
+
+
 def main(words: list[str]) -> int:
-    """The exit status: 1 if any mutant survived that is not said to be equivalent, 2 if tests fail without any."""
+    """The exit status: 1 if any mutant survived that is not said to be equivalent, 2 if they could not be tried."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="every mutant rather than a sample")
     parser.add_argument("--sample", type=int, default=100)
     parser.add_argument("--seed", type=int, default=int(time.time()), help="which sample; printed")
+    parser.add_argument("--here", action="store_true", help="change this project itself: it is a copy")
     parser.add_argument("modules", nargs="*", help="words of the paths of modules")
     options = parser.parse_args(words)
+    if not options.here:
+        return _in_a_copy([f"--seed={options.seed}", *words])
     paths = [path for path in sorted(PACKAGE.rglob("*.py")) if path.name != "__init__.py"]
     wanted = [path for path in paths if not options.modules or any(word in str(path) for word in options.modules)]
     mutants = [mutant for path in wanted for mutant in mutants_of(path)]
     if not options.all:
         # Not for anything secret.
         mutants = random.Random(options.seed).sample(mutants, min(options.sample, len(mutants)))
-    print(f"{len(mutants)} mutants of {len(wanted)} modules; seed {options.seed}", flush=True)
-    equivalent = known()
-    jobs = os.cpu_count() or 1
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        trees: queue.Queue[Path] = queue.Queue()
-        for number in range(jobs):
-            ignored = shutil.ignore_patterns(".git", ".venv", ".nox", "__pycache__", ".*_cache")
-            trees.put(Path(shutil.copytree(PROJECT, Path(folder) / str(number), ignore=ignored, symlinks=True)))
-
-        def judge(mutant: Mutant) -> bool:
-            tree = trees.get()
-            try:
-                alive = survives(mutant, tree)
-            finally:
-                trees.put(tree)
-            if alive and mutant.line:
-                print(f"{mutant}  {equivalent.get(_key(mutant), 'SURVIVED')}", flush=True)
-            return alive
-
-        unchanged = [Mutant(module, 0, "", "", 0, 0) for module in sorted({mutant.module for mutant in mutants})]
-        for mutant, alive in zip(unchanged, pool.map(judge, unchanged), strict=True):
-            if not alive:
-                print(f"{mutant.module}: its tests fail as it is")
-                return 2
-        survivors = [mutant for mutant, alive in zip(mutants, pool.map(judge, mutants), strict=True) if alive]
-    new = [mutant for mutant in survivors if _key(mutant) not in equivalent]
-    killed = len(mutants) - len(survivors)
-    print(f"{killed} of {len(mutants)} killed, {len(survivors) - len(new)} equivalent, {len(new)} survived")
-    return int(bool(new))
+    modules = {mutant.module for mutant in mutants}
+    print(f"{len(mutants)} mutants of {len(modules)} modules; seed {options.seed}", flush=True)
+    files = list(dict.fromkeys(path for module in sorted(modules) for path in tests_of(module)))
+    verdict = Verdict(mutants)
+    ours = ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
+    pytest.main([*mutant_trials.OPTIONS, *ours, *files], plugins=[mutant_trials.Trials(PROJECT, PACKAGE, verdict.work)])
+    if verdict.judged < len(mutants):
+        return 2
+    print("\n".join(verdict.table()))
+    return int(any(counts["survived"] for counts in verdict.counts.values()))
 
 
-def _key(mutant: Mutant) -> str:
-    """A mutant's name in mutants.json: without the line, which moves."""
-    return str(mutant).replace(f":{mutant.line}:", ":", 1)
+def _in_a_copy(words: list[str]) -> int:
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        ignored = shutil.ignore_patterns(".git", ".venv", ".nox", "__pycache__", ".*_cache")
+        tree = shutil.copytree(PROJECT, Path(folder) / "project", ignore=ignored, symlinks=True)
+        environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, str(tree / Path(__file__).relative_to(PROJECT)), "--here", *words]
+        return subprocess.run(command, cwd=tree, env=environment, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -1,8 +1,13 @@
 """The mutants that `nox -s mutants` makes, and whether it tells the living from the dead."""
 
+import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import changed
+import mutant_trials
 import mutants
 import pytest
 
@@ -17,6 +22,43 @@ def f(a: int = 1) -> bool:
 '''
 
 
+TRIED = """
+LIMIT = 3 - 1
+
+
+def over(number):
+    if number is None:
+        return not LIMIT
+    return number > LIMIT
+
+
+def started(number):
+    return number + 0
+
+
+def never():
+    return len("")
+"""
+TESTS = """
+import subprocess, sys
+
+from resctrl_hooks.node.one import over
+
+
+def test_over():
+    assert [over(1), over(2), over(3)] == [False, False, True]
+
+
+def test_in_a_process_of_its_own():
+    program = "from resctrl_hooks.node.one import started; raise SystemExit(started(3))"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 3
+
+
+def test_that_fails_as_it_is():
+    assert over(1)
+"""
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module in (mutants, changed):
@@ -24,12 +66,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "resctrl_hooks/node/one.py"
     path.parent.mkdir(parents=True)
     path.write_bytes(SOURCE)
-    (path.parent.parent / "__init__.py").touch()
-    tests = tmp_path / "tests/node"
-    tests.mkdir(parents=True)
-    (tests / "test_one.py").write_text(
-        "from resctrl_hooks.node.one import f\ndef test_f():\n    assert [f(1), f(3)] == [True, False]\n"
-    )
     return path
 
 
@@ -53,14 +89,43 @@ def test_each_is_one_change_that_can_be_compiled(project: Path) -> None:
 
 
 def test_what_the_tests_notice_does_not_survive(project: Path) -> None:
-    found = {(mutant.line, mutant.before): mutant for mutant in mutants.mutants_of(project)}
-    assert mutants.tests_of("resctrl_hooks/node/one.py") == ["tests/node/test_one.py"]
-    assert not mutants.survives(found[8, "a != 3"], mutants.PROJECT)
-    assert mutants.survives(found[4, "not a"], mutants.PROJECT)
-    assert project.read_bytes() == SOURCE
+    root = project.parents[2]
+    (project.parent.parent / "__init__.py").touch()
+    project.write_text(TRIED)
+    (root / "tests/node").mkdir(parents=True)
+    (root / "tests/node/test_one.py").write_text(TESTS)
+    (root / "pytest.ini").write_text("[pytest]\n")
+    for module in (mutants, mutant_trials, changed):
+        shutil.copy(str(module.__file__), root / "tests")
+    one = "resctrl_hooks/node/one.py: "
+    known = {
+        f"{one}0  ->  (1)  in  return number + 0": "not so",
+        f"{one}not LIMIT  ->  (LIMIT)  in  return not LIMIT": "so",
+    }
+    (root / "tests/mutants.json").write_text(json.dumps(known))
+    command = [sys.executable, "tests/mutants.py", "--all", "--seed=1"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert (
+        done.stdout
+        == """\
+12 mutants of 1 modules; seed 1
+fails as it is, so it tries nothing: tests/node/test_one.py::test_that_fails_as_it_is: assert False
+resctrl_hooks/node/one.py:7: return not LIMIT  ->  return None  (SURVIVED 0 tests that run it)
+resctrl_hooks/node/one.py:7: not LIMIT  ->  (LIMIT)  in  return not LIMIT  (so)
+resctrl_hooks/node/one.py:12: number + 0  ->  (number - 0)  in  return number + 0  (SURVIVED 0 tests that run it)
+resctrl_hooks/node/one.py:16: return len("")  ->  return None  (SURVIVED 0 tests that run it)
+
+| module | mutants | killed | equivalent | survived |
+|---|---|---|---|---|
+| `one.py` | 12 | 8 | 1 | 3 |
+| together | 12 | 8 | 1 | 3 |
+"""
+    )
+    assert project.read_text() == TRIED
 
 
 def test_what_is_said_to_be_equivalent_is_there() -> None:
-    every = {mutants._key(mutant) for path in mutants.PACKAGE.rglob("*.py") for mutant in mutants.mutants_of(path)}
+    every = {mutant.name for path in mutants.PACKAGE.rglob("*.py") for mutant in mutants.mutants_of(path)}
     assert sorted(set(mutants.known()) - every) == []
     assert all(mutants.known().values())

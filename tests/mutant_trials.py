@@ -1,0 +1,332 @@
+"""Tries mutants (`mutants.py`) in forks of one pytest: it collects the tests once, and each mutant gets a fork of it.
+
+First all tests run once, unchanged, and are watched: which lines of the node half each of them runs, how long it takes,
+and whether it starts processes, whose lines nobody sees. A mutant is then tried by the tests that run its lines and by
+those that start processes, its module's own test file first and the quickest first, until one fails. In the fork the
+function that differs gets its new code in place, and the file has it too, for whatever imports it anew. What is decided
+while a module is imported is tried in an interpreter of its own.
+"""
+
+import contextlib
+import gc
+import itertools
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import types
+from collections.abc import Callable, Generator, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import coverage
+import pytest
+
+OPTIONS = ["-s", "-qq", "-p", "no:cacheprovider", "-p", "no:cov", "--timeout=0", "-m", "not fuse and not runtime"]
+TIME = 10.0
+"""Seconds that the tests of a mutant take without it: what only slower ones notice, by the way, isn't tested well."""
+PATIENCE = (60, 20)
+"""Seconds that a trial gets, and that many times what its tests took before; on a busy machine waiting is long."""
+PROCESSOR = (30, 5)
+"""The same of processor time: who needs more runs in circles."""
+MEMORY, FILE = 4 << 30, 256 << 20
+"""Bytes: a change can make a list or a log grow without end."""
+STARTS = {"os.fork", "os.posix_spawn", "subprocess.Popen"}
+"""Python's audit events of a process that starts."""
+
+
+class Change(NamedTuple):
+    """A module's text with one change in it."""
+
+    path: Path
+    text: bytes
+    lines: range
+    function: int
+    """The line where the outermost function with the change in it starts; 0: the change is outside of functions."""
+
+
+class Test(NamedTuple):
+    """What a test did when nothing was changed."""
+
+    lines: dict[str, set[int]]
+    """Which it ran of each module, by its path in the project."""
+    seconds: float
+    starts: bool
+    """Whether it started processes."""
+    failure: str
+
+
+class _Watcher:
+    """A pytest plugin: what each test runs, how long it takes, and whether it starts processes."""
+
+    def __init__(self, package: Path) -> None:
+        self.coverage = coverage.Coverage(data_file=None, include=[f"{package}/*"], config_file=False)
+        self.seconds: dict[str, float] = {}
+        self.starting: set[str] = set()
+        self.failed: dict[str, str] = {}
+        self._now = ""
+
+    def audit(self, event: str, _: Any) -> None:
+        if event in STARTS:
+            self.starting.add(self._now)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        self._now, start = item.nodeid, time.monotonic()
+        self.coverage.switch_context(item.nodeid)
+        result = yield
+        self.seconds[item.nodeid] = time.monotonic() - start
+        return result
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            self.failed[report.nodeid] = crash.message if crash else report.longreprtext
+
+    def found(self, root: Path) -> dict[str, Any]:
+        lines: dict[str, dict[str, list[int]]] = {name: {} for name in self.seconds}
+        data = self.coverage.get_data()
+        for path in data.measured_files():
+            place = os.path.relpath(path, root)
+            for line, names in data.contexts_by_lineno(path).items():
+                for name in names:
+                    if name in lines:
+                        lines[name].setdefault(place, []).append(line)
+        return {
+            name: [lines[name], self.seconds[name], name in self.starting, self.failed.get(name, "")] for name in lines
+        }
+
+
+class Trials:
+    """A pytest plugin that runs nothing by itself: in a project's copy, the tests that matter to each change."""
+
+    def __init__(self, root: Path, package: Path, work: Callable[["Trials"], None]) -> None:
+        self.root = root
+        self.package = package
+        self.tests: dict[str, Test] = {}
+        self._work = work
+        self._session: pytest.Session
+        self._scratch = Path(tempfile.mkdtemp(prefix="mu-"))
+        self._count = 0
+        self._unread: list[str] = []
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file that can't be imported tries nothing, and is told of."""
+        if report.failed:
+            self._unread.append(report.nodeid)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """In the place of running everything."""
+        self._session = session
+        try:
+            self._work(self)
+        finally:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+        return True
+
+    def watch(self) -> list[str]:
+        """Runs all tests once, as the code is; what fails is returned, and tries nothing."""
+        out = self._scratch / "watched.json"
+
+        def run() -> int:
+            watcher = _Watcher(self.package)
+            self._session.config.pluginmanager.register(watcher)
+            sys.addaudithook(watcher.audit)
+            watcher.coverage.start()
+            self._run(self._session.items, most=0)
+            watcher.coverage.stop()
+            out.write_text(json.dumps(watcher.found(self.root)))
+            return 0
+
+        self._forked(run, None)
+        found = json.loads(out.read_text())
+        tests = {
+            name: Test({path: set(lines) for path, lines in places.items()}, *rest)
+            for name, (places, *rest) in found.items()
+        }
+        self.tests = {name: test for name, test in tests.items() if not test.failure}
+        failures = [f"{name}: {test.failure.splitlines()[0]}" for name, test in tests.items() if test.failure]
+        return [*self._unread, *failures]
+
+    def reaching(self, change: Change, files: Iterable[str]) -> tuple[list[str], list[str]]:
+        """The tests that run a change's lines, and those of these files that start processes; the first to try first.
+
+        `files` begin with the module's own ones.
+        """
+        order = {path: number for number, path in enumerate(files)}
+        place = os.path.relpath(change.path, self.root)
+        whole = not change.function
+        running, starting = [], []
+        for name, test in self.tests.items():
+            lines = test.lines.get(place, set())
+            if lines and (whole or not lines.isdisjoint(change.lines)):
+                running.append(name)
+            elif test.starts and _file(name) in order:
+                starting.append(name)
+        running, starting = self._quick(running), self._quick(starting)
+        return sorted(running, key=self._order(running, order)), starting
+
+    def _quick(self, names: list[str]) -> list[str]:
+        """The quickest, as many as there is time for."""
+        names = sorted(names, key=lambda name: self.tests[name].seconds)
+        ends = itertools.accumulate(self.tests[name].seconds for name in names)
+        return [name for name, end in zip(names, ends, strict=True) if end <= TIME]
+
+    def _order(self, names: list[str], order: dict[str, int]) -> Callable[[str], Any]:
+        seconds: dict[str, float] = {}
+        for name in names:
+            seconds[_file(name)] = seconds.get(_file(name), 0) + self.tests[name].seconds
+        first = next(iter(order), "")
+        return lambda name: (_file(name) != first, seconds[_file(name)], _file(name), self.tests[name].seconds)
+
+    def survives(self, change: Change, files: list[str]) -> bool:
+        """Whether no test fails with a change."""
+        running, starting = self.reaching(change, files)
+        names = [*running, *starting]
+        items = {item.nodeid: item for item in self._session.items}
+
+        def run() -> int:
+            with contextlib.suppress(ValueError):  # it has other variables of the function around it now
+                if change.function:
+                    _swap(change)
+                    return self._run([items[name] for name in names])
+            chosen = Path(tempfile.gettempdir(), "chosen.json")
+            chosen.write_text(json.dumps(names))
+            return subprocess.run([sys.executable, __file__, str(chosen)], cwd=self.root, check=False).returncode
+
+        with _changed(change, self._count + 1):
+            return not names or self._forked(run, names)
+
+    def _run(self, items: list[pytest.Item], most: int = 1) -> int:
+        """Runs tests in the session, until so many failed; 0: all. How many failed."""
+        session = self._session
+        session.items = items
+        session.testsfailed, session.shouldfail = 0, False
+        session.config.option.maxfail = most
+        for number, item in enumerate(items):
+            following = items[number + 1] if number + 1 < len(items) else None
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.shouldfail or session.shouldstop:
+                break
+        return session.testsfailed
+
+    def _forked(self, run: Callable[[], int], names: list[str] | None) -> bool:
+        """Whether it returns 0 in a fork. Who is not done in time is tried again, and then hangs, which is noticed."""
+        seconds = sum(self.tests[name].seconds for name in names) if names is not None else 0.0
+        limit = PATIENCE[0] + PATIENCE[1] * seconds if names is not None else 3600.0
+        processor = int(PROCESSOR[0] + PROCESSOR[1] * seconds) if names is not None else 3600
+        for more in (1, 2):
+            self._count += 1
+            folder = self._scratch / str(self._count)
+            folder.mkdir()
+            child = os.fork()
+            if not child:
+                self._in_fork(run, folder, processor)
+            try:
+                if (status := _ended(child, limit * more)) is not None:
+                    return status == 0
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child, signal.SIGKILL)
+                shutil.rmtree(folder, ignore_errors=True)
+        return False
+
+    @staticmethod
+    def _in_fork(run: Callable[[], int], folder: Path, processor: int) -> None:
+        status = 70
+        try:
+            os.setsid()
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for number in (0, 1, 2):
+                os.dup2(nothing, number)
+            resource.setrlimit(resource.RLIMIT_CPU, (processor, processor))
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (FILE, FILE))
+            os.environ.update(TMPDIR=str(folder), PYTEST_DEBUG_TEMPROOT=str(folder))
+            tempfile.tempdir = str(folder)
+            status = int(bool(run()))
+        finally:
+            os._exit(status)
+
+
+def _file(name: str) -> str:
+    return name.partition("::")[0]
+
+
+def _ended(child: int, limit: float) -> int | None:
+    """A process' status, or None if it is still running after so many seconds, and ended."""
+    until = time.monotonic() + limit
+    pause = 0.002
+    while True:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return status
+        if time.monotonic() > until:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return None
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.1)
+
+
+@contextlib.contextmanager
+def _changed(change: Change, number: int) -> Iterator[None]:
+    """The change is in the file, with a time of its own: by it and the size bytecode is known to be of another text."""
+    before, stat = change.path.read_bytes(), change.path.stat()
+    change.path.write_bytes(change.text)
+    os.utime(change.path, (number, number))
+    try:
+        yield
+    finally:
+        change.path.write_bytes(before)
+        os.utime(change.path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            yield one
+            yield from _codes(one)
+
+
+def _swap(change: Change) -> None:
+    """Gives the changed function, where it is in memory, its new code.
+
+    Raises:
+        ValueError: it has variables of other functions, and others than before.
+    """
+    path = str(change.path)
+    new = {
+        one.co_name: one for one in _codes(compile(change.text, path, "exec")) if one.co_firstlineno == change.function
+    }
+    for function in [one for one in gc.get_objects() if isinstance(one, types.FunctionType)]:
+        code = function.__code__
+        if code.co_filename == path and code.co_firstlineno == change.function and code.co_name in new:
+            function.__code__ = new[code.co_name]
+
+
+class _Chosen:
+    """A pytest plugin: these tests, in this order."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._order = {name: number for number, name in enumerate(names)}
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        wanted = [item for item in items if item.nodeid in self._order]
+        items[:] = sorted(wanted, key=lambda item: self._order[item.nodeid])
+
+
+def anew(names: list[str]) -> int:
+    """Runs the named tests in this interpreter, until one fails; pytest's exit code."""
+    return int(pytest.main([*OPTIONS, "-x", *dict.fromkeys(map(_file, names))], plugins=[_Chosen(names)]))
+
+
+if __name__ == "__main__":
+    sys.exit(anew(json.loads(Path(sys.argv[1]).read_text())))
