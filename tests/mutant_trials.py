@@ -1,8 +1,8 @@
 """Tries mutants (`mutants.py`) in forks of one pytest: it collects the tests once, and each mutant gets a fork of it.
 
 First all tests run once, unchanged, and are watched: which lines of the node half each of them runs, how long it takes,
-and whether it starts processes, whose lines nobody sees. A mutant is then tried by the tests that run its lines and by
-those that start processes, its module's own test file first and the quickest first, until one fails. In the fork the
+and whether it starts processes, whose lines nobody sees. A mutant is then tried by the tests that run its lines, or
+where there are none by those that start processes, its module's own test file first, until one fails. In the fork the
 function that differs gets its new code in place, and the file has it too, for whatever imports it anew. What is decided
 while a module is imported is tried in an interpreter of its own.
 """
@@ -27,14 +27,24 @@ from typing import Any, NamedTuple
 import coverage
 import pytest
 
-OPTIONS = ["-s", "-qq", "-p", "no:cacheprovider", "-p", "no:cov", "--timeout=0", "-m", "not fuse and not runtime"]
-TIME = 10.0
+OPTIONS = [
+    "-p",
+    "no:terminalreporter",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:cov",
+    "--timeout=0",
+    "-m",
+    "not fuse and not runtime",
+]
+TIME = 5.0
 """Seconds that the tests of a mutant take without it: what only slower ones notice, by the way, isn't tested well."""
 PATIENCE = (60, 20)
 """Seconds that a trial gets, and that many times what its tests took before; on a busy machine waiting is long."""
 PROCESSOR = (30, 5)
 """The same of processor time: who needs more runs in circles."""
-MEMORY, FILE = 4 << 30, 256 << 20
+MEMORY, FILE = 4 << 30, 4 << 30
 """Bytes: a change can make a list or a log grow without end."""
 STARTS = {"os.fork", "os.posix_spawn", "subprocess.Popen"}
 """Python's audit events of a process that starts."""
@@ -155,9 +165,9 @@ class Trials:
         return [*self._unread, *failures]
 
     def reaching(self, change: Change, files: Iterable[str]) -> tuple[list[str], list[str]]:
-        """The tests that run a change's lines, and those of these files that start processes; the first to try first.
+        """The tests that run a change's lines, the first to try first; `files` begin with the module's own ones.
 
-        `files` begin with the module's own ones.
+        Beside them, for lines that no test runs in its own process, the tests of these files that start others.
         """
         order = {path: number for number, path in enumerate(files)}
         place = os.path.relpath(change.path, self.root)
@@ -170,7 +180,7 @@ class Trials:
             elif test.starts and _file(name) in order:
                 starting.append(name)
         running, starting = self._quick(running), self._quick(starting)
-        return sorted(running, key=self._order(running, order)), starting
+        return sorted(running, key=self._order(running, order)), [] if running else starting
 
     def _quick(self, names: list[str]) -> list[str]:
         """The quickest, as many as there is time for."""
@@ -242,9 +252,6 @@ class Trials:
         status = 70
         try:
             os.setsid()
-            nothing = os.open(os.devnull, os.O_RDWR)
-            for number in (0, 1, 2):
-                os.dup2(nothing, number)
             resource.setrlimit(resource.RLIMIT_CPU, (processor, processor))
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             resource.setrlimit(resource.RLIMIT_FSIZE, (FILE, FILE))

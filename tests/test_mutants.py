@@ -115,7 +115,6 @@ resctrl_hooks/node/one.py:7: return not LIMIT  ->  return None  (SURVIVED 0 test
 resctrl_hooks/node/one.py:7: not LIMIT  ->  (LIMIT)  in  return not LIMIT  (so)
 resctrl_hooks/node/one.py:12: number + 0  ->  (number - 0)  in  return number + 0  (SURVIVED 0 tests that run it)
 resctrl_hooks/node/one.py:16: return len("")  ->  return None  (SURVIVED 0 tests that run it)
-
 | module | mutants | killed | equivalent | survived |
 |---|---|---|---|---|
 | `one.py` | 12 | 8 | 1 | 3 |

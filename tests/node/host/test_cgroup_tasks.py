@@ -45,3 +45,38 @@ def test_what_can_not_be_read_is_said(tmp_path: Path) -> None:
     with pytest.raises(HookError, match="can't be read") as raised:
         tasks._threads_in_cgroup(str(tmp_path / "top"), 0)
     assert raised.value.errno
+
+
+def test_sixteen_cgroups_below_a_container_s_own_are_searched(tmp_path: Path) -> None:
+    folder = tmp_path
+    for depth in range(18):
+        folder = listed(folder / "c", depth + 10)
+    assert tasks.threads_of_container("", str(tmp_path / "c"), 1) == list(range(10, 27))
+
+
+def test_version_2_s_list_is_enough(tmp_path: Path) -> None:
+    top = listed(tmp_path / "top", 7)
+    (top / "tasks").write_text("8\n")
+    assert tasks.threads_of_container("", str(top), 1) == [7]
+
+
+def process(proc: Path, pid: int, **children: str) -> None:
+    """A process whose threads have these children, or have "ended" a moment ago."""
+    for tid, listed_children in children.items():
+        folder = proc / str(pid) / "task" / tid.removeprefix("t")
+        folder.mkdir(parents=True)
+        if listed_children != "ended":
+            (folder / "children").write_text(listed_children)
+
+
+def test_without_a_cgroup_a_thread_that_ends_hides_no_descendants(tmp_path: Path) -> None:
+    process(tmp_path, 5, t5="ended", t6="8", t7="ended")
+    process(tmp_path, 8, t8="9 ")
+    process(tmp_path, 9, t9="")
+    assert sorted(tasks.threads_of_container(str(tmp_path), "", 5)) == [5, 6, 7, 8, 9]
+
+
+def test_a_process_that_two_threads_name_is_counted_once(tmp_path: Path) -> None:
+    process(tmp_path, 5, t5="8", t6="8")  # it went from one to the other between our looks
+    process(tmp_path, 8, t8="")
+    assert sorted(tasks.threads_of_container(str(tmp_path), "", 5)) == [5, 6, 8]

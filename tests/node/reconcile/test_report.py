@@ -1,0 +1,161 @@
+"""What a reconcile says it did: each figure once, by name, and whether anything changed or is still wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.reconcile.report import Report
+from resctrl_hooks.node.resctrl.errors import NoRMIDsError
+
+if TYPE_CHECKING:
+    from conftest import Host
+
+KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+ID = "c" * 64
+NAMES = {"namespace": "shop", "pod": "web-0", "container": "nginx"}
+
+DONE: dict[str, tuple[Any, str]] = {
+    "adopted": ([ID], "containers brought into their group"),
+    "moved": (3, "threads moved"),
+    "released": ([KEY], "pods released"),
+    "buried": (1, "dead containers cleaned up"),
+    "claimed": ([KEY], "groups claimed or removed"),
+    "placed": ([ID], "containers placed that ran unplaced"),
+    "applied": ({"memory": [ID]}, "containers given their memory"),
+    "mended": (1, "things put right"),
+    "orphans": (["memtierd /x"], "orphaned memtierd instances that would be stopped"),
+    "turns": ([KEY], "RMIDs handed on in turns"),
+    "tidied": (1, "things put right"),
+    "counters_given": (2, "bandwidth counters assigned"),
+    "counters_taken": (2, "bandwidth counters taken back"),
+}
+"""What counts as a change, and how it is said."""
+
+
+def report(**values: Any) -> Report:
+    """One with these values."""
+    made = Report()
+    for name, value in values.items():
+        setattr(made, name, value)
+    return made
+
+
+def test_with_nothing_done_there_is_nothing_to_say() -> None:
+    nothing = Report()
+    assert (nothing.ok, nothing.well, nothing.changed, nothing.only_limbo) == (True, True, False, True)
+    assert nothing.as_line() == ""
+    assert nothing.as_text() == f"{'containers that run ':.<48} 0\n"
+    said = nothing.as_dict()
+    assert said.pop("ok") is True
+    assert not any(said.values())
+
+
+@pytest.mark.parametrize("name", DONE)
+def test_each_thing_done_is_a_change_and_said(name: str) -> None:
+    value, words = DONE[name]
+    count = value if isinstance(value, int) else 1
+    done = report(**{name: value})
+    assert done.changed
+    assert done.ok
+    assert done.as_line() == f"{words}: {count}"
+    assert f"\n{words + ' ':.<48} {count}\n" in done.as_text()
+
+
+def test_things_put_right_and_tidied_are_added_up() -> None:
+    assert report(mended=2, tidied=3).as_line() == "things put right: 5"
+
+
+@pytest.mark.parametrize(
+    "values, ok, well",
+    [
+        ({"waiting": {KEY: "no RMID"}}, False, True),
+        ({"queued": {KEY: "no RMID"}}, True, True),
+        ({"failures": {KEY: "EIO"}}, False, False),
+        ({"problems": ["resctrl is not mounted"]}, False, False),
+        ({"left": 1}, False, False),
+        ({"uncounted": {KEY: [0]}, "unmet": {ID: "no class"}, "foreign": {"kepler"}}, True, True),
+    ],
+)
+def test_what_is_wrong(values: dict[str, Any], ok: bool, well: bool) -> None:
+    wrong = report(**values)
+    assert (wrong.ok, wrong.well) == (ok, well)
+    assert not wrong.changed
+
+
+def test_pods_in_the_queue_and_those_that_wait_are_one_figure() -> None:
+    assert report(waiting={KEY: ""}, queued={"a": "", "b": ""}).as_line() == "pods that wait for an RMID: 3"
+
+
+def test_a_dry_run_says_what_would_be_done() -> None:
+    dry = report(dry_run=True, adopted=[ID], moved=2, orphans=["memtierd /b", "memtierd /a"])
+    assert dry.as_line().startswith("containers would be brought into their group: 1, threads would be moved: 2")
+    assert dry.as_text().endswith("  memtierd /a\n  memtierd /b\n")
+
+
+@pytest.mark.parametrize("what", [ID, ID[:12], f"{ID[:12]} memory"])
+def test_a_failure_names_its_container(host: Host, what: str) -> None:
+    failed = Report()
+    failed.learn(KEY, NAMES, ID)
+    failed.fail(host.context(), what, HookError("the kernel refused"))
+    assert f"  shop/web-0/nginx ({what}): the kernel refused\n" in failed.as_text()
+    assert f"reconcile of shop/web-0/nginx ({what}): the kernel refused" in host.log.read_text()
+    (item,) = failed.as_document()["items"]
+    assert item == {"event": "failed", "id": what, "key": KEY, **NAMES, "message": "the kernel refused"}
+    assert failed.reasons == [HookError.reason]
+
+
+def test_a_failure_of_a_pod_names_no_container_and_one_of_neither_nobody() -> None:
+    failed = report(failures={KEY: "EIO", "stateDir": "EIO"})
+    failed.learn(KEY, NAMES, ID)
+    assert failed.as_text().endswith(f"  shop/web-0 ({KEY}): EIO\n  stateDir: EIO\n")
+    assert failed.as_document()["items"][1]["namespace"] == ""
+
+
+def test_a_record_without_names_names_nobody() -> None:
+    failed = report(failures={KEY: "EIO", ID: "EIO"})
+    failed.learn(KEY, {"namespace": None}, ID)
+    assert failed.as_text().endswith(f"  {KEY}: EIO\n  {ID}: EIO\n")
+
+
+def test_who_waits_waits_for_an_rmid_that_comes_back_only_if_all_do() -> None:
+    waits = Report()
+    waits.wait("a", NoRMIDsError("in limbo"), limbo=True)
+    assert waits.only_limbo
+    waits.wait("b", NoRMIDsError("none left"), limbo=False)
+    waits.wait("c", NoRMIDsError("in limbo"), limbo=True)
+    assert not waits.only_limbo
+    assert (list(waits.waiting), waits.queued) == (["a", "b", "c"], {})
+    waits.forget_waiting()
+    assert (waits.waiting, waits.only_limbo) == ({}, True)
+
+
+def test_where_rmids_are_shared_who_waits_is_queued() -> None:
+    waits = Report(shared=True)
+    waits.wait("a", NoRMIDsError("none left"), limbo=False)
+    assert (waits.waiting, list(waits.queued), waits.ok) == ({}, ["a"], True)
+    waits.forget_waiting()
+    assert waits.queued == {}
+
+
+def test_each_event_is_an_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = report(
+        adopted=["b", "a"], released=["k"], applied={"memory": ["a"]}, queued={"q": "later"}, waiting={"w": "no RMID"}
+    )
+    done.learn("w", {"pod": "web-0"})
+    monkeypatch.setattr("time.time", lambda: 1_700_000_000.25)
+    document = done.as_document()
+    assert [(item["event"], item["id"], item["message"]) for item in document["items"]] == [
+        ("adopted", "a", ""),
+        ("adopted", "b", ""),
+        ("released", "k", ""),
+        ("queued", "q", ""),
+        ("applied memory", "a", ""),
+        ("waiting", "w", "no RMID"),
+    ]
+    assert document["items"][-1]["pod"] == "web-0"
+    assert document["time"] == "2023-11-14T22:13:20.250Z"
+    assert (document["apiVersion"], document["kind"]) == ("resctrl-hooks/v1", "ReconcileReport")
+    assert document["adopted"] == ["a", "b"]
