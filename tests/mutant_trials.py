@@ -39,7 +39,7 @@ OPTIONS = [
     "not fuse and not runtime",
 ]
 TIME = 5.0
-"""Seconds that the tests of a mutant take without it: what only slower ones notice, by the way, isn't tested well."""
+"""Seconds of processor time that the tests of a mutant take without it: what only slower ones notice, by the way, isn't tested well."""
 PATIENCE = (60, 20)
 """Seconds that a trial gets, and that many times what its tests took before; on a busy machine waiting is long."""
 PROCESSOR = (30, 5)
@@ -66,6 +66,8 @@ class Test(NamedTuple):
     lines: dict[str, set[int]]
     """Which it ran of each module, by its path in the project."""
     seconds: float
+    processor: float
+    """Seconds of it: on a busy machine the others say little."""
     starts: bool
     """Whether it started processes."""
     failure: str
@@ -76,7 +78,7 @@ class _Watcher:
 
     def __init__(self, package: Path) -> None:
         self.coverage = coverage.Coverage(data_file=None, include=[f"{package}/*"], config_file=False)
-        self.seconds: dict[str, float] = {}
+        self.seconds: dict[str, tuple[float, float]] = {}
         self.starting: set[str] = set()
         self.failed: dict[str, str] = {}
         self._now = ""
@@ -87,10 +89,10 @@ class _Watcher:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        self._now, start = item.nodeid, time.monotonic()
+        self._now, start, processor = item.nodeid, time.monotonic(), sum(os.times()[:4])
         self.coverage.switch_context(item.nodeid)
         result = yield
-        self.seconds[item.nodeid] = time.monotonic() - start
+        self.seconds[item.nodeid] = (time.monotonic() - start, sum(os.times()[:4]) - processor)
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -108,7 +110,7 @@ class _Watcher:
                     if name in lines:
                         lines[name].setdefault(place, []).append(line)
         return {
-            name: [lines[name], self.seconds[name], name in self.starting, self.failed.get(name, "")] for name in lines
+            name: [lines[name], *self.seconds[name], name in self.starting, self.failed.get(name, "")] for name in lines
         }
 
 
@@ -167,7 +169,8 @@ class Trials:
     def reaching(self, change: Change, files: Iterable[str]) -> tuple[list[str], list[str]]:
         """The tests that run a change's lines, the first to try first; `files` begin with the module's own ones.
 
-        Beside them, for lines that no test runs in its own process, the tests of these files that start others.
+        Beside them, for lines that no test runs in its own process or that an import runs, the tests of these files
+        that start others.
         """
         order = {path: number for number, path in enumerate(files)}
         place = os.path.relpath(change.path, self.root)
@@ -180,20 +183,20 @@ class Trials:
             elif test.starts and _file(name) in order:
                 starting.append(name)
         running, starting = self._quick(running), self._quick(starting)
-        return sorted(running, key=self._order(running, order)), [] if running else starting
+        return sorted(running, key=self._order(running, order)), starting if whole or not running else []
 
     def _quick(self, names: list[str]) -> list[str]:
         """The quickest, as many as there is time for."""
-        names = sorted(names, key=lambda name: self.tests[name].seconds)
-        ends = itertools.accumulate(self.tests[name].seconds for name in names)
+        names = sorted(names, key=lambda name: self.tests[name].processor)
+        ends = itertools.accumulate(self.tests[name].processor for name in names)
         return [name for name, end in zip(names, ends, strict=True) if end <= TIME]
 
     def _order(self, names: list[str], order: dict[str, int]) -> Callable[[str], Any]:
         seconds: dict[str, float] = {}
         for name in names:
-            seconds[_file(name)] = seconds.get(_file(name), 0) + self.tests[name].seconds
+            seconds[_file(name)] = seconds.get(_file(name), 0) + self.tests[name].processor
         first = next(iter(order), "")
-        return lambda name: (_file(name) != first, seconds[_file(name)], _file(name), self.tests[name].seconds)
+        return lambda name: (_file(name) != first, seconds[_file(name)], _file(name), self.tests[name].processor)
 
     def survives(self, change: Change, files: list[str]) -> bool:
         """Whether no test fails with a change."""

@@ -122,11 +122,11 @@ def test_a_record_without_names_names_nobody() -> None:
 
 def test_who_waits_waits_for_an_rmid_that_comes_back_only_if_all_do() -> None:
     waits = Report()
-    waits.wait("a", NoRMIDsError("in limbo"), limbo=True)
-    assert waits.only_limbo
-    waits.wait("b", NoRMIDsError("none left"), limbo=False)
-    waits.wait("c", NoRMIDsError("in limbo"), limbo=True)
-    assert not waits.only_limbo
+    seen = []
+    for key, limbo in (("a", True), ("b", False), ("c", True)):
+        waits.wait(key, NoRMIDsError("in limbo" if limbo else "none left"), limbo=limbo)
+        seen.append(waits.only_limbo)
+    assert seen == [True, False, False]
     assert (list(waits.waiting), waits.queued) == (["a", "b", "c"], {})
     waits.forget_waiting()
     assert (waits.waiting, waits.only_limbo) == ({}, True)
