@@ -39,7 +39,7 @@ OPTIONS = [
     "not fuse and not runtime",
 ]
 TIME = 5.0
-"""Seconds of processor time that the tests of a mutant take without it: what only slower ones notice, by the way, isn't tested well."""
+"""Seconds of the processor's that a mutant's tests take without it: what only slower ones notice isn't tested well."""
 PATIENCE = (60, 20)
 """Seconds that a trial gets, and that many times what its tests took before; on a busy machine waiting is long."""
 PROCESSOR = (30, 5)
