@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 ID = "c" * 64
-NAMES = {"namespace": "shop", "pod": "web-0", "container": "nginx"}
+NAMES: Any = {"namespace": "shop", "pod": "web-0", "container": "nginx"}
 
 DONE: dict[str, tuple[Any, str]] = {
     "adopted": ([ID], "containers brought into their group"),
@@ -116,7 +116,8 @@ def test_a_failure_of_a_pod_names_no_container_and_one_of_neither_nobody() -> No
 
 def test_a_record_without_names_names_nobody() -> None:
     failed = report(failures={KEY: "EIO", ID: "EIO"})
-    failed.learn(KEY, {"namespace": None}, ID)
+    nameless: Any = {"namespace": None}
+    failed.learn(KEY, nameless, ID)
     assert failed.as_text().endswith(f"  {KEY}: EIO\n  {ID}: EIO\n")
 
 
