@@ -40,7 +40,7 @@ OPTIONS = [
 ]
 TIME = 5.0
 """Seconds of the processor's that a mutant's tests take without it: what only slower ones notice isn't tested well."""
-PATIENCE = (60, 20)
+PATIENCE = (30, 10)
 """Seconds that a trial gets, and that many times what its tests took before; on a busy machine waiting is long."""
 PROCESSOR = (30, 5)
 """The same of processor time: who needs more runs in circles."""

@@ -9,7 +9,7 @@ import pytest
 from resctrl_hooks.node import feature_table
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.settings import DEFAULT_CONFIG, DEFAULTS, Settings, allows, compiled_path, load
+from resctrl_hooks.node.settings import DEFAULT_CONFIG, DEFAULTS, Settings, allows, compiled_path, is_unapplied, load
 
 
 def write(folder: Path, name: str = "config.json", **values: Any) -> str:
@@ -233,3 +233,15 @@ def test_types_name_each_features_section_and_no_other() -> None:
         if isinstance(node, ast.ClassDef) and node.name == "Sections"
     )
     assert [ast.unparse(line.target) for line in named if isinstance(line, ast.AnnAssign)] == list(FEATURES)
+
+
+def test_a_yaml_that_is_not_there_was_not_edited(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    assert not is_unapplied(str(config))
+    config.touch()
+    assert is_unapplied(str(config)), "it was never applied"
+    compiled = write(tmp_path)
+    assert not is_unapplied(str(config))
+    assert not is_unapplied(compiled)
+    os.utime(config, (2e9, 2e9))
+    assert is_unapplied(str(config))

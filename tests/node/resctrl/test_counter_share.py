@@ -1,9 +1,10 @@
 """Who is to have the assignable counters, and that totals are kept when somebody loses one."""
 
 import pytest
+from conftest import Host
 
 from resctrl_hooks.node.resctrl.assignment import EVENTS, parse
-from resctrl_hooks.node.resctrl.counter_share import FOREIGN, OURS, UNHELD, Holder, share
+from resctrl_hooks.node.resctrl.counter_share import FOREIGN, OURS, UNHELD, Change, Holder, rearrange, share
 
 TOTAL, LOCAL = EVENTS
 
@@ -103,3 +104,15 @@ def test_in_a_round_of_turns_equals_are_served_by_their_places() -> None:
     holders = [ranked("a", 0, (2, -1.0), "e"), ranked("b", 0, (1, 5.0)), ranked("c", 0, (1, 3.0))]
     assert after(holders, 1) == {"/a": "", "/b": "", "/c": "t"}
     assert after([*holders[:2], ranked("d", 0, (0, 0.0), "e")], 1) == {"/a": "", "/b": "", "/d": "t"}
+
+
+def test_what_the_kernel_refuses_is_not_among_what_was_done(host: Host) -> None:
+    here, gone = holder("a"), holder("b")
+    here.folder = str(host.resctrl)
+    gone.folder = str(host.root / "gone")
+    for one in (here, gone):
+        one.key = ""  # nobody's totals are to be kept
+    (host.resctrl / "mbm_L3_assignments").touch()
+    changes = [Change(gone, TOTAL, 0, give=True), Change(here, LOCAL, 1, give=True), Change(here, TOTAL, 0, give=False)]
+    assert rearrange(host.context().monitor, changes) == changes[1:]
+    assert (here.has(LOCAL, 1), here.has(TOTAL, 0), gone.has(TOTAL, 0)) == (True, False, False)

@@ -169,3 +169,21 @@ def test_release_takes_all_classes(host: Host) -> None:
         assert [group.rdt_class for group in locked.release()] == ["", "gold"]
         assert not locked.tracked
     assert (host.groups(), host.records()) == ([], [])
+
+
+def test_where_proc_does_not_say_the_class_each_group_is_tried(host: Host) -> None:
+    for name in ("bronze", "gold", "silver"):
+        host.add_class(name)
+    host.process(7)
+
+    class InGold(Filesystem):
+        def write(self, path: str, value: bytes) -> None:
+            if "/gold/" not in path:
+                raise OSError(22, "Invalid argument")
+            super().write(path, value)
+
+    with hold(host, InGold()) as locked:
+        for name in ("bronze", "gold", "silver"):
+            locked.ensure_group(name)
+        assert locked.assign_pid(7) == 1
+    assert host.tasks("gold/mon_groups/k") == [7]

@@ -167,3 +167,20 @@ def test_a_policy_of_the_operators(node: PlacedHost) -> None:
     node.configure(policy=str(file))
     node.start("a")
     assert node.cpus("a") == "3"
+
+
+@pytest.mark.parametrize("have, said", [("0,4-8", "the kernel gives"), ("0,16,40", ""), ("40", "the kernel gives")])
+def test_one_of_its_own_cpus_missing_is_too_few(node: PlacedHost, have: str, said: str) -> None:
+    node.process("b")
+    (node.folder("b") / "cpuset.cpus.effective").write_text(have)
+    log = node.host.call(node.state("b", 1000, **{CPUS: "exclusive"})).log
+    assert said in log
+    assert ("the kernel gives" in log) == bool(said)
+
+
+def test_a_shared_container_that_may_not_run_everywhere_is_said(node: PlacedHost) -> None:
+    node.process("a")
+    (node.folder("a") / "cpuset.cpus.effective").write_text("1-3")
+    log = node.host.call(node.state("a", 500)).log
+    assert "does not let it have CPUs 0,16-19" in log
+    assert node.cpus("a") == "0-3,16-19"

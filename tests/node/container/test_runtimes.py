@@ -1,0 +1,46 @@
+"""What runtimes keep of their containers: which form is looked for first."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resctrl_hooks.node.container import runtimes
+
+RUNC: dict[str, Any] = {"init_process_pid": 7, "init_process_start": 50, "config": {"labels": ["a=b", "bundle=/b"]}}
+CRUN: dict[str, Any] = {"pid": 7, "process-start-time": 50, "bundle": "/b"}
+
+
+def read(folder: Path, kinds: list[Any]) -> tuple[str, int, int, str] | None:
+    """The container that a folder tells of."""
+    found = runtimes._read(str(folder), "a", kinds)
+    return None if found is None else (found.id, found.pid, found.start, found.bundle)
+
+
+def test_the_form_that_fits_is_tried_first_the_next_time(tmp_path: Path) -> None:
+    (tmp_path / "status").write_text(json.dumps(CRUN))
+    kinds = list(runtimes._KINDS)
+    assert read(tmp_path, kinds) == ("a", 7, 50, "/b")
+    assert [name for name, _ in kinds] == ["status", "state.json"]
+    (tmp_path / "status").unlink()
+    (tmp_path / "state.json").write_text(json.dumps(RUNC))
+    assert read(tmp_path, kinds) == ("a", 7, 50, "/b")
+    assert [name for name, _ in kinds] == ["state.json", "status"]
+
+
+@pytest.mark.parametrize("wrong", [{"pid": 0}, {"pid": -1}, {"pid": "7"}, {"process-start-time": 0}, {"bundle": None}])
+def test_what_names_no_process_is_no_container(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    (tmp_path / "status").write_text(json.dumps(CRUN | wrong))
+    assert read(tmp_path, list(runtimes._KINDS)) is None
+
+
+def test_a_container_of_pid_1_that_began_with_the_machine_is_one(tmp_path: Path) -> None:
+    (tmp_path / "status").write_text(json.dumps(CRUN | {"pid": 1, "process-start-time": 1}))
+    assert read(tmp_path, list(runtimes._KINDS)) == ("a", 1, 1, "/b")
+
+
+def test_runc_s_container_without_a_bundle_has_an_empty_one(tmp_path: Path) -> None:
+    for config in ({}, {"labels": None}, {"labels": ["a=b"]}):
+        (tmp_path / "state.json").write_text(json.dumps(RUNC | {"config": config}))
+        assert read(tmp_path, list(runtimes._KINDS)) == ("a", 7, 50, "")
