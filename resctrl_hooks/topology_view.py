@@ -12,7 +12,7 @@ from resctrl_hooks.node.host.cpulist import count, format_list, lowest, members
 from resctrl_hooks.node.host.topology import Domain, MemoryNode, Topology
 
 FREE, OWNED, RESERVED, ISOLATED = ".", "#", "r", "i"
-LEGEND = f"{FREE} shared  {OWNED} somebody's own  {RESERVED} reserved  {ISOLATED} isolated; threads of a core together"
+LEGEND = f"{FREE} shared  {OWNED} exclusive  {RESERVED} reserved  {ISOLATED} isolated; threads of a core together"
 _SHOWN = 12
 
 

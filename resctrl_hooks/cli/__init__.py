@@ -20,10 +20,10 @@ _COMMANDS = {
     "hook": ("hook", "Serve whichever stage the state's status says."),
     "reconcile": ("reconcile", "Make groups and records agree with what runs."),
     "nri": ("nri", "Run as an NRI plugin of containerd or CRI-O."),
-    "list": ("list", "List groups, pods and who waits for an RMID."),
+    "list": ("list", "List pods and their groups, those that wait for an RMID first."),
     "show": ("show", "Show everything known about one pod."),
     "explain": ("explain", "Say what the hook would do for a state on stdin, and why."),
-    "doctor": ("doctor", "Check this host and say how to mend what is wrong."),
+    "doctor": ("doctor", "Check this host and say how to fix what is wrong."),
     "install": ("install", "Put the hook on this host, or below --root."),
     "uninstall": ("uninstall", "Take the hook off this host."),
     "machineconfig": ("machineconfig", "Render OpenShift MachineConfigs."),
@@ -86,7 +86,7 @@ class _LazyGroup(click.Group):
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--config", metavar="FILE", default=DEFAULT_CONFIG, show_default=True, help="Go by this file.")
+@click.option("--config", metavar="FILE", default=DEFAULT_CONFIG, show_default=True, help="The configuration.")
 @click.version_option(__version__, prog_name="resctrl-hook")
 @click.pass_context
 def main(ctx: click.Context, config: str) -> None:

@@ -23,13 +23,13 @@ INVALID = 2
 _SOURCES = {
     "compiled": "in force from {path}",
     "last-valid": "the last valid ones, from {path}",
-    "yaml": "from {path}, which was never applied",
+    "yaml": "from {path}",
     "defaults": "the built-in defaults",
 }
 _YAML_STATES = {
     "applied": "{path} says the same.",
     "differs": "{path} says something else; put it in force with `resctrl-hook config apply`:",
-    "never-applied": "{path} was never applied; put it in force with `resctrl-hook config apply`. It changes:",
+    "never-applied": "What `resctrl-hook config apply` would change:",
     "invalid": "{path} is not valid: see `resctrl-hook config check`.",
     "missing": "There is no {path}.",
 }

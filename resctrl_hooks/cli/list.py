@@ -88,7 +88,11 @@ _DEMAND_CSV: tuple[Column, ...] = (
 @click.command()
 @view_options(tuple(_SORTS), "state")
 @click.option("--all", "every", is_flag=True, help="One line for each container too.")
-@click.option("--demand", is_flag=True, help="Who wants RMIDs and bandwidth counters by priority, and who gets them.")
+@click.option(
+    "--demand",
+    is_flag=True,
+    help="How many pods of each priority want RMIDs and bandwidth counters, and how many have one.",
+)
 @click.pass_obj
 def command(config: str, *, view: View, every: bool, demand: bool) -> None:
     """List pods with their group's state: what needs a look first, then by name; then the groups that others made.

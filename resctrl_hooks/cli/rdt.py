@@ -61,14 +61,15 @@ def _print(reports: list[ClassReport], *, as_json: bool, changes: bool = False, 
         print_document("json", document("RdtClassList", [report.model_dump(mode="json") for report in reports]))
     else:
         rows = table("CLASS", "STATE", "MODE", "TASKS", "SCHEMATA", right=frozenset({"TASKS"}))
+        out = console()
+        apart = "\n" if out.is_terminal else "  "  # a line for each resource, as the kernel's file has it
         for report in reports:
-            text = "  ".join(
+            text = apart.join(
                 f"{name}:{';'.join(f'{domain}={value}' for domain, value in values.items())}"
                 for name, values in report.schemata.items()
             )
             state = f"[{_STYLES[report.state]}]{report.state}[/]"
             rows.add_row(escape(report.name), state, report.mode or "-", str(report.tasks), escape(text) or "-")
-        out = console()
         if rows.row_count:
             print_table(out, rows)
         else:

@@ -23,7 +23,7 @@ from resctrl_hooks.simulation.mount import SimulationError, serve_here, start
 )
 @click.option("--energy", is_flag=True, help="Add PERF_PKG domains with core_energy and activity.")
 @click.option(
-    "--vendor", type=click.Choice(sorted(VENDORS)), default="intel", show_default=True, help="Whose processor it is."
+    "--vendor", type=click.Choice(sorted(VENDORS)), default="intel", show_default=True, help="The processor's vendor."
 )
 @click.option(
     "--assignable-counters",

@@ -103,7 +103,7 @@ def view_options(sorts: Sequence[str], default: str, *, watch: bool = True) -> C
     options = [
         click.argument("pods", nargs=-1, shell_complete=complete, metavar="[POD]..."),
         click.option("-o", "--output", type=click.Choice(FORMS), help="Wide, or for programs."),
-        click.option("--json", "as_json", is_flag=True, help="As -o json, with the keys of before 0.2 too."),
+        click.option("--json", "as_json", is_flag=True, help="As -o json, with the keys of version 0.1 beside them."),
         click.option("-n", "--namespace", default="", metavar="NAMESPACE", help="Pods of this namespace only."),
         click.option("-A", "--all-namespaces", is_flag=True, help="Pods of all namespaces, as without -n."),
         click.option(
@@ -114,7 +114,7 @@ def view_options(sorts: Sequence[str], default: str, *, watch: bool = True) -> C
         click.option("--no-headers", is_flag=True, help="Rows only."),
     ]
     if watch:
-        options.append(click.option("-w", "--watch", is_flag=True, help="Go on, and print what changes."))
+        options.append(click.option("-w", "--watch", is_flag=True, help="Go on, and print what is new."))
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)

@@ -15,7 +15,7 @@ from .config import ROOT_NAME, differences, lines, wanted_schemata
 # resctrl.rst: every ctrl_group is a monitoring group too; info/*/num_closids is compared before anything is made.
 _NO_RMID = (
     "each class takes an RMID of its own, and workloads may have them all: apply classes before workloads start, "
-    "or free a group (`resctrl-hook list` shows who has one)"
+    "or free a group (`resctrl-hook list` shows which pods have one)"
 )
 
 State = Literal["as declared", "missing", "differs", "impossible", "not declared"]

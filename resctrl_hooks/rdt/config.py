@@ -27,7 +27,8 @@ def wanted_schemata(spec: dict[str, Any], can: Capabilities) -> tuple[Schemata, 
                 continue
             found, problem = _value(str(value), resource, can)
             if problem:
-                problems.append(f"{resource} of domain {domain}: {problem}")
+                of_one = f" of domain {domain}" if isinstance(declared, dict) else ""
+                problems.append(f"{resource}{of_one}: {problem}")
             else:
                 wanted.setdefault(resource, {})[domain] = found
     return wanted, list(dict.fromkeys(problems))

@@ -217,6 +217,7 @@ def shown(config: Path) -> Any:
 def test_show(config: Path) -> None:
     said = shown(config)
     assert (said["source"], said["yaml"]["state"]) == ("yaml", "never-applied")
+    assert call(config, "config", "show").stdout.count("never applied") == 1
     apply_file(str(config))
     said = shown(config)
     assert (said["source"], said["yaml"]["state"]) == ("compiled", "applied")

@@ -1,7 +1,9 @@
 """`rdt apply` and `rdt show` against the simulated resctrl, which refuses what the kernel refuses."""
 
+import io
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from conftest import Host
+from rich.console import Console
 
 from resctrl_hooks.cli import main
+from resctrl_hooks.cli import rdt as rdt_command
 from resctrl_hooks.config.check import check_text
 from resctrl_hooks.rdt.capabilities import BandwidthCapability, CacheCapability, Capabilities, parse_schemata
 from resctrl_hooks.rdt.config import differences, lines, wanted_schemata
@@ -59,6 +63,12 @@ def test_what_this_machine_can_not_do(spec: dict[str, Any], problem: str) -> Non
 def test_gaps_where_the_processor_can_do_them() -> None:
     can = Capabilities({"L3": CacheCapability(0xFFF, 1, gaps=True)}, {}, {"L3": [0]}, 8)
     assert wanted_schemata({"L3": "505"}, can) == ({"L3": {0: "505"}}, [])
+
+
+def test_what_holds_for_all_domains_is_told_once() -> None:
+    can = Capabilities({"L3": CacheCapability(0xFFF, 1, gaps=False)}, {}, {"L3": [0, 1]}, 8)
+    assert wanted_schemata({"L3": "505"}, can)[1] == ["L3: mask 505 has gaps, which this processor can't do"]
+    assert wanted_schemata({"L3": {"0": "f", "1": "505"}}, can)[1][0].startswith("L3 of domain 1: mask 505 has gaps")
 
 
 def test_schemata_there_and_back() -> None:
@@ -150,6 +160,20 @@ def test_show_tells_what_differs_and_what_is_foreign(simulated: Host) -> None:
 
 
 @pytest.mark.fuse
+@pytest.mark.parametrize("terminal, rows", [(True, 4), (False, 2)])
+def test_a_terminal_has_a_line_for_each_resource(
+    simulated: Host, monkeypatch: pytest.MonkeyPatch, *, terminal: bool, rows: int
+) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(rdt_command, "console", lambda: Console(file=out, width=60, force_terminal=terminal))
+    os.mkdir(simulated.resctrl / "background")
+    rdt(simulated, "show")
+    shown = out.getvalue().splitlines()[1:]
+    assert len(shown) == rows
+    assert not terminal or max(len(re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip()) for line in shown) <= 60
+
+
+@pytest.mark.fuse
 def test_a_bandwidth_between_the_steps_is_told_as_it_was_declared(simulated: Host) -> None:
     simulated.configure(rdt={"classes": {"gold": {"MB": {"0": 33}}}})
     rdt(simulated, "apply")
@@ -166,7 +190,7 @@ def test_config_check_knows_what_this_machine_can_not_do(simulated: Host, tmp_pa
     yaml.write_text(text.format(path=simulated.resctrl))
     done = CliRunner().invoke(main, ["--config", str(yaml), "config", "check"])
     assert done.exit_code == 0, "another machine may be meant"
-    assert "checked.yaml:4: rdt.classes.gold: not on this machine: L3 of domain 0: mask 505 has gaps" in done.stderr
+    assert "checked.yaml:4: rdt.classes.gold: not on this machine: L3: mask 505 has gaps" in done.stderr
     simulated.configure(rdt={"classes": {"gold": {"L3": "505"}}})
     assert "impossible" in rdt(simulated, "apply").output
     yaml.write_text(text.format(path=tmp_path / "nowhere"))
