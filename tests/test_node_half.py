@@ -161,6 +161,16 @@ def test_what_most_hooks_do_not_need_they_do_not_import(
     }  # fmt: skip
 
 
+def test_what_a_create_runtime_call_needs_runs_at_once(tmp_path: Path, host: Host, pod: dict[str, Any]) -> None:
+    """The import system has no part in it, nor the list of where all other modules are."""
+    launch = copied(tmp_path, compiled_by="/usr/bin/python3")
+    command = ["/usr/bin/python3", "-I", "-S", "-B", "-X", "importtime", str(launch), "--config", str(host.config)]
+    state = json.dumps(pod).encode()
+    done = subprocess.run([*command, "createRuntime"], input=state, capture_output=True, check=True, env={})
+    assert host.groups() == [f"mon_groups/{UID}"]
+    assert (b"import time:" in done.stderr, b"resctrl_hooks" in done.stderr) == (True, False)
+
+
 @EVERY_PYTHON
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
 def test_it_runs_from_a_read_only_place_and_a_folder_that_is_gone(

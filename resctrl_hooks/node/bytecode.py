@@ -22,7 +22,7 @@ _PACKAGE = "__init__"
 _LAUNCH = "launch"
 _DIGITS = 12
 _ONLY_SYNTAX = 0x400  # ast.PyCF_ONLY_AST; nothing else of ast is needed
-_ALWAYS_NEEDED = ("main", "features.monitoring")
+_ALWAYS_NEEDED = (".main", ".features.monitoring")
 _C_MODULES = ("_json", "_socket", "fcntl")  # those of the node half's that some distribution does not build in
 _USAGE = "usage: compile [FOLDER [SHOWN]]\n"
 
@@ -32,38 +32,66 @@ def compiled_name() -> str:
     return f"compiled.{sys.implementation.cache_tag}"
 
 
+class _Source:
+    """One module: where it lies, what it says, whether it is a package, and its imports of other modules of ours."""
+
+    def __init__(self, folder: str, path: str) -> None:
+        room, _, file = path.rpartition("/")
+        package = room.split("/") if room else []
+        self.path = path
+        self.is_package = file == f"{_PACKAGE}{_ENDING}"
+        # As `launch.py` has it: what comes after the node half's own name.
+        self.name = "".join(f".{part}" for part in (package if self.is_package else [*package, file[: -len(_ENDING)]]))
+        self.tree: "Module" = compile(
+            read_file(f"{folder}/{path}", _LIMIT), path, "exec", _ONLY_SYNTAX, dont_inherit=True
+        )
+        self.imports = _imports(self.tree, package)
+
+    def take_imports(self) -> "tuple[tuple[str, tuple[str, ...]], ...]":
+        """Takes the imports out of the code that `launch.py` can do: all but those under another name."""
+        taken = [one for one in self.imports if not any(alias.asname for alias in one[0].names)]
+        statements = [statement for statement, _, _ in taken]
+        self.tree.body = [node for node in self.tree.body if node not in statements]
+        return tuple((module, names) for _, module, names in taken)
+
+    def code(self, folder: str) -> "CodeType":
+        """Its code, without what only readers need. ``folder`` is what its folder is called there."""
+        _strip(self.tree)
+        code: "CodeType" = compile(self.tree, f"{folder}/{self.path}", "exec", dont_inherit=True, optimize=2)
+        return code
+
+
 def compile_folder(folder: str, target: str = "", shown: str = "") -> str:
     """Compiles all modules in ``folder`` for this interpreter into one file and returns its path.
 
     ``shown`` is the folder's name in the code, where it will lie elsewhere than now. The file begins with the magic
-    number and the size of a table in `marshal`'s format: the code to run at once, where every other module's code is,
-    and where C modules are. `launch.py` reads it.
+    number and the size of a table in `marshal`'s format: the code to run at once, where C modules are, and, in bytes
+    of its own since most calls of a hook don't need it, where every other module's code is. `launch.py` reads it.
 
     Raises:
         OSError: a module can't be read or the file can't be written.
         SyntaxError: a module is not Python of this interpreter's version.
     """
-    codes: "dict[str, CodeType]" = {}
-    needs: "dict[str, list[str]]" = {}
-    packages = set()
-    for path in _sources(folder):
-        source = read_file(f"{folder}/{path}", _LIMIT)
-        room, _, file = path.rpartition("/")
-        parts = room.split("/") if room else []
-        if file == f"{_PACKAGE}{_ENDING}":
-            name = ".".join(parts)
-            packages.add(name)
-        else:
-            name = ".".join([*parts, file[: -len(_ENDING)]])
-        tree: "Module" = compile(source, path, "exec", _ONLY_SYNTAX, dont_inherit=True)
-        needs[name] = _imports(tree, parts)
-        _strip(tree)
-        codes[name] = compile(tree, f"{shown or folder}/{path}", "exec", dont_inherit=True, optimize=2)
-    at_once = _in_order(needs)
-    rest = {name: marshal.dumps(code) for name, code in codes.items() if name not in at_once}
+    sources = {source.name: source for source in (_Source(folder, path) for path in _sources(folder))}
+    at_once = _in_order(sources)
+    shown = shown or folder
+    first = []
+    places = {}
+    rest = b""
+    for name in at_once:
+        source = sources[name]
+        imports = source.take_imports()
+        first.append((name, source.code(shown), source.is_package, imports))
+    for name, source in sources.items():
+        if name not in at_once:
+            code = marshal.dumps(source.code(shown))
+            places[name] = (len(rest), len(code), source.is_package)
+            rest += code
+    libraries = {name: path for name, path in ((name, _library(name)) for name in _C_MODULES) if path}
+    table = marshal.dumps((tuple(first), libraries, marshal.dumps(places)))
+    magic: bytes = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER
     path = target or f"{folder}/{compiled_name()}"
-    first = [(_dotted(name), codes[name], name in packages) for name in at_once]
-    write_file(path, _file(first, rest, packages), 0o644)
+    write_file(path, magic + f"{len(table):{_DIGITS}d}".encode() + table + rest, 0o644)
     return path
 
 
@@ -78,18 +106,15 @@ def _sources(folder: str, room: str = "") -> "list[str]":
     return found
 
 
-def _imports(tree: "Module", package: "list[str]") -> "list[str]":
-    """The modules of the node half that a module of ``package`` imports whenever it is run."""
+def _imports(tree: "Module", package: "list[str]") -> "list[tuple[Any, str, tuple[str, ...]]]":
+    """What a module of ``package`` imports of the node half whenever it is run: statements, modules, and names."""
     found = []
-    for node in tree.body:
-        level = getattr(node, "level", 0) if type(node).__name__ == "ImportFrom" else 0
-        if level:
-            above = package[: len(package) - level + 1]
-            module = getattr(node, "module", None)
-            names = [module] if module else [alias.name for alias in getattr(node, "names", [])]
-            found += [".".join([*above, name]) for name in names]
-            # `from .room import module` names a module too
-            found += [".".join([*above, module, alias.name]) for alias in getattr(node, "names", []) if module]
+    statements: "list[Any]" = tree.body
+    for node in statements:
+        if getattr(node, "level", 0):  # an import's, of the modules around it
+            above = package[: len(package) - node.level + 1]
+            module = "".join(f".{part}" for part in [*above, *([node.module] if node.module else [])])
+            found.append((node, module, tuple(alias.name for alias in node.names)))
     return found
 
 
@@ -113,43 +138,24 @@ def _is_for_checkers(node: "Any") -> bool:
     return type(node).__name__ == "If" and getattr(node.test, "id", "") == "TYPE_CHECKING"
 
 
-def _in_order(needs: "dict[str, list[str]]") -> "list[str]":
+def _in_order(sources: "dict[str, _Source]") -> "list[str]":
     """The package and what a createRuntime call needs, each module after its package and those that it imports."""
-    found = [""] if "" in needs else []
+    found = [""] if "" in sources else []
 
     def add(name: str) -> None:
-        if name in found or name not in needs:
+        if name in found or name not in sources:
             return
-        package = name.rpartition(".")[0]
-        for other in ([package] if package else []) + needs[name]:
-            add(other)
+        add(name.rpartition(".")[0])
+        for _, module, names in sources[name].imports:
+            add(module)
+            for one in names:
+                add(f"{module}.{one}")  # `from .room import module`
         if name not in found:
             found.append(name)
 
     for root in _ALWAYS_NEEDED:
         add(root)
     return found
-
-
-def _file(at_once: "list[tuple[str, CodeType, bool]]", rest: "dict[str, bytes]", packages: "set[str]") -> bytes:
-    """The compiled file. Where a module's code lies depends on the table's size, and the table says where it lies."""
-    magic: bytes = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER
-    libraries = {name: path for name, path in ((name, _library(name)) for name in _C_MODULES) if path}
-    size = 0
-    while True:
-        places = {}
-        start = len(magic) + _DIGITS + size
-        for stem, code in rest.items():
-            places[_dotted(stem)] = (start, len(code), stem in packages)
-            start += len(code)
-        table = marshal.dumps((tuple(at_once), places, libraries))
-        if len(table) == size:
-            return magic + f"{size:{_DIGITS}d}".encode() + table + b"".join(rest.values())
-        size = len(table)
-
-
-def _dotted(stem: str) -> str:
-    return f".{stem}" if stem else ""
 
 
 def _library(name: str) -> str:

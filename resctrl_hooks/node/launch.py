@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import CodeType, ModuleType
 
+    Imports = tuple[tuple[str, tuple[str, ...]], ...]  # modules by what comes after the node half's name, and names
+
 _FOLDER = __file__.rpartition("/")[0] or "."
 # An installed node half is started by a script in front of this one, which says where the compiled file lies.
 _COMPILED: str = globals().get("COMPILED", _FOLDER)
@@ -32,17 +34,21 @@ _C_MODULES = ("errno", "_json", "fcntl", "_socket")  # what nearly every call of
 class CompiledFinder:
     """Finds modules in the compiled file ``fd``, and C modules where they were: an importer of the import protocol's.
 
-    ``places`` says where in the file each module's code is, ``libraries`` in which file each C module is.
+    ``index`` says where after ``start`` each module's code is, ``libraries`` in which file each C module is.
     """
 
-    def __init__(self, fd: int, places: "dict[str, tuple[int, int, bool]]", libraries: "dict[str, str]") -> None:
+    def __init__(self, fd: int, start: int, index: bytes, libraries: "dict[str, str]") -> None:
         self._fd = fd
-        self._places = places
+        self._start = start
+        self._index = index
+        self._places: "dict[str, tuple[int, int, bool]]" = {}
         self._libraries = libraries
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> "ModuleSpec | None":
         """The spec of a module that the compiled file holds, or knows."""
         del path, target
+        if not self._places:  # not before: most calls of a hook import nothing more
+            self._places = marshal.loads(self._index)  # noqa: S302  # as below
         place = self._places.get(_short(name))
         if place is not None:
             return _Spec(name, self, is_package=place[2])  # type: ignore[arg-type]  # a loader by its methods
@@ -62,7 +68,8 @@ class CompiledFinder:
     def exec_module(self, module: "ModuleType") -> None:
         """Runs a module's code. The file stays open, so that it is of the same version as what runs already."""
         start, size, _ = self._places[_short(module.__name__)]
-        code: "CodeType" = marshal.loads(posix.pread(self._fd, size, start))  # noqa: S302  # root-owned, as the source
+        data = posix.pread(self._fd, size, self._start + start)
+        code: "CodeType" = marshal.loads(data)  # noqa: S302  # root-owned, as the source
         exec(code, module.__dict__)  # noqa: S102  # this is what an importer does
 
 
@@ -86,16 +93,17 @@ def load_compiled() -> None:
     try:
         head = posix.read(fd, _HEAD)
         if head[:_MAGIC] == sys.modules["_frozen_importlib_external"].MAGIC_NUMBER:
-            table = marshal.loads(posix.read(fd, int(head[_MAGIC:])))  # noqa: S302  # as above
+            size = int(head[_MAGIC:])
+            table = marshal.loads(posix.read(fd, size))  # noqa: S302  # as above
     except (OSError, ValueError, EOFError, TypeError):
         pass  # damaged: the modules are there too
     if table is None:
         posix.close(fd)
         return
-    at_once, places, libraries = table
+    at_once, libraries, index = table
     for name in _C_MODULES:
         make_c_module(name, libraries.get(name, ""))
-    sys.meta_path.insert(0, CompiledFinder(fd, places, libraries))
+    sys.meta_path.insert(0, CompiledFinder(fd, _HEAD + size, index, libraries))
     run_at_once(at_once)
 
 
@@ -116,13 +124,20 @@ def make_c_module(name: str, library: str = "") -> None:
         sys.modules.pop(name, None)  # the interpreter finds it itself
 
 
-def run_at_once(codes: "tuple[tuple[str, CodeType, bool], ...]") -> None:
-    """Makes modules of codes that come in the order of their imports, each package before what is in it."""
-    for name, code, package in codes:
+def run_at_once(codes: "tuple[tuple[str, CodeType, bool, Imports], ...]") -> None:
+    """Makes modules of codes that come in the order of their imports, each package before what is in it.
+
+    What they import of each other is bound here: the statement for it is not in the code, and takes ten times as long.
+    """
+    for name, code, package, imports in codes:
         module = make_module(name, package=package)
         if name:
             above, _, last = module.__name__.rpartition(".")
             setattr(sys.modules[above], last, module)
+        for source, names in imports:
+            given = sys.modules[_PACKAGE + source]
+            for one in names:
+                setattr(module, one, getattr(given, one))
         exec(code, module.__dict__)  # noqa: S102  # as above
 
 

@@ -2,6 +2,7 @@ import importlib.util
 import marshal
 import sys
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -20,33 +21,59 @@ def test_all_modules_are_in_the_file(tmp_path: Path) -> None:
     assert path == str(tmp_path / "x")
     data = Path(path).read_bytes()
     assert data[:4] == importlib.util.MAGIC_NUMBER
-    at_once, places, _ = marshal.loads(data[16 : 16 + int(data[4:16])])
+    start = 16 + int(data[4:16])
+    at_once, _, index = marshal.loads(data[16:start])
+    places = marshal.loads(index)
     paths = {str(module.relative_to(LAUNCH.parent)) for module in LAUNCH.parent.rglob("*.py")}
-    packages = {name for name, _, package in at_once if package} | {name for name in places if places[name][2]}
+    packages = {name for name, _, package, _ in at_once if package} | {name for name in places if places[name][2]}
     files = {name: name[1:].replace(".", "/") + ".py" for name in {name for name, *_ in at_once} | set(places)}
     files |= {name: f"{name[1:].replace('.', '/')}/__init__.py".lstrip("/") for name in packages}
     assert set(files.values()) == paths
     assert not {name for name, *_ in at_once} & set(places)
-    for name, (start, size, _) in places.items():
-        assert marshal.loads(data[start : start + size]).co_filename == f"/shown/{files[name]}"
+    for name, (place, size, _) in places.items():
+        assert marshal.loads(data[start + place : start + place + size]).co_filename == f"/shown/{files[name]}"
     assert (tmp_path / "x").stat().st_mode & 0o777 == 0o644
 
 
-def test_modules_that_run_at_once_come_after_those_that_they_import() -> None:
-    monitoring = "features.monitoring"
-    needs = {"": [], "main": ["a", "b"], "a": ["b"], "b": [""], monitoring: ["a", "c"], "features": [], "c": []}
-    assert compiled._in_order(needs | {"other": ["main"]}) == ["", "b", "a", "main", "features", "c", monitoring]
-    assert compiled._in_order({"a": []}) == []
+def compiled_at_once(folder: Path, sources: dict[str, str]) -> list[tuple[str, CodeType, bool, tuple[Any, ...]]]:
+    """What of these modules runs at once: names, codes, whether they are packages, and the imports to be done."""
+    for path, source in sources.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(source)
+    data = Path(compile_folder(str(folder))).read_bytes()
+    return list(marshal.loads(data[16 : 16 + int(data[4:16])])[0])
+
+
+def test_modules_that_run_at_once_come_after_those_that_they_import(tmp_path: Path) -> None:
+    sources = {
+        "__init__.py": "",
+        "main.py": "from . import a\nfrom .b import B\n",
+        "a.py": "from .b import B\n",
+        "b.py": "",
+        "c.py": "",
+        "other.py": "from .main import a\n",
+        "features/__init__.py": "",
+        "features/monitoring.py": "from .. import c\nfrom ..a import B\n",
+    }
+    names = [name for name, *_ in compiled_at_once(tmp_path, sources)]
+    assert names == ["", ".b", ".a", ".main", ".features", ".c", ".features.monitoring"]
+    assert compiled._in_order({}) == []
+
+
+def test_imports_are_left_to_launch_but_for_those_under_another_name(tmp_path: Path) -> None:
+    sources = {"main.py": "import sys\nfrom .a import X, Y\nfrom .a import X as Z\n", "a.py": "X = Y = 7\n"}
+    (a, _, _, none), (main, code, _, imports) = compiled_at_once(tmp_path, sources)
+    assert (a, main, none, imports) == (".a", ".main", (), ((".a", ("X", "Y")),))
+    assert [name for name in code.co_names if name != "__future__"] == ["sys", "a", "X", "Z"]
 
 
 def test_what_only_readers_need_is_left_out(tmp_path: Path) -> None:
-    (tmp_path / "__init__.py").write_text(
+    source = (
         '"""About."""\nTYPE_CHECKING = False\nif TYPE_CHECKING:\n    import nothing\nelse:\n    base = object\n'
         'def f(a: "int", *b: "int", c: "int" = 1, **d: "int") -> "int":\n    """About."""\n'
         '    e: "int" = a\n    return e\n'
     )
-    data = Path(compile_folder(str(tmp_path))).read_bytes()
-    (_, code, _), *_ = marshal.loads(data[16 : 16 + int(data[4:16])])[0]
+    (_, code, _, _), *_ = compiled_at_once(tmp_path, {"__init__.py": source})
     made: dict[str, Any] = {}
     exec(code, made)
     assert (made["f"](7), made["base"]) == (7, object)

@@ -85,13 +85,33 @@ def test_what_runs_at_once_has_a_spec_as_any_module(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(launch, "_PACKAGE", "tried")
     sources = {"": "", ".a": "VALUE = 7", ".b": "from .a import VALUE; from . import a; PARENT = __spec__.parent"}
     try:
-        codes = ((name, compile(source, "", "exec"), not name) for name, source in sources.items())
-        launch.run_at_once(tuple(codes))
+        launch.run_at_once(tuple((name, compile(source, "", "exec"), not name, ()) for name, source in sources.items()))
         assert (sys.modules["tried"].__spec__ or sys.__spec__).submodule_search_locations is not None
         assert vars(sys.modules["tried.b"])["PARENT"] == "tried"
     finally:
         for name in ("tried", "tried.a", "tried.b"):
             sys.modules.pop(name, None)
+
+
+def test_what_runs_at_once_finds_what_it_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_PACKAGE", "tried")
+    codes = (
+        ("", compile("", "", "exec"), True, ()),
+        (".a", compile("def __getattr__(name): return name", "", "exec"), False, ()),
+        (".b", compile("FOUND = [a.__name__, LATE]", "", "exec"), False, (("", ("a",)), (".a", ("LATE",)))),
+    )
+    try:
+        launch.run_at_once(codes)
+        assert vars(sys.modules["tried.b"])["FOUND"] == ["tried.a", "LATE"]
+    finally:
+        for name in ("tried", "tried.a", "tried.b"):
+            sys.modules.pop(name, None)
+
+
+def test_where_other_modules_are_is_not_read_before_one_is_imported() -> None:
+    finder = launch.CompiledFinder(-1, 0, b"damaged", {})
+    with pytest.raises((ValueError, EOFError, TypeError)):
+        finder.find_spec("resctrl_hooks.node.x")
 
 
 def test_without_a_compiled_file_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
