@@ -17,9 +17,9 @@ STATES: dict[State, str] = {
     "part-counted": "it has a bandwidth counter in some L3 domains only",
     "partly": "threads of its containers are outside its group",
     "waiting": "it got no RMID",
-    "idle": "none of its containers lives; the group goes when the pod does",
-    "unmonitored": "no group is wanted for it; other features serve it",
-    "foreign": "somebody else made this group",
+    "idle": "none of its containers runs; the group goes when the pod does",
+    "unmonitored": "the configuration gives it no group; other features serve it",
+    "foreign": "another program made this group",
 }
 SHORT_ID = 12
 _CONTAINER_ID = 64
