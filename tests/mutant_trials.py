@@ -177,10 +177,12 @@ class Trials:
         whole = not change.function
         running, starting = [], []
         for name, test in self.tests.items():
+            if _file(name) not in order:
+                continue
             lines = test.lines.get(place, set())
             if lines and (whole or not lines.isdisjoint(change.lines)):
                 running.append(name)
-            elif test.starts and _file(name) in order:
+            elif test.starts:
                 starting.append(name)
         running, starting = self._quick(running), self._quick(starting)
         return sorted(running, key=self._order(running, order)), starting if whole or not running else []
@@ -211,7 +213,8 @@ class Trials:
                     return self._run([items[name] for name in names])
             chosen = Path(tempfile.gettempdir(), "chosen.json")
             chosen.write_text(json.dumps(names))
-            return subprocess.run([sys.executable, __file__, str(chosen)], cwd=self.root, check=False).returncode
+            command = [sys.executable, __file__, str(chosen)]
+            return subprocess.run(command, cwd=self.root, capture_output=True, check=False).returncode
 
         with _changed(change, self._count + 1):
             return not names or self._forked(run, names)

@@ -2,6 +2,7 @@
 
     nox -s mutants                                   a hundred mutants of the whole node half
     nox -s mutants -- --all adopt reconcile          all mutants of modules whose path has one of these words
+    nox -s mutants -- --all --own ledger             by the module's own tests alone: stricter, and quick
 
 Each mutant is tried in a copy of the project by the tests that concern its module and run its lines
 (`mutant_trials.py`), without those that take minutes. What survives is to be tested, or said to be equivalent in
@@ -60,13 +61,16 @@ class Mutant(NamedTuple):
     """The outermost function with it, if any."""
     source: str
     """Its line."""
+    again: int
+    """How many before it in the module look the same."""
 
     @property
     def name(self) -> str:
         """What mutants.json knows it by: without the number of the line, which moves."""
         before, after = (" ".join(text.split()) for text in (self.before, self.after))
         where = "" if before == self.source else f"  in  {self.source}"
-        return f"{self.module}: {before}  ->  {after}{where}"
+        again = f"  ({self.again + 1})" if self.again else ""
+        return f"{self.module}: {before}  ->  {after}{where}{again}"
 
     def __str__(self) -> str:
         return self.name.replace(":", f":{self.line}:", 1)
@@ -132,6 +136,7 @@ def mutants_of(path: Path) -> list[Mutant]:
     for line in lines:
         starts.append(starts[-1] + len(line))
     found = []
+    seen: Counter[str] = Counter()
     tree = ast.parse(text)
     for node, place, function in _nodes(tree, tree, None):
         if not isinstance(node, (ast.expr, ast.stmt)) or node.end_lineno is None or node.end_col_offset is None:
@@ -144,12 +149,14 @@ def mutants_of(path: Path) -> list[Mutant]:
             after = f"({after})" if isinstance(other, ast.expr) else after
             module = str(path.relative_to(PROJECT))
             before = text[start:end].decode()
-            found.append(Mutant(module, node.lineno, before, after, start, end, place, function, source))
+            one = Mutant(module, node.lineno, before, after, start, end, place, function, source, 0)
+            found.append(one._replace(again=seen[one.name]))
+            seen[one.name] += 1
     return found
 
 
-def tests_of(module: str) -> list[str]:
-    """The test files that try a module: its own ones first."""
+def tests_of(module: str, *, own_only: bool) -> list[str]:
+    """The test files that try a module: its own ones first, or alone."""
     every = (str(path.relative_to(PROJECT)) for path in sorted((PROJECT / "tests").rglob("test_*.py")))
     found = [
         path
@@ -157,6 +164,8 @@ def tests_of(module: str) -> list[str]:
         if path.startswith(FOLDERS) and Path(path).name not in SLOW and changed.concerns(path, [module])
     ]
     own = changed.mirrored(module)
+    if own_only:
+        found = [path for path in found if path.startswith(own)]
     return sorted(found, key=lambda path: (not path.startswith(own), os.path.getsize(PROJECT / path)))
 
 
@@ -169,8 +178,9 @@ def known() -> dict[str, str]:
 class Verdict:
     """Which mutants are dead."""
 
-    def __init__(self, mutants: list[Mutant]) -> None:
+    def __init__(self, mutants: list[Mutant], files: dict[str, list[str]]) -> None:
         self.mutants = mutants
+        self.files = files
         self.counts: dict[str, Counter[str]] = {}
         self.judged = 0
         self.out = os.fdopen(os.dup(1), "w")  # pytest captures the other
@@ -184,7 +194,7 @@ class Verdict:
         equivalent = known()
         for name in trials.watch():
             self.say(f"fails as it is, so it tries nothing: {name}")
-        files = {module: tests_of(module) for module in {mutant.module for mutant in self.mutants}}
+        files = self.files
         for mutant in self.mutants:
             change = mutant.change()
             what = "killed"
@@ -212,6 +222,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--all", action="store_true", help="every mutant rather than a sample")
     parser.add_argument("--sample", type=int, default=100)
     parser.add_argument("--seed", type=int, default=int(time.time()), help="which sample; printed")
+    parser.add_argument("--own", action="store_true", help="by a module's own tests alone: stricter, and quick")
     parser.add_argument("--here", action="store_true", help="change this project itself: it is a copy")
     parser.add_argument("modules", nargs="*", help="words of the paths of modules")
     options = parser.parse_args(words)
@@ -225,10 +236,11 @@ def main(words: list[str]) -> int:
         mutants = random.Random(options.seed).sample(mutants, min(options.sample, len(mutants)))
     modules = {mutant.module for mutant in mutants}
     print(f"{len(mutants)} mutants of {len(modules)} modules; seed {options.seed}", flush=True)
-    files = list(dict.fromkeys(path for module in sorted(modules) for path in tests_of(module)))
-    verdict = Verdict(mutants)
+    files = {module: tests_of(module, own_only=options.own) for module in sorted(modules)}
+    verdict = Verdict(mutants, files)
+    every = list(dict.fromkeys(path for paths in files.values() for path in paths))
     ours = ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
-    pytest.main([*mutant_trials.OPTIONS, *ours, *files], plugins=[mutant_trials.Trials(PROJECT, PACKAGE, verdict.work)])
+    pytest.main([*mutant_trials.OPTIONS, *ours, *every], plugins=[mutant_trials.Trials(PROJECT, PACKAGE, verdict.work)])
     if verdict.judged < len(mutants):
         return 2
     print("\n".join(verdict.table()))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resctrl_hooks.node.errors import LedgerError, LockTimeoutError
-from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.node.ledger import Ledger, lock_name
 from resctrl_hooks.node.names import default_key_validator
 
 IDS = st.text("abcXYZ019_+.-", min_size=1, max_size=200).filter(default_key_validator)
@@ -249,3 +249,93 @@ def test_a_pointer_that_is_written_anew_is_not_taken_for_a_broken_one(ledger: Le
     for name in ("junk", "file", "c1", "missing"):
         ledger.forget_unusable(name)
     assert ledger.containers() == ["c1"]
+
+
+def test_a_key_has_the_same_lock_in_every_version() -> None:
+    """While a node is upgraded, hooks of two versions run at once."""
+    assert [lock_name(key) for key in ("", "k", "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", "\ud800")] == [
+        "00",
+        "0b",
+        "14",
+        "0d",
+    ]
+
+
+def test_locks_and_marks_are_roots_alone_whatever_the_umask(ledger: Ledger) -> None:
+    old = os.umask(0)
+    try:
+        ledger.mark("rmids", "5.k")
+        ledger.tally("poststop", 0)
+        with ledger.lock("k", 0):
+            pass
+    finally:
+        os.umask(old)
+    for path, mode in (("rmids", 0o700), ("rmids/5.k", 0o600), ("calls", 0o600), (f"locks/{lock_name('k')}", 0o600)):
+        assert Path(ledger.folder, path).stat().st_mode & 0o777 == mode
+
+
+def test_the_largest_record_that_is_written_can_be_read(ledger: Ledger) -> None:
+    ledger.write_pod("k", {"pod": ""})
+    room = (1 << 20) - Path(ledger.folder, "pods/k/pod").stat().st_size
+    ledger.write_pod("k", {"pod": "x" * room})
+    assert (ledger.read_pod("k") or {}).get("pod") == "x" * room
+    with pytest.raises(LedgerError, match="too large"):
+        ledger.write_pod("k", {"pod": "x" * (room + 1)})
+
+
+def test_forgetting_a_member_says_whether_there_was_one(ledger: Ledger) -> None:
+    ledger.point("m", "k")
+    ledger.write_member("k", "m", {})
+    assert ledger.has_member("k", "m")
+    assert ledger.remove_member("k", "m")
+    assert not ledger.remove_member("k", "m")
+    assert not ledger.has_member("k", "m")
+    assert ledger.containers() == []
+
+
+def test_taking_a_mark_away_says_whether_there_was_one(ledger: Ledger) -> None:
+    ledger.mark("idle", "k")
+    assert ledger.unmark("idle", "k")
+    assert not ledger.unmark("idle", "k")
+
+
+def test_a_flag_is_there_or_not(ledger: Ledger) -> None:
+    assert not ledger.flagged("searched")
+    ledger.flag("searched", on=False)
+    ledger.flag("searched", on=True)
+    Path(ledger.folder, "searched").write_text("as it was")
+    ledger.flag("searched", on=True)
+    assert ledger.flagged("searched")
+    assert Path(ledger.folder, "searched").read_text() == "as it was"
+    ledger.flag("searched", on=False)
+    assert not ledger.flagged("searched")
+
+
+def test_the_age_of_a_file_is_never_less_than_nothing(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ledger.age("searched") == float("inf")
+    ledger.touch("searched")
+    os.utime(Path(ledger.folder, "searched"), (1000, 1000))
+    for now, age in ((1000, 0), (1003.5, 3.5), (999, float("inf"))):
+        monkeypatch.setattr(time, "time", lambda now=now: now)
+        assert ledger.age("searched") == age
+
+
+def test_a_call_is_a_line_until_there_are_too_many(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1700000000.9)
+    ledger.tally("createRuntime", 0.0125)
+    ledger.tally("poststop", 1, ["ledger", "deadline"], "k")
+    path = Path(ledger.folder, "calls")
+    lines = "1700000000 createRuntime 12500 - -\n1700000000 poststop 1000000 ledger,deadline k\n"
+    assert path.read_text() == lines
+    with path.open("r+b") as file:
+        file.truncate((1 << 20) - 1)
+    ledger.tally("poststop", 0)
+    size = path.stat().st_size
+    assert size > 1 << 20
+    ledger.tally("poststop", 0)
+    assert path.stat().st_size == size
+    with path.open("r+b") as file:
+        file.truncate(1 << 20)
+    ledger.tally("poststop", 0)
+    assert path.stat().st_size == 1 << 20
+    Ledger("/nonexistent/state").tally("poststop", 0)  # figures about us fail no container

@@ -77,6 +77,7 @@ def test_without_a_cgroup_a_thread_that_ends_hides_no_descendants(tmp_path: Path
 
 
 def test_a_process_that_two_threads_name_is_counted_once(tmp_path: Path) -> None:
-    process(tmp_path, 5, t5="8", t6="8")  # it went from one to the other between our looks
+    process(tmp_path, 5, t5="9 8", t6="8")  # 8 went from one to the other between our looks
     process(tmp_path, 8, t8="")
-    assert sorted(tasks.threads_of_container(str(tmp_path), "", 5)) == [5, 6, 8]
+    process(tmp_path, 9, t9="")
+    assert sorted(tasks.threads_of_container(str(tmp_path), "", 5)) == [5, 6, 8, 9]

@@ -1,0 +1,122 @@
+"""A container's threads come into their group wherever they were, but for those that are in somebody else's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from node.reconcile.cluster import POD, Cluster
+from resctrl_hooks.node.reconcile import tasks
+from resctrl_hooks.node.resctrl.errors import ClassMismatchError
+
+if TYPE_CHECKING:
+    from conftest import Host
+
+Where = dict[int, "tuple[str, str] | None"]
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> Where:
+    """A container's threads, by id: class and group, or None where /proc doesn't say. 0 has just ended."""
+    found: Where = {}
+
+    def groups_of(_proc: str, tid: int) -> tuple[str, str] | None:
+        if not tid:
+            raise ProcessLookupError
+        return found[tid]
+
+    monkeypatch.setattr(tasks, "threads_of_container", lambda *_given: list(found))
+    monkeypatch.setattr(tasks, "resctrl_groups_of", groups_of)
+    return found
+
+
+def test_who_is_outside_is_told_by_proc(host: Host, threads: Where) -> None:
+    threads.update({1: ("gold", "k"), 0: None, 2: ("gold", ""), 3: ("gold", "pqos"), 4: ("silver", "k"), 5: ("", "k")})
+    found = tasks.outside(host.context(), "k", {"gold", ""}, "/c", 1)
+    assert found == [(2, "gold", ""), (3, "gold", "pqos"), (4, "silver", "k")]
+
+
+def test_where_proc_does_not_say_the_groups_lists_do(host: Host, threads: Where) -> None:
+    host.add_class("gold")
+    for folder, listed in (("mon_groups/k", "1\n"), ("gold/mon_groups/k", "3\n"), ("gold/mon_groups/other", "2\n")):
+        (host.resctrl / folder).mkdir()
+        (host.resctrl / folder / "tasks").write_text(listed)
+    threads.update({1: None, 2: None, 3: None})
+    assert tasks.outside(host.context(), "k", {"", "gold"}, "/c", 1) == [(2, "?", "")]
+    assert tasks.outside(host.context(), "k", {"gold"}, "/c", 1) == [(1, "?", ""), (2, "?", "")]
+    assert tasks.outside(host.context(), "k", set(), "/c", 1) == [(1, "?", ""), (2, "?", ""), (3, "?", "")]
+
+
+@pytest.mark.parametrize("take_over", [False, True])
+def test_who_is_in_a_group_of_somebody_else_s_stays_there_unless_it_is_to_be_taken_over(
+    host: Host, threads: Where, take_over: bool
+) -> None:
+    context = host.context()
+    context.settings.monitoring["takeOver"] = take_over
+    threads.update({1: ("", "pqos"), 2: ("", "")})
+    with context.monitor.hold("k") as locked:
+        locked.ensure_group()
+        moved = _moves(threads, context)
+        gathering = tasks.gather(locked, context, "/c", 1, "")
+    assert moved == ([1, 2] if take_over else [2])
+    assert gathering.moved == len(moved)
+    assert (gathering.left, gathering.foreign) == (0, set() if take_over else {"pqos"})
+
+
+def _moves(threads: Where, context: Any, refused: tuple[str, ...] = ()) -> list[int]:
+    """The threads that were moved; classes that refuse them all, as the kernel does with threads of another."""
+    moved: list[int] = []
+
+    def add_tasks(rdt_class: str, name: str, tids: list[int]) -> None:
+        if rdt_class in refused:
+            raise ClassMismatchError("Can't move task to different control group")
+        moved.extend(tids)
+        for tid in tids:
+            threads[tid] = (rdt_class, name)
+
+    context.monitor.resctrl.add_tasks = add_tasks
+    return moved
+
+
+def test_threads_of_several_classes_each_come_into_their_class_s_group(host: Host, threads: Where) -> None:
+    host.add_class("gold")
+    threads.update({1: ("", ""), 2: ("gold", ""), 3: ("gold", "k")})
+    context = host.context()
+    with context.monitor.hold("k") as locked:
+        moved = _moves(threads, context)
+        gathering = tasks.gather(locked, context, "/c", 1, "")
+        assert set(locked.how) == {"", "gold"}
+    assert (sorted(moved), gathering.left) == ([1, 2, 3], 0)  # 3 was in a group that nobody had recorded
+    assert gathering.moved == 3
+
+
+def test_where_only_the_kernel_knows_the_class_the_key_s_other_groups_are_tried(host: Host, threads: Where) -> None:
+    for name in ("bronze", "gold"):
+        host.add_class(name)
+    threads.update({1: None})
+    context = host.context()
+    with context.monitor.hold("k") as locked:
+        for name in ("", "bronze", "gold"):
+            locked.ensure_group(name)
+        moved = _moves(threads, context, refused=("", "bronze"))
+        gathering = tasks.gather(locked, context, "/c", 1, "")
+    assert (moved, threads[1], gathering.moved, gathering.left) == ([1], ("gold", "k"), 1, 0)
+
+
+def test_who_changes_class_under_our_hands_is_not_counted_as_moved(host: Host, threads: Where) -> None:
+    threads.update({1: ("", "")})
+    context = host.context()
+    with context.monitor.hold("k") as locked:
+        locked.ensure_group()
+        _moves(threads, context, refused=("",))
+        gathering = tasks.gather(locked, context, "/c", 1, "")
+    assert (gathering.moved, gathering.left) == (0, 1)
+
+
+def test_a_thread_that_an_exec_started_is_swept_in(cluster: Cluster) -> None:
+    id_, pid = cluster.start(1)
+    late = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}")
+    report = cluster.reconcile()
+    assert (report.moved, report.adopted, report.left) == (1, [id_], 0)
+    assert cluster.groups_of(late) == cluster.groups_of(pid) == {("", POD)}
