@@ -362,7 +362,7 @@ class NodeLife(RuleBasedStateMachine):
 
     def owned(self) -> set[tuple[str, str]]:
         """What the records call ours: class and key of each group."""
-        return {(group.rdt_class, group.key) for group in self.context().monitor.list() if group.how != "shared"}
+        return {(group.rdt_class, group.key) for group in self.context().monitor.list() if group.origin != "shared"}
 
     def used_rmids(self) -> list[str]:
         return [*self.kernel.model.classes, *(name for _, name in self.kernel.groups()), "root"]

@@ -199,5 +199,5 @@ def check_records(host: Host, storm: list[Container]) -> None:
     assert {group.path for group in context.monitor.list()} == {
         str(host.resctrl / container.group) for container in storm
     }
-    assert {group.how for group in context.monitor.list()} == {"created"}
+    assert {group.origin for group in context.monitor.list()} == {"created"}
     assert context.ledger.marked("idle") == context.ledger.marked("waiting") == []

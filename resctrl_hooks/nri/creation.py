@@ -162,7 +162,7 @@ def _stop_waiting(key: str, context: "Context") -> None:
     """Lets a pod that nobody knew before its container was refused not wait for an RMID; tried again, it waits anew."""
     try:
         with context.monitor.hold(key, _TIME_TO_FORGET) as locked:
-            if locked.tracked and not locked.how and not locked.members():
+            if locked.tracked and not locked.origins and not locked.members():
                 locked.release()
     except HookError as error:
         context.log(WARNING, f"{key} waits for an RMID until it ends: {error}", key=key, reason=error.reason)

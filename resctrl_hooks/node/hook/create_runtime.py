@@ -37,7 +37,7 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
     if earlier and earlier != workload.key:
         _forget(workload.id, earlier, context)
     with context.monitor.hold(workload.key) as locked:
-        new, had = not locked.tracked, set(locked.how)
+        new, had = not locked.tracked, set(locked.origins)
         if earlier == workload.key:
             _release_in(locked, workload.id, context)  # a restart under the same id whose poststop has not come
         details: MemberRecord = {**workload.details(), "steps": [step.as_record() for _, step in todo]}

@@ -87,7 +87,7 @@ def take_in(context: "Context", container: "Running", report: "Report") -> bool:
 def _follow(locked: "LockedKey", context: "Context", container: "Running") -> None:
     """If the container's class has changed, takes the key's group along where that moves nobody else."""
     old, new = container.recorded_class, container.rdt_class
-    if old is None or old == new or old not in locked.how:
+    if old is None or old == new or old not in locked.origins:
         return
     if old and not context.monitor.resctrl.fs.is_folder(context.monitor.resctrl.class_folder(old)):
         what = f"RDT class {old} was removed under living container {container.id[:12]}, which is in"
@@ -132,14 +132,14 @@ def _follow_class(locked: "LockedKey", context: "Context", old: str, new: str, u
     can't before Linux 6.5, and then both groups are kept and counted together.
     """
     resctrl = context.monitor.resctrl
-    if locked.how.get(old, SHARED) == SHARED or old in used or new in locked.how:
+    if locked.origins.get(old, SHARED) == SHARED or old in used or new in locked.origins:
         return False
     if not resctrl.exists(old, locked.name) or resctrl.exists(new, locked.name) or resctrl.tasks(old, locked.name):
         return False
-    locked.how[new] = CREATED
+    locked.origins[new] = CREATED
     locked.save()  # before the rename: whichever of the two exists afterwards is ours
     moved = resctrl.move(old, locked.name, new)
-    del locked.how[old if moved else new]
+    del locked.origins[old if moved else new]
     since = locked.record.get("since", {})
     if moved and old in since:
         since[new] = since.pop(old)

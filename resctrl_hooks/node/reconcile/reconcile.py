@@ -111,7 +111,7 @@ def _end_what_is_dead(context: "Context", seen: "Observation", options: Options,
                 _say_what_is_dead(context, key, unwanted, report)
                 continue
             with context.monitor.hold(key) as locked:
-                groups = len(locked.how)
+                groups = len(locked.origins)
                 for member in locked.members():
                     if unwanted or locked.member_is_dead(member):
                         report.buried += release_container(locked, member, context)
@@ -146,8 +146,8 @@ def _forget_missing(context: "Context", seen: "Observation", report: Report) -> 
                 continue
             with context.monitor.hold(key) as locked:
                 for rdt_class in gone - needed.get(key, set()):
-                    if rdt_class in locked.how and not resctrl.exists(rdt_class, name):
-                        del locked.how[rdt_class]
+                    if rdt_class in locked.origins and not resctrl.exists(rdt_class, name):
+                        del locked.origins[rdt_class]
                         locked.save()
                         report.mended += 1
                         context.log(INFO, f"forgot the missing group of {key} in class {rdt_class!r}", key=key)
@@ -180,11 +180,11 @@ def _claim(context: "Context", seen: "Observation", options: Options, report: Re
                     report.claimed.append(key)
                 continue
             with context.monitor.hold(key) as locked:
-                if locked.how.get(rdt_class, SHARED) != SHARED:
+                if locked.origins.get(rdt_class, SHARED) != SHARED:
                     continue
                 if key in living:
                     describe(living[key], locked)
-                    locked.how[rdt_class] = ADOPTED
+                    locked.origins[rdt_class] = ADOPTED
                     locked.save()
                     report.claimed.append(key)
                 elif not seen.in_use(context, rdt_class, key):

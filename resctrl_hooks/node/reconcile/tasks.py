@@ -66,7 +66,7 @@ def gather(locked: "LockedKey", context: "Context", cgroup: str, pid: int, fallb
     for _ in range(_MOST_ROUNDS):
         result.left = 0
         todo: "dict[str, list[int]]" = {}
-        for tid, rdt_class, group in outside(context, locked.name, set(locked.how), cgroup, pid):
+        for tid, rdt_class, group in outside(context, locked.name, set(locked.origins), cgroup, pid):
             if group and group != locked.name and not take_over:
                 result.foreign.add(group)
             else:
@@ -74,7 +74,7 @@ def gather(locked: "LockedKey", context: "Context", cgroup: str, pid: int, fallb
         if not todo:
             break
         for rdt_class, tids in todo.items():
-            if rdt_class not in locked.how and context.settings.shares_rmids:
+            if rdt_class not in locked.origins and context.settings.shares_rmids:
                 from ..sharing.admission import ensure_another
 
                 ensure_another(locked, rdt_class, context)
@@ -91,7 +91,7 @@ def gather(locked: "LockedKey", context: "Context", cgroup: str, pid: int, fallb
 
 def _somewhere(locked: "LockedKey", context: "Context", but: str, tids: "list[int]") -> bool:
     """Where only the kernel knows a thread's class, tries the key's other groups."""
-    for rdt_class in locked.how:
+    for rdt_class in locked.origins:
         if rdt_class != but:
             try:
                 context.monitor.resctrl.add_tasks(rdt_class, locked.name, tids)

@@ -67,7 +67,7 @@ def refresh(context: "Context", containers: "list[Running]", report: "Report") -
             if not record.get("groups") or (claim and claim["rules"] == version and claim["entry"] in index):
                 continue
             with context.monitor.hold(container.key) as locked:
-                if locked.groups() and any(how != "shared" for how in locked.how.values()):
+                if locked.groups() and any(origin != "shared" for origin in locked.origins.values()):
                     old = claim_of(locked.key, locked.record)
                     begin_to_hold(
                         locked, context.ledger, _priority(context, container, old), version, old.since if old else None

@@ -27,16 +27,21 @@ SHARED = "shared"
 class Group:
     """A monitoring group: its key, its RDT class ("" for the root), its folder, and how it came to be ours."""
 
-    __slots__ = ("how", "key", "path", "rdt_class")
+    __slots__ = ("key", "origin", "path", "rdt_class")
 
-    def __init__(self, key: str, rdt_class: str, path: str, how: str) -> None:
+    def __init__(self, key: str, rdt_class: str, path: str, origin: str) -> None:
         self.key = key
         self.rdt_class = rdt_class
         self.path = path
-        self.how = how
+        self.origin = origin
+
+    @property
+    def how(self) -> str:
+        """The origin, as version 0.2 calls it."""
+        return self.origin
 
     def __repr__(self) -> str:
-        return f"Group(key={self.key!r}, rdt_class={self.rdt_class!r}, path={self.path!r}, how={self.how!r})"
+        return f"Group(key={self.key!r}, rdt_class={self.rdt_class!r}, path={self.path!r}, origin={self.origin!r})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Group) and (self.key, self.path) == (other.key, other.path)
@@ -105,7 +110,7 @@ class LockedKey:
         self._load()
 
     @property
-    def how(self) -> "dict[str, str]":
+    def origins(self) -> "dict[str, str]":
         """The key's groups: how each came to be, by RDT class."""
         groups: "dict[str, str]" = self.record["groups"]
         return groups
@@ -113,11 +118,11 @@ class LockedKey:
     def group(self, rdt_class: str) -> Group:
         """The handle of a recorded group."""
         path = self._resctrl.group_folder(rdt_class, self.name)
-        return Group(self.key, rdt_class, path, self.how[rdt_class])
+        return Group(self.key, rdt_class, path, self.origins[rdt_class])
 
     def groups(self) -> "list[Group]":
         """All recorded groups of the key."""
-        return [self.group(rdt_class) for rdt_class in sorted(self.how)]
+        return [self.group(rdt_class) for rdt_class in sorted(self.origins)]
 
     def save(self) -> None:
         """Writes the key's record."""
@@ -127,9 +132,9 @@ class LockedKey:
     def ensure_group(self, rdt_class: str = "") -> Group:
         """The key's group under a class, made if it isn't there. See `Monitor.ensure_group` for what it raises."""
         there = self._resctrl.exists(rdt_class, self.name)
-        if rdt_class not in self.how or not there:
+        if rdt_class not in self.origins or not there:
             if there:
-                self.how[rdt_class] = SHARED
+                self.origins[rdt_class] = SHARED
                 self.save()
             else:
                 self._create(rdt_class)
@@ -138,7 +143,7 @@ class LockedKey:
     def _create(self, rdt_class: str) -> None:
         # The record comes first: killed in between, we know that the group is ours. It did not exist a moment ago, so
         # taking somebody else's for ours needs both a race and a kill within the same microseconds.
-        self.how[rdt_class] = CREATED
+        self.origins[rdt_class] = CREATED
         now = round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)
         self.record.setdefault("born", now)
         self.record.setdefault("since", {})[rdt_class] = now
@@ -149,10 +154,10 @@ class LockedKey:
             from .errors import GroupExistsError
 
             if isinstance(error, GroupExistsError):
-                self.how[rdt_class] = SHARED
+                self.origins[rdt_class] = SHARED
                 self.save()
                 return
-            del self.how[rdt_class]
+            del self.origins[rdt_class]
             self._save_or_forget()
             raise
         if self._resctrl.has_energy():
@@ -183,7 +188,7 @@ class LockedKey:
         return any(line.startswith(event.encode()) and b"=_" in line for line in text.split(b"\n"))
 
     def _save_or_forget(self) -> None:
-        if self.how or self.members():
+        if self.origins or self.members():
             self.save()
         else:
             self._leave_index()
@@ -198,25 +203,25 @@ class LockedKey:
             from .errors import TaskGoneError
 
             raise TaskGoneError(f"process {pid} has ended", errno=error.errno or 0) from error
-        if where is not None and where[0] in self.how:
+        if where is not None and where[0] in self.origins:
             return self._resctrl.assign(where[0], self.name, pid)
-        if where is None and len(self.how) == 1:
-            return self._resctrl.assign(next(iter(self.how)), self.name, pid)
+        if where is None and len(self.origins) == 1:
+            return self._resctrl.assign(next(iter(self.origins)), self.name, pid)
         return self._assign_where_possible(pid, where)
 
     def _assign_where_possible(self, pid: int, where: "tuple[str, str] | None") -> int:
         """Tries the key's groups in turn where /proc doesn't say the task's class: the kernel refuses the others."""
         from .errors import ClassMismatchError, NotTrackedError
 
-        if not self.how:
+        if not self.origins:
             raise NotTrackedError(f"no group is tracked for {self.key}")
         if where is not None:
-            have = ", ".join(name or "the root class" for name in self.how)
+            have = ", ".join(name or "the root class" for name in self.origins)
             raise ClassMismatchError(
                 f"process {pid} is in {where[0] or 'the root class'}, but the groups of {self.key} are in {have}",
                 hint="ensure a group in the process's own class first",
             )
-        classes = sorted(self.how)
+        classes = sorted(self.origins)
         for rdt_class in classes[:-1]:
             try:
                 return self._resctrl.assign(rdt_class, self.name, pid)
@@ -258,7 +263,9 @@ class LockedKey:
     def release(self) -> "list[Group]":
         """Removes the key's groups, but for shared ones, then everything recorded of it. Returns the groups removed."""
         removed = [
-            group for group in self.groups() if group.how != SHARED and self._resctrl.remove(group.rdt_class, self.name)
+            group
+            for group in self.groups()
+            if group.origin != SHARED and self._resctrl.remove(group.rdt_class, self.name)
         ]
         self._leave_index()
         self._ledger.remove_pod(self.key)
@@ -274,10 +281,10 @@ class LockedKey:
 
     def release_but(self, classes: "set[str]") -> None:
         """Removes the key's groups in other classes than these, but for shared ones, and forgets them."""
-        for rdt_class in set(self.how) - classes:
-            if self.how[rdt_class] != SHARED:
+        for rdt_class in set(self.origins) - classes:
+            if self.origins[rdt_class] != SHARED:
                 self._resctrl.remove(rdt_class, self.name)
-            del self.how[rdt_class]
+            del self.origins[rdt_class]
             self.save()
 
 

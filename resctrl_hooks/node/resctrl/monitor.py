@@ -144,7 +144,7 @@ class Monitor:
         """
         with self.hold(key) as locked:
             group = locked.ensure_group(rdt_class)
-        self._log(DEBUG, f"group {group.path} is {group.how}", key=group.key, rdt_class=rdt_class)
+        self._log(DEBUG, f"group {group.path} is {group.origin}", key=group.key, rdt_class=rdt_class)
         return group
 
     def assign_pid(self, key: str, pid: int) -> int:
@@ -250,9 +250,9 @@ class Monitor:
         for key in sorted(self.ledger.keys()):
             record = self.ledger.read_pod(key)
             if record is not None and record.get("boot") == self.boot:
-                for rdt_class, how in sorted(record["groups"].items()):
+                for rdt_class, origin in sorted(record["groups"].items()):
                     path = self.resctrl.group_folder(rdt_class, self.group_prefix + key)
-                    found.append(Group(key, rdt_class, path, how))
+                    found.append(Group(key, rdt_class, path, origin))
         return found
 
 

@@ -58,15 +58,15 @@ def ensure_for(
     monitor = context.monitor
     version = version_of(context.settings.monitoring.get("priority") or [])
     claim = locked.record.get("claim")
-    if rdt_class in locked.how and monitor.resctrl.exists(rdt_class, locked.name):
+    if rdt_class in locked.origins and monitor.resctrl.exists(rdt_class, locked.name):
         # One that somebody else made is not ours to hand on.
-        if locked.how[rdt_class] != SHARED and (
+        if locked.origins[rdt_class] != SHARED and (
             not claim or not claim["entry"] or (claim["priority"], claim["rules"]) != (priority, version)
         ):
             begin_to_hold(locked, monitor.ledger, priority, version)
             locked.save()
         return
-    others = set(locked.how) - {rdt_class}
+    others = set(locked.origins) - {rdt_class}
     try:
         _take_free(locked, priority, version, rdt_class, context)
         monitor.ledger.unmark("waiting", locked.key)
@@ -114,12 +114,12 @@ def _take_free(locked: "LockedKey", priority: int, version: int, rdt_class: str,
 
 def _make(locked: "LockedKey", priority: int, version: int, rdt_class: str, monitor: "Monitor") -> None:
     """Makes the group, with an entry in the index from before there is one."""
-    new = not locked.how
+    new = not locked.origins
     if new:
         begin_to_hold(locked, monitor.ledger, priority, version)
     made = False
     try:
-        made = locked.ensure_group(rdt_class).how != SHARED
+        made = locked.ensure_group(rdt_class).origin != SHARED
     finally:
         if new and not made:
             end_holding(locked, monitor.ledger)
@@ -194,7 +194,7 @@ def _take(
     patience = _SHORT_PATIENCE
     asked = 0
     while asked < most and now() < until:
-        if rdt_class in locked.how and monitor.resctrl.exists(rdt_class, locked.name):
+        if rdt_class in locked.origins and monitor.resctrl.exists(rdt_class, locked.name):
             return True  # somebody served it while its lock was let go
         # Looked up anew each time: others may have ended, or had a turn.
         lower = yielding(holders(ledger), priority, in_turns=in_turns)
@@ -212,7 +212,7 @@ def _take(
             continue
         with giver:
             claim = claim_of(giver.key, giver.record)
-            if claim is None or not giver.how or claim != candidate:
+            if claim is None or not giver.origins or claim != candidate:
                 ledger.unmark(RMIDS, entry_of(candidate))  # it has ended, or changed since
                 continue
             asked += 1

@@ -51,11 +51,11 @@ def hand_on(
     Raises:
         HookError: the ledger or the counters can't be used; reconcile finds what was begun.
     """
-    if rdt_class in taker.how or SHARED in giver.how.values() or not can_rename(monitor):
+    if rdt_class in taker.origins or SHARED in giver.origins.values() or not can_rename(monitor):
         return False
     resctrl = monitor.resctrl
     classes = sorted(
-        (name for name in giver.how if resctrl.exists(name, giver.name)), key=lambda name: (name != rdt_class, name)
+        (name for name in giver.origins if resctrl.exists(name, giver.name)), key=lambda name: (name != rdt_class, name)
     )
     if not classes or sum(len(resctrl.tasks(name, giver.name)) for name in classes) > most_tasks:
         return False
@@ -64,7 +64,7 @@ def hand_on(
     priorities = [claim.priority if claim else 0 for claim in claims]
 
     begin_to_hold(taker, monitor.ledger, priorities[1], rules[1])
-    taker.how[rdt_class] = CREATED
+    taker.origins[rdt_class] = CREATED
     taker.save()
     moved: "dict[str, set[int]]" = {name: set() for name in classes}
     done = False
@@ -80,7 +80,7 @@ def hand_on(
     resctrl.add_tasks(classes[0], "", sorted(strays))
     for name in classes[1:]:
         resctrl.remove(name, giver.name)
-    giver.how.clear()
+    giver.origins.clear()
     begin_to_wait(giver, monitor.ledger, priorities[0], rules[0])
     monitor.ledger.unmark("waiting", taker.key)
     log(
@@ -98,11 +98,11 @@ def give_back(giver: "LockedKey", monitor: "Monitor", log: "Log") -> bool:
     That is in limbo for a second or more. Says whether it did; it doesn't for a group that isn't ours, or where groups
     can be renamed.
     """
-    if can_rename(monitor) or not giver.how or SHARED in giver.how.values():
+    if can_rename(monitor) or not giver.origins or SHARED in giver.origins.values():
         return False
     from ..resctrl.counter_totals import read
 
-    moved: "dict[str, set[int]]" = {name: set() for name in giver.how if monitor.resctrl.exists(name, giver.name)}
+    moved: "dict[str, set[int]]" = {name: set() for name in giver.origins if monitor.resctrl.exists(name, giver.name)}
     if not _empty(giver, moved, monitor):
         return False
     read(monitor, [giver.key], by_class=False)
@@ -110,7 +110,7 @@ def give_back(giver: "LockedKey", monitor: "Monitor", log: "Log") -> bool:
         monitor.resctrl.remove(name, giver.name)
     claim = claim_of(giver.key, giver.record)
     rules = rules_of(giver.record)
-    giver.how.clear()
+    giver.origins.clear()
     begin_to_wait(giver, monitor.ledger, claim.priority if claim else 0, rules)
     log(INFO, f"took the RMID of {giver.key} for a pod that waits", key=giver.key)
     return True
@@ -137,7 +137,7 @@ def _rename(giver: "LockedKey", taker: "LockedKey", old: str, new: str, monitor:
     def rename() -> bool:
         return monitor.resctrl.move(old, giver.name, new, taker.name)
 
-    renamed = settle(monitor, (giver.key, old), sorted(giver.how), (taker.key, new), rename)
+    renamed = settle(monitor, (giver.key, old), sorted(giver.origins), (taker.key, new), rename)
     if not renamed:
         write_file(f"{monitor.ledger.folder}/{_CANNOT}", monitor.boot.encode())
     return renamed
@@ -152,6 +152,6 @@ def _take_back(
             monitor.resctrl.add_tasks(name, giver.name, sorted(tids))
         except ResctrlError as error:
             log(WARNING, f"reconcile will bring tasks of {giver.key} back into its group: {error}", key=giver.key)
-    taker.how.pop(rdt_class, None)
+    taker.origins.pop(rdt_class, None)
     claim = claim_of(taker.key, taker.record)
     begin_to_wait(taker, monitor.ledger, claim.priority if claim else 0, taker.record["claim"]["rules"])

@@ -17,7 +17,8 @@ def test_groups_compare_by_what_they_are() -> None:
     assert hash(one) == hash(same)
     assert one != other
     assert one != "k"
-    assert repr(one) == "Group(key='k', rdt_class='', path='/a', how='created')"
+    assert repr(one) == "Group(key='k', rdt_class='', path='/a', origin='created')"
+    assert one.how == one.origin, "programs that were written for 0.2 read it so"
 
 
 def test_a_group_is_recorded_before_it_is_made(host: Host) -> None:
@@ -29,14 +30,14 @@ def test_a_group_is_recorded_before_it_is_made(host: Host) -> None:
             super().mkdir(path)
 
     with hold(host, Looking()) as locked:
-        assert locked.ensure_group().how == CREATED
-        assert locked.ensure_group().how == CREATED
+        assert locked.ensure_group().origin == CREATED
+        assert locked.ensure_group().origin == CREATED
 
 
 def test_somebody_elses_group_is_joined_and_stays(host: Host) -> None:
     (host.resctrl / "mon_groups/k").mkdir()
     with hold(host) as locked:
-        assert locked.ensure_group().how == SHARED
+        assert locked.ensure_group().origin == SHARED
         assert locked.release() == []
     assert host.groups() == ["mon_groups/k"]
     assert host.records() == []
@@ -49,9 +50,9 @@ def test_one_that_somebody_makes_in_the_same_moment_is_shared_too(host: Host) ->
             super().mkdir(path)
 
     with hold(host, Racing()) as locked:
-        assert locked.ensure_group().how == SHARED
+        assert locked.ensure_group().origin == SHARED
     with hold(host) as locked:
-        assert locked.how == {"": SHARED}, "whoever comes later must know that it isn't ours"
+        assert locked.origins == {"": SHARED}, "whoever comes later must know that it isn't ours"
         assert locked.release() == []
 
 
@@ -59,7 +60,7 @@ def test_a_group_that_somebody_removed_is_made_again(host: Host) -> None:
     with hold(host) as locked:
         locked.ensure_group()
         (host.resctrl / "mon_groups/k").rmdir()
-        assert locked.ensure_group().how == CREATED
+        assert locked.ensure_group().origin == CREATED
     assert host.groups() == ["mon_groups/k"]
 
 

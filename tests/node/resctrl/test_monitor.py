@@ -143,7 +143,7 @@ def test_many_threads(host: Host) -> None:
         thread.join()
     assert problems == []
     assert [on.member_count(f"k{number}") for number in range(4)] == [40] * 4
-    assert {group.how for group in on.list()} == {"created"}
+    assert {group.origin for group in on.list()} == {"created"}
 
 
 PROGRAM = """
