@@ -1,7 +1,9 @@
 """docs/library.md tells the truth: its examples, run on a simulated resctrl, print what they say they print."""
 
 import doctest
+import inspect
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,42 @@ def test_the_examples_of_the_library_page(tmp_path: Path) -> None:
         results = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.append)
     assert results.attempted > 20
     assert results.failed == 0, "".join(report)
+
+
+def public() -> Iterator[tuple[str, Callable[..., object], str]]:
+    """Everything that the package exports and can be called: its name, what is called, what is said of it."""
+    for name in resctrl_hooks.__all__:
+        thing = getattr(resctrl_hooks, name)
+        if not inspect.isclass(thing):
+            yield name, thing, thing.__doc__ or ""
+            continue
+        if name not in ("LockedKey", "Filesystem"):  # `Monitor.hold` makes the one, and the other has no state
+            yield name, thing.__init__, thing.__doc__ or ""
+        for method, function in vars(thing).items():
+            if inspect.isfunction(function) and not method.startswith("_"):
+                yield f"{name}.{method}", function, function.__doc__ or ""
+
+
+def test_docstrings_say_what_each_argument_is() -> None:
+    left_out = {
+        f"{name}({argument})"
+        for name, function, said in public()
+        for argument in inspect.signature(function).parameters
+        if argument != "self" and not re.search(rf"``{argument}``|^ +{argument}: ", said, re.MULTILINE)
+    }
+    assert left_out == set()
+
+
+def test_waiting_is_in_seconds_wherever_it_is_said() -> None:
+    waiting = [said for _, function, said in public() if "patience" in inspect.signature(function).parameters]
+    assert len(waiting) > 3
+    assert [said for said in waiting if "seconds" not in said and "`lock_again`" not in said] == []
+
+
+def test_docstrings_name_only_errors_that_the_library_exports() -> None:
+    named = {error for *_, said in public() for error in re.findall(r"\b[A-Z]\w+Error\b", said)}
+    assert {"NoRMIDsError", "BadKeyError", "LockTimeoutError"} <= named
+    assert named <= {*errors.__all__, "OSError", "KeyError"}
 
 
 def test_what_the_library_returns_is_exported() -> None:

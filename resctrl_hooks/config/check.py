@@ -23,7 +23,6 @@ from .section import FeatureSection, KeyPath, Remark, Section
 
 LARGEST = 1 << 20  # the node half reads no larger compiled file
 _HEAD = 200  # bytes that the compiled file says of itself
-_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 @dataclass
@@ -156,6 +155,6 @@ def trust_problems(path: str) -> list[Problem]:
             continue
         if seen.st_uid not in (0, os.geteuid()):
             found.append(f"{what}belongs to user {seen.st_uid}, who can change what root obeys")
-        if seen.st_mode & _WRITABLE_BY_OTHERS and not (what and seen.st_mode & stat.S_ISVTX):
+        if seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (what and seen.st_mode & stat.S_ISVTX):
             found.append(f"{what}can be written by others than its owner (mode {stat.S_IMODE(seen.st_mode):04o})")
     return [Problem(text, "chown root and chmod go-w it", file=path, severity="warning") for text in found]

@@ -137,13 +137,13 @@ def _create_runtime(state: State, bundle: Bundle, context: Context, said: Explan
         said.outcome = f"the container is refused (exit code {REFUSED}){why}"
         said.exit_code = REFUSED
     elif impossible:
-        said.outcome = f"the container goes on without {', '.join(step.feature for step in impossible)}{why}"
+        said.outcome = f"the container starts without {', '.join(step.feature for step in impossible)}{why}"
     elif not said.steps:
-        said.outcome = "the container goes on; what could be done for it can't be told, see the notes"
+        said.outcome = "the container starts; what could be done for it can't be told, see the notes"
     elif all(step.skipped for step in said.steps):
-        said.outcome = "the container goes on; there is nothing to do for it"
+        said.outcome = "the container starts; there is nothing to do for it"
     else:
-        said.outcome = "the container goes on once this is done"
+        said.outcome = "the container starts once this is done"
 
 
 def _said_step(step: Step, workload: Workload, context: Context) -> StepModel:
@@ -200,5 +200,5 @@ def _poststop(state: State, context: Context, said: Explanation) -> None:
 def _fails(said: Explanation, error: HookError | str, *, refused: bool) -> None:
     refused = refused and said.stage != POSTSTOP
     said.exit_code = REFUSED if refused else DONE
-    end = f"the container is refused (exit code {REFUSED})" if refused else "the container goes on without"
+    end = f"the container is refused (exit code {REFUSED})" if refused else "the container starts without it"
     said.outcome = f"{error}; {end}"

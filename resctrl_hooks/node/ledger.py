@@ -10,7 +10,7 @@ Layout of the state directory::
     waiting/KEY         keys that want a group and got no RMID
     rmids/RANK.TIME.KEY where RMIDs are shared by rules: keys that hold one, to be seen by one look at the folder
     counters            what is `carried` over the ends of groups
-    calls, calls.old    a line for each call of a hook, which `tally` counts
+    calls, calls.old    a line for each call of a hook, which `call_metrics` counts
     short-of-counters   there while a pod lacks a bandwidth counter, where the kernel assigns them
     searched            made by a hook that looked for dead keys in vain; others don't for some seconds
     wake                touched when somebody starts to wait; a systemd path unit looks at it
@@ -29,6 +29,7 @@ from .host.files import (
     UNFINISHED,
     format_json,
     is_folder,
+    is_roots_alone,
     is_there,
     list_folder,
     make_folder,
@@ -57,7 +58,6 @@ _FOLDERS = ("pods", "containers", "idle", "waiting", "locks")  # locks last: whe
 _MEMBER = "c-"
 _SHORTEST_NAP, _LONGEST_NAP = 0.0005, 0.01  # seconds
 _PRIVATE = 0o700
-_WRITABLE_BY_OTHERS = 0o022
 
 
 def lock_name(key: str) -> str:
@@ -93,7 +93,7 @@ class Ledger:
             self._check_owner()
             return Lock(self._open_lock(path), path, patience)
         except OSError as error:
-            raise self._error(error, path) from error
+            raise unusable(error, path) from error
 
     def _check_owner(self) -> None:
         """Refuses a folder that others own or can write: root undoes what its records say."""
@@ -101,7 +101,7 @@ class Ledger:
             found = posix.stat(self.folder)
         except FileNotFoundError:
             return  # it will be made
-        if found.st_mode & _WRITABLE_BY_OTHERS or found.st_uid not in (0, posix.geteuid()):
+        if not is_roots_alone(found):
             raise errors.LedgerError(f"{self.folder}: others than root own it or can write it", errno=errno.EPERM)
 
     def _open_lock(self, path: str) -> int:
@@ -147,7 +147,7 @@ class Ledger:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise self._error(error, folder) from error
+            raise unusable(error, folder) from error
 
     # Records of members
 
@@ -178,7 +178,7 @@ class Ledger:
                 remove_file(f"{self.folder}/containers/{member}")  # last: so that each record is pointed at
             return was_there
         except OSError as error:
-            raise self._error(error, path) from error
+            raise unusable(error, path) from error
 
     # Where a container's records are
 
@@ -187,7 +187,7 @@ class Ledger:
         try:
             key = posix.readlink(f"{self.folder}/containers/{container}")
         except PermissionError as error:
-            raise self._error(error, f"{self.folder}/containers") from error
+            raise unusable(error, f"{self.folder}/containers") from error
         except OSError:
             return ""
         return key if default_key_validator(key) else ""
@@ -203,7 +203,7 @@ class Ledger:
                     posix.unlink(path)
                     posix.symlink(key, path)
         except OSError as error:
-            raise self._error(error, path) from error
+            raise unusable(error, path) from error
 
     def containers(self) -> "list[str]":
         """Every container that is pointed at."""
@@ -239,7 +239,7 @@ class Ledger:
                 fd = posix.open(path, flags, 0o600)
             posix.close(fd)
         except OSError as error:
-            raise self._error(error, path) from error
+            raise unusable(error, path) from error
 
     def unmark(self, folder: str, key: str) -> bool:
         """Takes a mark away, and says whether there was one."""
@@ -247,7 +247,7 @@ class Ledger:
         try:
             return remove_file(path)
         except OSError as error:
-            raise self._error(error, path) from error
+            raise unusable(error, path) from error
 
     def marked(self, folder: str) -> "list[str]":
         """The keys that carry a mark."""
@@ -262,7 +262,7 @@ class Ledger:
             elif not is_there(path):
                 write_file(path, b"")
         except OSError as error:
-            raise self._error(error, path) from error
+            raise unusable(error, path) from error
 
     def flagged(self, name: str) -> bool:
         """Whether such a file is there."""
@@ -309,7 +309,7 @@ class Ledger:
         try:
             return list_folder(path)
         except OSError as error:
-            raise self._error(error, path) from error
+            raise unusable(error, path) from error
 
     def _read(self, path: str) -> "Any":
         try:
@@ -317,7 +317,7 @@ class Ledger:
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return None
         except OSError as error:
-            raise self._error(error, path) from error
+            raise unusable(error, path) from error
         # A newer version may add to a record, but keeps what this one reads; a format of its own is not ours to read.
         return record if isinstance(record, dict) and record.get("format") == _FORMAT else None
 
@@ -334,10 +334,12 @@ class Ledger:
                 posix.mkdir(folder, _PRIVATE)
                 write_file(f"{folder}/{name}", data)
         except OSError as error:
-            raise self._error(error, f"{folder}/{name}") from error
+            raise unusable(error, f"{folder}/{name}") from error
 
-    def _error(self, error: OSError, path: str) -> "errors.LedgerError":
-        return errors.LedgerError(f"{path} can't be used", errno=error.errno or 0)
+
+def unusable(error: OSError, path: str) -> "errors.LedgerError":
+    """What the kernel said of a file of the state directory."""
+    return errors.LedgerError(f"{path} can't be used", errno=error.errno or errno.EIO)
 
 
 class Lock:

@@ -22,7 +22,10 @@ def is_hex(text: str, length: int) -> bool:
 
 
 def canonical_pod_uid(uid: str) -> str:
-    """A pod UID as it names a group: lower case and dashed, also from the 32 digits of a static pod's.
+    """A pod's ``uid`` as it names a group: lower case and dashed, also from the 32 digits of a static pod's.
+
+        >>> canonical_pod_uid("3F0AC7F28A3B4F0E9A551D9D3B7E6C01")
+        '3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01'
 
     Anything that is neither form comes back as it was, for a validator to refuse. Kepler looks for just this form.
     """
@@ -33,7 +36,7 @@ def canonical_pod_uid(uid: str) -> str:
 
 
 def pod_uid_validator(key: str) -> bool:
-    """Accepts a pod UID: a UUID with its dashes or 32 hexadecimal digits, in either case."""
+    """Accepts as ``key`` a pod UID: a UUID with its dashes or 32 hexadecimal digits, in either case."""
     text = key.lower()
     if is_hex(text, 32):
         return True
@@ -45,12 +48,12 @@ def pod_uid_validator(key: str) -> bool:
 
 
 def default_key_validator(key: str) -> bool:
-    """Accepts any name that is one safe part of a path: letters, digits and ``_+.-``, no leading dot, 200 at most."""
+    """Accepts a ``key`` that is one safe part of a path: letters, digits and ``_+.-``, no leading dot, 200 at most."""
     return 0 < len(key) <= _LONGEST_ID and key[0] != "." and _ID.issuperset(key)
 
 
 def workload_key_validator(key: str) -> bool:
-    """Accepts what the hooks use as keys: a canonical pod UID, or the 64 digits of a Podman pod's or container's id."""
+    """Accepts a ``key`` as the hooks have them: a canonical pod UID, or the 64 digits of a Podman pod or container."""
     return is_hex(key, _ID_LENGTH) or (len(key) == _UUID_LENGTH and pod_uid_validator(key) and key == key.lower())
 
 

@@ -9,6 +9,7 @@ import posix
 from ..node.errors import HookError
 from ..node.features.memory_class import choice_of
 from ..node.features.step import SKIP
+from ..node.host.files import S_IFBLK, S_IFCHR, S_IFLNK, S_IFMT, S_IWGRP, S_IWOTH
 from ..node.names import namespace_in_words
 from ..node.settings import allows
 
@@ -29,8 +30,6 @@ _IO_CLASSES = {"realtime": 1, "best-effort": 2, "idle": 3}
 _USUAL_IO_PRIORITY = 4
 _SCHEDULER_SINCE, _IO_PRIORITY_SINCE = (0, 11), (0, 10)
 _BROUGHT = ("env", "mounts", "devices")
-_KIND, _BLOCK, _CHARACTER, _LINK = 0o170000, 0o060000, 0o020000, 0o120000
-_WRITABLE_BY_OTHERS = 0o022
 
 
 class AdjustmentError(HookError):
@@ -147,12 +146,12 @@ def _device(spec: "dict[str, Any]") -> "Adjustment":
     path: str = spec["path"]
     check_owner(path, device=True)
     found = posix.stat(path)
-    kind = found.st_mode & _KIND
-    if kind not in (_BLOCK, _CHARACTER):
+    kind = found.st_mode & S_IFMT
+    if kind not in (S_IFBLK, S_IFCHR):
         raise AdjustmentError(f"{path} is no device")
     return {
         "path": path,
-        "type": "b" if kind == _BLOCK else "c",
+        "type": "b" if kind == S_IFBLK else "c",
         "major": posix.major(found.st_rdev),
         "minor": posix.minor(found.st_rdev),
         "file_mode": {"value": found.st_mode & 0o777},
@@ -177,9 +176,9 @@ def check_owner(path: str, *, device: bool = False) -> None:
             found = posix.lstat(at)
         except OSError as error:
             raise AdjustmentError(f"{path} can't be given to a container", errno=error.errno or 0) from error
-        writable = found.st_mode & _WRITABLE_BY_OTHERS and not (device and depth == len(parts))
-        if found.st_uid or writable or found.st_mode & _KIND == _LINK:
-            why = "is a link" if found.st_mode & _KIND == _LINK else "is not root's alone"
+        writable = found.st_mode & (S_IWGRP | S_IWOTH) and not (device and depth == len(parts))
+        if found.st_uid or writable or found.st_mode & S_IFMT == S_IFLNK:
+            why = "is a link" if found.st_mode & S_IFMT == S_IFLNK else "is not root's alone"
             raise AdjustmentError(
                 f"{path} can't be given to a container: {at} {why}", hint="name a path of which root owns every folder"
             )

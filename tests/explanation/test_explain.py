@@ -81,7 +81,7 @@ def test_a_captured_state_whose_process_has_gone(host: Host, name: str) -> None:
     if name.startswith("crio"):  # CRI-O's state alone names the pod; Podman's cgroup has gone with the process
         assert said["workload"]["key"] == CASES[name][0]
     assert said["steps"][0]["needs"] == {"class": CASES[name][1]}
-    assert said["outcome"] == f"the container goes on without monitoring: process {create['pid']} is not there any more"
+    assert said["outcome"] == f"the container starts without monitoring: process {create['pid']} is not there any more"
 
 
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
@@ -101,7 +101,7 @@ def test_what_the_hook_would_miss_is_in_the_outcome(host: Host, pod: dict[str, A
         "bundle": "/nonexistent/config.json",
     }
     assert words[missing] in said["outcome"]
-    assert ("goes on without" if policy == "ignore" else "is refused (exit code 79)") in said["outcome"]
+    assert ("starts without" if policy == "ignore" else "is refused (exit code 79)") in said["outcome"]
     assert said["exitCode"] == host.call(pod).code
 
 

@@ -58,7 +58,7 @@ def test_what_a_hook_says_is_passed_on_whole(shell: list[str]) -> None:
 
 def test_what_a_broken_hook_says_is_cut_to_its_last_line(shell: list[str]) -> None:
     done = guarded(shell, "/bin/sh", "-c", "echo Traceback; echo nonsense; echo ValueError: x; exit 1")
-    assert done.stderr == b"resctrl-hook: broken (status 1), the container goes on without: ValueError: x\n"
+    assert done.stderr == b"resctrl-hook: broken (status 1), the container starts without it: ValueError: x\n"
 
 
 def test_the_state_reaches_the_hook(shell: list[str]) -> None:

@@ -7,7 +7,7 @@ Documentation/admin-guide/cgroup-v2.rst, "IO Interface Files").
 import posix
 
 from ..host.cgroup import leaf_of
-from ..host.files import list_folder, read_kernel_file
+from ..host.files import S_IFBLK, S_IFMT, list_folder, read_kernel_file
 from ..names import matches
 from .cgroup_settings import WEIGHT, are_in_force, put
 from .class_choice import chosen_class
@@ -31,7 +31,6 @@ _LIMITS = (
     ("throttleReadIops", "riops"),
     ("throttleWriteIops", "wiops"),
 )
-_KIND, _BLOCK = 0o170000, 0o060000
 # goresctrl reads them as Kubernetes' quantities: powers of a thousand, and with an i of 1024.
 _UNITS = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
@@ -109,7 +108,7 @@ def devices_of(patterns: "list[str]", sys_path: str) -> "list[str]":
                 seen = posix.stat(f"{folder}/{name}")
             except OSError:
                 continue
-            if seen.st_mode & _KIND == _BLOCK:
+            if seen.st_mode & S_IFMT == S_IFBLK:
                 device = whole_disk(f"{posix.major(seen.st_rdev)}:{posix.minor(seen.st_rdev)}", sys_path)
                 if device not in found:
                     found.append(device)

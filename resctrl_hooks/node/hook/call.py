@@ -1,6 +1,6 @@
 """One call by a runtime, from reading its state to the exit code.
 
-Whatever goes wrong, the answer is one of two exit codes: 0 lets the container go on, 79 refuses it.
+Whatever goes wrong, the answer is one of two exit codes: 0 lets the container start, 79 refuses it.
 """
 
 import time
@@ -78,7 +78,8 @@ def _answer(call: "_Call", context: Context, started: float) -> int:
             set_deadline(0)
     except errors.HookError as error:
         refused = (is_refusal(error) or refuses(context)) and call.is_refusable()
-        outcome = "the container is refused" if refused else "the container goes on without"
+        left = "reconcile will do it" if call.stage == POSTSTOP else "the container starts without it"
+        outcome = "the container is refused" if refused else left
         took = time.monotonic() - started
         reasons = context.failures or [error.reason]
         if refused:

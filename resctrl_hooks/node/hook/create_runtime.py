@@ -25,7 +25,7 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
     """Does the steps of every feature for a workload whose process waits to be started.
 
     Raises:
-        RefusedError: a step failed whose feature's policy is ``fail``; everything done here is undone.
+        RefusedError: a step failed whose feature's policy is ``fail``; everything done here is reverted.
         HookError: the ledger can't be used, or the deadline passed.
     """
     steps = planned(workload, context, features_in_use(context.settings, workload))
@@ -46,7 +46,7 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
         locked.add_member(workload.id, details, workload.pid)
         problems: "list[errors.HookError | None]" = []
         for number, (feature, step) in enumerate(todo):
-            problems.append(_do(feature, step, workload, locked, context))
+            problems.append(_apply(feature, step, workload, locked, context))
             context.strict = _strict(todo[number + 1 :], context)
         refusal = next((problem for problem in problems if problem is not None and is_refusal(problem)), None)
         if refusal is not None:
@@ -113,7 +113,7 @@ def _strict(todo: "list[tuple[Feature, Step]]", context: "Context") -> bool:
     return any(failure_policy(step.feature, context.settings) == "fail" for _, step in todo)
 
 
-def _do(
+def _apply(
     feature: "Feature", step: "Step", workload: "Workload", locked: "LockedKey", context: "Context"
 ) -> "errors.HookError | None":
     """Does a step, and returns what went wrong, as `_trouble` has it."""

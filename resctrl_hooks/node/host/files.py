@@ -12,10 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_KIND = 0o170000  # S_IFMT, S_IFREG and S_IFDIR of inode(7); the stat module is an import
-_REGULAR = 0o100000
-_FOLDER = 0o040000
-_WRITABLE_BY_OTHERS = 0o022
+# inode(7); the stat module is an import.
+S_IFMT, S_IFREG, S_IFDIR, S_IFBLK, S_IFCHR, S_IFLNK = 0o170000, 0o100000, 0o040000, 0o060000, 0o020000, 0o120000
+S_IWGRP, S_IWOTH = 0o020, 0o002
 _READABLE = 0o755
 _PAGE = 4096
 _LARGEST_KERNEL_FILE = 1 << 26
@@ -96,9 +95,9 @@ def read_file(path: str, limit: int, *, trusted: bool = False, follow: bool = Fa
     fd = posix.open(path, flags)
     try:
         found = posix.fstat(fd)
-        if found.st_mode & _KIND != _REGULAR:
+        if found.st_mode & S_IFMT != S_IFREG:
             raise OSError(errno.EINVAL, "not a regular file", path)
-        if trusted and (found.st_mode & _WRITABLE_BY_OTHERS or found.st_uid not in (0, posix.geteuid())):
+        if trusted and not is_roots_alone(found):
             raise OSError(errno.EPERM, "others than root own it or can write it", path)
         size = found.st_size
         if size > limit:
@@ -107,6 +106,11 @@ def read_file(path: str, limit: int, *, trusted: bool = False, follow: bool = Fa
         return data if len(data) == size else data + read_all(fd, limit - len(data), path)
     finally:
         posix.close(fd)
+
+
+def is_roots_alone(found: "posix.stat_result") -> bool:
+    """Whether root, or whoever runs this, owns what was found, and nobody else can write it."""
+    return not found.st_mode & (S_IWGRP | S_IWOTH) and found.st_uid in (0, posix.geteuid())
 
 
 def read_all(fd: int, limit: int, what: str) -> bytes:
@@ -211,7 +215,7 @@ def list_folder(path: str) -> "list[str]":
 def is_folder(path: str) -> bool:
     """Whether ``path`` is a folder, and no link to one."""
     try:
-        return posix.lstat(path).st_mode & _KIND == _FOLDER
+        return posix.lstat(path).st_mode & S_IFMT == S_IFDIR
     except (FileNotFoundError, NotADirectoryError):
         return False
 

@@ -8,6 +8,7 @@ import posix
 import time
 
 from ..errors import HookError
+from .files import S_IFMT, S_IFREG, is_roots_alone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,9 +20,7 @@ ALL_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/s
 ENVIRONMENT = {"PATH": ":".join(ALL_FOLDERS), "LC_ALL": "C"}
 _OUTPUT_LIMIT = 1 << 16
 _LONGEST_NAP = 0.01
-_KIND, _REGULAR = 0o170000, 0o100000
 _EXECUTABLE = 0o111
-_WRITABLE_BY_OTHERS = 0o022
 _KILL = 9
 
 
@@ -45,9 +44,9 @@ def find_program(name: str, folders: "tuple[str, ...]" = SYSTEM_FOLDERS) -> str:
             found = posix.stat(path)
         except OSError:
             continue
-        if found.st_mode & _KIND != _REGULAR or not found.st_mode & _EXECUTABLE:
+        if found.st_mode & S_IFMT != S_IFREG or not found.st_mode & _EXECUTABLE:
             continue
-        if found.st_mode & _WRITABLE_BY_OTHERS or found.st_uid not in (0, posix.geteuid()):
+        if not is_roots_alone(found):
             raise ProgramError(f"others than root can write {path}", hint="chown root it and chmod go-w it")
         return path
     raise ProgramError(f"there is no program {name}" + ("" if name[:1] == "/" else f" in {', '.join(folders)}"))

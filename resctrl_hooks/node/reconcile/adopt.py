@@ -43,7 +43,7 @@ def adopt(context: "Context", containers: "list[Running]", options: "Options", r
                 context, container, report
             ):
                 waiting.append(container)
-        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             report.fail(context, container.key, error)
     return waiting
 

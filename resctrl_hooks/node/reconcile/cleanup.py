@@ -21,7 +21,7 @@ def tidy(context: "Context", containers: "list[Running]", report: "Report") -> N
     try:
         fold(context.ledger)
         report.tidied += remove_unfinished(context.ledger.folder, context.proc)
-    except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+    except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
         report.fail(context, "stateDir", error)
     living = {container.key for container in containers}
     recorded = {container.id for container in containers if container.recorded}
@@ -37,7 +37,7 @@ def tidy(context: "Context", containers: "list[Running]", report: "Report") -> N
                     if locked.member(container) is None and context.ledger.key_of(container) == key:
                         context.ledger.forget(container)
                         report.tidied += 1
-        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             report.fail(context, container, error)
     for key in context.ledger.marked("waiting"):
         if key not in living and not context.ledger.members(key):

@@ -12,7 +12,8 @@ from ..host.procfs import in_initial_user_namespace
 from ..host.programs import ALL_FOLDERS, ProgramError, find_program, run
 from ..log import ERROR, NOTICE, WARNING, Log
 from ..settings import is_unapplied, load
-from .reconcile import read_live, reconcile
+from .live_keys import read_live
+from .reconcile import reconcile
 from .report import Options
 
 TYPE_CHECKING = False

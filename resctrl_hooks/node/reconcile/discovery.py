@@ -66,7 +66,7 @@ def observe(context: "Context") -> Observation:
                 seen = _unrecorded(container, context)
         except ProcessLookupError:
             continue
-        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             if start_time(context.proc, container.pid) == container.start:
                 problems.append(f"container {container.id}: {as_hook_error(error)}")
             continue
@@ -79,7 +79,7 @@ def observe(context: "Context") -> Observation:
                 if record is not None and record.get("pid") and not context.monitor.member_is_dead(key, id_):
                     starting = Found(id_, record["pid"], record["start"], record.get("bundle", ""))
                     containers.append(_recorded(key, starting, record))
-            except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+            except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
                 problems.append(f"container {id_}: {as_hook_error(error)}")
     return Observation(containers, problems)
 

@@ -153,7 +153,7 @@ def _may_start(container: "Running", name: str) -> bool:
 def _not_had(context: "Context", container: "Running", name: str, why: str, report: "Report") -> None:
     """What a container can't have: said in the log once, and in each report.
 
-    One that was taken in late never had it, which nothing here can mend; of any other something is wrong.
+    One that was taken in late never had it, which nothing here can repair; of any other something is wrong.
     """
     if container.unmet.get(name) != why:
         container.unmet[name] = why

@@ -6,11 +6,9 @@ its key's lock after looking again, so that it can run beside hooks and beside a
 
 import time
 
-from ..errors import HookError, InputError
-from ..host.files import parse_json, read_file
+from ..errors import HookError
 from ..lifecycle import ENDS, fate, release_container, release_key
 from ..log import INFO, WARNING
-from ..names import canonical_pod_uid, default_key_validator
 from ..resctrl.locked_key import ADOPTED, SHARED, record_is_dead
 from .adopt import adopt, describe
 from .cleanup import tidy
@@ -23,29 +21,8 @@ if TYPE_CHECKING:
     from ..context import Context
     from .discovery import Observation
 
-_LIVE_LIMIT = 16 << 20
 _PATIENCE_FOR_LIMBO = 4.0
 _NAP = 0.3
-
-
-def read_live(path: str) -> "set[str]":
-    """Reads keys that a caller knows to be alive: a JSON list of strings, or one key a line, pod UIDs in any spelling.
-
-    Raises:
-        InputError: the file can't be read, is neither, or names what can be no key: all that it doesn't name ends.
-    """
-    try:
-        data = read_file(path, _LIVE_LIMIT, follow=True)
-        listed = data.lstrip()[:1] == b"["
-        keys = parse_json(data) if listed else [line.strip() for line in data.decode().split("\n") if line.strip()]
-    except OSError as error:
-        raise InputError(f"{path} can't be read: {error.strerror}", errno=error.errno or 0) from error
-    except ValueError as error:
-        raise InputError(f"{path} is neither a JSON list nor a key a line: {error}") from error
-    for key in keys:
-        if not isinstance(key, str) or not default_key_validator(key):
-            raise InputError(f"{path} is neither a JSON list nor a key a line: {str(key)[:80]!r} can be no key")
-    return {canonical_pod_uid(key) for key in keys}
 
 
 def reconcile(context: "Context", options: "Options | None" = None) -> Report:
@@ -114,13 +91,13 @@ def _end_what_is_dead(context: "Context", seen: "Observation", options: Options,
                 groups = len(locked.origins)
                 for member in locked.members():
                     if unwanted or locked.member_is_dead(member):
-                        report.buried += release_container(locked, member, context)
+                        report.cleaned += release_container(locked, member, context)
                 if unwanted:
                     locked.release()
                 if unwanted or release_key(locked, context):
                     report.released.append(key)
                     report.freed += groups
-        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             report.fail(context, key, error)
 
 
@@ -149,9 +126,9 @@ def _forget_missing(context: "Context", seen: "Observation", report: Report) -> 
                     if rdt_class in locked.origins and not resctrl.exists(rdt_class, name):
                         del locked.origins[rdt_class]
                         locked.save()
-                        report.mended += 1
+                        report.repaired += 1
                         context.log(INFO, f"forgot the missing group of {key} in class {rdt_class!r}", key=key)
-        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             report.fail(context, key, error)
 
 
@@ -161,7 +138,7 @@ def _say_what_is_dead(context: "Context", key: str, unwanted: bool, report: Repo
     living = [
         one for one in members.values() if not unwanted and not record_is_dead(one, context.monitor.boot, context.proc)
     ]
-    report.buried += len(members) - len(living)
+    report.cleaned += len(members) - len(living)
     if unwanted or record.get("boot") != context.monitor.boot or fate(record, living, context) == ENDS:
         report.released.append(key)
         report.freed += len(record.get("groups", {}))
@@ -192,7 +169,7 @@ def _claim(context: "Context", seen: "Observation", options: Options, report: Re
                     report.claimed.append(key)
                     report.freed += 1
                     context.log(INFO, f"removed the group of {key}, which no pod or container has", key=key)
-        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             report.fail(context, key, error)
 
 
@@ -204,7 +181,7 @@ def _count(context: "Context", options: Options, report: Report) -> None:
         return
     try:
         found = balance(context, dry_run=options.dry_run, in_turns=True)
-    except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+    except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
         report.fail(context, "bandwidth counters", error)
         return
     if found is not None:
@@ -225,12 +202,12 @@ def _place(context: "Context", seen: "Observation", options: Options, report: Re
                 report.placed += result.placed
                 for container, error in result.failures.items():
                     report.fail(context, container, error)
-            except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+            except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
                 report.fail(context, name, error)
 
 
 def _end_orphans(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
-    """Lets each feature in use end what it started for containers that nobody records any more, and mend the rest."""
+    """Lets each feature in use end what it started for containers that nobody records any more, and repair the rest."""
     from ..features.registry import features_in_use
 
     known = set(context.ledger.containers())
@@ -240,8 +217,8 @@ def _end_orphans(context: "Context", seen: "Observation", options: Options, repo
         if repair is not None:
             try:
                 if not options.dry_run:
-                    report.mended += repair(context, known)
+                    report.repaired += repair(context, known)
                 elif orphans is not None:
-                    report.orphans += [f"{name} {stray.path}" for stray in orphans(context, known)]
-            except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+                    report.orphans += [f"{name} {orphan.path}" for orphan in orphans(context, known)]
+            except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
                 report.fail(context, name, error)

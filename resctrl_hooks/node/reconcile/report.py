@@ -46,12 +46,12 @@ class Report:
         self.left = 0
         self.released: "list[str]" = []
         self.freed = 0
-        self.buried = 0
+        self.cleaned = 0
         self.claimed: "list[str]" = []
         self.applied: "dict[str, list[str]]" = {}
         self.unmet: "dict[str, str]" = {}
         self.placed: "list[str]" = []
-        self.mended = 0
+        self.repaired = 0
         self.orphans: "list[str]" = []
         self.tidied = 0
         self.foreign: "set[str]" = set()
@@ -84,11 +84,11 @@ class Report:
             self.adopted
             or self.moved
             or self.released
-            or self.buried
+            or self.cleaned
             or self.claimed
             or self.placed
             or self.applied
-            or self.mended
+            or self.repaired
             or self.orphans
             or self.turns
             or self.tidied
@@ -186,12 +186,12 @@ class Report:
             "threadsOutside": self.left,
             "released": sorted(self.released),
             "groupsFreed": self.freed,
-            "membersBuried": self.buried,
+            "membersBuried": self.cleaned,
             "claimed": sorted(self.claimed),
             "placed": sorted(self.placed),
             "applied": {name: sorted(ids) for name, ids in sorted(self.applied.items())},
             "unmet": self.unmet,
-            "mended": self.mended,
+            "mended": self.repaired,
             "strays": sorted(self.orphans),
             "tidied": self.tidied,
             "foreignGroups": sorted(self.foreign),
@@ -227,11 +227,11 @@ class Report:
             ("threads still outside", self.left),
             (f"pods {would}released", len(self.released)),
             (f"groups {would}freed", self.freed),
-            (f"dead containers {would}cleaned up", self.buried),
+            (f"dead containers {would}cleaned up", self.cleaned),
             (f"groups {would}claimed or removed", len(self.claimed)),
             (f"containers {would}placed that ran unplaced", len(self.placed)),
             *((f"containers {would}given their {name}", len(ids)) for name, ids in sorted(self.applied.items())),
-            (f"things {would}put right", self.mended + self.tidied),
+            (f"things {would}put right", self.repaired + self.tidied),
             ("orphaned memtierd instances that would be stopped", len(self.orphans)),
             (f"bandwidth counters {would}assigned", self.counters_given),
             (f"bandwidth counters {would}taken back", self.counters_taken),

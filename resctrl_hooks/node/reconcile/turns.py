@@ -73,7 +73,7 @@ def refresh(context: "Context", containers: "list[Running]", report: "Report") -
                         locked, context.ledger, _priority(context, container, old), version, old.since if old else None
                     )
                     locked.save()
-        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             report.fail(context, container.key, error)
     for entry, key in index.items():
         record = context.ledger.read_pod(key) or {}
@@ -82,7 +82,7 @@ def refresh(context: "Context", containers: "list[Running]", report: "Report") -
                 with context.monitor.hold(key) as locked:
                     if locked.record.get("claim", {}).get("entry") != entry:
                         context.ledger.unmark(RMIDS, entry)
-            except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+            except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
                 report.fail(context, key, error)
 
 
@@ -113,7 +113,7 @@ def take_turns(context: "Context", containers: "list[Running]", report: "Report"
         try:
             if _hand_on(context, giver, taker, living[taker.key], report):
                 report.turns.append(taker.key)
-        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             report.fail(context, taker.key, error)
     if pairs:
         write_file(f"{context.ledger.folder}/{_LAST}", f"{context.monitor.boot} {now()}".encode())

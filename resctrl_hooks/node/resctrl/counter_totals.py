@@ -69,7 +69,7 @@ def settle(
 
 
 class _Scrape:
-    """One reading of some keys, and what the file makes of it."""
+    """Reads the raw counters of some keys and adds what is carried of them."""
 
     def __init__(self, monitor: "Monitor") -> None:
         self._monitor = monitor

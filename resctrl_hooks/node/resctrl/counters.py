@@ -34,7 +34,14 @@ _WORDS = {word.encode(): word for word in (UNAVAILABLE, UNASSIGNED, ERROR)}
 
 
 class Counter:
-    """A counter: its file's name, ``gauge`` or ``cumulative``, its UCUM unit ("" where it is none), what it counts."""
+    """A counter: a file in each domain of each group.
+
+    Args:
+        name: the file's name, such as ``mbm_total_bytes``.
+        kind: ``gauge`` or ``cumulative``.
+        unit: UCUM's: ``By``, ``J``, ``F``, ``{cycle}``; empty where it isn't known.
+        text: what it counts, as a sentence.
+    """
 
     __slots__ = ("kind", "name", "text", "unit")
 
@@ -70,10 +77,14 @@ def counter_named(name: str) -> Counter:
 
 
 class Domain:
-    """Where something is counted: the folder ``mon_L3_00`` is resource ``L3``, id 0.
+    """Where something is counted.
 
-    With Sub-NUMA Clustering a part of it has a ``node`` (that of ``mon_L3_00/mon_sub_L3_01`` is 1); the cache's own
-    numbers are then the sums of its parts'.
+    Args:
+        folder: its path below ``mon_data``, such as ``mon_L3_00``.
+        resource: what counts there: ``L3``, or ``PERF_PKG`` for a package's energy.
+        id_: its number there, the attribute ``id``: 0 of ``mon_L3_00``.
+        node: with Sub-NUMA Clustering the NUMA node of a part (1 of ``mon_L3_00/mon_sub_L3_01``); the cache's own
+            numbers are then the sums of its parts'. None for a whole domain.
     """
 
     __slots__ = ("folder", "id", "node", "resource")
@@ -107,14 +118,17 @@ class Slot:
 
 
 class Reading:
-    """What one counter of one domain says of a workload.
+    """What one ``counter`` of one ``domain`` says of a workload, in that counter's `unit`.
+
+        >>> for reading in monitor.read("job-17"):
+        ...     print(reading.domain.folder, reading.counter.name, reading.value, reading.unit)
 
     A ``state`` other than ``available`` says why there is no number now: what the kernel calls ``Unavailable``,
     ``Unassigned`` or ``Error`` is not zero, nor is what we call ``Inherited``: cache lines under an RMID that was
     another's a moment ago. ``value`` is then what a cumulative counter had counted before; None where it never did, and
     for a gauge. A cumulative value never goes back while the key is tracked. ``rdt_class`` is the class that was
     counted in, None for the sum of all the key's classes. ``seconds`` is for how long a cumulative counter has counted,
-    at least, whatever it says now; None for a gauge.
+    at least, whatever it says now, so that a rate is ``value / seconds``; None for a gauge.
     """
 
     __slots__ = ("counter", "domain", "rdt_class", "seconds", "state", "value")

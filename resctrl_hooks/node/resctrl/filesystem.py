@@ -16,14 +16,22 @@ _MOST_ROUNDS = 20
 
 
 class Filesystem:
-    """The seam between resctrl's rules and the kernel: tests inject refusals here."""
+    """The seam between resctrl's rules and the kernel: tests inject refusals here.
+
+        >>> class Full(Filesystem):
+        ...     def mkdir(self, path):
+        ...         raise OSError(errno.ENOSPC, "no RMID is free", path)
+        >>> monitor = Monitor("/sys/fs/resctrl", state_dir="/run/my-program", fs=Full())
+
+    All methods raise OSError as the kernel does.
+    """
 
     def mkdir(self, path: str) -> None:
-        """Makes a folder."""
+        """Makes the folder ``path``."""
         posix.mkdir(path, 0o755)
 
     def rmdir(self, path: str) -> None:
-        """Removes one folder. In resctrl a group's files go with it; in a plain tree ours goes first."""
+        """Removes the folder ``path``. In resctrl a group's files go with it; in a plain tree ours goes first."""
         try:
             posix.rmdir(path)
         except OSError as error:
@@ -32,15 +40,15 @@ class Filesystem:
             posix.rmdir(path)
 
     def rename(self, old: str, new: str) -> None:
-        """Gives a folder another path."""
+        """Gives the folder ``old`` the path ``new``."""
         posix.rename(old, new)
 
     def read(self, path: str) -> bytes:
-        """Reads a whole file."""
+        """Reads the whole file ``path``."""
         return read_kernel_file(path)
 
     def write(self, path: str, value: bytes) -> None:
-        """Puts a value into a file, all of it in one system call.
+        """Puts ``value`` into the file ``path``, all of it in one system call.
 
         O_APPEND and O_CREAT mean nothing to the kernel's own files, and make a plain tree of folders do for tests.
         """
@@ -51,11 +59,11 @@ class Filesystem:
             posix.close(fd)
 
     def listdir(self, path: str) -> "list[str]":
-        """The names in a folder."""
+        """The names in the folder ``path``."""
         return posix.listdir(path)
 
     def is_folder(self, path: str) -> bool:
-        """Whether there is a folder of that path."""
+        """Whether ``path`` is a folder."""
         return is_folder(path)
 
 
@@ -129,7 +137,7 @@ class Resctrl:
         return True
 
     def classes(self) -> "list[str]":
-        """The names of all ctrl_groups but the root's, and but those with control characters: see `keys.valid_class`.
+        """The names of all ctrl_groups but the root's, and but those with control characters: see `names.valid_class`.
 
         Raises:
             NotMountedError: there is nothing at the mount point, or just the empty folder that sysfs has there.

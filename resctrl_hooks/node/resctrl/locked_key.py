@@ -25,7 +25,15 @@ SHARED = "shared"
 
 
 class Group:
-    """A monitoring group: its key, its RDT class ("" for the root), its folder, and how it came to be ours."""
+    """A monitoring group.
+
+    Args:
+        key: the workload.
+        rdt_class: its RDT class, a ctrl_group's name; empty for the root class.
+        path: its folder.
+        origin: how it came to be ours: ``created``; ``adopted``, if we were told that it is ours now; ``shared``, if
+            somebody else made it, and so it is never removed by us.
+    """
 
     __slots__ = ("key", "origin", "path", "rdt_class")
 
@@ -53,7 +61,12 @@ class Group:
 class LockedKey:
     """One key under its lock, as a context manager; made by `Monitor.hold`.
 
-    ``record`` is what the ledger holds of the key; changes to it are written by the methods here.
+        >>> with monitor.hold("job-17") as locked:
+        ...     group = locked.ensure_group()
+        ...     locked.assign_pid(pid)
+
+    Its methods are those of `Monitor` for this key, and raise what those do. ``record`` is what the ledger holds of the
+    key; changes to it are written by the methods here.
     """
 
     def __init__(
@@ -92,6 +105,9 @@ class LockedKey:
     def lock_again(self, patience: float) -> None:
         """Takes the lock back, and reads the record anew: others may have had the key in the meantime.
 
+        Args:
+            patience: how many seconds to wait for it.
+
         Raises:
             DeadlineError: somebody else holds it all that time, so that nothing more can be done with the key.
         """
@@ -101,7 +117,7 @@ class LockedKey:
             raise errors.DeadlineError(str(error)) from error
 
     def try_lock(self, patience: float) -> None:
-        """As `lock_again`, for who can do something before it tries once more.
+        """As `lock_again`, also in ``patience``, for who can do something before it tries once more.
 
         Raises:
             LockTimeoutError: somebody else holds it all that time, and it is still let go.
@@ -116,7 +132,7 @@ class LockedKey:
         return groups
 
     def group(self, rdt_class: str) -> Group:
-        """The handle of a recorded group."""
+        """The recorded group in class ``rdt_class``; KeyError if there is none."""
         path = self._resctrl.group_folder(rdt_class, self.name)
         return Group(self.key, rdt_class, path, self.origins[rdt_class])
 
@@ -130,7 +146,7 @@ class LockedKey:
         self.tracked = True
 
     def ensure_group(self, rdt_class: str = "") -> Group:
-        """The key's group under a class, made if it isn't there. See `Monitor.ensure_group` for what it raises."""
+        """The key's group in class ``rdt_class``, made if it isn't there; raises what `Monitor.ensure_group` does."""
         there = self._resctrl.exists(rdt_class, self.name)
         if rdt_class not in self.origins or not there:
             if there:
@@ -176,9 +192,10 @@ class LockedKey:
         self.save()
 
     def lacks(self, rdt_class: str, event: str) -> bool:
-        """Whether counters are assigned here, and an event of the key's group has none in some domain.
+        """Whether counters are assigned here, and the key's group in ``rdt_class`` has none for ``event`` somewhere.
 
-        One look into the group's own folder, which has no such file where every group has counters of its own.
+        ``event`` is a counter's name, such as ``mbm_total_bytes``, and somewhere any domain. It takes one look into the
+        group's own folder, which has no such file where every group has counters of its own.
         """
         path = f"{self._resctrl.group_folder(rdt_class, self.name)}/mbm_L3_assignments"
         try:
@@ -196,7 +213,10 @@ class LockedKey:
             self.tracked = False
 
     def assign_pid(self, pid: int) -> int:
-        """Moves a process, all its threads, into the key's group in its own class, and returns how many threads."""
+        """Moves process ``pid``, all its threads, into the key's group in its own class; returns how many threads.
+
+        Raises what `Monitor.assign_pid` does.
+        """
         try:
             where = resctrl_groups_of(self._resctrl.proc, pid)
         except ProcessLookupError as error:
@@ -230,7 +250,16 @@ class LockedKey:
         return self._resctrl.assign(classes[-1], self.name, pid)
 
     def add_member(self, member: str, details: "Mapping[str, object] | None" = None, pid: int = 0) -> None:
-        """Records a member (a container) of the key; with its init's ``pid`` we can see later that it has died."""
+        """Records a member of the key, a container for one.
+
+        Args:
+            member: its id, one safe part of a path.
+            details: what else is to be recorded of it, as JSON values.
+            pid: its init process, by whose end its death is seen later; 0 for none.
+
+        Raises:
+            LedgerError: it can't be written.
+        """
         record: MemberRecord = {"id": member, "key": self.key, "boot": self._boot}
         record.update(details or {})  # type: ignore[typeddict-item]  # a program may record what it likes
         if pid:
@@ -241,7 +270,7 @@ class LockedKey:
         self._ledger.unmark("idle", self.key)
 
     def remove_member(self, member: str) -> int:
-        """Forgets a member and returns how many are left."""
+        """Forgets ``member``, and returns how many are left."""
         self._ledger.remove_member(self.key, member)
         return len(self.members())
 
@@ -250,11 +279,11 @@ class LockedKey:
         return self._ledger.members(self.key)
 
     def member(self, member: str) -> "MemberRecord | None":
-        """The record of a member."""
+        """What is recorded of ``member``; None for nothing."""
         return self._ledger.read_member(self.key, member)
 
     def member_is_dead(self, member: str) -> bool:
-        """Whether a member's init process is certainly gone: not there, a zombie, another one, or of another boot.
+        """Whether the init process of ``member`` is certainly gone: not there, a zombie, another one, of another boot.
 
         One that was recorded without a pid never is; only whoever added it can say.
         """
@@ -280,7 +309,7 @@ class LockedKey:
             self._ledger.unmark(RMIDS, entry)
 
     def release_but(self, classes: "set[str]") -> None:
-        """Removes the key's groups in other classes than these, but for shared ones, and forgets them."""
+        """Removes the key's groups in other classes than ``classes``, but for shared ones, and forgets them."""
         for rdt_class in set(self.origins) - classes:
             if self.origins[rdt_class] != SHARED:
                 self._resctrl.remove(rdt_class, self.name)

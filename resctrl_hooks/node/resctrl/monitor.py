@@ -78,7 +78,7 @@ class Monitor:
         self.boot = boot_id(proc)
 
     def canonical_key(self, key: str) -> str:
-        """The one spelling of a key.
+        """The one spelling of ``key``, under which its groups and records stand.
 
         Raises:
             BadKeyError: it, or what the canonicalizer makes of it, is not valid or not one safe part of a path.
@@ -90,11 +90,19 @@ class Monitor:
         raise errors.BadKeyError(f"this can't be a group's key: {key[:80]!r}")
 
     def hold(self, key: str, patience: "float | None" = None) -> LockedKey:
-        """Takes the key's lock, for several operations that belong together: ``with monitor.hold(key) as locked``.
+        """Takes the key's lock, for several operations that belong together.
+
+            >>> with monitor.hold("job-17") as locked:
+            ...     locked.ensure_group("gold")
+            ...     locked.assign_pid(pid)
+
+        Args:
+            key: the workload.
+            patience: how many seconds to wait for somebody else who holds it; the monitor's own by default.
 
         Raises:
             BadKeyError: as `canonical_key`.
-            LockTimeoutError: somebody else held the lock all of ``patience``, the monitor's own by default.
+            LockTimeoutError: somebody else held the lock all that time.
             LedgerError: the state directory can't be used.
         """
         key = self.canonical_key(key)
@@ -108,7 +116,10 @@ class Monitor:
     def hold_beside(self, locked: LockedKey, key: str, patience: float) -> LockedKey:
         """Takes a second key's lock beside one that is held, in the order of their names: so nobody waits in a ring.
 
-        ``locked`` may have to let go of its own for a moment, and then has its record read anew.
+        Args:
+            locked: the one that is held. It may let go of its lock for a moment, and then reads its record anew.
+            key: the second one.
+            patience: how many seconds to wait for it.
 
         Raises:
             LockTimeoutError: somebody else held the lock of ``key`` all of ``patience``; ``locked`` is held still.
@@ -135,7 +146,12 @@ class Monitor:
     def ensure_group(self, key: str, rdt_class: str = "") -> Group:
         """Returns the key's group under a class, and makes it if there is none; the class's ctrl_group must exist.
 
-        A group of that name that somebody else made is shared: joined, and never removed by us.
+        It can be called again and again. A group of that name that somebody else made is shared: joined, and never
+        removed by us.
+
+        Args:
+            key: the workload.
+            rdt_class: the name of the class's ctrl_group; empty for the root class.
 
         Raises:
             NoRMIDsError, RMIDsBusyError: none is free, or none just now.
@@ -150,7 +166,12 @@ class Monitor:
     def assign_pid(self, key: str, pid: int) -> int:
         """Moves a process, with all its threads, into the key's group in the process's own class.
 
-        Returns how many threads were moved; they have been seen to arrive.
+        Returns how many threads were moved; they have been seen to arrive. What they start later is in the group by
+        itself, so move a process before it forks.
+
+        Args:
+            key: the workload, which has a group in that class.
+            pid: the process, as our PID namespace counts.
 
         Raises:
             NotTrackedError: the key has no group.
@@ -162,7 +183,7 @@ class Monitor:
             return locked.assign_pid(pid)
 
     def remove(self, key: str) -> "Groups":
-        """Removes the key's groups in all classes and all that is recorded of it; returns the groups removed.
+        """Removes the groups of ``key`` in all classes and all that is recorded of it; returns the groups removed.
 
         Raises:
             NotTrackedError: nothing is recorded of the key.
@@ -176,7 +197,12 @@ class Monitor:
         return removed
 
     def add_member(self, key: str, member: str, pid: int = 0) -> None:
-        """Records that ``member`` uses the key's groups; with its ``pid``, its death can be seen later.
+        """Records that somebody uses the key's groups: a container of a pod, a step of a job.
+
+        Args:
+            key: the workload.
+            member: the member's name, one safe part of a path.
+            pid: its process, by whose end its death is seen later; 0 for none.
 
         Raises:
             NotTrackedError: the key has no group.
@@ -190,16 +216,16 @@ class Monitor:
             locked.add_member(member, pid=pid)
 
     def remove_member(self, key: str, member: str) -> int:
-        """Forgets a member, if it is one, and returns how many are left; the group stays until `remove`."""
+        """Forgets ``member`` of ``key``, if it is one; returns how many are left. The group stays until `remove`."""
         with self.hold(key) as locked:
             return locked.remove_member(member) if default_key_validator(member) else len(locked.members())
 
     def member_count(self, key: str) -> int:
-        """How many members the key has."""
+        """How many members ``key`` has."""
         return len(self.ledger.members(self.canonical_key(key)))
 
     def member_is_dead(self, key: str, member: str) -> bool:
-        """Whether a member's init process is certainly gone; one added without a pid never is. Takes no lock."""
+        """Whether the process of ``member`` of ``key`` is certainly gone; one added without a pid never is. No lock."""
         return record_is_dead(self.ledger.read_member(key, member), self.boot, self.resctrl.proc)
 
     def reconcile(self, live: "Iterable[str]") -> "Keys":
@@ -222,10 +248,16 @@ class Monitor:
         return gone
 
     def read(self, key: str, *, by_class: bool = False) -> "Readings":
-        """What has been counted for a key, over all classes that hold its groups, or with ``by_class`` for each class.
+        """What has been counted for a key, a reading for each counter in each domain.
+
+            >>> sum(one.value or 0 for one in monitor.read("job-17") if one.counter.name == "mbm_total_bytes")
 
         Cumulative values never go back while the key is tracked, whatever becomes of its groups; reading a key before
-        its group is removed or emptied keeps what it counted until then.
+        its group is removed or emptied keeps what it counted until then. Each value is in its reading's unit.
+
+        Args:
+            key: the workload.
+            by_class: readings of each RDT class rather than the sums over all that hold groups of the key.
 
         Raises:
             NotTrackedError: nothing is recorded of the key.
@@ -239,7 +271,11 @@ class Monitor:
         return read(self, [key], by_class=by_class).get(key, [])
 
     def read_all(self, *, by_class: bool = False) -> "dict[str, Readings]":
-        """As `read`, for every tracked key at once."""
+        """As `read`, for every tracked key at once, with ``by_class`` too; readings by key.
+
+        Raises:
+            NotMountedError, LedgerError: what their names say.
+        """
         from .counter_totals import read
 
         return read(self, None, by_class=by_class)

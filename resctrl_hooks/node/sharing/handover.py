@@ -76,8 +76,8 @@ def hand_on(
     if not done:
         return False
     # One that was being born while its parent was moved shows only now.
-    strays = resctrl.tasks(rdt_class, taker.name)
-    resctrl.add_tasks(classes[0], "", sorted(strays))
+    tasks = resctrl.tasks(rdt_class, taker.name)
+    resctrl.add_tasks(classes[0], "", sorted(tasks))
     for name in classes[1:]:
         resctrl.remove(name, giver.name)
     giver.origins.clear()

@@ -242,7 +242,7 @@ def test_a_missing_group_is_made_if_it_is_needed_and_else_forgotten(late: Memtie
     with context.monitor.hold(UID) as locked:
         locked.ensure_group("gold")
     shutil.rmtree(host.resctrl / "gold" / "mon_groups" / UID)
-    assert again(host).mended == 1
+    assert again(host).repaired == 1
     assert host.groups() == [f"mon_groups/{UID}"]
     assert (host.context().ledger.read_pod(UID) or {})["groups"] == {"": "created"}
     assert not again(host).changed

@@ -23,7 +23,8 @@ from resctrl_hooks.errors import HookError, InputError
 from resctrl_hooks.install.units import RECONCILE, units
 from resctrl_hooks.node.lifecycle import reap
 from resctrl_hooks.node.reconcile.command import reconcile_command
-from resctrl_hooks.node.reconcile.reconcile import read_live, reconcile
+from resctrl_hooks.node.reconcile.live_keys import read_live
+from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options, Report
 from resctrl_hooks.node.settings import load
 
@@ -258,16 +259,10 @@ def test_a_dry_run_ends_only_who_is_dead_or_unwanted(cluster: Cluster) -> None:
     cluster.kernel.end(pid)
     shutil.rmtree(cluster.root / "crun" / dead)
     said = cluster.reconcile(Options(wait=False, dry_run=True))
-    assert (said.buried, said.released) == (1, [])
+    assert (said.cleaned, said.released) == (1, [])
     said = cluster.reconcile(Options(wait=False, dry_run=True, live=set()))
-    assert (said.buried, said.released, said.freed) == (2, [POD], 1)
+    assert (said.cleaned, said.released, said.freed) == (2, [POD], 1)
     assert cluster.kernel.groups() == {("", POD)}
-
-
-def test_what_the_kernel_says_of_a_live_file_is_kept(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as raised:
-        read_live(str(tmp_path / "gone"))
-    assert raised.value.errno == errno.ENOENT
 
 
 def test_a_pruned_group_is_made_again(cluster: Cluster) -> None:
@@ -412,7 +407,7 @@ def test_a_dry_run_says_what_the_real_one_does(cluster: Cluster) -> None:
     said = cluster.reconcile(Options(dry_run=True))
     assert (cluster.kernel.groups(), cluster.host.records()) == before
     done = cluster.reconcile()
-    for name in ("adopted", "moved", "released", "freed", "buried"):
+    for name in ("adopted", "moved", "released", "freed", "cleaned"):
         assert getattr(said, name) == getattr(done, name), name
     assert (said.dry_run, dead in said.as_text()) == (True, False)
 
@@ -429,12 +424,6 @@ def test_an_unreadable_bundle_hides_nobody_else(cluster: Cluster) -> None:
     assert broken in report.problems[0]
 
 
-@pytest.mark.parametrize("text", ["", "a\nb\n", '["a", "b"]'])
-def test_live_files_are_lists_or_lines(tmp_path: Path, text: str) -> None:
-    (tmp_path / "live").write_text(text)
-    assert read_live(str(tmp_path / "live")) == ({"a", "b"} if text else set())
-
-
 @pytest.mark.parametrize("spelled", [POD.upper(), POD.replace("-", "")])
 def test_a_pod_that_lives_in_another_spelling_lives(cluster: Cluster, tmp_path: Path, spelled: str) -> None:
     cluster.start(1)
@@ -442,13 +431,6 @@ def test_a_pod_that_lives_in_another_spelling_lives(cluster: Cluster, tmp_path: 
     report = cluster.reconcile(Options(live=read_live(str(tmp_path / "live")), wait=False))
     assert report.released == []
     assert cluster.kernel.groups() == {("", POD)}
-
-
-@pytest.mark.parametrize("text", ['{"items": []}', "null and more", '["a", 1]', '["a", {}]', '"a"', "[[]]", "a b"])
-def test_what_is_no_list_of_keys_ends_nobody(tmp_path: Path, text: str) -> None:
-    (tmp_path / "live").write_text(text)
-    with pytest.raises(InputError, match="neither a JSON list nor a key a line"):
-        read_live(str(tmp_path / "live"))
 
 
 def test_an_unreadable_live_file_is_an_error_and_releases_nobody(cluster: Cluster, tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
             _end(step, container.id, context)
         except DeadlineError:
             raise
-        except HookError as another:  # what went wrong first says more; undo tries this again
+        except HookError as another:  # what went wrong first says more; `revert` tries this again
             context.log(WARNING, f"memtierd of {container}: {another}", key=container.key, container=container.id)
         raise
     finally:

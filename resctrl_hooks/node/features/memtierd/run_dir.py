@@ -8,7 +8,7 @@ import errno
 import posix
 
 from ...errors import HookError
-from ...host.files import list_folder, make_folder, read_all
+from ...host.files import is_roots_alone, list_folder, make_folder, read_all
 from ...names import valid_container_id
 
 CONFIG = "memtierd.config.yaml"
@@ -18,7 +18,6 @@ STATS = "memtierd.stats"
 NOBODY = "_"  # in the place of a name that a container without a pod doesn't have; no Kubernetes name is that
 _PRIVATE = 0o700
 _FILE = 0o600
-_WRITABLE_BY_OTHERS = 0o022
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 _LONGEST_NAME = 253  # a pod's name is a DNS subdomain (RFC 1123)
 _TRIES = 5
@@ -189,6 +188,5 @@ def _valid_name(name: str) -> bool:
 
 
 def _check(fd: int, what: str) -> None:
-    found = posix.fstat(fd)
-    if found.st_uid not in (0, posix.geteuid()) or found.st_mode & _WRITABLE_BY_OTHERS:
+    if not is_roots_alone(posix.fstat(fd)):
         raise OSError(errno.EPERM, "others than root own it or can write it", what)

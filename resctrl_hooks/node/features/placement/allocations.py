@@ -5,13 +5,12 @@ place stand together: what there is to decide needs their sums, not each of them
 record too, from which the file can be made anew.
 """
 
-import errno
 import posix
 
-from ...errors import LedgerError
 from ...host.cpulist import format_list, parse_list
 from ...host.files import format_json, is_there, parse_json, read_file, read_kernel_file, remove_file, write_file
 from ...host.topology import Topology
+from ...ledger import unusable
 from .entries import Entry, Place
 from .policy import PlacementError
 from .usage import Grant, Usage, effective
@@ -29,7 +28,7 @@ _TOPOLOGY = "topology"
 _LIMIT = 16 << 20
 _FORMAT = "2"
 _WRITING = ".writing"
-_UNTOLD = "placement.untold"  # beside the book: systemd hasn't heard of every cpuset yet
+_UNTOLD = "placement.untold"  # beside the book: some AllowedCPUs= updates are pending
 
 
 class Book:
@@ -78,7 +77,7 @@ class Book:
             self.lost = True
             machine = []
         except OSError as error:
-            raise _unusable(error, self._path) from error
+            raise unusable(error, self._path) from error
         self.unsure = self.unsure or self.lost or machine != self._machine()
 
     def save(self) -> None:
@@ -91,7 +90,7 @@ class Book:
             path = self._path
             write_file(path, ("\n\t".join(parts) + "\n").encode())
         except OSError as error:
-            raise _unusable(error, path) from error
+            raise unusable(error, path) from error
 
     def written(self) -> None:
         """Says that all cpusets are as the file has it."""
@@ -180,7 +179,7 @@ def note_untold(context: "Context") -> None:
     try:
         write_file(path, b"")
     except OSError as error:
-        raise _unusable(error, path) from error
+        raise unusable(error, path) from error
 
 
 def take_untold(context: "Context") -> bool:
@@ -215,7 +214,7 @@ def topology_of(context: "Context", *, keep: bool = True) -> Topology:
             kept = {"as": now, "topology": topology.as_record()}
             write_file(path, format_json(kept))
         except OSError as error:
-            raise _unusable(error, path) from error
+            raise unusable(error, path) from error
     return topology
 
 
@@ -223,11 +222,7 @@ def _remove(path: str) -> bool:
     try:
         return remove_file(path)
     except OSError as error:
-        raise _unusable(error, path) from error
-
-
-def _unusable(error: OSError, path: str) -> LedgerError:
-    return LedgerError(f"{path} can't be used", errno=error.errno or errno.EIO)
+        raise unusable(error, path) from error
 
 
 def _read(path: str) -> str:

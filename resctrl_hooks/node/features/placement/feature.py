@@ -216,9 +216,9 @@ def revert(step: "Step", member: "MemberRecord", locked: "LockedKey", context: "
 
 def repair(context: "Context", known: "set[str]") -> int:
     """For reconcile; see `placement.reconcile`."""
-    from .reconcile import mend_all  # hooks don't mend
+    from .reconcile import repair_all  # hooks don't
 
-    return mend_all(context, known)
+    return repair_all(context, known)
 
 
 def adopt(context: "Context", containers: "list[Running]", *, dry_run: bool) -> "Adopted":

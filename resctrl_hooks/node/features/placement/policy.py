@@ -1,7 +1,7 @@
 """What a placement policy is given and gives: a request and the node's usage in, a decision out. It changes nothing.
 
 A policy is a function ``choose(topology, usage, request) -> Decision``; docs/placement.md says how to write one.
-Sets of CPUs are integers (`cpusets`).
+Sets of CPUs are integers (`cpulist`).
 """
 
 from ...errors import HookError

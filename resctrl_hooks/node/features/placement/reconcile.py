@@ -40,7 +40,7 @@ class Adopted:
 def adopt_all(context: "Context", containers: "list[Running]", *, dry_run: bool) -> Adopted:
     """Records that containers are to be placed which no hook has seen, or only one without placement.
 
-    `mend_all` then places them. What leaves a container out in a hook does so here. Says which these are, and
+    `repair_all` then places them. What leaves a container out in a hook does so here. Says which these are, and
     with which it failed.
 
     Raises:
@@ -65,7 +65,7 @@ def adopt_all(context: "Context", containers: "list[Running]", *, dry_run: bool)
                 result.placed.append(container.id)
         except (CgroupError, InputError, ProcessLookupError) as error:
             context.log(DEBUG, f"container {container.id[:12]} can't be placed: {error}", container=container.id)
-        except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             result.failures[container.id] = error
     return result
 
@@ -86,10 +86,10 @@ def _record_steps(container: "Running", workload: "Workload", steps: "list[Step]
     return True
 
 
-def mend_all(context: "Context", known: "set[str]") -> int:
+def repair_all(context: "Context", known: "set[str]") -> int:
     """Makes book, records and cpusets agree again: after killed hooks, and after a runtime or systemd undid something.
 
-    Returns how many containers had to be mended.
+    Returns how many containers had to be repaired.
 
     Raises:
         HookError: some could not be, or no CPU is left for those who share.
@@ -105,16 +105,16 @@ def mend_all(context: "Context", known: "set[str]") -> int:
         }
         if living or book.places:
             check_kubelet(context.settings)
-        mended = _forget_dead(book, known, context)
+        repaired = _forget_dead(book, known, context)
         for container, record in living.items():
             try:
-                mended += record is not None and _mend_one(container, record, book, context)
-            except Exception as error:  # noqa: BLE001  # see faults.as_hook_error
+                repaired += record is not None and _repair_one(container, record, book, context)
+            except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
                 problems.append(f"container {container[:12]} can't be placed: {as_hook_error(error)}")
         book.save()
         done = follow(book, context, grow=False, checked=True)
         done += follow(book, context, grow=True, checked=True)
-        mended += len({entry.id for entry in done})
+        repaired += len({entry.id for entry in done})
         book.written()
         untold = to_tell(book, done, context)
         problems += [problem for problem in (short_of_cpus(book.usage()),) if problem]
@@ -125,11 +125,11 @@ def mend_all(context: "Context", known: "set[str]") -> int:
     if problems:
         more = f" and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
         raise PlacementError("; ".join(problems[:_SHOWN]) + more)
-    return mended
+    return repaired
 
 
 def recall(book: Book, context: "Context", but: str = "") -> None:
-    """Fills a book that was lost from the records of living containers; reconcile mends what is not so any more."""
+    """Fills a book that was lost from the records of living containers; reconcile repairs what is not so any more."""
     for container in context.ledger.containers():
         record = _record_of(container, context)
         step = _needs_of(record)
@@ -146,7 +146,7 @@ def recall(book: Book, context: "Context", but: str = "") -> None:
 
 
 def _record_of(container: str, context: "Context") -> "MemberRecord | None":
-    """A container's record, None also for one that can't be read: `observation` says so."""
+    """A container's record, None also for one that can't be read: `discovery` says so."""
     try:
         key = context.ledger.key_of(container)
         return context.ledger.read_member(key, container) if key else None
@@ -176,7 +176,7 @@ def _forget_dead(book: Book, known: "set[str]", context: "Context") -> int:
     return len(gone)
 
 
-def _mend_one(container: str, record: "MemberRecord", book: Book, context: "Context") -> int:
+def _repair_one(container: str, record: "MemberRecord", book: Book, context: "Context") -> int:
     """A living container that the book lacks: as its record decided if that is still possible, else anew."""
     needs, key = _needs_of(record), record["key"]
     if needs is None:

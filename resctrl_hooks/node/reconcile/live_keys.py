@@ -1,0 +1,27 @@
+"""The keys that a caller of reconcile knows to be alive, from a file of its own: `reconcile --live FILE`."""
+
+from ..errors import InputError
+from ..host.files import parse_json, read_file
+from ..names import canonical_pod_uid, default_key_validator
+
+_LIMIT = 16 << 20
+
+
+def read_live(path: str) -> "set[str]":
+    """Reads keys that a caller knows to be alive: a JSON list of strings, or one key a line, pod UIDs in any spelling.
+
+    Raises:
+        InputError: the file can't be read, is neither, or names what can be no key: all that it doesn't name ends.
+    """
+    try:
+        data = read_file(path, _LIMIT, follow=True)
+        listed = data.lstrip()[:1] == b"["
+        keys = parse_json(data) if listed else [line.strip() for line in data.decode().split("\n") if line.strip()]
+    except OSError as error:
+        raise InputError(f"{path} can't be read: {error.strerror}", errno=error.errno or 0) from error
+    except ValueError as error:
+        raise InputError(f"{path} is neither a JSON list nor a key a line: {error}") from error
+    for key in keys:
+        if not isinstance(key, str) or not default_key_validator(key):
+            raise InputError(f"{path} is neither a JSON list nor a key a line: {str(key)[:80]!r} can be no key")
+    return {canonical_pod_uid(key) for key in keys}
