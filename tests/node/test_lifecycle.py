@@ -183,7 +183,7 @@ def dead_of(feature: Failing, host: Host, monkeypatch: pytest.MonkeyPatch) -> Co
     return context
 
 
-def test_who_can_not_be_buried_now_is_kept(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_can_not_be_released_now_is_kept(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     feature = Failing(LockTimeoutError("somebody else places"))
     context = dead_of(feature, host, monkeypatch)
     assert reap(context, ["a", "b"]) == 0

@@ -21,11 +21,11 @@ DONE: dict[str, tuple[Any, str]] = {
     "adopted": ([ID], "containers brought into their group"),
     "moved": (3, "threads moved"),
     "released": ([KEY], "pods released"),
-    "buried": (1, "dead containers cleaned up"),
+    "cleaned": (1, "dead containers cleaned up"),
     "claimed": ([KEY], "groups claimed or removed"),
     "placed": ([ID], "containers placed that ran unplaced"),
     "applied": ({"memory": [ID]}, "containers given their memory"),
-    "mended": (1, "things put right"),
+    "repaired": (1, "things put right"),
     "orphans": (["memtierd /x"], "orphaned memtierd instances that would be stopped"),
     "turns": ([KEY], "RMIDs handed on in turns"),
     "tidied": (1, "things put right"),
@@ -65,7 +65,7 @@ def test_each_thing_done_is_a_change_and_said(name: str) -> None:
 
 
 def test_things_put_right_and_tidied_are_added_up() -> None:
-    assert report(mended=2, tidied=3).as_line() == "things put right: 5"
+    assert report(repaired=2, tidied=3).as_line() == "things put right: 5"
 
 
 @pytest.mark.parametrize(
