@@ -86,7 +86,7 @@ def test_threads_of_several_classes_each_come_into_their_class_s_group(host: Hos
     with context.monitor.hold("k") as locked:
         moved = _moves(threads, context)
         gathering = tasks.gather(locked, context, "/c", 1, "")
-        assert set(locked.how) == {"", "gold"}
+        assert set(locked.origins) == {"", "gold"}
     assert (sorted(moved), gathering.left) == ([1, 2, 3], 0)  # 3 was in a group that nobody had recorded
     assert gathering.moved == 3
 
