@@ -1,8 +1,8 @@
 """Tries mutants (`mutants.py`) in forks of one pytest: it collects the tests once, and each mutant gets a fork of it.
 
 First all tests run once, unchanged, and are watched: which lines of the node half each of them runs, how long it takes,
-and whether it starts processes, whose lines nobody sees. A mutant is then tried by the tests that run its lines, or
-where there are none by those that start processes, its module's own test file first, until one fails. In the fork the
+and whether it starts processes, whose lines nobody sees. A mutant is then tried by the tests that run its lines, and
+by those that start processes, its module's own test file first, until one fails. In the fork the
 function that differs gets its new code in place, and the file has it too, for whatever imports it anew. What is decided
 while a module is imported is tried in an interpreter of its own.
 """
@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import types
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -166,11 +166,11 @@ class Trials:
         failures = [f"{name}: {test.failure.splitlines()[0]}" for name, test in tests.items() if test.failure]
         return [*self._unread, *failures]
 
-    def reaching(self, change: Change, files: Iterable[str]) -> tuple[list[str], list[str]]:
+    def reaching(self, change: Change, files: list[str]) -> tuple[list[str], list[str]]:
         """The tests that run a change's lines, the first to try first; `files` begin with the module's own ones.
 
-        Beside them, for lines that no test runs in its own process or that an import runs, the tests of these files
-        that start others.
+        Beside them the tests that start processes: of the first file, or, for lines that no test runs in its own
+        process and those that an import runs, of all.
         """
         order = {path: number for number, path in enumerate(files)}
         place = os.path.relpath(change.path, self.root)
@@ -184,8 +184,10 @@ class Trials:
                 running.append(name)
             elif test.starts:
                 starting.append(name)
-        running, starting = self._quick(running), self._quick(starting)
-        return sorted(running, key=self._order(running, order)), starting if whole or not running else []
+        if running and not whole:
+            starting = [name for name in starting if _file(name) == files[0]]
+        running = self._quick(running)
+        return sorted(running, key=self._order(running, order)), self._quick(starting)
 
     def _quick(self, names: list[str]) -> list[str]:
         """The quickest, as many as there is time for."""

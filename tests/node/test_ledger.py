@@ -56,14 +56,28 @@ def test_a_state_directory_that_is_none(tmp_path: Path, what: str) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
+def test_a_link_to_a_folder_of_others_is_no_state_directory(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "state").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LedgerError, match="can't be used"):
+        Ledger(str(tmp_path / "state")).lock("k", 0)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-@pytest.mark.parametrize("mode, owner", [(0o777, 0), (0o770, 0), (0o700, 65534)])
+@pytest.mark.parametrize("mode, owner", [(0o777, 0), (0o770, 0), (0o700, 65534), (0o700, 1)])
 def test_a_state_directory_of_others_is_not_used(tmp_path: Path, mode: int, owner: int) -> None:
     tmp_path.chmod(mode)
     os.chown(tmp_path, owner, owner)
     with pytest.raises(LedgerError, match="others than root"):
         Ledger(str(tmp_path)).lock("key", 0)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_state_directory_that_others_can_only_read_is_used(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with Ledger(str(tmp_path)).lock("key", 0):
+        pass
 
 
 def test_records(ledger: Ledger) -> None:
@@ -265,12 +279,17 @@ def test_locks_and_marks_are_roots_alone_whatever_the_umask(ledger: Ledger) -> N
     old = os.umask(0)
     try:
         ledger.mark("rmids", "5.k")
+        ledger.mark("idle", "k")
+        with Ledger(f"{ledger.folder}/new").lock("k", 0):
+            pass
         ledger.tally("poststop", 0)
         with ledger.lock("k", 0):
             pass
     finally:
         os.umask(old)
-    for path, mode in (("rmids", 0o700), ("rmids/5.k", 0o600), ("calls", 0o600), (f"locks/{lock_name('k')}", 0o600)):
+    lock = f"locks/{lock_name('k')}"
+    private = dict.fromkeys(("rmids/5.k", "idle/k", "calls", lock, f"new/{lock}"), 384)
+    for path, mode in {"rmids": 0o700, **private}.items():
         assert Path(ledger.folder, path).stat().st_mode & 0o777 == mode
 
 
@@ -303,6 +322,7 @@ def test_a_flag_is_there_or_not(ledger: Ledger) -> None:
     assert not ledger.flagged("searched")
     ledger.flag("searched", on=False)
     ledger.flag("searched", on=True)
+    assert ledger.flagged("searched")
     Path(ledger.folder, "searched").write_text("as it was")
     ledger.flag("searched", on=True)
     assert ledger.flagged("searched")
@@ -339,3 +359,16 @@ def test_a_call_is_a_line_until_there_are_too_many(ledger: Ledger, monkeypatch: 
     ledger.tally("poststop", 0)
     assert path.stat().st_size == 1 << 20
     Ledger("/nonexistent/state").tally("poststop", 0)  # figures about us fail no container
+
+
+def test_nothing_stays_open(ledger: Ledger) -> None:
+    """Of a reconcile that watches, thousands would."""
+    before = os.listdir("/proc/self/fd")
+    with ledger.lock("k", 0):
+        ledger.mark("idle", "k")
+        ledger.mark("new", "k")
+        ledger.tally("poststop", 0)
+        ledger.flag("searched", on=True)
+    with ledger.lock("k", 0), pytest.raises(LockTimeoutError):
+        ledger.lock("k", 0)
+    assert os.listdir("/proc/self/fd") == before

@@ -59,13 +59,16 @@ def test_the_end_of_a_key(host: Host, cgroup: str, lives: bool, last: bool, beco
         assert host.records() == []
 
 
-@pytest.mark.parametrize("waits", [True, False])
-def test_the_end_of_a_key_wakes_reconcile_if_somebody_waits_for_an_rmid(host: Host, waits: bool) -> None:
+@pytest.mark.parametrize("waits", ["for an RMID", "for a counter", ""])
+def test_the_end_of_a_key_wakes_reconcile_if_somebody_waits_for_what_it_frees(host: Host, waits: str) -> None:
     tracked(host)
-    if waits:
+    if waits == "for an RMID":
         host.context().ledger.mark("waiting", "another")
+    elif waits:
+        host.context().ledger.flag("short-of-counters", on=True)
     assert settled(host)
-    assert (host.state / "wake").exists() is waits
+    assert (host.state / "wake").exists() is bool(waits)
+    assert f"group {host.resctrl}/mon_groups/k is removed" in host.log.read_text()
 
 
 def test_a_member_without_a_process_is_as_dead_as_its_pods_cgroup(host: Host) -> None:
