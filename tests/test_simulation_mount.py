@@ -292,3 +292,10 @@ def test_what_libfuse_says_reaches_the_user(tmp_path: Path, monkeypatch: pytest.
     package.write_text("class Operations: pass\ndef FUSE(*a, **k): raise RuntimeError(4)\n")
     with pytest.raises(SimulationError, match=r"^libfuse can't mount at .*/r \(status 4\)"):
         start(str(tmp_path / "r"), Machine())
+
+
+def test_what_is_missing_is_named_by_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mfusepy", None)
+    done = CliRunner().invoke(simulate, [str(tmp_path / "resctrl")])
+    assert done.exit_code == 1
+    assert "pip install 'resctrl-hooks[simulation]'" in done.output

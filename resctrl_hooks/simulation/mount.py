@@ -96,7 +96,7 @@ def _check_fuse() -> None:
     try:
         import mfusepy  # noqa: F401, PLC0415 - an extra that only simulations need
     except ImportError:
-        raise SimulationError("mfusepy is missing: `pip install mfusepy`") from None
+        raise SimulationError("a simulation needs mfusepy: pip install 'resctrl-hooks[simulation]'") from None
     except OSError as error:
         raise SimulationError(f"libfuse is missing ({error}): on Debian `apt-get install libfuse3-3`") from None
 
