@@ -25,7 +25,7 @@ _FILES = {
 _EXAMPLES = {
     "resctrl-hook install --dry-run": "Which files would be written where.",
     "resctrl-hook doctor": "What is wrong with this host, and how to mend it.",
-    "resctrl-hook list": "Which pods are monitored, and who waits for an RMID.",
+    "resctrl-hook list": "Which pods are monitored, and which wait for an RMID.",
     "runc state ID | resctrl-hook explain": "What the hook would do for a container, and why.",
     "resctrl-hook metrics --listen": "Metrics for Prometheus, at http://127.0.0.1:9777/metrics.",
     "resctrl-hook --config my.yaml config check": "Whether a configuration is valid, before it is put in force.",

@@ -9,7 +9,7 @@ from resctrl_hooks.topology_view import as_before, draw, report
 
 
 @click.command()
-@click.option("--usage", is_flag=True, help="Say who is where too.")
+@click.option("--usage", is_flag=True, help="Also say which containers are where.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def command(config: str, *, usage: bool, as_json: bool) -> None:

@@ -32,7 +32,7 @@ class MemoryClass(Section):
     `$MEMTIERD_SWAP_STATS_PATH` in it are filled in. memtierd runs commands that it names, as root."""
 
     env: Environment = {}
-    """Environment variables of its containers, which only the NRI plugin can set; `nri.allow` says for whom."""
+    """Environment variables of its containers, set by the NRI plugin alone; `nri.allow` says for which namespaces."""
 
     mounts: list[ClassMount] = []
     """Folders and files of the host in its containers, as `env`."""

@@ -55,7 +55,7 @@ class Memtierd(FeatureSection):
     """memtierd itself: its path, or a name to be found in the usual folders of programs. Root must own it."""
 
     supervisor: Literal["auto", "systemd", "process"] = _DEFAULTS["supervisor"]
-    """Who supervises memtierd: `systemd` with a transient service, or a small `process` of ours. `auto` means systemd
+    """What supervises memtierd: `systemd` with a transient service, or a small `process` of ours. `auto` means systemd
     where it runs this machine."""
 
     start_seconds: Annotated[float, Field(ge=0, le=LONGEST_START)] = _DEFAULTS["startSeconds"]

@@ -96,7 +96,7 @@ class Monitoring(FeatureSection):
     """RMIDs that stay free for pods above a priority."""
 
     share: Share | None = None
-    """Pods of one priority take turns where RMIDs are fewer than they are. Without it whoever came first keeps its."""
+    """Pods of one priority take turns where there are fewer RMIDs than pods. Without it the first keep theirs."""
 
     def remarks(self) -> list[Remark]:
         """Rules that can never be reached, and a reserve that is for everybody or nobody."""
@@ -108,6 +108,6 @@ class Monitoring(FeatureSection):
         values = [0, *(rule.value for rule in self.priority)]
         if self.reserve is not None and max(values) <= self.reserve.above:
             found.append(
-                Remark(("reserve", "above"), "no rule gives a priority above this, so nobody gets these RMIDs")
+                Remark(("reserve", "above"), "no rule gives a priority above this, so no pod gets these RMIDs")
             )
         return found

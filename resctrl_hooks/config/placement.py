@@ -82,7 +82,7 @@ class Placement(FeatureSection):
     """Whether hooks do this at all."""
 
     policy: Annotated[str, AfterValidator(_policy)] = _DEFAULTS["policy"]
-    """Who decides: `topology-aware`, `pools`, or the path of a root-owned Python file with a function `choose`."""
+    """What decides: `topology-aware`, `pools`, or the path of a root-owned Python file with a function `choose`."""
 
     namespaces: list[NamespacePattern] = []
     """Only containers of these namespaces are placed. Empty means all, and those of no namespace too."""

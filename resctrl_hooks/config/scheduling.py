@@ -79,7 +79,7 @@ class SchedulingClass(Section):
     """cpu.max: microseconds, and of how many: `50000 100000` is half a CPU."""
 
     cpu_idle: bool | None = None
-    """cpu.idle: true runs it only where nobody else wants to."""
+    """cpu.idle: true runs it only when nothing else wants the CPU."""
 
     uclamp_min: Annotated[float, Field(ge=0, le=100)] | None = None
     """cpu.uclamp.min in per cent."""

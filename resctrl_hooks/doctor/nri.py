@@ -35,7 +35,7 @@ def plugin(host: Host) -> Iterator[Finding]:
         yield problem(f"NRI is off in {CONFIG}", "`resctrl-hook install --runtime containerd` turns it on")
     if not host.tree.exists(DEFAULT_SOCKET):
         yield problem(
-            f"no runtime listens on {DEFAULT_SOCKET}, so the NRI plugin serves nobody",
+            f"no runtime listens on {DEFAULT_SOCKET}, so the NRI plugin serves no container",
             "start containerd or CRI-O, and see that NRI is on in its configuration",
         )
     yield from _connection(status)

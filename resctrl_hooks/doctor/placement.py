@@ -37,7 +37,7 @@ def placement(host: Host) -> Iterator[Finding]:
     if offline:
         yield warning(
             f"{len(offline)} containers own CPUs that are offline: {_listed([entry.id for entry in offline])}",
-            "bring them online; who has none left of its own gets others from `resctrl-hook reconcile`",
+            "bring them online; a container with none left of its own gets others from `resctrl-hook reconcile`",
         )
     strangers = _strangers(host, book, usage.owned)
     if strangers:
@@ -54,7 +54,7 @@ def placement(host: Host) -> Iterator[Finding]:
         )
     if not (short or offline or strangers or slices):
         number = sum(place.users for place in book.places.values())
-        yield ok(f"{number} containers are placed; nobody else runs on CPUs that one of them owns")
+        yield ok(f"{number} containers are placed; nothing else runs on their exclusive CPUs")
 
 
 def _strangers(host: Host, book: Book, owned: int) -> list[str]:

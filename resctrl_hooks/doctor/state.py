@@ -136,8 +136,8 @@ def groups(host: Host) -> Iterator[Finding]:
     others = [group for group in inventory.foreign if group not in leaked]
     if leaked:
         yield warning(
-            f"nobody recorded these, which look like ours: {some([group.path for group in leaked])}",
-            "`resctrl-hook reconcile --claim` takes those of living pods as ours and removes the rest",
+            f"these groups look like ours, but have no record: {some([group.path for group in leaked])}",
+            "`resctrl-hook reconcile --claim` adopts those of living pods and removes the rest",
         )
     if others:
         yield ok(f"groups of others stay as they are: {some([group.path for group in others])}")

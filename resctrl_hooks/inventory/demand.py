@@ -22,7 +22,7 @@ class Level(Record):
     priority: int
     wanted: int = Field(description="Pods of this priority.")
     counted: int = Field(description="Those that are counted now.")
-    kept: int = Field(description="Those that are counted all the time if nobody takes turns; the others never are.")
+    kept: int = Field(description="Those that are counted all the time where there are no turns; the others never are.")
     turn_percent: float = Field(description="Of the time that each is counted if they take turns.")
 
 

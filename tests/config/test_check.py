@@ -165,7 +165,7 @@ def test_what_is_wrong_and_where(text: str, line: str) -> None:
         ("classes: [{name: a}]\nmemory: {allowLimits: {}, allow: {x: [b, a]}}", "memory.allow.x[0]", "no class is called 'b'; the classes are a"),
         ("classes: [{name: a}]\nmemory: {allowLimits: {}}\nmemtierd: {allow: {x: [b]}}", "memtierd.allow.x[0]", "no class is called 'b'"),
         ("monitoring: {priority: [{value: 1}, {value: 2}]}", "monitoring.priority[0]", "those after it never count"),
-        ("monitoring: {priority: [{qos: Guaranteed, value: 5}], reserve: {rmids: 1, above: 5}}", "monitoring.reserve.above", "nobody gets these RMIDs"),
+        ("monitoring: {priority: [{qos: Guaranteed, value: 5}], reserve: {rmids: 1, above: 5}}", "monitoring.reserve.above", "no pod gets these RMIDs"),
         ("placement: {enabled: true, allow: {shop: [exlusive]}}", "placement.allow.shop[0]", "nothing called 'exlusive'"),
         ("placement: {enabled: true, pools: [{name: a, cpus: '0'}], policy: pools, allow: {s: [a, default, b]}}", "placement.allow.s[2]", "exclusive, isolated, reserved, a, default"),
         ("placement: {enabled: true, pools: [{name: a, cpus: '0'}]}", "placement.pools", "set `policy: pools`"),

@@ -54,7 +54,7 @@ def test_all_is_well(made: Made) -> None:
     stranger(made, "far", "2-7")
     (finding,) = found(made)
     assert finding.level == "ok"
-    assert "2 containers are placed; nobody else" in finding.text
+    assert "2 containers are placed; nothing else" in finding.text
     configure(made, enabled=False)
     assert found(made) == []
 
