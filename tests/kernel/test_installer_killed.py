@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from kernel.bare import clear_host
 from kernel.groups import Resctrl
+from kernel.installed import resctrl_hook, succeeds
 from kernel.runtimes import Podman
-from resctrl_hooks.cli import main
-from resctrl_hooks.install import payload
-from resctrl_hooks.install.paths import VENDOR_HOOKS
+from resctrl_hooks.cli import install, uninstall
+from resctrl_hooks.install import installation, payload
+from resctrl_hooks.install.installation import Say, compile_modules
+from resctrl_hooks.install.paths import CODE, VENDOR_HOOKS
+from resctrl_hooks.install.plan import Plan
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.node import launch
 
@@ -23,6 +25,8 @@ IMAGE = "localhost/busybox:test"
 INSTALL = ("install", "--runtime", "podman")
 UNINSTALL = ("uninstall", "--release-groups")
 KILLED = 137
+LOADED = (install, uninstall)
+"""The modules of the commands, which each child would have to import otherwise."""
 WRITTEN = ("launch.py", "config.json", "resctrl-hooks-reconcile.timer", "resctrl-hooks.json")
 """Files of ours in the order in which they come; before each of them is one moment."""
 REWRITTEN = tuple(name for name in WRITTEN if name != "config.json")
@@ -40,6 +44,12 @@ def runtime_name() -> str:
     return "crun"
 
 
+def compile_once(plan: Plan, tree: Tree, *, warn: Say) -> None:
+    """Compiles a version's modules unless an earlier attempt has: it takes an emulated host seconds."""
+    if not list(Path(CODE, plan.payload.folder).glob("*.cpython-*")):
+        compile_modules(plan, tree, warn=warn)
+
+
 def killed_before(name: str, change: str, *words: str) -> None:
     """Runs a command in a child that dies before it writes or removes a file of this name."""
     child = os.fork()
@@ -54,55 +64,64 @@ def killed_before(name: str, change: str, *words: str) -> None:
                 return real(self, path, *arguments)
 
             setattr(Tree, change, dying)
-            sys.stderr.write(CliRunner().invoke(main, list(words)).output)
+            installation.compile_modules = compile_once
+            sys.stderr.write(resctrl_hook(*words).output)
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == KILLED, name
 
 
-def done(*words: str) -> None:
-    result = CliRunner().invoke(main, list(words))
-    assert result.exit_code == 0, result.output
+class Served:
+    """Containers, one after another.
 
+    Args:
+        engine: Podman, as a host's user calls it.
+    """
 
-def serves(engine: Podman, moment: str) -> None:
-    """A container starts now, and the one from the moment before can be removed."""
-    engine.run(IMAGE, "sleep 1000", "-d", f"--name={moment}")
-    before = [name for name in engine.command("ps", "-a", "--format", "{{.Names}}").split() if name != moment]
-    if before:
-        engine.command("rm", "-f", "-t", "0", *before)
-    assert engine.command("ps", "--format", "{{.Names}}").split() == [moment]
+    def __init__(self, engine: Podman) -> None:
+        self._engine = engine
+        self._before: list[str] = []
+
+    def at(self, moment: str) -> None:
+        """A container starts now, and the one from the moment before can be removed."""
+        self._engine.run(IMAGE, "sleep 1000", "-d", f"--name={moment}")
+        if self._before:
+            self._engine.command("rm", "-f", "-t", "0", *self._before)
+        self._before = [moment]
+        there = self._engine.command("ps", "-a", "--format", "{{.Names}} {{.State}}").splitlines()
+        assert there == [f"{moment} running"]
 
 
 def test_containers_start_at_each_moment(podman: Callable[..., Podman], resctrl: Resctrl) -> None:
     clear_host()
     registered = Path(f"{VENDOR_HOOKS}/resctrl-hooks.json")
-    engine = podman()
+    served = Served(podman())
     extra = Path(launch.__file__).with_name("extra.py")
     try:
         for name in WRITTEN:
             killed_before(name, "write", *INSTALL)
-            serves(engine, f"install-{name}")
+            served.at(f"install-{name}")
             assert not registered.exists()
-        done(*INSTALL)
-        serves(engine, "installed")
-        done("reconcile")  # the units' own one may have adopted the container before, which no poststop released then
+        succeeds(*INSTALL)
+        served.at("installed")
+        # The units' own one may have adopted the container before, which no poststop released then.
+        succeeds("reconcile")
         assert len(list(resctrl.groups())) == 1
         extra.write_text('"""Another version."""\n')
         assert "extra.py" in payload.payload().modules
         for name in REWRITTEN:
             killed_before(name, "write", *INSTALL)
-            serves(engine, f"upgrade-{name}")
+            served.at(f"upgrade-{name}")
             # The old version or the new one, it works: the container before has lost its group, this one has one.
             assert len(list(resctrl.groups())) == 1, name
-        done(*INSTALL)
-        serves(engine, "upgraded")
+        succeeds(*INSTALL)
+        served.at("upgraded")
         for name in REMOVED:
             killed_before(name, "remove", *UNINSTALL)
-            serves(engine, f"uninstall-{name}")
+            served.at(f"uninstall-{name}")
     finally:
         extra.unlink(missing_ok=True)
-        done(*UNINSTALL)
-    serves(engine, "uninstalled")
+        succeeds(*UNINSTALL)
+    served.at("uninstalled")
     assert not registered.exists()
     assert not Path("/usr/local/libexec/resctrl-hooks").exists()
