@@ -5,6 +5,7 @@ from ..host.procfs import resctrl_groups_of, start_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..host.cgroup import Leaf
     from ..records import MemberRecord, StepRecord
     from .runtimes import Found
 
@@ -32,6 +33,7 @@ class Running:
         self.unsaid: "set[str]" = set()
         self.starts: "dict[str, list[float]]" = dict(record.get("starts", {}))
         self.cgroup: str = record.get("cgroup", "")
+        self.leaf: "Leaf | None" = None  # its own cgroup once a feature has asked for it
         self.pod_cgroup: str = record.get("podCgroup", "")
         self.namespace: str = record.get("namespace", "")
         self.pod: str = record.get("pod", "")

@@ -14,6 +14,7 @@ from ..names import canonical_pod_uid, is_hex, pod_uid_validator
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..errors import HookError
+    from ..host.cgroup import Leaf
     from ..host.procfs import Cgroup
     from ..records import MemberRecord
     from .oci import Bundle, State
@@ -72,7 +73,7 @@ class Workload:
     ``key`` names its group: the canonical pod UID, a Podman pod's id, or the container's own id. ``cgroup`` is
     the folder of the container's own cgroup, ``pod_cgroup`` that of its pod's, whose end is the pod's end; both are
     empty where there is none. ``sandbox`` is true for a pod's pause container as a CRI runtime keeps it. ``labels`` are
-    the pod's where somebody told them, else None.
+    the pod's where somebody told them, else None. ``leaf`` is its own cgroup once a feature has asked for it.
     """
 
     __slots__ = (
@@ -84,6 +85,7 @@ class Workload:
         "id",
         "key",
         "labels",
+        "leaf",
         "namespace",
         "pid",
         "pod",
@@ -109,6 +111,7 @@ class Workload:
         sandbox_file = notes.get(dialect.sandbox_file, "") if dialect.sandbox_file else ""
         self.sandbox_folder = sandbox_file.rpartition("/")[0]
         self.labels: "dict[str, str] | None" = None
+        self.leaf: "Leaf | None" = None
         self.cgroup = ""
         self.pod_cgroup = ""
 

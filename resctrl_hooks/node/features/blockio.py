@@ -6,11 +6,11 @@ Documentation/admin-guide/cgroup-v2.rst, "IO Interface Files").
 
 import posix
 
-from ..host.cgroup import leaf_of
 from ..host.files import S_IFBLK, S_IFMT, list_folder, read_kernel_file
 from ..names import matches
 from .cgroup_settings import WEIGHT, are_in_force, put
 from .class_choice import chosen_class
+from .own_cgroup import own_cgroup
 from .step import SKIP, Step
 
 TYPE_CHECKING = False
@@ -49,7 +49,7 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
     name, spec, why = chosen_class(workload, context.settings.blockio, NAME, ANNOTATIONS)
     if not name:
         return [Step(NAME, SKIP, {}, why)]
-    leaf_of(context.proc, context.settings.cgroup_path, workload.pid, workload.id, workload.cgroup)
+    own_cgroup(workload, context)  # what is wrong with it `explain` says too
     values, weight = values_of(spec, context.settings.sys_path)
     properties = {"IOAccounting": "yes", **({"IOWeight": str(weight)} if weight else {})}
     shown = ", ".join(f"{file} {value}" for file, value in values) or "no device fits its patterns"
@@ -141,12 +141,14 @@ def whole_disk(device: str, sys_path: str) -> str:
 
 def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
     """Writes the values."""
-    put(container, step.parameters, context)
+    needs: "CgroupNeeds" = step.parameters
+    put(container, needs["values"], needs["properties"], context)
 
 
 def holds(step: "Step", container: "Container", context: "Context") -> bool:
     """Whether all values are in force."""
-    return are_in_force(step.parameters, container, context)
+    needs: "CgroupNeeds" = step.parameters
+    return are_in_force(needs["values"], container, context)
 
 
 def revert(step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:

@@ -1,13 +1,13 @@
 """Values of a container's cgroup that a class sets: written, told to systemd, and looked at."""
 
-from ..host.cgroup import CgroupError, leaf_of, read_value, same_value, write_value
+from ..host.cgroup import CgroupError, read_value, same_value, write_value
 from ..host.files import is_there
+from .own_cgroup import living_cgroup, own_cgroup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
     from ..host.cgroup import Leaf
-    from ..records import CgroupNeeds
     from .step import Container
 
 WEIGHT, BFQ_WEIGHT = "io.weight", "io.bfq.weight"
@@ -15,25 +15,19 @@ _DEVICE_FILES = ("io.max", WEIGHT, BFQ_WEIGHT)  # a line for each device, of whi
 _LARGEST_BFQ = 1000
 
 
-def put(container: "Container", needs: "CgroupNeeds", context: "Context") -> None:
-    """Writes a step's ``values``, pairs of a file's name and what goes into it, and the ``properties`` that keep them.
+def put(container: "Container", values: "list[list[str]]", properties: "dict[str, str]", context: "Context") -> None:
+    """Writes ``values``, pairs of a file's name and what goes into it, and tells systemd the ``properties`` of them.
+
+    A service's are not the container's alone, and its part of one is delegated.
 
     Raises:
         CgroupError: the container has no cgroup for it, or the kernel refuses.
     """
-    leaf = leaf_of(context.proc, context.settings.cgroup_path, container.pid, container.id, container.cgroup)
-    if leaf is None:
-        raise CgroupError(f"process {container.pid} has ended, so it has no cgroup")
-    _put(leaf, container.id, needs, context)
-
-
-def _put(leaf: "Leaf", container: str, needs: "CgroupNeeds", context: "Context") -> None:
-    values = needs.get("values", [])
-    properties = needs.get("properties", {})
+    leaf = living_cgroup(container, context)
     if properties and leaf.own_scope:
         from .scope_properties import tell  # only where systemd manages the container
 
-        tell(leaf.unit, properties, context, container=container)
+        tell(leaf.unit, properties, context, key=container.key, container=container.id)
     for name, value in values:
         for folder, file, line in _targets(leaf, name, value):
             _write(folder, file, line)
@@ -88,11 +82,11 @@ def is_in_force(have: str, name: str, value: str) -> bool:
     return bool(wanted) and all(word.endswith("=max") for word in wanted)
 
 
-def are_in_force(needs: "CgroupNeeds", container: "Container", context: "Context") -> bool:
-    """Whether all of a step's values are as written; true for a container that has ended."""
-    leaf = leaf_of(context.proc, context.settings.cgroup_path, container.pid, container.id, container.cgroup)
+def are_in_force(values: "list[list[str]]", container: "Container", context: "Context") -> bool:
+    """Whether all values are as written; true for a container that has ended."""
+    leaf = own_cgroup(container, context)
     return leaf is None or all(
         is_in_force(read_value(folder, file), file, line)
-        for name, value in needs.get("values", [])
+        for name, value in values
         for folder, file, line in _targets(leaf, name, value)
     )

@@ -1,7 +1,9 @@
 """Swap and memory limits of a container, written to its cgroup before its process runs: by class or by annotation."""
 
-from ..host.cgroup import CgroupError, leaf_of, read_value, same_value, write_value
+from ..host.cgroup import read_value
+from .cgroup_settings import are_in_force, put
 from .memory_class import HIGH, MAX, SWAP, MemoryLimitError, choice_of
+from .own_cgroup import living_cgroup, own_cgroup
 from .step import SKIP, Step
 
 TYPE_CHECKING = False
@@ -37,9 +39,7 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
             f"{HIGH} {high} would stall the container's start",
             hint=f"the least that a container can start with is {SMALLEST_HIGH} bytes",
         )
-    leaf_of(
-        context.proc, context.settings.cgroup_path, workload.pid, workload.id, workload.cgroup
-    )  # the host's part can fail already now, which explain shows
+    own_cgroup(workload, context)  # what is wrong with it `explain` says too
     limits = ", ".join(f"{name} {value}" for name, value in choice.limits.items())
     needs: "LimitNeeds" = {"class": choice.name, "limits": choice.limits}
     return [Step(NAME, "limit", needs, f"{limits}: {choice.why}")]
@@ -47,54 +47,34 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
 
 def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
     """Writes the limits where they hold at once and, on a scope of systemd's, where a daemon-reload leaves them."""
-    leaf = leaf_of(context.proc, context.settings.cgroup_path, container.pid, container.id, container.cgroup)
-    if leaf is None:
-        raise CgroupError(f"process {container.pid} has ended, so it has no cgroup")
     needs: "LimitNeeds" = step.parameters
     limits = needs["limits"]
+    high = limits.get(HIGH, MAX)
     # One in force may well be below what is in use, which is what it is for.
-    _check_room(leaf, _undone(leaf, limits).get(HIGH, MAX))
-    _limit(leaf, limits, container.key, container.id, context)
+    if high != MAX and not are_in_force([[HIGH, high]], container, context):
+        _check_room(living_cgroup(container, context), high)
+    properties = {_PROPERTIES[name]: _INFINITY if value == MAX else value for name, value in limits.items()}
+    put(container, _values(limits), properties, context)
 
 
 def holds(step: "Step", container: "Container", context: "Context") -> bool:
     """Whether all limits are in force."""
-    leaf = leaf_of(context.proc, context.settings.cgroup_path, container.pid, container.id, container.cgroup)
     needs: "LimitNeeds" = step.parameters
-    return leaf is None or not _undone(leaf, needs["limits"])
+    return are_in_force(_values(needs["limits"]), container, context)
 
 
-def _undone(leaf: "Leaf", limits: "dict[str, str]") -> "dict[str, str]":
-    return {name: limits[name] for name in limits if not same_value(name, read_value(leaf.folder, name), limits[name])}
-
-
-def _limit(leaf: "Leaf", limits: "dict[str, str]", key: str, container: str, context: "Context") -> None:
-    scoped = _set_properties(leaf, limits, key, container, context)
-    for name, value in limits.items():
-        if scoped and leaf.unit_folder != leaf.folder:
-            # crun's processes are a level below the scope, which has limits of its own.
-            write_value(leaf.unit_folder, name, value)
-        write_value(leaf.folder, name, value)
+def _values(limits: "dict[str, str]") -> "list[list[str]]":
+    return [[name, value] for name, value in limits.items()]
 
 
 def _check_room(leaf: "Leaf", high: str) -> None:
     """A memory.high below what is in use would hold up whoever writes it, systemd itself among them."""
     used = read_value(leaf.folder, "memory.current")
-    if high != MAX and used.isdigit() and int(high) < int(used):
+    if used.isdigit() and int(high) < int(used):
         raise MemoryLimitError(
             f"{HIGH} {high} is below the {used} bytes that the container uses already, and would stall it",
             hint="set a higher one",
         )
-
-
-def _set_properties(leaf: "Leaf", limits: "dict[str, str]", key: str, container: str, context: "Context") -> bool:
-    """Tells systemd of the limits where the container has a scope of its own there, and says whether it has."""
-    if not leaf.own_scope:
-        return False  # below a service it would hit the whole service, and the container's part is delegated
-    from .scope_properties import tell  # only where systemd manages the container
-
-    values = {_PROPERTIES[name]: _INFINITY if value == MAX else value for name, value in limits.items()}
-    return tell(leaf.unit, values, context, key=key, container=container)
 
 
 def revert(step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:

@@ -6,10 +6,10 @@ What is set on the init process before it runs, all its children inherit (sched(
 import errno
 import posix
 
-from ..host.cgroup import leaf_of
 from .cgroup_settings import are_in_force, put
 from .class_choice import ClassError, chosen_class
 from .memory_class import MAX, canonical
+from .own_cgroup import own_cgroup
 from .step import SKIP, Step
 
 TYPE_CHECKING = False
@@ -58,7 +58,7 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
         key: spec[key] for key in ("policy", "priority", "nice", "ioClass", "ioPriority") if spec.get(key) is not None
     }
     if values:
-        leaf_of(context.proc, context.settings.cgroup_path, workload.pid, workload.id, workload.cgroup)
+        own_cgroup(workload, context)  # what is wrong with it `explain` says too
     shown = ", ".join(
         [*(f"{key} {value}" for key, value in process.items()), *(f"{file} {value}" for file, value in values)]
     )
@@ -111,7 +111,7 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
     if process.get("ioClass"):
         _set_io_priority(threads, process)
     if needs["values"]:
-        put(container, needs, context)
+        put(container, needs["values"], needs["properties"], context)
 
 
 def holds(step: "Step", container: "Container", context: "Context") -> bool:
@@ -120,7 +120,7 @@ def holds(step: "Step", container: "Container", context: "Context") -> bool:
     Its other processes may have chosen otherwise since, as far as they may.
     """
     needs: "SchedulingNeeds" = step.parameters
-    return _is_scheduled(container.pid, needs["process"]) and are_in_force(needs, container, context)
+    return _is_scheduled(container.pid, needs["process"]) and are_in_force(needs["values"], container, context)
 
 
 def _is_scheduled(pid: int, process: "ProcessRecord") -> bool:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from ..container.workload import Workload
     from ..context import Context
+    from ..host.cgroup import Leaf
     from ..records import MemberRecord, StepRecord
     from ..resctrl.locked_key import LockedKey
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         pod: str
         container: str
         runtime: str
+        leaf: "Leaf | None"
 
         def threads(self, proc: str) -> "list[int]":
             """The ids of all its threads."""

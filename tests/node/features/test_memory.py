@@ -351,10 +351,11 @@ def test_planning_changes_nothing_and_needs_no_process(host: Host, pod: dict[str
     assert step.parameters == {"class": "noswap", "limits": {"memory.swap.max": "0"}}
     assert "memory class noswap by class.memtierd.nri.io" in step.why
     assert (limits / "memory.swap.max").read_text() == "max\n"
+    gone = workload_of(host, **{CLASS: "noswap"})
     host.end_process(100)
-    assert [one.parameters for one in memory.plan(workload, context)] == [step.parameters]
-    with context.monitor.hold(workload.key) as locked, pytest.raises(CgroupError, match="process 100 has ended"):
-        memory.apply(step, workload, locked, context)
+    assert [one.parameters for one in memory.plan(gone, context)] == [step.parameters]
+    with context.monitor.hold(gone.key) as locked, pytest.raises(CgroupError, match="process 100 has ended"):
+        memory.apply(step, gone, locked, context)
 
 
 def test_a_sandbox_has_no_class(host: Host) -> None:

@@ -4,9 +4,9 @@ systemd supervises it as a transient service where it runs the machine; elsewher
 """
 
 from ...errors import DeadlineError, HookError
-from ...host.cgroup import leaf_of
 from ...log import WARNING
 from ..memory_class import choice_of
+from ..own_cgroup import living_cgroup
 from ..step import SKIP, Step
 from .run_dir import CONFIG, PID, STATS, RunFolder, RunFolderError, run_folders
 
@@ -83,11 +83,9 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
     Raises:
         HookError: it can't be started or ended at once; nothing of it is left.
     """
-    from .start import MemtierdError, check_needs, configuration, program_of, start  # not to end one
+    from .start import check_needs, configuration, program_of, start  # not to end one
 
-    leaf = leaf_of(context.proc, context.settings.cgroup_path, container.pid, container.id, container.cgroup)
-    if leaf is None:
-        raise MemtierdError(f"process {container.pid} has ended, so there is nothing for memtierd to do")
+    leaf = living_cgroup(container, context)
     folder = folder_of(step, container.id)
     needs: "MemtierdNeeds" = step.parameters
     text = configuration(needs["class"], leaf.folder, f"{folder.path}/{STATS}", context.settings)

@@ -5,10 +5,10 @@ the book and in the container's record, so whoever comes next finishes or takes 
 """
 
 from ...errors import HookError
-from ...host.cgroup import CgroupError, leaf_of
 from ...host.cpulist import format_list
 from ...host.procfs import start_time
 from ...log import INFO
+from ..own_cgroup import living_cgroup, own_cgroup
 from ..registry import failure_policy
 from ..step import SKIP, Step
 from .allocations import Book, lock
@@ -61,7 +61,7 @@ def steps_for(workload: "Workload", context: "Context", *, share: bool) -> "list
     from .kubelet import check_kubelet
 
     check_kubelet(context.settings)
-    leaf_of(context.proc, context.settings.cgroup_path, workload.pid, workload.id, workload.cgroup)
+    own_cgroup(workload, context)  # what is wrong with it `explain` says too
     why = ""
     try:
         request = request_of(workload, context.settings)
@@ -120,7 +120,8 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
                 from .reconcile import recall  # once in a boot
 
                 recall(book, context, but=container.id)
-            place(request, container.pid, container.cgroup, book, context, share=may_share(context.settings))
+            leaf = living_cgroup(container, context)
+            place(request, container.pid, leaf, book, context, share=may_share(context.settings))
     except HookError:
         context.ledger.wake()  # reconcile tries again, and may have more time
         raise
@@ -132,17 +133,12 @@ def holds(step: "Step", container: "Container", context: "Context") -> bool:
     return entry is not None and (entry.pid, entry.start) == (container.pid, start_time(context.proc, container.pid))
 
 
-def place(request: "Request", pid: int, cgroup: str, book: Book, context: "Context", *, share: bool) -> None:
+def place(request: "Request", pid: int, leaf: "Leaf", book: Book, context: "Context", *, share: bool) -> None:
     """Places one container, under the lock. With ``share`` it shares where it can't be placed as it asks.
-
-    ``cgroup`` is the container's own, as its record has it.
 
     Raises:
         HookError: it can't be; then everything is as it was.
     """
-    leaf = leaf_of(context.proc, context.settings.cgroup_path, pid, request.id, cgroup)
-    if leaf is None:
-        raise CgroupError(f"process {pid} has ended, so it has no cgroup")
     book.remove(request.id)
     decision = decide(book, request, context, share=share)
     try:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ...container.running import Running
     from ...container.workload import Workload
     from ...context import Context
+    from ...host.cgroup import Leaf
     from ...records import MemberRecord, PlacementNeeds
     from ..step import Step
 
@@ -193,8 +194,10 @@ def _repair_one(container: str, record: "MemberRecord", book: Book, context: "Co
         book.remove(container)
     if not _take_back(container, record, needs, book, context):
         request = request_from(needs["request"], container, key, context.settings.placement)
-        # It runs, so it can't be refused any more.
-        place(request, record["pid"], record.get("cgroup", ""), book, context, share=True)
+        leaf = _cgroup_of(container, record, context)
+        if leaf is None:
+            raise CgroupError(f"process {record['pid']} has ended, so it has no cgroup")
+        place(request, record["pid"], leaf, book, context, share=True)  # it runs, so it can't be refused any more
     return 1
 
 
@@ -205,9 +208,13 @@ def _take_back(container: str, record: "MemberRecord", needs: "PlacementNeeds", 
         check(decision, book.usage(), book.topology)
     except (PlacementError, KeyError, TypeError, ValueError, AttributeError):
         return False  # there is none, or somebody else has these CPUs by now
-    leaf = leaf_of(context.proc, context.settings.cgroup_path, record["pid"], container, record.get("cgroup", ""))
+    leaf = _cgroup_of(container, record, context)
     if leaf is not None:
         unit, folder = (leaf.unit, leaf.unit_folder) if leaf.own_scope else ("", "")
         pid, start = record["pid"], record["start"]
         book.add(Entry(container, record["key"], pid, start, leaf.folder, decision, unit=unit, unit_folder=folder))
     return True
+
+
+def _cgroup_of(container: str, record: "MemberRecord", context: "Context") -> "Leaf | None":
+    return leaf_of(context.proc, context.settings.cgroup_path, record["pid"], container, record.get("cgroup", ""))

@@ -1,0 +1,37 @@
+"""A container's own cgroup, which several features work on: looked for once in a call of a hook or a pass of reconcile.
+
+It stays where it is for as long as the container lives.
+"""
+
+from ..host.cgroup import CgroupError, leaf_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..host.cgroup import Leaf
+    from .step import Container
+
+
+def own_cgroup(container: "Container", context: "Context") -> "Leaf | None":
+    """The container's own cgroup, or None if its process is gone.
+
+    Raises:
+        CgroupError: the host has no cgroup v2 of its own, or the container no cgroup of its own.
+    """
+    if container.leaf is None:
+        container.leaf = leaf_of(
+            context.proc, context.settings.cgroup_path, container.pid, container.id, container.cgroup
+        )
+    return container.leaf
+
+
+def living_cgroup(container: "Container", context: "Context") -> "Leaf":
+    """As `own_cgroup`, for what can't be done without it.
+
+    Raises:
+        CgroupError: as there, or its process is gone.
+    """
+    leaf = own_cgroup(container, context)
+    if leaf is None:
+        raise CgroupError(f"process {container.pid} has ended, so it has no cgroup")
+    return leaf
