@@ -103,6 +103,17 @@ class Settings(Sections):
             return f"{namespace_in_words(namespace)} is not among the configured namespaces"
         return ""
 
+    def check_allowed(self, table: str, namespace: str, name: str, what: str, error: "type[errors.HookError]") -> None:
+        """Refuses ``what`` to a namespace that an ``allow`` table (``rdt.allow``) doesn't let have this ``name``.
+
+        Raises:
+            HookError: of the type ``error``: who may not do what, and which table says so.
+        """
+        section, _, key = table.partition(".")
+        if not allows(getattr(self, section).get(key), namespace, name):
+            message = f"{namespace_in_words(namespace)} may not {what}"
+            raise error(message, hint=f"{table} in the configuration says who may")
+
     def selects_labels(self, labels: "dict[str, str]") -> str:
         """Why the label selector leaves a pod with these labels out, or an empty string if it doesn't."""
         for name, value in self.label_selector.items():

@@ -10,8 +10,6 @@ from ..node.errors import HookError
 from ..node.features.memory_class import choice_of
 from ..node.features.step import SKIP
 from ..node.host.files import S_IFBLK, S_IFCHR, S_IFLNK, S_IFMT, S_IWGRP, S_IWOTH
-from ..node.names import namespace_in_words
-from ..node.settings import allows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,11 +122,8 @@ def _of_class(workload: "Workload", settings: "Settings") -> "Adjustment":
     brings = {name: choice.spec.get(name) for name in _BROUGHT}
     if not any(brings.values()):
         return {}
-    if not allows(settings.nri.get("allow"), workload.namespace, choice.name):
-        raise AdjustmentError(
-            f"{namespace_in_words(workload.namespace)} may not have what class {choice.name[:80]!r} brings",
-            hint="nri.allow in the configuration says who may",
-        )
+    what = f"have what class {choice.name[:80]!r} brings"
+    settings.check_allowed("nri.allow", workload.namespace, choice.name, what, AdjustmentError)
     return {
         "env": [{"key": key, "value": value} for key, value in (brings["env"] or {}).items()],
         "mounts": [_mount(one) for one in brings["mounts"] or []],

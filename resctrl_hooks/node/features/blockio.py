@@ -46,7 +46,7 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
         return [Step(NAME, SKIP, {}, "a pod's sandbox has no block I/O class")]
     if workload.bundle.resources.get("blockIO"):
         return [Step(NAME, SKIP, {}, "the runtime limits its block I/O, which stays")]
-    name, spec, why = chosen_class(workload, context.settings.blockio, NAME, ANNOTATIONS)
+    name, spec, why = chosen_class(workload, context.settings, NAME, ANNOTATIONS)
     if not name:
         return [Step(NAME, SKIP, {}, why)]
     own_cgroup(workload, context)  # what is wrong with it `explain` says too

@@ -2,14 +2,14 @@
 
 from ..container.resources import qos_of
 from ..errors import HookError
-from ..names import matches, namespace_in_words
-from ..settings import allows
+from ..names import matches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from ..container.workload import Workload
+    from ..settings import Settings
 
 
 class ClassError(HookError):
@@ -19,7 +19,7 @@ class ClassError(HookError):
 
 
 def chosen_class(
-    workload: "Workload", section: "dict[str, Any]", what: str, annotations: "tuple[str, ...]"
+    workload: "Workload", settings: "Settings", feature: str, annotations: "tuple[str, ...]"
 ) -> "tuple[str, Any, str]":
     """The name of the class ("" for none), its definition, and why.
 
@@ -28,24 +28,22 @@ def chosen_class(
     Raises:
         ClassError: there is no such class, or the namespace may not have it.
     """
+    section: "dict[str, Any]" = getattr(settings, feature)
     name, source = workload.annotation(*(name for one in annotations for name in workload.own_and_pods(one)))
     if source:
         name, why = name.strip(), f"annotation {source}"
         if not name:
             return "", None, f"{why} is empty, which means none"
-        if not allows(section.get("allow"), workload.namespace, name):
-            raise ClassError(
-                f"{namespace_in_words(workload.namespace)} may not have {what} class {name[:80]!r}",
-                hint=f"{what}.allow in the configuration says who may",
-            )
+        what = f"have {feature} class {name[:80]!r}"
+        settings.check_allowed(f"{feature}.allow", workload.namespace, name, what, ClassError)
     else:
         name, why = default_class(workload, section.get("defaults") or {})
         if not name:
-            return "", None, f"no {what} class is annotated, and there is no default for it"
+            return "", None, f"no {feature} class is annotated, and there is no default for it"
     classes = section.get("classes") or {}
     if name not in classes:
-        raise ClassError(f"there is no {what} class {name[:80]!r}", hint=f"the classes are {', '.join(classes)}")
-    return name, classes[name], f"{what} class {name} by {why}"
+        raise ClassError(f"there is no {feature} class {name[:80]!r}", hint=f"the classes are {', '.join(classes)}")
+    return name, classes[name], f"{feature} class {name} by {why}"
 
 
 def default_class(workload: "Workload", defaults: "dict[str, Any]") -> "tuple[str, str]":

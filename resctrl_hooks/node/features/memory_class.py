@@ -7,8 +7,6 @@ the container's own counts before its pod's, and an empty value means none.
 import posix
 
 from ..errors import HookError
-from ..names import namespace_in_words
-from ..settings import allows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +73,8 @@ def choice_of(workload: "Workload", settings: "Settings") -> Choice:
             continue
         limits.pop(limit, None)
         if value:
-            _check_limit_allowed(limit, workload, settings)
+            what = f"set {limit} by annotation"
+            settings.check_allowed("memory.allowLimits", workload.namespace, limit, what, MemoryLimitError)
             limits[limit] = value
             why += f", {limit} by {source}"
     for limit, value in limits.items():
@@ -90,12 +89,8 @@ def _annotation(workload: "Workload", what: str) -> "tuple[str, str]":
 
 
 def _allowed_class(name: str, workload: "Workload", settings: "Settings") -> "dict[str, Any]":
-    for section, table in (("memory", settings.memory), ("memtierd", settings.memtierd)):
-        if not allows(table["allow"], workload.namespace, name):
-            raise MemoryClassError(
-                f"{namespace_in_words(workload.namespace)} may not have memory class {name[:80]!r}",
-                hint=f"{section}.allow in the configuration says who may",
-            )
+    for table in ("memory.allow", "memtierd.allow"):
+        settings.check_allowed(table, workload.namespace, name, f"have memory class {name[:80]!r}", MemoryClassError)
     for spec in settings.classes:
         if spec.get("name") == name:
             return spec
@@ -103,14 +98,6 @@ def _allowed_class(name: str, workload: "Workload", settings: "Settings") -> "di
     raise MemoryClassError(
         f"there is no memory class {name[:80]!r}", hint=f"mend the annotation class{SUFFIX}; the classes are {known}"
     )
-
-
-def _check_limit_allowed(limit: str, workload: "Workload", settings: "Settings") -> None:
-    if not allows(settings.memory.get("allowLimits"), workload.namespace, limit):
-        raise MemoryLimitError(
-            f"{namespace_in_words(workload.namespace)} may not set {limit} by annotation",
-            hint="memory.allowLimits in the configuration says who may",
-        )
 
 
 def canonical(limit: str, value: str) -> str:

@@ -7,8 +7,6 @@ import errno
 
 from ..errors import HookError
 from ..host.procfs import resctrl_groups_of
-from ..names import namespace_in_words
-from ..settings import allows
 from .step import SKIP, Step
 
 TYPE_CHECKING = False
@@ -64,11 +62,8 @@ def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
     if source:
         if name in ("", *_ROOT_NAMES):
             return "", f"{source} asks for the root class"
-        if not allows(context.settings.rdt.get("allow"), workload.namespace, name):
-            raise RdtClassError(
-                f"{namespace_in_words(workload.namespace)} may not have RDT class {name[:80]!r}",
-                hint="rdt.allow in the configuration says who may",
-            )
+        what = f"have RDT class {name[:80]!r}"
+        context.settings.check_allowed("rdt.allow", workload.namespace, name, what, RdtClassError)
     else:
         from .class_choice import default_class  # most containers of a node with RDT classes ask for one
 

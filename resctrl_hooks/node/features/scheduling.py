@@ -50,7 +50,7 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
     """
     if workload.sandbox:
         return [Step(NAME, SKIP, {}, "a pod's sandbox has no scheduling class")]
-    name, spec, why = chosen_class(workload, context.settings.scheduling, NAME, ANNOTATIONS)
+    name, spec, why = chosen_class(workload, context.settings, NAME, ANNOTATIONS)
     if not name:
         return [Step(NAME, SKIP, {}, why)]
     values, properties = cgroup_values_of(spec)

@@ -40,18 +40,18 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
     if len(request.pool) > _LONGEST_POOL:
         raise PlacementError(f"annotation {POOL} is longer than any pool's name: {request.pool[:80]!r} …")
     if request.pool:
-        _check_allowed(request.pool, f"pool {request.pool[:80]!r}", workload, options)
+        _check_allowed(request.pool, f"pool {request.pool[:80]!r}", workload, settings)
     if any(matches(pattern, workload.namespace) for pattern in options.get("reservedNamespaces") or []):
         request.kind = RESERVED
         return request
     _choose_kind(request, workload, options)
     if request.kind == RESERVED:
-        _check_allowed(RESERVED, "reserved CPUs", workload, options)
+        _check_allowed(RESERVED, "reserved CPUs", workload, settings)
     if request.kind in (EXCLUSIVE, MIXED):
-        _check_allowed(EXCLUSIVE, "exclusive CPUs", workload, options)
+        _check_allowed(EXCLUSIVE, "exclusive CPUs", workload, settings)
         request.exclusive = request.exclusive or max(request.milli // MILLI, 1)
         if _flag(workload, PREFER_ISOLATED):
-            _check_allowed("isolated", "isolated CPUs", workload, options)
+            _check_allowed("isolated", "isolated CPUs", workload, settings)
             request.isolated = True
     return request
 
@@ -117,14 +117,8 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal()
 
 
-def _check_allowed(name: str, what: str, workload: "Workload", options: "dict[str, Any]") -> None:
-    if not allows(options.get("allow"), workload.namespace, name):
-        from ...names import namespace_in_words
-
-        raise PlacementError(
-            f"{namespace_in_words(workload.namespace)} may not have {what}",
-            hint="placement.allow in the configuration says who may",
-        )
+def _check_allowed(name: str, what: str, workload: "Workload", settings: "Settings") -> None:
+    settings.check_allowed("placement.allow", workload.namespace, name, f"have {what}", PlacementError)
 
 
 def _annotation(workload: "Workload", name: str) -> str:
