@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shlex
+import signal
 import subprocess
 import tarfile
 import time
@@ -134,10 +135,10 @@ class Containerd:
             return False
         return os.path.exists(NRI)
 
-    def stop(self) -> None:
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Stops it; its containers go on."""
         assert self._process is not None
-        self._process.terminate()
+        self._process.send_signal(number)
         self._process.wait(PATIENCE)
 
     @property
@@ -171,6 +172,23 @@ class Containerd:
         request = self.api.StartContainerRequest(container_id=container)
         assert pod in self._pods
         return self.runtime.StartContainer.future(request, timeout=PATIENCE)
+
+    def end_all(self, pods: "list[Pod]") -> None:
+        """Stops and removes the sandboxes of pods with all their containers, all at once."""
+        for call, request in (
+            (self.runtime.StopPodSandbox, self.api.StopPodSandboxRequest),
+            (self.runtime.RemovePodSandbox, self.api.RemovePodSandboxRequest),
+        ):
+            calls = [call.future(request(pod_sandbox_id=pod.id), timeout=PATIENCE) for pod in pods]
+            for one in calls:
+                one.result()
+        for pod in pods:
+            pod.id = ""
+
+    def stopper(self, container: str) -> Any:
+        """Begins to stop a container; a call whose `exception` waits for the end of that."""
+        request = self.api.StopContainerRequest(container_id=container, timeout=0)
+        return self.runtime.StopContainer.future(request, timeout=PATIENCE)
 
     def clean(self) -> None:
         """Removes all pods."""
@@ -234,8 +252,8 @@ class Pod:
         self.id: str = containerd.runtime.RunPodSandbox(request, timeout=PATIENCE).pod_sandbox_id
         self.containers: list[str] = []
 
-    def create(self, name: str, command: list[str], *, attempt: int = 0, cpus: str = "") -> str:
-        """Creates a container; its id."""
+    def _creation(self, name: str, command: list[str], *, attempt: int = 0, cpus: str = "") -> Any:
+        """What asks for a container's creation."""
         resources = self._api.LinuxContainerResources(cpuset_cpus=cpus) if cpus else None
         config = self._api.ContainerConfig(
             metadata=self._api.ContainerMetadata(name=name, attempt=attempt),
@@ -245,7 +263,11 @@ class Pod:
             labels={"io.kubernetes.container.name": name},
             linux=self._api.LinuxContainerConfig(resources=resources),
         )
-        request = self._api.CreateContainerRequest(pod_sandbox_id=self.id, config=config, sandbox_config=self._config)
+        return self._api.CreateContainerRequest(pod_sandbox_id=self.id, config=config, sandbox_config=self._config)
+
+    def create(self, name: str, command: list[str], *, attempt: int = 0, cpus: str = "") -> str:
+        """Creates a container; its id."""
+        request = self._creation(name, command, attempt=attempt, cpus=cpus)
         made: str = self._containerd.runtime.CreateContainer(request, timeout=PATIENCE).container_id
         self.containers.append(made)
         return made
@@ -261,6 +283,16 @@ class Pod:
         made = self.create(name, command, **options)
         self.start(made)
         return made
+
+    def run_all(self, names: list[str], command: list[str]) -> None:
+        """Creates containers all at once, then starts them all at once."""
+        runtime, api = self._containerd.runtime, self._api
+        created = [runtime.CreateContainer.future(self._creation(name, command), timeout=PATIENCE) for name in names]
+        made = [call.result().container_id for call in created]
+        self.containers += made
+        requests = [api.StartContainerRequest(container_id=container) for container in made]
+        for call in [runtime.StartContainer.future(request, timeout=PATIENCE) for request in requests]:
+            call.result()
 
     def said(self, name: str, *, attempt: int = 0) -> str:
         """What a container printed, once it has ended: containerd's log has time, stream and a letter before it."""

@@ -1,5 +1,6 @@
 """Placement by the NRI plugin: cpusets in containers' own specifications, and in those of others who make room."""
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,16 @@ import pytest
 from kernel.containerd import Containerd, Pod
 from kernel.nri_plugin import Plugin
 from kernel.runtimes import wait_until
+from resctrl_hooks.node.features.placement.allocations import LOCK
 from resctrl_hooks.node.host.cpulist import parse_list
+from resctrl_hooks.node.ledger import Ledger
 
 pytestmark = pytest.mark.guest(cpus=4)
 CPUS = "cpus.placement.resctrl-hooks.io"
 LOOK = ["/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status; sleep 1000"]
 PLACEMENT: dict[str, Any] = {"monitoring": {"enabled": False}, "nri": {"adjust": ["placement"]}}
+TOLD = "the runtime is told of the cpusets of 1 containers"
+PATIENCE = 60.0
 ALLOWED = {"enabled": True, "allow": {"shop": ["*"]}}
 
 
@@ -55,6 +60,40 @@ def test_cpusets_stand_in_specifications_also_of_those_who_make_room(
     wait_until(lambda: specified(shares, first) == before, "in its specification too")
     assert "could not be told" not in served.said()
     assert served.status()["drops"] == 0
+
+
+def test_a_runtime_that_dies_before_it_is_told_of_others_cpusets_is_told_when_it_is_back(
+    node: Containerd, plugin: Callable[..., Plugin]
+) -> None:
+    served = plugin(placement=ALLOWED, deadlineSeconds=PATIENCE, **PLACEMENT).start()
+    shares, owner = node.pod("shares"), node.pod("owner", annotations={CPUS: "exclusive:3"})
+    first = shares.run("c0", LOOK)
+    before = has(shares, first)
+    second = owner.run("c0", LOOK)
+    wait_until(lambda: specified(shares, first) == has(shares, first) != before, "it has made room")
+    wait_until(lambda: not children(served), "all events are served")
+
+    position = len(served.said())
+    with Ledger(served.state).lock_named(LOCK, PATIENCE):  # so that the event is in its midst
+        stopping = node.stopper(second)
+        wait_until(lambda: children(served), "a child serves StopContainer")
+        node.stop(signal.SIGKILL)
+        wait_until(lambda: not served.status()["connected"], "the plugin has lost the runtime")
+    assert stopping.exception() is not None
+    wait_until(lambda: "StopContainer of shop/owner/c0: " in served.said()[position:], "the event is served")
+    assert TOLD in served.said()[position:], "which nobody heard"
+
+    position = len(served.said())
+    node.start()
+    wait_until(lambda: TOLD in served.said()[position:], "it is told again, by the runtime's own list")
+    wait_until(lambda: specified(shares, first) == before == has(shares, first), "and knows it now")
+
+
+def children(served: Plugin) -> list[str]:
+    """The processes that serve its events now."""
+    assert served.process is not None
+    pid = served.process.pid
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
 
 def test_a_placement_that_is_denied_is_refused_at_creation(node: Containerd, plugin: Callable[..., Plugin]) -> None:
