@@ -35,6 +35,7 @@ OPTIONS = [
     "-p",
     "no:cov",
     "--timeout=0",
+    "--timeout-method=thread",
     "-m",
     "not fuse and not runtime",
 ]
@@ -228,6 +229,8 @@ class Trials:
         session.testsfailed, session.shouldfail = 0, False
         session.config.option.maxfail = most
         for number, item in enumerate(items):
+            if test := self.tests.get(item.nodeid):
+                item.add_marker(pytest.mark.timeout(PATIENCE[0] + PATIENCE[1] * test.seconds))
             following = items[number + 1] if number + 1 < len(items) else None
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if session.shouldfail or session.shouldstop:

@@ -111,8 +111,10 @@ def _nodes(tree: ast.AST, statement: ast.AST, function: ast.AST | None) -> Itera
     """The nodes of code that runs, each with its statement and the outermost function that has it in its body.
 
     Without annotations and the inside of f-strings, whose places are not exact; and without the other side of
-    `error.errno or 0`, which only types ask for: the kernel always says a number.
+    `error.errno or 0`, which only types ask for: the kernel always says a number; and without `TYPE_CHECKING = False`.
     """
+    if isinstance(tree, ast.Assign) and ast.unparse(tree.targets[0]) == "TYPE_CHECKING":
+        return
     if isinstance(tree, ast.BoolOp) and isinstance(tree.values[0], ast.Attribute) and tree.values[0].attr == "errno":
         return
     for name, value in ast.iter_fields(tree):

@@ -5,13 +5,22 @@ import time
 from typing import Any
 
 import pytest
-from conftest import POD_CGROUP, Host
+from conftest import BOOT, POD_CGROUP, Host
 
 from resctrl_hooks.node import lifecycle
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import DeadlineError, HookError, LockTimeoutError
 from resctrl_hooks.node.features.step import Step
-from resctrl_hooks.node.lifecycle import looks_dead, make_room, reap, release_container, release_key
+from resctrl_hooks.node.lifecycle import (
+    fate,
+    forget,
+    is_of_earlier_run,
+    looks_dead,
+    make_room,
+    reap,
+    release_container,
+    release_key,
+)
 
 
 def settled(host: Host, key: str = "k") -> bool:
@@ -100,6 +109,15 @@ def test_reaping_waits_for_nobody(host: Host) -> None:
     with host.context().monitor.hold("k"):
         assert reap(context, ["k"]) == 0
     assert reap(context, ["k"]) == 1
+
+
+def test_a_key_that_somebody_holds_keeps_no_other_from_its_end(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    tracked(host, key="a")
+    tracked(host, key="b")
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits"))
+    with host.context().monitor.hold("a"):
+        assert reap(host.context(), ["a", "b"]) == 1
+    assert host.groups() == ["mon_groups/a"]
 
 
 def test_reaping_goes_on_after_a_problem(host: Host) -> None:
@@ -241,3 +259,59 @@ def test_burying_takes_steps_back_the_last_first(host: Host, monkeypatch: pytest
         assert locked.members() == []
     assert undone == ["two", "one"]
     assert "it can't be undone" in host.log.read_text()
+    assert "later" not in host.log.read_text(), "a step of another version is nothing that failed"
+
+
+def test_a_container_is_forgotten_and_its_key_ends_with_it(host: Host) -> None:
+    tracked(host, pid=7)
+    forget("m", "k", host.context())
+    assert (host.groups(), host.records()) == ([], [])
+
+
+def test_a_container_is_forgotten_and_its_key_stays_with_another(host: Host) -> None:
+    tracked(host, pid=7)
+    with host.context().monitor.hold("k") as locked:
+        locked.add_member("other", pid=host.process(8))
+    forget("m", "k", host.context())
+    assert host.context().ledger.members("k") == ["other"]
+    assert host.groups() == ["mon_groups/k"]
+
+
+@pytest.mark.parametrize(
+    "member, earlier",
+    [
+        (None, False),
+        ({"again": True, "pid": 7, "start": 1000, "boot": BOOT}, True),
+        ({"again": True, "pid": 7, "start": 999, "boot": BOOT}, False),  # the new one has died as well
+        ({"again": False, "pid": 7, "start": 1000, "boot": BOOT}, False),
+        ({"again": True, "boot": BOOT}, False),
+        ({"pid": 7, "start": 1000, "boot": BOOT}, False),
+    ],
+)
+def test_which_run_of_a_container_a_poststop_ends(host: Host, member: Any, earlier: bool) -> None:
+    host.process(7)
+    assert is_of_earlier_run(member, host.context()) is earlier
+
+
+def test_a_key_with_a_living_member_lives(host: Host) -> None:
+    host.process(7)
+    alive: Any = {"pid": 7, "start": 1000, "boot": BOOT}
+    assert fate({}, [None, alive], host.context()) == "lives"
+    assert fate({}, [None], host.context()) == "ends"
+
+
+def test_where_nothing_is_recorded_there_is_no_room_to_make(host: Host) -> None:
+    context = host.context()
+    context.ledger.prepare()
+    assert make_room(context, "mine") == 0
+
+
+@pytest.mark.parametrize(
+    "cgroup, release, dead",
+    [("/a", "pod", False), ("/gone", "pod", True), ("", "pod", True), ("/a", "last-container", True)],
+)
+def test_what_looks_dead(host: Host, cgroup: str, release: str, dead: bool) -> None:
+    host.configure(monitoring={"release": release})
+    (host.cgroup / "a").mkdir()
+    tracked(host, cgroup=cgroup)
+    assert looks_dead(host.context(), "k") is dead

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,16 @@ import pytest
 from simulated_kernel import ROOT_CALLER
 
 from node.reconcile.cluster import NOW, POD, Cluster
+from resctrl_hooks.node.errors import LedgerError
+from resctrl_hooks.node.reconcile.adopt import adopt
+from resctrl_hooks.node.reconcile.discovery import observe
 from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.node.reconcile.report import Options, Report
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 OTHER = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c02"
 
@@ -137,12 +143,16 @@ def test_a_group_that_we_only_share_is_not_taken_along(classes: Cluster) -> None
 
 
 def test_what_changed_class_is_followed_once(classes: Cluster) -> None:
-    _, pid = classes.start(1, rdt_class="gold")
+    id_, pid = classes.start(1, rdt_class="gold")
     change_class(classes, pid, "silver")
     assert classes.reconcile().ok
     report = classes.reconcile()
     assert not report.changed
     assert classes.host.log.read_text().count("moved the group of") == 1
+    record = classes.context().ledger.read_pod(POD) or {}
+    assert (record["groups"], list(record["since"])) == ({"silver": "created"}, ["silver"])
+    member = classes.context().ledger.read_member(POD, id_) or {}
+    assert [step["needs"]["class"] for step in member["steps"]] == ["silver"]
 
 
 def test_one_that_can_not_be_taken_in_keeps_nobody_else_out(tmp_path: Path) -> None:
@@ -171,3 +181,110 @@ def test_what_stays_outside_is_counted(cluster: Cluster, monkeypatch: pytest.Mon
     report = cluster.reconcile()
     assert report.left == 2
     assert not report.ok
+
+
+def test_only_who_is_said_to_live_is_taken_in(cluster: Cluster) -> None:
+    for number, pod in enumerate((OTHER, POD), 1):
+        cluster.appear(*cluster.spawn(number, pod), pod)
+    report = cluster.reconcile(Options(wait=False, live={POD}))
+    assert report.adopted == [f"{2:064x}"]
+    assert cluster.kernel.groups() == {("", POD)}
+
+
+def test_who_is_not_to_be_monitored_keeps_nobody_else_out(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, namespaces=["shop"])
+    id_, pid = cluster.spawn(1, OTHER)
+    cluster.appear(id_, pid, OTHER, **{"io.kubernetes.pod.namespace": "other"})
+    cluster.appear(*cluster.spawn(2))
+    assert cluster.reconcile().adopted == [f"{2:064x}"]
+    assert cluster.kernel.groups() == {("", POD)}
+
+
+def test_the_records_of_who_is_taken_in_say_whose_they_are(cluster: Cluster) -> None:
+    id_, pid = cluster.spawn(1, threads=3)
+    cluster.appear(id_, pid)
+    context, report = cluster.context(), Report()
+    (found,) = observe(context).containers
+    assert adopt(context, [found], NOW, report) == []
+    assert (report.adopted, report.moved, found.recorded) == ([id_], 3, True)
+    record = context.ledger.read_pod(POD) or {}
+    assert (record["cgroup"], record["namespace"], record["pod"], record["groups"]) == (
+        f"{cluster.host.cgroup}/kubepods/pod{POD}",
+        "shop",
+        "web-0",
+        {"": "created"},
+    )
+    assert record["born"] == found.start / os.sysconf("SC_CLK_TCK")
+    member = context.ledger.read_member(POD, id_) or {}
+    assert (member["pid"], member["start"], member["late"]) == (pid, found.start, True)
+
+
+def test_what_is_recorded_of_a_pod_is_not_written_over(cluster: Cluster) -> None:
+    cluster.start(1)
+    with cluster.context().monitor.hold(POD) as locked:
+        locked.record["pod"] = "as it was"
+        locked.save()
+    cluster.appear(*cluster.spawn(2))
+    assert cluster.reconcile().adopted == [f"{2:064x}"]
+    assert (cluster.context().ledger.read_pod(POD) or {})["pod"] == "as it was"
+
+
+def test_who_has_to_wait_is_returned_with_the_reason(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, rmids=1)  # the root group's
+    cluster.appear(*cluster.spawn(1))
+    context, report = cluster.context(), Report()
+    (found,) = observe(context).containers
+    assert adopt(context, [found], NOW, report) == [found]
+    assert (report.adopted, list(report.waiting)) == ([], [POD])
+
+
+def test_who_ended_meanwhile_is_passed_over(cluster: Cluster) -> None:
+    cluster.appear(*cluster.spawn(1))
+    context, report = cluster.context(), Report()
+    (found,) = observe(context).containers
+    found.start += 1  # another process has its pid by now
+    assert adopt(context, [found], NOW, report) == []
+    assert (report.adopted, report.ok, context.ledger.keys()) == ([], True, [])
+
+
+def test_one_that_fails_is_said_and_the_next_is_taken_in(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, pod in enumerate((OTHER, POD), 1):
+        cluster.appear(*cluster.spawn(number, pod), pod)
+    context, report = cluster.context(), Report()
+    containers = sorted(observe(context).containers, key=lambda one: one.id)
+    hold = context.monitor.hold
+
+    def holding(key: str, patience: float | None = None) -> LockedKey:
+        if key == OTHER:
+            raise LedgerError("the disk is gone")
+        return hold(key, patience)
+
+    monkeypatch.setattr(context.monitor, "hold", holding)
+    assert adopt(context, containers, NOW, report) == []
+    assert (report.adopted, list(report.failures)) == ([f"{2:064x}"], [OTHER])
+
+
+def test_where_resctrl_is_not_mounted_nobody_waits(cluster: Cluster) -> None:
+    cluster.appear(*cluster.spawn(1))
+    shutil.rmtree(cluster.host.resctrl)
+    cluster.host.resctrl.mkdir()
+    context = cluster.host.context()
+    assert adopt(context, observe(context).containers, NOW, Report()) == []
+
+
+def test_who_is_in_a_group_of_somebody_else_s_is_told(cluster: Cluster) -> None:
+    id_, pid = cluster.spawn(1)
+    cluster.appear(id_, pid)
+    cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/pqos")
+    cluster.kernel.model.write_tasks(cluster.kernel.model.root.monitored["pqos"], f"{pid}\n", ROOT_CALLER)
+    cluster.kernel.show_tasks()
+    assert cluster.reconcile().foreign == {"pqos"}
+
+
+def test_a_removed_class_is_told_of_once(classes: Cluster) -> None:
+    id_, pid = classes.start(1, rdt_class="gold")
+    classes.kernel.rmdir(f"{classes.host.resctrl}/gold")
+    assert classes.reconcile().ok
+    said = f"RDT class gold was removed under living container {id_[:12]}, which is in the root class now"
+    assert classes.host.log.read_text().count(said) == 1
+    assert classes.groups_of(pid) == {("", POD)}

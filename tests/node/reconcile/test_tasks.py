@@ -114,6 +114,34 @@ def test_who_changes_class_under_our_hands_is_not_counted_as_moved(host: Host, t
     assert (gathering.moved, gathering.left) == (0, 1)
 
 
+def test_one_class_that_refuses_keeps_no_other_s_threads_out(host: Host, threads: Where) -> None:
+    host.add_class("gold")
+    threads.update({1: ("", ""), 2: ("gold", "")})
+    context = host.context()
+    with context.monitor.hold("k") as locked:
+        moved = _moves(threads, context, refused=("",))
+        gathering = tasks.gather(locked, context, "/c", 1, "")
+    assert (moved, gathering.moved, gathering.left) == ([2], 1, 1)
+
+
+@pytest.mark.parametrize("late, rounds", [([], 1), ([(7, "", "")], 100)])
+def test_it_looks_until_nobody_is_outside_but_not_for_ever(
+    host: Host, monkeypatch: pytest.MonkeyPatch, late: list[tuple[int, str, str]], rounds: int
+) -> None:
+    looks: list[str] = []
+
+    def outside(_context: object, name: str, *_given: object) -> list[tuple[int, str, str]]:
+        looks.append(name)
+        return late
+
+    monkeypatch.setattr(tasks, "outside", outside)
+    context = host.context()
+    with context.monitor.hold("k") as locked:
+        _moves({}, context)
+        gathering = tasks.gather(locked, context, "/c", 1, "")
+    assert (len(looks), gathering.moved, gathering.left) == (rounds, len(late) * rounds, len(late))
+
+
 def test_a_thread_that_an_exec_started_is_swept_in(cluster: Cluster) -> None:
     id_, pid = cluster.start(1)
     late = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}")

@@ -1,0 +1,132 @@
+"""What runs on the node, and what is in use there."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from node.reconcile.cluster import POD, Cluster
+from resctrl_hooks.node.reconcile import discovery
+from resctrl_hooks.node.reconcile.discovery import Observation, observe
+
+if TYPE_CHECKING:
+    from conftest import Host
+
+OTHER = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c02"
+THIRD = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c03"
+
+
+@pytest.mark.parametrize("depth, found", [(0, True), (8, True), (9, False)])
+def test_a_pod_s_cgroup_is_found_however_deep_the_kubelet_s_is(host: Host, depth: int, found: bool) -> None:
+    (host.cgroup / "/".join(["kubelet"] * depth) / f"pod{POD}").mkdir(parents=True)
+    (host.resctrl / "mon_groups" / POD).mkdir()
+    (host.resctrl / "mon_groups" / POD / "tasks").touch()
+    assert Observation([], []).in_use(host.context(), "", POD) is found
+
+
+def test_a_podman_pod_s_cgroup_is_known_by_what_is_in_it(host: Host) -> None:
+    id_, pod = "c" * 64, "d" * 64
+    (host.cgroup / f"machine.slice/machine-libpod_pod_{pod}.slice/libpod-{id_}.scope").mkdir(parents=True)
+    (host.resctrl / "mon_groups" / pod).mkdir()
+    (host.resctrl / "mon_groups" / pod / "tasks").touch()
+    assert Observation([], []).in_use(host.context(), "", pod)
+    assert not Observation([], []).in_use(host.context(), "", POD)
+
+
+def test_a_group_with_tasks_is_in_use(host: Host) -> None:
+    (host.resctrl / "mon_groups" / POD).mkdir()
+    tasks = host.resctrl / "mon_groups" / POD / "tasks"
+    tasks.touch()
+    assert Observation([], []).in_use(host.context(), "", POD) is False
+    tasks.write_text("7\n")
+    assert Observation([], []).in_use(host.context(), "", POD) is True
+
+
+def test_a_key_of_a_container_is_in_use_wherever_its_cgroup_is(cluster: Cluster) -> None:
+    id_, _ = cluster.start(1)
+    context = cluster.context()
+    seen = observe(context)
+    cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/{id_}")
+    cluster.end_pod()
+    assert seen.in_use(context, "", POD)
+    assert seen.in_use(context, "", id_), "a runtime may have made it"
+
+
+def test_who_can_not_be_read_hides_nobody_and_is_said_while_it_lives(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = [cluster.start(number, pod) for number, pod in enumerate((POD, OTHER, THIRD), 1)]
+    context = cluster.context()
+    key_of = context.ledger.key_of
+    broken: dict[str, Exception] = {started[0][0]: ProcessLookupError(), started[1][0]: ValueError("no record")}
+
+    def failing(id_: str) -> str:
+        if id_ in broken:
+            raise broken[id_]
+        return key_of(id_)
+
+    monkeypatch.setattr(context.ledger, "key_of", failing)
+    seen = observe(context)
+    assert [container.key for container in seen.containers] == [THIRD]
+    assert len(seen.problems) == 1
+    assert seen.problems[0].startswith(f"container {started[1][0]}: ")
+
+
+def test_what_ended_while_we_looked_is_no_problem(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.start(1)
+    monkeypatch.setattr(discovery, "start_time", lambda *_given: 0)
+    monkeypatch.setattr(discovery, "_recorded", lambda *_given: json.loads("{"))
+    assert (observe(cluster.context()).containers, observe(cluster.context()).problems) == ([], [])
+
+
+def test_one_that_is_just_starting_is_seen_with_the_pod_it_was_recorded_for(cluster: Cluster) -> None:
+    id_, pid = cluster.spawn(1)
+    cluster.hook(id_, pid)  # the runtime writes its folder only after the hooks
+    (found,) = observe(cluster.context()).containers
+    assert (found.key, found.id, found.pid, found.recorded, found.wanted) == (POD, id_, pid, True, True)
+    cluster.kernel.end(pid)
+    assert observe(cluster.context()).containers == []
+
+
+def test_one_that_is_just_starting_and_can_not_be_read_is_said(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (cluster.spawn(number, pod) for number, pod in enumerate((POD, OTHER), 1))
+    cluster.hook(*first)
+    cluster.hook(*second, OTHER)
+    context = cluster.context()
+    is_dead = context.monitor.member_is_dead
+
+    def failing(key: str, member: str) -> bool:
+        if key == POD:
+            raise ValueError("no record")
+        return is_dead(key, member)
+
+    monkeypatch.setattr(context.monitor, "member_is_dead", failing)
+    seen = observe(context)
+    assert [container.key for container in seen.containers] == [OTHER]
+    assert [problem.partition(":")[0] for problem in seen.problems] == [f"container {first[0]}"]
+
+
+def test_a_container_that_was_started_again_is_not_taken_for_the_recorded_one(cluster: Cluster) -> None:
+    id_, pid = cluster.start(1)
+    cluster.kernel.end(pid)
+    again = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}")
+    cluster.appear(id_, again)
+    (found,) = observe(cluster.context()).containers
+    assert (found.pid, found.recorded, found.late) == (again, False, True)
+
+
+def test_groups_of_our_shape_that_nobody_recorded_are_found_in_every_class(cluster: Cluster) -> None:
+    cluster.kernel.mkdir(f"{cluster.host.resctrl}/gold")
+    cluster.start(1)
+    for path in (f"mon_groups/{OTHER}", f"gold/mon_groups/{THIRD}", f"gold/mon_groups/{POD}", "mon_groups/pqos"):
+        cluster.kernel.mkdir(f"{cluster.host.resctrl}/{path}")
+    context = cluster.context()
+    assert sorted(observe(context).unrecorded(context)) == [("", OTHER), ("gold", POD), ("gold", THIRD)]
+    with context.monitor.hold(OTHER) as locked:
+        locked.origins[""] = "shared"
+        locked.save()
+    assert ("", OTHER) in observe(context).unrecorded(context), "it isn't ours"
