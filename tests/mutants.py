@@ -185,11 +185,11 @@ class Verdict:
         self.files = files
         self.counts: dict[str, Counter[str]] = {}
         self.judged = 0
-        self.out = os.fdopen(os.dup(1), "w")  # pytest captures the other
+        self.out = os.dup(1)  # pytest captures the other
 
     def say(self, line: str) -> None:
         """Prints a line at once."""
-        print(line, file=self.out, flush=True)
+        os.write(self.out, f"{line}\n".encode())
 
     def work(self, trials: mutant_trials.Trials) -> None:
         """Tries each of them."""

@@ -245,3 +245,41 @@ def test_a_yaml_that_is_not_there_was_not_edited(tmp_path: Path) -> None:
     assert not is_unapplied(compiled)
     os.utime(config, (2e9, 2e9))
     assert is_unapplied(str(config))
+
+
+def test_a_word_of_the_log_may_be_said_or_not(tmp_path: Path) -> None:
+    settings, problem = load(write(tmp_path, log={"level": "debug", "file": None}))
+    assert (settings.log, problem) == ({"level": "debug", "file": None}, "")
+    with pytest.raises(SettingsError, match=r"log\.level should be str, not int"):
+        load(write(tmp_path, log={"level": 1}))
+
+
+def test_settings_may_be_a_link_that_root_made(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "config.json").symlink_to(write(tmp_path / "elsewhere", namespaces=["shop"]))
+    assert load(str(tmp_path / "config.yaml"))[0].namespaces == ["shop"]
+
+
+def test_settings_that_were_never_applied_are_said_to_be_the_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    default = tmp_path / "config.yaml"
+    default.touch()
+    monkeypatch.setattr("resctrl_hooks.node.settings.DEFAULT_CONFIG", str(default))
+    said = f"{default} was never applied, so the defaults hold; run `resctrl-hook config apply`"
+    assert load(str(default))[1] == said
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    path = Path(write(tmp_path, namespaces=["shop"]))
+    text = path.read_text()
+    path.write_text(text.ljust(1 << 20))
+    assert load(str(path))[0].namespaces == ["shop"]
+    path.write_text(text.ljust((1 << 20) + 1))
+    with pytest.raises(SettingsError, match="can't be used"):
+        load(str(path))
+
+
+def test_a_long_prefix_is_cut_in_what_is_said_of_it(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=f"groupPrefix '{'/' * 80}'"):
+        load(write(tmp_path, groupPrefix="/" * 100))

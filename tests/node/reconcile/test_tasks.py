@@ -69,7 +69,7 @@ def _moves(threads: Where, context: Any, refused: tuple[str, ...] = ()) -> list[
     moved: list[int] = []
 
     def add_tasks(rdt_class: str, name: str, tids: list[int]) -> None:
-        if rdt_class in refused:
+        if rdt_class in refused or any((threads.get(tid) or [rdt_class])[0] != rdt_class for tid in tids):
             raise ClassMismatchError("Can't move task to different control group")
         moved.extend(tids)
         for tid in tids:

@@ -1,6 +1,10 @@
+import errno
+from pathlib import Path
+
 import pytest
 from conftest import BOOT, Host
 
+from resctrl_hooks.node.errors import DeadlineError, LockTimeoutError
 from resctrl_hooks.node.resctrl.errors import ClassMismatchError, NoRMIDsError, NotTrackedError, TaskGoneError
 from resctrl_hooks.node.resctrl.filesystem import Filesystem
 from resctrl_hooks.node.resctrl.locked_key import CREATED, SHARED, Group, LockedKey
@@ -188,3 +192,113 @@ def test_where_proc_does_not_say_the_class_each_group_is_tried(host: Host) -> No
             locked.ensure_group(name)
         assert locked.assign_pid(7) == 1
     assert host.tasks("gold/mon_groups/k") == [7]
+
+
+def test_who_lets_the_lock_go_sees_what_others_did(host: Host) -> None:
+    with hold(host) as locked:
+        locked.ensure_group()
+        locked.unlock()
+        with hold(host) as other:
+            other.record["pod"] = "web-0"
+            other.save()
+            with pytest.raises(DeadlineError, match="was held for 0 s"):
+                locked.lock_again(0)
+        locked.lock_again(0)
+        assert locked.record["pod"] == "web-0"
+        with pytest.raises(LockTimeoutError):
+            host.context().ledger.lock("k", 0)
+    host.context().ledger.lock("k", 0).__exit__()
+
+
+def test_what_is_saved_is_tracked(host: Host) -> None:
+    with hold(host) as locked:
+        assert not locked.tracked
+        locked.save()
+        assert locked.tracked
+
+
+def test_a_group_that_can_not_be_made_for_a_living_member_leaves_its_record(host: Host) -> None:
+    class Full(Filesystem):
+        def mkdir(self, path: str) -> None:
+            raise OSError(28, "No space left on device")
+
+    ledger = host.context().ledger
+    with hold(host, Full()) as locked:
+        locked.add_member("m")
+        with pytest.raises(NoRMIDsError):
+            locked.ensure_group()
+        assert locked.tracked
+    assert (ledger.read_pod("k") or {})["groups"] == {}
+    assert ledger.members("k") == ["m"]
+
+
+def test_a_group_that_can_not_be_made_leaves_nothing_without_a_member(host: Host) -> None:
+    class Full(Filesystem):
+        def mkdir(self, path: str) -> None:
+            raise OSError(28, "No space left on device")
+
+    ledger = host.context().ledger
+    ledger.prepare()
+    ledger.mark("rmids", "5.k")
+    with hold(host, Full()) as locked:
+        locked.record["claim"] = {"entry": "5.k", "priority": 5, "rules": 1, "since": 0}
+        with pytest.raises(NoRMIDsError):
+            locked.ensure_group()
+        assert not locked.tracked
+    assert (ledger.marked("rmids"), ledger.keys()) == ([], [])
+
+
+def test_a_key_that_is_released_no_longer_counts_as_one_with_an_rmid(host: Host) -> None:
+    ledger = host.context().ledger
+    with hold(host) as locked:
+        locked.ensure_group()
+        ledger.mark("rmids", "5.k")
+        locked.record["claim"] = {"entry": "5.k", "priority": 5, "rules": 1, "since": 0}
+        locked.release()
+    assert (ledger.marked("rmids"), ledger.keys()) == ([], [])
+
+
+def test_who_has_a_member_is_not_idle(host: Host) -> None:
+    ledger = host.context().ledger
+    with hold(host) as locked:
+        ledger.mark("idle", "k")
+        locked.add_member("m")
+    assert ledger.marked("idle") == []
+
+
+def test_groups_in_other_classes_are_released_but_those_of_others_only_forgotten(host: Host) -> None:
+    for name in ("gold", "silver"):
+        host.add_class(name)
+    (host.resctrl / "silver/mon_groups/k").mkdir()
+    with hold(host) as locked:
+        for name in ("", "gold", "silver"):
+            locked.ensure_group(name)
+        locked.release_but({""})
+        assert list(locked.origins) == [""]
+    assert host.groups() == ["mon_groups/k", "silver/mon_groups/k"]
+    assert (host.context().ledger.read_pod("k") or {})["groups"] == {"": CREATED}
+
+
+@pytest.mark.parametrize(
+    "text, lacks",
+    [
+        ("mbm_total_bytes:0=e;1=e\nmbm_local_bytes:0=_;1=_\n", False),
+        ("mbm_total_bytes:0=e;1=_\nmbm_local_bytes:0=e;1=e\n", True),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_a_group_lacks_a_counter_where_one_of_its_domains_has_none(host: Host, text: str | None, lacks: bool) -> None:
+    with hold(host) as locked:
+        group = locked.ensure_group()
+        if text is not None:
+            Path(group.path, "mbm_L3_assignments").write_text(text)
+        assert locked.lacks("", "mbm_total_bytes") is lacks
+
+
+def test_a_process_that_ended_is_said_as_the_kernel_says_it(host: Host) -> None:
+    with hold(host) as locked:
+        locked.ensure_group()
+        with pytest.raises(TaskGoneError) as raised:
+            locked.assign_pid(7)
+    assert raised.value.errno == errno.ESRCH
