@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     for item in ours:
         if not any(item.iter_markers("guest")):
-            item.add_marker(pytest.mark.guest(cpus=2))  # two L3 domains
+            item.add_marker(pytest.mark.guest(**TWO_DOMAINS))
     version = kernel_version(os.uname().release)
     for item in ours if ROOT else []:
         for difference in DIFFERENCES:
@@ -76,14 +76,15 @@ class Processor(NamedTuple):
 
 
 INTEL = "Intel"
+TWO_DOMAINS = {"cpus": 2}
 PROCESSORS = {
-    INTEL: Processor({}, {}),
+    INTEL: Processor(TWO_DOMAINS, {}),
     "AMD": Processor({"count": 1, "amd": 1, "counters": 4}, {"vendor": "amd", "assignable_counters": 4, "limbo": 0.2}),
     "AMD without ABMC": Processor({"amd": 1}, {"vendor": "amd", "limbo": 0.2}),
     "clusters": Processor(
         {"cpus": 4, "numa": 4, "snc": 2, "sparse": 1}, {"clusters": 2, "sparse_masks": True, "cpus": 4, "limbo": 0.2}
     ),
-    "CDP": Processor({}, {"cdp": True, "limbo": 0.2}, "cdp"),
+    "CDP": Processor(TWO_DOMAINS, {"cdp": True, "limbo": 0.2}, "cdp"),
 }
 
 

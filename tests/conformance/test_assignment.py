@@ -1,6 +1,7 @@
 """Assignable bandwidth counters, AMD's ABMC: who has one, and what refuses."""
 
 import errno
+import os
 import subprocess
 from collections.abc import Iterator
 
@@ -75,11 +76,15 @@ def test_the_state_is_by_domain(counters: Resctrl) -> None:
 def test_a_counter_that_is_given_again_starts_at_0(counters: Resctrl) -> None:
     counters.make("mon_groups/a")
     paths = [f"mon_groups/a/mon_data/mon_L3_{domain:02d}/{TOTAL}" for domain in range(2)]
+    allowed = os.sched_getaffinity(0)
     with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as busy:
+        os.sched_setaffinity(busy.pid, {max(allowed)})
         counters.write("mon_groups/a/tasks", str(busy.pid))
         eventually(lambda: sum(int(counters.read(path)) for path in paths) > 50_000_000)
         busy.kill()
         busy.wait()
+    os.sched_setaffinity(0, {max(allowed)})  # a process that was waited for may still be leaving its processor
+    os.sched_setaffinity(0, allowed)
     counters.write(f"mon_groups/a/{FILE}", f"{TOTAL}:*=_\n")
     counters.write(f"mon_groups/a/{FILE}", f"{TOTAL}:*=e\n")
     assert [counters.read(path) for path in paths] == ["0\n", "0\n"]

@@ -14,16 +14,20 @@ SOURCES = ("emulator.py", "rdt.c")
 PLUGIN = "rdt.so"
 
 
-def qemu(guest: str) -> list[str]:
-    """The emulator's command line so far: the tree's QEMU, by the tree's own loader, libraries and firmware.
+def program(guest: str, path: str) -> list[str]:
+    """The command line of a program of the tree's, by the tree's own loader and libraries.
 
     So it needs neither a chroot nor root, and nothing of it is installed on this machine.
     """
     root = os.path.join(guest, "root")
     libraries = f"{root}/usr/lib/x86_64-linux-gnu:{root}/usr/lib"
-    loader = [f"{root}/usr/lib64/ld-linux-x86-64.so.2", "--library-path", libraries]
-    firmware = ["-L", f"{root}/usr/share/qemu", "-L", f"{root}/usr/share/seabios"]
-    return [*loader, f"{root}/usr/bin/qemu-system-x86_64", *firmware]
+    return [f"{root}/usr/lib64/ld-linux-x86-64.so.2", "--library-path", libraries, os.path.join(root, path)]
+
+
+def qemu(guest: str) -> list[str]:
+    """The emulator's command line so far: the tree's QEMU with the tree's firmware."""
+    share = os.path.join(guest, "root/usr/share")
+    return [*program(guest, "usr/bin/qemu-system-x86_64"), "-L", f"{share}/qemu", "-L", f"{share}/seabios"]
 
 
 def environment(guest: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 
+import bytecode
 import emulator
 import guest
 import kernels
@@ -119,6 +120,7 @@ class Machine:
     guest: str
     plugin: str
     kernel: str
+    bytecode: str
 
 
 @contextlib.contextmanager
@@ -128,8 +130,13 @@ def built(kernel: str) -> Iterator[Machine]:
     Raises:
         VmError: it can't be built here.
     """
-    with guest.guest() as made, emulator.plugin(made) as plugin, kernels.kernel(kernel, made) as kernel_files:
-        yield Machine(made, plugin, kernel_files)
+    with (
+        guest.guest() as made,
+        emulator.plugin(made) as plugin,
+        kernels.kernel(kernel, made) as kernel_files,
+        bytecode.compiled(made) as compiled,
+    ):
+        yield Machine(made, plugin, kernel_files, compiled)
 
 
 @dataclasses.dataclass
@@ -172,12 +179,16 @@ def _metadata(archive: tarfile.TarFile) -> None:
         _add(archive, f"bin/{command}", ENTRY.format(module=module, function=function), 0o755)
 
 
-def _write_job(path: str, script: str) -> None:
-    """The job disk: the project's files, the metadata of an installed project, and `run`."""
+def _write_job(path: str, script: str, compiled: str) -> None:
+    """The job disk: the project's files, their bytecode, the metadata of an installed project, and `run`."""
     with tarfile.open(path, "w") as archive:
         for name in sorted(os.listdir(guest.PROJECT)):
             if not name.startswith("."):
                 archive.add(os.path.join(guest.PROJECT, name), f"project/{name}", filter=_travels)
+        for folder, _, names in os.walk(compiled):
+            for name in names:
+                place = os.path.join("project", os.path.relpath(folder, compiled), "__pycache__", name)
+                archive.add(os.path.join(folder, name), place, filter=_travels)
         _metadata(archive)
         _add(archive, "run", script, 0o755)
 
@@ -337,7 +348,7 @@ def boot_once(  # each is a choice of the person who boots
         raise VmError(f"{work}: no space left for a guest")
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in (environment or {}).items())
     job, output = os.path.join(work, "job.tar"), os.path.join(work, "output")
-    _write_job(job, f"#!/bin/bash\n{exports}cd /job/project || exit\n{script}\n")
+    _write_job(job, f"#!/bin/bash\n{exports}cd /job/project || exit\n{script}\n", machine.bytecode)
     with open(os.path.join(work, "results.tar"), "wb") as disk:
         disk.truncate(RESULTS_SIZE)
     with open(output, "wb"):

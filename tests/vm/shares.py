@@ -10,8 +10,8 @@ import json
 import os
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LONGEST = 400.0
-"""Seconds that a share's tests may take, as estimated, unless a single file takes longer. A boot is a minute more."""
+EACH = 3
+"""How many boots each job has, about: few, as a boot costs up to a minute, and enough to end at the same time."""
 UNKNOWN = 4.0
 """Seconds for a test of a file that was never measured."""
 
@@ -49,8 +49,8 @@ def seconds(name: str, needs: dict[str, object]) -> float:
     return _measured().get(name, {}).get(str(needs.get("init", "shell")), UNKNOWN)
 
 
-def split(share: Share, longest: float = LONGEST) -> list[Share]:
-    """As many shares as keep each one's time below `longest`: the longest file first, to the share that has least."""
+def split(share: Share, longest: float) -> list[Share]:
+    """As many shares as keep each one's time near `longest`: the longest file first, to the share that has least."""
     number = min(max(1, round(share.seconds / longest)), len(share.files))
     parts = [Share(share.needs, {}) for _ in range(number)]
     for name in sorted(share.files, key=lambda name: -seconds(name, share.needs) * share.files[name]):
@@ -62,4 +62,5 @@ def shared_out(needed: list[Share], jobs: int) -> list[Share]:
     """The boots, the longest first: the last ones then end together. One job gets no more than there must be."""
     if jobs == 1:
         return needed
-    return sorted((part for share in needed for part in split(share)), key=lambda part: -part.seconds)
+    longest = sum(share.seconds for share in needed) / (jobs * EACH)
+    return sorted((part for share in needed for part in split(share, longest)), key=lambda part: -part.seconds)

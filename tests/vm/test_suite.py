@@ -82,7 +82,7 @@ class Booted(suite.Suite):
     """Stands for boots: what fails in each, in turn."""
 
     def __init__(self, *failures: list[str]) -> None:
-        super().__init__(machine.Machine("", "", ""), machine.Boot(), limit=1, end=1, jobs=2)
+        super().__init__(machine.Machine("", "", "", ""), machine.Boot(), limit=1, end=1, jobs=2)
         self.failures = list(failures)
         self.asked: list[list[str]] = []
 
@@ -198,7 +198,7 @@ def test_a_boot_that_breaks_leaves_the_others(
 
     monkeypatch.setattr(suite, "boot_once", broken)
     needed += [three(), three(rmids=4)]
-    here = suite.Suite(machine.Machine("", "", ""), machine.Boot(), limit=1, end=1, jobs=1)
+    here = suite.Suite(machine.Machine("", "", "", ""), machine.Boot(), limit=1, end=1, jobs=1)
     assert suite.run(here, ["tests/vm"], kernel="default", again=True) == suite.NO_REPORT
     said = capsys.readouterr()
     assert said.err.count("no guest") == 2
@@ -244,7 +244,8 @@ def test_long_shares_are_split_by_files(monkeypatch: pytest.MonkeyPatch) -> None
     assert shares.split(long, 125) == [Share({}, {"a": 1, "c": 40}), Share({}, {"d": 60, "b": 50})]
     assert shares.split(long, 1000) == [Share({}, {"a": 1, "d": 60, "b": 50, "c": 40})]
     assert shares.shared_out([short, long], 1) == [short, long]
-    assert shares.shared_out([short, long], 2)[0].tests == long.tests
+    assert [part.tests for part in shares.shared_out([short, long], 2)] == [60, 1, 60, 50, 40]
+    assert [part.tests for part in shares.shared_out([short, long], 1)] == [60, 151]
 
 
 def test_what_was_measured_is_there() -> None:
@@ -294,7 +295,10 @@ def test_counts_come_from_the_reports(tmp_path: Path) -> None:
 
 def test_the_project_travels_as_if_installed(tmp_path: Path) -> None:
     job = tmp_path / "job.tar"
-    machine._write_job(str(job), "true")
+    compiled = tmp_path / "compiled/tests/vm"
+    compiled.mkdir(parents=True)
+    (compiled / "cache.cpython-314.pyc").touch()
+    machine._write_job(str(job), "true", str(tmp_path / "compiled"))
     with tarfile.open(job) as archive:
         names = archive.getnames()
         command = archive.extractfile("bin/resctrl-hook")
@@ -304,7 +308,9 @@ def test_the_project_travels_as_if_installed(tmp_path: Path) -> None:
     assert "project/resctrl_hooks/__init__.py" in names
     assert "project/tests/kernel/conftest.py" in names
     assert any(name.endswith(".dist-info/METADATA") for name in names)
-    assert not [name for name in names if "/." in name or "__pycache__" in name]
+    assert [name for name in names if "/." in name or "__pycache__" in name] == [
+        "project/tests/vm/__pycache__/cache.cpython-314.pyc"
+    ]
 
 
 def test_a_guest_that_left_nothing(tmp_path: Path) -> None:
