@@ -74,9 +74,17 @@ class Runtime:
         systemd = ["--systemd-cgroup"] if self.driver == "systemd" else []
         return run([self.name, *systemd, *words], check=check)
 
+    def note(self, container: str) -> None:
+        """Has `clean` delete a container that is created otherwise."""
+        self._started.append(container)
+
+    def forget(self, container: str) -> None:
+        """Spares `clean` a container that is gone: each deletion starts a process, slow when emulated."""
+        self._started = [name for name in self._started if name != container]
+
     def create(self, container: str, bundle: str) -> None:
         """Creates a container: createRuntime hooks run, its command does not yet."""
-        self._started.append(container)
+        self.note(container)
         self.command("create", "--bundle", bundle, container)
 
     def start(self, container: str) -> None:
@@ -85,8 +93,11 @@ class Runtime:
 
     def run(self, container: str, bundle: str, *, check: bool = True) -> str:
         """Runs a container to its end, and deletes it: what it printed."""
-        self._started.append(container)
-        return self.command("run", "--bundle", bundle, container, check=check)
+        self.note(container)
+        printed = self.command("run", "--bundle", bundle, container, check=check)
+        if check:
+            self.forget(container)
+        return printed
 
     def state(self, container: str) -> dict[str, Any]:
         """The runtime's state of it."""
@@ -108,12 +119,16 @@ class Runtime:
 
     def delete(self, container: str, *, force: bool = False, check: bool = True) -> str:
         """Deletes it: poststop hooks run."""
-        return self.command("delete", *(["--force"] if force else []), container, check=check)
+        printed = self.command("delete", *(["--force"] if force else []), container, check=check)
+        if check:
+            self.forget(container)
+        return printed
 
     def clean(self) -> None:
         """Removes whatever a test left."""
         for container in self._started:
             self.delete(container, force=True, check=False)
+        self._started = []
 
 
 class Podman:
@@ -131,12 +146,14 @@ class Podman:
         self.words = ["podman", f"--runtime={runtime}", f"--cgroup-manager={driver}", "--events-backend=file", *options]
         if hooks:
             self.words.append(f"--hooks-dir={hooks}")
+        self._pods = False
 
     def __repr__(self) -> str:
         return f"podman/{self.runtime}/{self.driver}"
 
     def command(self, *words: str, check: bool = True) -> str:
         """Any command of Podman."""
+        self._pods |= words[0] in {"pod", "kube"}
         return run([*self.words, *words], check=check)
 
     def import_image(self, rootfs: str, name: str) -> str:
@@ -159,11 +176,17 @@ class Podman:
         """A field of a container, by a Go template."""
         return self.command("inspect", "--format", template, container).strip()
 
+    def pids(self, *containers: str) -> list[int]:
+        """The init processes of containers."""
+        return [int(pid) for pid in self.command("inspect", "--format", "{{.State.Pid}}", *containers).split()]
+
     def pid(self, container: str) -> int:
         """Its init process."""
-        return int(self.inspect(container, "{{.State.Pid}}"))
+        (found,) = self.pids(container)
+        return found
 
     def clean(self) -> None:
-        """Removes all containers and pods."""
-        self.command("pod", "rm", "--all", "--force", "--time=0", check=False)
+        """Removes all containers, and all pods if there was one: each command takes a second or more."""
+        if self._pods:
+            self.command("pod", "rm", "--all", "--force", "--time=0", check=False)
         self.command("rm", "--all", "--force", "--time=0", check=False)

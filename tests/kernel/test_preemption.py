@@ -4,7 +4,6 @@ What is said is held to the processor's own ledger (tests/kernel/counted/truth.p
 """
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 
 from kernel.counted.truth import ROOT, Truth, mounted_with, rmid_of
 from kernel.groups import Resctrl, place_of
-from kernel.installed import Installed
+from kernel.installed import Installed, succeeds
 from kernel.pods import KubernetesPod
 from kernel.runtimes import Runtime, wait_until
 from resctrl_hooks.node.context import Context
@@ -78,9 +77,8 @@ def said(installed: Installed, key: str) -> int:
 
 
 def states(installed: Installed) -> dict[str, str]:
-    words = ("resctrl-hook", "--config", installed.config, "list", "-o", "json")
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
-    return {pod["key"]: pod["state"] for pod in json.loads(done.stdout)["items"]}
+    listed = json.loads(succeeds("--config", installed.config, "list", "-o", "json"))
+    return {pod["key"]: pod["state"] for pod in listed["items"]}
 
 
 def reconciled(installed: Installed, wanted: Callable[[], bool], what: str) -> None:

@@ -1,13 +1,12 @@
 """What the project says of a pod's memory traffic, held to the truth, and the table of all that was compared."""
 
 import json
-import subprocess
 from typing import Any, NamedTuple
 
 from kernel.counted.steps import at_rest
 from kernel.counted.truth import ROOT, Truth, rmid_of
 from kernel.groups import Resctrl
-from kernel.installed import Installed
+from kernel.installed import Installed, succeeds
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.settings import load
 
@@ -80,10 +79,7 @@ class Comparison:
 
 def command(installed: Installed, *words: str) -> str:
     """What the project's command prints."""
-    words = ("resctrl-hook", "--config", installed.config, *words)
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return succeeds("--config", installed.config, *words)
 
 
 def items(installed: Installed, *words: str) -> list[dict[str, Any]]:

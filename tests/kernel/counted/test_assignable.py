@@ -1,13 +1,11 @@
 """AMD's four assignable counters and six pods: what each command says, and what reconcile does when two end."""
 
-import subprocess
-
 import pytest
 
 from kernel.counted.conftest import AMD
 from kernel.counted.said import TOTAL, Comparison, items
 from kernel.counted.steps import Stepped, at_rest, copy, in_steps
-from kernel.installed import Installed
+from kernel.installed import Installed, resctrl_hook
 from kernel.pods import KubernetesPod
 from resctrl_hooks.node.resctrl.counters import UNASSIGNED
 
@@ -31,8 +29,7 @@ def test_six_pods_and_four_counters(pods: list[KubernetesPod], installed: Instal
 
     assert states(installed, pods[:6]) == ["assigned"] * 4 + ["uncounted"] * 2
     assert "all bandwidth counters are in use: mbm_total_bytes of" in installed.said()
-    doctor = ["resctrl-hook", "--config", installed.config, "doctor"]
-    found = subprocess.run(doctor, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    found = resctrl_hook("--config", installed.config, "doctor")
     assert "2 pods have no bandwidth counter" in found.stdout
     for number, pod in enumerate(pods[:2]):
         pod.end(f"c{number}")
