@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resctrl_hooks.node.errors import LedgerError, LockTimeoutError
-from resctrl_hooks.node.ledger import Ledger, lock_name
+from resctrl_hooks.node.ledger import Ledger, Lock, lock_name
 from resctrl_hooks.node.names import default_key_validator
 
 IDS = st.text("abcXYZ019_+.-", min_size=1, max_size=200).filter(default_key_validator)
@@ -217,8 +217,10 @@ def test_a_lock_comes_free(ledger: Ledger) -> None:
     lock = ledger.lock("k", 0)
     release = threading.Timer(0.05, lock.__exit__)
     release.start()
-    with ledger.lock("k", 20):
+    with ledger.lock("k", 20) as mine:
         release.join()
+        assert mine is not lock
+        assert isinstance(mine, Lock)
 
 
 def test_locks_are_a_fixed_set_of_files(ledger: Ledger) -> None:

@@ -81,3 +81,14 @@ def test_a_process_that_two_threads_name_is_counted_once(tmp_path: Path) -> None
     process(tmp_path, 8, t8="")
     process(tmp_path, 9, t9="")
     assert sorted(tasks.threads_of_container(str(tmp_path), "", 5)) == [5, 6, 8, 9]
+
+
+def test_only_where_a_cgroup_is_a_plain_folder_the_processes_say(tmp_path: Path) -> None:
+    process(tmp_path, 5, t5="8")
+    process(tmp_path, 8, t8="")
+    cgroup = tmp_path / "cgroup"
+    assert tasks.threads_of_container(str(tmp_path), str(cgroup), 5) == [], "it has gone, and 5 may be somebody else's"
+    cgroup.mkdir()
+    assert tasks.threads_of_container(str(tmp_path), str(cgroup), 5) == [5, 8]
+    (cgroup / "cgroup.threads").touch()
+    assert tasks.threads_of_container(str(tmp_path), str(cgroup), 5) == []
