@@ -186,6 +186,12 @@ def test_what_stays_outside_is_counted(cluster: Cluster, monkeypatch: pytest.Mon
 def test_only_who_is_said_to_live_is_taken_in(cluster: Cluster) -> None:
     for number, pod in enumerate((OTHER, POD), 1):
         cluster.appear(*cluster.spawn(number, pod), pod)
+    context = cluster.context()
+    containers = observe(context).containers
+    for order in (containers, containers[::-1]):
+        dry = Report(dry_run=True)
+        assert adopt(context, order, Options(dry_run=True, live={POD}), dry) == []
+        assert dry.adopted == [f"{2:064x}"]
     report = cluster.reconcile(Options(wait=False, live={POD}))
     assert report.adopted == [f"{2:064x}"]
     assert cluster.kernel.groups() == {("", POD)}
@@ -288,3 +294,12 @@ def test_a_removed_class_is_told_of_once(classes: Cluster) -> None:
     said = f"RDT class gold was removed under living container {id_[:12]}, which is in the root class now"
     assert classes.host.log.read_text().count(said) == 1
     assert classes.groups_of(pid) == {("", POD)}
+
+
+def test_threads_that_entered_later_are_brought_in_and_said(cluster: Cluster) -> None:
+    id_, _ = cluster.start(1)
+    late = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}", 2)
+    report = cluster.reconcile()
+    assert (report.adopted, report.moved) == ([id_], 2)
+    assert cluster.groups_of(late) == {("", POD)}
+    assert f"moved 2 threads of container {id_}" in cluster.host.log.read_text()

@@ -12,6 +12,8 @@ from resctrl_hooks.node.reconcile import discovery
 from resctrl_hooks.node.reconcile.discovery import Observation, observe
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Host
 
 OTHER = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c02"
@@ -130,3 +132,33 @@ def test_groups_of_our_shape_that_nobody_recorded_are_found_in_every_class(clust
         locked.origins[""] = "shared"
         locked.save()
     assert ("", OTHER) in observe(context).unrecorded(context), "it isn't ours"
+
+
+@pytest.mark.parametrize("error", [ProcessLookupError(), ValueError("no record")])
+@pytest.mark.parametrize("number", range(3))
+def test_any_one_that_can_not_be_read_hides_no_other(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, number: int, error: Exception
+) -> None:
+    pods = [POD, OTHER, THIRD]
+    ids = [cluster.start(one, pod)[0] for one, pod in enumerate(pods, 1)]
+    context = cluster.context()
+    key_of = context.ledger.key_of
+
+    def failing(id_: str) -> str:
+        if id_ == ids[number]:
+            raise error
+        return key_of(id_)
+
+    monkeypatch.setattr(context.ledger, "key_of", failing)
+    assert {container.key for container in observe(context).containers} == set(pods) - {pods[number]}
+
+
+@pytest.mark.parametrize("namespaces, features", [([], ["monitoring"]), (["other"], [])])
+def test_one_that_no_hook_saw_is_to_have_what_is_planned_for_it(
+    tmp_path: Path, namespaces: list[str], features: list[str]
+) -> None:
+    cluster = Cluster(tmp_path, namespaces=namespaces)
+    cluster.appear(*cluster.spawn(1))
+    (found,) = observe(cluster.context()).containers
+    assert ([step["feature"] for step in found.steps], found.wanted) == (features, bool(features))
+    assert (found.recorded, found.recorded_class) == (False, None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.reconcile.report import Report
+from resctrl_hooks.node.reconcile.report import Options, Report
 from resctrl_hooks.node.resctrl.errors import NoRMIDsError
 
 if TYPE_CHECKING:
@@ -160,3 +160,15 @@ def test_each_event_is_an_item(monkeypatch: pytest.MonkeyPatch) -> None:
     assert document["time"] == "2023-11-14T22:13:20.250Z"
     assert (document["apiVersion"], document["kind"]) == ("resctrl-hooks/v1", "ReconcileReport")
     assert document["adopted"] == ["a", "b"]
+
+
+def test_what_is_applied_is_listed_by_feature() -> None:
+    done = Report()
+    for feature, container in (("memory", "b"), ("memory", "a"), ("blockio", "a")):
+        done.apply(feature, container)
+    assert done.as_dict()["applied"] == {"blockio": ["a"], "memory": ["a", "b"]}
+
+
+def test_by_default_everything_is_done_and_limbo_waited_for() -> None:
+    options = Options()
+    assert (options.dry_run, options.claim, options.wait, options.live) == (False, False, True, None)
