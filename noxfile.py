@@ -41,8 +41,8 @@ def types(session: nox.Session) -> None:
     run(session, "mypy", *session.posargs)
 
 
-WORKERS = max(2, 3 * (os.cpu_count() or 1) // 2)
-"""More than processors: a third of the time tests wait for processes that they started."""
+WORKERS = 2 * (os.cpu_count() or 1)
+"""More than processors: tests wait for processes that they started."""
 
 
 @nox.session

@@ -28,6 +28,7 @@ for folder in sys.argv[1:]:
 print("ready", flush=True)
 sys.stdin.read()
 """
+pytestmark = pytest.mark.xdist_group("crio")  # every process of that name on this machine is asked
 CRIO, PODMAN = RUNTIMES["crio"], RUNTIMES["podman"]
 
 
