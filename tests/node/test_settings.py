@@ -283,3 +283,13 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
 def test_a_long_prefix_is_cut_in_what_is_said_of_it(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=f"groupPrefix '{'/' * 80}'"):
         load(write(tmp_path, groupPrefix="/" * 100))
+
+
+def test_who_may_have_what_is_said_by_a_table(tmp_path: Path) -> None:
+    settings, _ = load(write(tmp_path, rdt={"enabled": True, "allow": {"shop": ["gold"]}}))
+    settings.check_allowed("rdt.allow", "shop", "gold", "use RDT class gold", SettingsError)
+    for namespace, name in (("shop", "silver"), ("other", "gold")):
+        with pytest.raises(
+            SettingsError, match=r"other|shop.* may not use it; rdt\.allow in the configuration says who"
+        ):
+            settings.check_allowed("rdt.allow", namespace, name, "use it", SettingsError)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from shared_node import RULES
 from simulated_kernel import ROOT_CALLER
 
 from node.reconcile.cluster import NOW, POD, Cluster
@@ -15,11 +17,10 @@ from resctrl_hooks.node.reconcile.adopt import adopt
 from resctrl_hooks.node.reconcile.discovery import observe
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options, Report
+from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 OTHER = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c02"
 
@@ -112,6 +113,7 @@ def test_a_group_with_somebody_s_thread_in_it_stays(classes: Cluster) -> None:
     assert classes.reconcile().ok
     assert classes.kernel.groups() == {("gold", POD), ("silver", POD)}
     assert classes.groups_of(stranger) == {("gold", POD)}, "a rename would have changed its class"
+    assert "moved the group of" not in classes.host.log.read_text()
     assert classes.groups_of(pid) == {("silver", POD)}
 
 
@@ -140,6 +142,56 @@ def test_a_group_that_we_only_share_is_not_taken_along(classes: Cluster) -> None
     change_class(classes, pid, "silver")
     assert classes.reconcile().ok
     assert classes.kernel.groups() == {("gold", POD), ("silver", POD)}
+    assert "moved the group of" not in classes.host.log.read_text()
+
+
+def test_where_the_kernel_can_not_rename_both_groups_are_kept(
+    classes: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, pid = classes.start(1, rdt_class="gold")
+    change_class(classes, pid, "silver")
+    began = (classes.context().ledger.read_pod(POD) or {})["since"]["gold"]
+
+    def refusing(_old: str, _new: str) -> None:
+        raise PermissionError(errno.EPERM, "Linux 6.1")
+
+    monkeypatch.setattr(classes.kernel, "rename", refusing)
+    assert classes.reconcile().ok
+    record = classes.context().ledger.read_pod(POD) or {}
+    assert record["groups"] == {"gold": "created", "silver": "created"}
+    assert (record["since"]["gold"], set(record["since"])) == (began, {"gold", "silver"})
+    assert classes.groups_of(pid) == {("silver", POD)}
+
+
+def test_who_is_killed_while_a_group_changes_class_leaves_both_recorded(
+    classes: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, pid = classes.start(1, rdt_class="gold")
+    change_class(classes, pid, "silver")
+
+    def killed(_old: str, _new: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(classes.kernel, "rename", killed)
+    with pytest.raises(KeyboardInterrupt):
+        classes.reconcile()
+    record = classes.context().ledger.read_pod(POD) or {}
+    assert record["groups"] == {"gold": "created", "silver": "created"}
+
+
+@pytest.mark.parametrize("dead", [1, 2])
+def test_a_group_in_whose_class_a_container_lives_stays_whoever_died_beside_it(
+    classes: Cluster, monkeypatch: pytest.MonkeyPatch, dead: int
+) -> None:
+    pids = {number: classes.start(number, rdt_class="gold")[1] for number in (1, 2, 3)}
+    classes.kernel.end(pids[dead])
+    change_class(classes, pids[3], "silver")
+    monkeypatch.setattr(LockedKey, "members", lambda locked: sorted(locked._ledger.members(locked.key)))
+    context = classes.context()
+    (moved,) = [one for one in observe(context).containers if one.pid == pids[3]]
+    adopt(context, [moved], NOW, Report())
+    assert classes.kernel.groups() == {("gold", POD), ("silver", POD)}
+    assert classes.groups_of(pids[3 - dead]) == {("gold", POD)}
 
 
 def test_what_changed_class_is_followed_once(classes: Cluster) -> None:
@@ -303,3 +355,25 @@ def test_threads_that_entered_later_are_brought_in_and_said(cluster: Cluster) ->
     assert (report.adopted, report.moved) == ([id_], 2)
     assert cluster.groups_of(late) == {("", POD)}
     assert f"moved 2 threads of container {id_}" in cluster.host.log.read_text()
+
+
+def test_a_pod_of_which_another_container_waits_goes_on_waiting(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, rmids=3)  # the root group's, gold's, and one
+    cluster.kernel.mkdir(f"{cluster.host.resctrl}/gold")
+    cluster.start(1)
+    cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{1:064x}")  # entered later
+    cluster.appear(*cluster.spawn(2, rdt_class="gold"))
+    context, report = cluster.context(), Report()
+    containers = sorted(observe(context).containers, key=lambda one: one.id, reverse=True)
+    assert adopt(context, containers, NOW, report) == containers[:1]
+    assert (report.adopted, list(report.waiting)) == ([f"{1:064x}"], [POD])
+    assert context.ledger.marked("waiting") == [POD]
+
+
+def test_where_rmids_are_shared_who_is_taken_in_has_its_rank(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, rmids=4, monitoring={"priority": RULES})
+    cluster.appear(*cluster.spawn(1))
+    context = cluster.context()
+    assert adopt(context, observe(context).containers, NOW, Report()) == []
+    record = context.ledger.read_pod(POD) or {}
+    assert context.ledger.marked("rmids") == [record["claim"]["entry"]]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from node.reconcile.cluster import POD, Cluster
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.features.step import SKIP, Step
 from resctrl_hooks.node.reconcile import discovery
 from resctrl_hooks.node.reconcile.discovery import Observation, observe
 
@@ -162,3 +164,47 @@ def test_one_that_no_hook_saw_is_to_have_what_is_planned_for_it(
     (found,) = observe(cluster.context()).containers
     assert ([step["feature"] for step in found.steps], found.wanted) == (features, bool(features))
     assert (found.recorded, found.recorded_class) == (False, None)
+
+
+class Planned:
+    """A feature that plans one step for every container, or fails to."""
+
+    def __init__(self, name: str, error: Exception | None = None) -> None:
+        self.name, self.error = name, error
+
+    def plan(self, *_given: object) -> list[Step]:
+        if self.error is not None:
+            raise self.error
+        return [Step(self.name, "do", {"class": ""}, "because"), Step(self.name, SKIP, {}, "because")]
+
+
+@pytest.fixture
+def features(monkeypatch: pytest.MonkeyPatch) -> list[Planned]:
+    """What is in use."""
+    found: list[Planned] = []
+    monkeypatch.setattr(discovery, "features_in_use", lambda *_given: [(one.name, one) for one in found])
+    return found
+
+
+def test_what_can_not_be_planned_any_more_is_unmet_and_the_rest_is_had(
+    cluster: Cluster, features: list[Planned]
+) -> None:
+    features += [
+        Planned("placement", ValueError("it takes in whom it lacks itself")),
+        Planned("memory", HookError("no such class")),
+        Planned("monitoring"),
+        Planned("blockio"),
+    ]
+    cluster.appear(*cluster.spawn(1))
+    (found,) = observe(cluster.context()).containers
+    assert [step["feature"] for step in found.steps] == ["monitoring", "blockio"]
+    assert (found.unmet, found.unsaid) == ({"memory": "no such class"}, {"memory"})
+    assert found.wanted
+
+
+def test_without_monitoring_s_plan_nobody_knows_whose_a_container_is(cluster: Cluster, features: list[Planned]) -> None:
+    features += [Planned("blockio"), Planned("monitoring", HookError("no namespace"))]
+    id_, pid = cluster.spawn(1)
+    cluster.appear(id_, pid)
+    seen = observe(cluster.context())
+    assert (seen.containers, seen.problems) == ([], [f"container {id_}: no namespace"])

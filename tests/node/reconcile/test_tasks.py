@@ -91,6 +91,27 @@ def test_threads_of_several_classes_each_come_into_their_class_s_group(host: Hos
     assert gathering.moved == 3
 
 
+@pytest.mark.parametrize("shared, asked", [(True, ["gold"]), (False, [])])
+def test_where_rmids_are_shared_a_group_that_is_missing_is_asked_for(
+    host: Host, threads: Where, monkeypatch: pytest.MonkeyPatch, shared: bool, asked: list[str]
+) -> None:
+    host.add_class("gold")
+    if shared:
+        host.configure(monitoring={"share": {"interval": 60}})
+    found: list[str] = []
+    monkeypatch.setattr(
+        "resctrl_hooks.node.sharing.admission.ensure_another",
+        lambda _locked, rdt_class, _context: found.append(rdt_class),
+    )
+    threads.update({1: ("", ""), 2: ("gold", "")})
+    context = host.context()
+    with context.monitor.hold("k") as locked:
+        locked.ensure_group()
+        _moves(threads, context)
+        tasks.gather(locked, context, "/c", 1, "")
+    assert found == asked
+
+
 def test_where_only_the_kernel_knows_the_class_the_key_s_other_groups_are_tried(host: Host, threads: Where) -> None:
     for name in ("bronze", "gold"):
         host.add_class(name)

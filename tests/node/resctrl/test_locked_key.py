@@ -1,5 +1,6 @@
 import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import BOOT, Host
@@ -302,3 +303,24 @@ def test_a_process_that_ended_is_said_as_the_kernel_says_it(host: Host) -> None:
         with pytest.raises(TaskGoneError) as raised:
             locked.assign_pid(7)
     assert raised.value.errno == errno.ESRCH
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_what_a_new_group_s_energy_counters_say_is_kept(
+    host: Host, monkeypatch: pytest.MonkeyPatch, readable: bool
+) -> None:
+    (host.resctrl / "info/PERF_PKG_MON").mkdir(parents=True)
+
+    said = ("made", {"mon_PERF_PKG_00/core_energy": 700.5})
+
+    def baseline(folder: str) -> tuple[str, dict[str, float]]:
+        assert Path(folder).is_dir()
+        if not readable:
+            raise OSError(errno.EIO, "Input/output error")
+        return said
+
+    monkeypatch.setattr("resctrl_hooks.node.resctrl.energy_baseline.baseline", baseline)
+    with hold(host) as locked:
+        assert locked.ensure_group().how == CREATED
+    record: Any = host.context().ledger.read_pod("k")
+    assert list(record.get("baselines", {}).values()) == ([list(said)] if readable else [])
