@@ -179,19 +179,19 @@ def test_who_is_killed_while_a_group_changes_class_leaves_both_recorded(
     assert record["groups"] == {"gold": "created", "silver": "created"}
 
 
-@pytest.mark.parametrize("dead", [1, 2])
 def test_a_group_in_whose_class_a_container_lives_stays_whoever_died_beside_it(
-    classes: Cluster, monkeypatch: pytest.MonkeyPatch, dead: int
+    classes: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pids = {number: classes.start(number, rdt_class="gold")[1] for number in (1, 2, 3)}
-    classes.kernel.end(pids[dead])
-    change_class(classes, pids[3], "silver")
+    moved, dead, lives = (classes.start(number, rdt_class="gold")[1] for number in (1, 2, 3))
+    classes.kernel.end(dead)
+    change_class(classes, moved, "silver")
+    change_class(classes, lives, "gold")  # out of its group, which is empty now
     monkeypatch.setattr(LockedKey, "members", lambda locked: sorted(locked._ledger.members(locked.key)))
     context = classes.context()
-    (moved,) = [one for one in observe(context).containers if one.pid == pids[3]]
-    adopt(context, [moved], NOW, Report())
+    found = [one for one in observe(context).containers if one.pid == moved]
+    adopt(context, found, NOW, Report())
     assert classes.kernel.groups() == {("gold", POD), ("silver", POD)}
-    assert classes.groups_of(pids[3 - dead]) == {("gold", POD)}
+    assert "moved the group of" not in classes.host.log.read_text()
 
 
 def test_what_changed_class_is_followed_once(classes: Cluster) -> None:
@@ -372,8 +372,10 @@ def test_a_pod_of_which_another_container_waits_goes_on_waiting(tmp_path: Path) 
 
 def test_where_rmids_are_shared_who_is_taken_in_has_its_rank(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, rmids=4, monitoring={"priority": RULES})
-    cluster.appear(*cluster.spawn(1))
+    id_, pid = cluster.spawn(1)
+    cluster.appear(id_, pid, **{"io.kubernetes.pod.namespace": "gold"})
     context = cluster.context()
     assert adopt(context, observe(context).containers, NOW, Report()) == []
     record = context.ledger.read_pod(POD) or {}
+    assert record["claim"]["priority"] == 100
     assert context.ledger.marked("rmids") == [record["claim"]["entry"]]

@@ -43,6 +43,7 @@ def test_somebody_elses_group_is_joined_and_stays(host: Host) -> None:
     (host.resctrl / "mon_groups/k").mkdir()
     with hold(host) as locked:
         assert locked.ensure_group().origin == SHARED
+        assert (host.context().ledger.read_pod("k") or {})["groups"] == {"": SHARED}
         assert locked.release() == []
     assert host.groups() == ["mon_groups/k"]
     assert host.records() == []
