@@ -59,6 +59,7 @@ class Runtime:
     def __init__(self, name: str, driver: str) -> None:
         self.name, self.driver = name, driver
         self._started: list[str] = []
+        self._pids: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"{self.name}/{self.driver}"
@@ -81,11 +82,15 @@ class Runtime:
     def forget(self, container: str) -> None:
         """Spares `clean` a container that is gone: each deletion starts a process, slow when emulated."""
         self._started = [name for name in self._started if name != container]
+        self._pids.pop(container, None)
 
     def create(self, container: str, bundle: str) -> None:
         """Creates a container: createRuntime hooks run, its command does not yet."""
         self.note(container)
-        self.command("create", "--bundle", bundle, container)
+        file = os.path.join(bundle, "pid")
+        self.command("create", "--bundle", bundle, "--pid-file", file, container)
+        with open(file, encoding="ascii") as source:
+            self._pids[container] = int(source.read())
 
     def start(self, container: str) -> None:
         """Lets the command run."""
@@ -106,11 +111,20 @@ class Runtime:
 
     def pid(self, container: str) -> int:
         """Its init process."""
-        return int(self.state(container)["pid"])
+        return self._pids.get(container) or int(self.state(container)["pid"])
 
     def wait_stopped(self, container: str) -> None:
         """Until its init process has ended."""
-        wait_until(lambda: self.state(container)["status"] == "stopped", f"{container} stops")
+        stat = f"/proc/{self.pid(container)}/stat"
+
+        def has_ended() -> bool:
+            try:
+                with open(stat, encoding="utf-8") as source:
+                    return source.read().rpartition(")")[2].split()[0] in {"Z", "X"}
+            except (FileNotFoundError, ProcessLookupError):
+                return True
+
+        wait_until(has_ended, f"{container} stops")
 
     def kill(self, container: str, number: signal.Signals = signal.SIGKILL) -> None:
         """Sends it a signal, and waits for its end."""
@@ -128,7 +142,7 @@ class Runtime:
         """Removes whatever a test left."""
         for container in self._started:
             self.delete(container, force=True, check=False)
-        self._started = []
+        self._started, self._pids = [], {}
 
 
 class Podman:

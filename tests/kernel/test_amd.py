@@ -1,7 +1,6 @@
 """AMD's processor without assignable counters: there is nothing to share out, so nothing is said of sharing."""
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 
 from kernel.groups import Resctrl
-from kernel.installed import Installed
+from kernel.installed import Installed, resctrl_hook
 from kernel.pods import KubernetesPod
 from kernel.runtimes import Runtime
 
@@ -40,8 +39,7 @@ def pods(
 
 
 def command(installed: Installed, *words: str) -> str:
-    words = ("resctrl-hook", "--config", installed.config, *words)
-    return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout
+    return resctrl_hook("--config", installed.config, *words).stdout
 
 
 def test_every_pod_is_counted_and_nothing_is_said_of_counters(pods: list[KubernetesPod], installed: Installed) -> None:

@@ -2,14 +2,13 @@
 
 import contextlib
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from kernel.groups import Place, Resctrl, place_of
-from kernel.installed import Installed
+from kernel.installed import Installed, resctrl_hook
 from kernel.runtimes import Runtime, wait_until
 from kernel.test_memtierd import CLASS, STAND_IN, TEMPLATE
 from kernel.test_scheduling import BLOCKIO, SCHEDULING, child_of, holder
@@ -73,10 +72,7 @@ def test_all_is_in_force_after_one_reconcile_and_put_back(
 
     assert_in_force()
     for what in ("show", "list"):
-        words = ["resctrl-hook", "--config", installed.config, what]
-        done = subprocess.run(
-            [*words, "late"] if what == "show" else words, check=False, capture_output=True, text=True
-        )
+        done = resctrl_hook("--config", installed.config, what, *(["late"] if what == "show" else []))
         assert "gold" in done.stdout, done.stderr
 
     (Path(resctrl.root) / "tasks").write_text(f"{pid}\n")

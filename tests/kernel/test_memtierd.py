@@ -245,6 +245,7 @@ QUADLET = """[Container]
 Image={image}
 Exec=sleep 1000
 Network=none
+StopTimeout=1
 Annotation={annotation}
 GlobalArgs=--hooks-dir={hooks} --events-backend=file
 Pull=never

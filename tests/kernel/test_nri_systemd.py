@@ -10,6 +10,7 @@ from kernel.bare import clear_host
 from kernel.bundles import FIRST_INSTRUCTION
 from kernel.containerd import Containerd
 from kernel.groups import Place, Resctrl, parse_place, place_of
+from kernel.installed import resctrl_hook, succeeds
 from kernel.nri_plugin import Plugin, group_of, groups
 from kernel.runtimes import run, wait_until
 
@@ -52,7 +53,7 @@ def installed(resctrl: Resctrl, node: Containerd) -> Iterator[Path]:
     config = Path("/etc/resctrl-hooks/config.yaml")
     config.parent.mkdir(parents=True)
     config.write_text(CONFIG)
-    print(run(["resctrl-hook", "install", "--runtime", "containerd"]))
+    print(succeeds("install", "--runtime", "containerd"))
     yield Path("/run/resctrl-hooks")
     clear_host()
 
@@ -72,12 +73,12 @@ def test_the_installed_unit_serves_and_is_uninstalled_under_running_containers(
     container = pod.run("c1", SLEEP)
     status = json.loads((installed / "nri.json").read_text())
     assert (status["connected"], status["drops"]) == (True, 0)
-    said = run(["resctrl-hook", "doctor"], check=False)
+    said = resctrl_hook("doctor").output
     print("\n".join(line for line in said.splitlines() if "NRI" in line))
     assert "connected to containerd" in said
     assert "NRI is off" not in said, "Debian's configuration is of version 2, but its containerd isn't"
 
-    print(run(["resctrl-hook", "uninstall"]))
+    print(succeeds("uninstall"))
     assert not is_active()
     assert place_of(pod.pid(container)) == Place("", pod.uid), "what runs goes on, and stays where it is"
     pod.run("c2", FIRST_INSTRUCTION)

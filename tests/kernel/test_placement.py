@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.installed import Installed
+from kernel.installed import Installed, succeeds
 from kernel.runtimes import Runtime, run, wait_until
 from resctrl_hooks.node.host.topology_sysfs import read_topology
 
@@ -229,10 +229,6 @@ def test_a_daemon_reload_and_an_update_leave_it(
 
 def test_explain_and_topology_say_where(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
     create(runtime, bundle, installed, "t1", "exclusive:2", 2000)
-    done = subprocess.run(
-        ["resctrl-hook", "--config", installed.config, "topology", "--usage"],
-        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "t1" in done.stdout
-    assert "package1" in done.stdout
+    printed = succeeds("--config", installed.config, "topology", "--usage")
+    assert "t1" in printed
+    assert "package1" in printed

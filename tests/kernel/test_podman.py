@@ -16,7 +16,8 @@ from resctrl_hooks.node.names import is_hex
 
 USR = "--volume=/usr:/usr:ro"
 QUIET = ("--network=none", "--log-driver=k8s-file")
-SAY_AND_STAY = "cat /proc/self/cpu_resctrl_groups >/dev/said; sleep 1000"
+SAY_AND_STAY = "trap exit TERM; cat /proc/self/cpu_resctrl_groups >/dev/said; sleep 1000 & wait"
+"""A shell's command; it ends when it is told to, which else takes Podman's ten seconds."""
 
 ONE_DRIVER = pytest.mark.parametrize("driver", ["cgroupfs"])
 """For what a cgroup driver has nothing to do with."""
@@ -42,6 +43,12 @@ def said(pid: int) -> Place:
     path = Path(f"/proc/{pid}/root/dev/said")
     wait_until(lambda: path.exists() and path.read_text(), "the container has said where it is")
     return parse_place(path.read_text())
+
+
+def pid_and_id(engine: Podman, container: str) -> tuple[int, str]:
+    """A container's init process and its id, with one command."""
+    pid, name = engine.inspect(container, "{{.State.Pid}} {{.Id}}").split()
+    return int(pid), name
 
 
 def nothing_is_left(staged: Staged, resctrl: Resctrl) -> None:
@@ -75,11 +82,12 @@ def test_a_pods_containers_share_its_group(
     network = ["--network=none"] if infra == "true" else []
     pod = engine.command("pod", "create", "--name=p", f"--infra={infra}", *network).strip().splitlines()[-1]
     engine.run(image, SAY_AND_STAY, "--detach", "--pod=p", "--name=first")
-    assert said(engine.pid("first")) == Place("", pod), staged.said()
+    first = engine.pid("first")
+    assert said(first) == Place("", pod), staged.said()
     second = engine.command("run", *QUIET, "--pod=p", "--name=second", image, *FIRST_INSTRUCTION)
     assert parse_place(second) == Place("", pod)
     assert group_names(resctrl) == [pod]
-    assert place_of(engine.pid("first")) == Place("", pod), "the second one's end is not the pod's"
+    assert place_of(first) == Place("", pod), "the second one's end is not the pod's"
     engine.command("pod", "rm", "--force", "--time=0", "p")
     nothing_is_left(staged, resctrl)
 
@@ -103,8 +111,7 @@ def test_containers_of_a_pod_in_two_classes(engine: Podman, image: str, staged: 
     pod = engine.command("pod", "create", "--name=p", "--network=none").strip().splitlines()[-1]
     for name in ("gold", "silver"):
         engine.run(image, SAY_AND_STAY, "--detach", "--pod=p", f"--name={name}", f"--rdt-class={name}")
-    for name in ("gold", "silver"):
-        pid = engine.pid(name)
+    for name, pid in zip(("gold", "silver"), engine.pids("gold", "silver"), strict=True):
         assert (said(pid), place_of(pid)) == (Place(name, pod), Place(name, pod)), staged.said()
     engine.command("pod", "rm", "--force", "--time=0", "p")
     staged.reconcile()
@@ -128,8 +135,8 @@ def test_kube_play(engine: Podman, image: str, staged: Staged, resctrl: Resctrl,
     engine.command("kube", "play", *QUIET, str(path))
     pod = json.loads(engine.command("pod", "inspect", "web"))
     pod_id = (pod[0] if isinstance(pod, list) else pod)["Id"]
-    for name in ("web-a", "web-b"):
-        assert said(engine.pid(name)) == Place("", pod_id), staged.said()
+    for pid in engine.pids("web-a", "web-b"):
+        assert said(pid) == Place("", pod_id), staged.said()
     assert group_names(resctrl) == [pod_id]
     engine.command("kube", "down", "--force", str(path))
     nothing_is_left(staged, resctrl)
@@ -137,11 +144,12 @@ def test_kube_play(engine: Podman, image: str, staged: Staged, resctrl: Resctrl,
 
 def test_restart_under_the_same_id(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
     container = engine.run(image, SAY_AND_STAY, "--detach", "--name=m")
+    before = engine.pid("m")
     for _ in range(2):
-        before = engine.pid("m")
         engine.command("restart", "--time=0", "m")
         pid = engine.pid("m")
         assert pid != before
+        before = pid
         assert said(pid) == Place("", container), staged.said()
         assert group_names(resctrl) == [container]
         assert pid in resctrl.tasks(group=container)
@@ -218,8 +226,8 @@ def service() -> Iterator[str]:
 def test_cgroups_split(engine: Podman, image: str, staged: Staged, resctrl: Resctrl, service: str) -> None:
     words = [*engine.words, "run", *QUIET, "--rm", "--cgroups=split", "--name=m", image, "/bin/sh", "-c", SAY_AND_STAY]
     run(["systemd-run", f"--unit={service}", "--property=Delegate=yes", *words])
-    wait_until(lambda: engine.command("ps", "--quiet", check=False).strip(), "the container runs")
-    pid, container = engine.pid("m"), engine.inspect("m", "{{.Id}}")
+    wait_until(lambda: group_names(resctrl) and engine.command("ps", "--quiet", check=False).strip(), "it runs")
+    pid, container = pid_and_id(engine, "m")
     assert f"/system.slice/{service}/" in Path(f"/proc/{pid}/cgroup").read_text()
     assert said(pid) == Place("", container), staged.said()
     engine.command("rm", "--force", "--time=0", "m")
@@ -234,7 +242,6 @@ ContainerName=alone
 Exec=/bin/sh -c "{command}"
 Network=none
 Pull=never
-StopTimeout=1
 GlobalArgs={options}
 """,
     "both.pod": """[Pod]
@@ -248,7 +255,6 @@ ContainerName=member
 Exec=/bin/sh -c "{command}"
 Pod=both.pod
 Pull=never
-StopTimeout=1
 GlobalArgs={options}
 """,
 }
@@ -275,8 +281,7 @@ def quadlets(engine: Podman, image: str) -> Iterator[None]:
 @pytest.mark.usefixtures("quadlets")
 def test_quadlets(engine: Podman, staged: Staged, resctrl: Resctrl) -> None:
     run(["systemctl", "start", "alone.service"])
-    alone = engine.inspect("alone", "{{.Id}}")
-    pid = engine.pid("alone")
+    pid, alone = pid_and_id(engine, "alone")
     assert "/system.slice/alone.service/" in Path(f"/proc/{pid}/cgroup").read_text()
     assert said(pid) == Place("", alone), staged.said()
     run(["systemctl", "restart", "alone.service"])  # --rm: another container, another id
@@ -287,9 +292,9 @@ def test_quadlets(engine: Podman, staged: Staged, resctrl: Resctrl) -> None:
     assert group_names(resctrl) == []
     run(["systemctl", "start", "both-pod.service", "member.service"])
     pod = engine.command("pod", "inspect", "--format", "{{.ID}}", "both").strip()
-    member = engine.inspect("member", "{{.Id}}")
+    pid, member = pid_and_id(engine, "member")
     # Its cgroup is below its service and not in the pod's: so it has a group of its own, beside the infra container's.
-    assert said(engine.pid("member")) == Place("", member), staged.said()
+    assert said(pid) == Place("", member), staged.said()
     assert group_names(resctrl) == sorted([pod, member])
     run(["systemctl", "stop", "both-pod.service", "member.service"])
     nothing_is_left(staged, resctrl)

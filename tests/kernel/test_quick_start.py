@@ -27,12 +27,13 @@ chmod +x /opt/resctrl-hooks/bin/resctrl-hook
 """
 """What pip would have put into the environment: the guest has it elsewhere, and no network."""
 INSTEAD = {
+    "python3 -m venv /opt/resctrl-hooks": "python3 -m venv --without-pip /opt/resctrl-hooks",
     "/opt/resctrl-hooks/bin/pip install -q .": FROM_HERE,
     "/opt/resctrl-hooks/bin/pip install -q '.[simulation]'": FROM_HERE,
     "/opt/resctrl-hooks/bin/pip install -q -U .": "true",
     f"podman pull -q {BUSYBOX}": f"podman tag localhost/busybox:test {BUSYBOX}",
 }
-"""The commands that need a network, and what is done in their place."""
+"""The commands that need a network, and what is done in their place; pip, long to unpack, has no use then."""
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/root",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernel.groups import Place, Resctrl, place_of
-from kernel.installed import Installed
+from kernel.installed import Installed, resctrl_hook
 from kernel.runtimes import Failed, Runtime
 
 OURS = "class.rdt.resctrl-hooks.io"
@@ -28,10 +28,7 @@ def installed(tmp_path: Path, resctrl: Resctrl) -> Installed:
 
 
 def command(installed: Installed, *words: str) -> list[dict[str, object]]:
-    done = subprocess.run(
-        ["resctrl-hook", "--config", installed.config, "rdt", *words, "--json"],
-        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+    done = resctrl_hook("--config", installed.config, "rdt", *words, "--json")
     assert done.stdout, done.stderr
     found: list[dict[str, object]] = json.loads(done.stdout)["items"]
     return found

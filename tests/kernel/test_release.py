@@ -7,7 +7,6 @@ pip installed them: a second package says so to dpkg, with their real versions.
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ from install.staged import FIRST, deliver
 from kernel.bare import clear_host
 from kernel.bundles import FIRST_INSTRUCTION
 from kernel.groups import Place, Resctrl, parse_place, place_of
-from kernel.installed import Installed
+from kernel.installed import Installed, succeeds
 from kernel.runtimes import Podman, run, wait_until
 from resctrl_hooks import __version__
 from resctrl_hooks.install.paths import HOOK_NAME, LAUNCH, VENDOR_HOOKS
@@ -132,12 +131,6 @@ def test_the_debian_package(
     assert parse_place(printed) == Place("", ""), "no hook any more"
 
 
-def resctrl_hook(*words: str) -> str:
-    """The command of this version."""
-    command = [sys.executable, "-m", "resctrl_hooks", *words]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL).stdout
-
-
 class Delivered(Installed):
     """A host that has a version's code from its MachineConfig; settings are this test's."""
 
@@ -151,7 +144,7 @@ class Delivered(Installed):
 
     def moved(self, name: str) -> float:
         """Bytes that a container has moved, as this version's metrics have it."""
-        lines = resctrl_hook("--config", self.config, "metrics", "--format", "prometheus").splitlines()
+        lines = succeeds("--config", self.config, "metrics", "--format", "prometheus").splitlines()
         mine = [line for line in lines if line.startswith("l3_mbm_total_bytes_total{") and f'pod="{name}"' in line]
         assert mine
         return sum(float(line.split()[-1]) for line in mine)
@@ -159,7 +152,7 @@ class Delivered(Installed):
 
 @pytest.fixture(scope="module")
 def texts() -> dict[str, str]:
-    return {"0.1": FIRST.read_text(), "this": resctrl_hook("machineconfig")}
+    return {"0.1": FIRST.read_text(), "this": succeeds("machineconfig")}
 
 
 @ONE_DRIVER
@@ -180,8 +173,14 @@ def test_running_containers_keep_their_groups_and_counts(
         engine.command("run", "--detach", *QUIET, f"--name={name}", image, "sleep", "1000")
     groups = {path: there(path) for path in resctrl.groups()}
     assert len(groups) == 2, host.said()
-    wait_until(lambda: host.moved("web") > 0, "web has moved something")
-    moved = host.moved("web")
+    moved = 0.0
+
+    def has_moved() -> bool:
+        nonlocal moved
+        moved = host.moved("web")
+        return moved > 0
+
+    wait_until(has_moved, "web has moved something")
 
     host.bring(texts[after])
 
