@@ -46,7 +46,7 @@ USES = {
     "node/features/memory.py": "limits",
     "node/features/memtierd/feature.py": "supervisor",
     "node/features/scheduling.py": "process",
-    "node/features/cgroup_settings.py": "properties",
+    "node/features/blockio.py": "properties",
     "node/features/placement/policy.py": "owned",
     "node/features/placement/reconcile.py": "decision",
     "node/host/topology.py": "distances",
