@@ -3,10 +3,17 @@
 import os
 import time
 
+import pytest
 from conftest import Host
 
-from resctrl_hooks.node.reconcile.cleanup import remove_unfinished
+from node.reconcile.cluster import POD, Cluster
+from resctrl_hooks.node.errors import LedgerError, LockTimeoutError
+from resctrl_hooks.node.reconcile import cleanup
+from resctrl_hooks.node.reconcile.cleanup import remove_unfinished, tidy
+from resctrl_hooks.node.reconcile.discovery import observe
 from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.report import Report
+from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 
 def test_only_what_nobody_writes_any_more_goes(host: Host) -> None:
@@ -29,3 +36,104 @@ def test_reconcile_clears_them_away(host: Host) -> None:
     os.utime(left, (0, 0))
     assert reconcile(host.context()).tidied == 1
     assert not left.exists()
+
+
+def test_a_state_directory_that_can_not_be_tidied_is_said_and_the_rest_is_done(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, report = host.context(), Report()
+    context.ledger.prepare()
+    context.ledger.point("gone", "k")
+    folded: list[object] = []
+
+    def fold(ledger: object) -> None:
+        folded.append(ledger)
+        raise LedgerError("the disk is full")
+
+    monkeypatch.setattr(cleanup, "fold", fold)
+    tidy(context, [], report)
+    assert folded == [context.ledger]
+    assert list(report.failures) == ["stateDir"]
+    assert (context.ledger.containers(), report.tidied) == ([], 1)
+
+
+def test_pointers_of_containers_without_a_record_go(host: Host) -> None:
+    context, report = host.context(), Report()
+    context.ledger.prepare()
+    for name, key in (("gone", "k"), ("here", "k"), ("gone-too", "other")):
+        context.ledger.point(name, key)
+    context.ledger.write_member("k", "here", {})
+    (host.state / "containers/junk").symlink_to("../..")
+    tidy(context, [], report)
+    assert (context.ledger.containers(), report.tidied, report.ok) == (["here"], 2, True)
+
+
+@pytest.mark.parametrize("made", ["its record", "another pointer"])
+def test_a_pointer_that_a_hook_is_just_making_stays(host: Host, monkeypatch: pytest.MonkeyPatch, made: str) -> None:
+    """It is written before the record; whoever has the key's lock has both."""
+    context, report = host.context(), Report()
+    context.ledger.prepare()
+    context.ledger.point("m", "k")
+    hold = context.monitor.hold
+
+    def holding(key: str) -> LockedKey:
+        if made == "its record":
+            context.ledger.write_member("k", "m", {})
+        else:
+            context.ledger.point("m", "other")
+        return hold(key)
+
+    monkeypatch.setattr(context.monitor, "hold", holding)
+    tidy(context, [], report)
+    assert (context.ledger.containers(), report.tidied) == (["m"], 0)
+
+
+def test_a_key_that_can_not_be_had_keeps_no_other_pointer(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = host.context()
+    context.ledger.prepare()
+    hold = context.monitor.hold
+    for broken in ("a", "b"):
+        report = Report()
+        for key in ("a", "b"):
+            context.ledger.point(f"of-{key}", key)
+
+        def holding(key: str, broken: str = broken) -> LockedKey:
+            if key == broken:
+                raise LockTimeoutError("somebody else has it")
+            return hold(key)
+
+        monkeypatch.setattr(context.monitor, "hold", holding)
+        tidy(context, [], report)
+        assert context.ledger.containers() == [f"of-{broken}"]
+        assert list(report.failures) == [f"of-{broken}"]
+
+
+def test_whose_pod_is_gone_waits_no_more(cluster: Cluster) -> None:
+    id_, pid = cluster.spawn(1)
+    cluster.appear(id_, pid)
+    context, report = cluster.context(), Report()
+    context.ledger.prepare()
+    for key in (POD, "recorded", "gone", "gone-too"):
+        context.ledger.mark("waiting", key)
+    context.ledger.write_member("recorded", "m", {})
+    tidy(context, observe(context).containers, report)
+    assert sorted(context.ledger.marked("waiting")) == sorted([POD, "recorded"])
+    assert report.tidied == 2
+
+
+def test_who_is_recorded_and_runs_is_not_looked_at(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, pod in enumerate((POD, "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c02"), 1):
+        cluster.start(number, pod)
+    context = cluster.context()
+    containers = observe(context).containers
+    context.ledger.point("gone", "k")
+    asked: list[str] = []
+    has_member = context.ledger.has_member
+
+    def asking(key: str, member: str) -> bool:
+        asked.append(member)
+        return has_member(key, member)
+
+    monkeypatch.setattr(context.ledger, "has_member", asking)
+    tidy(context, containers, Report())
+    assert asked == ["gone"]

@@ -672,3 +672,52 @@ def test_pods_that_wait_are_no_failure_of_the_timers_unit(
     assert reconcile_command(str(cluster.host.config), ["--waiting-ok"]) == code
     (unit,) = [text for name, text in units(str(cluster.host.config)).items() if name == RECONCILE]
     assert b"reconcile --waiting-ok\n" in unit
+
+
+PARTS = (
+    "_end_what_is_dead", "_claim", "enforce_classes", "refresh", "by_rank", "adopt", "take_turns", "_forget_missing",
+    "_count", "enforce", "_place", "_end_orphans", "tidy",
+)  # fmt: skip
+CHANGING = {"refresh", "by_rank", "take_turns", "_forget_missing", "tidy"}
+"""Those that a dry run leaves out."""
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize("claim", [False, True])
+def test_what_may_free_rmids_comes_before_who_wants_one_and_each_part_has_its_turn(
+    host: Host, monkeypatch: pytest.MonkeyPatch, shared: bool, dry_run: bool, claim: bool
+) -> None:
+    if shared:
+        host.configure(monitoring={"share": {"interval": 60}})
+    done: list[str] = []
+    for name in PARTS:
+        turns = name in ("refresh", "by_rank", "take_turns")
+        module = "resctrl_hooks.node.reconcile.turns" if turns else "resctrl_hooks.node.reconcile.reconcile"
+
+        def part(*_given: object, name: str = name) -> list[object]:
+            done.append(name)
+            return []
+
+        monkeypatch.setattr(f"{module}.{name}", part)
+    report = reconcile(host.context(), Options(dry_run=dry_run, claim=claim))
+    left_out = (CHANGING if dry_run else set()) | (set() if claim else {"_claim"})
+    left_out |= set() if shared else {"refresh", "by_rank", "take_turns"}
+    assert done == [name for name in PARTS if name not in left_out]
+    assert (report.dry_run, report.shared, report.containers) == (dry_run, shared, 0)
+
+
+def test_of_a_pass_that_did_something_there_is_a_line_and_of_another_none(cluster: Cluster) -> None:
+    cluster.appear(*cluster.spawn(1))
+    report = cluster.reconcile()
+    assert report.containers == 1
+    assert cluster.host.log.read_text().count(report.as_line()) == 1
+    before = cluster.host.log.read_text()
+    assert not cluster.reconcile().changed
+    assert cluster.host.log.read_text() == before
+
+
+def test_who_waits_is_said_by_name(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, rmids=1)
+    cluster.appear(*cluster.spawn(1))
+    assert f"  shop/web-0 ({POD}): " in cluster.reconcile().as_text()
