@@ -5,9 +5,8 @@ and not divided, Documentation/ABI/testing/sysfs-devices-system-cpu.
 """
 
 import glob
-import os
 
-from resctrl_hooks.node.host.files import read_kernel_file
+from resctrl_hooks.node.host.files import kernel_text
 
 SYSFS_CPUS = "/sys/devices/system/cpu"
 _DIVIDED = ("L3", "L3DATA")  # the second where code and data have masks of their own (CDP)
@@ -23,7 +22,7 @@ def _of_resctrl(root: str) -> dict[int, int]:
     """The root class's part of each cache says how large a bit of its mask is, and `cbm_mask` how many there are."""
     for resource in _DIVIDED:
         parts, masks = _by_domain(f"{root}/size", resource), _by_domain(f"{root}/schemata", resource)
-        whole = _text(f"{root}/info/{resource}/cbm_mask")
+        whole = kernel_text(f"{root}/info/{resource}/cbm_mask")
         if parts and parts.keys() == masks.keys() and whole:
             try:
                 bits = int(whole, 16).bit_count()
@@ -36,24 +35,17 @@ def _of_resctrl(root: str) -> dict[int, int]:
 def _of_sysfs(folder: str) -> dict[int, int]:
     found: dict[int, int] = {}
     for cache in glob.glob(f"{folder}/cpu[0-9]*/cache/index*"):
-        id_, size = _text(f"{cache}/id"), _text(f"{cache}/size")
-        if _text(f"{cache}/level") == "3" and id_.isdecimal() and size[:-1].isdecimal() and size[-1] in _UNITS:
+        id_, size = kernel_text(f"{cache}/id"), kernel_text(f"{cache}/size")
+        if kernel_text(f"{cache}/level") == "3" and id_.isdecimal() and size[:-1].isdecimal() and size[-1] in _UNITS:
             found[int(id_)] = int(size[:-1]) * _UNITS[size[-1]]
     return found
 
 
 def _by_domain(path: str, resource: str) -> dict[int, str]:
     """What a file such as ``schemata`` says of a resource: ``    L3:0=fff;1=fff``."""
-    for line in _text(path).splitlines():
+    for line in kernel_text(path).splitlines():
         name, _, domains = line.strip().partition(":")
         if name == resource:
             pairs = [part.split("=") for part in domains.split(";")]
             return {int(pair[0]): pair[1] for pair in pairs if len(pair) == 2 and pair[0].isdecimal()}  # noqa: PLR2004
     return {}
-
-
-def _text(path: str) -> str:
-    try:
-        return read_kernel_file(os.fspath(path)).decode("ascii", "replace").strip()
-    except OSError:
-        return ""

@@ -77,7 +77,7 @@ class ClassTotals:
         except (FileNotFoundError, ValueError):
             kept = {}
         except OSError as error:
-            raise LedgerError(f"{self._path} can't be read", errno=error.errno or 0) from error
+            raise LedgerError.of_file(error, self._path) from error
         ours = isinstance(kept, dict) and (kept.get("format"), kept.get("boot")) == (_FORMAT, boot)
         self.classes = {name: ClassTotal(values) for name, values in kept["classes"].items()} if ours else {}
 
@@ -91,7 +91,7 @@ class ClassTotals:
         try:
             write_file(self._path, format_json({"format": _FORMAT, "boot": self._boot, "classes": kept}))
         except OSError as error:
-            raise LedgerError(f"{self._path} can't be written", errno=error.errno or 0) from error
+            raise LedgerError.of_file(error, self._path) from error
 
 
 def without(whole: Values, parts: list[Values]) -> Values:

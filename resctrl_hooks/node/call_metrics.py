@@ -7,8 +7,9 @@ next time, so that a hook which opened it before the rename has long written its
 
 import posix
 
+from .errors import LedgerError
 from .host.files import format_json, parse_json, read_file, remove_file, write_file
-from .ledger import CALLS, unusable
+from .ledger import CALLS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def fold(ledger: "Ledger", patience: float = _PATIENCE) -> None:
             remove_file(f"{ledger.folder}/{OLD}")
             posix.rename(calls, f"{ledger.folder}/{OLD}")
         except OSError as error:
-            raise unusable(error, f"{ledger.folder}/{FILE}") from error
+            raise LedgerError.of_file(error, f"{ledger.folder}/{FILE}") from error
 
 
 def _kept(ledger: "Ledger") -> "tuple[Tally, str]":
@@ -135,7 +136,7 @@ def _kept(ledger: "Ledger") -> "tuple[Tally, str]":
     except (FileNotFoundError, ValueError):
         return Tally(), ""
     except OSError as error:
-        raise unusable(error, f"{ledger.folder}/{FILE}") from error
+        raise LedgerError.of_file(error, f"{ledger.folder}/{FILE}") from error
     ours = isinstance(kept, dict) and kept.get("format") == _FORMAT
     return (Tally(kept), kept.get("folded", "")) if ours else (Tally(), "")
 
@@ -149,4 +150,4 @@ def _lines(ledger: "Ledger", name: str) -> "tuple[bytes, str]":
     except FileNotFoundError:
         return b"", ""
     except OSError as error:
-        raise unusable(error, path) from error
+        raise LedgerError.of_file(error, path) from error

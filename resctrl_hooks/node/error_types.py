@@ -2,6 +2,10 @@
 
 import errno as _errno
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing_extensions import Self as _Self
+
 
 class HookError(Exception):
     """Anything this project expects to go wrong.
@@ -21,6 +25,11 @@ class HookError(Exception):
         self.kernel = kernel
         if hint:
             self.hint = hint
+
+    @classmethod
+    def of_file(cls, error: OSError, path: str, done: str = "used") -> "_Self":
+        """What the kernel, or `host.files` in its words, said of a file that can't be ``done``: used, read, written."""
+        return cls(f"{path} can't be {done}: {error.strerror}", errno=error.errno or 0)
 
     def __str__(self) -> str:
         """One line for the operator: what failed, the errno's name, the kernel's words, what to do."""

@@ -38,7 +38,7 @@ def as_hook_error(error: Exception) -> HookError:
     if isinstance(error, HookError):
         return error
     if isinstance(error, OSError):
-        return HookError(f"{error.filename or 'a file'} can't be used", errno=error.errno or 0)
+        return HookError.of_file(error, error.filename or "a file")
     return FaultError(describe(error))
 
 

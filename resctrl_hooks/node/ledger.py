@@ -27,9 +27,9 @@ import time
 from . import errors
 from .host.files import (
     UNFINISHED,
+    check_owner,
     format_json,
     is_folder,
-    is_roots_alone,
     is_there,
     list_folder,
     make_folder,
@@ -93,16 +93,14 @@ class Ledger:
             self._check_owner()
             return Lock(self._open_lock(path), path, patience)
         except OSError as error:
-            raise unusable(error, path) from error
+            raise errors.LedgerError.of_file(error, error.filename or path) from error
 
     def _check_owner(self) -> None:
         """Refuses a folder that others own or can write: root undoes what its records say."""
         try:
-            found = posix.stat(self.folder)
+            check_owner(posix.stat(self.folder), self.folder)
         except FileNotFoundError:
-            return  # it will be made
-        if not is_roots_alone(found):
-            raise errors.LedgerError(f"{self.folder}: others than root own it or can write it", errno=errno.EPERM)
+            pass  # it will be made
 
     def _open_lock(self, path: str) -> int:
         flags = posix.O_RDWR | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW
@@ -147,7 +145,7 @@ class Ledger:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise unusable(error, folder) from error
+            raise errors.LedgerError.of_file(error, folder) from error
 
     # Records of members
 
@@ -178,7 +176,7 @@ class Ledger:
                 remove_file(f"{self.folder}/containers/{member}")  # last: so that each record is pointed at
             return was_there
         except OSError as error:
-            raise unusable(error, path) from error
+            raise errors.LedgerError.of_file(error, path) from error
 
     # Where a container's records are
 
@@ -187,7 +185,7 @@ class Ledger:
         try:
             key = posix.readlink(f"{self.folder}/containers/{container}")
         except PermissionError as error:
-            raise unusable(error, f"{self.folder}/containers") from error
+            raise errors.LedgerError.of_file(error, f"{self.folder}/containers") from error
         except OSError:
             return ""
         return key if default_key_validator(key) else ""
@@ -203,7 +201,7 @@ class Ledger:
                     posix.unlink(path)
                     posix.symlink(key, path)
         except OSError as error:
-            raise unusable(error, path) from error
+            raise errors.LedgerError.of_file(error, path) from error
 
     def containers(self) -> "list[str]":
         """Every container that is pointed at."""
@@ -239,7 +237,7 @@ class Ledger:
                 fd = posix.open(path, flags, 0o600)
             posix.close(fd)
         except OSError as error:
-            raise unusable(error, path) from error
+            raise errors.LedgerError.of_file(error, path) from error
 
     def unmark(self, folder: str, key: str) -> bool:
         """Takes a mark away, and says whether there was one."""
@@ -247,7 +245,7 @@ class Ledger:
         try:
             return remove_file(path)
         except OSError as error:
-            raise unusable(error, path) from error
+            raise errors.LedgerError.of_file(error, path) from error
 
     def marked(self, folder: str) -> "list[str]":
         """The keys that carry a mark."""
@@ -262,7 +260,7 @@ class Ledger:
             elif not is_there(path):
                 write_file(path, b"")
         except OSError as error:
-            raise unusable(error, path) from error
+            raise errors.LedgerError.of_file(error, path) from error
 
     def flagged(self, name: str) -> bool:
         """Whether such a file is there."""
@@ -309,7 +307,7 @@ class Ledger:
         try:
             return list_folder(path)
         except OSError as error:
-            raise unusable(error, path) from error
+            raise errors.LedgerError.of_file(error, path) from error
 
     def _read(self, path: str) -> "Any":
         try:
@@ -317,7 +315,7 @@ class Ledger:
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return None
         except OSError as error:
-            raise unusable(error, path) from error
+            raise errors.LedgerError.of_file(error, path) from error
         # A newer version may add to a record, but keeps what this one reads; a format of its own is not ours to read.
         return record if isinstance(record, dict) and record.get("format") == _FORMAT else None
 
@@ -334,12 +332,7 @@ class Ledger:
                 posix.mkdir(folder, _PRIVATE)
                 write_file(f"{folder}/{name}", data)
         except OSError as error:
-            raise unusable(error, f"{folder}/{name}") from error
-
-
-def unusable(error: OSError, path: str) -> "errors.LedgerError":
-    """What the kernel said of a file of the state directory."""
-    return errors.LedgerError(f"{path} can't be used", errno=error.errno or errno.EIO)
+            raise errors.LedgerError.of_file(error, f"{folder}/{name}") from error
 
 
 class Lock:

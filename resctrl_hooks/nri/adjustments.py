@@ -170,7 +170,7 @@ def check_owner(path: str, *, device: bool = False) -> None:
         try:
             found = posix.lstat(at)
         except OSError as error:
-            raise AdjustmentError(f"{path} can't be given to a container", errno=error.errno or 0) from error
+            raise AdjustmentError.of_file(error, path, "given to a container") from error
         writable = found.st_mode & (S_IWGRP | S_IWOTH) and not (device and depth == len(parts))
         if found.st_uid or writable or found.st_mode & S_IFMT == S_IFLNK:
             why = "is a link" if found.st_mode & S_IFMT == S_IFLNK else "is not root's alone"

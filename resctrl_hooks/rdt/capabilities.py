@@ -78,7 +78,7 @@ def read_schemata(root: str, name: str) -> Schemata:
     except OSError as error:
         if not os.path.isdir(f"{root}/info"):
             raise NotMountedError.at(root, error.errno or 0) from error
-        raise ResctrlError(f"{path} can't be read", errno=error.errno or 0) from error
+        raise ResctrlError.of_file(error, path, "read") from error
 
 
 def parse_schemata(text: str) -> Schemata:

@@ -4,7 +4,7 @@ import pytest
 
 import resctrl_hooks.errors
 from resctrl_hooks.node import error_types, errors
-from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.errors import HookError, LedgerError
 from resctrl_hooks.node.resctrl import errors as refusals
 from resctrl_hooks.node.resctrl.errors import NoRMIDsError, NotTrackedError
 
@@ -23,6 +23,13 @@ def test_an_error_speaks_to_the_operator() -> None:
     assert str(error) == "mon_group /x can't be made (ENOSPC); the kernel says: Out of RMIDs; free some"
     assert str(HookError("plain")) == "plain"
     assert str(HookError("odd", errno=9999)) == "odd (9999)"
+
+
+def test_what_a_file_refuses_has_the_kernels_words() -> None:
+    gone = LedgerError.of_file(OSError(errno.ENOSPC, "No space left on device", "/elsewhere"), "/run/x")
+    assert (type(gone), gone.errno) == (LedgerError, errno.ENOSPC)
+    assert gone.message == "/run/x can't be used: No space left on device"
+    assert str(HookError.of_file(OSError(errno.ENOENT, "gone"), "/x", "read")) == "/x can't be read: gone (ENOENT)"
 
 
 def test_a_key_error_does_not_quote_its_sentence() -> None:

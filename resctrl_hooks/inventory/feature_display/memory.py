@@ -9,8 +9,9 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.features.memory import NAME as LIMITS
 from resctrl_hooks.node.features.memtierd.feature import NAME as TIERD
 from resctrl_hooks.node.features.step import Step
+from resctrl_hooks.node.host.files import kernel_text
 
-from .model import Columns, Details, Display, Found, kernel_text
+from .model import Columns, Details, Display, Found
 
 if TYPE_CHECKING:
     from resctrl_hooks.node.records import LimitNeeds, MemberRecord, StepRecord

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from resctrl_hooks.node.container.workload import Workload
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.features.step import Step
-from resctrl_hooks.node.host.files import read_kernel_file
 
 if TYPE_CHECKING:
     from resctrl_hooks.node.records import MemberRecord, SchedulingNeeds, StepRecord
@@ -64,11 +63,3 @@ class Display(NamedTuple):
     describe: Describe = as_recorded
     probe: Probe = nowhere
     columns: Columns | None = None
-
-
-def kernel_text(path: str) -> str:
-    """What a file of the kernel says now; nothing if it can't be read."""
-    try:
-        return read_kernel_file(path).decode("ascii", "replace").strip()
-    except OSError:
-        return ""

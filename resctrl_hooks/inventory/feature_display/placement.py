@@ -9,8 +9,9 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features.placement.feature import NAME, preview
 from resctrl_hooks.node.features.step import Step
 from resctrl_hooks.node.host.cpulist import format_list, parse_list
+from resctrl_hooks.node.host.files import kernel_text
 
-from .model import Columns, Details, Display, Found, kernel_text
+from .model import Columns, Details, Display, Found
 
 if TYPE_CHECKING:
     from resctrl_hooks.node.records import MemberRecord, PlacementNeeds, StepRecord

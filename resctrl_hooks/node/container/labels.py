@@ -42,6 +42,6 @@ def pod_labels(workload: "Workload") -> "dict[str, str]":
             if isinstance(value, str) and (name in _KUBELETS or workload.annotations.get(name) != value)
         }
     except OSError as error:
-        raise InputError(f"the sandbox's {folder}/config.json can't be read", errno=error.errno or 0) from error
+        raise InputError.of_file(error, f"the sandbox's {folder}/config.json", "read") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"the sandbox's {folder}/config.json holds no labels") from error

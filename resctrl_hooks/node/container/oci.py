@@ -102,8 +102,7 @@ def read_bundle(path: str) -> Bundle:
     try:
         config = parse_json(read_file(f"{path}/config.json", BUNDLE_LIMIT))
     except OSError as error:
-        what = f"{path}/config.json can't be read: {error.strerror}"
-        raise errors.InputError(what, errno=error.errno or 0) from error
+        raise errors.InputError.of_file(error, f"{path}/config.json", "read") from error
     except ValueError as error:
         raise errors.InputError(f"{path}/config.json is not JSON: {error}") from error
     if not isinstance(config, dict):

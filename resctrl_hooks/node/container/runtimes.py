@@ -68,8 +68,7 @@ def _names(root: str) -> "list[str]":
     try:
         return list_folder(root)
     except OSError as error:
-        what = f"{root}, where a runtime keeps its containers, can't be read"
-        raise HookError(what, errno=error.errno or 0) from error
+        raise HookError.of_file(error, f"{root}, where a runtime keeps its containers,", "read") from error
 
 
 def _read(folder: str, id_: str, kinds: "list[Kind]") -> "Found | None":

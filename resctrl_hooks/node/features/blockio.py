@@ -6,7 +6,7 @@ Documentation/admin-guide/cgroup-v2.rst, "IO Interface Files").
 
 import posix
 
-from ..host.files import S_IFBLK, S_IFMT, list_folder, read_kernel_file
+from ..host.files import S_IFBLK, S_IFMT, is_there, kernel_text, list_folder
 from ..names import matches
 from .cgroup_settings import WEIGHT, are_in_force, put
 from .class_choice import chosen_class
@@ -132,11 +132,7 @@ def without_brackets(pattern: str) -> "list[str]":
 def whole_disk(device: str, sys_path: str) -> str:
     """The disk of a partition: the kernel limits whole devices only."""
     base = f"{sys_path}/dev/block/{device}"
-    try:
-        posix.stat(f"{base}/partition")
-        return read_kernel_file(f"{base}/../dev").decode("ascii", "replace").strip()
-    except OSError:
-        return device
+    return (kernel_text(f"{base}/../dev") if is_there(f"{base}/partition") else "") or device
 
 
 def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:

@@ -69,7 +69,7 @@ def class_of(workload: "Workload", context: "Context") -> "tuple[str, str]":
         except ProcessLookupError as error:
             from ..resctrl.errors import TaskGoneError
 
-            raise TaskGoneError(f"process {workload.pid} has ended", errno=error.errno or 0) from error
+            raise TaskGoneError.of(workload.pid) from error
         if where is not None:
             return where[0], "where its process is"
     name = workload.bundle.class_name

@@ -3,8 +3,6 @@
 The class's folder is somebody else's: an agent's, or `resctrl-hook rdt apply`'s. What the runtime assigned stays.
 """
 
-import errno
-
 from ..errors import HookError
 from ..host.procfs import resctrl_groups_of
 from .step import SKIP, Step
@@ -23,7 +21,6 @@ OURS = "class.rdt.resctrl-hooks.io"
 _BETA = "rdt.resources.beta.kubernetes.io"
 _CRI = "io.kubernetes.cri.rdt-class"
 _ROOT_NAMES = ("/", "system/default")
-_MOST_ROUNDS = 20
 
 
 class RdtClassError(HookError):
@@ -104,7 +101,8 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
     """Moves every thread of the container into the class.
 
     Raises:
-        RdtClassError: the class was removed under the container, the kernel refuses, or somebody moves it back.
+        RdtClassError: the class was removed under the container, or somebody moves it back.
+        ResctrlError: the kernel refuses.
     """
     needs: "ClassNeeds" = step.parameters
     name = needs["class"]
@@ -114,39 +112,13 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
             f"RDT class {name} was removed; the container runs in {_where(context, container.pid) or 'the root class'}",
             hint="`resctrl-hook rdt apply`, then reconcile",
         )
-    seen: "set[int]" = set()
-    for _ in range(_MOST_ROUNDS):
-        fresh = [tid for tid in container.threads(context.proc) if tid not in seen]
-        if not fresh:
-            break
-        move(context, name, fresh)
-        seen.update(fresh)
+    resctrl.move_all(name, "", lambda: container.threads(context.proc))
     where = _where(context, container.pid)
     if where is not None and where != name:
         raise RdtClassError(
             f"process {container.pid} was moved to RDT class {name} but is in {where or 'the root class'}",
             hint="two programs manage RDT classes here; keep one",
         )
-
-
-def move(context: "Context", name: str, tids: "list[int]") -> None:
-    """Writes thread ids into a class's ``tasks``; one that has ended in the meantime is passed over.
-
-    Raises:
-        RdtClassError: the kernel refuses.
-    """
-    resctrl = context.monitor.resctrl
-    path = f"{resctrl.class_folder(name)}/tasks"
-    for tid in tids:
-        try:
-            resctrl.fs.write(path, b"%d\n" % tid)
-        except OSError as error:
-            if error.errno != errno.ESRCH:
-                raise RdtClassError(
-                    f"task {tid} can't join RDT class {name}",
-                    errno=error.errno or 0,
-                    kernel=resctrl.last_cmd_status(),
-                ) from error
 
 
 def holds(step: "Step", container: "Container", context: "Context") -> bool:

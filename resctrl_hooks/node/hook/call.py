@@ -72,8 +72,7 @@ def _answer(call: "_Call", context: Context, started: float) -> int:
         try:
             summary = call.serve(context)
         except OSError as error:
-            what = f"{error.filename or 'stdin'}: {error.strerror or 'can not be read'}"
-            raise errors.InputError(what, errno=error.errno or 0) from error
+            raise errors.InputError.of_file(error, error.filename or "stdin") from error
         finally:
             set_deadline(0)
     except errors.HookError as error:

@@ -5,13 +5,30 @@ import posix
 
 from ..errors import HookError
 from .cgroup_names import own_cgroup
-from .files import is_folder, read_kernel_file
+from .files import GONE, is_folder, read_kernel_file
 from .procfs import CRUNS_LEAF, cgroups_of
 
 CGROUP_ROOT = "/sys/fs/cgroup"
 _SLICE, _SCOPE, _SERVICE = ".slice", ".scope", ".service"
 _UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}  # in names of huge pages' files
 _CLAMP, _UNCLAMPED = "cpu.uclamp.", "100.00"
+_GONE = "cgroup {folder} is gone: the container has ended", ""
+_NOT_ENABLED, _NO_SWAP = -1, -2  # beside the errnos
+# What it means that a value can't be written, and what to do (kernel, Documentation/admin-guide/cgroup-v2.rst).
+_REFUSALS = {
+    errno.ENODEV: _GONE,
+    errno.ENOTDIR: _GONE,
+    errno.EINVAL: ("the kernel refuses {name} {value!r} for cgroup {folder}", ""),
+    errno.ENOENT: ("this kernel has no {name}", ""),
+    _NO_SWAP: ("this kernel has no {name}", "it was built without CONFIG_SWAP, or booted with swapaccount=0"),
+    _NOT_ENABLED: (
+        "the {controller} controller is not enabled for cgroup {folder}",
+        (
+            "write +{controller} to cgroup.subtree_control of each folder above it; "
+            "without it in /sys/fs/cgroup/cgroup.controllers the kernel was booted without (cgroup_disable=)"
+        ),
+    ),
+}
 
 
 class CgroupError(HookError):
@@ -97,7 +114,7 @@ def read_value(folder: str, name: str) -> str:
     try:
         return read_kernel_file(f"{folder}/{name}").decode().strip()
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENODEV, errno.ENOTDIR):
+        if error.errno in GONE:
             return ""
         raise
 
@@ -151,25 +168,16 @@ def _grain(name: str) -> int:
 
 
 def _refusal(folder: str, name: str, value: str, error: OSError) -> CgroupError:
-    """What it means that a value can't be written, in words of its own for each case."""
-    number = error.errno or 0
-    if number in (errno.ENODEV, errno.ENOTDIR) or not is_folder(folder):
-        return CgroupError(f"cgroup {folder} is gone: the container has ended", errno=number)
-    if number in (errno.ENOENT, errno.EACCES):
-        controller = name.partition(".")[0]
+    """The error for a value that can't be written, by the errno and by what is there."""
+    number = case = error.errno or 0
+    controller = name.partition(".")[0]
+    if not is_folder(folder):
+        case = errno.ENODEV
+    elif number in (errno.ENOENT, errno.EACCES):
         if controller not in read_value(folder, "cgroup.controllers").split():
-            return CgroupError(
-                f"the {controller} controller is not enabled for cgroup {folder}",
-                errno=number,
-                hint=f"write +{controller} to cgroup.subtree_control of each folder above it; "
-                "without it in /sys/fs/cgroup/cgroup.controllers the kernel was booted without (cgroup_disable=)",
-            )
-        if number == errno.ENOENT:
-            return CgroupError(
-                f"this kernel has no {name}",
-                errno=number,
-                hint="it was built without CONFIG_SWAP, or booted with swapaccount=0" if "swap" in name else "",
-            )
-    if number == errno.EINVAL:
-        return CgroupError(f"the kernel refuses {name} {value!r} for cgroup {folder}", errno=number)
-    return CgroupError(f"{name} of cgroup {folder} can't be written", errno=number)
+            case = _NOT_ENABLED
+        elif number == errno.ENOENT and "swap" in name:
+            case = _NO_SWAP
+    words, hint = _REFUSALS.get(case, ("{name} of cgroup {folder} can't be written", ""))
+    message = words.format(folder=folder, name=name, value=value, controller=controller)
+    return CgroupError(message, hint=hint.format(controller=controller), errno=number)

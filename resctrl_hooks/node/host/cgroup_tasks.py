@@ -4,13 +4,13 @@ import errno
 import posix
 
 from ..errors import HookError
-from .files import is_folder, is_there, list_folder, read_kernel_file
+from .files import GONE, is_folder, is_there, list_folder, read_kernel_file
 from .procfs import threads_of
 
 _LISTS = ("cgroup.threads", "tasks")  # version 2's, which unlike cgroup.procs threaded cgroups have too; version 1's
 _MOST_DEPTH = 16
 _LINKS_OF_A_LEAF = 2
-_ELSEWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.EOPNOTSUPP)
+_ELSEWHERE = (*GONE, errno.EOPNOTSUPP)
 
 
 def threads_of_container(proc: str, cgroup: str, pid: int) -> "list[int]":
@@ -34,7 +34,7 @@ def _threads_in_cgroup(folder: str, depth: int) -> "list[int]":
             break
         except OSError as error:
             if error.errno not in _ELSEWHERE:
-                raise HookError(f"{folder}/{name} can't be read", errno=error.errno or 0) from error
+                raise HookError.of_file(error, f"{folder}/{name}", "read") from error
     if depth < _MOST_DEPTH and _may_have_folders(folder):
         for name in list_folder(folder):
             if is_folder(f"{folder}/{name}"):

@@ -19,6 +19,7 @@ _READABLE = 0o755
 _PAGE = 4096
 _LARGEST_KERNEL_FILE = 1 << 26
 _PIPE = 1 << 16  # what Linux gives a pipe
+GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ESRCH)  # a file, cgroup, group or task that is not there
 UNFINISHED = "~"  # what marks a file that is being written: no id or key holds it
 _LONGEST_INTEGER = 32  # more digits than any number in an OCI file; int() of a million digits takes seconds
 
@@ -97,8 +98,8 @@ def read_file(path: str, limit: int, *, trusted: bool = False, follow: bool = Fa
         found = posix.fstat(fd)
         if found.st_mode & S_IFMT != S_IFREG:
             raise OSError(errno.EINVAL, "not a regular file", path)
-        if trusted and not is_roots_alone(found):
-            raise OSError(errno.EPERM, "others than root own it or can write it", path)
+        if trusted:
+            check_owner(found, path)
         size = found.st_size
         if size > limit:
             raise OSError(errno.EFBIG, f"larger than {limit} bytes", path)
@@ -111,6 +112,12 @@ def read_file(path: str, limit: int, *, trusted: bool = False, follow: bool = Fa
 def is_roots_alone(found: "posix.stat_result") -> bool:
     """Whether root, or whoever runs this, owns what was found, and nobody else can write it."""
     return not found.st_mode & (S_IWGRP | S_IWOTH) and found.st_uid in (0, posix.geteuid())
+
+
+def check_owner(found: "posix.stat_result", path: str) -> None:
+    """Refuses what others own or can write, by OSError EPERM: root is about to obey what it says."""
+    if not is_roots_alone(found):
+        raise OSError(errno.EPERM, "others than root own it or can write it", path)
 
 
 def read_all(fd: int, limit: int, what: str) -> bytes:
@@ -151,6 +158,14 @@ def read_kernel_file(path: str) -> bytes:
         return data if len(data) < _PAGE // 2 else data + read_all(fd, _LARGEST_KERNEL_FILE, path)
     finally:
         posix.close(fd)
+
+
+def kernel_text(path: str) -> str:
+    """What such a file says, without the blanks around it; empty for one that can't be read."""
+    try:
+        return read_kernel_file(path).decode("ascii", "replace").strip()
+    except OSError:
+        return ""
 
 
 def write_file(path: str, data: bytes, mode: int = 0o600) -> None:

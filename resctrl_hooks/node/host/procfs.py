@@ -3,10 +3,9 @@
 import errno
 import posix
 
-from .files import read_kernel_file
+from .files import GONE, read_kernel_file
 
 CRUNS_LEAF = "container"  # crun puts the processes of X.scope into X.scope/container
-_GONE = (errno.ENOENT, errno.ESRCH)
 _ALL_UIDS = 4294967295
 _START_TIME = 19  # field 22 of /proc/pid/stat, counted after the first two
 
@@ -72,7 +71,7 @@ def threads_of(proc: str, pid: int) -> "list[int]":
     try:
         return sorted(int(name) for name in posix.listdir(f"{proc}/{pid}/task"))
     except OSError as error:
-        if error.errno in _GONE:
+        if error.errno in GONE:
             return []
         raise
 
@@ -105,6 +104,6 @@ def _read(path: str) -> str:
     try:
         return read_kernel_file(path).decode("utf-8", "surrogateescape")
     except OSError as error:
-        if error.errno in (*_GONE, errno.ENOTDIR):
+        if error.errno in GONE:
             return ""
         raise

@@ -75,7 +75,7 @@ def run(arguments: "list[str]", seconds: float) -> "tuple[int, str]":
     except (TimeoutError, _socket.timeout) as error:  # two types before Python 3.10
         raise ProgramError(f"{arguments[0]} did not end within {seconds:g} s", errno=errno.ETIMEDOUT) from error
     except OSError as error:
-        raise ProgramError(f"{arguments[0]} can't be run", errno=error.errno or 0) from error
+        raise ProgramError.of_file(error, arguments[0], "run") from error
     finally:
         ours.close()
         theirs.close()

@@ -6,7 +6,7 @@ sysfs-kernel-mm-memory-tiers.
 
 from ..errors import HookError
 from .cpulist import lowest, members, parse_list
-from .files import list_folder, read_kernel_file
+from .files import kernel_text, list_folder
 from .topology import DRAM, FAST, SLOW, UNKNOWN, MemoryNode, Topology
 
 _LAST_LEVEL_CACHE = "3"
@@ -73,7 +73,7 @@ def read_topology(sys_path: str) -> Topology:
 def _last_cache(folder: str, fallback: int) -> "tuple[int, int]":
     """The L3 cache of a CPU: its id and the CPUs that share it. Usually at index3."""
     for index in ("index3", "index2", "index4", "index1", "index0"):
-        if _read(f"{folder}/{index}/level") == _LAST_LEVEL_CACHE:
+        if kernel_text(f"{folder}/{index}/level") == _LAST_LEVEL_CACHE:
             return _number(f"{folder}/{index}/id", fallback), _list(f"{folder}/{index}/shared_cpu_list")
     return 0, 0
 
@@ -90,7 +90,7 @@ def _memory_nodes(sys_path: str, online: int) -> "list[MemoryNode]":
     for number in numbers:
         if not with_memory >> number & 1 and with_memory:
             continue  # no page of memory can come from it
-        distances = [int(text) for text in _read(f"{folder}/node{number}/distance").split() if text.isdigit()]
+        distances = [int(text) for text in kernel_text(f"{folder}/node{number}/distance").split() if text.isdigit()]
         kind = DRAM if cpus[number] else UNKNOWN
         if not cpus[number] and ordinary is not None and number in tiers:
             kind = SLOW if tiers[number] > ordinary else FAST if tiers[number] < ordinary else DRAM
@@ -112,7 +112,7 @@ def _tiers(folder: str) -> "dict[int, int]":
 
 def _memory(path: str) -> int:
     """Bytes of memory, from the line ``Node 0 MemTotal: 16 kB``."""
-    for line in _read(path).splitlines():
+    for line in kernel_text(path).splitlines():
         words = line.split()
         if "MemTotal:" in words and words[-2].isdigit():
             return int(words[-2]) << 10
@@ -130,18 +130,11 @@ def _first_list(base: str, *names: str) -> int:
 
 def _list(path: str) -> int:
     try:
-        return parse_list(_read(path))
+        return parse_list(kernel_text(path))
     except ValueError:
         return 0
 
 
 def _number(path: str, fallback: int) -> int:
-    text = _read(path)
+    text = kernel_text(path)
     return int(text) if text.isdigit() else fallback  # an id of -1 means that the firmware has none
-
-
-def _read(path: str) -> str:
-    try:
-        return read_kernel_file(path).decode("ascii", "replace").strip()
-    except OSError:
-        return ""

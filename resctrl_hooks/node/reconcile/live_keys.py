@@ -18,7 +18,7 @@ def read_live(path: str) -> "set[str]":
         listed = data.lstrip()[:1] == b"["
         keys = parse_json(data) if listed else [line.strip() for line in data.decode().split("\n") if line.strip()]
     except OSError as error:
-        raise InputError(f"{path} can't be read: {error.strerror}", errno=error.errno or 0) from error
+        raise InputError.of_file(error, path, "read") from error
     except ValueError as error:
         raise InputError(f"{path} is neither a JSON list nor a key a line: {error}") from error
     for key in keys:

@@ -10,6 +10,7 @@ Source: kernel, Documentation/filesystems/resctrl.rst ("mbm_L3_assignments"), me
 import errno
 
 from ..errors import ResctrlError
+from .errors import BY_ERRNO, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,13 +33,17 @@ class NoCountersError(ResctrlError):
     hint = "the pod's cache occupancy is counted, its bandwidth isn't; `resctrl-hook list` shows who has the counters"
 
 
+# As everywhere, but for an unknown domain, which is EINVAL here.
+_BY_ERRNO = {**BY_ERRNO, errno.ENOSPC: NoCountersError, errno.EINVAL: ResctrlError}
+
+
 class Assignments:
     """The assignable counters of one resctrl mount. Groups are named by their folders."""
 
     def __init__(self, resctrl: "Resctrl") -> None:
         self._root = resctrl.root
         self._fs = resctrl.fs
-        self._words = resctrl.last_cmd_status
+        self._resctrl = resctrl
 
     def enabled(self) -> bool:
         """Whether counters are assigned here: the processor can, and ``mbm_assign_mode`` is ``mbm_event``."""
@@ -83,10 +88,9 @@ class Assignments:
         try:
             self._fs.write(f"{folder}/{FILE}", f"{event}:{domain}={state}\n".encode())
         except OSError as error:
-            kind = NoCountersError if error.errno == errno.ENOSPC else ResctrlError
             what = "no counter for" if state == _ASSIGNED else "the counter can't be taken back of"
             message = f"{what} {event} of {folder} in L3 domain {domain}"
-            raise kind(message, errno=error.errno or 0, kernel=self._words()) from error
+            raise refusal(self._resctrl, error, message, kinds=_BY_ERRNO) from error
 
 
 def parse(text: str) -> "States":

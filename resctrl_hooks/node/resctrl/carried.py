@@ -51,7 +51,7 @@ class Carried:
         except (FileNotFoundError, ValueError):
             kept = {}
         except OSError as error:
-            raise LedgerError(f"{self._path} can't be read", errno=error.errno or 0) from error
+            raise LedgerError.of_file(error, self._path) from error
         ours = isinstance(kept, dict) and (kept.get("format"), kept.get("boot")) == (_FORMAT, self._boot)
         if not ours or not isinstance(kept.get("keys"), dict) or not isinstance(kept.get("layout"), list):
             kept = {"layout": [], "keys": {}}
@@ -70,7 +70,7 @@ class Carried:
         try:
             write_file(self._path, format_json(value))
         except OSError as error:
-            raise LedgerError(f"{self._path} can't be written", errno=error.errno or 0) from error
+            raise LedgerError.of_file(error, self._path) from error
 
     def see(self, slots: "list[Slot]") -> None:
         """Takes these files as those to read; what the file has of others is done with, as after a CPU hotplug."""

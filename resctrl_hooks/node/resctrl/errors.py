@@ -6,6 +6,11 @@ Apart from `errors` because a hook that nothing goes wrong with has no need of t
 import errno
 
 from ..errors import ResctrlError
+from ..host.files import GONE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .filesystem import Resctrl
 
 USUAL_ROOT = "/sys/fs/resctrl"  # in hints it stands for wherever resctrl is configured to be
 
@@ -61,6 +66,11 @@ class NotTrackedError(ResctrlError, KeyError):
     reason = "not-tracked"
     __str__ = ResctrlError.__str__  # KeyError's would quote the sentence
 
+    @classmethod
+    def of(cls, key: str) -> "NotTrackedError":
+        """The error for a key."""
+        return cls(f"no group is tracked for {key}")
+
 
 class GroupExistsError(ResctrlError):
     """A group of that name is there already (EEXIST), made by somebody else."""
@@ -72,6 +82,11 @@ class TaskGoneError(ResctrlError):
     """The task has ended (ESRCH)."""
 
     reason = "task-gone"
+
+    @classmethod
+    def of(cls, pid: int) -> "TaskGoneError":
+        """The error for a process."""
+        return cls(f"process {pid} has ended", errno=errno.ESRCH)
 
 
 class NotArrivedError(ResctrlError):
@@ -107,3 +122,25 @@ BY_ERRNO: "dict[int, type[ResctrlError]]" = {
     errno.EROFS: ReadOnlyError,
     errno.ENODEV: NotMountedError,
 }
+
+
+def refusal(
+    resctrl: "Resctrl",
+    error: OSError,
+    message: str,
+    rdt_class: str = "",
+    kinds: "dict[int, type[ResctrlError]]" = BY_ERRNO,
+) -> ResctrlError:
+    """The typed error for what the kernel refused, with its own words; ``kinds`` where an errno means another thing."""
+    number = error.errno or 0
+    if number in GONE:
+        if not resctrl.fs.is_folder(f"{resctrl.root}/mon_groups"):
+            if resctrl.fs.is_folder(f"{resctrl.root}/info"):
+                return NoMonitoringError(f"resctrl at {resctrl.root} has no monitoring", errno=number)
+            return NotMountedError.at(resctrl.root, number)
+        folder = resctrl.class_folder(rdt_class)
+        if not resctrl.fs.is_folder(folder):
+            return BadClassError(f"there is no RDT class {rdt_class!r} ({folder})", errno=number)
+    kind = kinds.get(number, ResctrlError)
+    hint = kind.hint.replace(USUAL_ROOT, resctrl.root)
+    return kind(message, hint=hint, errno=number, kernel=resctrl.last_cmd_status())

@@ -7,9 +7,13 @@ import errno
 import posix
 
 from .. import errors
-from ..host.files import is_folder, read_kernel_file, remove_file
+from ..host.files import GONE, is_folder, read_kernel_file, remove_file
 from ..host.procfs import resctrl_groups_of, threads_of
 from ..names import valid_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MON_GROUPS = "mon_groups"
 _MOST_ROUNDS = 20
@@ -165,31 +169,37 @@ class Resctrl:
         try:
             return {int(line) for line in self.fs.read(f"{folder}/tasks").split()}
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV):
+            if error.errno in GONE:
                 return set()
             raise self._error(error, f"{folder}/tasks can't be read", rdt_class) from error
 
     def assign(self, rdt_class: str, name: str, pid: int) -> int:
         """Moves all threads of a process into a mon_group, checks that they arrived, and returns how many.
 
-        Threads started while we move others inherit their creator's group, so a few rounds find them all.
-
         Raises:
             TaskGoneError: the process has ended.
             ClassMismatchError: it is in another class than the group.
             NotArrivedError: the kernel accepted the threads, but they are elsewhere.
         """
-        seen: "set[int]" = set()
-        for _ in range(_MOST_ROUNDS):
-            fresh = [tid for tid in threads_of(self.proc, pid) if tid not in seen]
-            if not fresh:
-                break
-            self.add_tasks(rdt_class, name, fresh, pid)
-            seen.update(fresh)
+        seen = self.move_all(rdt_class, name, lambda: threads_of(self.proc, pid), pid)
         if not seen:
             raise _gone(pid)
         self._check_arrival(rdt_class, name, pid, seen)
         return len(seen)
+
+    def move_all(self, rdt_class: str, name: str, threads: "Callable[[], list[int]]", pid: int = 0) -> "set[int]":
+        """Does `add_tasks` with what ``threads`` lists until that is nothing new, and returns all of it.
+
+        Threads started while we move others inherit their creator's group, so a few rounds find them all.
+        """
+        seen: "set[int]" = set()
+        for _ in range(_MOST_ROUNDS):
+            fresh = [tid for tid in threads() if tid not in seen]
+            if not fresh:
+                break
+            self.add_tasks(rdt_class, name, fresh, pid)
+            seen.update(fresh)
+        return seen
 
     def add_tasks(self, rdt_class: str, name: str, tids: "list[int]", pid: int = 0) -> None:
         """Writes thread ids into a group's ``tasks``, one write each: lists are EINVAL on Linux 6.1.
@@ -242,24 +252,12 @@ class Resctrl:
         return "" if text == "ok" else text
 
     def _error(self, error: OSError, message: str, rdt_class: str) -> "errors.ResctrlError":
-        """The typed error for a refusal, with the kernel's words."""
-        from .errors import BY_ERRNO, USUAL_ROOT, BadClassError, NoMonitoringError, NotMountedError
+        from .errors import refusal  # only where something goes wrong
 
-        number = error.errno or 0
-        if number in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV):
-            if not self.fs.is_folder(f"{self.root}/{MON_GROUPS}"):
-                if self.fs.is_folder(f"{self.root}/info"):
-                    return NoMonitoringError(f"resctrl at {self.root} has no monitoring", errno=number)
-                return NotMountedError.at(self.root, number)
-            folder = self.class_folder(rdt_class)
-            if not self.fs.is_folder(folder):
-                return BadClassError(f"there is no RDT class {rdt_class!r} ({folder})", errno=number)
-        kind = BY_ERRNO.get(number, errors.ResctrlError)
-        hint = kind.hint.replace(USUAL_ROOT, self.root)
-        return kind(message, hint=hint, errno=number, kernel=self.last_cmd_status())
+        return refusal(self, error, message, rdt_class)
 
 
 def _gone(pid: int) -> "errors.ResctrlError":
     from .errors import TaskGoneError
 
-    return TaskGoneError(f"process {pid} has ended", errno=errno.ESRCH)
+    return TaskGoneError.of(pid)

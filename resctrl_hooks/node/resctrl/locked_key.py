@@ -222,7 +222,7 @@ class LockedKey:
         except ProcessLookupError as error:
             from .errors import TaskGoneError
 
-            raise TaskGoneError(f"process {pid} has ended", errno=error.errno or 0) from error
+            raise TaskGoneError.of(pid) from error
         if where is not None and where[0] in self.origins:
             return self._resctrl.assign(where[0], self.name, pid)
         if where is None and len(self.origins) == 1:
@@ -234,7 +234,7 @@ class LockedKey:
         from .errors import ClassMismatchError, NotTrackedError
 
         if not self.origins:
-            raise NotTrackedError(f"no group is tracked for {self.key}")
+            raise NotTrackedError.of(self.key)
         if where is not None:
             have = ", ".join(name or "the root class" for name in self.origins)
             raise ClassMismatchError(

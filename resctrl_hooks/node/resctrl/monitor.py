@@ -295,4 +295,4 @@ class Monitor:
 def _not_tracked(key: str) -> Exception:
     from .errors import NotTrackedError
 
-    return NotTrackedError(f"no group is tracked for {key}")
+    return NotTrackedError.of(key)

@@ -589,7 +589,7 @@ def test_a_runtime_s_folder_that_can_not_be_read_is_no_fault_of_ours(
         raise PermissionError(errno.EACCES, "Permission denied", path)
 
     monkeypatch.setattr("resctrl_hooks.node.container.runtimes.list_folder", denied)
-    with pytest.raises(HookError, match=r"/run/runc, where a runtime .* can't be read \(EACCES\)"):
+    with pytest.raises(HookError, match=r"/run/runc, where a runtime .* can't be read: .*\(EACCES\)"):
         reconcile(host.context())
 
 

@@ -6,7 +6,7 @@ documentation (intel/memtierd, docs), and trying it.
 
 from ...errors import HookError
 from ...host.cgroup import read_value
-from ...host.files import is_folder, read_kernel_file
+from ...host.files import is_folder, kernel_text
 from ...host.programs import ALL_FOLDERS, find_program
 from ..memory_class import SWAP
 
@@ -69,11 +69,8 @@ def _idlepage(settings: "Settings") -> str:
 
 def _softdirty(settings: "Settings") -> str:
     # A new mapping is soft-dirty from its first moment, where the kernel knows of that (proc(5), smaps, VmFlags).
-    try:
-        flags = read_kernel_file("/proc/self/smaps").split(b"VmFlags:")[1:]
-    except OSError:
-        return ""
-    if any(b"sd" in line.split(b"\n", 1)[0].split() for line in flags):
+    flags = kernel_text("/proc/self/smaps").split("VmFlags:")[1:]
+    if not flags or any("sd" in line.split("\n", 1)[0].split() for line in flags):
         return ""
     return "the tracker softdirty needs a kernel with CONFIG_MEM_SOFT_DIRTY"
 
@@ -101,7 +98,7 @@ _TRACKERS: "dict[str, Callable[[Settings], str]]" = {"idlepage": _idlepage, "sof
 
 def missing_capabilities() -> "list[str]":
     """Those of memtierd's capabilities that this process doesn't have (capabilities(7))."""
-    for line in _lines("/proc/self/status"):
+    for line in kernel_text("/proc/self/status").splitlines():
         if line.startswith("CapEff:"):
             have = int(line.split()[1], 16)
             return [name for name, bit in _CAPABILITIES if not have >> bit & 1]
@@ -110,7 +107,7 @@ def missing_capabilities() -> "list[str]":
 
 def swap_total(proc: str) -> int:
     """The node's swap space in bytes."""
-    for line in _lines(f"{proc}/meminfo"):
+    for line in kernel_text(f"{proc}/meminfo").splitlines():
         if line.startswith("SwapTotal:"):
             return int(line.split()[1]) << 10
     return 0
@@ -123,10 +120,3 @@ def swap_forbidden_by(folder: str, root: str) -> str:
             return folder
         folder = folder.rpartition("/")[0]
     return ""
-
-
-def _lines(path: str) -> "list[str]":
-    try:
-        return read_kernel_file(path).decode().splitlines()
-    except OSError:
-        return []

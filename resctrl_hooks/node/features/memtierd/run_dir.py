@@ -8,7 +8,7 @@ import errno
 import posix
 
 from ...errors import HookError
-from ...host.files import is_roots_alone, list_folder, make_folder, read_all
+from ...host.files import check_owner, list_folder, make_folder, read_all
 from ...names import valid_container_id
 
 CONFIG = "memtierd.config.yaml"
@@ -107,7 +107,7 @@ class RunFolder:
     def _walk(self, *, make: bool) -> int:
         here = posix.open(self.root, _FLAGS)
         try:
-            _check(here, self.root)
+            check_owner(posix.fstat(here), self.root)
             for part in self.parts:
                 if make:
                     try:
@@ -117,14 +117,14 @@ class RunFolder:
                 below = posix.open(part, _FLAGS, dir_fd=here)
                 posix.close(here)
                 here = below
-                _check(here, part)
+                check_owner(posix.fstat(here), part)
         except BaseException:
             posix.close(here)
             raise
         return here
 
     def _error(self, error: OSError) -> RunFolderError:
-        return RunFolderError(f"{self.path} can't be used: {error.strerror}", errno=error.errno or 0)
+        return RunFolderError.of_file(error, self.path)
 
 
 class Opened:
@@ -185,8 +185,3 @@ def run_folders(root: str) -> "list[RunFolder]":
 
 def _valid_name(name: str) -> bool:
     return len(name) <= _LONGEST_NAME and name[0] != "." and _LETTERS.issuperset(name)
-
-
-def _check(fd: int, what: str) -> None:
-    if not is_roots_alone(posix.fstat(fd)):
-        raise OSError(errno.EPERM, "others than root own it or can write it", what)

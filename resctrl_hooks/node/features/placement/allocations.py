@@ -7,10 +7,10 @@ record too, from which the file can be made anew.
 
 import posix
 
+from ...errors import LedgerError
 from ...host.cpulist import format_list, parse_list
-from ...host.files import format_json, is_there, parse_json, read_file, read_kernel_file, remove_file, write_file
+from ...host.files import format_json, is_there, kernel_text, parse_json, read_file, remove_file, write_file
 from ...host.topology import Topology
-from ...ledger import unusable
 from .entries import Entry, Place
 from .policy import PlacementError
 from .usage import Grant, Usage, effective
@@ -77,7 +77,7 @@ class Book:
             self.lost = True
             machine = []
         except OSError as error:
-            raise unusable(error, self._path) from error
+            raise LedgerError.of_file(error, self._path) from error
         self.unsure = self.unsure or self.lost or machine != self._machine()
 
     def save(self) -> None:
@@ -90,7 +90,7 @@ class Book:
             path = self._path
             write_file(path, ("\n\t".join(parts) + "\n").encode())
         except OSError as error:
-            raise unusable(error, path) from error
+            raise LedgerError.of_file(error, path) from error
 
     def written(self) -> None:
         """Says that all cpusets are as the file has it."""
@@ -179,7 +179,7 @@ def note_untold(context: "Context") -> None:
     try:
         write_file(path, b"")
     except OSError as error:
-        raise unusable(error, path) from error
+        raise LedgerError.of_file(error, path) from error
 
 
 def take_untold(context: "Context") -> bool:
@@ -199,7 +199,7 @@ def topology_of(context: "Context", *, keep: bool = True) -> Topology:
     """
     path = f"{context.ledger.folder}/{_TOPOLOGY}"
     folder = f"{context.settings.sys_path}/devices/system/cpu"
-    now = [context.monitor.boot, folder, _read(f"{folder}/online"), _read(f"{folder}/isolated")]
+    now = [context.monitor.boot, folder, kernel_text(f"{folder}/online"), kernel_text(f"{folder}/isolated")]
     try:
         kept: KeptTopologyRecord = parse_json(read_file(path, _LIMIT))
         if kept["as"] == now:
@@ -214,7 +214,7 @@ def topology_of(context: "Context", *, keep: bool = True) -> Topology:
             kept = {"as": now, "topology": topology.as_record()}
             write_file(path, format_json(kept))
         except OSError as error:
-            raise unusable(error, path) from error
+            raise LedgerError.of_file(error, path) from error
     return topology
 
 
@@ -222,11 +222,4 @@ def _remove(path: str) -> bool:
     try:
         return remove_file(path)
     except OSError as error:
-        raise unusable(error, path) from error
-
-
-def _read(path: str) -> str:
-    try:
-        return read_kernel_file(path).decode("ascii", "replace").strip()
-    except OSError:
-        return ""
+        raise LedgerError.of_file(error, path) from error

@@ -30,7 +30,7 @@ def load_policy(path: str) -> "Choose":
         code = compile(read_file(path, _LIMIT, trusted=True), path, "exec", dont_inherit=True)
         exec(code, space)  # noqa: S102  # root wrote it, and said in the settings that it is to be run
     except OSError as error:
-        raise PlacementError(f"policy {path} can't be used: {error.strerror}", errno=error.errno or 0) from error
+        raise PlacementError.of_file(error, f"policy {path}") from error
     except Exception as error:
         raise PlacementError(f"policy {path} is broken: {type(error).__name__}: {error}") from error
     choose = space.get("choose")

@@ -46,7 +46,7 @@ def test_what_a_node_lacks(host: Host) -> None:
 
 
 def test_missing_capabilities_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memtierd_needs, "_lines", always(["CapEff:\t0000000000080000"]))  # CAP_SYS_PTRACE alone
+    monkeypatch.setattr(memtierd_needs, "kernel_text", always("CapEff:\t0000000000080000"))  # CAP_SYS_PTRACE alone
     assert memtierd_needs.missing_capabilities() == ["CAP_SYS_ADMIN", "CAP_SYS_NICE"]
 
 

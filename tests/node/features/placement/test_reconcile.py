@@ -160,7 +160,7 @@ def test_a_record_that_can_not_be_read_stops_reconcile_for_nobody_else(node: Pla
     record.mkdir()
     node.run_unseen("late", 500)
     report = reconcile(node.host.context())
-    assert any("can't be used (EINVAL)" in problem for problem in report.problems)
+    assert any("can't be used: not a regular file (EINVAL)" in problem for problem in report.problems)
     assert node.cpus("late") == "0-3,16-19"
 
 
