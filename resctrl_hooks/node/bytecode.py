@@ -4,6 +4,7 @@ Besides the speed this makes an upgrade one rename: a hook runs the old node hal
 Docstrings and annotations are left out: a hook would read them for nothing.
 """
 
+import errno
 import marshal
 import posix
 import sys
@@ -69,11 +70,11 @@ def compile_folder(folder: str, target: str = "", shown: str = "") -> str:
     of its own since most calls of a hook don't need it, where every other module's code is. `launch.py` reads it.
 
     Raises:
-        OSError: a module can't be read or the file can't be written.
+        OSError: a module can't be read, one that is needed isn't there, or the file can't be written.
         SyntaxError: a module is not Python of this interpreter's version.
     """
     sources = {source.name: source for source in (_Source(folder, path) for path in _sources(folder))}
-    at_once = _in_order(sources)
+    at_once = _in_order(sources, folder)
     shown = shown or folder
     first = []
     places = {}
@@ -138,23 +139,31 @@ def _is_for_checkers(node: "Any") -> bool:
     return type(node).__name__ == "If" and getattr(node.test, "id", "") == "TYPE_CHECKING"
 
 
-def _in_order(sources: "dict[str, _Source]") -> "list[str]":
-    """The package and what a createRuntime call needs, each module after its package and those that it imports."""
+def _in_order(sources: "dict[str, _Source]", folder: str) -> "list[str]":
+    """The package and what a createRuntime call needs, each module after its package and those that it imports.
+
+    Raises:
+        FileNotFoundError: one of them isn't there. What is compiled of a folder that is half delivered would stay
+            broken when it is whole; without, modules are found as they come.
+    """
     found = [""] if "" in sources else []
 
     def add(name: str) -> None:
-        if name in found or name not in sources:
+        if name in found:
             return
-        add(name.rpartition(".")[0])
+        if name not in sources:
+            raise FileNotFoundError(errno.ENOENT, "this module isn't there", folder + name.replace(".", "/"))
+        if name:
+            add(name.rpartition(".")[0])
         for _, module, names in sources[name].imports:
             add(module)
-            for one in names:
-                add(f"{module}.{one}")  # `from .room import module`
-        if name not in found:
-            found.append(name)
+            for one in names if sources[module].is_package else ():
+                add(f"{module}.{one}")  # `from .room import module`; our packages' own files define nothing
+        found.append(name)
 
     for root in _ALWAYS_NEEDED:
-        add(root)
+        if root in sources:
+            add(root)
     return found
 
 

@@ -45,13 +45,25 @@ class CompiledFinder:
         self._libraries = libraries
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> "ModuleSpec | None":
-        """The spec of a module that the compiled file holds, or knows."""
+        """The spec of a module that the compiled file holds, with its code, or of one that it knows.
+
+        The file stays open, so that the code is of the same version as what runs already; root owns it, as the source.
+        """
         del path, target
         if not self._places:  # not before: most calls of a hook import nothing more
             self._places = marshal.loads(self._index)  # noqa: S302  # as below
-        place = self._places.get(_short(name))
+        short = _short(name)
+        place = self._places.get(short)
         if place is not None:
-            return _Spec(name, self, is_package=place[2])  # type: ignore[arg-type]  # a loader by its methods
+            start, size, package = place
+            try:
+                code: "CodeType" = marshal.loads(posix.pread(self._fd, size, self._start + start))  # noqa: S302
+            except (OSError, ValueError, EOFError, TypeError):
+                return None  # damaged: the module is there too
+            spec = _Spec(name, self, loader_state=code, is_package=package)  # type: ignore[arg-type]  # by its methods
+            if package:
+                spec.submodule_search_locations = [_FOLDER + short.replace(".", "/")]
+            return spec
         library = self._libraries.get(name)
         if library is None:
             return None
@@ -66,11 +78,8 @@ class CompiledFinder:
         """Leaves the making of the module to the interpreter."""
 
     def exec_module(self, module: "ModuleType") -> None:
-        """Runs a module's code. The file stays open, so that it is of the same version as what runs already."""
-        start, size, _ = self._places[_short(module.__name__)]
-        data = posix.pread(self._fd, size, self._start + start)
-        code: "CodeType" = marshal.loads(data)  # noqa: S302  # root-owned, as the source
-        exec(code, module.__dict__)  # noqa: S102  # this is what an importer does
+        """Runs a module's code."""
+        exec(module.__spec__.loader_state, module.__dict__)  # type: ignore[union-attr]  # noqa: S102
 
 
 def _short(name: str) -> str:

@@ -57,12 +57,34 @@ def test_modules_that_run_at_once_come_after_those_that_they_import(tmp_path: Pa
     }
     names = [name for name, *_ in compiled_at_once(tmp_path, sources)]
     assert names == ["", ".b", ".a", ".main", ".features", ".c", ".features.monitoring"]
-    assert compiled._in_order({}) == []
+    assert compiled._in_order({}, "") == []
+
+
+@pytest.mark.parametrize(
+    "missing, said",
+    [("a.py", "/a"), ("room/__init__.py", "/room"), ("room/b.py", "/room/b"), ("__init__.py", "")],
+)
+def test_a_folder_that_is_half_delivered_is_not_compiled(tmp_path: Path, missing: str, said: str) -> None:
+    sources = {
+        "__init__.py": "",
+        "main.py": "from .a import X\nfrom .room import b\n",
+        "a.py": "X = 7\n",
+        "room/__init__.py": "",
+        "room/b.py": "",
+    }
+    for path in sources.keys() - {missing}:
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(sources[path])
+    with pytest.raises(FileNotFoundError) as caught:
+        compile_folder(str(tmp_path))
+    assert caught.value.filename == f"{tmp_path}{said}"
+    assert not (tmp_path / compiled_name()).exists()
 
 
 def test_imports_are_left_to_launch_but_for_those_under_another_name(tmp_path: Path) -> None:
-    sources = {"main.py": "import sys\nfrom .a import X, Y\nfrom .a import X as Z\n", "a.py": "X = Y = 7\n"}
-    (a, _, _, none), (main, code, _, imports) = compiled_at_once(tmp_path, sources)
+    main_source = "import sys\nfrom .a import X, Y\nfrom .a import X as Z\n"
+    sources = {"__init__.py": "", "main.py": main_source, "a.py": "X = Y = 7\n"}
+    _, (a, _, _, none), (main, code, _, imports) = compiled_at_once(tmp_path, sources)
     assert (a, main, none, imports) == (".a", ".main", (), ((".a", ("X", "Y")),))
     assert [name for name in code.co_names if name != "__future__"] == ["sys", "a", "X", "Z"]
 

@@ -81,6 +81,30 @@ def test_the_finder_is_an_importer(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             sys.modules.pop(name, None)
 
 
+@pytest.mark.parametrize("left", ["nothing", "a part"])
+def test_a_module_whose_code_is_damaged_comes_from_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    (tmp_path / "room").mkdir()
+    for path, source in {"__init__.py": "", "room/__init__.py": "", "room/a.py": "VALUE = 7\n"}.items():
+        (tmp_path / path).write_text(source)
+    compiled = Path(compile_folder(str(tmp_path)))
+    data = compiled.read_bytes()
+    compiled.write_bytes(data[: 16 + int(data[4:16]) if left == "nothing" else -20])
+    monkeypatch.setattr(launch, "_FOLDER", str(tmp_path))
+    monkeypatch.setattr(launch, "_COMPILED", str(tmp_path), raising=False)
+    monkeypatch.setattr(launch, "_PACKAGE", "tried")
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    launch.load_compiled()
+    try:
+        module: ModuleType = __import__("tried.room.a", fromlist=["VALUE"])
+        assert (module.VALUE, module.__file__) == (7, f"{tmp_path}/room/a.py")
+    finally:
+        for name in ("tried", "tried.room", "tried.room.a"):
+            sys.modules.pop(name, None)
+
+
 def test_what_runs_at_once_has_a_spec_as_any_module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "_PACKAGE", "tried")
     sources = {"": "", ".a": "VALUE = 7", ".b": "from .a import VALUE; from . import a; PARENT = __spec__.parent"}
