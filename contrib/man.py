@@ -8,7 +8,7 @@ import click
 from resctrl_hooks.cli import main
 from resctrl_hooks.install.paths import CODE, HOOK_NAME
 from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE
-from resctrl_hooks.node.resctrl.monitor import DEFAULT_RESCTRL_ROOT, DEFAULT_STATE_DIR
+from resctrl_hooks.node.names import RESCTRL_ROOT, STATE_DIR
 from resctrl_hooks.node.settings import DEFAULT_CONFIG, compiled_path
 
 _NAME = "resctrl-hook"
@@ -17,8 +17,8 @@ _FILES = {
     compiled_path(DEFAULT_CONFIG): "What config apply makes of it, and hooks read.",
     f"hooks.d/{HOOK_NAME}": "The hook's registration, in the folder that the runtime reads.",
     f"{CODE}/": "What hooks and reconcile run.",
-    f"{DEFAULT_STATE_DIR}/": "The records of what runs, of this boot.",
-    f"{DEFAULT_RESCTRL_ROOT}/": "Where the kernel's resctrl is mounted, and the groups are.",
+    f"{STATE_DIR}/": "The records of what runs, of this boot.",
+    f"{RESCTRL_ROOT}/": "Where the kernel's resctrl is mounted, and the groups are.",
     f"{MOUNT}, {COMPILE}": "Units: resctrl's mount, and bytecode for this host's Python.",
     f"{RECONCILE}, {TIMER}, {WAKE}": "Units: reconcile, every 30 seconds and when a pod waits.",
 }

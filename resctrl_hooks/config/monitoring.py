@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.sharing.counter_turns import INTERVAL
 
 from .section import Duration, FeatureSection, NamespacePattern, Remark, Section, wrong
 
@@ -43,7 +44,7 @@ class Reserve(Section):
 class Share(Section):
     """Turns among pods of one priority."""
 
-    interval: Annotated[Duration, Field(ge=1)] = 30.0
+    interval: Annotated[Duration, Field(ge=1)] = INTERVAL
     """How often RMIDs are handed on, as `30s` or `2m`. Turns are given when reconcile runs."""
 
     at_least: Annotated[Duration, Field(ge=0)] | None = None

@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from resctrl_hooks.nri.adjustments import MOUNT_OPTIONS
+
 from .section import AbsolutePath, Allow, Section, wrong
 
 Adjustable = Literal["memory", "rdt", "placement", "blockio", "scheduling"]
@@ -31,7 +33,7 @@ class ClassMount(Section):
     destination: AbsolutePath
     """In the container."""
 
-    options: list[MountOption] = ["rbind", "ro", "nosuid", "nodev"]
+    options: list[MountOption] = [*MOUNT_OPTIONS]
     """As mount(8) has them. Read-only unless `rw` is said."""
 
     @model_validator(mode="after")

@@ -9,8 +9,8 @@ from typing import Final
 
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features.bandwidth_counters import KEEP
+from resctrl_hooks.node.names import RESCTRL_ROOT
 from resctrl_hooks.node.resctrl.counters import layout, read_group
-from resctrl_hooks.node.resctrl.monitor import DEFAULT_RESCTRL_ROOT
 
 from .finding import Finding, ok, problem, some, warning
 from .host import Host, names
@@ -95,7 +95,7 @@ def mount(host: Host) -> Iterator[Finding]:
         yield problem(
             f"resctrl is not mounted at {path}",
             f"mount -t resctrl resctrl {path}"
-            + (", or `systemctl start sys-fs-resctrl.mount`" if path == DEFAULT_RESCTRL_ROOT else ""),
+            + (", or `systemctl start sys-fs-resctrl.mount`" if path == RESCTRL_ROOT else ""),
         )
 
 

@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Callable
 from typing import Final
 
+from resctrl_hooks.node.names import RESCTRL_ROOT
+
 from . import systemd
 from .manifest import Manifest, read_manifest
 from .paths import CODE, LAUNCH, MANIFEST, UNITS
@@ -124,7 +126,7 @@ def enable(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
         tree.link(path, target)
     if there and not tree.root and systemd.is_running():
         # A mounted resctrl stays as it is: mounting anew would end every group.
-        started = [unit for unit in there if unit != MOUNT or not os.path.ismount("/sys/fs/resctrl")]
+        started = [unit for unit in there if unit != MOUNT or not os.path.ismount(RESCTRL_ROOT)]
         for problem in systemd.reload_and_start(started):
             warn(problem)
         say("units enabled and started")

@@ -5,6 +5,8 @@ Directives that RHEL 9's systemd (252) knows, no later ones.
 
 from typing import Final
 
+from resctrl_hooks.node.names import RESCTRL_ROOT, STATE_DIR
+
 from .guard import node_command
 from .paths import BOOT_CODE, LAUNCH, PYTHON
 
@@ -169,8 +171,8 @@ WantedBy=paths.target
 def units(
     config: str,
     *,
-    state: str = "/run/resctrl-hooks",
-    resctrl: str = "/sys/fs/resctrl",
+    state: str = STATE_DIR,
+    resctrl: str = RESCTRL_ROOT,
     options: str = "",
     period: int = 30,
     launch: str = LAUNCH,

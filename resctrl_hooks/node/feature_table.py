@@ -5,6 +5,8 @@ A feature has the name of its section of the settings. Settings, configuration, 
 this table; what a feature does is in its own module.
 """
 
+from .names import STATE_DIR
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -51,7 +53,7 @@ FEATURES: "dict[str, tuple[str, str, dict[str, Any]]]" = {
         MEMTIERD_MARK,
         {
             "allow": {"*": ["*"]},
-            "runDir": "/run/resctrl-hooks/memtierd",
+            "runDir": f"{STATE_DIR}/memtierd",
             "binary": "memtierd",
             "supervisor": "auto",
             "startSeconds": 0.2,

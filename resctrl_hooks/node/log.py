@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 IDENTIFIER = "resctrl-hook"
 ERROR, WARNING, NOTICE, INFO, DEBUG = 3, 4, 5, 6, 7  # syslog(3)
 _LEVELS = {"error": ERROR, "warning": WARNING, "notice": NOTICE, "info": INFO, "debug": DEBUG}
+DEFAULTS: "dict[str, Any]" = {
+    "target": "auto",
+    "level": "info",
+    "journalSocket": "/run/systemd/journal/socket",
+    "syslogSocket": "/dev/log",
+}
 _DAEMON = 3 << 3
 _LARGEST_FILE = 8 << 20
 _LONGEST_FIELD = 2000
@@ -27,14 +33,11 @@ class Log:
     """
 
     def __init__(self, section: "dict[str, Any] | None" = None, *, stderr: bool = True) -> None:
-        section = section or {}
-        self._target: str = section.get("target", "auto")
-        self._level = _LEVELS.get(section.get("level", "info"), INFO)
-        self._file: str = section.get("file", "")
-        self._sockets = {
-            "journal": section.get("journalSocket", "/run/systemd/journal/socket"),
-            "syslog": section.get("syslogSocket", "/dev/log"),
-        }
+        given = {**DEFAULTS, **(section or {})}
+        self._target: str = given["target"]
+        self._level = _LEVELS.get(given["level"], INFO)
+        self._file: str = given.get("file", "")
+        self._sockets = {"journal": given["journalSocket"], "syslog": given["syslogSocket"]}
         self._stderr = stderr
 
     def __call__(self, priority: int, message: str, **fields: "str | int") -> None:

@@ -1,4 +1,7 @@
-"""Names that may become files: keys of groups, RDT classes, container ids, and the one spelling of a pod UID."""
+"""Names of files: usual folders; keys of groups, RDT classes, container ids, and the one spelling of a pod UID."""
+
+# Where things usually are; the settings may say otherwise.
+RESCTRL_ROOT, CGROUP_ROOT, STATE_DIR = "/sys/fs/resctrl", "/sys/fs/cgroup", "/run/resctrl-hooks"
 
 _HEX = frozenset("0123456789abcdef")
 _ID = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.-")

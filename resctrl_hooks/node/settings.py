@@ -9,7 +9,7 @@ import posix
 from . import errors
 from .feature_table import FEATURES
 from .host.files import is_there, parse_json, read_file
-from .names import default_key_validator, matches, namespace_in_words
+from .names import CGROUP_ROOT, RESCTRL_ROOT, STATE_DIR, default_key_validator, matches, namespace_in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ LONGEST_DEADLINE = 60.0  # seconds, well below the timeout in the hook's JSON
 
 # Every setting of the top level with its default; beside them each feature has a section (`feature_table`).
 DEFAULTS: "dict[str, Any]" = {
-    "resctrlPath": "/sys/fs/resctrl",
-    "cgroupPath": "/sys/fs/cgroup",
+    "resctrlPath": RESCTRL_ROOT,
+    "cgroupPath": CGROUP_ROOT,
     "procPath": "/proc",
     "sysPath": "/sys",
     "runtimeRoots": {},
-    "stateDir": "/run/resctrl-hooks",
+    "stateDir": STATE_DIR,
     "groupPrefix": "",
     "failurePolicy": "ignore",
     "deadlineSeconds": 3.0,

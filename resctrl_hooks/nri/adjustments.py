@@ -8,13 +8,14 @@ import posix
 
 from ..node.errors import HookError
 from ..node.features.memory_class import choice_of
+from ..node.features.scheduling import IO_PRIORITY_UNSET
 from ..node.features.step import SKIP
 from ..node.host.files import S_IFBLK, S_IFCHR, S_IFLNK, S_IFMT, S_IWGRP, S_IWOTH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Final
 
     from ..node.container.workload import Workload
     from ..node.features.step import Step
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 # The kernel's numbers (uapi/linux/sched.h, ioprio.h) are not NRI's: these are the enums of its api.proto.
 _POLICIES = {"normal": 1, "fifo": 2, "rr": 3, "batch": 4, "idle": 6}
 _IO_CLASSES = {"realtime": 1, "best-effort": 2, "idle": 3}
-_USUAL_IO_PRIORITY = 4
 _SCHEDULER_SINCE, _IO_PRIORITY_SINCE = (0, 11), (0, 10)
+MOUNT_OPTIONS: "Final" = ("rbind", "ro", "nosuid", "nodev")
 _BROUGHT = ("env", "mounts", "devices")
 
 
@@ -94,7 +95,7 @@ def _scheduling(needs: "Adjustment", linux: "Adjustment", resources: "Adjustment
     if version >= _SCHEDULER_SINCE and (process.get("policy") or process.get("nice") is not None):
         linux["scheduler"] = {name: value for name, value in scheduler.items() if value}
     if version >= _IO_PRIORITY_SINCE and process.get("ioClass"):
-        priority = process.get("ioPriority", _USUAL_IO_PRIORITY) if process["ioClass"] != "idle" else 0
+        priority = process.get("ioPriority", IO_PRIORITY_UNSET) if process["ioClass"] != "idle" else 0
         linux["io_priority"] = {"class": _IO_CLASSES[process["ioClass"]], "priority": priority}
 
 
@@ -133,7 +134,7 @@ def _of_class(workload: "Workload", settings: "Settings") -> "Adjustment":
 
 def _mount(spec: "dict[str, Any]") -> "Adjustment":
     check_owner(spec["source"])
-    options = spec.get("options") or ["rbind", "ro", "nosuid", "nodev"]
+    options = spec.get("options") or [*MOUNT_OPTIONS]
     return {"destination": spec["destination"], "type": "bind", "source": spec["source"], "options": options}
 
 

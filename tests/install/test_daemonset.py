@@ -15,7 +15,7 @@ import yaml
 from install.staged import CONFIG, HOOKS, files
 from resctrl_hooks import Monitor
 from resctrl_hooks.demo.podman import Podman
-from resctrl_hooks.node.resctrl.monitor import DEFAULT_RESCTRL_ROOT, DEFAULT_STATE_DIR
+from resctrl_hooks.node.names import RESCTRL_ROOT, STATE_DIR
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def mounts(container: dict[str, Any], paths: dict[str, str], host: Path) -> list
     found = []
     for mount in container["volumeMounts"]:
         source = host / paths[mount["name"]].lstrip("/")
-        target = RESCTRL if mount["mountPath"] == DEFAULT_RESCTRL_ROOT else mount["mountPath"]
+        target = RESCTRL if mount["mountPath"] == RESCTRL_ROOT else mount["mountPath"]
         found.append(f"--volume={source}:{target}:{'ro' if mount.get('readOnly') else 'rw'}")
     return found
 
@@ -157,12 +157,12 @@ def code() -> list[str]:
 
 def monitored(host: Path) -> None:
     """A host with one pod in a group, laid out as a node is."""
-    group = host / DEFAULT_RESCTRL_ROOT.lstrip("/") / "mon_groups" / UID
+    group = host / RESCTRL_ROOT.lstrip("/") / "mon_groups" / UID
     (group / "mon_data/mon_L3_00").mkdir(parents=True)
     (group / "mon_data/mon_L3_00/llc_occupancy").write_text("4096\n")
     (group.parents[1] / "info/L3_MON").mkdir(parents=True)
     (group.parents[1] / "info/L3_MON/num_rmids").write_text("8\n")
-    Monitor(str(group.parents[1]), state_dir=str(host / DEFAULT_STATE_DIR.lstrip("/"))).ensure_group(UID)
+    Monitor(str(group.parents[1]), state_dir=str(host / STATE_DIR.lstrip("/"))).ensure_group(UID)
     settings = host / os.path.dirname(DEFAULT_CONFIG).lstrip("/")
     settings.mkdir(parents=True)
     (settings / "config.json").write_text(json.dumps({"format": 1, "resctrlPath": RESCTRL}))
@@ -187,7 +187,7 @@ def test_metrics_are_served_with_the_rights_of_the_manifest(tmp_path: Path, shor
         podman.release_key()
     assert f'pod_uid="{UID}"' in text.partition("l3_llc_occupancy_bytes{")[2]
     assert "resctrl_scrape_ok 1" in text
-    assert (host / DEFAULT_STATE_DIR.lstrip("/") / "counters").exists()  # totals are kept
+    assert (host / STATE_DIR.lstrip("/") / "counters").exists()  # totals are kept
 
 
 def test_the_pod_monitor_finds_the_metrics_pods() -> None:
@@ -197,6 +197,6 @@ def test_the_pod_monitor_finds_the_metrics_pods() -> None:
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
     assert endpoint["honorLabels"] is True
     assert [(port["name"], port["containerPort"]) for port in container["ports"]] == [(endpoint["port"], 9777)]
-    assert sorted(paths.values()) == [os.path.dirname(DEFAULT_CONFIG), DEFAULT_STATE_DIR, DEFAULT_RESCTRL_ROOT]
+    assert sorted(paths.values()) == [os.path.dirname(DEFAULT_CONFIG), STATE_DIR, RESCTRL_ROOT]
     written = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
-    assert written == {DEFAULT_STATE_DIR}
+    assert written == {STATE_DIR}

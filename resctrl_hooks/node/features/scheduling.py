@@ -30,7 +30,7 @@ IO_CLASSES = {"realtime": "1", "best-effort": "2", "idle": "3"}
 _PRIO_PROCESS = 0
 _IONICE_PATIENCE = 1.0
 _IO_PRIORITY = "{ioClass}: prio {ioPriority}"
-_IO_PRIORITY_UNSET = 4
+IO_PRIORITY_UNSET = 4
 _RESET_ON_FORK = 0x40000000  # sched(7): a bit of what the kernel answers
 _INFINITY = "infinity"
 # Settings with the cgroup's file and systemd's property of each (systemd.resource-control(5)); none for some.
@@ -146,7 +146,7 @@ def _has_io_priority(pid: int, process: "ProcessRecord") -> bool:
 
 
 def _io(process: "ProcessRecord") -> "ProcessRecord":
-    return {"ioClass": process["ioClass"], "ioPriority": process.get("ioPriority", _IO_PRIORITY_UNSET)}
+    return {"ioClass": process["ioClass"], "ioPriority": process.get("ioPriority", IO_PRIORITY_UNSET)}
 
 
 def _schedule(tid: int, process: "ProcessRecord") -> None:
@@ -172,7 +172,7 @@ def _set_io_priority(threads: "list[int]", process: "ProcessRecord") -> None:
 
     words = ["-c", IO_CLASSES[process["ioClass"]]]
     if process["ioClass"] != "idle":
-        words += ["-n", str(process.get("ioPriority", _IO_PRIORITY_UNSET))]
+        words += ["-n", str(process.get("ioPriority", IO_PRIORITY_UNSET))]
     code, output = run([find_program("ionice"), *words, "-p", *(str(tid) for tid in threads)], _IONICE_PATIENCE)
     if code:
         raise ClassError(f"ionice {' '.join(words)}: {output or code}")

@@ -8,7 +8,6 @@ from .cgroup_names import own_cgroup
 from .files import GONE, is_folder, read_kernel_file
 from .procfs import CRUNS_LEAF, cgroups_of
 
-CGROUP_ROOT = "/sys/fs/cgroup"
 _SLICE, _SCOPE, _SERVICE = ".slice", ".scope", ".service"
 _UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}  # in names of huge pages' files
 _CLAMP, _UNCLAMPED = "cpu.uclamp.", "100.00"

@@ -4,7 +4,7 @@ Only where systemd really runs this machine (sd_booted(3)) and the cgroups are t
 """
 
 from ..errors import HookError
-from .cgroup import CGROUP_ROOT
+from ..names import CGROUP_ROOT
 from .files import is_folder
 from .programs import find_program, run
 

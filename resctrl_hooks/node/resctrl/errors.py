@@ -7,24 +7,23 @@ import errno
 
 from ..errors import ResctrlError
 from ..host.files import GONE
+from ..names import RESCTRL_ROOT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .filesystem import Resctrl
-
-USUAL_ROOT = "/sys/fs/resctrl"  # in hints it stands for wherever resctrl is configured to be
 
 
 class NotMountedError(ResctrlError):
     """There is no resctrl file system at the configured path."""
 
     reason = "not-mounted"
-    hint = f"mount it: mount -t resctrl resctrl {USUAL_ROOT}; `resctrl-hook doctor` says more"
+    hint = f"mount it: mount -t resctrl resctrl {RESCTRL_ROOT}; `resctrl-hook doctor` says more"
 
     @classmethod
     def at(cls, root: str, number: int = 0) -> "NotMountedError":
         """The error for a place that has no resctrl."""
-        return cls(f"there is no resctrl at {root}", hint=cls.hint.replace(USUAL_ROOT, root), errno=number)
+        return cls(f"there is no resctrl at {root}", hint=cls.hint.replace(RESCTRL_ROOT, root), errno=number)
 
 
 class NoMonitoringError(ResctrlError):
@@ -107,7 +106,7 @@ class ReadOnlyError(ResctrlError):
     """resctrl is mounted read-only (EROFS)."""
 
     reason = "read-only"
-    hint = f"mount -o remount,rw {USUAL_ROOT}"
+    hint = f"mount -o remount,rw {RESCTRL_ROOT}"
 
 
 # What each errno of a resctrl operation means. Source: kernel, Documentation/filesystems/resctrl.rst and rdtgroup.c.
@@ -142,5 +141,5 @@ def refusal(
         if not resctrl.fs.is_folder(folder):
             return BadClassError(f"there is no RDT class {rdt_class!r} ({folder})", errno=number)
     kind = kinds.get(number, ResctrlError)
-    hint = kind.hint.replace(USUAL_ROOT, resctrl.root)
+    hint = kind.hint.replace(RESCTRL_ROOT, resctrl.root)
     return kind(message, hint=hint, errno=number, kernel=resctrl.last_cmd_status())

@@ -7,7 +7,7 @@ from .. import errors
 from ..host.procfs import boot_id
 from ..ledger import Ledger, lock_name
 from ..log import DEBUG, INFO, silent
-from ..names import default_key_validator
+from ..names import RESCTRL_ROOT, STATE_DIR, default_key_validator
 from .filesystem import Filesystem, Resctrl
 from .locked_key import Group, LockedKey, record_is_dead
 
@@ -30,11 +30,6 @@ if TYPE_CHECKING:
             """Logs one event."""
 
 
-DEFAULT_RESCTRL_ROOT = "/sys/fs/resctrl"
-DEFAULT_STATE_DIR = "/run/resctrl-hooks"
-DEFAULT_PATIENCE = 2.5
-
-
 class Monitor:
     """Creates, finds, fills and removes the mon_groups of workloads.
 
@@ -55,16 +50,16 @@ class Monitor:
 
     def __init__(
         self,
-        resctrl_root: str = DEFAULT_RESCTRL_ROOT,
+        resctrl_root: str = RESCTRL_ROOT,
         *,
-        state_dir: str = DEFAULT_STATE_DIR,
+        state_dir: str = STATE_DIR,
         group_prefix: str = "",
         key_validator: "Callable[[str], bool]" = default_key_validator,
         key_canonicalizer: "Callable[[str], str] | None" = None,
         log: "LogCallable" = silent,
         fs: "Filesystem | None" = None,
         proc: str = "/proc",
-        patience: float = DEFAULT_PATIENCE,
+        patience: float = 2.5,
     ) -> None:
         if group_prefix and not default_key_validator(group_prefix):
             raise errors.BadKeyError(f"no group's name can begin with {group_prefix!r}")
