@@ -1,4 +1,4 @@
-"""Which scheduling or block I/O class a container has: by its annotations if its namespace may, else by a default."""
+"""Which class a container has: by its annotations if its namespace may have that, else by a default."""
 
 from ..container.resources import qos_of
 from ..errors import HookError
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
     from ..container.workload import Workload
     from ..settings import Settings
+
+
+_IN_WORDS = {"rdt": "RDT"}
 
 
 class ClassError(HookError):
@@ -28,25 +31,45 @@ def chosen_class(
     Raises:
         ClassError: there is no such class, or the namespace may not have it.
     """
-    section: "dict[str, Any]" = getattr(settings, feature)
-    name, source = workload.annotation(*(name for one in annotations for name in workload.own_and_pods(one)))
-    if source:
-        name, why = name.strip(), f"annotation {source}"
-        if not name:
-            return "", None, f"{why} is empty, which means none"
-        what = f"have {feature} class {name[:80]!r}"
-        settings.check_allowed(f"{feature}.allow", workload.namespace, name, what, ClassError)
-    else:
-        name, why = default_class(workload, section.get("defaults") or {})
-        if not name:
-            return "", None, f"no {feature} class is annotated, and there is no default for it"
-    classes = section.get("classes") or {}
+    names = [name for one in annotations for name in workload.own_and_pods(one)]
+    name, why = class_name(workload, settings, feature, names)
+    if not name:
+        return "", None, why
+    classes = getattr(settings, feature).get("classes") or {}
     if name not in classes:
         raise ClassError(f"there is no {feature} class {name[:80]!r}", hint=f"the classes are {', '.join(classes)}")
     return name, classes[name], f"{feature} class {name} by {why}"
 
 
-def default_class(workload: "Workload", defaults: "dict[str, Any]") -> "tuple[str, str]":
+def class_name(
+    workload: "Workload",
+    settings: "Settings",
+    feature: str,
+    annotations: "list[str]",
+    error: "type[HookError]" = ClassError,
+    none: "tuple[str, ...]" = ("",),
+) -> "tuple[str, str]":
+    """The name of the class that a container is to have ("" for none), and why.
+
+    The first of the ``annotations`` that is there counts; one of the names ``none`` asks for no class.
+
+    Raises:
+        HookError: of the type ``error``: the namespace may not have it.
+    """
+    kind = _IN_WORDS.get(feature, feature)
+    name, source = workload.annotation(*annotations)
+    name = name.strip()
+    if not source:
+        name, why = _default_class(workload, getattr(settings, feature).get("defaults") or {})
+        return name, why if name else f"no {kind} class is annotated, and none is the default for it"
+    if name in none:
+        return "", f"annotation {source} is {name or 'empty'}, which means none"
+    what = f"have {kind} class {name[:80]!r}"
+    settings.check_allowed(f"{feature}.allow", workload.namespace, name, what, error)
+    return name, f"annotation {source}"
+
+
+def _default_class(workload: "Workload", defaults: "dict[str, Any]") -> "tuple[str, str]":
     """The operator's default for a namespace, else for a QoS class ("" for none), and which of them it is."""
     for pattern, name in (defaults.get("namespaces") or {}).items():
         if matches(pattern, workload.namespace):

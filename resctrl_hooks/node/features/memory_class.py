@@ -7,6 +7,7 @@ the container's own counts before its pod's, and an empty value means none.
 import posix
 
 from ..errors import HookError
+from .class_choice import class_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,18 +58,16 @@ def choice_of(workload: "Workload", settings: "Settings") -> Choice:
         MemoryClassError: there is no such class, or its namespace may not have it.
         MemoryLimitError: a limit's value is none, or its namespace may not set limits itself.
     """
-    name, source = _annotation(workload, "class")
+    name, why = class_name(workload, settings, "memory", _annotations(workload, "class"), MemoryClassError)
     spec: "dict[str, Any]" = {}
     limits: "dict[str, str]" = {}
-    why = "no memory class is annotated" if not source else f"{source} is empty, which means none"
     if name:
-        spec = _allowed_class(name, workload, settings)
-        why = f"memory class {name} by {source}"
+        spec, why = _class_named(name, workload, settings), f"memory class {name} by {why}"
         swap = spec.get("allowswap")
         if swap is not None:
             limits[SWAP] = MAX if swap else "0"
     for limit in LIMITS:
-        value, source = _annotation(workload, limit)
+        value, source = workload.annotation(*_annotations(workload, limit))
         if not source:
             continue
         limits.pop(limit, None)
@@ -82,15 +81,15 @@ def choice_of(workload: "Workload", settings: "Settings") -> Choice:
     return Choice(name, spec, limits, why)
 
 
-def _annotation(workload: "Workload", what: str) -> "tuple[str, str]":
-    """The value of an annotation and its full name; two empty strings if neither container nor pod has it."""
+def _annotations(workload: "Workload", what: str) -> "list[str]":
+    """An annotation's full names, the container's own before its pod's."""
     own = [f"{what}{SUFFIX}/{workload.container}"] if workload.container else []
-    return workload.annotation(*own, what + SUFFIX)
+    return [*own, what + SUFFIX]
 
 
-def _allowed_class(name: str, workload: "Workload", settings: "Settings") -> "dict[str, Any]":
-    for table in ("memory.allow", "memtierd.allow"):
-        settings.check_allowed(table, workload.namespace, name, f"have memory class {name[:80]!r}", MemoryClassError)
+def _class_named(name: str, workload: "Workload", settings: "Settings") -> "dict[str, Any]":
+    what = f"have memory class {name[:80]!r}"
+    settings.check_allowed("memtierd.allow", workload.namespace, name, what, MemoryClassError)
     for spec in settings.classes:
         if spec.get("name") == name:
             return spec

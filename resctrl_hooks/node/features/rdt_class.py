@@ -5,6 +5,7 @@ The class's folder is somebody else's: an agent's, or `resctrl-hook rdt apply`'s
 
 from ..errors import HookError
 from ..host.procfs import resctrl_groups_of
+from .class_choice import class_name
 from .step import SKIP, Step
 
 TYPE_CHECKING = False
@@ -20,7 +21,7 @@ OURS = "class.rdt.resctrl-hooks.io"
 # goresctrl's, as containerd and CRI-O read them (goresctrl, pkg/rdt and pkg/kubernetes).
 _BETA = "rdt.resources.beta.kubernetes.io"
 _CRI = "io.kubernetes.cri.rdt-class"
-_ROOT_NAMES = ("/", "system/default")
+_ROOT_NAMES = ("", "/", "system/default")
 
 
 class RdtClassError(HookError):
@@ -55,25 +56,16 @@ def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
     where = _where(context, workload.pid)
     if where:
         return "", f"its process is in RDT class {where} already, which stays"
-    name, source = _annotated(workload)
-    if source:
-        if name in ("", *_ROOT_NAMES):
-            return "", f"{source} asks for the root class"
-        what = f"have RDT class {name[:80]!r}"
-        context.settings.check_allowed("rdt.allow", workload.namespace, name, what, RdtClassError)
-    else:
-        from .class_choice import default_class  # most containers of a node with RDT classes ask for one
-
-        name, source = default_class(workload, context.settings.rdt.get("defaults") or {})
-        if not name:
-            return "", "no RDT class is annotated, and there is no default for it"
+    name, why = class_name(workload, context.settings, NAME, _annotations(workload), RdtClassError, _ROOT_NAMES)
+    if not name:
+        return "", why
     resctrl = context.monitor.resctrl
     if not resctrl.fs.is_folder(f"{resctrl.class_folder(name)}/mon_groups"):
         raise RdtClassError(
-            f"there is no RDT class {name[:80]!r} for {source}",
+            f"there is no RDT class {name[:80]!r} for {why}",
             hint="declare it in rdt.classes and run `resctrl-hook rdt apply`, or mend what names it",
         )
-    return name, f"by {source}"
+    return name, f"by {why}"
 
 
 def _where(context: "Context", pid: int) -> "str | None":
@@ -85,16 +77,13 @@ def _where(context: "Context", pid: int) -> "str | None":
     return where[0] if where else None
 
 
-def _annotated(workload: "Workload") -> "tuple[str, str]":
-    """What the annotations ask for and which of them does; the container's own before its pod's."""
-    names = [OURS]
-    if workload.container:
-        names.insert(0, f"{OURS}/{workload.container}")
+def _annotations(workload: "Workload") -> "list[str]":
+    """What can ask for a class; the container's own before its pod's."""
+    own = workload.container
+    names = [f"{OURS}/{own}", OURS] if own else [OURS]
     if workload.runtime != "cri-o":  # which refuses these, or has obeyed them: then the bundle says so
-        names += [f"{_BETA}/container.{workload.container}"] if workload.container else []
-        names += [f"{_BETA}/pod", _CRI]
-    value, found = workload.annotation(*names)
-    return value, f"annotation {found}" if found else ""
+        names += [*([f"{_BETA}/container.{own}"] if own else []), f"{_BETA}/pod", _CRI]
+    return names
 
 
 def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:

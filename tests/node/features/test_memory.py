@@ -349,7 +349,7 @@ def test_planning_changes_nothing_and_needs_no_process(host: Host, pod: dict[str
     workload = workload_of(host, **{CLASS: "noswap"})
     (step,) = memory.plan(workload, context)
     assert step.parameters == {"class": "noswap", "limits": {"memory.swap.max": "0"}}
-    assert "memory class noswap by class.memtierd.nri.io" in step.why
+    assert "memory class noswap by annotation class.memtierd.nri.io" in step.why
     assert (limits / "memory.swap.max").read_text() == "max\n"
     gone = workload_of(host, **{CLASS: "noswap"})
     host.end_process(100)
