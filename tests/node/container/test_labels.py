@@ -1,3 +1,4 @@
+import errno
 import json
 from typing import Any
 
@@ -102,3 +103,23 @@ def test_a_sandbox_without_labels(host: Host, config: Any) -> None:
 def test_a_sandbox_that_can_not_be_read(path: str) -> None:
     with pytest.raises(InputError, match="sandbox"):
         pod_labels(workload(crio_annotations(**{"io.kubernetes.cri-o.ResolvPath": path})))
+
+
+def test_labels_that_the_runtime_told_are_those(host: Host) -> None:
+    told = workload(crio_annotations(**{"io.kubernetes.cri-o.ResolvPath": f"{host.root}/gone/resolv.conf"}))
+    told.labels = {"app": "web"}
+    assert pod_labels(told) == {"app": "web"}
+
+
+def test_a_sandbox_whose_path_leads_elsewhere_is_not_read(host: Host) -> None:
+    host.bundle({"annotations": {"app": "web"}}, "sandbox")
+    folder = f"{host.root}/bundle/../sandbox"
+    with pytest.raises(InputError, match="not an absolute path"):
+        pod_labels(workload(crio_annotations(**{"io.kubernetes.cri-o.ResolvPath": f"{folder}/resolv.conf"})))
+
+
+def test_what_the_kernel_says_of_a_sandbox_is_kept(host: Host) -> None:
+    told = workload(crio_annotations(**{"io.kubernetes.cri-o.ResolvPath": f"{host.root}/gone/resolv.conf"}))
+    with pytest.raises(InputError) as raised:
+        pod_labels(told)
+    assert raised.value.errno == errno.ENOENT

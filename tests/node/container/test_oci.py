@@ -1,11 +1,12 @@
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import ID, Host, state
 
-from resctrl_hooks.node.container.oci import BUNDLE_LIMIT, Bundle, parse_state, read_bundle
+from resctrl_hooks.node.container.oci import BUNDLE_LIMIT, STATE_LIMIT, Bundle, parse_state, read_bundle
 from resctrl_hooks.node.errors import InputError
 
 
@@ -131,3 +132,12 @@ def test_a_state_that_names_no_bundle_reads_none() -> None:
     for nothing in ("", "/"):
         with pytest.raises(InputError, match="names no bundle"):
             read_bundle(nothing.rstrip("/"))
+
+
+def test_what_is_as_large_as_may_be_is_read(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}".ljust(16 << 20))
+    assert read_bundle(str(tmp_path)).annotations == {}
+    (tmp_path / "config.json").write_text("{}".ljust((16 << 20) + 1))
+    with pytest.raises(InputError, match="larger than"):
+        read_bundle(str(tmp_path))
+    assert STATE_LIMIT == 4 << 20, "the kubelet lets a pod have 256 KiB of annotations, which CRI-O repeats twice"

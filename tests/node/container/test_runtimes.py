@@ -1,12 +1,15 @@
 """What runtimes keep of their containers: which form is looked for first."""
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Host
 
 from resctrl_hooks.node.container import runtimes
+from resctrl_hooks.node.errors import HookError
 
 RUNC: dict[str, Any] = {"init_process_pid": 7, "init_process_start": 50, "config": {"labels": ["a=b", "bundle=/b"]}}
 CRUN: dict[str, Any] = {"pid": 7, "process-start-time": 50, "bundle": "/b"}
@@ -44,3 +47,40 @@ def test_runc_s_container_without_a_bundle_has_an_empty_one(tmp_path: Path) -> N
     for config in ({}, {"labels": None}, {"labels": ["a=b"]}):
         (tmp_path / "state.json").write_text(json.dumps(RUNC | {"config": config}))
         assert read(tmp_path, list(runtimes._KINDS)) == ("a", 7, 50, "")
+
+
+def test_who_lives_is_in_the_first_process_s_start_time(host: Host) -> None:
+    root = host.root / "crun"
+    names = {"lives": (7, 50), "another-process": (7, 49), "gone": (9, 50)}
+    for name, (pid, start) in names.items():
+        (root / name).mkdir(parents=True)
+        (root / name / "status").write_text(json.dumps(CRUN | {"pid": pid, "process-start-time": start}))
+    (root / "junk").mkdir()
+    (root / ".hidden").mkdir()
+    host.process(7, start=50)
+    host.configure(runtimeRoots={"crun": str(root), "none": [f"{root}/gone-too"]})
+    context = host.context()
+    assert [found.id for found in runtimes.living_containers(context.settings, context.proc)] == ["lives"]
+
+
+def test_by_default_all_runtimes_folders_are_looked_at(host: Host) -> None:
+    assert runtimes.roots_of(host.context().settings) == list(runtimes.DEFAULT_ROOTS)
+    host.configure(runtimeRoots={"crun": ["/a", "/b"], "runc": "/c"})
+    assert runtimes.roots_of(host.context().settings) == ["/a", "/b", "/c"]
+
+
+def test_a_folder_that_can_not_be_read_is_an_error(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_path: str) -> list[str]:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(runtimes, "list_folder", failing)
+    with pytest.raises(HookError, match="where a runtime keeps its containers, can't be read") as raised:
+        runtimes.living_containers(host.context().settings, str(host.proc))
+    assert raised.value.errno == errno.EIO
+
+
+def test_a_state_of_more_than_4_mib_is_no_container(tmp_path: Path) -> None:
+    (tmp_path / "status").write_text(json.dumps(CRUN).ljust(4 << 20))
+    assert read(tmp_path, list(runtimes._KINDS)) == ("a", 7, 50, "/b")
+    (tmp_path / "status").write_text(json.dumps(CRUN).ljust((4 << 20) + 1))
+    assert read(tmp_path, list(runtimes._KINDS)) is None

@@ -1,22 +1,18 @@
 from typing import Any
 
 import pytest
-from conftest import ID, UID, crio_annotations, state
-from hypothesis import given
-from hypothesis import strategies as st
+from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state, workload_of
 
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import Workload, derive, dialect_of
+from resctrl_hooks.node.container.workload import workload_of as running_workload
 from resctrl_hooks.node.errors import BadKeyError
-from resctrl_hooks.node.host.cgroup_names import pod_in_cgroup
 from resctrl_hooks.node.host.procfs import Cgroup
-from resctrl_hooks.node.names import default_key_validator
 
 POD = "99d6fbf08f5e7c6f6fc59daa8dc5d2ce338dcc9da537075e6388d195d91205c2"
 CONTAINER = "a37bbf8c87789f5cb34d80ea4027864f2017a200a2fa8da1118b7fb9059e0755"
 STATIC = UID.replace("-", "")
 SLICE = f"kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice"
-PARTS = ("kubepods", "pod", "-pod", f"pod{UID}", ".slice", "libpod-", POD, "..", "machine-libpod_pod_", "/")
 
 
 def workload(annotations: dict[str, str], *paths: str, id_: str = ID, **linux: Any) -> Workload:
@@ -32,55 +28,6 @@ def containerd(uid: str = UID, kind: str = "container") -> dict[str, str]:
         "io.kubernetes.cri.sandbox-name": "web-0",
         "io.kubernetes.cri.container-name": "c0",
     }
-
-
-# A cgroup path, the pod that it belongs to, and the pod's own part of it.
-@pytest.mark.parametrize(
-    "path, pod, part",
-    [
-        (f"/kubepods/burstable/pod{UID}/crio-x", UID, f"/kubepods/burstable/pod{UID}"),
-        (f"/kubepods/pod{UID}", UID, f"/kubepods/pod{UID}"),
-        (f"/kubepods/pod{STATIC}/x", UID, f"/kubepods/pod{STATIC}"),
-        (
-            f"/kubepods.slice/{SLICE}/crio-{ID}.scope/container",
-            UID,
-            f"/kubepods.slice/{SLICE}",
-        ),
-        (f"/kubepods.slice/kubepods-pod{STATIC}.slice/x", UID, f"/kubepods.slice/kubepods-pod{STATIC}.slice"),
-        (f"/kubelet/kubepods/besteffort/pod{UID.upper()}/x", UID, f"/kubelet/kubepods/besteffort/pod{UID.upper()}"),
-        (f"/libpod_parent/{POD}/libpod-{CONTAINER}", POD, f"/libpod_parent/{POD}"),
-        (
-            f"/machine.slice/machine-libpod_pod_{POD}.slice/libpod-{CONTAINER}.scope/container",
-            POD,
-            f"/machine.slice/machine-libpod_pod_{POD}.slice",
-        ),
-        (
-            f"/user.slice/user-libpod_pod_{POD}.slice/libpod-{CONTAINER}.scope",
-            POD,
-            f"/user.slice/user-libpod_pod_{POD}.slice",
-        ),
-        (f"/libpod_parent/libpod-{CONTAINER}", "", ""),
-        (f"/machine.slice/libpod-{CONTAINER}.scope", "", ""),
-        (f"/system.slice/x.service/libpod-payload-{CONTAINER}", "", ""),
-        (f"/{POD}", "", ""),
-        (f"/{POD}/other", "", ""),
-        ("/system.slice/docker-x.scope", "", ""),
-        ("/podman/pod", "", ""),
-        ("/kubepods.slice/kubepods-podx.slice", "", ""),
-        ("/pod../../x", "", ""),
-        ("/", "", ""),
-        ("", "", ""),
-    ],
-)
-def test_the_pod_of_a_cgroup(path: str, pod: str, part: str) -> None:
-    assert pod_in_cgroup(path) == (pod, part)
-
-
-@given(st.lists(st.sampled_from(PARTS) | st.text(max_size=5)))
-def test_any_cgroup_path_gives_a_safe_key_or_none(parts: list[str]) -> None:
-    pod, part = pod_in_cgroup("".join(parts))
-    assert bool(pod) == bool(part)
-    assert not pod or default_key_validator(pod)
 
 
 @pytest.mark.parametrize("uid", [UID, UID.upper(), STATIC, STATIC.upper()])
@@ -243,3 +190,40 @@ def test_dialects(annotations: dict[str, str], name: str) -> None:
 
 def test_the_state_that_tests_use_is_a_state() -> None:
     assert state()["id"] == ID
+
+
+def test_the_first_annotation_that_is_there_counts_a_container_s_own_before_its_pod_s(host: Host) -> None:
+    host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    found = workload_of(host, **{"memory.x/pod": "pod", "memory.x": "plain"})
+    names = found.own_and_pods("memory.x")
+    assert names == ["memory.x/container.c0", "memory.x/c0", "memory.x/pod", "memory.x"]
+    assert found.annotation(*names) == ("pod", "memory.x/pod")
+    assert found.annotation("memory.y", "memory.x") == ("plain", "memory.x")
+    assert found.annotation("memory.y") == ("", "")
+    found.container = ""
+    assert found.own_and_pods("memory.x") == ["memory.x/pod", "memory.x"]
+
+
+def test_what_is_recorded_of_a_container_names_it(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.process(100, f"{POD_CGROUP}/crio-{ID}", threads=(101,))
+    monkeypatch.setattr("time.time", lambda: 1700000000.5)
+    found = workload_of(host)
+    assert found.threads(str(host.proc)) == [100, 101]
+    assert found.details() == {
+        "runtime": "cri-o",
+        "namespace": "shop",
+        "pod": "web-0",
+        "container": "c0",
+        "bundle": "/nonexistent",
+        "cgroup": f"{host.cgroup}{POD_CGROUP}/crio-{ID}",
+        "podCgroup": f"{host.cgroup}{POD_CGROUP}",
+        "time": 1700000000,
+    }
+
+
+def test_a_container_that_runs_is_what_its_bundle_and_its_process_say(host: Host) -> None:
+    host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    bundle = host.bundle({"annotations": crio_annotations(), "linux": {}})
+    found = running_workload(ID, 100, bundle, str(host.proc), str(host.cgroup))
+    assert (found.id, found.pid, found.key, found.bundle_path) == (ID, 100, UID, bundle)
+    assert found.pod_cgroup == f"{host.cgroup}{POD_CGROUP}"

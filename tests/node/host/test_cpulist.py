@@ -15,13 +15,23 @@ def test_there_and_back(numbers: set[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text, shown", [("", ""), ("0", "0"), ("0-3,8\n", "0-3,8"), ("3,2,1", "1-3"), ("0,2-2", "0,2"), ("0-1,1-4", "0-4")]
+    "text, shown",
+    [
+        ("", ""),
+        ("0", "0"),
+        ("0-3,8\n", "0-3,8"),
+        ("3,2,1", "1-3"),
+        ("0,2-2", "0,2"),
+        ("0-1,1-4", "0-4"),
+        ("0,,2", "0,2"),
+        ("16383", "16383"),
+    ],
 )
 def test_as_the_kernel_writes_it(text: str, shown: str) -> None:
     assert format_list(parse_list(text)) == shown
 
 
-@pytest.mark.parametrize("text", ["a", "3-1", "-1", "0-99999999", "1-2-3", "0x1", "1;2"])
+@pytest.mark.parametrize("text", ["a", "3-1", "-1", "16384", "0-99999999", "1-2-3", "0x1", "1;2"])
 def test_what_is_none(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_list(text)

@@ -198,3 +198,20 @@ def test_a_folder_is_made_with_those_above_it_whatever_the_umask(tmp_path: Path,
 
 def test_kernel_files_have_no_size() -> None:
     assert b"Name:" in read_kernel_file("/proc/self/status")
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"before")
+    fstat = posix.fstat
+
+    def growing(fd: int) -> os.stat_result:
+        found = fstat(fd)
+        with path.open("ab") as file:
+            file.write(b" and after")
+        return found
+
+    monkeypatch.setattr(posix, "fstat", growing)
+    assert read_file(str(path), 100) == b"before and after"
+    with pytest.raises(OSError, match="larger than"):
+        read_file(str(path), 20)

@@ -6,12 +6,14 @@ import pytest
 from counter_tree import say, say_paths
 
 from resctrl_hooks.node.resctrl.counters import (
+    AVAILABLE,
     COUNTERS,
     CUMULATIVE,
     ERROR,
     GAUGE,
     UNASSIGNED,
     UNAVAILABLE,
+    Reading,
     counter_named,
     domain_named,
     layout,
@@ -90,3 +92,21 @@ def test_units_are_ucum_and_kinds_are_known() -> None:
     assert (COUNTERS["llc_occupancy"].kind, COUNTERS["llc_occupancy"].unit) == (GAUGE, "By")
     assert (COUNTERS["core_energy"].kind, COUNTERS["core_energy"].unit) == (CUMULATIVE, "J")
     assert (counter_named("brand_new").kind, counter_named("brand_new").unit) == (CUMULATIVE, "")
+
+
+@pytest.mark.parametrize(
+    "value, state, rdt_class, said",
+    [
+        (4096, AVAILABLE, None, "4096"),
+        (None, UNASSIGNED, None, UNASSIGNED),
+        (7, UNASSIGNED, "", f" in the root class: {UNASSIGNED}, 7 before"),
+        (7, AVAILABLE, "gold", " in gold: 7"),
+    ],
+)
+def test_a_reading_says_in_one_line_what_was_read(
+    value: int | None, state: str, rdt_class: str | None, said: str
+) -> None:
+    counter, domain = counter_named("mbm_total_bytes"), domain_named("mon_L3_00")
+    assert domain is not None
+    before = "" if said.startswith(" ") else ": "
+    assert repr(Reading(domain, counter, value, state, rdt_class)) == f"<mon_L3_00/mbm_total_bytes{before}{said}>"

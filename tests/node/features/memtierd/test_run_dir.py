@@ -1,3 +1,4 @@
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,3 +59,14 @@ def test_run_folders_of_containers_without_a_pod(tmp_path: Path) -> None:
     assert list((tmp_path / "run").iterdir()) == []
     with pytest.raises(RunFolderError):
         RunFolder("/run", ("", "", ""), "../x")
+
+
+def test_run_folders_are_roots_alone_whatever_the_umask(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        RunFolder(str(tmp_path / "run"), ("shop", "web-0", "app"), ID).make().close()
+    finally:
+        os.umask(old)
+    folders = [tmp_path / "run", *(tmp_path / "run").rglob("*")]
+    assert len(folders) == 5
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}

@@ -1,0 +1,88 @@
+"""What is known of a container that runs."""
+
+from typing import Any
+
+import pytest
+from conftest import Host
+
+from resctrl_hooks.node.container.running import Running
+from resctrl_hooks.node.container.runtimes import Found
+
+STEP: Any = {"feature": "monitoring", "action": "group", "needs": {"class": "gold"}}
+RECORD: Any = {
+    "runtime": "cri-o",
+    "namespace": "shop",
+    "pod": "web-0",
+    "container": "app",
+    "cgroup": "/c",
+    "bundle": "/old",
+}
+
+
+def running(record: Any = RECORD, *, bundle: str = "/b", recorded: bool = True) -> Running:
+    return Running("k" * 40, Found("c" * 64, 7, 1000, bundle), record, recorded=recorded)
+
+
+def test_it_is_spoken_of_by_name_runtime_and_key() -> None:
+    assert str(running()) == f"shop/web-0/app (cri-o, {'k' * 36})"
+    assert str(running({})) == f"container ({'c' * 12}, {'k' * 36})"
+
+
+def test_its_bundle_is_where_the_runtime_says_or_where_it_was() -> None:
+    assert running().bundle == "/b"
+    assert running(bundle="").bundle == "/old"
+    assert running({}, bundle="").bundle == ""
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_with_a_step_of_monitoring_it_is_wanted(recorded: bool) -> None:
+    found = running(recorded=recorded)
+    assert not found.wanted
+    found.joins(STEP)
+    assert (found.wanted, found.rdt_class, found.recorded_class) == (True, "gold", "gold" if recorded else None)
+    found.joins(None)
+    assert not found.wanted
+
+
+def test_one_that_is_not_recorded_is_late_and_stays_so() -> None:
+    assert not running().late
+    assert running(recorded=False).late
+    assert running(RECORD | {"late": True}).late
+
+
+@pytest.mark.parametrize(
+    "start, groups, same, rdt_class", [(1000, "gold", True, "gold"), (1000, None, True, ""), (999, "gold", False, "")]
+)
+def test_whether_it_is_still_the_same_process_and_in_which_class(
+    host: Host, start: int, groups: str | None, same: bool, rdt_class: str
+) -> None:
+    host.process(7, start=start, rdt=groups)
+    found = running()
+    assert found.look_again(str(host.proc)) is same
+    assert found.rdt_class == rdt_class
+
+
+def test_one_that_ends_while_we_look_is_not_there(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.process(7)
+
+    def gone(*_given: object) -> None:
+        raise ProcessLookupError
+
+    monkeypatch.setattr("resctrl_hooks.node.container.running.resctrl_groups_of", gone)
+    assert not running().look_again(str(host.proc))
+
+
+def test_its_threads_are_those_of_its_cgroup(host: Host) -> None:
+    host.process(7, "/c")
+    (host.cgroup / "c/cgroup.threads").write_text("7\n8\n")
+    assert running(RECORD | {"cgroup": f"{host.cgroup}/c"}).threads(str(host.proc)) == [7, 8]
+
+
+def test_what_is_recorded_of_it_has_nothing_that_says_nothing() -> None:
+    found = running()
+    assert found.details() == {**RECORD, "steps": []}
+    found.steps.append(STEP)
+    found.unmet, found.late, found.starts = {"memory": "no such class"}, True, {"memtierd": [1.0]}
+    said = {"steps": [STEP], "unmet": {"memory": "no such class"}, "late": True, "starts": {"memtierd": [1.0]}}
+    assert found.details() == {**RECORD, **said}
+    assert running(found.details()).details() == found.details()
