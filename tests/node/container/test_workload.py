@@ -12,7 +12,6 @@ from resctrl_hooks.node.host.procfs import Cgroup
 POD = "99d6fbf08f5e7c6f6fc59daa8dc5d2ce338dcc9da537075e6388d195d91205c2"
 CONTAINER = "a37bbf8c87789f5cb34d80ea4027864f2017a200a2fa8da1118b7fb9059e0755"
 STATIC = UID.replace("-", "")
-SLICE = f"kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice"
 
 
 def workload(annotations: dict[str, str], *paths: str, id_: str = ID, **linux: Any) -> Workload:
