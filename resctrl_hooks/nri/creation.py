@@ -8,7 +8,7 @@ from ..node.errors import DeadlineError, HookError
 from ..node.fault_report import as_hook_error
 from ..node.features.monitoring import NAME as MONITORING
 from ..node.features.monitoring import ensure_group
-from ..node.features.registry import concerns, failure_policy, features_in_use
+from ..node.features.registry import concerns, failure_policy, features_in_use, serves
 from ..node.features.step import SKIP
 from ..node.hook.create_runtime import planned
 from ..node.hook.deadline import set_deadline
@@ -46,7 +46,10 @@ def create_container(event: "Event", context: "Context") -> "tuple[str, bytes]":
     settings = context.settings
     workload = workload_of(event.pod, event.container, event.runtime, settings)
     event.key = workload.key
-    context.strict = any(failure_policy(name, settings) == "fail" for name, _ in features_in_use(settings, workload))
+    context.strict = any(
+        failure_policy(name, settings) == "fail" and serves(name, workload.namespace, settings)
+        for name, _ in features_in_use(settings, workload)
+    )
     steps = [step for _, step in planned(workload, context)]
     strict = [step for step in steps if step.action != SKIP and failure_policy(step.feature, settings) == "fail"]
     context.strict = bool(strict)

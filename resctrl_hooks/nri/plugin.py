@@ -6,7 +6,7 @@ from ..node.context import Context
 from ..node.errors import HookError, SettingsError
 from ..node.fault_report import as_hook_error
 from ..node.feature_table import FEATURES
-from ..node.features.registry import failure_policy, features_in_use
+from ..node.features.registry import failure_policy, features_in_use, serves
 from ..node.host.files import parse_json
 from ..node.log import ERROR, NOTICE, WARNING, Log
 from ..node.settings import Settings, compiled_path, load
@@ -135,22 +135,30 @@ class NodePlugin:
         """When a child is killed: while the runtime still waits."""
         return min(timeout or self._timeout, self._timeout) * _PATIENCE
 
-    def served(self, event: str, seconds: float, code: "int | None") -> None:
+    def served(self, event: str, payload: bytes, seconds: float, code: "int | None") -> None:
         """Counts an event, and says when its child came to nothing."""
         self._status.served(event, seconds, failed=code != ttrpc.OK)
         if code is None:
-            what = "the container is refused" if self.refusal(event) else _LEFT.get(event, _USUALLY_LEFT)
+            what = "the container is refused" if self.refusal(event, payload) else _LEFT.get(event, _USUALLY_LEFT)
             self.log(ERROR, f"{event} was not served: its process died or took too long; {what}", reason="fault")
 
-    def refusal(self, event: str) -> str:
+    def refusal(self, event: str, payload: bytes) -> str:
         """Why a container is refused whose CreateContainer came to nothing: nobody can say any more what concerns it.
 
-        So that is for the general policy to say, and for those of features that concern every container.
+        So that is for the general policy to say, and for those of features that concern every container of its
+        namespace: on a node that has no time left, pods of other namespaces start as ever.
         """
         if event != CREATE_CONTAINER:
             return ""
-        everybodys = [name for name, _ in features_in_use(self._settings) if not FEATURES[name][1]]
-        policies = [self._settings.failure_policy, *(failure_policy(name, self._settings) for name in everybodys)]
+        settings = self._settings
+        policies = [settings.failure_policy]
+        try:
+            namespace: str = events.Event(event, payload, self._runtime, self._nri).pod.get("namespace", "")
+        except HookError:
+            pass  # it names no container
+        else:
+            everybodys = [name for name, _ in features_in_use(settings) if not FEATURES[name][1]]
+            policies += [failure_policy(name, settings) for name in everybodys if serves(name, namespace, settings)]
         return "its NRI plugin's process died or took too long" if "fail" in policies else ""
 
     def updated(self, why: str) -> None:

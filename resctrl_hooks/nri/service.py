@@ -44,10 +44,10 @@ if TYPE_CHECKING:
         def limit(self, timeout: float) -> float:
             """How long an event that the runtime gives so many seconds may take before its child is killed."""
 
-        def served(self, event: str, seconds: float, code: "int | None") -> None:
+        def served(self, event: str, payload: bytes, seconds: float, code: "int | None") -> None:
             """Counts an event: 0 is served, None that its child came to nothing."""
 
-        def refusal(self, event: str) -> str:
+        def refusal(self, event: str, payload: bytes) -> str:
             """Why a container is refused of whose event no child has made anything; empty where it goes on."""
 
         def updated(self, why: str) -> None:
@@ -188,7 +188,7 @@ class Service:
         self._connection.answer(stream, encode("SynchronizeResponse", {"more": True} if more else {}))
         if not more:
             parts, self._parts = self._parts, []
-            self._fork(SYNCHRONIZE, lambda: self._plugin.synchronize(parts), _SYNCHRONIZE_LIMIT, None)
+            self._fork(SYNCHRONIZE, b"", lambda: self._plugin.synchronize(parts), _SYNCHRONIZE_LIMIT, None)
 
     def _shutdown(self, stream: int, payload: bytes, timeout: float) -> None:
         self._connection.answer(stream)
@@ -206,9 +206,11 @@ class Service:
             self._connection.answer(stream)
             return
         name = f"{event}:StateChange" if state_change else event
-        self._fork(event, lambda: self._plugin.serve(name, payload), self._plugin.limit(timeout), stream)
+        self._fork(event, payload, lambda: self._plugin.serve(name, payload), self._plugin.limit(timeout), stream)
 
-    def _fork(self, event: str, serve: "Callable[[], Served]", limit: float, stream: "int | None") -> None:
+    def _fork(
+        self, event: str, asked: bytes, serve: "Callable[[], Served]", limit: float, stream: "int | None"
+    ) -> None:
         begun = time.monotonic()
 
         def in_child() -> "tuple[int, bytes]":
@@ -216,7 +218,7 @@ class Service:
             return code, len(payload).to_bytes(_HEAD, "big") + payload + others
 
         def done(code: "int | None", answer: bytes) -> None:
-            self._plugin.served(event, time.monotonic() - begun, code)
+            self._plugin.served(event, asked, time.monotonic() - begun, code)
             if not self._open:
                 return  # the runtime has forgotten what it asked on an earlier connection
             end = _HEAD + int.from_bytes(answer[:_HEAD], "big")
@@ -226,7 +228,7 @@ class Service:
             if stream is None:
                 return
             if code is None:
-                payload = self._plugin.refusal(event).encode()
+                payload = self._plugin.refusal(event, asked).encode()
                 code = ttrpc.UNKNOWN if payload else ttrpc.OK
             if code:
                 self._connection.answer(stream, code=code, message=payload.decode("utf-8", "replace"))

@@ -69,11 +69,11 @@ class Stub:
         self.tell("synchronize", count)
         return 0, b"", update("c1") if count == 1 else b""
 
-    def served(self, event: str, seconds: float, code: int | None) -> None:
+    def served(self, event: str, payload: bytes, seconds: float, code: int | None) -> None:
         self.tell("served", event, code)
 
-    def refusal(self, event: str) -> str:
-        return "nobody could say" if event == "CreateContainer" else ""
+    def refusal(self, event: str, payload: bytes) -> str:
+        return "nobody could say" if event == "CreateContainer" and payload else ""
 
     def updated(self, why: str) -> None:
         self.tell("updated", why)

@@ -146,17 +146,39 @@ CLASSES = [{"name": "batch", "memtierdconfig": "policy: {}"}]
         (MONITORED, True),
         ({"rdt": {"enabled": True, "failurePolicy": "fail"}}, False),  # few ask for a class of their own
         ({"classes": CLASSES}, False),  # nor for one that refuses by default
+        ({**MONITORED, "namespaces": ["shop"]}, True),
+        ({**MONITORED, "namespaces": ["batch"]}, False),
+        ({"placement": {"enabled": True, "failurePolicy": "fail"}}, True),
+        ({"placement": {"enabled": True, "failurePolicy": "fail", "namespaces": ["batch"]}}, False),
     ],
 )
 def test_an_event_whose_process_died_refuses_where_the_policy_for_all_is_to(
     host: Host, config: dict[str, Any], *, refused: bool
 ) -> None:
     plugin = plugin_of(host, **config)
-    plugin.served("CreateContainer", 1.0, None)
+    event = encode("ContainerEvent", {"pod": POD, "container": container(id_="a" * 64)})
+    plugin.served("CreateContainer", event, 1.0, None)
     outcome = "the container is refused" if refused else "the container goes on as it is"
     assert f"CreateContainer was not served: its process died or took too long; {outcome}" in host.log.read_text()
-    assert bool(plugin.refusal("CreateContainer")) == refused
-    assert not plugin.refusal("StartContainer")
+    assert bool(plugin.refusal("CreateContainer", event)) == refused
+    assert not plugin.refusal("StartContainer", event)
+
+
+def test_one_that_can_not_be_read_either_is_for_the_general_policy(host: Host) -> None:
+    assert plugin_of(host, failurePolicy="fail").refusal("CreateContainer", b"\xff")
+    assert not plugin_of(host, **MONITORED).refusal("CreateContainer", b"\xff")
+
+
+@pytest.mark.parametrize("namespaces, code", [(["shop"], 2), (["batch"], 0)])
+def test_time_that_runs_out_refuses_nobody_of_a_namespace_that_is_not_served(
+    host: Host,
+    serve: Callable[..., tuple[int, bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+    namespaces: list[str],
+    code: int,
+) -> None:
+    break_at("planned", LATE, monkeypatch)
+    assert serve(POD, namespaces=namespaces, **MONITORED)[0] == code
 
 
 def break_at(where: str, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:

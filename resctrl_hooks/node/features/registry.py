@@ -47,12 +47,19 @@ def concerns(name: str, workload: "Workload", settings: "Settings") -> bool:
     Importing it to hear that it hasn't would cost more than all the rest, for nearly all containers of most nodes.
     """
     if name == "placement":  # which concerns all of its namespaces
-        patterns = settings.placement.get("namespaces")
-        return not patterns or any(matches(pattern, workload.namespace) for pattern in patterns)
+        return serves(name, workload.namespace, settings)
     mark = FEATURES[name][1]
     if not mark or any(mark in annotation for annotation in workload.annotations):
         return True
     return any((getattr(settings, name).get("defaults") or {}).values())
+
+
+def serves(name: str, namespace: str, settings: "Settings") -> bool:
+    """Whether a feature does anything for containers of a namespace, where the settings list those that it serves."""
+    if name == "monitoring":
+        return not settings.selects(namespace)
+    patterns = settings.placement.get("namespaces") if name == "placement" else None
+    return not patterns or any(matches(pattern, namespace) for pattern in patterns)
 
 
 def failure_policy(name: str, settings: "Settings") -> str:
