@@ -10,6 +10,7 @@ from resctrl_hooks.node.names import (
     default_key_validator,
     is_hex,
     matches,
+    namespace_in_words,
     pod_uid_validator,
     valid_class,
     valid_container_id,
@@ -69,7 +70,7 @@ def test_a_class_that_passes_is_one_part_of_a_path(text: str) -> None:
 
 
 def test_classes() -> None:
-    for name in ("gold", "BestEffort", ".hidden", "with space", "é" * 127):
+    for name in ("gold", "BestEffort", ".hidden", "with space", "é" * 127, "é" * 127 + "a"):
         assert valid_class(name)
     for name in ("", ".", "..", "info", "mon_groups", "mon_data", "a/b", "a\nb", "\ud800", "é" * 128, "\u202e"):
         assert not valid_class(name)
@@ -88,3 +89,17 @@ def test_patterns_match_as_a_shell_does(pattern: str, name: str) -> None:
 
 def test_a_pattern_of_many_stars_takes_no_time() -> None:
     assert not matches("*a" * 2000 + "b", "a" * 4000)
+
+
+def test_a_namespace_in_words() -> None:
+    assert namespace_in_words("shop") == "namespace shop"
+    assert namespace_in_words("") == "a container without a namespace"
+
+
+def test_ids_of_podman_s_pods_and_containers_are_keys_too() -> None:
+    assert workload_key_validator("c" * 64)
+    assert not workload_key_validator("c" * 63)
+    assert not workload_key_validator("c" * 65)
+    assert valid_container_id("c" * 64)
+    assert valid_container_id("web_1")
+    assert not valid_container_id("../x")

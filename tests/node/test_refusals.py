@@ -1,6 +1,7 @@
 """Refusals are remembered, within bounds, and nothing about remembering them can go wrong."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -101,4 +102,43 @@ def test_a_folder_that_can_not_be_written_is_no_trouble(tmp_path: Path) -> None:
     (tmp_path / FILE).symlink_to(tmp_path / "elsewhere")
     record_refusal(str(tmp_path), NAMES, "why")
     assert not (tmp_path / "elsewhere").exists()
+    assert recent_refusals(str(tmp_path)) == []
+
+
+def test_the_file_is_turned_over_before_it_is_larger_than_32_kib(tmp_path: Path) -> None:
+    record_refusal(str(tmp_path), NAMES, "why")
+    size = (tmp_path / FILE).stat().st_size
+    (tmp_path / FILE).write_bytes(b"\n" * ((32 << 10) - size))
+    record_refusal(str(tmp_path), NAMES, "why")
+    assert (tmp_path / FILE).stat().st_size == 32 << 10, "it just fits"
+    assert not (tmp_path / OLD).exists()
+    record_refusal(str(tmp_path), NAMES, "why")
+    assert (tmp_path / OLD).stat().st_size == 32 << 10
+    assert (tmp_path / FILE).stat().st_size == size
+
+
+def test_refusals_are_roots_alone_whatever_the_umask_and_nothing_stays_open(tmp_path: Path) -> None:
+    before = os.listdir("/proc/self/fd")
+    old = os.umask(0)
+    try:
+        for _ in range(200):  # the file is turned over meanwhile
+            record_refusal(str(tmp_path / "state"), NAMES, "x" * 500)
+    finally:
+        os.umask(old)
+    assert os.listdir("/proc/self/fd") == before
+    assert {path.name for path in (tmp_path / "state").iterdir()} == {FILE, OLD}
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "state").iterdir()} == {0o600}
+
+
+def test_a_long_reason_is_cut(tmp_path: Path) -> None:
+    record_refusal(str(tmp_path), NAMES, "x" * 501)
+    assert [len(one["why"]) for one in recent_refusals(str(tmp_path))] == [500]
+
+
+def test_a_file_of_more_than_a_mib_is_nobody_s_of_ours(tmp_path: Path) -> None:
+    record_refusal(str(tmp_path), NAMES, "why")
+    line = (tmp_path / FILE).read_bytes()
+    (tmp_path / FILE).write_bytes(line.ljust(1 << 20))
+    assert len(recent_refusals(str(tmp_path))) == 1
+    (tmp_path / FILE).write_bytes(line.ljust((1 << 20) + 1))
     assert recent_refusals(str(tmp_path)) == []

@@ -128,3 +128,16 @@ def test_boot_id(host: Host, tmp_path: Path) -> None:
 def test_the_user_namespace() -> None:
     mapped = Path("/proc/self/uid_map").read_text().split()
     assert in_initial_user_namespace() == (mapped == ["0", "0", "4294967295"])
+
+
+def test_a_line_of_two_fields_is_no_cgroup(host: Host) -> None:
+    host.process(7)
+    (host.proc / "7/cgroup").write_text("junk:x\n0::/d\n1:cpu:/e\n")
+    found = [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)]
+    assert found == [("unified", "/d"), ("cpu", "/e")]
+
+
+def test_nobody_is_process_0(host: Host) -> None:
+    """A poststop's state may say so; /proc has no such folder, but a made-up one might."""
+    host.process(0)
+    assert start_time(str(host.proc), 0) == 0
