@@ -1,6 +1,6 @@
 """Swap and memory limits of a container, written to its cgroup before its process runs: by class or by annotation."""
 
-from ..host.cgroup import read_value
+from ..host.cgroup import read_value, same_value
 from .cgroup_settings import are_in_force, put
 from .memory_class import HIGH, MAX, SWAP, MemoryLimitError, choice_of
 from .own_cgroup import living_cgroup, own_cgroup
@@ -49,10 +49,7 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
     """Writes the limits where they hold at once and, on a scope of systemd's, where a daemon-reload leaves them."""
     needs: "LimitNeeds" = step.parameters
     limits = needs["limits"]
-    high = limits.get(HIGH, MAX)
-    # One in force may well be below what is in use, which is what it is for.
-    if high != MAX and not are_in_force([[HIGH, high]], container, context):
-        _check_room(living_cgroup(container, context), high)
+    _check_room(living_cgroup(container, context), limits.get(HIGH, MAX))
     properties = {_PROPERTIES[name]: _INFINITY if value == MAX else value for name, value in limits.items()}
     put(container, _values(limits), properties, context)
 
@@ -68,7 +65,12 @@ def _values(limits: "dict[str, str]") -> "list[list[str]]":
 
 
 def _check_room(leaf: "Leaf", high: str) -> None:
-    """A memory.high below what is in use would hold up whoever writes it, systemd itself among them."""
+    """A memory.high below what is in use would hold up whoever writes it, systemd itself among them.
+
+    One that the container itself has already may well be below that, which is what it is for.
+    """
+    if high == MAX or same_value(HIGH, read_value(leaf.folder, HIGH), high):
+        return
     used = read_value(leaf.folder, "memory.current")
     if used.isdigit() and int(high) < int(used):
         raise MemoryLimitError(

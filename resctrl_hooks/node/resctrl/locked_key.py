@@ -131,6 +131,11 @@ class LockedKey:
         groups: "dict[str, str]" = self.record["groups"]
         return groups
 
+    @property
+    def how(self) -> "dict[str, str]":
+        """The origins, as version 0.2 calls them."""
+        return self.origins
+
     def group(self, rdt_class: str) -> Group:
         """The recorded group in class ``rdt_class``; KeyError if there is none."""
         path = self._resctrl.group_folder(rdt_class, self.name)

@@ -415,6 +415,21 @@ def test_what_is_put_back_into_a_scope_systemd_is_told_of(host: Host, scope: lis
     assert [(folder / "memory.swap.max").read_text() for folder in (upper, lower)] == ["0", "0"]
 
 
+def test_a_scope_is_put_right_where_the_container_itself_has_its_limit_and_is_above(
+    host: Host, scope: list[Any]
+) -> None:
+    """Above a high limit is where it is at work; it is in force, so nothing new holds anybody up."""
+    path = f"/machine.slice/libpod-{ID}.scope"
+    host.process(100, f"{path}/container")
+    upper, lower = give_limits(host, path), give_limits(host, f"{path}/container")
+    start(host, state(bundle=host.bundle(), annotations={}), **{HIGH: "64M"})
+    (lower / "memory.current").write_text("90000000\n")
+    (upper / "memory.high").write_text("max\n")
+    report = host.enforce()
+    assert (len(report.applied["memory"]), report.failures) == (1, {})
+    assert (upper / "memory.high").read_text() == (lower / "memory.high").read_text() == str(64 << 20)
+
+
 def test_undo_has_nothing_to_do(host: Host, limits: Path) -> None:
     context = Context(host.context().settings)
     with context.monitor.hold("k") as locked:

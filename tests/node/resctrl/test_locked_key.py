@@ -37,6 +37,7 @@ def test_a_group_is_recorded_before_it_is_made(host: Host) -> None:
     with hold(host, Looking()) as locked:
         assert locked.ensure_group().origin == CREATED
         assert locked.ensure_group().origin == CREATED
+        assert locked.how == locked.origins == {"": CREATED}, "programs that were written for 0.2 read it so"
 
 
 def test_somebody_elses_group_is_joined_and_stays(host: Host) -> None:
