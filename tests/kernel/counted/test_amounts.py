@@ -31,7 +31,7 @@ def test_twice_the_copying_counts_twice(pods: list[KubernetesPod], comparison: C
 
 
 def test_the_first_instructions_count(pods: list[KubernetesPod], comparison: Comparison) -> None:
-    at_once = f"{copy(50)}; {in_steps(copy(10))}"
+    at_once = f"{copy(50)}; sleep 3; {in_steps(copy(10))}"  # more than a second that nobody counts
     early, late = pods[:2]
     Stepped(early.start("early", at_once)).rest()
     counted = comparison.check(early.uid, "copies 50 MiB in its first instructions")
