@@ -21,7 +21,8 @@ from opentelemetry.metrics import Meter, MeterProvider, Observation
 
 from . import __version__
 from .node.errors import HookError
-from .node.resctrl.counters import CUMULATIVE, MON_DATA, Reading, Slot, layout
+from .node.resctrl.counter_files import layout
+from .node.resctrl.counters import CUMULATIVE, MON_DATA, Reading, Slot
 from .node.resctrl.monitor import Monitor
 
 Attributes = Mapping[str, str]

@@ -9,7 +9,8 @@ import time
 from dataclasses import dataclass, field
 
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.resctrl.counters import AVAILABLE, MON_DATA, Reading, Slot, layout, read_group
+from resctrl_hooks.node.resctrl.counter_files import layout, read_group
+from resctrl_hooks.node.resctrl.counters import AVAILABLE, MON_DATA, Reading, Slot
 
 from .coverage import is_partial
 

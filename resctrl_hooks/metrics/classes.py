@@ -9,8 +9,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from resctrl_hooks.inventory.cache_size import l3_sizes
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.resctrl.carried import Carried
+from resctrl_hooks.node.resctrl.counter_files import layout, read_group
 from resctrl_hooks.node.resctrl.counter_totals import LOCK as COUNTERS_LOCK
-from resctrl_hooks.node.resctrl.counters import CUMULATIVE, MON_DATA, PERF, Reading, Slot, layout, read_group
+from resctrl_hooks.node.resctrl.counters import CUMULATIVE, MON_DATA, PERF, Reading, Slot
 
 from .class_totals import FILE, ClassTotals, Values, without
 from .names import Family, domain_labels, family_of

@@ -12,7 +12,8 @@ from typing import Final
 
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.resctrl.counters import AVAILABLE, MON_DATA, Counter, Slot, layout, read_group
+from resctrl_hooks.node.resctrl.counter_files import layout, read_group
+from resctrl_hooks.node.resctrl.counters import AVAILABLE, MON_DATA, Counter, Slot
 
 POD, GROUP, REST = "pod", "group", "rest"
 """Kinds of rows: a pod's, a group's that others made, what of a class is in no group."""

@@ -10,7 +10,8 @@ import pytest
 
 from kernel.groups import LIMBO_SECONDS, Resctrl
 from resctrl_hooks import Monitor
-from resctrl_hooks.node.resctrl.counters import CUMULATIVE, Reading, read_group
+from resctrl_hooks.node.resctrl.counter_files import read_group
+from resctrl_hooks.node.resctrl.counters import CUMULATIVE, Reading
 from resctrl_hooks.node.resctrl.errors import RMIDsBusyError
 
 KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"

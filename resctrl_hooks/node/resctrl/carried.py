@@ -12,6 +12,7 @@ import time
 from ..errors import LedgerError
 from ..host.files import format_json, parse_json, read_file, write_file
 from .counters import CUMULATIVE, GAUGE, PERF, UNASSIGNED, slot_at
+from .group_counts import add, counted, counted_on, spend, timed_on, trust
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ _LIMIT = 64 << 20
 _REMEMBERED_SECONDS = 3600  # a key that is released and comes back, as a restarted container's does, goes on counting
 _REMEMBERED_KEYS = 1000
 NOTHING: "CountsRecord" = {"groups": {}}  # of a key that nothing is carried of
-INHERITED_SECONDS = 60.0  # for which an RMID's cache lines may be its previous user's, who runs on without it
 
 
 class Carried:
@@ -93,7 +93,7 @@ class Carried:
                 lasts = dict(zip(self.layout, group[2]))
                 for name in self.layout:
                     if name not in names:
-                        _add(kept, rdt_class, name, lasts[name], offsets[name])
+                        add(kept, rdt_class, name, lasts[name], offsets[name])
                 group[1] = [offsets.get(name, fresh[name]) for name in names]
                 group[2] = [lasts.get(name) for name in names]
         self.layout = names
@@ -125,17 +125,17 @@ class Carried:
                     before = [identity, [-(last or 0) for last in old[moved][2]], old[moved][2]]
                     looked = times[moved][2] if moved in times else self._now
                     time_ = [looked, 0, looked]
-            new[rdt_class] = _counted_on(before, numbers)
+            new[rdt_class] = counted_on(before, numbers)
             if new[rdt_class][2] is numbers:  # every one of them counted on
                 new_times[rdt_class] = [time_[0], time_[1], self._now]
             else:
-                new_times[rdt_class] = _timed_on(time_, before, numbers, self._now, fresh=fresh)
+                new_times[rdt_class] = timed_on(time_, before, numbers, self._now, fresh=fresh)
         for rdt_class, group in old.items():
             if rdt_class not in new or new[rdt_class][0] != group[0]:
                 self._bank(kept, rdt_class, group)
         kept["groups"] = new
         kept["times"] = new_times
-        self._trust(kept, groups)
+        trust(kept, groups, self.slots, self._now)
 
     def seconds(self, key: str, rdt_class: str) -> "dict[str, float]":
         """For how long each cumulative counter of a key has been counted in a class, by path."""
@@ -161,9 +161,9 @@ class Carried:
         if path in self.layout and rdt_class in kept.get("groups", {}):
             place = self.layout.index(path)
             _, offsets, lasts = kept["groups"][rdt_class]
-            counted = _counted(lasts[place], offsets[place] if offsets else 0)
-            if counted is not None:
-                total = (total or 0) + counted
+            value = counted(lasts[place], offsets[place] if offsets else 0)
+            if value is not None:
+                total = (total or 0) + value
         return total
 
     def _times_of(self, kept: "CountsRecord", rdt_class: str, times: "list[Any]", names: "list[str]") -> "list[Any]":
@@ -171,7 +171,7 @@ class Carried:
         since, gaps, looked = times
         before = dict(zip(self.layout, gaps or [0] * len(self.layout)))
         for name in before.keys() - set(names):
-            _spend(kept, rdt_class, name, looked - since - before[name])
+            spend(kept, rdt_class, name, looked - since - before[name])
         return [since, [before.get(name, looked - since) for name in names], looked]
 
     def _first_seen(self, key: str, rdt_class: str, identity: str, number: int) -> "tuple[list[Any], float]":
@@ -214,26 +214,12 @@ class Carried:
         }
         kept.setdefault("inherited", {})[rdt_class] = [identity, self._now, lines]
 
-    def _trust(self, kept: "CountsRecord", groups: "dict[str, tuple[str, list[Raw]]]") -> None:
-        """Forgets that groups were inherited, once what their gauges say is their own."""
-        inherited = kept.get("inherited")
-        if not inherited:
-            return
-        for rdt_class, (identity, since, lines) in list(inherited.items()):
-            now_identity, values = groups.get(rdt_class, ("", []))
-            numbers = {slot.path: n for slot, n in zip(self.slots, values) if n is not None and not isinstance(n, str)}
-            waned = all(numbers.get(path, start) < start for path, start in lines.items())
-            if now_identity != identity or waned or not 0 <= self._now - since < INHERITED_SECONDS:
-                del inherited[rdt_class]
-        if not inherited:
-            del kept["inherited"]
-
     def _bank(self, kept: "CountsRecord", rdt_class: str, group: "list[Any]") -> None:
         for name, last, offset in zip(self.layout, group[2], group[1] or [0] * len(group[2])):
-            _add(kept, rdt_class, name, last, offset)
+            add(kept, rdt_class, name, last, offset)
         since, gaps, looked = kept.get("times", {}).pop(rdt_class, [0, 0, 0])
         for name, gap in zip(self.layout, gaps or [0] * len(self.layout)):
-            _spend(kept, rdt_class, name, looked - since - gap)
+            spend(kept, rdt_class, name, looked - since - gap)
 
     def forget(self, tracked: "set[str]") -> None:
         """Drops what is kept of keys that are no longer tracked, after a while."""
@@ -251,74 +237,3 @@ class Carried:
         for place, key in enumerate(oldest):
             if place >= _REMEMBERED_KEYS or now - self.keys[key]["gone"] > _REMEMBERED_SECONDS:
                 del self.keys[key]
-
-
-def _counted_on(group: "list[Any]", numbers: "list[Raw]") -> "list[Any]":
-    """A group's entry after it said these numbers.
-
-    One that went back counts on from there: the total stands still. An offset of None waits for the first number, from
-    which the counter then counts. One that is unassigned will begin at 0.
-    """
-    identity, offsets, lasts = group
-    for last, number in zip(lasts, numbers):
-        if last is None or number is None or number.__class__ is str or number < last:
-            break
-    else:
-        return [identity, offsets, numbers]
-    offsets = list(offsets or [0] * len(numbers))
-    kept = []
-    for place, (last, number) in enumerate(zip(lasts, numbers)):
-        if number is None or isinstance(number, str):
-            if number == UNASSIGNED and last is not None and offsets[place] is not None:
-                offsets[place] += last
-                last = None  # noqa: PLW2901  # what it said is in the offset now
-            kept.append(last)
-            continue
-        if offsets[place] is None:
-            offsets[place] = -number
-        elif last is not None and number < last:
-            offsets[place] += last - number
-        kept.append(number)
-    return [identity, 0 if all(offset == 0 for offset in offsets) else offsets, kept]
-
-
-def _timed_on(times: "list[Any]", before: "list[Any]", numbers: "list[Raw]", now: float, *, fresh: bool) -> "list[Any]":
-    """A group's times after it said these numbers. Those of a ``fresh`` one have counted since it was made."""
-    since, gaps, looked = times
-    _, offsets, lasts = before
-    gaps = list(gaps or [0] * len(numbers))
-    offsets = offsets or [0] * len(numbers)
-    for place, (last, number) in enumerate(zip(lasts, numbers)):
-        if number is None or isinstance(number, str):
-            counted = False
-        elif last is None:
-            counted = fresh and offsets[place] is not None
-        else:
-            counted = number >= last
-        if not counted:
-            gaps[place] = round(gaps[place] + now - looked, 3)
-    return [since, gaps if any(gaps) else 0, now]
-
-
-def _spend(kept: "CountsRecord", rdt_class: str, name: str, seconds: float) -> None:
-    if seconds > 0:
-        spent = kept.setdefault("spent", {}).setdefault(rdt_class, {})
-        spent[name] = round(spent.get(name, 0) + seconds, 3)
-
-
-def _counted(last: "int | float | None", offset: "int | float | None") -> "int | float | None":
-    """What a counter of a group has counted; None where it never said a number.
-
-    One that is unassigned has all that it counted in its offset. Below zero, that is only where it will count from.
-    """
-    offset = offset or 0
-    return None if last is None and offset <= 0 else (last or 0) + offset
-
-
-def _add(
-    kept: "CountsRecord", rdt_class: str, name: str, last: "int | float | None", offset: "int | float | None"
-) -> None:
-    counted = _counted(last, offset)
-    if counted is not None:
-        done = kept.setdefault("done", {}).setdefault(rdt_class, {})
-        done[name] = done.get(name, 0) + counted

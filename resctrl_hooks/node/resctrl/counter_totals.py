@@ -7,7 +7,8 @@ removing it, read its key: what was seen last is what counts.
 """
 
 from .carried import NOTHING, Carried
-from .counters import AVAILABLE, CUMULATIVE, INHERITED, MON_DATA, Reading, layout, read_group
+from .counter_files import layout, read_group
+from .counters import AVAILABLE, CUMULATIVE, INHERITED, MON_DATA, Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

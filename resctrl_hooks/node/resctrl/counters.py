@@ -1,16 +1,11 @@
-"""What resctrl counts, and one look at a group's counters: domains, names, kinds, units, and what is no number.
+"""What resctrl counts: domains, names, kinds, units, and what is no number. `counter_files` reads it.
 
 Sources: kernel, Documentation/filesystems/resctrl.rst ("mon_data", "RDT allocation and monitoring"); for PERF_PKG the
 kernel's arch/x86/kernel/cpu/resctrl/intel_aet.c and the Intel-PMT telemetry definitions that it names.
 """
 
-import posix
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     Raw = int | float | str | None
 
 GAUGE = "gauge"
@@ -26,11 +21,6 @@ MON_DATA = "mon_data"
 L3 = "L3"
 PERF = "PERF_PKG"
 _SUB = "mon_sub_"
-_MOST = 4096  # files of one group; a real machine has some ten per domain
-_LONGEST = 64  # characters of a counter: 20 digits, or a word
-_FOLDER_FLAGS = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC
-_FILE_FLAGS = posix.O_RDONLY | posix.O_CLOEXEC
-_WORDS = {word.encode(): word for word in (UNAVAILABLE, UNASSIGNED, ERROR)}
 
 
 class Counter:
@@ -183,79 +173,3 @@ def slot_at(path: str) -> Slot:
     name, _, part = folder.partition("/")
     domain = domain_named(name) or Domain(name, name, 0)
     return Slot((domain_named(part, domain) if part else None) or domain, counter_named(counter))
-
-
-def layout(mon_data: str) -> "list[Slot]":
-    """The files of a ``mon_data`` folder, in order; empty where there is none. It is the same in every group."""
-    slots: "list[Slot]" = []
-    for name in _names(mon_data):
-        domain = domain_named(name)
-        if domain is not None:
-            slots += _slots(f"{mon_data}/{name}", domain)
-    return slots[:_MOST]
-
-
-def _slots(folder: str, domain: Domain) -> "list[Slot]":
-    slots = []
-    for name in _names(folder):
-        part = domain_named(name, domain)
-        if part is None:
-            slots.append(Slot(domain, counter_named(name)))
-        else:
-            slots += [Slot(part, counter_named(counter)) for counter in _names(f"{folder}/{name}")]
-    return slots
-
-
-def _names(folder: str) -> "list[str]":
-    try:
-        return sorted(posix.listdir(folder))
-    except OSError:
-        return []  # a domain that went offline; a group that was removed
-
-
-def read_group(folder: str, slots: "Sequence[Slot]") -> "tuple[str, list[Raw]]":
-    """Which group this is, and what each file says: a number, a state, or None where the file isn't there.
-
-    The first is the folder's device and inode number: they stay with a group that is renamed, while one that is made
-    anew gets others. The kernel's files are read with the folder open, so that both are of the same group.
-
-    Raises:
-        OSError: there is no such group.
-    """
-    group = posix.open(folder, _FOLDER_FLAGS)
-    try:
-        found = posix.fstat(group)
-        values = [_read(group, slot.file) for slot in slots]
-    finally:
-        posix.close(group)
-    return f"{found.st_dev:x}:{found.st_ino:x}", values
-
-
-def _read(
-    group: int, file: str, open_: "Any" = posix.open, read: "Any" = posix.read, close: "Any" = posix.close
-) -> "Raw":
-    # Bound once: of a scrape's thousands of files each costs a few microseconds.
-    try:
-        fd = open_(file, _FILE_FLAGS, dir_fd=group)
-    except OSError:
-        return None
-    try:
-        text = read(fd, _LONGEST)
-    except OSError:
-        text = b""
-    close(fd)
-    try:
-        return int(text)
-    except ValueError:
-        return _no_integer(text)
-
-
-def _no_integer(text: bytes) -> "float | str":
-    text = text.strip()
-    if text in _WORDS:
-        return _WORDS[text]
-    try:
-        value = float(text)
-    except ValueError:
-        return ERROR
-    return value if 0 <= value < float("inf") else ERROR

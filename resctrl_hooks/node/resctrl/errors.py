@@ -94,6 +94,12 @@ class NotArrivedError(ResctrlError):
     reason = "not-arrived"
     hint = "two programs manage these groups (a runtime's enableMonitoring, another plugin); keep one"
 
+    @classmethod
+    def of(cls, who: str, group: str, where: "tuple[str, str] | None") -> "NotArrivedError":
+        """The error for a thread that is in another class and group than it was moved to; None: nobody knows where."""
+        found = f"in {where[0] or 'the root class'}, group {where[1] or 'none'}" if where else "elsewhere"
+        return cls(f"{who} was moved to {group} but is {found}")
+
 
 class NotPermittedError(ResctrlError):
     """Not root in the initial user namespace, or a security module says no (EACCES, EPERM)."""

@@ -183,7 +183,7 @@ class Resctrl:
         """
         seen = self.move_all(rdt_class, name, lambda: threads_of(self.proc, pid), pid)
         if not seen:
-            raise _gone(pid)
+            raise self._gone(pid)
         self._check_arrival(rdt_class, name, pid, seen)
         return len(seen)
 
@@ -216,7 +216,7 @@ class Resctrl:
                     message = f"task {tid} can't join {path.rpartition('/')[0]}"
                     raise self._error(error, message, rdt_class) from error
                 if tid == pid:
-                    raise _gone(pid) from error
+                    raise self._gone(pid) from error
 
     def _check_arrival(self, rdt_class: str, name: str, pid: int, tids: "set[int]") -> None:
         """Looks where each thread is: in /proc, or in ``tasks`` where that is all there is."""
@@ -232,12 +232,9 @@ class Resctrl:
             if listed is None:
                 listed = self.tasks(rdt_class, name)
             if tid not in listed and tid in threads_of(self.proc, pid):
-                found = (
-                    "elsewhere" if where is None else f"in {where[0] or 'the root class'}, group {where[1] or 'none'}"
-                )
                 from .errors import NotArrivedError
 
-                raise NotArrivedError(f"thread {tid} of process {pid} was moved to {rdt_class}/{name} but is {found}")
+                raise NotArrivedError.of(f"thread {tid} of process {pid}", f"{rdt_class}/{name}", where)
 
     def has_energy(self) -> bool:
         """Whether this kernel counts per package too (Application Energy Telemetry, Linux 7.0 and later)."""
@@ -256,8 +253,7 @@ class Resctrl:
 
         return refusal(self, error, message, rdt_class)
 
+    def _gone(self, pid: int) -> "errors.ResctrlError":
+        from .errors import TaskGoneError
 
-def _gone(pid: int) -> "errors.ResctrlError":
-    from .errors import TaskGoneError
-
-    return TaskGoneError.of(pid)
+        return TaskGoneError.of(pid)

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks.node.host.files import format_json, parse_json
-from resctrl_hooks.node.resctrl.carried import _counted_on, _timed_on
 from resctrl_hooks.node.resctrl.counters import Reading
 from resctrl_hooks.node.resctrl.errors import NotMountedError, NotTrackedError
 from resctrl_hooks.node.resctrl.monitor import Monitor
@@ -344,22 +343,3 @@ def test_several_processes_read_the_same_totals(tree: Tree) -> None:
         assert len(seen) == 30
         assert seen == sorted(seen)
         assert seen[-1] <= value
-
-
-def test_one_event_that_says_nothing_leaves_the_others_as_they_count() -> None:
-    assert _counted_on(["ab", 0, [5, 7]], [6, None]) == ["ab", 0, [6, 7]]
-    assert _counted_on(["ab", 0, [5, None]], [6, 3]) == ["ab", 0, [6, 3]]
-    assert _counted_on(["ab", [1, 2], [5, 7]], [4, 8]) == ["ab", [2, 2], [4, 8]]
-
-
-def test_a_gap_is_as_long_as_a_counter_did_not_count() -> None:
-    before = ["ab", 0, [5, 7]]
-    assert _timed_on([10.0, 0, 20.0], before, [6, 7], 50.0, fresh=False) == [10.0, 0, 50.0]
-    assert _timed_on([10.0, 0, 20.0], before, [6, None], 50.0, fresh=False) == [10.0, [0, 30.0], 50.0]
-    assert _timed_on([10.0, [1, 2], 20.0], before, [4, 8], 50.0, fresh=False) == [10.0, [31.0, 2], 50.0]
-
-
-def test_only_a_new_group_has_counted_before_its_first_number() -> None:
-    before = ["ab", 0, [None]]
-    assert _timed_on([10.0, 0, 20.0], before, [6], 50.0, fresh=True) == [10.0, 0, 50.0]
-    assert _timed_on([10.0, 0, 20.0], before, [6], 50.0, fresh=False) == [10.0, [30.0], 50.0]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from counter_tree import say, say_paths
 
-from resctrl_hooks.node.resctrl.counters import read_group
+from resctrl_hooks.node.resctrl.counter_files import read_group
 from resctrl_hooks.node.resctrl.energy_baseline import baseline
 from resctrl_hooks.node.resctrl.monitor import Monitor
 from resctrl_hooks.simulation import mounted

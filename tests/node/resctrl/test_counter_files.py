@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from counter_tree import say, say_paths
 
+from resctrl_hooks.node.resctrl.counter_files import layout, read_group
 from resctrl_hooks.node.resctrl.counters import (
     AVAILABLE,
     COUNTERS,
@@ -16,8 +17,6 @@ from resctrl_hooks.node.resctrl.counters import (
     Reading,
     counter_named,
     domain_named,
-    layout,
-    read_group,
 )
 
 

@@ -1,0 +1,94 @@
+"""One look at a group's counters: which files there are, and what each of them says."""
+
+import posix
+
+from .counters import ERROR, UNASSIGNED, UNAVAILABLE, Domain, Slot, counter_named, domain_named
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from .counters import Raw
+
+_MOST = 4096  # files of one group; a real machine has some ten per domain
+_LONGEST = 64  # characters of a counter: 20 digits, or a word
+_FOLDER_FLAGS = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC
+_FILE_FLAGS = posix.O_RDONLY | posix.O_CLOEXEC
+_WORDS = {word.encode(): word for word in (UNAVAILABLE, UNASSIGNED, ERROR)}
+
+
+def layout(mon_data: str) -> "list[Slot]":
+    """The files of a ``mon_data`` folder, in order; empty where there is none. It is the same in every group."""
+    slots: "list[Slot]" = []
+    for name in _names(mon_data):
+        domain = domain_named(name)
+        if domain is not None:
+            slots += _slots(f"{mon_data}/{name}", domain)
+    return slots[:_MOST]
+
+
+def _slots(folder: str, domain: Domain) -> "list[Slot]":
+    slots = []
+    for name in _names(folder):
+        part = domain_named(name, domain)
+        if part is None:
+            slots.append(Slot(domain, counter_named(name)))
+        else:
+            slots += [Slot(part, counter_named(counter)) for counter in _names(f"{folder}/{name}")]
+    return slots
+
+
+def _names(folder: str) -> "list[str]":
+    try:
+        return sorted(posix.listdir(folder))
+    except OSError:
+        return []  # a domain that went offline; a group that was removed
+
+
+def read_group(folder: str, slots: "Sequence[Slot]") -> "tuple[str, list[Raw]]":
+    """Which group this is, and what each file says: a number, a state, or None where the file isn't there.
+
+    The first is the folder's device and inode number: they stay with a group that is renamed, while one that is made
+    anew gets others. The kernel's files are read with the folder open, so that both are of the same group.
+
+    Raises:
+        OSError: there is no such group.
+    """
+    group = posix.open(folder, _FOLDER_FLAGS)
+    try:
+        found = posix.fstat(group)
+        values = [_read(group, slot.file) for slot in slots]
+    finally:
+        posix.close(group)
+    return f"{found.st_dev:x}:{found.st_ino:x}", values
+
+
+def _read(
+    group: int, file: str, open_: "Any" = posix.open, read: "Any" = posix.read, close: "Any" = posix.close
+) -> "Raw":
+    # Bound once: of a scrape's thousands of files each costs a few microseconds.
+    try:
+        fd = open_(file, _FILE_FLAGS, dir_fd=group)
+    except OSError:
+        return None
+    try:
+        text = read(fd, _LONGEST)
+    except OSError:
+        text = b""
+    close(fd)
+    try:
+        return int(text)
+    except ValueError:
+        return _no_integer(text)
+
+
+def _no_integer(text: bytes) -> "float | str":
+    text = text.strip()
+    if text in _WORDS:
+        return _WORDS[text]
+    try:
+        value = float(text)
+    except ValueError:
+        return ERROR
+    return value if 0 <= value < float("inf") else ERROR

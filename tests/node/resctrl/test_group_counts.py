@@ -1,0 +1,22 @@
+"""What new numbers of a group mean for what is kept of it."""
+
+from resctrl_hooks.node.resctrl.group_counts import counted_on, timed_on
+
+
+def test_one_event_that_says_nothing_leaves_the_others_as_they_count() -> None:
+    assert counted_on(["ab", 0, [5, 7]], [6, None]) == ["ab", 0, [6, 7]]
+    assert counted_on(["ab", 0, [5, None]], [6, 3]) == ["ab", 0, [6, 3]]
+    assert counted_on(["ab", [1, 2], [5, 7]], [4, 8]) == ["ab", [2, 2], [4, 8]]
+
+
+def test_a_gap_is_as_long_as_a_counter_did_not_count() -> None:
+    before = ["ab", 0, [5, 7]]
+    assert timed_on([10.0, 0, 20.0], before, [6, 7], 50.0, fresh=False) == [10.0, 0, 50.0]
+    assert timed_on([10.0, 0, 20.0], before, [6, None], 50.0, fresh=False) == [10.0, [0, 30.0], 50.0]
+    assert timed_on([10.0, [1, 2], 20.0], before, [4, 8], 50.0, fresh=False) == [10.0, [31.0, 2], 50.0]
+
+
+def test_only_a_new_group_has_counted_before_its_first_number() -> None:
+    before = ["ab", 0, [None]]
+    assert timed_on([10.0, 0, 20.0], before, [6], 50.0, fresh=True) == [10.0, 0, 50.0]
+    assert timed_on([10.0, 0, 20.0], before, [6], 50.0, fresh=False) == [10.0, [30.0], 50.0]
