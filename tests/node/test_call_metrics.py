@@ -1,12 +1,16 @@
 """Figures about the hook itself, from the lines that its calls append."""
 
+import errno
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ID, Host
 
 from resctrl_hooks.node import call_metrics as tally
+from resctrl_hooks.node.errors import LedgerError
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 
@@ -123,3 +127,71 @@ def test_a_step_that_fails_and_is_ignored_is_counted(tmp_path: Path) -> None:
     state = {"ociVersion": "1.2.1", "id": ID, "status": "created", "pid": host.process(100), "bundle": bundle}
     assert host.call(state).code == 0
     assert tally.read(host.context().ledger).stage("createRuntime").failures == {"bad-class": 1}
+
+
+def test_a_stage_that_never_ran_has_a_bucket_for_each_bound_and_one_more() -> None:
+    never = tally.Stage()
+    assert (never.runs, never.seconds, never.last, never.failures) == (0, 0.0, 0, {})
+    assert never.buckets == [0] * 14
+    kept: Any = {"buckets": [1] * 14}
+    assert tally.Stage(kept).buckets == [1] * 14
+    for bounds in (12, 13, 15):  # of another version
+        kept = {"runs": 3, "buckets": [1] * bounds}
+        assert tally.Stage(kept).buckets == [0] * 14
+
+
+@pytest.mark.parametrize("seconds, bucket", [(0.001, 0), (0.0010001, 1), (10.0, 12), (10.1, 13)])
+def test_a_bound_belongs_to_its_bucket(seconds: float, bucket: int) -> None:
+    stage = tally.Stage()
+    stage.add(1, seconds, [])
+    assert [place for place, count in enumerate(stage.buckets) if count] == [bucket]
+
+
+def test_lines_that_are_none_hide_no_others(ledger: Ledger) -> None:
+    lines = ["junk", "x poststop 10 - -", "17 poststop x - -", "17 poststop 10 - - -", "17 poststop 10 no-rmids -"]
+    Path(ledger.folder, "calls").write_text("\n".join(lines) + "\n")
+    found = tally.read(ledger)
+    assert (list(found.stages), found.stage("poststop").runs) == (["poststop"], 1)
+    assert found.failures == [(17, "poststop", "no-rmids", "")]
+
+
+def test_the_last_200_failures_are_kept(ledger: Ledger) -> None:
+    for number in range(201):
+        ledger.tally("poststop", 0.001, ["ledger"], f"k{number}")
+    found = tally.read(ledger)
+    assert [key for *_, key in found.failures] == [f"k{number}" for number in range(1, 201)]
+    assert found.stage("poststop").failures == {"ledger": 201}
+
+
+def test_lines_are_folded_from_64_kib_on(ledger: Ledger) -> None:
+    calls = Path(ledger.folder, "calls")
+    line = "1700000000 poststop 10 - -\n"
+    calls.write_text(line.ljust((1 << 16) - 1, "\n"))
+    tally.fold(ledger)
+    assert calls.exists()
+    calls.write_text(line.ljust(1 << 16, "\n"))
+    tally.fold(ledger)
+    assert not calls.exists()
+    assert tally.read(ledger).stage("poststop").runs == 1
+
+
+FIGURES: Any = {"stages": {"poststop": {"runs": 7}}, "last": [], "folded": ""}
+
+
+@pytest.mark.parametrize(
+    "kept, runs",
+    [({"format": 1, **FIGURES}, 7), ({"format": 2, **FIGURES}, 0), (FIGURES, 0), ([], 0), ("format", 0), (None, 0)],
+)
+def test_figures_of_another_format_are_not_ours_to_read(ledger: Ledger, kept: Any, runs: int) -> None:
+    Path(ledger.folder, "tally").write_text(json.dumps(kept))
+    assert tally.read(ledger).stage("poststop").runs == runs
+
+
+def test_a_file_of_figures_has_a_bound_of_4_mib(ledger: Ledger) -> None:
+    path = Path(ledger.folder, "tally")
+    path.write_text(json.dumps({"format": 1, **FIGURES}).ljust(4 << 20))
+    assert tally.read(ledger).stage("poststop").runs == 7
+    path.write_text(json.dumps({"format": 1, **FIGURES}).ljust((4 << 20) + 1))
+    with pytest.raises(LedgerError) as raised:
+        tally.read(ledger)
+    assert raised.value.errno == errno.EFBIG
