@@ -1,10 +1,14 @@
+import errno
 import sys
 from typing import Any
 
 import pytest
 from conftest import Host, standard_streams
 
-from resctrl_hooks.node.fault_report import report
+from resctrl_hooks.node import call_metrics
+from resctrl_hooks.node.errors import LedgerError
+from resctrl_hooks.node.fault_report import as_hook_error, describe, lacks_root, report
+from resctrl_hooks.node.refusals import recent_refusals
 from resctrl_hooks.node.settings import DEFAULTS, load
 
 NAMES = {"id": "c1"}
@@ -75,3 +79,50 @@ def test_an_error_that_was_never_raised(host: Host) -> None:
     with standard_streams(b"") as written:
         report(str(host.config), "poststop", ValueError("x"))
     assert "ValueError: x; please report it" in written()
+
+
+def test_what_is_refused_for_a_fault_is_remembered_and_counted(host: Host) -> None:
+    host.configure(failurePolicy="fail")
+    context = host.context()
+    context.ledger.prepare()
+    assert reported(host, ValueError("first"))[0]
+    assert not reported(host, ValueError("second"), None)[0]
+    assert [(one["id"], "ValueError: first" in one["why"]) for one in recent_refusals(str(host.state))] == [
+        ("c1", True)
+    ]
+    stage = call_metrics.read(context.ledger).stage("createRuntime")
+    assert (stage.runs, stage.seconds, stage.failures) == (2, 0.0, {"fault": 2, "refused": 1})
+
+
+def test_where_it_arose_is_the_innermost_place() -> None:
+    with pytest.raises(ValueError, match="deep") as caught:
+        failing(ValueError("deep"))
+    assert describe(caught.value).endswith(" (failing)")
+    assert describe(ValueError("nowhere")) == "a fault of resctrl-hook itself: ValueError: nowhere"
+
+
+def test_any_error_is_said_in_words_for_the_operator() -> None:
+    known = LedgerError("the disk is full")
+    assert as_hook_error(known) is known
+    of_a_file = as_hook_error(OSError(errno.ENOSPC, "No space left on device", "/run/x"))
+    assert (of_a_file.message, of_a_file.errno) == ("/run/x can't be used: No space left on device", errno.ENOSPC)
+    assert as_hook_error(OSError(errno.EIO, "Input/output error")).message.startswith("a file can't be used")
+    fault = as_hook_error(KeyError("x"))
+    assert fault.reason == "fault"
+    assert "KeyError: 'x'" in str(fault)
+
+
+@pytest.mark.parametrize(
+    "uid, error, said",
+    [
+        (1000, PermissionError(errno.EACCES, "Permission denied", "/run/x"), "this needs root: /run/x can't be used"),
+        (1000, PermissionError(errno.EPERM, "Operation not permitted"), "this needs root: a file can't be used"),
+        (1000, LedgerError("the ledger", errno=errno.EACCES), "this needs root: the ledger"),
+        (1000, OSError(errno.ENOENT, "No such file"), ""),
+        (1000, ValueError("no"), ""),
+        (0, PermissionError(errno.EACCES, "Permission denied", "/run/x"), ""),
+    ],
+)
+def test_who_isn_t_root_is_told_so(monkeypatch: pytest.MonkeyPatch, uid: int, error: Exception, said: str) -> None:
+    monkeypatch.setattr("posix.geteuid", lambda: uid)
+    assert lacks_root(error) == said

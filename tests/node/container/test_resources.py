@@ -48,6 +48,8 @@ def test_the_qos_class_is_in_the_pods_cgroup(path: str, qos: str) -> None:
         ({"cpu": {"shares": 256, "quota": 50_000, "period": 100_000}}, 250, 500),
         ({"cpu": {"quota": 150_000}}, 1500, 1500),
         ({"cpu": {"quota": -1}}, 0, 0),
+        ({"cpu": {"quota": -1, "period": 1}}, 0, 0),
+        ({"cpu": {"quota": 1, "period": 0}}, 0, 0),
         ({"unified": {"cpu.weight": "100"}}, 1000, 0),
         ({"unified": {"cpu.weight": "250", "cpu.max": "400000 100000"}}, 2500, 4000),
         ({"unified": {"cpu.max": "150000"}}, 1500, 1500),
