@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from resctrl_hooks.node.errors import HookError
+
 from .feature_display.memory import CGROUP, memory_of
 from .feature_display.model import Display
 from .feature_display.table import DISPLAYS
@@ -13,11 +15,21 @@ _OF_ANOTHER_VERSION = Display()
 
 
 def details_of(record: "MemberRecord") -> dict[str, Any]:
-    """What to show of a container beside its threads: what each feature did, what it lacks, its memory limits."""
+    """What to show of a container beside its threads: what each feature did, what it lacks, its memory limits.
+
+    What is recorded of a feature in another way than this version does it is said to be unreadable.
+    """
     steps: dict[str, list[StepRecord]] = {}
     for step in record.get("steps") or []:
         steps.setdefault(str(step.get("feature", "")), []).append(step)
-    found = {name: DISPLAYS.get(name, _OF_ANOTHER_VERSION).describe(record, own) for name, own in steps.items()}
+    found: dict[str, dict[str, Any]] = {}
+    unreadable: dict[str, str] = {}
+    for name, own in steps.items():
+        try:
+            found[name] = DISPLAYS.get(name, _OF_ANOTHER_VERSION).describe(record, own)
+        except Exception as error:  # noqa: BLE001  # one record must not hide the node's other pods
+            unreadable[name] = str(error) if isinstance(error, HookError) else f"{type(error).__name__}: {error}"
     found["without"] = dict(record.get("unmet") or {})
+    found["unreadable"] = unreadable
     found[CGROUP] = memory_of(str(record.get("cgroup", "")))
     return {name: values for name, values in found.items() if values}

@@ -25,7 +25,7 @@ _NOT_YET = "not yet"
 def _describe(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, Any]:
     """What was decided, and the CPUs that its cgroup has now."""
     needs: PlacementNeeds = steps[0]["needs"]
-    decision: dict[str, Any] = {**needs.get("decision", {"why": "not placed yet"})}
+    decision: dict[str, Any] = {**(needs.get("decision") or {"why": "not placed yet"})}
     decision.pop("milli", None)
     folder = str(record.get("cgroup", ""))
     # Under systemd crun's processes are a level below the scope that has the cpuset.

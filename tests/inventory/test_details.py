@@ -1,0 +1,41 @@
+"""What is told of a container from its record, whoever wrote that."""
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resctrl_hooks.inventory.details import details_of
+from resctrl_hooks.inventory.feature_display.table import DISPLAYS
+
+if TYPE_CHECKING:
+    from resctrl_hooks.node.records import MemberRecord
+
+BGS = {"feature": "scheduling", "action": "schedule", "needs": {"class": "bg", "process": {"nice": 10}}}
+
+
+def member(*steps: Any) -> "MemberRecord":
+    record: Any = {"id": "c" * 64, "steps": list(steps)}
+    found: MemberRecord = record
+    return found
+
+
+@pytest.mark.parametrize("needs", [{}, None, {"class": None, "limits": None, "names": ["a"], "decision": "?"}])
+@pytest.mark.parametrize("feature", ["memory", "memtierd", "placement", "blockio", "rdt"])
+def test_what_another_version_recorded_in_its_own_way_hides_nothing_else(feature: str, needs: Any) -> None:
+    steps = ({"feature": feature, "action": "?", "needs": needs}, BGS)
+    found = details_of(member(*steps))
+    assert found["scheduling"] == {"class": "bg", "nice": 10}
+    assert (feature in found) != (feature in found.get("unreadable", {}))
+    for row in DISPLAYS.values():
+        assert row.columns is None or len(row.columns.cells([found])) == len(row.columns.heads)
+
+
+def test_a_step_without_parameters_is_named() -> None:
+    found = details_of(member({"feature": "memory", "action": "limit"}, BGS))
+    assert found["unreadable"] == {"memory": "KeyError: 'needs'"}
+
+
+@pytest.mark.parametrize("needs", [{"request": {}}, {"request": {}, "decision": None}])
+def test_who_is_not_placed_yet(needs: Any) -> None:
+    step = {"feature": "placement", "action": "place", "needs": needs}
+    assert details_of(member(step)) == {"placement": {"why": "not placed yet"}}
