@@ -16,7 +16,9 @@ def test_filling_in_leaves_no_variable(text: str) -> None:
     assert fill(filled, "/sys/fs/cgroup/a", "/run/a") == filled
 
 
-@pytest.mark.parametrize("text", ["$CGROUP2_ABS_PATHS", "$CGROUP_ABS_PATH", "${CGROUP2_ABS_PATH}", "x: $UNKNOWN"])
+@pytest.mark.parametrize(
+    "text", ["$CGROUP2_ABS_PATHS", "$CGROUP_ABS_PATH", "${CGROUP2_ABS_PATH}", "x: $UNKNOWN", "${X}", "$X"]
+)
 def test_unknown_variables_are_named(text: str) -> None:
     with pytest.raises(TemplateError, match="unknown variable") as refused:
         fill(text, "/a", "/b")
