@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from resctrl_hooks.node.feature_table import FEATURES
 
-from .section import AbsolutePath, Allow, FailurePolicy, FeatureSection, wrong
+from .section import AbsolutePath, Allow, FailurePolicy, FeatureSection, Remark, wrong
 
 # What the memtierd NRI plugin fills in; it replaces the plain text, so there are no braces.
 VARIABLES = {
@@ -42,11 +42,11 @@ class Memtierd(FeatureSection):
     """How memtierd is run for containers of a class that has a `memtierdconfig`."""
 
     failure_policy: FailurePolicy | None = None
-    """What a memtierd that can't be started means for its container. Without it `memory.failurePolicy` holds,
-    and without either `fail`."""
+    """What a memtierd that can't be started means for its container. Better say `memory.failurePolicy`, which holds
+    without it; without either it is `fail`."""
 
     allow: Allow = _DEFAULTS["allow"]
-    """Which namespaces may have which of `classes`, beside `memory.allow`: both have to let them."""
+    """Which namespaces may have which of `classes`. Better say `memory.allow`: both have to let them."""
 
     run_dir: AbsolutePath = _DEFAULTS["runDir"]
     """The folder for memtierd's configurations, output and pids: NAMESPACE/POD/CONTAINER/ID below it."""
@@ -63,6 +63,12 @@ class Memtierd(FeatureSection):
 
     memory_max: Annotated[str, AfterValidator(_memory_max)] = _DEFAULTS["memoryMax"]
     """How much memory a memtierd service may have, as systemd writes it."""
+
+    def remarks(self) -> list[Remark]:
+        """What has its place in `memory`, and is obeyed here because earlier configurations have it."""
+        said = {"allow": "allow", "failurePolicy": "failure_policy"}
+        where = "this is obeyed still, but its place is `memory.{}`, which holds for memtierd too"
+        return [Remark((key,), where.format(key)) for key, name in said.items() if name in self.model_fields_set]
 
 
 def check_template(text: str) -> str:

@@ -163,7 +163,8 @@ def test_what_is_wrong_and_where(text: str, line: str) -> None:
     [
         ("classes: [{name: a}]", "classes", "are refused, unless memory.allowLimits lets"),
         ("classes: [{name: a}]\nmemory: {allowLimits: {}, allow: {x: [b, a]}}", "memory.allow.x[0]", "no class is called 'b'; the classes are a"),
-        ("classes: [{name: a}]\nmemory: {allowLimits: {}}\nmemtierd: {allow: {x: [b]}}", "memtierd.allow.x[0]", "no class is called 'b'"),
+        ("memtierd: {allow: {x: [b]}}", "memtierd.allow", "its place is `memory.allow`"),
+        ("memtierd: {failurePolicy: ignore}", "memtierd.failurePolicy", "its place is `memory.failurePolicy`"),
         ("monitoring: {priority: [{value: 1}, {value: 2}]}", "monitoring.priority[0]", "those after it never count"),
         ("monitoring: {priority: [{qos: Guaranteed, value: 5}], reserve: {rmids: 1, above: 5}}", "monitoring.reserve.above", "no pod gets these RMIDs"),
         ("placement: {enabled: true, allow: {shop: [exlusive]}}", "placement.allow.shop[0]", "nothing called 'exlusive'"),
@@ -240,6 +241,13 @@ def test_cpus_that_this_machine_has_not(tmp_path: Path) -> None:
     }
     (tmp_path / "sys/devices/system/cpu/possible").unlink()
     assert check_file(str(path)).remarks == []
+
+
+def test_memtierd_s_own_table_is_noted_beside_what_it_allows_in_vain() -> None:
+    text = b"classes: [{name: a}]\nmemory: {allowLimits: {}}\nmemtierd: {allow: {x: [b]}}"
+    notes = {note.key: note.what for note in check_text(text, "config.yaml").remarks}
+    assert sorted(notes) == ["memtierd.allow", "memtierd.allow.x[0]"]
+    assert "no class is called 'b'" in notes["memtierd.allow.x[0]"]
 
 
 def test_not_utf8() -> None:

@@ -1,6 +1,6 @@
 """Values of a container's cgroup that a class sets: written, told to systemd, and looked at."""
 
-from ..host.cgroup import CgroupError, read_value, same_value, write_value
+from ..host.cgroup import CgroupError, folders_for, read_value, same_value, write_value
 from ..host.files import is_there
 from .own_cgroup import living_cgroup, own_cgroup
 
@@ -39,23 +39,12 @@ def _targets(leaf: "Leaf", name: str, value: str) -> "list[tuple[str, str, str]]
     The weight goes to the BFQ scheduler too, which has a file and a range of its own, and only while it is loaded.
     """
     if name != WEIGHT:
-        return [(folder, name, value) for folder in _folders(leaf, name)]
+        return [(folder, name, value) for folder in folders_for(name, leaf.folder, leaf.scope)]
     device, weight = value.split()
     lines = ((WEIGHT, value), (BFQ_WEIGHT, f"{device} {min(int(weight), _LARGEST_BFQ)}"))
-    targets = [(folder, file, line) for file, line in lines for folder in _folders(leaf, file)]
+    targets = [(folder, file, line) for file, line in lines for folder in folders_for(file, leaf.folder, leaf.scope)]
     found = [target for target in targets if is_there(f"{target[0]}/{target[1]}")]
     return found or [(leaf.folder, WEIGHT, value)]
-
-
-def _folders(leaf: "Leaf", name: str) -> "list[str]":
-    """Where a value is to be written: in the container's cgroup, and in its scope where crun made one below that.
-
-    systemd enables a controller for the scope that it is told of, which crun's own part need not have.
-    """
-    if not leaf.own_scope or leaf.unit_folder == leaf.folder:
-        return [leaf.folder]
-    found = [folder for folder in (leaf.unit_folder, leaf.folder) if is_there(f"{folder}/{name}")]
-    return found or [leaf.folder]
 
 
 def _write(folder: str, name: str, value: str) -> None:

@@ -5,7 +5,7 @@ import posix
 
 from ..errors import HookError
 from .cgroup_names import own_cgroup
-from .files import GONE, is_folder, read_kernel_file
+from .files import GONE, is_folder, is_there, read_kernel_file
 from .procfs import CRUNS_LEAF, cgroups_of
 
 _SLICE, _SCOPE, _SERVICE = ".slice", ".scope", ".service"
@@ -39,11 +39,11 @@ class CgroupError(HookError):
 class Leaf:
     """A container's cgroup.
 
-    ``unit`` is the system manager's unit in whose part of the tree it lies (empty for none) and ``unit_folder`` its
-    folder. ``own_scope`` is true where that unit is a scope made for this one container.
+    ``unit`` is the system manager's unit in whose part of the tree it lies, empty for none. ``own_scope`` is true where
+    that is a scope made for this one container, and ``scope`` that one's folder where crun made the cgroup below it.
     """
 
-    __slots__ = ("folder", "own_scope", "path", "unit", "unit_folder")
+    __slots__ = ("folder", "own_scope", "path", "scope", "unit")
 
     def __init__(self, root: str, path: str) -> None:
         self.path = path
@@ -55,8 +55,9 @@ class Leaf:
         # systemd manages slices and the units right in them; what is below a unit is delegated to whoever runs there.
         unit = parts[depth] if depth < len(parts) else ""
         self.unit = unit if unit.endswith((_SCOPE, _SERVICE)) else ""
-        self.unit_folder = "/".join([root, *parts[: depth + 1]]) if self.unit else ""
-        self.own_scope = self.unit.endswith(_SCOPE) and parts[depth + 1 :] in ([], [CRUNS_LEAF])
+        below = parts[depth + 1 :]
+        self.own_scope = self.unit.endswith(_SCOPE) and below in ([], [CRUNS_LEAF])
+        self.scope = self.folder.rpartition("/")[0] if self.own_scope and below else ""
 
 
 def leaf_of(proc: str, root: str, pid: int, container: str, own: str = "") -> "Leaf | None":
@@ -98,6 +99,15 @@ def leaf_of(proc: str, root: str, pid: int, container: str, own: str = "") -> "L
             hint="start it with a cgroup of its own (Podman: not with --cgroups=disabled)",
         )
     return leaf
+
+
+def folders_for(name: str, folder: str, scope: str) -> "list[str]":
+    """Where a value is to be written: to a container's cgroup, and to its scope where crun made one below that.
+
+    systemd enables a controller for the scope that it is told of, which crun's own part need not have.
+    """
+    found = [one for one in (scope, folder) if is_there(f"{one}/{name}")] if scope else []
+    return found or [folder]
 
 
 def processes(folder: str) -> "list[int]":

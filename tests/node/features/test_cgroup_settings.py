@@ -2,25 +2,26 @@
 
 from pathlib import Path
 
-from resctrl_hooks.node.features import cgroup_settings
-from resctrl_hooks.node.host.cgroup import Leaf
+from resctrl_hooks.node.host.cgroup import Leaf, folders_for
 
 
 def test_a_value_goes_to_the_scope_and_to_crun_s_part_below_it(tmp_path: Path) -> None:
     leaf = Leaf(str(tmp_path), "/kubepods.slice/crio-a.scope/container")
-    scope, container = Path(leaf.unit_folder), Path(leaf.folder)
+    scope, container = Path(leaf.scope), Path(leaf.folder)
     container.mkdir(parents=True)
-    assert cgroup_settings._folders(leaf, "io.max") == [str(container)], "where neither has the file, its own says why"
+    assert folders_for("io.max", leaf.folder, leaf.scope) == [str(container)], (
+        "where neither has the file, its own says why"
+    )
     (scope / "io.max").touch()
-    assert cgroup_settings._folders(leaf, "io.max") == [str(scope)], "the controller may not be enabled below"
+    assert folders_for("io.max", leaf.folder, leaf.scope) == [str(scope)], "the controller may not be enabled below"
     (container / "io.max").touch()
-    assert cgroup_settings._folders(leaf, "io.max") == [str(scope), str(container)]
+    assert folders_for("io.max", leaf.folder, leaf.scope) == [str(scope), str(container)]
 
 
 def test_a_value_goes_nowhere_but_to_a_container_s_own_cgroup(tmp_path: Path) -> None:
     for path in ("/kubepods/pod1/a", "/kubepods.slice/crio-a.scope", "/system.slice/x.service/libpod-payload-a"):
         leaf = Leaf(str(tmp_path), path)
-        for folder in {leaf.folder, leaf.unit_folder or leaf.folder}:
+        for folder in {leaf.folder, leaf.folder.rpartition("/")[0]}:
             Path(folder).mkdir(parents=True, exist_ok=True)
             (Path(folder) / "io.max").touch()
-        assert cgroup_settings._folders(leaf, "io.max") == [leaf.folder]
+        assert folders_for("io.max", leaf.folder, leaf.scope) == [leaf.folder]

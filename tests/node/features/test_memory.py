@@ -283,8 +283,7 @@ def test_the_systemd_unit_of_a_cgroup(path: str, unit: str, own: bool) -> None:
     leaf = Leaf("/sys/fs/cgroup", path)
     assert (leaf.unit, leaf.own_scope) == (unit, own)
     assert leaf.folder == f"/sys/fs/cgroup{path}"
-    if unit:
-        assert leaf.unit_folder.endswith(f"/{unit}")
+    assert leaf.scope == (leaf.folder.removesuffix("/container") if own and path.endswith("/container") else "")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ keep it over a daemon-reload, follow as long as there is time, and reconcile tel
 import time
 
 from ...errors import HookError
-from ...host.cgroup import CgroupError, read_value, write_value
+from ...host.cgroup import CgroupError, folders_for, read_value, write_value
 from ...host.cpulist import count, format_list, parse_list
 from ...host.files import is_folder
 from ...log import WARNING
@@ -148,15 +148,11 @@ def _write(entry: "Entry", cpus: str, mems: str = "") -> bool:
         CgroupError: the kernel refuses.
     """
     values = {CPUS: cpus, **({MEMS: mems} if mems else {})}
-    below = entry.unit_folder
     for name, value in values.items():
         try:
-            if below and read_value(entry.unit_folder, name) != value and is_folder(entry.unit_folder):
-                write_value(entry.unit_folder, name, value)
-            # crun's processes are a level below the scope, where the controller need not be enabled.
-            if below and not read_value(entry.folder, f"{name}.effective"):
-                continue
-            write_value(entry.folder, name, value)
+            for folder in folders_for(name, entry.folder, entry.scope):
+                if folder == entry.folder or read_value(folder, name) != value:
+                    write_value(folder, name, value)
         except HookError:
             if not is_folder(entry.folder):
                 return False
@@ -166,9 +162,7 @@ def _write(entry: "Entry", cpus: str, mems: str = "") -> bool:
 
 def _have(entry: "Entry") -> int:
     """What a container's cgroup says now."""
-    folder = entry.folder
-    if entry.unit_folder and not read_value(folder, f"{CPUS}.effective"):
-        folder = entry.unit_folder
+    folder = folders_for(CPUS, entry.folder, entry.scope)[-1]
     try:
         return parse_list(read_value(folder, CPUS))
     except ValueError:

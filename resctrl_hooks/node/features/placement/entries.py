@@ -14,11 +14,11 @@ _SETS = ("cpus", "owned", "hidden", "mems")
 class Entry:
     """One container's place: whose it is, its process, where its cgroup is, and what was decided.
 
-    ``unit`` is its own scope of systemd's, and ``unit_folder`` that one's cgroup where it isn't the container's own
+    ``unit`` is its own scope of systemd's, and ``scope`` that one's cgroup where it isn't the container's own
     (crun's processes are a level below). ``applied`` is what its cgroup was told, 0 for nothing yet.
     """
 
-    __slots__ = ("applied", "decision", "folder", "id", "key", "pid", "start", "unit", "unit_folder")
+    __slots__ = ("applied", "decision", "folder", "id", "key", "pid", "scope", "start", "unit")
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Entry:
         decision: Decision,
         *,
         unit: str = "",
-        unit_folder: str = "",
+        scope: str = "",
     ) -> None:
         self.id = id_
         self.key = key
@@ -38,7 +38,7 @@ class Entry:
         self.start = start
         self.folder = folder
         self.unit = unit
-        self.unit_folder = unit_folder if unit_folder != folder else ""
+        self.scope = scope
         self.decision = decision
         self.applied = 0
 
@@ -48,7 +48,7 @@ class Entry:
         Raises:
             PlacementError: a name of it holds a control character.
         """
-        place = (self.id, self.key, str(self.pid), str(self.start), self.folder, self.unit, self.unit_folder)
+        place = (self.id, self.key, str(self.pid), str(self.start), self.folder, self.unit, self.scope)
         return _checked("\t".join((*place, str(self.decision.milli))), _TABS)
 
     @classmethod
@@ -59,11 +59,11 @@ class Entry:
             PlacementError: it did not.
         """
         try:
-            id_, key, pid, start, folder, unit, unit_folder, milli = line.split("\t")
+            id_, key, pid, start, folder, unit, scope, milli = line.split("\t")
             own = Decision(decision.kind, decision.pool, milli=int(milli))
             for name in _SETS:
                 setattr(own, name, getattr(decision, name))
-            return cls(id_, key, int(pid), int(start), folder, own, unit=unit, unit_folder=unit_folder)
+            return cls(id_, key, int(pid), int(start), folder, own, unit=unit, scope=scope)
         except ValueError as error:
             raise PlacementError(
                 f"the book of placements is damaged: {line[:80]!r}",

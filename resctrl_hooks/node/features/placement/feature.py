@@ -163,7 +163,7 @@ def _enter(request: "Request", pid: int, leaf: "Leaf", decision: "Decision", boo
         leaf.folder,
         decision,
         unit=leaf.unit if leaf.own_scope else "",
-        unit_folder=leaf.unit_folder if leaf.own_scope else "",
+        scope=leaf.scope,
     )
     book.add(entry)
     try:

@@ -210,9 +210,9 @@ def _take_back(container: str, record: "MemberRecord", needs: "PlacementNeeds", 
         return False  # there is none, or somebody else has these CPUs by now
     leaf = _cgroup_of(container, record, context)
     if leaf is not None:
-        unit, folder = (leaf.unit, leaf.unit_folder) if leaf.own_scope else ("", "")
+        unit = leaf.unit if leaf.own_scope else ""
         pid, start = record["pid"], record["start"]
-        book.add(Entry(container, record["key"], pid, start, leaf.folder, decision, unit=unit, unit_folder=folder))
+        book.add(Entry(container, record["key"], pid, start, leaf.folder, decision, unit=unit, scope=leaf.scope))
     return True
 
 

@@ -23,7 +23,7 @@ def test_the_book_keeps_every_container_with_its_place(node: PlacedHost) -> None
     for id_, entry in second.entries.items():  # one by one, and all at once
         found = first.find(id_)
         assert found is not None
-        for name in ("id", "key", "pid", "start", "folder", "unit", "unit_folder", "applied"):
+        for name in ("id", "key", "pid", "start", "folder", "unit", "scope", "applied"):
             assert getattr(found, name) == getattr(entry, name)
         assert found.decision.as_record() == entry.decision.as_record()
     assert first.usage().load(MACHINE.online) == second.usage().load(MACHINE.online) == (2000, 7)
