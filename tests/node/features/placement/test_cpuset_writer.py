@@ -1,5 +1,8 @@
 """What systemd is told of cpusets: outside the lock, and later where there was no time."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 from conftest import Host, always
 from placed_host import PlacedHost, id_of
@@ -8,7 +11,8 @@ from resctrl_hooks.node.errors import DeadlineError
 from resctrl_hooks.node.features.placement import cpuset_writer as placement_effect
 from resctrl_hooks.node.features.placement import feature as placement
 from resctrl_hooks.node.features.placement.allocations import Book, note_untold, take_untold
-from resctrl_hooks.node.features.placement.policy import PlacementError
+from resctrl_hooks.node.features.placement.entries import Entry
+from resctrl_hooks.node.features.placement.policy import Decision, PlacementError
 
 Told = list[tuple[str, dict[str, str], float]]
 
@@ -70,3 +74,21 @@ def test_who_was_not_told_is_told_the_next_time(node: PlacedHost, monkeypatch: p
             placement.repair(real, known)
     assert placement.repair(real, known) == 0
     assert len(told) == 2
+
+
+def test_a_cpuset_goes_to_crun_s_scope_and_below_it_where_the_controller_is(tmp_path: Path) -> None:
+    scope, leaf = tmp_path / "x.scope", tmp_path / "x.scope/container"
+    leaf.mkdir(parents=True)
+    above, own = scope / "cpuset.cpus", leaf / "cpuset.cpus"
+    above.write_text("0-3\n")
+    entry = Entry("a", "k", 1, 1, str(leaf), Decision("shared", "p"), unit="x.scope", scope=str(scope))
+    assert placement_effect._write(entry, "1-2")
+    assert (above.read_text(), own.exists()) == ("1-2", False)
+    assert placement_effect._have(entry) == 0b110
+    own.write_text("0-3\n")
+    assert placement_effect._write(entry, "1")
+    assert (above.read_text(), own.read_text()) == ("1", "1")
+    own.write_text("2\n")
+    assert placement_effect._have(entry) == 0b100, "what the processes' own cgroup says counts"
+    shutil.rmtree(scope)
+    assert not placement_effect._write(entry, "1"), "it has ended"
