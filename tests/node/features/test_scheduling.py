@@ -356,3 +356,14 @@ def test_what_the_runtime_limits_stays(host: Host) -> None:
 )
 def test_whether_a_value_holds(have: str, name: str, value: str, holds: bool) -> None:
     assert is_in_force(have, name, value) is holds
+
+
+def test_policies_are_the_kernel_s_own() -> None:
+    kernels = {
+        "normal": os.SCHED_OTHER,
+        "fifo": os.SCHED_FIFO,
+        "rr": os.SCHED_RR,
+        "batch": os.SCHED_BATCH,
+        "idle": os.SCHED_IDLE,
+    }
+    assert kernels == scheduling.POLICIES

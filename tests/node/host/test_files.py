@@ -3,6 +3,7 @@ import json
 import os
 import posix
 import re
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resctrl_hooks.node.host import files
 from resctrl_hooks.node.host.files import (
     format_json,
     is_folder,
@@ -215,3 +217,15 @@ def test_a_file_that_grows_while_it_is_read_is_read_whole(tmp_path: Path, monkey
     assert read_file(str(path), 100) == b"before and after"
     with pytest.raises(OSError, match="larger than"):
         read_file(str(path), 20)
+
+
+def test_modes_are_the_kernel_s_own() -> None:
+    for name in ("S_IFMT", "S_IFREG", "S_IFDIR", "S_IFBLK", "S_IFCHR", "S_IFLNK"):
+        assert getattr(files, name) == (0o170000 if name == "S_IFMT" else getattr(stat, name)), name
+
+
+def test_in_a_large_text_an_integer_has_32_digits_at_most() -> None:
+    large = b" " * (1 << 16)
+    assert parse_json(b"[" + large + b"1" * 32 + b"]") == [int("1" * 32)]
+    with pytest.raises(ValueError, match="a number of that many digits"):
+        parse_json(b"[" + large + b"1" * 33 + b"]")

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from conftest import UID, crio_annotations
 from placed_host import CPUS
@@ -5,7 +7,7 @@ from placed_host import CPUS
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import Workload, derive
 from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, MIXED, RESERVED, SHARED, PlacementError
-from resctrl_hooks.node.features.placement.request import request_of
+from resctrl_hooks.node.features.placement.request import _memory, request_of
 from resctrl_hooks.node.host.procfs import Cgroup
 from resctrl_hooks.node.settings import Settings
 
@@ -76,3 +78,16 @@ def test_isolated_cpus_and_reserved_namespaces() -> None:
     assert wanted.isolated
     settings = Settings({"placement": {"reservedNamespaces": ["sh*"]}})
     assert request_of(workload("Guaranteed", 2048, {}), settings).kind == RESERVED
+
+
+@pytest.mark.parametrize(
+    "limit, found",
+    [(1, 1), ((1 << 50) - 1, (1 << 50) - 1), (1 << 50, 0), (0, 0), (-1, 0), ("1", 0), (None, 0), (1.5, 0)],
+)
+def test_a_memory_limit_is_a_number_of_bytes_that_a_machine_may_have(limit: object, found: int) -> None:
+    assert _memory({"memory": {"limit": limit}}) == found
+
+
+def test_without_a_memory_limit_there_is_none() -> None:
+    given: list[dict[str, Any]] = [{}, {"memory": None}, {"memory": []}, {"memory": {}}]
+    assert [_memory(resources) for resources in given] == [0, 0, 0, 0]
