@@ -141,6 +141,12 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
     put(container, needs["values"], needs["properties"], context)
 
 
+def properties(step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
+    """By which systemd keeps the values."""
+    needs: "CgroupNeeds" = step.parameters
+    return needs["properties"]
+
+
 def holds(step: "Step", container: "Container", context: "Context") -> bool:
     """Whether all values are in force."""
     needs: "CgroupNeeds" = step.parameters

@@ -25,9 +25,9 @@ def put(container: "Container", values: "list[list[str]]", properties: "dict[str
     """
     leaf = living_cgroup(container, context)
     if properties and leaf.own_scope:
-        from .scope_properties import tell  # only where systemd manages the container
+        from .scope_properties import tell_own  # only where systemd manages the container
 
-        tell(leaf.unit, properties, context, key=container.key, container=container.id)
+        tell_own(leaf, properties, context, key=container.key, container=container.id)
     for name, value in values:
         for folder, file, line in _targets(leaf, name, value):
             _write(folder, file, line)

@@ -48,10 +48,19 @@ def plan(workload: "Workload", context: "Context") -> "list[Step]":
 def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
     """Writes the limits where they hold at once and, on a scope of systemd's, where a daemon-reload leaves them."""
     needs: "LimitNeeds" = step.parameters
+    put(container, _values(needs["limits"]), properties(step, container, context), context)
+
+
+def properties(step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
+    """By which systemd keeps the limits.
+
+    Raises:
+        MemoryLimitError: there is no room for them, and systemd would wait for the kernel to make some.
+    """
+    needs: "LimitNeeds" = step.parameters
     limits = needs["limits"]
     _check_room(living_cgroup(container, context), limits.get(HIGH, MAX))
-    properties = {_PROPERTIES[name]: _INFINITY if value == MAX else value for name, value in limits.items()}
-    put(container, _values(limits), properties, context)
+    return {_PROPERTIES[name]: _INFINITY if value == MAX else value for name, value in limits.items()}
 
 
 def holds(step: "Step", container: "Container", context: "Context") -> bool:

@@ -114,6 +114,12 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
         put(container, needs["values"], needs["properties"], context)
 
 
+def properties(step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
+    """By which systemd keeps the cgroup's part."""
+    needs: "SchedulingNeeds" = step.parameters
+    return needs["properties"]
+
+
 def holds(step: "Step", container: "Container", context: "Context") -> bool:
     """Whether its init process is scheduled so, and its cgroup has the values.
 

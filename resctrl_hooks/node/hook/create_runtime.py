@@ -44,6 +44,10 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
         if earlier:
             details["again"] = True
         locked.add_member(workload.id, details, workload.pid)
+        if workload.leaf is not None and workload.leaf.own_scope:
+            from ..features.scope_properties import collect  # only where systemd manages the container
+
+            collect(todo, workload, workload.leaf, context)
         problems: "list[errors.HookError | None]" = []
         for number, (feature, step) in enumerate(todo):
             problems.append(_apply(feature, step, workload, locked, context))

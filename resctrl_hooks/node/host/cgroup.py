@@ -41,13 +41,16 @@ class Leaf:
 
     ``unit`` is the system manager's unit in whose part of the tree it lies, empty for none. ``own_scope`` is true where
     that is a scope made for this one container, and ``scope`` that one's folder where crun made the cgroup below it.
+    ``told`` are the unit's properties that systemd was told in this call, ``untold`` what it is to be told with them.
     """
 
-    __slots__ = ("folder", "own_scope", "path", "scope", "unit")
+    __slots__ = ("folder", "own_scope", "path", "scope", "told", "unit", "untold")
 
     def __init__(self, root: str, path: str) -> None:
         self.path = path
         self.folder = root + path
+        self.told: "dict[str, str]" = {}
+        self.untold: "dict[str, str]" = {}
         parts = path.strip("/").split("/")
         depth = 0
         while depth < len(parts) and parts[depth].endswith(_SLICE):

@@ -10,6 +10,7 @@ from ..errors import DeadlineError, LockTimeoutError
 from ..fault_report import as_hook_error
 from ..features.monitoring import NAME as MONITORING
 from ..features.registry import features_in_use
+from ..features.scope_properties import collect
 from ..features.step import Step
 from ..host.files import format_json
 from ..log import INFO, WARNING
@@ -80,6 +81,8 @@ def _enforce(
                 for name in () if classes else sorted(container.unsaid):
                     _say(context, container, name)
                     container.unsaid.discard(name)
+                if container.leaf is not None and container.leaf.own_scope:
+                    collect([(features[step.feature], step) for step in left], container, container.leaf, context)
                 for step in left:
                     _apply(context, container, features[step.feature], step, locked, report)
                 if container.recorded and format_json(container.details()) != before:

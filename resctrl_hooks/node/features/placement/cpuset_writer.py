@@ -18,6 +18,7 @@ from .usage import effective
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...context import Context
+    from ...host.cgroup import Leaf
     from .allocations import Book
     from .entries import Entry
     from .usage import Usage
@@ -61,7 +62,7 @@ def follow(book: "Book", context: "Context", but: str = "", *, grow: bool, check
     return done
 
 
-def settle_in(entry: "Entry", usage: "Usage", context: "Context") -> None:
+def settle_in(entry: "Entry", leaf: "Leaf", usage: "Usage", context: "Context") -> None:
     """Puts a container's own placement in force, and looks that the kernel really gives it those CPUs.
 
     Raises:
@@ -70,7 +71,11 @@ def settle_in(entry: "Entry", usage: "Usage", context: "Context") -> None:
     """
     wanted = effective(entry.decision, usage)
     mems = entry.decision.mems
-    tell(entry, wanted, mems, context)
+    if leaf.own_scope:
+        from ..scope_properties import tell_own  # only where systemd manages the container
+
+        nodes = {"AllowedMemoryNodes": format_list(mems)} if mems else {}
+        tell_own(leaf, {"AllowedCPUs": format_list(wanted), **nodes}, context, container=entry.id)
     if not _write(entry, format_list(wanted), format_list(mems)):
         raise CgroupError(f"cgroup {entry.folder} is gone: the container has ended")
     entry.applied = wanted
@@ -85,16 +90,12 @@ def settle_in(entry: "Entry", usage: "Usage", context: "Context") -> None:
         context.log(WARNING, f"a cgroup above container {entry.id[:12]} does not let it have CPUs {lost}")
 
 
-def tell(entry: "Entry", wanted: int, mems: int, context: "Context") -> None:
-    """Tells systemd of a scope's cpuset, so that a daemon-reload keeps it."""
-    if not entry.unit:
-        return
-    from ..scope_properties import tell as tell_systemd  # only where systemd manages the container
+def _tell(entry: "Entry", cpus: int, context: "Context") -> None:
+    """Tells systemd of a scope's CPUs, so that a daemon-reload keeps them."""
+    if entry.unit:
+        from ..scope_properties import tell  # only where systemd manages the container
 
-    values = {"AllowedCPUs": format_list(wanted)}
-    if mems:
-        values["AllowedMemoryNodes"] = format_list(mems)
-    tell_systemd(entry.unit, values, context, container=entry.id)
+        tell(entry.unit, {"AllowedCPUs": format_list(cpus)}, context, container=entry.id)
 
 
 def tell_others(entries: "list[Entry]", context: "Context") -> None:
@@ -105,7 +106,7 @@ def tell_others(entries: "list[Entry]", context: "Context") -> None:
             note_untold(context)
             context.ledger.wake()
             return
-        tell(entry, entry.applied, 0, context)
+        _tell(entry, entry.applied, context)
 
 
 def to_tell(book: "Book", changed: "list[Entry]", context: "Context") -> "list[Entry]":
@@ -131,7 +132,7 @@ def tell_all(entries: "list[Entry]", context: "Context") -> None:
                     entry = left.pop()
                     cpus = _have(entry)
                     if cpus:  # else it has ended
-                        tell(entry, cpus, 0, context)
+                        _tell(entry, cpus, context)
                     if time.monotonic() > end:
                         break
             if left:

@@ -170,7 +170,7 @@ def _enter(request: "Request", pid: int, leaf: "Leaf", decision: "Decision", boo
         book.save()
         record_decision(context, key, request.id, decision)
         others = follow(book, context, request.id, grow=False)
-        settle_in(entry, book.usage(), context)
+        settle_in(entry, leaf, book.usage(), context)
     except HookError:
         book.remove(request.id)
         book.save()

@@ -1,0 +1,193 @@
+"""What systemd is told of a container's scope: all features by one program, and each alone where it refuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import BOTH_POLICIES, ID, UID, Host, always, crio_annotations, state
+from machines import machine, write_sysfs
+
+from resctrl_hooks.node.host.programs import ProgramError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCOPE = f"crio-{ID}.scope"
+CGROUP = f"/kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice/{SCOPE}"
+CLASSES = ("class.memtierd.nri.io", "class.scheduling.resctrl-hooks.io", "class.blockio.resctrl-hooks.io")
+ASKED = dict.fromkeys(CLASSES, "small") | {"memory.high.memtierd.nri.io": "64M"}
+SYSTEMCTL = "/usr/bin/systemctl"
+BEFORE = {
+    "cpuset.cpus": "",
+    "cpuset.mems": "",
+    "io.weight": "default 100",
+    "cpu.weight": "100",
+    "memory.max": "max",
+    "memory.high": "max",
+    "memory.swap.max": "max",
+    "memory.current": "4096",
+}
+AFTER = {
+    "io.weight": "default 300",
+    "cpu.weight": "20",
+    "memory.max": str(128 << 20),
+    "memory.high": str(64 << 20),
+    "memory.swap.max": "0",
+}
+PLACED = {"AllowedCPUs=0-3"}
+BY_FEATURE = {
+    "placement": PLACED,
+    "blockio": {"IOAccounting=yes", "IOWeight=300"},
+    "scheduling": {"CPUWeight=20", f"MemoryMax={128 << 20}"},
+    "memory": {"MemorySwapMax=0", f"MemoryHigh={64 << 20}"},
+}
+ALL = set().union(*BY_FEATURE.values())
+
+
+class Systemd:
+    """What answers in systemctl's place: it takes all but the properties in ``refused``."""
+
+    def __init__(self) -> None:
+        self.calls: list[set[str]] = []
+        self.refused: set[str] = set()
+        self.silent = False
+
+    def run(self, arguments: list[str], seconds: float) -> tuple[int, str]:
+        assert arguments[:4] == [SYSTEMCTL, "set-property", "--runtime", "--"]
+        assert arguments[4] == SCOPE
+        given = set(arguments[5:])
+        assert len(given) == len(arguments[5:])
+        self.calls.append(given)
+        if self.silent:
+            raise ProgramError(f"{SYSTEMCTL} did not end within {seconds:g} s")
+        unknown = sorted(given & self.refused)
+        return (1, f"Unknown assignment: {unknown[0]}") if unknown else (0, "")
+
+
+@pytest.fixture
+def systemd(host: Host, monkeypatch: pytest.MonkeyPatch) -> Systemd:
+    """The system manager of a host with all features, on which process 100 is the init of a container in a scope."""
+    found = Systemd()
+    monkeypatch.setattr("resctrl_hooks.node.host.systemd.available", always(value=True))
+    monkeypatch.setattr("resctrl_hooks.node.host.systemd.find_program", always(SYSTEMCTL))
+    monkeypatch.setattr("resctrl_hooks.node.host.systemd.run", found.run)
+    host.process(100, CGROUP)
+    for name, value in BEFORE.items():
+        (folder(host) / name).write_text(value)
+    configure(host)
+    return found
+
+
+def configure(host: Host, **sections: Any) -> None:
+    allowed = {"enabled": True, "allow": {"shop": ["*"]}}
+    given = {
+        "sysPath": write_sysfs(machine(1, 1, 1, 4, 1), host.root / "sys"),
+        "placement": {**allowed, "kubeletPath": str(host.root / "kubelet")},
+        "blockio": {**allowed, "classes": {"small": [{"weight": 300}]}},
+        "scheduling": {**allowed, "classes": {"small": {"cpuWeight": 20, "memoryMax": "128M"}}},
+        "memory": {"allowLimits": {"shop": ["memory.high"]}},
+        "classes": [{"name": "small", "allowswap": False}],
+    }
+    host.configure(
+        **{
+            name: {**values, **sections.get(name, {})} if isinstance(values, dict) else values
+            for name, values in given.items()
+        }
+    )
+
+
+def folder(host: Host) -> Path:
+    return host.cgroup / CGROUP.lstrip("/")
+
+
+def start(host: Host, **annotations: str) -> Any:
+    return host.call(state(bundle=host.bundle(), annotations=crio_annotations() | ASKED | annotations))
+
+
+def values(host: Host) -> dict[str, str]:
+    return {name: (folder(host) / name).read_text() for name in AFTER}
+
+
+def test_all_features_of_a_container_cost_one_program(host: Host, systemd: Systemd) -> None:
+    outcome = start(host)
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert systemd.calls == [ALL]
+    assert values(host) == AFTER
+    assert (folder(host) / "cpuset.cpus").read_text() == "0-3"
+
+
+@pytest.mark.parametrize("feature", BY_FEATURE)
+def test_a_property_that_systemd_does_not_know_is_its_feature_s_trouble(
+    host: Host, systemd: Systemd, feature: str
+) -> None:
+    unknown = min(BY_FEATURE[feature])
+    systemd.refused = {unknown}
+    outcome = start(host)
+    assert outcome.code == 0
+    assert systemd.calls == [ALL, *BY_FEATURE.values()]
+    (said,) = outcome.stderr.splitlines()
+    assert f"systemctl set-property {SCOPE} " in said
+    assert all(one in said for one in BY_FEATURE[feature])
+    assert not any(one in said for one in ALL - BY_FEATURE[feature])
+    assert f"Unknown assignment: {unknown}; the values hold only until the next systemctl daemon-reload" in said
+    assert values(host) == AFTER
+
+
+def test_a_systemd_that_does_not_answer_is_not_asked_again_for_the_same_step(host: Host, systemd: Systemd) -> None:
+    systemd.silent = True
+    assert start(host).code == 0
+    assert systemd.calls == [ALL, *list(BY_FEATURE.values())[1:]]
+
+
+@BOTH_POLICIES
+def test_a_limit_without_room_is_never_told(host: Host, systemd: Systemd, policy: str, code: int) -> None:
+    configure(host, memory={"failurePolicy": policy})
+    (folder(host) / "memory.current").write_text(str(65 << 20))
+    outcome = start(host)
+    assert outcome.code == code
+    assert systemd.calls == [ALL - BY_FEATURE["memory"]]
+    assert "memory.high 67108864 is below the 68157440 bytes that the container uses already" in outcome.stderr
+    assert values(host) == {**AFTER, "memory.high": "max", "memory.swap.max": "max"}
+
+
+def test_where_the_first_step_fails_the_next_tells_for_all(host: Host, systemd: Systemd) -> None:
+    kubelet = host.root / "kubelet"
+    kubelet.mkdir()
+    (kubelet / "cpu_manager_state").write_text('{"policyName": "static"}')
+    outcome = start(host)
+    assert outcome.code == 0
+    assert "placement of shop/web-0/c0" in outcome.stderr
+    assert systemd.calls == [ALL - PLACED]
+    assert values(host) == AFTER
+
+
+@pytest.mark.parametrize(
+    "undone, told",
+    [
+        (("cpu.weight",), BY_FEATURE["scheduling"]),
+        (("cpu.weight", "memory.high", "io.weight"), ALL - PLACED),
+    ],
+)
+def test_reconcile_tells_only_what_it_puts_back(
+    host: Host, systemd: Systemd, undone: tuple[str, ...], told: set[str]
+) -> None:
+    assert start(host).code == 0
+    systemd.calls.clear()
+    assert host.enforce().applied == {}
+    assert systemd.calls == []
+    for name in undone:
+        (folder(host) / name).write_text(BEFORE[name])
+    host.enforce()
+    assert systemd.calls == [told]
+    assert values(host) == AFTER
+
+
+def test_in_a_cgroup_that_is_no_scope_systemd_is_told_nothing(host: Host, systemd: Systemd) -> None:
+    plain = f"/kubepods/pod{UID}/crio-{ID}"
+    host.process(100, plain)
+    for name, value in BEFORE.items():
+        (host.cgroup / plain.lstrip("/") / name).write_text(value)
+    assert start(host).code == 0
+    assert systemd.calls == []
+    assert (host.cgroup / plain.lstrip("/") / "cpu.weight").read_text() == "20"
