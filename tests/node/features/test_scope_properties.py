@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import BOTH_POLICIES, ID, UID, Host, always, crio_annotations, state
+from killed_hook import Killed
 from machines import machine, write_sysfs
 
 from resctrl_hooks.node.host.programs import ProgramError
@@ -180,6 +181,23 @@ def test_reconcile_tells_only_what_it_puts_back(
         (folder(host) / name).write_text(BEFORE[name])
     host.enforce()
     assert systemd.calls == [told]
+    assert values(host) == AFTER
+
+
+def test_a_hook_killed_when_systemd_was_told_is_mended_by_one_reconcile(
+    host: Host, systemd: Systemd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(arguments: list[str], seconds: float) -> tuple[int, str]:
+        systemd.run(arguments, seconds)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("resctrl_hooks.node.host.systemd.run", die)
+        with pytest.raises(Killed):
+            start(host)
+    assert systemd.calls == [ALL]
+    assert set(host.enforce().applied) == {"blockio", "scheduling", "memory"}
+    assert systemd.calls == [ALL, ALL - PLACED]
     assert values(host) == AFTER
 
 

@@ -1,0 +1,84 @@
+"""One program tells a real systemd of all that a container's scope is given, and a daemon-reload leaves it."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kernel.installed import Installed
+from kernel.runtimes import Runtime, run
+from kernel.test_memtierd import CLASS
+from kernel.test_placement import CPUS, cpuset_of
+from kernel.test_scheduling import BLOCKIO, SCHEDULING, create, holder
+
+SYSTEMCTL = "/usr/bin/systemctl"
+ASKED = {CLASS: "small", "memory.high.memtierd.nri.io": "64M", SCHEDULING: "small", BLOCKIO: "slow", CPUS: "shared"}
+IN_FORCE = {
+    "memory.swap.max": "0",
+    "memory.high": str(64 << 20),
+    "memory.low": str(8 << 20),
+    "cpu.weight": "20",
+    "cpu.max": "50000 100000",
+}
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Installed:
+    """All features that systemd is told of."""
+    allowed = {"enabled": True, "allow": {"": ["*"]}}
+    small = {"cpuWeight": 20, "cpuMax": "50000 100000", "memoryLow": "8M"}
+    return Installed(
+        str(tmp_path / "installed"),
+        monitoring={"enabled": False},
+        failurePolicy="fail",
+        placement=allowed,
+        scheduling={**allowed, "classes": {"small": small}},
+        blockio={**allowed, "classes": {"slow": [{"devices": ["/dev/vd?"], "throttleReadBps": "1M"}]}},
+        memory={"allowLimits": {"": ["*"]}},
+        classes=[{"name": "small", "allowswap": False}],
+    )
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> Iterator[Path]:
+    """What systemctl is called with, a line each: one that writes it down stands in the place of the real one."""
+    real, counting, found = tmp_path / "systemctl.real", tmp_path / "systemctl", tmp_path / "calls"
+    shutil.copy(SYSTEMCTL, real)
+    counting.write_text(f'#!/bin/sh\necho "$*" >> {found}\nexec {real} "$@"\n')
+    counting.chmod(0o755)
+    found.touch()
+    subprocess.run(["mount", "--bind", counting, SYSTEMCTL], check=True)
+    yield found
+    subprocess.run(["umount", SYSTEMCTL], check=True)
+
+
+@pytest.mark.parametrize("driver", [pytest.param("systemd", marks=pytest.mark.systemd)])
+def test_all_features_are_one_call_that_a_daemon_reload_keeps(
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed, calls: Path
+) -> None:
+    pid = create(runtime, bundle, installed, "all", **ASKED)
+    said = [line for line in calls.read_text().splitlines() if line.startswith("set-property")]
+    assert len(said) == 1, said
+    assert {"AllowedCPUs", "IOAccounting", "CPUWeight", "CPUQuota", "MemoryLow", "MemoryHigh", "MemorySwapMax"} <= set(
+        re.findall(r" (\w+)=", said[0])
+    )
+
+    def assert_in_force() -> None:
+        assert {name: holder(pid, name).read_text().strip() for name in IN_FORCE} == IN_FORCE, installed.said()
+        assert (cpuset_of(pid) / "cpuset.cpus").read_text().strip() == "0"
+        assert "rbps=1000000" in holder(pid, "io.max").read_text()
+
+    assert_in_force()
+    run(["systemctl", "daemon-reload"])
+    assert_in_force()
+    calls.write_text("")
+    holder(pid, "cpu.weight").write_text("100")  # one undone by hand is put back, and nothing else is told
+    installed.reconcile()
+    assert_in_force()
+    (again,) = [line for line in calls.read_text().splitlines() if line.startswith("set-property")]
+    assert "CPUWeight=20" in again
+    assert "MemoryHigh" not in again
+    print(re.findall(r".*placed container.*|.*createRuntime of.*", installed.said()))
