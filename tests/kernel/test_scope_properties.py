@@ -81,4 +81,3 @@ def test_all_features_are_one_call_that_a_daemon_reload_keeps(
     (again,) = [line for line in calls.read_text().splitlines() if line.startswith("set-property")]
     assert "CPUWeight=20" in again
     assert "MemoryHigh" not in again
-    print(re.findall(r".*placed container.*|.*createRuntime of.*", installed.said()))
