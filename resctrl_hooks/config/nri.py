@@ -44,13 +44,10 @@ class ClassMount(Section):
 
 
 class ClassDevice(Section):
-    """A device of the host in containers of a class."""
+    """A device of the host in containers of a class, which may read and write it: NRI has no other access."""
 
     path: Annotated[AbsolutePath, Field(pattern=r"^/dev/")]
     """Below /dev, the same in the container."""
-
-    access: Annotated[str, Field(pattern=r"^r?w?m?$", min_length=1)] = "rw"
-    """What the container may do with it: r, w, m (mknod)."""
 
 
 Environment = dict[Annotated[str, AfterValidator(_name)], Annotated[str, AfterValidator(_value)]]
