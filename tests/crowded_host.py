@@ -171,3 +171,4 @@ class Crowd(PlacedHost):
             memtierd.end(folder, folder.parts[-1], str(self.host.cgroup), Settings({}), systemd=False)
         for pid in self.processes():  # none, unless a test has failed
             os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not self.processes())

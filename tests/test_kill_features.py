@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conftest import Host
 from crowded_host import KINDS, LIMITS, MAIN, POD, Crowd
-from memtierd_host import wait_until
 from placed_host import id_of
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ def crowd(tmp_path: Path) -> Iterator[Crowd]:
     crowd = Crowd(Host(tmp_path))
     yield crowd
     crowd.clean()
-    wait_until(lambda: not crowd.processes())
 
 
 def chosen(calls: list[SystemCall], every: int = LOOKS) -> list[SystemCall]:

@@ -13,7 +13,6 @@ import pytest
 from conftest import Host
 from crowded_host import MAIN, POD, Crowd
 from machines import MACHINES
-from memtierd_host import wait_until
 from placed_host import id_of
 from pydantic import ConfigDict, TypeAdapter
 
@@ -88,7 +87,6 @@ def crowd(tmp_path: Path) -> Iterator[Crowd]:
     crowd = Crowd(Host(tmp_path))
     yield crowd
     crowd.clean()
-    wait_until(lambda: not crowd.processes())
 
 
 def test_what_hooks_and_reconcile_write_is_of_these_types(crowd: Crowd, types: Types) -> None:

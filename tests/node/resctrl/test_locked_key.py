@@ -142,15 +142,18 @@ def test_a_process_joins_the_group_in_its_own_class(host: Host) -> None:
     assert host.tasks("gold/mon_groups/k") == [7]
 
 
+class InGold(Filesystem):
+    """A kernel that takes threads in class gold only: where they live, though /proc doesn't say it."""
+
+    def write(self, path: str, value: bytes) -> None:
+        if "/gold/" not in path:
+            raise OSError(22, "Invalid argument")
+        super().write(path, value)
+
+
 def test_where_proc_does_not_say_the_class_the_kernel_does(host: Host) -> None:
     host.add_class("gold")
     host.process(7)
-
-    class InGold(Filesystem):
-        def write(self, path: str, value: bytes) -> None:
-            if "/gold/" not in path:
-                raise OSError(22, "Invalid argument")
-            super().write(path, value)
 
     with hold(host, InGold()) as locked:
         locked.ensure_group("")
@@ -183,12 +186,6 @@ def test_where_proc_does_not_say_the_class_each_group_is_tried(host: Host) -> No
     for name in ("bronze", "gold", "silver"):
         host.add_class(name)
     host.process(7)
-
-    class InGold(Filesystem):
-        def write(self, path: str, value: bytes) -> None:
-            if "/gold/" not in path:
-                raise OSError(22, "Invalid argument")
-            super().write(path, value)
 
     with hold(host, InGold()) as locked:
         for name in ("bronze", "gold", "silver"):

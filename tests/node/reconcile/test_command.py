@@ -1,0 +1,204 @@
+"""The command `reconcile`: its options, what it prints and where to, its exit codes, and repetition."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import LAUNCH, PYTHON, Host, crio_annotations
+
+import resctrl_hooks
+from node.reconcile.cluster import POD, Cluster
+from resctrl_hooks.errors import HookError, InputError
+from resctrl_hooks.install.units import RECONCILE, units
+from resctrl_hooks.node.reconcile.command import reconcile_command
+from resctrl_hooks.node.reconcile.live_keys import read_live
+from resctrl_hooks.node.reconcile.report import Report
+from resctrl_hooks.node.settings import load
+
+OURS = pytest.mark.parametrize("peoples", [False, True], ids=["node-half", "people-half"])
+
+
+def test_an_unreadable_live_file_is_an_error_and_releases_nobody(cluster: Cluster, tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        read_live(str(tmp_path / "missing"))
+    cluster.start(1)
+    assert reconcile_command(str(cluster.host.config), ["--live", str(tmp_path / "missing")]) == 1
+    assert cluster.kernel.groups() == {("", POD)}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--wrong"], ["--live"], ["--watch", "x"], ["extra"], ["--watch", "-1"], ["--watch", "²"], ["--watch", "9" * 20]],
+)
+def test_wrong_use_is_two(cluster: Cluster, arguments: list[str]) -> None:
+    assert reconcile_command(str(cluster.host.config), arguments) == 2
+
+
+@OURS
+def test_watching_repeats_until_it_is_interrupted(tmp_path: Path, peoples: bool) -> None:
+    host = Host(tmp_path, real_proc=True, runtimeRoots={"crun": str(tmp_path / "crun")})
+    (tmp_path / "crun").mkdir()
+    ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
+    command = [*ours, "--config", str(host.config), "reconcile", "--json", "--watch", "0.05"]
+    container = subprocess.Popen(["sleep", "1000"])
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        assert watching.stderr is not None
+        try:
+            assert json.loads(watching.stdout.readline())["containers"] == 0
+            start = int(Path(f"/proc/{container.pid}/stat").read_text().rpartition(")")[2].split()[19])
+            bundle = host.bundle({"annotations": crio_annotations(POD), "linux": {}})
+            (tmp_path / "crun/later").mkdir()
+            status = {"pid": container.pid, "process-start-time": start, "bundle": bundle}
+            (tmp_path / "crun/later/status").write_text(json.dumps(status))
+            adopted: list[str] = []
+            while not adopted:
+                adopted = json.loads(watching.stdout.readline())["adopted"]
+            assert adopted == ["later"]
+            assert host.tasks(f"mon_groups/{POD}") == [container.pid]
+            watching.send_signal(signal.SIGINT)
+            assert watching.wait(20) == 130
+            assert watching.stderr.read() == ""
+        finally:
+            watching.kill()
+            container.kill()
+            container.wait()
+
+
+@pytest.mark.parametrize(
+    "yaml, installed, fails, said",
+    [
+        ("failurePolicy: fail\n", True, "fail", "was edited: "),
+        ("failurePolicy: maybe\n", True, "ignore", "was edited and can't be applied: error: "),
+        ("failurePolicy: fail\n", False, "ignore", "run `resctrl-hook config apply`"),
+    ],
+    ids=["valid", "not-valid", "no-command"],
+)
+def test_the_timers_reconcile_has_an_edited_configuration_applied_where_the_command_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, yaml: str, installed: bool, fails: str, said: str
+) -> None:
+    """A systemd unit runs the node half, which reads no YAML."""
+    host = Host(tmp_path)
+    tmp_path.chmod(0o755)
+    edited = tmp_path / "config.yaml"
+    edited.write_text(yaml)
+    os.utime(host.config, (1e9, 1e9))
+    program = tmp_path / "bin" / "resctrl-hook"
+    program.parent.mkdir()
+    if installed:
+        here = Path(resctrl_hooks.__file__).parents[1]
+        program.write_text(f'#!/bin/sh\nPYTHONPATH={here} exec {sys.executable} -m resctrl_hooks "$@"\n')
+        program.chmod(0o755)
+    lines: list[str] = []
+    monkeypatch.setattr("resctrl_hooks.node.log.Log.__call__", lambda _log, _level, line, **_: lines.append(line))
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.command.ALL_FOLDERS", (str(program.parent),))
+    paths = json.loads(host.config.read_text())
+    edited.write_text(yaml + "".join(f"{name}: {json.dumps(paths[name])}\n" for name in paths if name != "format"))
+    for words in (["--dry-run"], []):
+        assert reconcile_command(str(edited), words) == 0
+        assert load(str(edited))[0].failure_policy == (fails if not words else "ignore")
+    assert any(said in line for line in lines), lines
+    lines.clear()
+    assert reconcile_command(str(edited), []) == 0
+    assert lines == [] or fails == "ignore", "it is applied once"
+
+
+def test_settings_that_can_not_be_used(cluster: Cluster) -> None:
+    cluster.host.config.write_text("{")
+    assert reconcile_command(str(cluster.host.config), []) == 2
+
+
+def test_the_report_is_a_table_and_json(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    assert reconcile_command(str(host.config), []) == 0
+    assert capsys.readouterr().out.startswith("containers that run ....")
+    assert reconcile_command(str(host.config), ["--json", "--dry-run"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["ok"] is True
+    assert report["dryRun"] is True
+
+
+def full(host: Host, *arguments: str, peoples: bool) -> subprocess.CompletedProcess[bytes]:
+    """Runs a command whose stdout is a full disk, and buffered as it is without a terminal."""
+    ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "wb") as disk:
+        command = [*ours, "--config", str(host.config), *arguments]
+        return subprocess.run(command, stdout=disk, stderr=subprocess.PIPE, check=False, timeout=60, env=buffered)
+
+
+@OURS
+@pytest.mark.parametrize("more", [[], ["--json"], ["--dry-run"]], ids=" ".join)
+def test_a_report_that_can_not_be_written_is_a_failure(tmp_path: Path, more: list[str], peoples: bool) -> None:
+    done = full(Cluster(tmp_path).host, "reconcile", *more, peoples=peoples)
+    words = b"resctrl-hook: reconcile: the report can't be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, words)
+
+
+@pytest.mark.parametrize("words", [["topology"], ["--version"], ["list", "--json"]], ids=" ".join)
+def test_other_commands_say_in_one_line_that_a_disk_is_full(tmp_path: Path, words: list[str]) -> None:
+    done = full(Cluster(tmp_path).host, *words, peoples=True)
+    assert (done.returncode, done.stderr) == (1, b"resctrl-hook: No space left on device\n")
+
+
+@OURS
+@pytest.mark.parametrize("more", [[], ["--watch", "0.01"]], ids=["once", "watch"])
+def test_a_reader_that_has_seen_enough_ends_it_without_a_word(tmp_path: Path, more: list[str], peoples: bool) -> None:
+    ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
+    command = [*ours, "--config", str(Cluster(tmp_path).host.config), "reconcile", *more]
+    reader, writer = os.pipe()
+    os.close(reader)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=60, env=buffered)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_watching_outlives_a_full_disk(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) > 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.command.time.sleep", pause)
+    with open("/dev/full", "w") as disk, open(os.devnull, "w") as nowhere:
+        monkeypatch.setattr(sys, "stdout", disk)
+        assert reconcile_command(str(cluster.host.config), ["--watch", "1"]) == 130
+        os.dup2(nowhere.fileno(), disk.fileno())  # what is left in its buffer
+    assert capfd.readouterr().err.count("the report can't be written") == 2
+
+
+@OURS
+def test_a_closed_stdout_is_no_fault(tmp_path: Path, peoples: bool) -> None:
+    host = Cluster(tmp_path).host
+    ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
+    words = [*ours, "--config", str(host.config), "reconcile"]
+    done = subprocess.run(["/bin/sh", "-c", '"$@" >&-', "sh", *words], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("failed, code", [(False, 0), (True, 1)])
+def test_pods_that_wait_are_no_failure_of_the_timers_unit(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, failed: bool, code: int
+) -> None:
+    def waiting(*_: object) -> Report:
+        report = Report()
+        report.wait(POD, HookError("no RMID is free"), limbo=False)
+        if failed:
+            report.failures[POD] = "whatever"
+        return report
+
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.command.reconcile", waiting)
+    assert reconcile_command(str(cluster.host.config), []) == 1
+    assert reconcile_command(str(cluster.host.config), ["--waiting-ok"]) == code
+    (unit,) = [text for name, text in units(str(cluster.host.config)).items() if name == RECONCILE]
+    assert b"reconcile --waiting-ok\n" in unit
