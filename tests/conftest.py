@@ -55,17 +55,20 @@ def examples(number: int) -> int:
     return number * settings.default.max_examples // 100 if settings.default else number
 
 
-LONG = {"test_kill_features.py", "test_kill.py", "test_kill_preemption.py", "test_model.py", "test_storm.py"}
+LONG = {
+    "test_kill_features.py",
+    "test_kill.py",
+    "test_kill_preemption.py",
+    "test_real_runtimes.py",
+    "test_model.py",
+    "test_storm.py",
+}
 """Files whose single tests take long: begun last, they would leave one worker (pytest-xdist) with all that is left."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keeps in one worker what uses the machine's own container storage, and begins with that and with what is long."""
-    runtime = pytest.mark.xdist_group("runtime")
-    for item in items:
-        if item.get_closest_marker("runtime"):
-            item.add_marker(runtime)
-    items.sort(key=lambda item: not (item.path.name in LONG or item.get_closest_marker("runtime")))
+    """Begins with what takes long."""
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 class Outcome(NamedTuple):

@@ -30,6 +30,7 @@ from resctrl_hooks.node.features.registry import concerns, feature_named
 from resctrl_hooks.node.features.step import SKIP
 from resctrl_hooks.node.host.procfs import cgroups_of
 
+pytestmark = pytest.mark.no_cover
 CASES = 10_000
 WHOLE_PROCESSES = 150
 

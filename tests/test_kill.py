@@ -174,6 +174,7 @@ def test_any_refused_call_lets_the_container_start_and_is_mended(stage: Stage, e
     for name, number in points:
         refused = stage.hook("created", f"--inject={name}:error={errno}:when={number}")
         assert refused.returncode == 0, (name, number, refused.stderr)
+        assert stage.traced.was_refused, (name, number)
         assert b"Traceback" not in refused.stderr, (name, number, refused.stderr)
         stage.runs()
         report = stage.reconcile()
@@ -191,6 +192,7 @@ def test_any_refused_call_of_a_poststop_lets_the_container_go_and_is_mended(stag
         ended.again()
         refused = stage.hook("stopped", f"--inject={name}:error={errno}:when={number}")
         assert refused.returncode == 0, (name, number, refused.stderr)
+        assert stage.traced.was_refused, (name, number)
         assert b"Traceback" not in refused.stderr, (name, number, refused.stderr)
         report = stage.reconcile()
         assert report.ok, (name, number, report.as_dict())

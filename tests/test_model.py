@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import pytest
 from conftest import Host, crio_annotations, examples
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -31,6 +32,7 @@ from resctrl_hooks.node.reconcile.report import Options
 if TYPE_CHECKING:
     from resctrl_hooks.node.context import Context
 
+pytestmark = pytest.mark.no_cover
 PODS = [f"3f0ac7f2-8a3b-4f0e-9a55-00000000000{number}" for number in range(4)]
 CLASSES = ["", "gold", "silver"]
 RMIDS = 8

@@ -1,6 +1,7 @@
 """Holds the node half to its imports, to its Python, and to running wherever its folder is put."""
 
 import ast
+import functools
 import json
 import os
 import shutil
@@ -32,7 +33,8 @@ exec(compile(open(path, "rb").read(), path, "exec"), {"__name__": "__main__", "_
 """
 
 
-def interpreters() -> Iterator[str]:
+@functools.cache
+def interpreters() -> list[str]:
     """The system's own Python, and every other from 3.9 on that this machine can start."""
     found: dict[str, str] = {}
     for name in ("/usr/bin/python3", *(f"python3.{minor}" for minor in range(9, 30))):
@@ -42,10 +44,10 @@ def interpreters() -> Iterator[str]:
         if told and told.returncode == 0:
             executable, tag = told.stdout.split()
             found.setdefault(tag, executable)
-    yield from found.values()
+    return list(found.values())
 
 
-EVERY_PYTHON = pytest.mark.parametrize("python", list(interpreters()))
+EVERY_PYTHON = pytest.mark.parametrize("python", interpreters())
 
 
 def running_code(tree: ast.AST) -> Iterator[ast.AST]:

@@ -29,6 +29,7 @@ from resctrl_hooks.node.features.placement.policy import (
 from resctrl_hooks.node.features.placement.usage import Grant, Usage, effective
 from resctrl_hooks.node.host.cpulist import count, format_list
 
+pytestmark = pytest.mark.no_cover
 POLICIES = {"topology-aware": policy_topology.choose, "pools": policy_pools.choose}
 EVERYWHERE = pytest.mark.parametrize("policy", POLICIES)
 ON_EACH = pytest.mark.parametrize("name", MACHINES)

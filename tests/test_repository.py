@@ -47,3 +47,9 @@ def test_forms_ask_for_something_and_name_commands_that_there_are(form: Path) ->
     assert len(set(ids)) == len(ids)
     commands = set(re.findall(r"resctrl-hook ([a-z]+)", text))
     assert commands <= {path.stem for path in (ROOT / "resctrl_hooks/cli").glob("*.py")}
+
+
+@pytest.mark.xdist_group("repository")
+def test_groups_are_run_by_one_worker(request: pytest.FixtureRequest) -> None:
+    """pytest-xdist writes a test's group behind its name, and where it can't, it says nothing and has no groups."""
+    assert request.node.nodeid.endswith("@repository") == getattr(request.config.option, "loadgroup", False)

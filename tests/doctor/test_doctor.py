@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from install.staged import CONFIG, HOOKS, install
+from install.staged import CONFIG, HOOKS, install, put
 from rich.console import Console
 
 from resctrl_hooks.cli import doctor, main
@@ -53,7 +53,7 @@ class Patient:
         for name in ("usr/bin/crio", "usr/bin/python3", "bin/sh"):
             self.write(name, "")
         self.state.mkdir(parents=True, mode=0o700)
-        install(root)
+        put(root)
         self.yaml.write_text(
             f"resctrlPath: {self.resctrl}\nprocPath: {self.proc}\nstateDir: {self.state}\n"
             f"cgroupPath: {root}/sys/fs/cgroup\n"
