@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from resctrl_hooks.node.reconcile.report import Report
 
+pytestmark = pytest.mark.no_cover
 ID = "d" * 64
 UID = "5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c05"
 GROUP = f"mon_groups/{UID}"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from traced_hook import SystemCall
 
+pytestmark = pytest.mark.no_cover
 CHANGES = ("adopted", "threadsMoved", "released", "membersBuried", "placed", "applied", "unmet", "mended", "tidied")
 LOOKS = 5  # of the calls that change nothing, one in so many is tried
 TRIES = 8  # a hook that waits for memtierd's end looks now more and now less often, so that a call's number shifts

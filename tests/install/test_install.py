@@ -34,6 +34,7 @@ def contents(root: Path) -> dict[str, tuple[int, bytes | str]]:
     }
 
 
+@pytest.mark.usefixtures("compiles")
 @pytest.mark.parametrize("runtime", ["crio", "podman"])
 def test_what_is_staged_does_not_depend_on_where(tmp_path: Path, runtime: str) -> None:
     install(tmp_path / "one", runtime=runtime)
@@ -113,6 +114,7 @@ def test_everything_is_roots_to_write_and_alls_to_read(tmp_path: Path) -> None:
         assert path.stat().st_mode & 0o7777 == (0o755 if path.is_dir() else 0o644), path
 
 
+@pytest.mark.usefixtures("compiles")
 def test_bytecode_of_the_hosts_interpreter_lies_beside_the_modules(tmp_path: Path) -> None:
     install(tmp_path)
     (folder,) = (tmp_path / CODE.lstrip("/")).glob("node-*")
