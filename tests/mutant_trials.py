@@ -343,7 +343,7 @@ class _Chosen:
 
 def anew(names: list[str]) -> int:
     """Runs the named tests in this interpreter, until one fails; pytest's exit code."""
-    return int(pytest.main([*OPTIONS, "-x", *dict.fromkeys(map(_file, names))], plugins=[_Chosen(names)]))
+    return int(pytest.main([*OPTIONS, "-x", *sorted(set(map(_file, names)))], plugins=[_Chosen(names)]))
 
 
 if __name__ == "__main__":

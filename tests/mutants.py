@@ -242,7 +242,10 @@ def main(words: list[str]) -> int:
     verdict = Verdict(mutants, files)
     every = list(dict.fromkeys(path for paths in files.values() for path in paths))
     ours = ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
-    pytest.main([*mutant_trials.OPTIONS, *ours, *every], plugins=[mutant_trials.Trials(PROJECT, PACKAGE, verdict.work)])
+    # Sorted: pytest 9.1 has no fixtures of a conftest.py for files of its folder that come after those of others.
+    pytest.main(
+        [*mutant_trials.OPTIONS, *ours, *sorted(every)], plugins=[mutant_trials.Trials(PROJECT, PACKAGE, verdict.work)]
+    )
     if verdict.judged < len(mutants):
         return 2
     print("\n".join(verdict.table()))

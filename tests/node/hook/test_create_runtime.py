@@ -1,0 +1,32 @@
+"""Doing a container's steps one after the other: who is refused when time runs out among them."""
+
+from typing import Any
+
+import pytest
+from conftest import Host
+
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.features.step import Step
+from resctrl_hooks.node.hook import create_runtime
+
+
+class Watching:
+    """A feature that only sees whether time that ran out now would refuse the container."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, bool]] = []
+
+    def apply(self, step: Step, _container: object, _locked: object, context: Context) -> None:
+        self.seen.append((step.feature, create_runtime.refuses(context)))
+
+
+def test_time_refuses_until_the_last_step_that_may_is_done(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.configure(memory={"failurePolicy": "fail"}, placement={"failurePolicy": "ignore"})
+    feature = Watching()
+    names = ["monitoring", "memory", "placement", "memory", "monitoring", "placement"]
+    steps = [(feature, Step(name, "join", {}, "")) for name in names]
+    monkeypatch.setattr(create_runtime, "planned", lambda *_: steps)
+    assert host.call(pod).code == 0
+    assert feature.seen == list(zip(names, [True, True, True, True, False, False], strict=True))
