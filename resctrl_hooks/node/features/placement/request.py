@@ -96,7 +96,7 @@ def _choose_kind(request: Request, workload: "Workload", options: "dict[str, Any
                 hint="write shared, exclusive, mixed or reserved; exclusive:4 and mixed:4 say how many",
             )
         request.kind = kind
-        request.exclusive = min(int(number[:6] or 0), _MOST) if colon else 0
+        request.exclusive = min(int(number.lstrip("0")[:6] or 0), _MOST) if colon else 0
         return
     if _flag(workload, PREFER_RESERVED):
         request.kind = RESERVED

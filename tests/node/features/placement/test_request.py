@@ -7,7 +7,7 @@ from placed_host import CPUS
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import Workload, derive
 from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, MIXED, RESERVED, SHARED, PlacementError
-from resctrl_hooks.node.features.placement.request import _memory, request_of
+from resctrl_hooks.node.features.placement.request import _memory, request_from, request_of
 from resctrl_hooks.node.host.procfs import Cgroup
 from resctrl_hooks.node.settings import Settings
 
@@ -36,6 +36,10 @@ def workload(qos: str, shares: int, annotations: dict[str, str]) -> Workload:
         ("Burstable", 2048, {CPUS: "exclusive"}, EXCLUSIVE, 2),
         ("BestEffort", 2, {CPUS: "exclusive"}, EXCLUSIVE, 1),
         ("BestEffort", 2, {CPUS: "exclusive:3"}, EXCLUSIVE, 3),
+        ("BestEffort", 2, {CPUS: "exclusive:0000003"}, EXCLUSIVE, 3),
+        ("BestEffort", 2, {CPUS: "exclusive:99999999"}, EXCLUSIVE, 16384),
+        ("Burstable", 2048, {CPUS: "exclusive:0"}, EXCLUSIVE, 2),
+        ("Guaranteed", 1024, {}, EXCLUSIVE, 1),
         ("Burstable", 2560, {f"{CPUS}/c0": "mixed"}, MIXED, 2),
         ("Burstable", 2560, {CPUS: "reserved"}, RESERVED, 0),
         ("Burstable", 2560, {f"prefer-reserved-cpus.{NRI}": "true"}, RESERVED, 0),
@@ -66,6 +70,34 @@ def test_what_a_container_asks_for(
 def test_what_it_may_not_have(annotations: dict[str, str], words: str) -> None:
     with pytest.raises(PlacementError, match=words):
         request_of(workload("Burstable", 1024, annotations), Settings({"placement": {}}))
+
+
+def test_exclusive_cpus_are_not_isolated_ones_yet() -> None:
+    settings = Settings({"placement": {"allow": {"shop": ["exclusive"]}}})
+    asks = workload("Guaranteed", 2048, {f"prefer-isolated-cpus.{NRI}": "true"})
+    with pytest.raises(PlacementError, match="may not have isolated CPUs"):
+        request_of(asks, settings)
+
+
+@pytest.mark.parametrize("said, alone", [("true", True), ("false", False), ("", False)])
+def test_one_thread_of_each_core(said: str, alone: bool) -> None:
+    annotations = {f"hide-hyperthreads.{NRI}": said} if said else {}
+    assert request_of(workload("Burstable", 2048, annotations), Settings({"placement": {}})).one_thread is alone
+
+
+def test_a_pools_name_may_be_as_long_as_names_are() -> None:
+    settings = Settings({"placement": {"allow": {"shop": ["*"]}}})
+    asks = workload("Burstable", 1024, {"pool.placement.resctrl-hooks.io": "x" * 253})
+    assert request_of(asks, settings).pool == "x" * 253
+
+
+def test_a_record_gives_the_request_back_or_is_another_versions() -> None:
+    asked = request_from({"kind": MIXED, "exclusive": 2, "pool": "db"}, "c" * 64, UID, {"policy": "pools"})
+    assert (asked.id, asked.key, asked.kind, asked.exclusive, asked.pool) == ("c" * 64, UID, MIXED, 2, "db")
+    assert asked.options["policy"] == "pools"
+    newer: Any = {"kind": MIXED, "colour": "red"}
+    with pytest.raises(PlacementError, match="the recorded request of cccccccccccc can't be read"):
+        request_from(newer, "c" * 64, UID, {})
 
 
 def test_a_guaranteed_pod_that_may_not_own_cpus_shares_them() -> None:

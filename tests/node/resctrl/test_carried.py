@@ -1,0 +1,212 @@
+"""What is carried of counters over the ends of groups: counts, and for how long each was counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from counter_tree import ENERGY, OCCUPANCY, TOTAL
+
+from resctrl_hooks.node.resctrl.carried import Carried
+from resctrl_hooks.node.resctrl.counters import ERROR, UNASSIGNED, UNAVAILABLE, slot_at
+
+if TYPE_CHECKING:
+    from resctrl_hooks.node.resctrl.counters import Raw
+
+KEY, OTHER = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", "4f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+LOCAL = "mon_L3_00/mbm_local_bytes"
+FILES = [OCCUPANCY, TOTAL, LOCAL]
+
+
+class Scrapes:
+    """Scrapes one after the other: each loads the file, counts what it found at a time, and saves."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.pods: dict[str, dict[str, Any]] = {}
+        self.now = 0.0
+        self.files = FILES
+        self._ledger: Any = SimpleNamespace(folder=str(folder), read_pod=self.pods.get)
+        clock = SimpleNamespace(CLOCK_BOOTTIME=7, clock_gettime=lambda _: self.now, time=lambda: 1e9 + self.now)
+        monkeypatch.setattr("resctrl_hooks.node.resctrl.carried.time", clock)
+
+    def load(self, now: float, boot: str = "this") -> Carried:
+        self.now = now
+        carried = Carried(self._ledger, boot)
+        carried.see([slot_at(path) for path in self.files])
+        return carried
+
+    def at(self, now: float, key: str = KEY, **groups: list[Raw]) -> Carried:
+        """A scrape that found these groups of a key: by class ("root" is the root class), what their files said.
+
+        The first of the numbers is the group's identity.
+        """
+        carried = self.load(now)
+        found = {name.replace("root", ""): (str(numbers[0]), numbers[1:]) for name, numbers in groups.items()}
+        carried.update(key, found)
+        carried.save()
+        return carried
+
+
+@pytest.fixture
+def scrapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scrapes:
+    return Scrapes(tmp_path, monkeypatch)
+
+
+def test_a_group_has_counted_since_it_was_made_and_another_goes_on(scrapes: Scrapes) -> None:
+    scrapes.pods[KEY] = {"since": {"": 90.0}}
+    assert scrapes.at(100, root=[1, 64, 10, 1]).seconds(KEY, "") == {TOTAL: 10, LOCAL: 10}
+    assert scrapes.at(130.0004, root=[1, 64, 20, 2]).seconds(KEY, "") == {TOTAL: 40, LOCAL: 40}
+    ended = scrapes.at(200)
+    assert ended.seconds(KEY, "") == {TOTAL: 40, LOCAL: 40}
+    assert ended.total(KEY, "", TOTAL) == 20
+    scrapes.pods[KEY] = {"since": {"": 205.0}}
+    another = scrapes.at(210, root=[2, 64, 5, 1])
+    assert another.seconds(KEY, "") == {TOTAL: 45, LOCAL: 45}
+    assert (another.total(KEY, "", TOTAL), another.total(KEY, "", LOCAL)) == (25, 3)
+    assert another.total(KEY, "", OCCUPANCY) is None
+    assert another.total(KEY, "gold", TOTAL) is None
+
+
+def test_a_group_of_which_nobody_knows_when_it_was_made_counts_from_now(scrapes: Scrapes) -> None:
+    assert scrapes.at(100, root=[1, 0, 10, 1]).seconds(KEY, "") == {TOTAL: 0, LOCAL: 0}
+    scrapes.pods[KEY] = {"since": {"gold": 500.0}}  # in the future: a clock that went back
+    assert scrapes.at(110, gold=[2, 0, 10, 1]).seconds(KEY, "gold") == {TOTAL: 0, LOCAL: 0}
+
+
+def test_a_group_that_moves_counts_in_each_class_what_it_counted_there(scrapes: Scrapes) -> None:
+    scrapes.at(100, root=[1, 0, 10, 1])
+    moved = scrapes.at(130, gold=[1, 0, 15, 1])
+    assert (moved.total(KEY, "", TOTAL), moved.total(KEY, "gold", TOTAL)) == (10, 5)
+    assert (moved.seconds(KEY, ""), moved.seconds(KEY, "gold")) == ({}, {TOTAL: 30, LOCAL: 30})
+    assert scrapes.at(140, gold=[1, 0, 18, 1]).total(KEY, "gold", TOTAL) == 8
+
+
+def test_what_was_not_counted_is_no_time(scrapes: Scrapes) -> None:
+    scrapes.at(100, root=[1, 0, 5, 5])
+    assert scrapes.at(110, root=[1, 0, UNASSIGNED, 6]).seconds(KEY, "") == {TOTAL: 0, LOCAL: 10}
+    assert scrapes.at(120, root=[1, 0, 7, 7]).seconds(KEY, "") == {TOTAL: 0, LOCAL: 20}
+    counted = scrapes.at(130, root=[1, 0, 9, 8])
+    assert counted.seconds(KEY, "") == {TOTAL: 10, LOCAL: 30}
+    assert counted.total(KEY, "", TOTAL) == 14
+    ended = scrapes.at(140)
+    assert ended.seconds(KEY, "") == {TOTAL: 10, LOCAL: 30}
+    scrapes.pods[KEY] = {"since": {"": 140}}
+    assert scrapes.at(150, root=[2, 0, 1, 1]).seconds(KEY, "") == {TOTAL: 20, LOCAL: 40}
+
+
+def test_files_that_go_are_done_with_and_those_that_come_begin(scrapes: Scrapes) -> None:
+    scrapes.at(100, root=[1, 0, 10, 7])
+    scrapes.at(120, root=[1, 0, UNASSIGNED, 8])
+    scrapes.files = [OCCUPANCY, TOTAL]  # as after a CPU hotplug
+    without = scrapes.at(130, root=[1, 0, UNASSIGNED])
+    assert without.seconds(KEY, "") == {TOTAL: 0}
+    assert without.total(KEY, "", LOCAL) == 8
+    assert without.keys[KEY]["spent"] == {"": {LOCAL: 20}}
+    scrapes.files = [OCCUPANCY, TOTAL, LOCAL]
+    again = scrapes.at(140, root=[1, 0, UNASSIGNED, 3])
+    assert again.total(KEY, "", LOCAL) == 8 + 3
+    assert again.seconds(KEY, "") == {TOTAL: 0, LOCAL: 20}  # not while the file was away
+    assert scrapes.at(150, root=[1, 0, UNASSIGNED, 4]).seconds(KEY, "") == {TOTAL: 0, LOCAL: 30}
+
+
+def test_energy_counts_from_what_was_said_when_the_group_was_made(scrapes: Scrapes) -> None:
+    scrapes.files = [TOTAL, ENERGY]
+    scrapes.pods[KEY] = {"baselines": {"": ("1", {ENERGY: 2.5})}}
+    assert scrapes.at(100, root=[1, 10, 4.0]).total(KEY, "", ENERGY) == 1.5
+    scrapes.pods[OTHER] = {"baselines": {"": ("another", {ENERGY: 2.5})}}
+    scrapes.at(100, OTHER, root=[1, 10, 4.0])
+    later = scrapes.at(110, OTHER, root=[1, 11, 5.0])
+    assert (later.total(OTHER, "", ENERGY), later.total(OTHER, "", TOTAL)) == (1.0, 11)
+
+
+def test_energy_that_comes_later_counts_from_its_first_number(scrapes: Scrapes) -> None:
+    scrapes.files = [TOTAL]
+    scrapes.at(100, root=[1, 10])
+    scrapes.files = [TOTAL, ENERGY]
+    scrapes.at(110, root=[1, 20, 4.0])
+    later = scrapes.at(120, root=[1, 30, 6.0])
+    assert (later.total(KEY, "", ENERGY), later.total(KEY, "", TOTAL)) == (2.0, 30)
+
+
+def test_who_gets_anothers_group_counts_from_what_it_says(scrapes: Scrapes) -> None:
+    scrapes.at(90, root=[1, 0, 1, 4])  # a group of its own before
+    carried = scrapes.load(100)
+    for _ in range(2):  # the second time adds nothing
+        carried.inherit(KEY, "", "2", [64, 1000, UNASSIGNED])
+        assert carried.seconds(KEY, "") == {TOTAL: 0, LOCAL: 0}
+    carried.save()
+    assert carried.total(KEY, "", TOTAL) == 1
+    assert carried.keys[KEY]["inherited"] == {"": ["2", 100, {OCCUPANCY: 64}]}
+    counted = scrapes.at(110, root=[2, 64, 1010, 5])
+    assert (counted.total(KEY, "", TOTAL), counted.total(KEY, "", LOCAL)) == (1 + 10, 4 + 5)
+    assert counted.seconds(KEY, "") == {TOTAL: 10, LOCAL: 0}
+    assert "inherited" in counted.keys[KEY]
+    assert "inherited" not in scrapes.at(120, root=[2, 63, 1010, 5]).keys[KEY]  # its own lines by now
+
+
+@pytest.mark.parametrize("said", [None, ERROR, UNAVAILABLE])
+def test_what_an_inherited_counter_could_not_say_is_not_the_next_ones(scrapes: Scrapes, said: Raw) -> None:
+    carried = scrapes.load(100)
+    carried.inherit(KEY, "", "2", [said, 1000, said])
+    carried.save()
+    assert carried.keys[KEY]["inherited"][""][2] == {}
+    scrapes.at(110, root=[2, 64, 1000, 500])
+    assert scrapes.at(120, root=[2, 64, 1000, 520]).total(KEY, "", LOCAL) == 20
+
+
+def test_a_released_key_is_remembered_for_an_hour(scrapes: Scrapes) -> None:
+    scrapes.at(100, root=[1, 0, 10, 1])
+    for now, kept in ((200, True), (3800, True), (3801, False)):
+        carried = scrapes.load(now)
+        carried.forget(set())
+        carried.save()
+        assert (carried.total(KEY, "", TOTAL) == 10) is kept, now
+
+
+def test_one_that_comes_back_is_not_gone(scrapes: Scrapes) -> None:
+    for again in (
+        lambda: scrapes.at(150, root=[2, 0, 5, 5]),
+        lambda: scrapes.load(150).inherit(KEY, "", "2", [0, 1, 1]),
+    ):
+        scrapes.at(100, root=[1, 0, 10, 1])
+        carried = scrapes.load(110)
+        carried.forget(set())
+        assert carried.keys[KEY]["gone"] == 1e9 + 110
+        carried.save()
+        again()
+    carried = scrapes.load(160)
+    carried.inherit(KEY, "", "2", [0, 1, 1])
+    assert "gone" not in carried.keys[KEY]
+    carried.update(KEY, {})
+    assert "gone" not in carried.keys[KEY]
+
+
+def test_of_many_released_keys_the_last_are_remembered(scrapes: Scrapes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resctrl_hooks.node.resctrl.carried._REMEMBERED_KEYS", 2)
+    keys = ["one", "two", "three", "lives"]
+    for number, key in enumerate(keys):
+        scrapes.at(100, key, root=[number, 0, 10, 1])
+    for number in range(3):
+        carried = scrapes.load(200 + number)
+        carried.forget({*keys[number + 1 :]})
+        carried.save()
+    assert carried.keys.keys() == {"two", "three", "lives"}
+
+
+@pytest.mark.parametrize("change", [{"boot": "another"}, {"format": 2}, {"keys": []}, {"layout": {}}])
+def test_another_boots_file_and_another_versions_are_nothing(scrapes: Scrapes, change: dict[str, object]) -> None:
+    scrapes.at(100, root=[1, 0, 10, 1])
+    file = Path(scrapes._ledger.folder, "counters")
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    assert scrapes.load(110).keys == {}
+
+
+def test_nothing_to_read_is_not_seen(scrapes: Scrapes) -> None:
+    scrapes.at(100, root=[1, 0, 10, 1])
+    files, scrapes.files = scrapes.files, []
+    assert not scrapes.load(110).seen
+    scrapes.files = files
+    assert scrapes.load(110).seen
