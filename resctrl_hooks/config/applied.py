@@ -182,7 +182,7 @@ def _shown(value: Any) -> str:
 def _put(folder: str, name: str, data: bytes) -> None:
     """Replaces a file whole, and durably: after a crash there is the old one or the new one."""
     temporary = f"{folder}/.{name}.{os.getpid()}.new"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     fd = os.open(temporary, flags, _MODE)
     try:
         with os.fdopen(fd, "wb") as file:
@@ -196,7 +196,7 @@ def _put(folder: str, name: str, data: bytes) -> None:
     except OSError:
         os.unlink(temporary)
         raise
-    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(directory)
     finally:

@@ -54,7 +54,7 @@ class Tree:
             return False
         folder = self._inside(os.path.dirname(real))
         temporary = f"{folder}/.{os.path.basename(real)}.{os.getpid()}.unfinished"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
         try:
             with os.fdopen(fd, "wb") as file:
                 os.fchmod(fd, mode)  # whatever the umask
@@ -140,7 +140,7 @@ class Tree:
 
 
 def _sync(folder: str) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
     finally:

@@ -95,7 +95,7 @@ def load_compiled() -> None:
     # The same name as in `bytecode.py`, which may not be imported yet.
     path = f"{_COMPILED}/compiled.{sys.implementation.cache_tag}"
     try:
-        fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+        fd = posix.open(path, posix.O_RDONLY)
     except OSError:
         return
     table = None

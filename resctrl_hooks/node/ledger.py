@@ -103,7 +103,7 @@ class Ledger:
             pass  # it will be made
 
     def _open_lock(self, path: str) -> int:
-        flags = posix.O_RDWR | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW
+        flags = posix.O_RDWR | posix.O_CREAT | posix.O_NOFOLLOW
         try:
             return posix.open(path, flags, 0o600)
         except FileNotFoundError:
@@ -228,7 +228,7 @@ class Ledger:
     def mark(self, folder: str, key: str) -> None:
         """Marks a key as ``idle`` or ``waiting``, or puts a name into another folder of empty files."""
         path = f"{self.folder}/{folder}/{key}"
-        flags = posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW
+        flags = posix.O_WRONLY | posix.O_CREAT | posix.O_NOFOLLOW
         try:
             try:
                 fd = posix.open(path, flags, 0o600)
@@ -290,7 +290,7 @@ class Ledger:
 
         Lines are appended whole, so no lock is needed. Where nobody counts them, they end at a bound.
         """
-        flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW
+        flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW
         line = f"{int(time.time())} {stage} {int(seconds * 1e6)} {','.join(reasons) or '-'} {key or '-'}\n"
         try:
             fd = posix.open(f"{self.folder}/{CALLS}", flags, 0o600)

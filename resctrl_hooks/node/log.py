@@ -74,7 +74,7 @@ class Log:
         return True
 
     def _append(self, line: bytes) -> None:
-        flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW | posix.O_NONBLOCK
+        flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_NONBLOCK
         try:
             fd = posix.open(self._file, flags, 0o600)
             try:

@@ -40,7 +40,7 @@ def record_refusal(folder: str, names: "dict[str, str]", why: str) -> None:
     """
     line = format_json({"time": int(time.time()), **names, "why": why[:_LONGEST]}) + b"\n"
     path = f"{folder}/{FILE}"
-    flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW
+    flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW
     try:
         make_folder(folder, _PRIVATE)  # the first container of a boot may be refused before anything is recorded
         fd = posix.open(path, flags, 0o600)

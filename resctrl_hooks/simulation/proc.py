@@ -42,7 +42,7 @@ class Procfs:
 
     def _read(self, path: str) -> bytes:
         try:
-            descriptor = os.open(f"{self._root}/{path}", os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(f"{self._root}/{path}", os.O_RDONLY)
         except OSError:
             return b""
         try:

@@ -143,7 +143,7 @@ def write_value(folder: str, name: str, value: str) -> None:
     path = f"{folder}/{name}"
     try:
         # O_TRUNC means nothing to the kernel's own files, and makes plain ones of a simulated host behave as they do.
-        fd = posix.open(path, posix.O_WRONLY | posix.O_TRUNC | posix.O_NONBLOCK | posix.O_CLOEXEC | posix.O_NOFOLLOW)
+        fd = posix.open(path, posix.O_WRONLY | posix.O_TRUNC | posix.O_NONBLOCK | posix.O_NOFOLLOW)
         try:
             posix.write(fd, value.encode())
         finally:

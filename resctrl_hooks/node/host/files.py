@@ -2,6 +2,8 @@
 
 JSON goes through the C scanner and encoder of ``_json`` directly: the ``json`` package imports ``re``, which alone
 would double a hook's start-up.
+
+`posix.open` closes on exec by itself (PEP 446).
 """
 
 import errno
@@ -92,7 +94,7 @@ def read_file(path: str, limit: int, *, trusted: bool = False, follow: bool = Fa
     Raises:
         OSError: from the kernel, or EFBIG (too large), ELOOP (a link), EPERM (not to be trusted), EINVAL (no file).
     """
-    flags = posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | (0 if follow else posix.O_NOFOLLOW)
+    flags = posix.O_RDONLY | posix.O_NONBLOCK | (0 if follow else posix.O_NOFOLLOW)
     fd = posix.open(path, flags)
     try:
         found = posix.fstat(fd)
@@ -151,7 +153,7 @@ def read_to_end(fd: int) -> None:
 
 def read_kernel_file(path: str) -> bytes:
     """Reads a small file of procfs, sysfs, cgroupfs or resctrl, whose size is only known by reading."""
-    fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+    fd = posix.open(path, posix.O_RDONLY)
     try:
         data = posix.read(fd, _PAGE)
         # The kernel fills a buffer with whole records, of which none here is near that long: so this was the last.
@@ -177,7 +179,7 @@ def write_file(path: str, data: bytes, mode: int = 0o600) -> None:
         OSError: from the kernel; what was there before is still there.
     """
     temporary = f"{path}{UNFINISHED}{posix.getpid()}"
-    flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_CLOEXEC | posix.O_NOFOLLOW
+    flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW
     fd = posix.open(temporary, flags, mode)
     try:
         while data:

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 _MOST = 4096  # files of one group; a real machine has some ten per domain
 _LONGEST = 64  # characters of a counter: 20 digits, or a word
-_FOLDER_FLAGS = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC
-_FILE_FLAGS = posix.O_RDONLY | posix.O_CLOEXEC
+_FOLDER_FLAGS = posix.O_RDONLY | posix.O_DIRECTORY
 _WORDS = {word.encode(): word for word in (UNAVAILABLE, UNASSIGNED, ERROR)}
 
 
@@ -69,7 +68,7 @@ def _read(
 ) -> "Raw":
     # Bound once: of a scrape's thousands of files each costs a few microseconds.
     try:
-        fd = open_(file, _FILE_FLAGS, dir_fd=group)
+        fd = open_(file, posix.O_RDONLY, dir_fd=group)
     except OSError:
         return None
     try:

@@ -56,9 +56,6 @@ class Holder:
         """Whether an event is counted in a domain."""
         return self.states.get(event, {}).get(domain, False)
 
-    def __repr__(self) -> str:
-        return f"Holder({self.folder!r}, {self.states!r}, {self.kind!r})"
-
 
 class Change:
     """A counter to be taken from a holder, or to be given to it."""
@@ -70,10 +67,6 @@ class Change:
         self.event = event
         self.domain = domain
         self.give = give
-
-    def __repr__(self) -> str:
-        what = "give" if self.give else "take"
-        return f"Change({what} {self.event} of {self.holder.folder} in domain {self.domain})"
 
 
 def share(

@@ -21,7 +21,7 @@ def baseline(folder: str) -> "tuple[str, dict[str, float]]":
     for domain in _names(f"{folder}/mon_data"):
         for name in _names(f"{folder}/mon_data/{domain}") if domain.startswith(_PERF) else ():
             try:
-                fd = posix.open(f"{folder}/mon_data/{domain}/{name}", posix.O_RDONLY | posix.O_CLOEXEC)
+                fd = posix.open(f"{folder}/mon_data/{domain}/{name}", posix.O_RDONLY)
                 try:
                     values[f"{domain}/{name}"] = float(posix.read(fd, _LONGEST))
                 finally:

@@ -56,7 +56,7 @@ class Filesystem:
 
         O_APPEND and O_CREAT mean nothing to the kernel's own files, and make a plain tree of folders do for tests.
         """
-        fd = posix.open(path, posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC, 0o644)
+        fd = posix.open(path, posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT, 0o644)
         try:
             posix.write(fd, value)
         finally:

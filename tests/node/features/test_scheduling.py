@@ -367,3 +367,15 @@ def test_policies_are_the_kernel_s_own() -> None:
         "idle": os.SCHED_IDLE,
     }
     assert kernels == scheduling.POLICIES
+
+
+def test_a_process_is_scheduled_so_in_all_that_is_said_of_it(process: subprocess.Popen[bytes]) -> None:
+    pid = process.pid
+    assert scheduling._is_scheduled(pid, {})
+    assert scheduling._is_scheduled(pid, {"nice": os.getpriority(os.PRIO_PROCESS, pid)})
+    scheduling._schedule(pid, {"policy": "batch", "nice": 7})
+    assert scheduling._is_scheduled(pid, {"policy": "batch", "nice": 7})
+    assert scheduling._is_scheduled(pid, {"policy": "batch"})
+    assert not scheduling._is_scheduled(pid, {"policy": "idle", "nice": 7})
+    assert not scheduling._is_scheduled(pid, {"policy": "batch", "nice": 8})
+    assert not scheduling._is_scheduled(pid, {"policy": "batch", "priority": 1})

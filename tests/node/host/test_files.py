@@ -15,9 +15,12 @@ from resctrl_hooks.node.host import files
 from resctrl_hooks.node.host.files import (
     format_json,
     is_folder,
+    is_there,
+    kernel_text,
     list_folder,
     make_folder,
     parse_json,
+    read_all,
     read_file,
     read_kernel_file,
     remove_file,
@@ -81,6 +84,24 @@ def test_json_that_is_none(data: bytes, words: str) -> None:
 def test_only_plain_values_go_into_a_record() -> None:
     with pytest.raises(TypeError, match="set does not go into a record"):
         format_json({"a": {1}})
+    with pytest.raises(TypeError, match="keys must be"):
+        format_json({(1,): 1})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        format_json({"a": float("nan")})
+
+
+def test_a_record_is_one_line_in_the_order_of_its_keys() -> None:
+    assert format_json({"b": [True, None, 0.5], "a": {"ü": 1}}) == b'{"b": [true, null, 0.5], "a": {"\\u00fc": 1}}\n'
+
+
+def test_nothing_stays_open(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    before = os.listdir("/proc/self/fd")
+    for _ in range(3):
+        write_file(path, b"x")
+        read_file(path, 10)
+        read_kernel_file(path)
+    assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
 def test_reading_is_bounded(tmp_path: Path) -> None:
@@ -90,6 +111,39 @@ def test_reading_is_bounded(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="larger than 99999 bytes") as caught:
         read_file(str(path), 99_999)
     assert caught.value.errno == errno.EFBIG
+
+
+@pytest.mark.parametrize("size", [0, 10, 4096, 5000])
+def test_a_pipe_is_read_to_its_end_or_bound(size: int) -> None:
+    def piped(limit: int) -> bytes:
+        reading, writing = os.pipe()
+        os.write(writing, b"x" * size)
+        os.close(writing)
+        try:
+            return read_all(reading, limit, "the pipe")
+        finally:
+            os.close(reading)
+
+    assert piped(size) == b"x" * size
+    for limit in {size - 1, min(size - 1, 4096)} - {-1}:
+        with pytest.raises(OSError, match=f"larger than {limit} bytes: 'the pipe'"):
+            piped(limit)
+
+
+@pytest.mark.parametrize("size", [0, 2047, 2048, 3000, 4096, 10_000])
+def test_a_kernel_file_is_read_whole(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"x" * size)
+    assert read_kernel_file(str(path)) == b"x" * size
+
+
+def test_the_text_of_a_kernel_file(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b" two words\n\xff")
+    assert kernel_text(str(path)) == "two words\n\ufffd"
+    path.write_bytes(b" 7\n")
+    assert kernel_text(str(path)) == "7"
+    assert kernel_text(str(tmp_path / "none")) == ""
 
 
 def test_what_is_no_file_is_not_read_nor_waited_for(tmp_path: Path) -> None:
@@ -110,6 +164,7 @@ def test_what_others_can_write_is_not_trusted(tmp_path: Path, mode: int) -> None
     path.write_text("x")
     assert read_file(str(path), 10, trusted=True) == b"x"
     path.chmod(mode)
+    assert read_file(str(path), 10) == b"x"
     with pytest.raises(PermissionError, match="others than root"):
         read_file(str(path), 10, trusted=True)
 
@@ -121,6 +176,18 @@ def test_what_others_own_is_not_trusted(tmp_path: Path) -> None:
     os.chown(path, 65534, 65534)
     with pytest.raises(PermissionError):
         read_file(str(path), 10, trusted=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes what is root's")
+def test_what_root_owns_is_trusted_whoever_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "f").write_text("x")
+    monkeypatch.setattr(posix, "geteuid", lambda: 65534)
+    assert read_file(str(tmp_path / "f"), 10, trusted=True) == b"x"
+
+
+def test_what_is_written_is_its_owners_alone(tmp_path: Path) -> None:
+    write_file(str(tmp_path / "f"), b"x")
+    assert (tmp_path / "f").stat().st_mode & 0o777 == 0o600
 
 
 def test_writing_replaces_whole(tmp_path: Path) -> None:
@@ -182,6 +249,19 @@ def test_folders_and_removal(tmp_path: Path) -> None:
     assert sorted(list_folder(str(tmp_path))) == ["d", "f", "l"]
     assert remove_file(str(tmp_path / "f")) is True
     assert remove_file(str(tmp_path / "f")) is False
+
+
+def test_a_link_to_nowhere_is_there(tmp_path: Path) -> None:
+    (tmp_path / "l").symlink_to("none")
+    assert [is_there(str(tmp_path / name)) for name in ("l", ".", "none", "l/x")] == [True, True, False, False]
+
+
+def test_every_folder_above_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[str, int]] = []
+    monkeypatch.setattr(posix, "mkdir", lambda path, mode: made.append((path, mode)))
+    monkeypatch.setattr(posix, "chmod", lambda *_: None)
+    assert make_folder("/a/b/c", 0o700) is True
+    assert made == [("/a", 0o755), ("/a/b", 0o755), ("/a/b/c", 0o700)]
 
 
 @pytest.mark.parametrize("mask", [0, 0o077])

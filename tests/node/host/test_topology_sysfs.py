@@ -4,7 +4,7 @@ import pytest
 from machines import MACHINES, machine, write_sysfs
 
 from resctrl_hooks.node.host.cpulist import parse_list
-from resctrl_hooks.node.host.topology import DRAM, FAST, SLOW, MemoryNode, Topology
+from resctrl_hooks.node.host.topology import DRAM, FAST, SLOW, UNKNOWN, MemoryNode, Topology
 from resctrl_hooks.node.host.topology_sysfs import TopologyError, read_topology
 
 
@@ -56,3 +56,19 @@ def test_this_machine() -> None:
     assert sum(core for core in found.cores) == found.online
     for part in (found.packages, found.l3, found.dies):
         assert not part or sum(part.values()) == found.online
+
+
+def test_a_node_with_cpus_has_ordinary_memory_and_one_of_no_tier_nobody_knows(tmp_path: Path) -> None:
+    small = machine(1, 2, 1, 1, 1)
+    small.nodes[0].distances |= {2: 20, 3: 20}
+    small.nodes[1].distances |= {2: 20, 3: 20}
+    small.nodes += [MemoryNode(2, 0, {0: 20, 1: 20, 2: 10, 3: 20}, 1 << 30, SLOW)]
+    small.nodes += [MemoryNode(3, 0, {0: 20, 1: 20, 2: 20, 3: 10}, 1 << 30, SLOW)]
+    sys = write_sysfs(small, tmp_path)
+    tiers = tmp_path / "devices/virtual/memory_tiering"
+    for tier in tiers.iterdir():
+        (tier / "nodelist").unlink()
+    for name, nodes in (("memory_tier4", "0"), ("memory_tier10", "1"), ("memory_tier22", "2")):
+        (tiers / name).mkdir(exist_ok=True)
+        (tiers / name / "nodelist").write_text(nodes)
+    assert [node.kind for node in read_topology(sys).nodes] == [DRAM, DRAM, SLOW, UNKNOWN]

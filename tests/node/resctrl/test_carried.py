@@ -210,3 +210,13 @@ def test_nothing_to_read_is_not_seen(scrapes: Scrapes) -> None:
     assert not scrapes.load(110).seen
     scrapes.files = files
     assert scrapes.load(110).seen
+
+
+def test_what_counts_on_while_other_files_come_and_go_keeps_its_time(scrapes: Scrapes) -> None:
+    scrapes.at(100, root=[1, 0, 10, 7])
+    scrapes.at(120, root=[1, 0, 20, 8])
+    scrapes.files = [OCCUPANCY, TOTAL]
+    assert scrapes.at(130, root=[1, 0, 30]).seconds(KEY, "") == {TOTAL: 30}
+    scrapes.files = FILES
+    assert scrapes.at(140, root=[1, 0, 40, 3]).seconds(KEY, "") == {TOTAL: 40, LOCAL: 20}
+    assert scrapes.at(150, root=[1, 0, 50, 4]).seconds(KEY, "") == {TOTAL: 50, LOCAL: 30}

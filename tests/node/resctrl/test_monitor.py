@@ -11,6 +11,7 @@ from conftest import Host
 
 from resctrl_hooks import Monitor, canonical_pod_uid, pod_uid_validator
 from resctrl_hooks.errors import BadClassError, BadKeyError, LockTimeoutError, NotTrackedError
+from resctrl_hooks.node.ledger import lock_name
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 
@@ -175,3 +176,17 @@ def test_many_processes(host: Host) -> None:
         assert (process.returncode, problems) == (0, b"")
     assert (host.groups(), host.records()) == ([], [])
     assert len(os.listdir(host.state / "locks")) <= 32
+
+
+def test_two_keys_of_one_lock_are_held_by_it_once(host: Host) -> None:
+    on = monitor(host, group_prefix="mine-")
+    one, *others = (f"k{number}" for number in range(200))
+    same = next(key for key in others if lock_name(key) == lock_name(one))
+    other = next(key for key in others if lock_name(key) != lock_name(one))
+    with on.hold(one) as held:
+        for key in (same, other):
+            with on.hold_beside(held, key, 0.1) as beside:
+                assert (beside.key, beside.name) == (key, f"mine-{key}")
+                assert beside.ensure_group("").path.endswith(f"/mine-{key}")
+        with pytest.raises(LockTimeoutError):
+            on.hold(same, 0.01)

@@ -131,3 +131,15 @@ def test_a_task_that_is_born_while_its_parent_is_moved_stays_with_its_pod(tmp_pa
     gold = node.start("gold")
     assert node.counted() == [gold]
     node.check()
+
+
+def test_it_is_said_and_what_the_giver_counted_is_its_own_though_nobody_has_looked_yet(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, priority=RULES)
+    node.start("silver")
+    batch = node.start("batch")
+    node.kernel.now += 10
+    gold = node.start("gold")
+    assert f"handed the RMID of {batch.key} (priority -10) on to {gold.key} (priority 100)" in node.host.log.read_text()
+    totals = node.totals()
+    assert totals[gold.key] == 0
+    assert totals[batch.key] > 0

@@ -115,7 +115,7 @@ def _remove_cgroup(cgroup: str) -> None:
 def tell(path: str, data: bytes) -> bool:
     """Writes to a file of the kernel's; says whether it took that."""
     try:
-        fd = posix.open(path, posix.O_WRONLY | posix.O_CLOEXEC)
+        fd = posix.open(path, posix.O_WRONLY)
         try:
             posix.write(fd, data)
         finally:

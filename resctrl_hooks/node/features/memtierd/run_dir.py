@@ -21,7 +21,7 @@ _FILE = 0o600
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 _LONGEST_NAME = 253  # a pod's name is a DNS subdomain (RFC 1123)
 _TRIES = 5
-_FLAGS = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW | posix.O_CLOEXEC
+_FLAGS = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW
 _LARGEST_FILE = 1 << 22
 _DEPTH = 4
 
@@ -137,7 +137,7 @@ class Opened:
     def write(self, name: str, data: bytes) -> None:
         """Replaces a file, whole."""
         temporary = f"{name}.new"
-        flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW | posix.O_CLOEXEC
+        flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW
         fd = posix.open(temporary, flags, _FILE, dir_fd=self.fd)
         try:
             while data:
@@ -149,9 +149,7 @@ class Opened:
     def read(self, name: str) -> bytes:
         """A file's content, empty if it isn't there."""
         try:
-            fd = posix.open(
-                name, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_CLOEXEC | posix.O_NONBLOCK, dir_fd=self.fd
-            )
+            fd = posix.open(name, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK, dir_fd=self.fd)
         except FileNotFoundError:
             return b""
         try:

@@ -168,7 +168,7 @@ def _move_to(cgroup: str) -> None:
 
 
 def _append(folder: "Opened", data: bytes) -> None:
-    flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_CLOEXEC
+    flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW
     try:
         fd = posix.open(OUTPUT, flags, 0o600, dir_fd=folder.fd)
         try:

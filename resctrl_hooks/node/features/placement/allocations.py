@@ -86,7 +86,7 @@ class Book:
         parts += [place.as_text() for place in self.places.values() if place.users]
         path = self._path + _WRITING
         try:
-            posix.close(posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC, 0o600))
+            posix.close(posix.open(path, posix.O_WRONLY | posix.O_CREAT, 0o600))
             path = self._path
             write_file(path, ("\n\t".join(parts) + "\n").encode())
         except OSError as error:

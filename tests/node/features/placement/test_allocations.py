@@ -3,7 +3,7 @@ from conftest import BOOT, UID, Host
 from placed_host import CPUS, MACHINE, PlacedHost
 
 from resctrl_hooks.node.features.placement import feature as placement
-from resctrl_hooks.node.features.placement.allocations import Book
+from resctrl_hooks.node.features.placement.allocations import Book, topology_of
 from resctrl_hooks.node.features.placement.policy import PlacementError
 from resctrl_hooks.node.host.cpulist import parse_list
 from resctrl_hooks.node.reconcile.reconcile import reconcile
@@ -75,3 +75,14 @@ def test_a_file_of_placement_that_can_not_be_used_is_no_fault(node: PlacedHost, 
     outcome = node.host.call(node.state("a", status="stopped"))
     assert outcome.code == 0
     assert "fault" not in outcome.log
+
+
+def test_the_machine_is_read_anew_when_cpus_came_or_went(node: PlacedHost) -> None:
+    node.start("a", 500)
+    context = node.host.context()
+    core = node.host.root / "sys/devices/system/cpu/cpu0/topology/core_cpus_list"
+    core.write_text("0\n")  # which nobody looks at, as long as the same CPUs are online
+    assert topology_of(context).as_record() == MACHINE.as_record()
+    (node.host.root / "sys/devices/system/cpu/online").write_text("0-30\n")
+    assert topology_of(context).online == MACHINE.online & ~(1 << 31)
+    assert topology_of(context).cores[0] == 1

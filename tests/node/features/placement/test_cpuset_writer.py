@@ -92,3 +92,31 @@ def test_a_cpuset_goes_to_crun_s_scope_and_below_it_where_the_controller_is(tmp_
     assert placement_effect._have(entry) == 0b100, "what the processes' own cgroup says counts"
     shutil.rmtree(scope)
     assert not placement_effect._write(entry, "1"), "it has ended"
+
+
+def test_what_was_written_is_believed_unless_it_is_to_be_checked(node: PlacedHost) -> None:
+    node.start("a", 500)
+    (node.folder("a") / "cpuset.cpus").write_text("5")  # somebody else has
+    book, real = Book(node.host.context()), node.host.context()
+    assert placement_effect.follow(book, real, grow=True) == []
+    assert node.cpus("a") == "5"
+    assert [one.id for one in placement_effect.follow(book, real, grow=True, checked=True)] == [id_of("a")]
+    assert node.cpus("a") != "5"
+
+
+def test_who_loses_cpus_is_written_before_who_gets_some(node: PlacedHost) -> None:
+    for name in ("gets", "loses", "gets more"):
+        node.start(name, 500)
+    for name, cpus in (("gets", "0"), ("loses", "0-31"), ("gets more", "1")):
+        (node.folder(name) / "cpuset.cpus").write_text(cpus)
+    done = placement_effect.follow(Book(node.host.context()), node.host.context(), grow=True, checked=True)
+    assert [one.id for one in done] == [id_of(name) for name in ("loses", "gets", "gets more")]
+
+
+def test_while_there_is_time_all_are_told_at_once(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = with_units(node, 4, monkeypatch)
+    breaths: list[float] = []
+    monkeypatch.setattr("resctrl_hooks.node.features.placement.cpuset_writer.time.sleep", breaths.append)
+    real = node.host.context()
+    placement.repair(real, set(real.ledger.containers()))
+    assert (len(told), breaths) == (4, [])

@@ -1,0 +1,23 @@
+"""What a policy sees of who has which CPUs."""
+
+from machines import machine
+
+from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, MIXED, RESERVED, SHARED, Decision
+from resctrl_hooks.node.features.placement.usage import Grant, Usage
+
+MACHINE = machine(cores=4, threads=1)
+
+
+def test_a_pool_is_a_set_that_containers_share() -> None:
+    grants = [
+        Grant("a", "A", Decision(SHARED, "all", cpus=0b1111, milli=500)),
+        Grant("b", "B", Decision(SHARED, "all", cpus=0b1111, milli=250), users=2),
+        Grant("c", "C", Decision(MIXED, "all", cpus=0b1111, owned=0b0010, milli=100)),
+        Grant("d", "D", Decision(EXCLUSIVE, "all", owned=0b0100, milli=1000)),  # shares nothing
+        Grant("e", "E", Decision(RESERVED, "reserved", cpus=0b0001, milli=700)),  # nor has anybody else those
+    ]
+    usage = Usage(MACHINE, grants, reserved=0b0001)
+    assert usage.pools() == [0b1111]
+    assert usage.load(0b1111) == (850, 4)
+    assert usage.load(0b0001) == (0, 0)
+    assert (usage.owned, usage.usable, usage.common) == (0b0110, 0b1110, 0b1000)
