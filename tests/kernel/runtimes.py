@@ -1,5 +1,6 @@
 """runc, crun and Podman, driven as a container manager or a person drives them."""
 
+import functools
 import json
 import os
 import signal
@@ -139,10 +140,14 @@ class Runtime:
         return printed
 
     def clean(self) -> None:
-        """Removes whatever a test left."""
+        """Removes whatever a test left, in a second try what a busy machine was too slow to end for the first."""
         for container in self._started:
-            self.delete(container, force=True, check=False)
+            wait_until(functools.partial(self._is_deleted, container), f"{container} is deleted")
         self._started, self._pids = [], {}
+
+    def _is_deleted(self, container: str) -> bool:
+        self.delete(container, force=True, check=False)
+        return not os.path.exists(f"/run/{self.name}/{container}")
 
 
 class Podman:

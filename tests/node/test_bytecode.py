@@ -1,5 +1,6 @@
 import importlib.util
 import marshal
+import os
 import sys
 from pathlib import Path
 from types import CodeType
@@ -113,3 +114,12 @@ def test_a_module_that_is_no_python(tmp_path: Path) -> None:
     with pytest.raises(SyntaxError):
         compile_folder(str(tmp_path))
     assert not (tmp_path / compiled_name()).exists()
+
+
+def test_a_folder_that_can_not_be_made_is_said(capfd: pytest.CaptureFixture[str]) -> None:
+    mask = os.umask(0o022)  # which it sets
+    try:
+        assert compiled.compile_command(["/dev/null/folder"]) == 1
+    finally:
+        os.umask(mask)
+    assert capfd.readouterr().err == "/dev/null/folder: Not a directory\n"

@@ -1,3 +1,5 @@
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -35,3 +37,14 @@ def test_programs_are_found_at_fixed_places(tmp_path: Path) -> None:
 
 def test_environment_is_fixed() -> None:
     assert set(programs.ENVIRONMENT) == {"PATH", "LC_ALL"}
+
+
+def test_a_program_inherits_none_of_the_signals_that_python_ignores(tmp_path: Path) -> None:
+    with (tmp_path / "said").open("wb") as output:
+        pid = programs.spawn(["/bin/cat", "/proc/self/status"], output.fileno(), leader=True)
+        assert os.waitpid(pid, 0) == (pid, 0)
+    said = dict(line.split(":\t", 1) for line in (tmp_path / "said").read_text().splitlines() if ":\t" in line)
+    ignored = int(said["SigIgn"], 16)
+    taken = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM]
+    assert [number.name for number in taken if ignored >> (number - 1) & 1] == []
+    assert int(said["SigBlk"], 16) == 0

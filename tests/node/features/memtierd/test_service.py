@@ -115,3 +115,10 @@ def test_a_running_service_is_recorded(node: MemtierdHost, monkeypatch: pytest.M
     node.host.call(state(status="stopped", pid=0))
     assert stopped == [ID]
     assert node.left() == []
+
+
+def test_a_units_name_has_255_letters_at_most() -> None:
+    longest = 255 - len("resctrl-hooks-memtierd-" + ".service")
+    assert len(service.unit_name("x" * longest)) == 255
+    with pytest.raises(UnitError, match="too long for a unit's name"):
+        service.unit_name("x" * (longest + 1))
