@@ -1,6 +1,5 @@
 """runc, crun and Podman, driven as a container manager or a person drives them."""
 
-import functools
 import json
 import os
 import signal
@@ -13,6 +12,7 @@ from typing import Any
 LIMIT = 300
 """Seconds for one command of a runtime: only so that a hang ends with a message."""
 WAIT = 120
+TRIES = 5
 
 
 class Failed(Exception):  # noqa: N818  # reads as what happened
@@ -140,14 +140,14 @@ class Runtime:
         return printed
 
     def clean(self) -> None:
-        """Removes whatever a test left, in a second try what a busy machine was too slow to end for the first."""
+        """Removes whatever a test left, by another try what a busy machine is too slow to end for the first."""
         for container in self._started:
-            wait_until(functools.partial(self._is_deleted, container), f"{container} is deleted")
+            for _ in range(TRIES):
+                self.delete(container, force=True, check=False)
+                if not os.path.exists(f"/run/{self.name}/{container}"):
+                    break
+                time.sleep(1)
         self._started, self._pids = [], {}
-
-    def _is_deleted(self, container: str) -> bool:
-        self.delete(container, force=True, check=False)
-        return not os.path.exists(f"/run/{self.name}/{container}")
 
 
 class Podman:
