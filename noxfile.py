@@ -45,11 +45,26 @@ WORKERS = 2 * (os.cpu_count() or 1)
 """More than processors: tests wait for processes that they started."""
 
 
+MEMORY, FILES = "/dev/shm", 2 << 30  # noqa: S108
+"""A file system in memory, and the bytes that must be free there: all tests together make 555 MB."""
+
+
+def in_memory(session: nox.Session) -> tuple[str, ...]:
+    """Options of pytest that keep the 150 000 files of tests in memory, if there is room, and only failed tests' longer.
+
+    On a disk they cost a tenth of the time, and removing them so much that pytest's own way, after three runs, is best.
+    """
+    if not os.path.isdir(MEMORY) or shutil.disk_usage(MEMORY).free < FILES:
+        return ()
+    session.env["PYTEST_DEBUG_TEMPROOT"] = MEMORY
+    return ("-o", "tmp_path_retention_policy=failed")
+
+
 @nox.session
 def tests(session: nox.Session) -> None:
     """All tests but those that need a guest, side by side, with branch coverage. Arguments are pytest's."""
     workers = ("-n", str(WORKERS), "--dist", "loadgroup")
-    run(session, "pytest", *workers, "--cov", "--cov-report=term", *session.posargs)
+    run(session, "pytest", *workers, *in_memory(session), "--cov", "--cov-report=term", *session.posargs)
 
 
 @nox.session

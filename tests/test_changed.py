@@ -5,6 +5,8 @@ from pathlib import Path
 import changed
 import pytest
 
+# Each of them reads the imports of all files, which one process does once.
+pytestmark = [pytest.mark.xdist_group("changed"), pytest.mark.no_cover]
 NODE = "resctrl_hooks/node"
 
 
