@@ -50,7 +50,7 @@ MEMORY, FILES = "/dev/shm", 2 << 30  # noqa: S108
 
 
 def in_memory(session: nox.Session) -> tuple[str, ...]:
-    """Options of pytest that keep the 150 000 files of tests in memory, if there is room, and only failed tests' longer.
+    """Options of pytest: the 150 000 files of tests are in memory, if there is room; only those of failed ones stay.
 
     On a disk they cost a tenth of the time, and removing them so much that pytest's own way, after three runs, is best.
     """

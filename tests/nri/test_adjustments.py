@@ -95,14 +95,22 @@ def test_and_refuses_the_others_where_that_is_the_policy(start: Callable[..., Pl
     assert "may not have what class 'batch' brings" in words
 
 
-def test_a_path_that_others_can_change_is_not_given(tmp_path: Path) -> None:
-    for good in ("/usr/bin", "/etc/passwd"):
+def test_a_path_that_others_can_change_is_not_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    above, lstat = {str(path) for path in tmp_path.parents}, os.lstat
+    # Where the tests' files lie, everybody may write: that is not what is looked at here.
+    monkeypatch.setattr("posix.lstat", lambda path: lstat("/" if path in above else path))
+    for name, mode, owner in (("ours", 0o755, 0), ("open", 0o1777, 0), ("group", 0o775, 0), ("theirs", 0o755, 1000)):
+        (tmp_path / name / "x").mkdir(parents=True)
+        (tmp_path / name).chmod(mode)
+        os.chown(tmp_path / name, owner, owner)
+    (tmp_path / "link").symlink_to(tmp_path / "ours")
+    for good in ("/usr/bin", "/etc/passwd", str(tmp_path / "ours/x")):
         check_owner(good)
     check_owner("/dev/null", device=True)
-    (tmp_path / "link").symlink_to("/usr")
-    theirs = tmp_path / "theirs"
-    theirs.mkdir()
-    os.chown(theirs, 1000, 1000)
-    for bad in ("/dev/null", "/tmp/x", str(tmp_path / "link"), str(theirs), str(tmp_path / "none"), "/proc/self"):
-        with pytest.raises(AdjustmentError):
+    alone = "is not root's alone"
+    for bad, why in (("open", alone), ("group", alone), ("theirs", alone), ("link", "is a link"), ("none", "No such")):
+        with pytest.raises(AdjustmentError, match=f"/{bad}.* {why}"):
+            check_owner(str(tmp_path / bad / "x"))
+    for bad, why in (("/dev/null", alone), ("/proc/self", "is a link")):
+        with pytest.raises(AdjustmentError, match=f"{bad} {why}"):
             check_owner(bad)

@@ -65,8 +65,9 @@ def test_a_killed_build_is_cleaned_up_by_the_next(folder: Path) -> None:
     assert parts(folder) == ["guest-1"]
 
 
-def test_two_builds_at_once_are_one_build(capfd: pytest.CaptureFixture[str]) -> None:
-    begun, go, results = threading.Event(), threading.Event(), list[str]()
+def test_two_builds_at_once_are_one_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, waiting, go, results = threading.Event(), threading.Event(), threading.Event(), list[str]()
+    monkeypatch.setattr(cache, "say", lambda text: waiting.set() if "waiting for another build" in text else None)
 
     def slow(target: str) -> None:
         begun.set()
@@ -82,8 +83,7 @@ def test_two_builds_at_once_are_one_build(capfd: pytest.CaptureFixture[str]) -> 
     assert begun.wait(60)
     second = threading.Thread(target=build, args=(never,))
     second.start()
-    while "waiting for another build" not in capfd.readouterr().err:
-        assert second.is_alive()
+    assert waiting.wait(60)
     go.set()
     first.join(60)
     second.join(60)
