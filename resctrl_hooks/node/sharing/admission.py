@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from ..resctrl.locked_key import LockedKey
     from ..resctrl.monitor import Monitor
 
-_MOST_ASKED = (
-    16  # times that a hook tries to get an RMID from a pod of lower priority, before it leaves that to reconcile
-)
+_MOST_ASKED = 16  # pods of lower priority that a hook asks for an RMID before it leaves that to reconcile
 _SHARE_OF_DEADLINE = 0.4  # for as long as it tries, which a hook may do twice
 _PATIENCE = 0.5  # seconds for the lock of each
 _SHORT_PATIENCE = 0.02  # while there are others to ask
