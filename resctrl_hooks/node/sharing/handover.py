@@ -12,11 +12,13 @@ from ..errors import ResctrlError
 from ..host.files import read_file, write_file
 from ..log import INFO, WARNING
 from ..resctrl.locked_key import CREATED, SHARED
-from .claims import begin_to_hold, begin_to_wait, claim_of, rules_of
+from .claims import begin_to_hold, begin_to_wait, claim_of, end_holding, rules_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..ledger import Ledger
     from ..log import Log
+    from ..records import ClaimRecord
     from ..resctrl.locked_key import LockedKey
     from ..resctrl.monitor import Monitor
 
@@ -62,6 +64,7 @@ def hand_on(
     claims = claim_of(giver.key, giver.record), claim_of(taker.key, taker.record)
     rules = [rules_of(locked.record) for locked in (giver, taker)]
     priorities = [claim.priority if claim else 0 for claim in claims]
+    before = taker.record.get("claim")
 
     begin_to_hold(taker, monitor.ledger, priorities[1], rules[1])
     taker.origins[rdt_class] = CREATED
@@ -73,6 +76,7 @@ def hand_on(
     finally:
         if not done:
             _take_back(giver, taker, moved, rdt_class, monitor, log)
+            _go_on(taker, before, monitor.ledger)
     if not done:
         return False
     # One that was being born while its parent was moved shows only now.
@@ -146,12 +150,23 @@ def _rename(giver: "LockedKey", taker: "LockedKey", old: str, new: str, monitor:
 def _take_back(
     giver: "LockedKey", taker: "LockedKey", moved: "dict[str, set[int]]", rdt_class: str, monitor: "Monitor", log: "Log"
 ) -> None:
-    """Puts the giver's tasks back and the records as they were, as far as that can be done."""
+    """Puts the giver's tasks back, as far as that can be done, and takes the group from what the taker is to have."""
     for name, tids in moved.items():
         try:
             monitor.resctrl.add_tasks(name, giver.name, sorted(tids))
         except ResctrlError as error:
             log(WARNING, f"reconcile will bring tasks of {giver.key} back into its group: {error}", key=giver.key)
     taker.origins.pop(rdt_class, None)
-    claim = claim_of(taker.key, taker.record)
-    begin_to_wait(taker, monitor.ledger, claim.priority if claim else 0, taker.record["claim"]["rules"])
+
+
+def _go_on(taker: "LockedKey", before: "ClaimRecord | None", ledger: "Ledger") -> None:
+    """Lets the taker wait from when it began to, or hold what it has in another class from when it got that."""
+    claim = before or taker.record["claim"]
+    if taker.origins:
+        begin_to_hold(taker, ledger, claim["priority"], claim["rules"], claim["since"])
+        taker.save()
+        ledger.mark("waiting", taker.key)
+        return
+    end_holding(taker, ledger)
+    taker.record["claim"] = claim
+    begin_to_wait(taker, ledger, claim["priority"], claim["rules"])

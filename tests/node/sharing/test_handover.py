@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from killed_hook import mortal
 from shared_node import RULES, SharedNode
 
+from resctrl_hooks.node.errors import ResctrlError
+from resctrl_hooks.node.resctrl.locked_key import CREATED, SHARED, LockedKey
 from resctrl_hooks.node.sharing.admission import ensure_for
-from resctrl_hooks.node.sharing.handover import can_rename
+from resctrl_hooks.node.sharing.handover import can_rename, give_back, hand_on
+from resctrl_hooks.node.sharing.priority import version_of
 from resctrl_hooks.simulation.machine import BYTES_PER_SECOND
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
+
+    from shared_node import Pod
+
+    from resctrl_hooks.node.context import Context
 
 MOST_EFFECTS = 80
 
@@ -130,6 +139,9 @@ def test_a_task_that_is_born_while_its_parent_is_moved_stays_with_its_pod(tmp_pa
     node.kernel.born_at_rename = batch
     gold = node.start("gold")
     assert node.counted() == [gold]
+    born = max(node.kernel.threads.table)
+    assert (node.host.proc / f"{born}/cgroup").read_text() == f"0::{batch.cgroup}\n"
+    assert node.kernel.where(born) == ("", "")
     node.check()
 
 
@@ -143,3 +155,207 @@ def test_it_is_said_and_what_the_giver_counted_is_its_own_though_nobody_has_look
     totals = node.totals()
     assert totals[gold.key] == 0
     assert totals[batch.key] > 0
+
+
+class Handing:
+    """Two pods of a node, held as a hook holds them, or one."""
+
+    def __init__(self, context: Context, giver: LockedKey, taker: LockedKey) -> None:
+        self.context = context
+        self.giver = giver
+        self.taker = taker
+
+    def on(self, rdt_class: str = "", **options: int) -> bool:
+        return hand_on(self.giver, self.taker, rdt_class, self.context.monitor, self.context.log, **options)
+
+    def back(self) -> bool:
+        return give_back(self.giver, self.context.monitor, self.context.log)
+
+
+@contextmanager
+def held(node: SharedNode, giver: Pod, taker: Pod) -> Iterator[Handing]:
+    context = node.context()
+    monitor = context.monitor
+    with monitor.hold(taker.key) as takes, monitor.hold_beside(takes, giver.key, 1.0) as gives:
+        yield Handing(context, gives, takes)
+
+
+def kept(node: SharedNode) -> tuple[Any, ...]:
+    """All that a handing-on changes: records, index, groups and who is in them; without when somebody began to wait."""
+    ledger = node.context().ledger
+    records = {key: ledger.read_pod(key) or {} for key in ledger.keys()}  # noqa: SIM118
+    claims = {key: record.get("claim") for key, record in records.items()}
+    groups = {key: record.get("groups") for key, record in records.items()}
+    places = {tid: node.kernel.where(tid) for tid in node.kernel.threads.table}
+    return claims, groups, ledger.marked("rmids"), node.waiting(), node.kernel.groups(), places
+
+
+def taker_has_one(handing: Handing) -> None:
+    handing.taker.origins[""] = CREATED
+
+
+def somebody_elses(handing: Handing) -> None:
+    handing.giver.origins[""] = SHARED
+
+
+def gone(handing: Handing) -> None:
+    handing.giver.origins.clear()
+    handing.giver.origins["no-class"] = CREATED
+
+
+def cannot_rename(handing: Handing) -> None:
+    monitor = handing.context.monitor
+    Path(monitor.ledger.folder, "cannot-rename").write_text(monitor.boot)
+
+
+@pytest.mark.parametrize("why", [taker_has_one, somebody_elses, gone, cannot_rename])
+def test_what_cannot_be_handed_on_stays_as_it_is(tmp_path: Path, why: Callable[[Handing], None]) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    batch, late = node.start("batch"), node.start("batch")
+    before = kept(node)
+    with held(node, batch, late) as handing:
+        why(handing)
+        assert not handing.on()
+    assert kept(node) == before
+
+
+@pytest.mark.parametrize("most, done", [(2, False), (3, True)])
+def test_as_many_tasks_are_moved_as_may_be(tmp_path: Path, most: int, done: bool) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    batch, late = node.start("batch", threads=3), node.start("batch")
+    with held(node, batch, late) as handing:
+        assert handing.on(most_tasks=most) == done
+    assert node.waiting() == [batch.key if done else late.key]
+
+
+def test_both_have_their_own_priority_afterwards(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    batch = node.start("batch")
+    gold = node.start("gold")
+    ledger, version = node.context().ledger, version_of(RULES)
+    waits, holds = ((ledger.read_pod(pod.key) or {}).get("claim") for pod in (batch, gold))
+    assert waits is not None
+    assert (waits["priority"], waits["rules"], waits["entry"]) == (-10, version, "")
+    assert holds is not None
+    assert (holds["priority"], holds["rules"]) == (100, version)
+    assert ledger.marked("rmids") == [holds["entry"]]
+
+
+def test_who_never_had_a_claim_has_priority_0(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=2)
+    first, late = node.start("batch"), node.start("batch")
+    with held(node, first, late) as handing:
+        assert handing.on()
+    assert f"handed the RMID of {first.key} (priority 0) on to {late.key} (priority 0)" in node.host.log.read_text()
+    node.reconcile()
+    assert [node.counted(), node.waiting()] == [[late], [first.key]]
+
+
+def test_of_two_classes_the_group_in_the_takers_is_handed_on_and_the_other_removed(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=5, priority=RULES)
+    node.kernel.mkdir(f"{node.host.resctrl}/a")
+    node.kernel.mkdir(f"{node.host.resctrl}/b")
+    batch = node.start("batch", rdt_class="a")
+    node.start("batch", rdt_class="b", beside=batch)
+    late = node.start("batch")
+    assert node.kernel.groups() == {("a", batch.key), ("b", batch.key)}
+    with held(node, batch, late) as handing:
+        assert handing.on("b")
+        assert handing.giver.origins == {}
+        assert handing.taker.origins == {"b": CREATED}
+    assert node.kernel.groups() == {("b", late.key)}
+    assert node.waiting() == [batch.key]
+
+
+def test_who_is_counted_in_one_class_and_gets_nothing_in_another_goes_on_as_before(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=5, priority=RULES)  # the classes have one each
+    for name in ("a", "b"):
+        node.kernel.mkdir(f"{node.host.resctrl}/{name}")
+    gold, batch = node.start("gold", rdt_class="a"), node.start("batch")
+    before = kept(node)
+    node.kernel.refuse_rename = errno.EIO
+    second = node.start("gold", rdt_class="b", beside=gold)
+    claims, groups, entries, waiting, there, _ = kept(node)
+    assert (claims, groups, entries, there) == (before[0], before[1], before[2], before[4])
+    assert waiting == [gold.key]
+    node.check()
+    node.kernel.refuse_rename = 0
+    node.reconcile()
+    assert node.counted() == [gold, second]
+    assert node.waiting() == [batch.key]
+
+
+@pytest.mark.parametrize("renames", [True, False])
+def test_whose_tasks_never_end_keeps_its_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: bool) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    batch, late = node.start("batch"), node.start("batch")
+    before = kept(node)
+    with held(node, batch, late) as handing:
+        if not renames:
+            cannot_rename(handing)
+        monkeypatch.setattr(handing.context.monitor.resctrl, "tasks", lambda _class, _name: {batch.pid})
+        assert not (handing.on() if renames else handing.back())
+    after = kept(node)
+    assert after[:-1] == before[:-1]
+    if renames:
+        assert after == before
+    else:
+        node.reconcile()
+        assert kept(node) == before
+
+
+def test_tasks_that_cannot_be_put_back_are_left_to_reconcile_and_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    batch, late = node.start("batch"), node.start("batch")
+    before = kept(node)
+    node.kernel.refuse_rename = errno.EIO
+    with held(node, batch, late) as handing:
+        resctrl = handing.context.monitor.resctrl
+        add_tasks = resctrl.add_tasks
+
+        def refused(rdt_class: str, name: str, tids: list[int]) -> Any:
+            if name:
+                raise ResctrlError("the kernel has no time")
+            return add_tasks(rdt_class, name, tids)
+
+        monkeypatch.setattr(resctrl, "add_tasks", refused)
+        with pytest.raises(ResctrlError):
+            handing.on()
+    said = node.host.log.read_text()
+    assert f"reconcile will bring tasks of {batch.key} back into its group: the kernel has no time" in said
+    assert node.kernel.where(batch.pid) == ("", "")
+    node.kernel.refuse_rename = 0
+    node.reconcile()
+    assert kept(node) == before
+
+
+def test_where_groups_cannot_be_renamed_one_is_given_back_with_its_counts(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    batch, late = node.start("batch"), node.start("batch")
+    node.kernel.now += 10
+    node.kernel.show_counters()
+    with held(node, batch, late) as handing:
+        assert not handing.back()  # as long as they can
+        cannot_rename(handing)
+        assert handing.back()
+        assert handing.giver.origins == {}
+        assert not handing.back()  # it has none now
+    assert f"took the RMID of {batch.key} for a pod that waits" in node.host.log.read_text()
+    assert node.kernel.groups() == set()
+    claims = kept(node)[0]
+    assert [claims[pod.key]["priority"] for pod in (batch, late)] == [-10, -10]
+    assert node.waiting() == [batch.key, late.key]
+    assert node.totals()[batch.key] >= 9 * BYTES_PER_SECOND
+
+
+def test_what_somebody_else_made_is_not_given_back(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    batch, late = node.start("batch"), node.start("batch")
+    before = kept(node)
+    with held(node, batch, late) as handing:
+        cannot_rename(handing)
+        somebody_elses(handing)
+        assert not handing.back()
+    assert kept(node) == before
