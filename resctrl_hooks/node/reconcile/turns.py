@@ -111,7 +111,7 @@ def take_turns(context: "Context", containers: "list[Running]", report: "Report"
     )
     for giver, taker in pairs:
         try:
-            if _hand_on(context, giver, taker, living[taker.key], report):
+            if _hand_on(context, giver, taker, living, report):
                 report.turns.append(taker.key)
         except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             report.fail(context, taker.key, error)
@@ -127,8 +127,10 @@ def _last_round(context: "Context") -> float:
         return float("-inf")
 
 
-def _hand_on(context: "Context", giver: "Claim", taker: "Claim", pod: "list[Running]", report: "Report") -> bool:
-    """Gives the taker, whose containers these are, the giver's RMID; says whether it was."""
+def _hand_on(
+    context: "Context", giver: "Claim", taker: "Claim", living: "dict[str, list[Running]]", report: "Report"
+) -> bool:
+    """Gives the taker the giver's RMID; says whether it was. ``living`` has all pods' containers."""
     monitor = context.monitor
     first, second = sorted((giver.key, taker.key), key=lock_name)
     with monitor.hold(first) as one, monitor.hold_beside(one, second, _PATIENCE) as other:
@@ -136,13 +138,14 @@ def _hand_on(context: "Context", giver: "Claim", taker: "Claim", pod: "list[Runn
         gives, takes = locked[giver.key], locked[taker.key]
         if claim_of(giver.key, gives.record) != giver or claim_of(taker.key, takes.record) != taker:
             return False  # a hook or another reconcile was quicker
-        alive = [container for container in pod if container.look_again(context.proc)]
+        alive = [container for container in living[taker.key] if container.look_again(context.proc)]
         if not alive:
             return False
         handed = hand_on(gives, takes, alive[0].rdt_class, monitor, context.log, most_tasks=_ALL)
         if not handed and not give_back(gives, monitor, context.log):
             return False
-    report.queued[giver.key] = "its turn is over"
+    if giver.key in living:  # else all its containers have ended, and who comes next begins to wait
+        report.queued[giver.key] = "its turn is over"
     if handed:
         report.queued.pop(taker.key, None)
         for container in alive:

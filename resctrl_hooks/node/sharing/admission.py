@@ -97,7 +97,8 @@ def _take_free(locked: "LockedKey", priority: int, version: int, rdt_class: str,
     monitor = context.monitor
     reserve: "dict[str, Any]" = context.settings.monitoring.get("reserve") or {}
     above = int(reserve.get("above", 0))
-    if not reserve or priority > above:
+    # A group of its name that somebody else has made needs no other RMID.
+    if not reserve or priority > above or monitor.resctrl.exists(rdt_class, locked.name):
         _make(locked, priority, version, rdt_class, monitor)
         return
     # Two that look at once would both see the same one free.

@@ -39,6 +39,22 @@ def test_a_container_in_another_class_waits_on_while_its_pod_has_a_turn(tmp_path
     node.check()
 
 
+def test_a_pod_whose_containers_have_ended_gives_its_turn_away_and_is_not_said_to_wait(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=2, **EVERY_PASS)
+    first, second = node.start(), node.start()
+    node.kernel.end(first.pid)  # its pod is still there, and may start another
+    first.pid = 0
+    report = node.reconcile()
+    assert report.turns == [second.key]
+    assert list(report.queued) == node.waiting() == []
+    assert node.counted() == [second]
+    again = node.start(beside=first)
+    assert node.waiting() == [first.key]
+    node.reconcile()
+    assert node.counted() == [again]
+    node.check()
+
+
 @pytest.mark.parametrize("namespace", ["gold", "silver"])
 def test_a_group_in_a_second_class_obeys_the_reserve(tmp_path: Path, namespace: str) -> None:
     node = SharedNode(tmp_path, rmids=5, priority=RULES, reserve={"rmids": 2, "above": 50})

@@ -93,6 +93,21 @@ def test_a_reserve_is_kept_for_those_above_it(tmp_path: Path) -> None:
     node.check()
 
 
+def test_a_group_that_somebody_else_has_made_for_a_pod_is_no_part_of_the_reserve(tmp_path: Path) -> None:
+    turns: dict[str, Any] = {"share": {"interval": 0.0001, "atLeast": 0.0}}
+    node = SharedNode(tmp_path, rmids=4, priority=RULES, reserve={"rmids": 1, "above": 50}, **turns)
+    first, key = node.start("silver"), Pod(1, "").key
+    node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/{key}")
+    second = node.start("silver")
+    assert second.key == key
+    for _ in range(2):
+        assert node.counted() == [first, second]
+        assert node.waiting() == []
+        report = node.reconcile()
+        assert not report.failures
+        assert report.turns == []
+
+
 def test_where_groups_cannot_be_renamed_reconcile_makes_room(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     node.kernel.refuse_rename = errno.EPERM
