@@ -110,7 +110,7 @@ def test_a_container_without_a_namespace_is_spoken_of_as_such(rdt_host: Host) ->
 
 def test_class_first_and_group_after(rdt_host: Host) -> None:
     pod = state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "gold"})
-    assert rdt_host.call(pod).code == 0
+    assert rdt_host.call(pod)[:2] == (0, "")
     assert rdt_host.tasks("gold") == [100, 101]
     assert rdt_host.groups() == [f"gold/mon_groups/{UID}"]
     assert rdt_host.tasks(f"gold/mon_groups/{UID}") == [100, 101]
@@ -144,7 +144,13 @@ def test_reconcile_puts_back_what_fell_to_the_root_class(rdt_host: Host) -> None
     rdt_host.enforce()  # which finds that this simulated /proc still says otherwise
     assert rdt_host.tasks("gold") == [100]
     (rdt_host.proc / "100/cpu_resctrl_groups").write_text("res:silver\nmon:\n")
-    assert rdt_host.enforce().applied == {}
+    report = rdt_host.enforce()
+    assert (report.applied, report.failures) == ({}, {})  # where somebody else has moved it, it stays
+
+
+def test_a_sandbox_has_no_class(rdt_host: Host) -> None:
+    step = plan(rdt_host, crio_annotations(**{OURS: "gold", "io.kubernetes.cri-o.ContainerType": "sandbox"}))
+    assert (step.action, step.why) == ("skip", "a pod's sandbox has no RDT class of ours")
 
 
 def test_a_class_removed_under_a_living_container_is_noticed(rdt_host: Host) -> None:

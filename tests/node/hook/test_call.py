@@ -1,9 +1,18 @@
 """The hook stages on a made-up host: a pod's container lands in its group, and what its end leaves."""
 
+import json
+import re
+import time
 from typing import Any
 
 import pytest
 from conftest import BOOT, GROUP, ID, POD_CGROUP, UID, Host, crio_annotations, state, stopped
+
+from resctrl_hooks.node.container.oci import STATE_LIMIT
+from resctrl_hooks.node.errors import SettingsError
+from resctrl_hooks.node.hook import call
+from resctrl_hooks.node.hook.deadline import TIME_TO_TAKE_BACK
+from resctrl_hooks.node.settings import DEFAULTS
 
 
 def test_a_pods_container_lands_in_its_group(host: Host, pod: dict[str, Any]) -> None:
@@ -113,3 +122,96 @@ def test_a_runtime_that_monitors_by_itself(host: Host, pod: dict[str, Any], take
     assert outcome.code == 0
     assert host.groups() == ([GROUP] if take_over else [])
     assert ("enableMonitoring" in outcome.log) is not take_over
+
+
+def test_each_call_is_counted_and_logged_with_how_long_it_took(host: Host, pod: dict[str, Any]) -> None:
+    began = time.monotonic()
+    logs = [host.call(pod).log, host.call(pod | {"pid": 0}).log]
+    longest = (time.monotonic() - began) * 1e6
+    lines = [line.split() for line in (host.state / "calls").read_text().splitlines()]
+    assert [(stage, reasons, key) for _, stage, _, reasons, key in lines] == [
+        ("createRuntime", "-", UID),
+        ("createRuntime", "bad-input", "-"),
+    ]
+    for (_, _, counted, _, _), log in zip(lines, logs, strict=True):
+        assert 0 < int(counted) <= longest
+        assert re.findall(r"duration_usec=(\d+)", log) == [counted]
+
+
+@pytest.mark.parametrize(
+    "data, stage, said",
+    [
+        (b"{", "hook", "hook of an unknown container: "),
+        (b"{", "poststop", "poststop of an unknown container: "),
+        (json.dumps(state(pid=0)).encode(), "hook", f"createRuntime of container {ID}: the container state names no"),
+    ],
+)
+def test_a_failure_says_whom_it_is_about_and_what_comes_of_it(host: Host, data: bytes, stage: str, said: str) -> None:
+    outcome = host.call(data, stage)
+    assert outcome.code == 0
+    assert said in outcome.stderr
+    left = "reconcile will do it" if stage == "poststop" else "the container starts without it"
+    assert outcome.stderr.endswith(f"; {left}\n")
+
+
+def test_a_container_that_is_known_is_called_by_its_pods_name(host: Host, pod: dict[str, Any]) -> None:
+    assert f"createRuntime of shop/web-0/c0 (cri-o, {UID}): " in host.call(pod).log
+
+
+@pytest.mark.parametrize("file, named", [(None, "stdin"), ("/some/file", "/some/file")])
+def test_what_cannot_be_read_is_named(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, file: str | None, named: str
+) -> None:
+    def unreadable(_: Any) -> bytes:
+        raise OSError(5, "Input/output error", file)
+
+    monkeypatch.setattr(call._Call, "_read", unreadable)
+    outcome = host.call(pod)
+    assert outcome.code == 0
+    assert f"{named} can't be used: Input/output error" in outcome.stderr
+
+
+def test_settings_that_are_not_the_last_ones_are_spoken_of(host: Host, pod: dict[str, Any]) -> None:
+    host.config.rename(host.config.with_name("config.last.json"))
+    host.config.write_text("{")
+    outcome = host.call(pod)
+    assert outcome.code == 0
+    assert f"reason={SettingsError.reason}" in outcome.log
+    assert host.groups() == [GROUP]
+
+
+def test_the_alarm_is_put_off_at_the_end(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    alarms: list[float] = []
+    monkeypatch.setattr(call, "set_deadline", alarms.append)
+    host.call(pod)
+    host.call(b"{")
+    assert alarms == [DEFAULTS["deadlineSeconds"], 0] * 2
+
+
+@pytest.mark.parametrize("stage, readable, code", [
+    ("createRuntime", True, 79), ("createRuntime", False, 79), ("hook", True, 79), ("hook", False, 0),
+])  # fmt: skip
+def test_a_fault_before_the_state_is_read_refuses_only_what_is_no_poststop(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, stage: str, readable: bool, code: int
+) -> None:
+    host.configure(failurePolicy="fail")
+    alarms: list[float] = []
+    monkeypatch.setattr(call, "set_deadline", alarms.append)
+    monkeypatch.setattr(call, "_answer", None)
+    if not readable:
+        monkeypatch.setattr(call, "read_beginning", lambda *_: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+    assert host.call(pod, stage).code == code
+    assert alarms == [TIME_TO_TAKE_BACK, 0]
+
+
+@pytest.mark.parametrize("more, groups", [(0, [GROUP]), (1, [])])
+def test_a_state_may_be_as_large_as_the_limit(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, more: int, groups: list[str]
+) -> None:
+    ends: list[int] = []
+    monkeypatch.setattr(call, "read_to_end", ends.append)
+    outcome = host.call(json.dumps(pod).encode().ljust(STATE_LIMIT + more))
+    assert outcome.code == 0
+    assert host.groups() == groups
+    assert ends == [0] * more
+    assert (f"larger than {STATE_LIMIT} bytes" in outcome.stderr) == bool(more)
