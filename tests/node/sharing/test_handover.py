@@ -157,6 +157,24 @@ def test_it_is_said_and_what_the_giver_counted_is_its_own_though_nobody_has_look
     assert totals[batch.key] > 0
 
 
+def test_the_cache_lines_of_the_giver_are_not_the_takers(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    node.start("batch")
+    node.kernel.now += 10
+    gold = node.start("gold")
+    node.kernel.show_counters()
+
+    def said() -> dict[str, tuple[str, bool]]:
+        readings = node.context().monitor.read_all()[gold.key]
+        return {reading.counter.name: (reading.state, reading.value is None) for reading in readings}
+
+    assert said()["llc_occupancy"] == ("Inherited", True)
+    assert not said()["mbm_total_bytes"][1]
+    occupancy = node.host.resctrl / f"mon_groups/{gold.key}/mon_data/mon_L3_00/llc_occupancy"
+    occupancy.write_text("Unavailable\n")
+    assert said()["llc_occupancy"] == ("Unavailable", True)
+
+
 class Handing:
     """Two pods of a node, held as a hook holds them, or one."""
 
@@ -241,6 +259,14 @@ def test_both_have_their_own_priority_afterwards(tmp_path: Path) -> None:
     assert ledger.marked("rmids") == [holds["entry"]]
 
 
+def test_a_claim_by_earlier_rules_says_so_afterwards(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    batch = node.start("batch")
+    node.host.configure(monitoring={"priority": RULES[:2]}, runtimeRoots={"crun": f"{tmp_path}/crun"})
+    node.start("gold")
+    assert ((node.context().ledger.read_pod(batch.key) or {})["claim"])["rules"] == version_of(RULES)
+
+
 def test_who_never_had_a_claim_has_priority_0(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2)
     first, late = node.start("batch"), node.start("batch")
@@ -249,6 +275,10 @@ def test_who_never_had_a_claim_has_priority_0(tmp_path: Path) -> None:
     assert f"handed the RMID of {first.key} (priority 0) on to {late.key} (priority 0)" in node.host.log.read_text()
     node.reconcile()
     assert [node.counted(), node.waiting()] == [[late], [first.key]]
+    with held(node, late, first) as handing:
+        cannot_rename(handing)
+        assert handing.back()
+    assert [claim["priority"] for claim in kept(node)[0].values()] == [0, 0]
 
 
 def test_of_two_classes_the_group_in_the_takers_is_handed_on_and_the_other_removed(tmp_path: Path) -> None:
@@ -259,11 +289,13 @@ def test_of_two_classes_the_group_in_the_takers_is_handed_on_and_the_other_remov
     node.start("batch", rdt_class="b", beside=batch)
     late = node.start("batch")
     assert node.kernel.groups() == {("a", batch.key), ("b", batch.key)}
+    rmid = node.kernel.model.classes["b"].monitored[batch.key].rmid
     with held(node, batch, late) as handing:
         assert handing.on("b")
         assert handing.giver.origins == {}
         assert handing.taker.origins == {"b": CREATED}
     assert node.kernel.groups() == {("b", late.key)}
+    assert node.kernel.model.classes["b"].monitored[late.key].rmid == rmid
     assert node.waiting() == [batch.key]
 
 
