@@ -139,12 +139,12 @@ def _rename(giver: "LockedKey", taker: "LockedKey", old: str, new: str, monitor:
     from ..resctrl.counter_totals import settle
 
     def rename() -> bool:
-        return monitor.resctrl.move(old, giver.name, new, taker.name)
+        renamed = monitor.resctrl.move(old, giver.name, new, taker.name)
+        if not renamed:
+            write_file(f"{monitor.ledger.folder}/{_CANNOT}", monitor.boot.encode())
+        return renamed
 
-    renamed = settle(monitor, (giver.key, old), sorted(giver.origins), (taker.key, new), rename)
-    if not renamed:
-        write_file(f"{monitor.ledger.folder}/{_CANNOT}", monitor.boot.encode())
-    return renamed
+    return settle(monitor, (giver.key, old), sorted(giver.origins), (taker.key, new), rename)
 
 
 def _take_back(

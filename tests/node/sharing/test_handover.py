@@ -12,6 +12,7 @@ from killed_hook import mortal
 from shared_node import RULES, SharedNode
 
 from resctrl_hooks.node.errors import ResctrlError
+from resctrl_hooks.node.resctrl import counter_totals
 from resctrl_hooks.node.resctrl.locked_key import CREATED, SHARED, LockedKey
 from resctrl_hooks.node.sharing.admission import ensure_for
 from resctrl_hooks.node.sharing.handover import can_rename, give_back, hand_on
@@ -297,6 +298,36 @@ def test_of_two_classes_the_group_in_the_takers_is_handed_on_and_the_other_remov
     assert node.kernel.groups() == {("b", late.key)}
     assert node.kernel.model.classes["b"].monitored[late.key].rmid == rmid
     assert node.waiting() == [batch.key]
+
+
+def test_a_group_that_somebody_has_pruned_is_no_hindrance_to_the_other(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=5, priority=RULES)
+    for name in ("a", "b"):
+        node.kernel.mkdir(f"{node.host.resctrl}/{name}")
+    batch = node.start("batch", rdt_class="a")
+    node.start("batch", rdt_class="b", beside=batch)
+    late = node.start("batch")
+    node.kernel.rmdir(f"{node.host.resctrl}/a/mon_groups/{batch.key}")
+    with held(node, batch, late) as handing:
+        assert handing.on("b")
+    assert node.kernel.groups() == {("b", late.key)}
+
+
+def test_a_group_that_cannot_be_read_stays_and_groups_can_still_be_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    batch, late = node.start("batch"), node.start("batch")
+    before = kept(node)
+
+    def unreadable(*_: Any) -> None:
+        raise OSError(errno.ENODEV, "No such device")
+
+    monkeypatch.setattr(counter_totals, "read_group", unreadable)
+    with held(node, batch, late) as handing:
+        assert not handing.on()
+        assert can_rename(handing.context.monitor)
+    assert kept(node) == before
 
 
 def test_who_is_counted_in_one_class_and_gets_nothing_in_another_goes_on_as_before(tmp_path: Path) -> None:
