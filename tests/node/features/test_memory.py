@@ -151,7 +151,16 @@ def test_a_containers_empty_annotation_needs_no_permission(host: Host, pod: dict
 
 @pytest.mark.parametrize(
     "value, bytes_",
-    [("max", "max"), ("0", "0"), ("4096", "4096"), ("10M", "10485760"), ("10m", "10485760"), ("1G", "1073741824")],
+    [
+        ("max", "max"),
+        ("0", "0"),
+        ("4096", "4096"),
+        ("10M", "10485760"),
+        ("10m", "10485760"),
+        ("1G", "1073741824"),
+        ("8k", "8192"),
+        ("2T", "2199023255552"),
+    ],
 )
 def test_values_that_are_taken(value: str, bytes_: str) -> None:
     assert canonical("memory.high", value) == bytes_
@@ -177,6 +186,19 @@ def test_no_value_becomes_something_else(value: str) -> None:
     except MemoryLimitError:
         return
     assert size in ("max", "0") or 4096 <= int(size) < 1 << 60
+
+
+def test_who_has_no_cgroup_of_its_own_is_told_so(host: Host) -> None:
+    host.configure(classes=CLASSES)
+    host.process(100, "/")
+    with pytest.raises(CgroupError):
+        memory.plan(workload_of(host, **{CLASS: "noswap"}), host.context())
+
+
+@pytest.mark.parametrize("more, code", [(-1, 79), (0, 0)])
+def test_the_smallest_high_limit(host: Host, pod: dict[str, Any], limits: Path, more: int, code: int) -> None:
+    (limits / "memory.current").write_text(f"{4 << 20}\n")
+    assert start(host, pod, **{HIGH: str((4 << 20) + more)}).code == code
 
 
 @pytest.mark.parametrize("value, words", [("1M", "would stall the container's start"), ("0", "would stall")])

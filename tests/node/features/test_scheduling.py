@@ -250,57 +250,6 @@ def test_classes_of_a_goresctrl_file(host: Host, monkeypatch: pytest.MonkeyPatch
     assert lines[-1] == ["io.weight", "8:0 50"]
 
 
-@pytest.mark.parametrize(
-    "text, number",
-    [("7", 7), (7, 7), ("1k", 1000), ("1K", 1000), ("2Ki", 2048), ("3G", 3 * 10**9), ("3Gi", 3 << 30), ("1T", 10**12)],
-)
-def test_amounts(text: object, number: int) -> None:
-    assert blockio.amount(text) == number
-
-
-@pytest.mark.parametrize(
-    "pattern, names",
-    [("sda", ["sda"]), ("sd[ab]", ["sda", "sdb"]), ("nvme[0-1]n[12]", ["nvme0n1", "nvme0n2", "nvme1n1", "nvme1n2"])],
-)
-def test_patterns_without_brackets(pattern: str, names: list[str]) -> None:
-    assert blockio.without_brackets(pattern) == names
-
-
-def test_lines_of_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blockio, "devices_of", lambda patterns, _: [f"8:{16 * len(p)}" for p in patterns])
-    spec: list[dict[str, Any]] = [
-        {"devices": ["a", "bb"], "throttleReadBps": "10M", "throttleWriteIops": 100},
-        {"devices": ["bb"], "throttleReadBps": 5, "weight": 70},
-        {"weight": 30},
-    ]
-    assert blockio.values_of(spec, "/sys") == (
-        [
-            ["io.max", "8:16 rbps=10000000 wiops=100"],
-            ["io.max", "8:32 rbps=5 wiops=100"],
-            ["io.weight", "default 30"],
-            ["io.weight", "8:32 70"],
-        ],
-        30,
-    )
-
-
-def test_a_partition_stands_for_its_disk(tmp_path: Path) -> None:
-    disk = tmp_path / "devices/pci/block/sda"
-    (disk / "sda1").mkdir(parents=True)
-    (disk / "dev").write_text("8:0\n")
-    (disk / "sda1/partition").write_text("1\n")
-    (tmp_path / "dev/block").mkdir(parents=True)
-    (tmp_path / "dev/block/8:1").symlink_to(disk / "sda1")
-    (tmp_path / "dev/block/8:0").symlink_to(disk)
-    assert blockio.whole_disk("8:1", str(tmp_path)) == "8:0"
-    assert blockio.whole_disk("8:0", str(tmp_path)) == "8:0"
-
-
-def test_only_block_devices(tmp_path: Path) -> None:
-    (tmp_path / "sda").touch()
-    assert blockio.devices_of([f"{tmp_path}/s*", "/dev/nul?", "/nowhere/*"], "/sys") == []
-
-
 def test_io_limits_are_written(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     classes = {"slow": [{"devices": ["/dev/x"], "throttleReadBps": "1M"}, {"weight": 30}]}
     configure(host, blockio={"enabled": True, "allow": {"shop": ["*"]}, "classes": classes})

@@ -1,0 +1,107 @@
+"""Who gets the assignable bandwidth counters, what is said of who gets none, and that a dry run changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from shared_node import SharedNode
+
+from resctrl_hooks.node.features.bandwidth_counters import SHORT, balance, ensure_counted
+from resctrl_hooks.node.resctrl.counter_share import LOCK
+from resctrl_hooks.node.sharing import counter_turns
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOTAL = "mbm_total_bytes"
+SHARE: dict[str, Any] = {"interval": 0.0001, "atLeast": 0.0}
+
+
+def node_of(folder: Path, pods: int, **monitoring: Any) -> SharedNode:
+    """A node with counters for two pods' totals."""
+    node = SharedNode(folder, rmids=8, assignable_counters=2, events=[TOTAL], **monitoring)
+    for _ in range(pods):
+        node.start()
+    return node
+
+
+def said(node: SharedNode) -> str:
+    return node.host.log.read_text() if node.host.log.exists() else ""
+
+
+def test_who_is_not_counted_is_named_with_its_domains_and_the_node_is_flagged_short(tmp_path: Path) -> None:
+    node = node_of(tmp_path, 3)
+    found = balance(node.context())
+    assert found is not None
+    assert (found.changes, found.event) == ([], TOTAL)
+    assert found.uncounted == {node.pods[2].key: [0]}
+    assert node.context().ledger.flagged(SHORT)
+    node.end(node.pods[0])
+    found = balance(node.context())
+    assert found is not None
+    assert len(found.changes) == 1
+    assert found.uncounted == {}
+    assert not node.context().ledger.flagged(SHORT)
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(tmp_path: Path) -> None:
+    node = node_of(tmp_path, 3)
+    node.end(node.pods[0])
+    assert node.context().ledger.flagged(SHORT)
+    file = f"{node.host.resctrl}/mon_groups/{node.pods[2].key}/mbm_L3_assignments"
+    before = node.kernel.read(file)
+    found = balance(node.context(), dry_run=True)
+    assert found is not None
+    assert len(found.changes) == 1
+    assert node.kernel.read(file) == before
+    assert node.context().ledger.flagged(SHORT)
+    balance(node.context())
+    assert node.kernel.read(file) != before
+
+
+@pytest.mark.parametrize(
+    "share, options, turns",
+    [
+        (SHARE, {"in_turns": True}, 1),
+        (SHARE, {"in_turns": True, "dry_run": True}, 0),
+        (SHARE, {}, 0),
+        (None, {"in_turns": True}, 0),
+    ],
+)
+def test_turns_are_reconciles_and_only_where_they_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: Any, options: dict[str, bool], turns: int
+) -> None:
+    node = node_of(tmp_path, 3, **({"share": share} if share else {}))
+    asked: list[Any] = []
+    monkeypatch.setattr(counter_turns, "set_turns", lambda *given: asked.append(given))
+    assert balance(node.context(), **options) is not None
+    assert len(asked) == turns
+
+
+def test_whoever_comes_last_is_told_that_there_is_none(tmp_path: Path) -> None:
+    node = node_of(tmp_path, 3)
+    key = node.pods[2].key
+    assert f"all bandwidth counters are in use: {TOTAL} of {key} isn't counted in L3 domain 0" in said(node)
+
+
+def test_one_that_others_had_less_need_of_is_said(tmp_path: Path) -> None:
+    node = node_of(tmp_path, 2)
+    assert f"{node.pods[0].key} got a counter for {TOTAL} that others had less need of" in said(node)
+
+
+def test_counters_that_somebody_else_is_at_work_on_are_no_failure(tmp_path: Path) -> None:
+    node = node_of(tmp_path, 1)
+    context = node.context()
+    context.monitor.patience = 0.01
+    with context.ledger.lock_named(LOCK, 1):
+        ensure_counted(context, node.pods[0].key)
+    assert "no bandwidth counter was looked for: " in said(node)
+
+
+def test_where_the_kernel_assigns_none_there_is_nothing_to_do(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path)
+    key = node.start().key
+    assert balance(node.context()) is None
+    ensure_counted(node.context(), key)
+    assert "counter" not in said(node)

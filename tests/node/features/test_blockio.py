@@ -1,0 +1,114 @@
+"""Block I/O classes: what their amounts, patterns and parts mean, and which devices are there."""
+
+from __future__ import annotations
+
+import os
+import stat
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import Host, workload_of
+
+from resctrl_hooks.node.features import blockio
+from resctrl_hooks.node.host.cgroup import CgroupError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    "text, number",
+    [("7", 7), (7, 7), ("1k", 1000), ("1K", 1000), ("2Ki", 2048), ("3G", 3 * 10**9), ("3Gi", 3 << 30), ("1T", 10**12)],
+)
+def test_amounts(text: object, number: int) -> None:
+    assert blockio.amount(text) == number
+
+
+@pytest.mark.parametrize(
+    "pattern, names",
+    [("sda", ["sda"]), ("sd[ab]", ["sda", "sdb"]), ("nvme[0-1]n[12]", ["nvme0n1", "nvme0n2", "nvme1n1", "nvme1n2"])],
+)
+def test_patterns_without_brackets(pattern: str, names: list[str]) -> None:
+    assert blockio.without_brackets(pattern) == names
+
+
+def test_lines_of_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blockio, "devices_of", lambda patterns, _: [f"8:{16 * len(p)}" for p in patterns])
+    spec: list[dict[str, Any]] = [
+        {"devices": ["a", "bb"], "throttleReadBps": "10M", "throttleWriteIops": 100},
+        {"devices": ["bb"], "throttleReadBps": 5, "weight": 70},
+        {"weight": 30},
+    ]
+    assert blockio.values_of(spec, "/sys") == (
+        [
+            ["io.max", "8:16 rbps=10000000 wiops=100"],
+            ["io.max", "8:32 rbps=5 wiops=100"],
+            ["io.weight", "default 30"],
+            ["io.weight", "8:32 70"],
+        ],
+        30,
+    )
+
+
+def test_a_partition_stands_for_its_disk(tmp_path: Path) -> None:
+    disk = tmp_path / "devices/pci/block/sda"
+    (disk / "sda1").mkdir(parents=True)
+    (disk / "dev").write_text("8:0\n")
+    (disk / "sda1/partition").write_text("1\n")
+    (tmp_path / "dev/block").mkdir(parents=True)
+    (tmp_path / "dev/block/8:1").symlink_to(disk / "sda1")
+    (tmp_path / "dev/block/8:0").symlink_to(disk)
+    assert blockio.whole_disk("8:1", str(tmp_path)) == "8:0"
+    assert blockio.whole_disk("8:0", str(tmp_path)) == "8:0"
+
+
+def test_only_block_devices(tmp_path: Path) -> None:
+    (tmp_path / "sda").touch()
+    assert blockio.devices_of([f"{tmp_path}/s*", "/dev/nul?", "/nowhere/*"], "/sys") == []
+
+
+def test_whole_disks_in_the_order_of_their_names_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sda").mkdir()
+    (tmp_path / "dev/block").mkdir(parents=True)
+    for number, name in enumerate(("sda", "sda1", "sdb")):
+        (tmp_path / "sda" / name).touch()
+        (tmp_path / f"dev/block/8:{number}").mkdir()
+    (tmp_path / "dev/block/8:1/partition").write_text("1\n")
+    (tmp_path / "dev/block/dev").write_text("8:0\n")
+    names = {"sda": "8:0", "sda1": "8:1", "sdb": "8:2", "sdc": "", "notes": "file"}
+    monkeypatch.setattr(blockio, "list_folder", {"/dev": list(names), "/": ["sda"]}.__getitem__)
+
+    def seen(path: str) -> SimpleNamespace:
+        name = path.rpartition("/")[2]
+        if not names[name]:
+            raise FileNotFoundError(path)
+        if names[name] == "file":
+            return SimpleNamespace(st_mode=stat.S_IFREG | 0o644, st_rdev=0)
+        return SimpleNamespace(st_mode=stat.S_IFBLK | 0o660, st_rdev=os.makedev(*map(int, names[name].split(":"))))
+
+    monkeypatch.setattr("posix.stat", seen)
+    assert blockio.devices_of(["/dev/sd*", "/dev/n*"], str(tmp_path)) == ["8:0", "8:2"]  # sdc has gone meanwhile
+    assert blockio.devices_of(["/dev/sdb", "/dev/sda1", "/dev/sda"], str(tmp_path)) == ["8:2", "8:0"]
+    assert blockio.devices_of(["/sda"], str(tmp_path)) == ["8:0"]
+
+
+@pytest.mark.parametrize(
+    "annotations, why",
+    [
+        ({"io.kubernetes.cri-o.ContainerType": "sandbox"}, "a pod's sandbox has no block I/O class"),
+        ({}, "no blockio class is annotated, and none is the default for it"),
+    ],
+)
+def test_who_has_none(host: Host, annotations: dict[str, str], why: str) -> None:
+    host.configure(blockio={"enabled": True, "classes": {"slow": [{"weight": 30}]}})
+    host.process(100, "/x")
+    (step,) = blockio.plan(workload_of(host, **annotations), host.context())
+    assert (step.action, step.why) == ("skip", why)
+
+
+def test_who_has_no_cgroup_of_its_own_is_told_so(host: Host) -> None:
+    host.configure(blockio={"enabled": True, "classes": {"slow": []}, "defaults": {"namespaces": {"*": "slow"}}})
+    host.process(100, "/")
+    with pytest.raises(CgroupError):
+        blockio.plan(workload_of(host), host.context())
