@@ -42,7 +42,7 @@ def yielding(holders: "Iterable[Claim]", priority: int, *, in_turns: bool = Fals
     return sorted(lower, key=lambda claim: (claim.priority, claim.since if in_turns else -claim.since, claim.key))
 
 
-def may_take(free: int, priority: int, *, reserved: int = 0, above: int = 0) -> bool:
+def may_take(free: int, priority: int, *, reserved: int, above: int) -> bool:
     """Whether a pod of this priority may have one of ``free`` RMIDs, of which ``reserved`` are for those above one."""
     return free > (0 if priority > above else reserved)
 

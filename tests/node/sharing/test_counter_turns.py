@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from killed_hook import mortal
 from shared_node import SharedNode
 
+from resctrl_hooks.node.resctrl.counter_share import OURS, Holder
+from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.node.sharing import counter_turns
+from resctrl_hooks.node.sharing.counter_turns import set_turns, times_of
 from resctrl_hooks.simulation.machine import BYTES_PER_SECOND
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 COUNTERS = 2
@@ -81,3 +88,74 @@ def test_a_reconcile_killed_at_any_effect_of_a_turn_loses_no_total(tmp_path: Pat
         assert effects < MOST_EFFECTS
     assert effects > 10
     print(f"{effects} kill points")
+
+
+@pytest.mark.parametrize(
+    "share, times",
+    [
+        (None, (30.0, 10.0)),
+        ({}, (30.0, 10.0)),
+        ({"interval": 60}, (60.0, 20.0)),
+        ({"interval": 60, "atLeast": 5}, (60.0, 5.0)),
+        ({"atLeast": 0}, (30.0, 0.0)),
+    ],
+)
+def test_a_turn_lasts_a_third_of_a_round_unless_said(share: Any, times: tuple[float, float]) -> None:
+    assert times_of(Settings({"monitoring": {"share": share}})) == times
+
+
+@pytest.fixture
+def turns_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """What place each pod gets at a time, by whether its groups' counters are there; None: there is no round."""
+    node = SharedNode(tmp_path)
+    node.start()
+    monitor = node.context().monitor
+    settings = Settings({"monitoring": {"share": {"interval": 30, "atLeast": 10}}})
+
+    def turns_at(time: float, **counted: list[bool]) -> dict[str, Any]:
+        monkeypatch.setattr(counter_turns, "now", lambda: time)
+        holders = [
+            Holder(f"/{key}/{number}", {"mbm_total_bytes": {0: True, 1: has}}, OURS, key)
+            for key, groups in counted.items()
+            for number, has in enumerate(groups)
+        ]
+        others = Holder("/", {"mbm_total_bytes": {0: False}}, "root", "")
+        set_turns(monitor, settings, [*holders, others], "mbm_total_bytes")
+        assert others.turn is None
+        return {holder.key: holder.turn for holder in holders}
+
+    return turns_at
+
+
+NONE = None
+KEEPS, WAITS, YIELDS = range(3)
+
+
+def test_a_round_is_due_after_its_interval_and_who_had_its_turn_longest_yields(
+    turns_at: Callable[..., dict[str, Any]],
+) -> None:
+    has, lacks = [True], [False]
+    assert turns_at(1000, a=has, b=lacks) == {"a": (KEEPS, 1000), "b": (WAITS, 1000)}
+    assert turns_at(1029, a=has, b=lacks) == {"a": NONE, "b": NONE}
+    assert turns_at(1030, a=has, b=lacks) == {"a": (YIELDS, -1000), "b": (WAITS, 1000)}
+    assert turns_at(1050, a=lacks, b=has) == {"a": NONE, "b": NONE}
+    assert turns_at(1060, a=lacks, b=has) == {"a": (WAITS, 1050), "b": (YIELDS, -1050)}
+    assert turns_at(1085, a=has, b=lacks, c=lacks) == {"a": NONE, "b": NONE, "c": NONE}
+    assert turns_at(1094, a=has, b=lacks, c=lacks) == {"a": (KEEPS, 1085), "b": (WAITS, 1085), "c": (WAITS, 1085)}
+
+
+def test_there_is_no_round_while_all_are_counted(turns_at: Callable[..., dict[str, Any]]) -> None:
+    assert turns_at(1000, a=[True], b=[True, True]) == {"a": NONE, "b": NONE}
+    found = turns_at(1001, a=[True], b=[True, False])  # the one that was due
+    assert found == {"a": (KEEPS, 1000), "b": (WAITS, 1001)}
+
+
+@pytest.mark.parametrize("kept", ["{", "[]", '{"boot": "BOOT", "last": 990, "since": 5}', '{"boot": "x", "last": 990}'])
+def test_what_is_damaged_or_of_another_boot_begins_anew(
+    tmp_path: Path, turns_at: Callable[..., dict[str, Any]], kept: str
+) -> None:
+    file = tmp_path / "run/state/counter-turns"
+    turns_at(980, a=[True], b=[False])
+    boot = json.loads(file.read_text())["boot"]
+    file.write_text(kept.replace("BOOT", boot))
+    assert turns_at(1000, a=[True], b=[False]) == {"a": (KEEPS, 1000), "b": (WAITS, 1000)}

@@ -96,3 +96,9 @@ def test_over_many_rounds_equals_are_counted_equally_long_and_nobody_waits_longe
             had[claim.key] += 1
         assert all(now - claim.since <= cycle * 30 for claim in waiting)
     assert max(had.values()) - min(had.values()) <= 4
+
+
+def test_a_turn_is_over_when_it_has_lasted_as_long_as_it_is_to() -> None:
+    giver, taker = Claim("a", 0, 10.0), Claim("b", 0, 1.0)
+    for now, pairs in ((19.9, []), (20.0, [(giver, taker)])):
+        assert turns([giver], [taker], now, last=0.0, interval=1.0, at_least=10.0) == pairs

@@ -1,0 +1,55 @@
+"""The index of those who hold an RMID: the names of its files, and what is none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from shared_node import RULES, SharedNode
+
+from resctrl_hooks.node.sharing.claims import claim_of, entry_of, holders, now, rules_of
+from resctrl_hooks.node.sharing.decision import Claim
+from resctrl_hooks.node.sharing.priority import version_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    "claim, entry",
+    [
+        (Claim("k", 0, 1.0), "1000000.1000000.k"),
+        (Claim("k.l", -10, 2.5), "0999990.2500000.k.l"),
+        (Claim("k", 1_000_000, 0.000001), "2000000.1.k"),
+        (Claim("k", -1_000_000, 3.0), "0000000.3000000.k"),
+    ],
+)
+def test_an_entry_sorts_by_priority_and_is_read_as_it_was_written(tmp_path: Path, claim: Claim, entry: str) -> None:
+    assert entry_of(claim) == entry
+    node = SharedNode(tmp_path, priority=RULES)
+    node.start("other")
+    ledger = node.context().ledger
+    ledger.unmark("rmids", *ledger.marked("rmids"))
+    ledger.mark("rmids", entry)
+    assert holders(ledger) == [claim]
+
+
+def test_what_is_no_entry_is_nobody(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, priority=RULES)
+    pod = node.start("gold")
+    ledger = node.context().ledger
+    for name in ("x.1.k", "1.x.k", "1.1.", "1.1", "k", "-1.1.k"):
+        ledger.mark("rmids", name)
+    assert [(claim.key, claim.priority) for claim in holders(ledger)] == [(pod.key, 100)]
+
+
+def test_a_claim_is_told_in_microseconds_as_the_index_can_say_it() -> None:
+    time = now()
+    assert round(time * 1e6) / 1e6 == time
+    assert claim_of("k", None) is None
+
+
+@pytest.mark.parametrize("record, rules", [({}, 0), ({"claim": {"rules": 7}}, 7)])
+def test_whose_rules(record: Any, rules: int) -> None:
+    assert rules_of(record) == rules
+    assert version_of(RULES) != version_of([])
