@@ -165,7 +165,6 @@ def _go_on(taker: "LockedKey", before: "ClaimRecord | None", ledger: "Ledger") -
     if taker.origins:
         begin_to_hold(taker, ledger, claim["priority"], claim["rules"], claim["since"])
         taker.save()
-        ledger.mark("waiting", taker.key)
         return
     end_holding(taker, ledger)
     taker.record["claim"] = claim

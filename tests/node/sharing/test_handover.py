@@ -276,10 +276,15 @@ def test_who_never_had_a_claim_has_priority_0(tmp_path: Path) -> None:
     assert f"handed the RMID of {first.key} (priority 0) on to {late.key} (priority 0)" in node.host.log.read_text()
     node.reconcile()
     assert [node.counted(), node.waiting()] == [[late], [first.key]]
-    with held(node, late, first) as handing:
+
+
+def test_who_never_had_a_claim_gives_back_with_priority_0(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=2)
+    first, late = node.start("batch"), node.start("batch")
+    with held(node, first, late) as handing:
         cannot_rename(handing)
         assert handing.back()
-    assert [claim["priority"] for claim in kept(node)[0].values()] == [0, 0]
+        assert handing.giver.record["claim"]["priority"] == 0
 
 
 def test_of_two_classes_the_group_in_the_takers_is_handed_on_and_the_other_removed(tmp_path: Path) -> None:
