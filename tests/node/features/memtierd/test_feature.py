@@ -15,8 +15,9 @@ from memtierd_host import CLASS, OTHER, TEMPLATE, MemtierdHost, lives, panics, p
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.node.features.memtierd import feature as memtierd
+from resctrl_hooks.node.features.memtierd import start as starting
 from resctrl_hooks.node.features.memtierd.processes import KeeperError
-from resctrl_hooks.node.features.memtierd.run_dir import RunFolder
+from resctrl_hooks.node.features.memtierd.run_dir import RunFolder, RunFolderError
 from resctrl_hooks.node.features.memtierd.start import MemtierdError
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
@@ -211,6 +212,61 @@ def test_what_plan_says(node: MemtierdHost) -> None:
     assert memtierd.plan(workload_of(node.host), ours) == []
     assert memtierd.plan(workload_of(node.host, **{CLASS: "gone"}), ours) == []  # memory's to refuse
     assert not node.run_dir.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernetes.container.name"]
+)
+def test_names_that_cannot_be_folders_are_refused_before_anything_is_done(node: MemtierdHost, name: str) -> None:
+    node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    with pytest.raises(RunFolderError):
+        memtierd.plan(workload_of(node.host, **{CLASS: "track", name: "../x"}), node.host.context())
+    assert not node.run_dir.exists()
+
+
+def test_what_never_was_is_not_ended(node: MemtierdHost) -> None:
+    folder = RunFolder(str(node.run_dir), ("shop", "web-0", "c0"), ID)
+    settings = node.host.context().settings
+    assert memtierd.end(folder, ID, str(node.host.cgroup), settings, systemd=False) is False
+
+
+def test_a_sandbox_has_none(node: MemtierdHost) -> None:
+    node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    sandbox = workload_of(node.host, **{CLASS: "track", "io.kubernetes.cri-o.ContainerType": "sandbox"})
+    assert memtierd.plan(sandbox, node.host.context()) == []
+
+
+@pytest.mark.parametrize("at", ["check_needs", "start"])
+@pytest.mark.parametrize("ends", [True, False])
+def test_what_fails_leaves_no_folder_and_no_open_file(
+    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch, at: str, ends: bool
+) -> None:
+    node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    workload, context = workload_of(node.host, **{CLASS: "track"}), node.host.context()
+    (step,) = memtierd.plan(workload, context)
+    real, calls = memtierd._end, []
+
+    def fails(*_: Any, **_named: Any) -> None:
+        raise MemtierdError("it is not to be")
+
+    def end(*given: Any) -> Any:
+        calls.append(given)
+        if len(calls) > 1 and not ends:
+            raise KeeperError("it will not end")
+        return real(*given)
+
+    monkeypatch.setattr(starting, at, fails)
+    monkeypatch.setattr(memtierd, "_end", end)
+    before = len(os.listdir("/proc/self/fd"))
+    with context.monitor.hold(workload.key) as locked:
+        opened = len(os.listdir("/proc/self/fd"))
+        with pytest.raises(MemtierdError, match="it is not to be"):
+            memtierd.apply(step, workload, locked, context)
+        assert len(os.listdir("/proc/self/fd")) == opened >= before
+    assert len(calls) == (2 if at == "start" else 0)
+    assert node.folder().exists() == (at == "start" and not ends)
+    said = node.host.log.read_text() if node.host.log.exists() else ""
+    assert (f"memtierd of {workload}: it will not end" in said) == (at == "start" and not ends)
 
 
 def told(node: MemtierdHost, *words: str, data: bytes = b"") -> Any:
