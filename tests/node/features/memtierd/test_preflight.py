@@ -24,6 +24,7 @@ def test_the_samples_needs() -> None:
     swapping, tracking = sample.split("- name: track-working-set-size")
     assert (Needs(swapping).trackers, Needs(swapping).swaps) == (["idlepage"], True)
     assert (Needs(tracking).trackers, Needs(tracking).swaps) == (["idlepage"], False)
+    assert Needs("command: a:b:c\nname: x:idlepage\nname: softdirty").trackers == ["softdirty"]
     assert Needs('{"tracker": {\n"name": "damon",\n"swapoutms": 0}}').trackers == ["damon"]
 
 
@@ -45,9 +46,14 @@ def test_what_a_node_lacks(host: Host) -> None:
     assert (found.idle, [words for words in found.fatal if "idlepage" in words]) == ([], [])
 
 
-def test_missing_capabilities_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memtierd_needs, "kernel_text", always("CapEff:\t0000000000080000"))  # CAP_SYS_PTRACE alone
-    assert memtierd_needs.missing_capabilities() == ["CAP_SYS_ADMIN", "CAP_SYS_NICE"]
+# The numbers are capability.h's, of the kernel's interface.
+@pytest.mark.parametrize("bit, name", [(19, "CAP_SYS_PTRACE"), (21, "CAP_SYS_ADMIN"), (23, "CAP_SYS_NICE")])
+def test_missing_capabilities_are_named(host: Host, monkeypatch: pytest.MonkeyPatch, bit: int, name: str) -> None:
+    monkeypatch.setattr(memtierd_needs, "kernel_text", always(f"CapEff:\t{1 << bit:016x}"))
+    others = [one for one in ("CAP_SYS_PTRACE", "CAP_SYS_ADMIN", "CAP_SYS_NICE") if one != name]
+    assert memtierd_needs.missing_capabilities() == others
+    found = lacking(Needs(""), Settings({"procPath": str(host.proc), "sysPath": "/sys", "cgroupPath": "/x"}))
+    assert found.fatal == [f"{', '.join(others)} is not among our capabilities, without which memtierd does nothing"]
 
 
 def test_damon_needs_more_than_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
