@@ -46,9 +46,9 @@ def hand_on(
 ) -> bool:
     """Makes a group of ``giver`` the one of ``taker`` in a class; both keys are held. Says whether it did.
 
-    It doesn't where the giver has a group that isn't ours to give, has more tasks than are to be moved, goes on
-    starting them faster than they can be moved, or where the kernel can't rename. Nothing is changed then. Afterwards
-    the giver has no group and waits for one; whose tasks join the taker's group is for the caller.
+    It doesn't where the taker has one or the giver's isn't ours to give, where the giver has more tasks than are to be
+    moved or goes on starting them faster than they can be, or where the kernel can't rename. Nothing is changed then.
+    Afterwards the giver has no group and waits for one; whose tasks join the taker's group is for the caller.
 
     Raises:
         HookError: the ledger or the counters can't be used; reconcile finds what was begun.
@@ -56,6 +56,8 @@ def hand_on(
     if rdt_class in taker.origins or SHARED in giver.origins.values() or not can_rename(monitor):
         return False
     resctrl = monitor.resctrl
+    if resctrl.exists(rdt_class, taker.name):
+        return False  # somebody else's, which it shares
     classes = sorted(
         (name for name in giver.origins if resctrl.exists(name, giver.name)), key=lambda name: (name != rdt_class, name)
     )

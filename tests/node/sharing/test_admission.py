@@ -312,6 +312,25 @@ def test_a_refusal_keeps_the_group_that_another_container_of_the_pod_made_meanwh
     node.check()
 
 
+def test_a_group_that_somebody_else_makes_meanwhile_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = SharedNode(tmp_path, rmids=4, priority=RULES, reserve={"rmids": 1, "above": 100})
+    node.start("silver")
+    batch = node.start("batch")
+    others: list[str] = []
+
+    def make_it() -> None:
+        others.append(node.pods[-1].key)
+        node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/{others[0]}")
+
+    at_its_turn(monkeypatch, make_it)
+    gold = node.start("gold")
+    assert others == [gold.key]
+    assert batch in node.counted()
+    assert not node.reconcile().failures
+    assert {batch, gold} <= set(node.counted())
+    assert node.waiting() == []
+
+
 def test_who_has_its_turn_and_not_its_key_lets_the_turn_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     node.host.configure(**json.loads(node.host.config.read_text()) | {"deadlineSeconds": 0.2})

@@ -98,6 +98,10 @@ def test_over_many_rounds_equals_are_counted_equally_long_and_nobody_waits_longe
     assert max(had.values()) - min(had.values()) <= 4
 
 
+def test_equal_claims_are_one() -> None:
+    assert {Claim("a", 0, 1.0), Claim("a", 0, 1.0)} == {Claim("a", 0, 1.0)} != {Claim("a", 1, 1.0)}
+
+
 def test_a_turn_is_over_when_it_has_lasted_as_long_as_it_is_to() -> None:
     giver, taker = Claim("a", 0, 10.0), Claim("b", 0, 1.0)
     for now, pairs in ((19.9, []), (20.0, [(giver, taker)])):

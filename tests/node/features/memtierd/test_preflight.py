@@ -56,6 +56,25 @@ def test_missing_capabilities_are_named(host: Host, monkeypatch: pytest.MonkeyPa
     assert found.fatal == [f"{', '.join(others)} is not among our capabilities, without which memtierd does nothing"]
 
 
+@pytest.mark.parametrize(
+    "flags, works",
+    [
+        ([], True),
+        (["rd wr mr"], False),
+        (["rd wr", "rd sd mr", "rd"], True),
+        (["rd", "rd"], False),
+        (["sdx rd"], False),
+    ],
+)
+def test_softdirty_needs_a_kernel_that_says_so_of_a_new_mapping(
+    monkeypatch: pytest.MonkeyPatch, flags: list[str], works: bool
+) -> None:
+    smaps = "".join(f"55d0-55d1 r--p\nRss: 4 kB\nVmFlags: {line} \n7f00-7f01 rw-p sd\n" for line in flags)
+    monkeypatch.setattr(memtierd_needs, "kernel_text", always(smaps))
+    words = "" if works else "the tracker softdirty needs a kernel with CONFIG_MEM_SOFT_DIRTY"
+    assert memtierd_needs.tracker_lacks(Settings({}), "softdirty") == words
+
+
 def test_damon_needs_more_than_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings({"sysPath": str(tmp_path)})
     assert "CONFIG_DAMON_SYSFS" in memtierd_needs.tracker_lacks(settings, "damon")
