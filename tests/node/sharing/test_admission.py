@@ -325,6 +325,7 @@ def test_a_group_that_somebody_else_makes_meanwhile_is_shared(tmp_path: Path, mo
     at_its_turn(monkeypatch, make_it)
     gold = node.start("gold")
     assert others == [gold.key]
+    assert "EEXIST" not in node.host.log.read_text()
     assert batch in node.counted()
     assert not node.reconcile().failures
     assert {batch, gold} <= set(node.counted())
