@@ -2,6 +2,8 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from conftest import Host, always
@@ -120,3 +122,73 @@ def test_while_there_is_time_all_are_told_at_once(node: PlacedHost, monkeypatch:
     real = node.host.context()
     placement.repair(real, set(real.ledger.containers()))
     assert (len(told), breaths) == (4, [])
+
+
+SETS = {"gains": (0b0011, 0b1111), "loses": (0b1111, 0b0011), "moves": (0b0011, 0b1100), "comes": (0, 0b0001)}
+
+
+@pytest.mark.parametrize(
+    "grow, but, written",
+    [
+        (False, "", ["loses", "moves", "comes"]),
+        (False, "loses", ["moves", "comes"]),
+        (True, "", ["loses", "moves", "gains", "comes"]),
+    ],
+)
+def test_who_loses_cpus_is_written_first_and_before_somebody_gets_them_alone(
+    host: Host, monkeypatch: pytest.MonkeyPatch, grow: bool, but: str, written: list[str]
+) -> None:
+    entries = {name: SimpleNamespace(id=name, applied=have) for name, (have, _) in SETS.items()}
+    places: dict[str, Any] = {}
+    for name, (_, wanted) in SETS.items():
+        own = entries[name]
+        places[name] = SimpleNamespace(decision=wanted, entries=dict, unlike=always([own]))
+    put: dict[str, str] = {}
+
+    def write(entry: Any, cpus: str) -> bool:
+        put[entry.id] = cpus
+        return bool(entry.id != "moves")  # which has ended meanwhile
+
+    monkeypatch.setattr(placement_effect, "effective", lambda decision, _: decision)
+    monkeypatch.setattr(placement_effect, "_write", write)
+    book: Any = SimpleNamespace(usage=lambda: None, unsure=False, places=places)
+    done = placement_effect.follow(book, host.context(), but, grow=grow)
+    assert list(put) == written
+    assert [entry.id for entry in done] == [name for name in written if name != "moves"]
+    for name, (have, wanted) in SETS.items():
+        assert entries[name].applied == (wanted if name in written and name != "moves" else have)
+    assert put["comes"] == "0"
+
+
+@pytest.mark.parametrize(
+    "effective, owned, outcome",
+    [
+        ("", 0, ""),
+        ("0-3", 0b1111, ""),
+        ("0-1", 0, "does not let it have CPUs 2-3"),
+        ("0-1", 0b0011, "does not let it have CPUs 2-3"),
+        ("0-1", 0b0100, "the kernel gives the container CPUs 0-1, not 0-3"),
+        ("4-5", 0, "the kernel gives the container CPUs 4-5, not 0-3"),
+    ],
+)
+def test_what_a_cgroup_above_withholds(
+    host: Host, monkeypatch: pytest.MonkeyPatch, effective: str, owned: int, outcome: str
+) -> None:
+    folder = host.cgroup / "x"
+    folder.mkdir()
+    (folder / "cpuset.cpus").write_text("")
+    (folder / "cpuset.cpus.effective").write_text(f"{effective}\n")
+    monkeypatch.setattr(placement_effect, "effective", always(0b1111))
+    entry = Entry("c" * 64, "k", 100, 1, str(folder), Decision("shared", "p", cpus=0, owned=owned))
+    leaf: Any = SimpleNamespace(own_scope="")
+    usage: Any = None
+    if outcome.startswith("the kernel"):
+        with pytest.raises(PlacementError, match=outcome):
+            placement_effect.settle_in(entry, leaf, usage, host.context())
+        return
+    placement_effect.settle_in(entry, leaf, usage, host.context())
+    assert (folder / "cpuset.cpus").read_text() == "0-3"
+    assert entry.applied == 0b1111
+    said = host.log.read_text() if host.log.exists() else ""
+    assert outcome in said
+    assert bool(said) == bool(outcome)
