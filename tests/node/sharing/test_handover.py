@@ -206,7 +206,7 @@ def kept(node: SharedNode) -> tuple[Any, ...]:
     claims = {key: record.get("claim") for key, record in records.items()}
     groups = {key: record.get("groups") for key, record in records.items()}
     places = {tid: node.kernel.where(tid) for tid in node.kernel.threads.table}
-    return claims, groups, ledger.marked("rmids"), node.waiting(), node.kernel.groups(), places
+    return claims, groups, sorted(ledger.marked("rmids")), node.waiting(), node.kernel.groups(), places
 
 
 def taker_has_one(handing: Handing) -> None:
