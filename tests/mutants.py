@@ -11,11 +11,13 @@ mutants.json, with the reason.
 
 import argparse
 import ast
+import contextlib
 import copy
 import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -258,7 +260,18 @@ def _in_a_copy(words: list[str]) -> int:
         tree = shutil.copytree(PROJECT, Path(folder) / "project", ignore=ignored, symlinks=True)
         environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
         command = [sys.executable, str(tree / Path(__file__).relative_to(PROJECT)), "--here", *words]
-        return subprocess.run(command, cwd=tree, env=environment, check=False).returncode
+        try:
+            return subprocess.run(command, cwd=tree, env=environment, check=False).returncode
+        finally:
+            _end_leftovers(folder.encode())
+
+
+def _end_leftovers(folder: bytes) -> None:
+    """Ends what mutants have started and no longer end, keepers of a memtierd: their command lines name the copy."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if folder in (process / "cmdline").read_bytes():
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The mutants that `nox -s mutants` makes, and whether it tells the living from the dead."""
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -54,6 +55,11 @@ def test_in_a_process_of_its_own():
     assert subprocess.run([sys.executable, "-c", program]).returncode == 3
 
 
+def test_that_leaves_a_process():
+    command = [sys.executable, "-c", "import time; time.sleep(600)", __file__, "LEFT BEHIND"]
+    subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+
 def test_that_fails_as_it_is():
     assert over(1)
 """
@@ -93,7 +99,8 @@ def test_what_the_tests_notice_does_not_survive(project: Path) -> None:
     (project.parent.parent / "__init__.py").touch()
     project.write_text(TRIED)
     (root / "tests/node").mkdir(parents=True)
-    (root / "tests/node/test_one.py").write_text(TESTS)
+    mark = f"left by {root}"
+    (root / "tests/node/test_one.py").write_text(TESTS.replace("LEFT BEHIND", mark))
     (root / "pytest.ini").write_text("[pytest]\n")
     for module in (mutants, mutant_trials, changed):
         shutil.copy(str(module.__file__), root / "tests")
@@ -122,6 +129,9 @@ resctrl_hooks/node/one.py:16: return len("")  ->  return None  (SURVIVED 0 tests
 """
     )
     assert project.read_text() == TRIED
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended by now
+            assert mark.encode() not in process.read_bytes()
 
 
 def test_what_is_said_to_be_equivalent_is_there() -> None:
