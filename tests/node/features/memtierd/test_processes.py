@@ -109,6 +109,14 @@ def test_where_nothing_runs_only_the_cgroup_goes(monkeypatch: pytest.MonkeyPatch
     assert os.listdir(cgroup.parent) == ["memtierd-y"]
 
 
+def test_what_the_kernel_is_told_and_whether_it_took_it(tmp_path: Path) -> None:
+    file = tmp_path / "cgroup.kill"
+    assert not processes.tell(str(file), b"1")
+    file.touch()
+    assert processes.tell(str(file), b"1")
+    assert file.read_bytes() == b"1"
+
+
 def test_it_is_attended_while_its_keeper_and_it_live() -> None:
     begun = [start_time("/proc", pid) for pid in (os.getpid(), os.getppid())]
     keeper, child = [os.getpid(), begun[0]], [os.getppid(), begun[1]]
