@@ -147,6 +147,10 @@ class SharedNode:
             for key, readings in found.items()
         }
 
+    def claim(self, pod: Pod) -> Any:
+        """What a pod's record says of its claim; None: nothing."""
+        return (self.context().ledger.read_pod(pod.key) or {}).get("claim")
+
     def waiting(self) -> list[str]:
         return sorted(self.context().ledger.marked("waiting"))
 

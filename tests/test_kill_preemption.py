@@ -1,7 +1,7 @@
 """A hook that gets its pod another's RMID, killed at each of its effects in turn: then reconcile mends everything.
 
-Whole processes on a simulation in FUSE; strace does the killing. `node/sharing/test_handover.py` has the same at every
-effect of both hook and reconcile in one process, with the totals.
+Whole processes on a simulation in FUSE; strace does the killing. `node/sharing/test_handover_kills.py` has the same at
+every effect of both hook and reconcile in one process, with the totals.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ def hand_on(
         done = _empty(giver, moved, monitor) and _rename(giver, taker, classes[0], rdt_class, monitor)
     finally:
         if not done:
-            _take_back(giver, taker, moved, rdt_class, monitor, log)
-            _go_on(taker, before, monitor.ledger)
+            _take_back(giver, moved, monitor, log)
+            _go_on(taker, rdt_class, before, monitor.ledger)
     if not done:
         return False
     # One that was being born while its parent was moved shows only now.
@@ -149,20 +149,18 @@ def _rename(giver: "LockedKey", taker: "LockedKey", old: str, new: str, monitor:
     return settle(monitor, (giver.key, old), sorted(giver.origins), (taker.key, new), rename)
 
 
-def _take_back(
-    giver: "LockedKey", taker: "LockedKey", moved: "dict[str, set[int]]", rdt_class: str, monitor: "Monitor", log: "Log"
-) -> None:
-    """Puts the giver's tasks back, as far as that can be done, and takes the group from what the taker is to have."""
+def _take_back(giver: "LockedKey", moved: "dict[str, set[int]]", monitor: "Monitor", log: "Log") -> None:
+    """Puts the giver's tasks back, as far as that can be done."""
     for name, tids in moved.items():
         try:
             monitor.resctrl.add_tasks(name, giver.name, sorted(tids))
         except ResctrlError as error:
             log(WARNING, f"reconcile will bring tasks of {giver.key} back into its group: {error}", key=giver.key)
-    taker.origins.pop(rdt_class, None)
 
 
-def _go_on(taker: "LockedKey", before: "ClaimRecord | None", ledger: "Ledger") -> None:
+def _go_on(taker: "LockedKey", rdt_class: str, before: "ClaimRecord | None", ledger: "Ledger") -> None:
     """Lets the taker wait from when it began to, or hold what it has in another class from when it got that."""
+    taker.origins.pop(rdt_class, None)
     claim = before or taker.record["claim"]
     if taker.origins:
         begin_to_hold(taker, ledger, claim["priority"], claim["rules"], claim["since"])

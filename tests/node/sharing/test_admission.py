@@ -1,26 +1,22 @@
+"""Who is counted where there are fewer RMIDs than pods, and who waits."""
+
 from __future__ import annotations
 
 import errno
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from shared_node import RULES, Pod, SharedNode
 
 from resctrl_hooks.node.errors import LockTimeoutError
-from resctrl_hooks.node.ledger import Ledger, Lock
-from resctrl_hooks.node.refusals import RefusedError
 from resctrl_hooks.node.resctrl.errors import NoRMIDsError
-from resctrl_hooks.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.node.resctrl.monitor import Monitor
-from resctrl_hooks.node.sharing import admission
-from resctrl_hooks.node.sharing.admission import ensure_another, ensure_for, rmids_of
-from resctrl_hooks.node.sharing.claims import entry_of
-from resctrl_hooks.node.sharing.decision import Claim
+from resctrl_hooks.node.sharing.admission import ensure_another, rmids_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
+
+    from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 
 def test_without_rules_whoever_comes_first_is_counted(tmp_path: Path) -> None:
@@ -102,10 +98,6 @@ def test_a_reserve_is_kept_for_those_above_it(tmp_path: Path) -> None:
     node.check()
 
 
-def claim_of(node: SharedNode, pod: Pod) -> Any:
-    return (node.context().ledger.read_pod(pod.key) or {}).get("claim")
-
-
 def test_another_group_of_who_has_no_claim_is_of_priority_0(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=4)
     node.kernel.mkdir(f"{node.host.resctrl}/extra")
@@ -122,23 +114,23 @@ def test_another_group_of_who_has_no_claim_is_of_priority_0(tmp_path: Path) -> N
 def test_a_second_container_changes_no_claim(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, priority=RULES)
     batch = node.start("batch")
-    before = claim_of(node, batch)
+    before = node.claim(batch)
     node.start("batch", beside=batch)
-    assert claim_of(node, batch) == before
+    assert node.claim(batch) == before
 
 
 def test_a_second_container_ranks_a_pod_that_was_there_before_the_rules(tmp_path: Path) -> None:
     node = SharedNode(tmp_path)
     pod, foreign = node.start("silver"), Pod(1, "").key
-    assert claim_of(node, pod) is None
+    assert node.claim(pod) is None
     node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/{foreign}")
     others = node.start("silver")
     node.host.configure(monitoring={"priority": RULES}, runtimeRoots={"crun": f"{tmp_path}/crun"})
     node.start("silver", beside=pod)
-    assert claim_of(node, pod)["priority"] == 50
-    assert node.context().ledger.marked("rmids") == [claim_of(node, pod)["entry"]]
+    assert node.claim(pod)["priority"] == 50
+    assert node.context().ledger.marked("rmids") == [node.claim(pod)["entry"]]
     node.start("silver", beside=others)
-    assert claim_of(node, others) is None  # its group is somebody else's, and not to be handed on
+    assert node.claim(others) is None  # its group is somebody else's, and not to be handed on
 
 
 def test_who_waits_gets_an_rmid_that_is_free_by_now_with_its_next_container(tmp_path: Path) -> None:
@@ -156,10 +148,10 @@ def test_who_has_a_group_in_one_class_and_finds_no_rmid_for_another_waits(tmp_pa
     node = SharedNode(tmp_path, rmids=3, priority=RULES)
     node.kernel.mkdir(f"{node.host.resctrl}/extra")
     pod = node.start("batch")
-    before = claim_of(node, pod)
+    before = node.claim(pod)
     node.start("batch", beside=pod, rdt_class="extra")
     assert node.waiting() == [pod.key]
-    assert claim_of(node, pod) == before
+    assert node.claim(pod) == before
 
 
 @pytest.mark.parametrize("reserve", [{"rmids": 1}, {"above": 500}])
@@ -269,191 +261,3 @@ def test_rules_that_come_later_rank_who_is_there_already(tmp_path: Path, namespa
     silver = node.start("silver")
     assert node.counted() == [silver if namespace == "batch" else pod]
     node.check()
-
-
-def at_its_turn(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
-    """Does something when the next hook asks for its turn, and has let go of its key."""
-    real = Ledger.lock_named
-
-    def lock_named(ledger: Ledger, name: str, patience: float) -> Lock:
-        if name == "handover":
-            monkeypatch.undo()
-            act()
-        return real(ledger, name, patience)
-
-    monkeypatch.setattr(Ledger, "lock_named", lock_named)
-
-
-def test_a_refusal_keeps_the_group_that_another_container_of_the_pod_made_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    scheduling: dict[str, Any] = {"enabled": True, "failurePolicy": "fail", "classes": {"small": {"cpuWeight": 20}}}
-    scheduling["defaults"] = {"namespaces": {"gold": "small"}}
-    node.host.configure(**json.loads(node.host.config.read_text()) | {"scheduling": scheduling})
-    batch = node.start("batch")
-    began: list[Pod] = []
-
-    def start_beside() -> None:
-        refused = node.pods[-1]
-        weight = node.host.cgroup / Pod(len(node.pods), "gold").beside(refused).cgroup.lstrip("/") / "cpu.weight"
-        weight.parent.mkdir(parents=True)
-        weight.write_text("100")
-        began.append(node.start("gold", beside=refused))
-
-    at_its_turn(monkeypatch, start_beside)
-    with pytest.raises(RefusedError, match="the cpu controller"):
-        node.start("gold")
-    refused, (beside,) = node.pods[1], began
-    node.kernel.end(refused.pid)
-    refused.pid = 0
-    assert node.counted() == [beside]
-    assert node.waiting() == [batch.key]
-    node.check()
-
-
-def test_a_group_that_somebody_else_makes_meanwhile_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = SharedNode(tmp_path, rmids=4, priority=RULES, reserve={"rmids": 1, "above": 100})
-    node.start("silver")
-    batch = node.start("batch")
-    others: list[str] = []
-
-    def make_it() -> None:
-        others.append(node.pods[-1].key)
-        node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/{others[0]}")
-
-    at_its_turn(monkeypatch, make_it)
-    gold = node.start("gold")
-    assert others == [gold.key]
-    assert "EEXIST" not in node.host.log.read_text()
-    assert batch in node.counted()
-    assert not node.reconcile().failures
-    assert {batch, gold} <= set(node.counted())
-    assert node.waiting() == []
-
-
-def test_who_has_its_turn_and_not_its_key_lets_the_turn_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    node.host.configure(**json.loads(node.host.config.read_text()) | {"deadlineSeconds": 0.2})
-    batch = node.start("batch")
-    others: list[LockedKey] = []
-    real = LockedKey.lock_again
-
-    def lock_again(locked: LockedKey, patience: float) -> None:
-        with node.context().ledger.lock_named("handover", 0):
-            others.pop().unlock()
-        real(locked, patience)
-
-    def hold_its_key() -> None:
-        monkeypatch.setattr(LockedKey, "lock_again", lock_again)
-        others.append(node.context().monitor.hold(node.pods[-1].key))
-
-    at_its_turn(monkeypatch, hold_its_key)
-    gold = node.start("gold")
-    assert others == []
-    assert "reason=no-rmids" in node.host.log.read_text()
-    assert (node.counted(), node.waiting()) == ([batch], [gold.key])
-    node.check()
-
-
-def test_others_locks_are_waited_for_within_a_share_of_the_deadline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    batch = node.start("batch")
-    node.host.configure(deadlineSeconds=0.5, monitoring={"priority": RULES}, runtimeRoots={"crun": f"{tmp_path}/crun"})
-    asked: list[float] = []
-    hold_beside = Monitor.hold_beside
-
-    def noted(monitor: Monitor, locked: LockedKey, key: str, patience: float) -> LockedKey:
-        asked.append(patience)
-        return hold_beside(monitor, locked, key, patience)
-
-    def turn(ledger: Ledger, name: str, patience: float) -> Lock:
-        if name == "handover":
-            asked.append(patience)
-        return lock_named(ledger, name, patience)
-
-    def again(locked: LockedKey, patience: float) -> None:
-        if len(asked) == 1:  # it has its turn
-            asked.append(patience)
-        try_lock(locked, patience)
-
-    lock_named, try_lock = Ledger.lock_named, LockedKey.try_lock
-    monkeypatch.setattr(Monitor, "hold_beside", noted)
-    monkeypatch.setattr(Ledger, "lock_named", turn)
-    monkeypatch.setattr(LockedKey, "try_lock", again)
-    with node.context().ledger.lock(batch.key, 0):
-        node.start("gold")
-    assert node.counted() == [batch]
-    assert len(asked) >= 3
-    assert max(asked) <= 0.2
-
-
-@pytest.mark.parametrize("busy", [0, 1, 2, 3])
-def test_who_is_busy_is_asked_once_more_with_more_patience(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: int
-) -> None:
-    node = SharedNode(tmp_path, priority=RULES)
-    older, newer = node.start("batch"), node.start("batch")
-    asked: list[tuple[str, bool]] = []
-    hold_beside = Monitor.hold_beside
-
-    def noted(monitor: Monitor, locked: LockedKey, key: str, patience: float) -> LockedKey:
-        asked.append((key, patience > 0.1))
-        if len(asked) <= busy:
-            raise LockTimeoutError("its hook is at work on it")
-        return hold_beside(monitor, locked, key, patience)
-
-    monkeypatch.setattr(Monitor, "hold_beside", noted)
-    gold = node.start("gold")
-    each = [(newer.key, False), (older.key, False), (newer.key, True), (older.key, True)]
-    assert asked == each[: busy + 1]
-    assert node.counted() == ([older, gold] if busy in (0, 2) else [newer, gold])
-    node.check()
-
-
-def test_who_stays_busy_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    batch = node.start("batch")
-    asked: list[str] = []
-
-    def busy(_monitor: Monitor, _locked: LockedKey, key: str, _patience: float) -> LockedKey:
-        asked.append(key)
-        raise LockTimeoutError("its hook is at work on it")
-
-    monkeypatch.setattr(Monitor, "hold_beside", busy)
-    gold = node.start("gold")
-    assert asked == [batch.key] * 2
-    assert (node.counted(), node.waiting()) == ([batch], [gold.key])
-
-
-def test_an_entry_of_the_index_that_is_not_so_any_more_is_taken_out_and_the_next_asked(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, priority=RULES)
-    batch, silver = node.start("batch"), node.start("silver")
-    ledger = node.context().ledger
-    was = claim_of(node, batch)
-    earlier = Claim(batch.key, was["priority"], was["since"] + 1)
-    for stale in (earlier, Claim("gone", -100, 1.0)):
-        ledger.mark("rmids", entry_of(stale))
-    gold = node.start("gold")
-    assert node.counted() == [silver, gold]
-    assert sorted(ledger.marked("rmids")) == sorted(claim_of(node, pod)["entry"] for pod in (silver, gold))
-
-
-@pytest.mark.parametrize("most", [0, 1, 2, 3])
-def test_no_more_are_asked_than_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    node = SharedNode(tmp_path, rmids=4, priority=RULES)
-    batch = [node.start("batch", threads=2) for _ in range(3)]
-    asked: list[str] = []
-
-    def refuse(giver: LockedKey, *_: Any, **_named: Any) -> bool:
-        asked.append(giver.key)
-        return False
-
-    monkeypatch.setattr(admission, "hand_on", refuse)
-    monkeypatch.setattr(ensure_for, "__kwdefaults__", {**(ensure_for.__kwdefaults__ or {}), "most": most})
-    gold = node.start("gold")
-    assert asked == [pod.key for pod in reversed(batch)][:most]
-    assert node.waiting() == [gold.key]
-    assert "reason=no-rmids" in node.host.log.read_text()

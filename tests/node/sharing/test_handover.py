@@ -1,4 +1,4 @@
-"""The handing-on of an RMID, killed and refused at each of its effects: one or two reconciles mend everything."""
+"""The handing-on of an RMID: what becomes of giver and taker, and that whatever is refused is taken back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from killed_hook import mortal
 from shared_node import RULES, SharedNode
 
 from resctrl_hooks.node.errors import ResctrlError
@@ -27,82 +26,6 @@ if TYPE_CHECKING:
     from resctrl_hooks.node.context import Context
 
 MOST_EFFECTS = 80
-
-
-def mended(node: SharedNode) -> None:
-    """Reconciles until nothing is in limbo, and looks whether all promises are kept."""
-    for _ in range(2):
-        node.kernel.now += 2
-        report = node.reconcile()
-        assert not report.failures, report.failures
-    node.check()
-
-
-def test_a_hook_killed_at_any_effect_leaves_what_reconcile_finishes(tmp_path: Path) -> None:
-    effects = 0
-    finished = False
-    while not finished:
-        folder = tmp_path / str(effects)
-        folder.mkdir()
-        node = SharedNode(folder, priority=RULES)
-        silver, batch = node.start("silver"), node.start("batch", threads=2)
-        node.kernel.now += 10
-        gold = node.start("gold", effects=effects)
-        finished = gold in node.counted()
-        node.kernel.now += 10
-        mended(node)
-        assert node.counted() == [silver, gold], effects
-        assert node.waiting() == [batch.key], effects
-        totals = node.totals()
-        rate = totals[silver.key] / (node.kernel.now - 1000)
-        # Whatever was counted is some pod's, once; what nobody was counted for is the moves' time.
-        assert totals[batch.key] >= 2 * 10 * rate - 2 * node.kernel.UNIT, effects
-        assert totals[batch.key] + totals[gold.key] <= (2 * 16 + 14) * rate, effects
-        effects += 1
-        assert effects < MOST_EFFECTS
-    assert effects > 15
-    print(f"{effects} kill points")
-
-
-def test_a_pod_whose_hook_was_killed_and_that_ends_leaves_nothing(tmp_path: Path) -> None:
-    for effects in range(40):
-        folder = tmp_path / str(effects)
-        folder.mkdir()
-        node = SharedNode(folder, priority=RULES)
-        silver, batch = node.start("silver"), node.start("batch")
-        gold = node.start("gold", effects=effects)
-        node.end(gold)
-        mended(node)
-        assert node.counted() == [silver, batch], effects
-        for pod in (silver, batch):
-            node.end(pod)
-        mended(node)
-        assert node.kernel.groups() == set()
-        assert node.context().ledger.keys() == []
-
-
-def test_a_reconcile_killed_at_any_effect_of_a_turn_is_finished_by_the_next(tmp_path: Path) -> None:
-    effects = 0
-    done: list[bool] = []
-    while not done:
-        folder = tmp_path / str(effects)
-        folder.mkdir()
-        node = SharedNode(folder, rmids=2, priority=RULES, share={"interval": 0.001, "atLeast": 0})
-        first, second = node.start("gold", threads=2), node.start("gold", threads=2)
-        node.kernel.now += 10
-        with mortal(effects, node.kernel) as seam:
-            node.reconcile(seam)
-            done.append(True)
-        node.kernel.now += 10
-        mended(node)
-        assert len(node.counted()) == 1
-        totals = node.totals()
-        # Both together were counted while one of them was in the one group that there is, and never twice.
-        assert 0 < totals[first.key] + totals[second.key] <= 2 * (node.kernel.now - 1000) * BYTES_PER_SECOND
-        effects += 1
-        assert effects < 2 * MOST_EFFECTS
-    assert effects > 15
-    print(f"{effects} kill points")
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EACCES, errno.EPERM])
@@ -252,10 +175,8 @@ def test_both_have_their_own_priority_afterwards(tmp_path: Path) -> None:
     batch = node.start("batch")
     gold = node.start("gold")
     ledger, version = node.context().ledger, version_of(RULES)
-    waits, holds = ((ledger.read_pod(pod.key) or {}).get("claim") for pod in (batch, gold))
-    assert waits is not None
+    waits, holds = node.claim(batch), node.claim(gold)
     assert (waits["priority"], waits["rules"], waits["entry"]) == (-10, version, "")
-    assert holds is not None
     assert (holds["priority"], holds["rules"]) == (100, version)
     assert ledger.marked("rmids") == [holds["entry"]]
 
@@ -265,7 +186,7 @@ def test_a_claim_by_earlier_rules_says_so_afterwards(tmp_path: Path) -> None:
     batch = node.start("batch")
     node.host.configure(monitoring={"priority": RULES[:2]}, runtimeRoots={"crun": f"{tmp_path}/crun"})
     node.start("gold")
-    assert ((node.context().ledger.read_pod(batch.key) or {})["claim"])["rules"] == version_of(RULES)
+    assert node.claim(batch)["rules"] == version_of(RULES)
 
 
 def test_who_never_had_a_claim_has_priority_0(tmp_path: Path) -> None:
