@@ -24,9 +24,8 @@ from resctrl_hooks.node.features.placement.policy import (
     SHARED,
     Decision,
     Request,
-    check,
 )
-from resctrl_hooks.node.features.placement.usage import Grant, Usage, effective
+from resctrl_hooks.node.features.placement.usage import Grant, Usage, check, effective
 from resctrl_hooks.node.host.cpulist import count, format_list
 
 pytestmark = pytest.mark.no_cover

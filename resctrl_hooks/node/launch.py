@@ -168,6 +168,13 @@ def make_project() -> None:
     project.__path__ = [_FOLDER, f"{_FOLDER}/.."]
 
 
+def serve_nri(config: str, arguments: "list[str]") -> int:
+    """Serve the command of the NRI plugin, which the node half is shipped with and never uses."""
+    module = __import__(f"{_PROJECT}.nri.command", fromlist=["nri_command"])
+    code: int = module.nri_command(config, arguments)
+    return code
+
+
 if __name__ == "__main__":
     make_c_module("gc")
     import gc
@@ -177,4 +184,4 @@ if __name__ == "__main__":
     load_compiled()
     if _PACKAGE not in sys.modules:
         make_module("", package=True)  # its own file holds a docstring only, and the folder is on no path
-    __import__(f"{_PACKAGE}.main", fromlist=["main"]).start()
+    __import__(f"{_PACKAGE}.main", fromlist=["main"]).start(serve_nri)

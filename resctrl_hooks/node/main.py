@@ -11,12 +11,16 @@ from .container.oci import CREATE_RUNTIME, HOOK, POSTSTOP
 from .hook.call import run
 from .settings import DEFAULT_CONFIG
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 WRONG_USE = 2
 _USAGE = "usage: resctrl-hook-node [--config FILE] createRuntime|poststop|hook|reconcile|nri|compile [OPTION...]\n"
 
 
-def main(arguments: "list[str]") -> int:
-    """Runs one command and returns its exit code."""
+def main(arguments: "list[str]", nri: "Callable[[str, list[str]], int] | None" = None) -> int:
+    """Run one command and return its exit code; ``nri`` serves the command of that name."""
     config = DEFAULT_CONFIG
     if len(arguments) > 1 and arguments[0] == "--config":
         config = arguments[1]
@@ -29,11 +33,9 @@ def main(arguments: "list[str]") -> int:
         from .reconcile.command import reconcile_command  # a hook has no use for it
 
         return reconcile_command(config, arguments[1:])
-    if command == "nri":
+    if command == "nri" and nri is not None:
         gc.enable()
-        from ..nri.command import nri_command  # the one part of the project that the node half starts but never uses
-
-        return nri_command(config, arguments[1:])
+        return nri(config, arguments[1:])
     if command == "compile":
         from .bytecode import compile_command  # the installer's, once per version and interpreter
 
@@ -42,9 +44,9 @@ def main(arguments: "list[str]") -> int:
     return WRONG_USE
 
 
-def start() -> None:
-    """Runs and ends the process at once: taking the interpreter down in good order would cost a fifth of the hook."""
-    code = main(sys.argv[1:])
+def start(nri: "Callable[[str, list[str]], int]") -> None:
+    """Run and end the process at once: taking the interpreter down in good order would cost a fifth of the hook."""
+    code = main(sys.argv[1:], nri)
     try:
         sys.stdout.flush()
     finally:

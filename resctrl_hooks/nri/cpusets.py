@@ -5,7 +5,8 @@ told, so that a `daemon-reload` and its own updates of a container leave it so.
 """
 
 from ..node.features.placement.allocations import Book, lock
-from ..node.features.placement.feature import NAME, preview
+from ..node.features.placement.feature import preview
+from ..node.features.placement.placing import NAME
 from ..node.features.placement.specified import specified, write_specified
 from ..node.features.placement.usage import effective
 from ..node.features.step import SKIP, Step

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..node.container.workload import Workload
     from ..node.context import Context
     from ..node.features.step import Step
-    from .events import Event
+    from .event import Event
 
 CREATE_CONTAINER = "CreateContainer"
 _TIME_TO_FORGET = 0.1  # seconds for a lock, after the deadline and well before the child is killed

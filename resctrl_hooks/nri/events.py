@@ -8,7 +8,6 @@ every runtime obeys a refusal, so what can be known there is refused there.
 import time
 
 from ..node.container.oci import State
-from ..node.errors import HookError
 from ..node.fault_report import as_hook_error
 from ..node.feature_table import FEATURES
 from ..node.features.placement.specified import specified
@@ -25,7 +24,8 @@ from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
 from .cpusets import changes, cpus_of, forget, is_specified, learn
 from .creation import CREATE_CONTAINER, create_container
-from .protobuf import WireError, decode, encode
+from .event import POD_EVENTS, Event
+from .protobuf import decode, encode
 from .workload import workload_of
 
 TYPE_CHECKING = False
@@ -36,45 +36,11 @@ if TYPE_CHECKING:
     from ..node.context import Context
     from ..node.settings import Settings
 
-    Handler = Callable[["Event", Context], tuple[str, bytes]]
+    Handler = Callable[[Event, Context], tuple[str, bytes]]
 
 _PLACEMENT = "placement"
-_POD_EVENTS = ("RemovePodSandbox",)
 _GONE = "RemoveContainer"
-_STARTS, _ENDS = ("StartContainer",), ("StopContainer", _GONE, *_POD_EVENTS)
-
-
-class Event:
-    """One event, read: its name, the pod and container that it tells of, the runtime's name and its version of NRI."""
-
-    def __init__(self, name: str, payload: bytes, runtime: str, version: str) -> None:
-        self.name, _, dialect = name.partition(":")
-        self.runtime = runtime
-        self.version = version
-        kind = "StateChangeEvent" if dialect else "PodEvent" if self.name in _POD_EVENTS else "ContainerEvent"
-        try:
-            message = decode(kind, payload)
-        except WireError as error:
-            raise HookError(f"the runtime's {self.name} can't be read: {error}") from error
-        self.pod: "dict[str, Any]" = message.get("pod", {})
-        self.container: "dict[str, Any]" = message.get("container", {})
-        self.key = ""
-
-    @property
-    def id(self) -> str:
-        """The container's id."""
-        found: str = self.container.get("id", "")
-        return found
-
-    def names(self) -> "dict[str, str]":
-        """What the container is called, as far as that is known."""
-        of = {"namespace": self.pod.get("namespace"), "pod": self.pod.get("name")}
-        found = {"id": self.id, "key": self.key, **of, "container": self.container.get("name")}
-        return {name: value for name, value in found.items() if value}
-
-    def __str__(self) -> str:
-        words = (self.pod.get("namespace"), self.pod.get("name"), self.container.get("name"))
-        return "/".join(word for word in words if word) or self.id[:12] or "an unknown pod"
+_STARTS, _ENDS = ("StartContainer",), ("StopContainer", _GONE, *POD_EVENTS)
 
 
 def start_container(event: Event, context: "Context") -> "tuple[str, bytes]":
@@ -198,7 +164,7 @@ def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Conte
         refused = stage == CREATE_CONTAINER and (isinstance(error, RefusedError) or refuses(context))
         reasons = context.failures or [error.reason]
         outcome = (
-            "the container is refused" if refused else f"the {'pod' if stage in _POD_EVENTS else 'container'} goes on"
+            "the container is refused" if refused else f"the {'pod' if stage in POD_EVENTS else 'container'} goes on"
         )
         fields = {"key": event.key, "container": event.id} if event is not None else {}
         message = f"{stage} of {event or 'an unknown pod'}: {error}; {outcome}"

@@ -13,6 +13,7 @@ from ..node.settings import Settings, compiled_path, load
 from . import events, ttrpc
 from .adjustments import adjusts
 from .creation import CREATE_CONTAINER
+from .event import Event
 from .service import SYNCHRONIZE
 
 TYPE_CHECKING = False
@@ -153,7 +154,7 @@ class NodePlugin:
         settings = self._settings
         policies = [settings.failure_policy]
         try:
-            namespace: str = events.Event(event, payload, self._runtime, self._nri).pod.get("namespace", "")
+            namespace: str = Event(event, payload, self._runtime, self._nri).pod.get("namespace", "")
         except HookError:
             pass  # it names no container
         else:

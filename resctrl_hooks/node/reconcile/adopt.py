@@ -61,7 +61,7 @@ def take_in(context: "Context", container: "Running", report: "Report") -> bool:
         _follow(locked, context, container)
         try:
             if context.settings.shares_rmids:
-                from .turns import ensure_ranked
+                from .rank import ensure_ranked
 
                 ensure_ranked(locked, context, container)
             else:

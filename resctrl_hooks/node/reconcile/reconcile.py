@@ -47,7 +47,8 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
     enforce_classes(context, seen.containers, options, report)
     containers = seen.containers
     if shared:
-        from .turns import by_rank, refresh, take_turns
+        from .rank import by_rank
+        from .turns import refresh, take_turns
 
         refresh(context, containers, report)
         containers = by_rank(context, containers)

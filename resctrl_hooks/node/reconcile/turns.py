@@ -1,59 +1,23 @@
 """Serves those who wait for an RMID where these are shared by rules: in the order of the queue, and in turns."""
 
-from ..container.workload import workload_of
 from ..host.files import read_file, write_file
 from ..ledger import RMIDS, lock_name
-from ..sharing.admission import ensure_for
 from ..sharing.claims import begin_to_hold, claim_of, entry_of, holders, now
 from ..sharing.counter_turns import times_of
 from ..sharing.decision import Claim, turns
 from ..sharing.handover import give_back, hand_on
-from ..sharing.priority import priority_of, version_of
+from ..sharing.priority import version_of
 from .adopt import take_in
+from .rank import ALL, priority
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..container.running import Running
     from ..context import Context
-    from ..resctrl.locked_key import LockedKey
     from .report import Report
 
 _LAST = "turn"  # a file of the state directory: the boot and the time of the last round
-_ALL = 1 << 20
 _PATIENCE = 0.5
-
-
-def by_rank(context: "Context", containers: "list[Running]") -> "list[Running]":
-    """Containers in the order in which they are to be served."""
-    ranks: "dict[str, tuple[int, float]]" = {}
-    for container in containers:
-        if container.key not in ranks:
-            claim = claim_of(container.key, context.ledger.read_pod(container.key))
-            ranks[container.key] = (-_priority(context, container, claim), claim.since if claim else now())
-    return sorted(containers, key=lambda container: (*ranks[container.key], container.key))
-
-
-def ensure_ranked(locked: "LockedKey", context: "Context", container: "Running") -> None:
-    """The group of a container that runs: by a free RMID, or by one of a pod of lower priority.
-
-    Raises:
-        NoRMIDsError: none can be had, or none just now.
-    """
-    priority = _priority(context, container, claim_of(locked.key, locked.record))
-    ensure_for(locked, priority, container.rdt_class, context, most=_ALL, most_tasks=_ALL, remove=True)
-
-
-def _priority(context: "Context", container: "Running", claim: "Claim | None") -> int:
-    """A container's priority by the rules in force: what is recorded, if that is by the same rules."""
-    rules = context.settings.monitoring.get("priority") or []
-    record = context.ledger.read_pod(container.key) if claim is not None else None
-    if claim is not None and record is not None and record["claim"]["rules"] == version_of(rules):
-        return claim.priority
-    if not rules:
-        return 0
-    settings = context.settings
-    workload = workload_of(container.id, container.pid, container.bundle, context.proc, settings.cgroup_path)
-    return priority_of(workload, rules)
 
 
 def refresh(context: "Context", containers: "list[Running]", report: "Report") -> None:
@@ -70,7 +34,7 @@ def refresh(context: "Context", containers: "list[Running]", report: "Report") -
                 if locked.groups() and any(origin != "shared" for origin in locked.origins.values()):
                     old = claim_of(locked.key, locked.record)
                     begin_to_hold(
-                        locked, context.ledger, _priority(context, container, old), version, old.since if old else None
+                        locked, context.ledger, priority(context, container, old), version, old.since if old else None
                     )
                     locked.save()
         except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
@@ -141,7 +105,7 @@ def _hand_on(
         alive = [container for container in living[taker.key] if container.look_again(context.proc)]
         if not alive:
             return False
-        handed = hand_on(gives, takes, alive[0].rdt_class, monitor, context.log, most_tasks=_ALL)
+        handed = hand_on(gives, takes, alive[0].rdt_class, monitor, context.log, most_tasks=ALL)
         if not handed and not give_back(gives, monitor, context.log):
             return False
     if giver.key in living:  # else all its containers have ended, and who comes next begins to wait

@@ -10,7 +10,7 @@ Source: kernel, Documentation/filesystems/resctrl.rst ("mbm_L3_assignments"), me
 import errno
 
 from ..errors import ResctrlError
-from .errors import BY_ERRNO, refusal
+from .errors import BY_ERRNO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Assignments:
         except OSError as error:
             what = "no counter for" if state == _ASSIGNED else "the counter can't be taken back of"
             message = f"{what} {event} of {folder} in L3 domain {domain}"
-            raise refusal(self._resctrl, error, message, kinds=_BY_ERRNO) from error
+            raise self._resctrl.refused(error, message, kinds=_BY_ERRNO) from error
 
 
 def parse(text: str) -> "States":

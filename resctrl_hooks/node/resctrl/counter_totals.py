@@ -13,10 +13,20 @@ from .counters import AVAILABLE, CUMULATIVE, INHERITED, MON_DATA, Reading
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Protocol
 
+    from ..ledger import Ledger
     from .counters import Raw
-    from .monitor import Monitor
+    from .filesystem import Resctrl
+
+    class Counted(Protocol):
+        """The part of a `Monitor` that counters need."""
+
+        resctrl: Resctrl
+        ledger: Ledger
+        group_prefix: str
+        patience: float
+        boot: str
 
     Found = dict[str, tuple[str, list[Raw]]]  # by class: the group's identity, and what each of its files said
 
@@ -24,7 +34,7 @@ LOCK = "counters"
 _PATIENCE = 0.5  # seconds that a handing-on waits for a scrape to end: a container's start may wait for it
 
 
-def read(monitor: "Monitor", keys: "list[str] | None", *, by_class: bool) -> "dict[str, list[Reading]]":
+def read(monitor: "Counted", keys: "list[str] | None", *, by_class: bool) -> "dict[str, list[Reading]]":
     """The readings of these keys, or of every tracked key.
 
     Raises:
@@ -36,7 +46,7 @@ def read(monitor: "Monitor", keys: "list[str] | None", *, by_class: bool) -> "di
 
 
 def settle(
-    monitor: "Monitor",
+    monitor: "Counted",
     giver: "tuple[str, str]",
     classes: "list[str]",
     taker: "tuple[str, str]",
@@ -72,7 +82,7 @@ def settle(
 class _Scrape:
     """Reads the raw counters of some keys and adds what is carried of them."""
 
-    def __init__(self, monitor: "Monitor") -> None:
+    def __init__(self, monitor: "Counted") -> None:
         self._monitor = monitor
         self._resctrl = monitor.resctrl
         self._classes = ["", *sorted(self._resctrl.classes())]

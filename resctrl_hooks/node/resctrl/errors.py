@@ -11,7 +11,7 @@ from ..names import RESCTRL_ROOT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .filesystem import Resctrl
+    from collections.abc import Callable
 
 
 class NotMountedError(ResctrlError):
@@ -130,22 +130,27 @@ BY_ERRNO: "dict[int, type[ResctrlError]]" = {
 
 
 def refusal(
-    resctrl: "Resctrl",
     error: OSError,
     message: str,
-    rdt_class: str = "",
+    root: str,
+    class_folder: str,
+    is_folder: "Callable[[str], bool]",
+    kernel: "Callable[[], str]",
     kinds: "dict[int, type[ResctrlError]]" = BY_ERRNO,
 ) -> ResctrlError:
-    """The typed error for what the kernel refused, with its own words; ``kinds`` where an errno means another thing."""
+    """Return the typed error for an operation below ``root`` that the kernel refused.
+
+    ``class_folder`` is the folder of the operation's RDT class, ``kinds`` the meaning of each errno. ``kernel`` reads
+    the kernel's own explanation.
+    """
     number = error.errno or 0
     if number in GONE:
-        if not resctrl.fs.is_folder(f"{resctrl.root}/mon_groups"):
-            if resctrl.fs.is_folder(f"{resctrl.root}/info"):
-                return NoMonitoringError(f"resctrl at {resctrl.root} has no monitoring", errno=number)
-            return NotMountedError.at(resctrl.root, number)
-        folder = resctrl.class_folder(rdt_class)
-        if not resctrl.fs.is_folder(folder):
-            return BadClassError(f"there is no RDT class {rdt_class!r} ({folder})", errno=number)
+        if not is_folder(f"{root}/mon_groups"):
+            if is_folder(f"{root}/info"):
+                return NoMonitoringError(f"resctrl at {root} has no monitoring", errno=number)
+            return NotMountedError.at(root, number)
+        if not is_folder(class_folder):
+            name = class_folder[len(root) :].strip("/")
+            return BadClassError(f"there is no RDT class {name!r} ({class_folder})", errno=number)
     kind = kinds.get(number, ResctrlError)
-    hint = kind.hint.replace(RESCTRL_ROOT, resctrl.root)
-    return kind(message, hint=hint, errno=number, kernel=resctrl.last_cmd_status())
+    return kind(message, hint=kind.hint.replace(RESCTRL_ROOT, root), errno=number, kernel=kernel())

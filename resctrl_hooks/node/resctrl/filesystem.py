@@ -106,7 +106,7 @@ class Resctrl:
         try:
             self.fs.mkdir(path)
         except OSError as error:
-            raise self._error(error, f"mon_group {path} can't be made", rdt_class) from error
+            raise self.refused(error, f"mon_group {path} can't be made", rdt_class) from error
 
     def remove(self, rdt_class: str, name: str) -> bool:
         """Removes a mon_group, and says whether it was there. Tasks in it fall back to the class's own group."""
@@ -116,7 +116,7 @@ class Resctrl:
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
-            raise self._error(error, f"mon_group {path} can't be removed", rdt_class) from error
+            raise self.refused(error, f"mon_group {path} can't be removed", rdt_class) from error
         return True
 
     def exists(self, rdt_class: str, name: str) -> bool:
@@ -125,7 +125,7 @@ class Resctrl:
         try:
             return self.fs.is_folder(path)
         except OSError as error:
-            raise self._error(error, f"mon_group {path} can't be looked at", rdt_class) from error
+            raise self.refused(error, f"mon_group {path} can't be looked at", rdt_class) from error
 
     def move(self, rdt_class: str, name: str, new_class: str, new_name: str = "") -> bool:
         """Moves a group into another class, or gives it another name; False where the kernel can't (before 6.5).
@@ -137,7 +137,7 @@ class Resctrl:
         except OSError as error:
             if error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV):
                 return False
-            raise self._error(error, f"mon_group {name} can't be moved to class {new_class!r}", new_class) from error
+            raise self.refused(error, f"mon_group {name} can't be moved to class {new_class!r}", new_class) from error
         return True
 
     def classes(self) -> "list[str]":
@@ -149,7 +149,7 @@ class Resctrl:
         try:
             names = self.fs.listdir(self.root)
         except OSError as error:
-            raise self._error(error, f"{self.root} can't be read", "") from error
+            raise self.refused(error, f"{self.root} can't be read", "") from error
         if MON_GROUPS not in names and "info" not in names:
             from .errors import NotMountedError
 
@@ -171,7 +171,7 @@ class Resctrl:
         except OSError as error:
             if error.errno in GONE:
                 return set()
-            raise self._error(error, f"{folder}/tasks can't be read", rdt_class) from error
+            raise self.refused(error, f"{folder}/tasks can't be read", rdt_class) from error
 
     def assign(self, rdt_class: str, name: str, pid: int) -> int:
         """Moves all threads of a process into a mon_group, checks that they arrived, and returns how many.
@@ -214,7 +214,7 @@ class Resctrl:
             except OSError as error:
                 if error.errno != errno.ESRCH:
                     message = f"task {tid} can't join {path.rpartition('/')[0]}"
-                    raise self._error(error, message, rdt_class) from error
+                    raise self.refused(error, message, rdt_class) from error
                 if tid == pid:
                     raise self._gone(pid) from error
 
@@ -248,10 +248,18 @@ class Resctrl:
             return ""
         return "" if text == "ok" else text
 
-    def _error(self, error: OSError, message: str, rdt_class: str) -> "errors.ResctrlError":
-        from .errors import refusal  # only where something goes wrong
+    def refused(
+        self,
+        error: OSError,
+        message: str,
+        rdt_class: str = "",
+        kinds: "dict[int, type[errors.ResctrlError]] | None" = None,
+    ) -> "errors.ResctrlError":
+        """Return the typed error for an operation that the kernel refused; ``kinds`` as `errors.refusal` has it."""
+        from .errors import BY_ERRNO, refusal  # only where something goes wrong
 
-        return refusal(self, error, message, rdt_class)
+        folder, words = self.class_folder(rdt_class), self.last_cmd_status
+        return refusal(error, message, self.root, folder, self.fs.is_folder, words, kinds or BY_ERRNO)
 
     def _gone(self, pid: int) -> "errors.ResctrlError":
         from .errors import TaskGoneError

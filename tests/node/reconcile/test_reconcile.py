@@ -492,6 +492,7 @@ PARTS = (
 )  # fmt: skip
 CHANGING = {"refresh", "by_rank", "take_turns", "_forget_missing", "tidy"}
 """Those that a dry run leaves out."""
+ELSEWHERE = {"refresh": "turns", "by_rank": "rank", "take_turns": "turns"}
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -504,8 +505,7 @@ def test_what_may_free_rmids_comes_before_who_wants_one_and_each_part_has_its_tu
         host.configure(monitoring={"share": {"interval": 60}})
     done: list[str] = []
     for name in PARTS:
-        turns = name in ("refresh", "by_rank", "take_turns")
-        module = "resctrl_hooks.node.reconcile.turns" if turns else "resctrl_hooks.node.reconcile.reconcile"
+        module = f"resctrl_hooks.node.reconcile.{ELSEWHERE.get(name, 'reconcile')}"
 
         def part(*_given: object, name: str = name) -> list[object]:
             done.append(name)

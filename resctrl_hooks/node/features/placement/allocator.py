@@ -1,21 +1,17 @@
 """What is decided for a container: by the policy that the settings name, or that it shares where that can't be had."""
 
 from ...log import WARNING
-from .policy import RESERVED, SHARED, Decision, PlacementError, check
+from .policy import RESERVED, SHARED, Decision, PlacementError
+from .usage import check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ...context import Context
     from ...errors import HookError
-    from ...host.topology import Topology
     from ...settings import Settings
     from .allocations import Book
     from .policy import Request
-    from .usage import Usage
-
-    Choose = Callable[[Topology, Usage, Request], Decision]
+    from .usage import Choose, Usage
 
 TOPOLOGY_AWARE, POOLS = "topology-aware", "pools"
 

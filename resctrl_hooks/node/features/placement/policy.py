@@ -12,9 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ...host.topology import Topology
     from ...records import DecisionRecord, RequestRecord
-    from .usage import Usage
 
 EXCLUSIVE, SHARED, MIXED, RESERVED = "exclusive", "shared", "mixed", "reserved"
 KINDS = (EXCLUSIVE, SHARED, MIXED, RESERVED)
@@ -160,27 +158,3 @@ class Decision:
             mems=parse_list(record.get("mems", "")),
             milli=record["milli"],
         )
-
-
-def check(decision: Decision, usage: "Usage", topology: "Topology") -> None:
-    """Holds a policy to what no policy may do, ours or another's.
-
-    Raises:
-        PlacementError: it gives away what is reserved, offline or somebody's, or leaves somebody without CPUs.
-    """
-    taken = decision.owned & (usage.owned | usage.reserved | ~topology.online)
-    if decision.kind not in KINDS:
-        problem = f"there is no kind of placement {decision.kind!r}"
-    elif not decision.pool.isprintable():
-        problem = f"a pool can't be called {decision.pool!r}"
-    elif taken:
-        problem = f"it gives away CPUs {format_list(taken & topology.online) or 'that are offline'}, which are taken"
-    elif decision.hidden & ~decision.owned or (decision.kind == EXCLUSIVE and not decision.owned & ~decision.hidden):
-        problem = "it leaves the container none of its own CPUs"
-    elif decision.owned and not usage.can_give(decision.owned & usage.usable, squeeze=True):
-        problem = "it leaves others without CPUs"
-    elif decision.kind in (SHARED, MIXED) and not decision.cpus & usage.common & ~decision.owned:
-        problem = f"pool {decision.pool} has no CPUs"
-    else:
-        return
-    raise PlacementError(f"the placement policy is wrong: {problem}", hint="mend or replace placement.policy")

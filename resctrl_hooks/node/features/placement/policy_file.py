@@ -10,9 +10,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.topology import Topology
-    from .allocator import Choose
     from .policy import Request
-    from .usage import Usage
+    from .usage import Choose, Usage
 
 _LIMIT = 1 << 20
 

@@ -10,11 +10,11 @@ from ..step import SKIP
 from .allocations import Book, lock
 from .cpuset_writer import follow, tell_all, to_tell
 from .entries import Entry
-from .feature import NAME, place, record_decision, steps_for
 from .kubelet import check_kubelet
-from .policy import Decision, PlacementError, check
+from .placing import NAME, place, record_decision, steps_for
+from .policy import Decision, PlacementError
 from .request import request_from
-from .usage import short_of_cpus
+from .usage import check, short_of_cpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,11 +1,17 @@
 """Who has which CPUs by now, as a policy sees it, and what that leaves each container to run on."""
 
-from ...host.cpulist import count
-from .policy import EXCLUSIVE, MILLI, RESERVED, SHARED, Decision
+from ...host.cpulist import count, format_list
+from .policy import EXCLUSIVE, KINDS, MILLI, MIXED, RESERVED, SHARED, Decision, PlacementError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...host.topology import Topology
+    from .policy import Request
+
+    Choose = Callable[[Topology, "Usage", Request], Decision]
+    """A placement policy."""
 
 
 class Grant:
@@ -126,3 +132,27 @@ def short_of_cpus(usage: Usage) -> str:
         return ""
     where = "reserved CPUs" if usage.reserved else "CPUs that others own"
     return f"no CPU is left to share, so {users} containers run on {where}"
+
+
+def check(decision: Decision, usage: Usage, topology: "Topology") -> None:
+    """Holds a policy to what no policy may do, ours or another's.
+
+    Raises:
+        PlacementError: it gives away what is reserved, offline or somebody's, or leaves somebody without CPUs.
+    """
+    taken = decision.owned & (usage.owned | usage.reserved | ~topology.online)
+    if decision.kind not in KINDS:
+        problem = f"there is no kind of placement {decision.kind!r}"
+    elif not decision.pool.isprintable():
+        problem = f"a pool can't be called {decision.pool!r}"
+    elif taken:
+        problem = f"it gives away CPUs {format_list(taken & topology.online) or 'that are offline'}, which are taken"
+    elif decision.hidden & ~decision.owned or (decision.kind == EXCLUSIVE and not decision.owned & ~decision.hidden):
+        problem = "it leaves the container none of its own CPUs"
+    elif decision.owned and not usage.can_give(decision.owned & usage.usable, squeeze=True):
+        problem = "it leaves others without CPUs"
+    elif decision.kind in (SHARED, MIXED) and not decision.cpus & usage.common & ~decision.owned:
+        problem = f"pool {decision.pool} has no CPUs"
+    else:
+        return
+    raise PlacementError(f"the placement policy is wrong: {problem}", hint="mend or replace placement.policy")

@@ -19,10 +19,9 @@ from resctrl_hooks.node.features.placement.policy import (
     Decision,
     PlacementError,
     Request,
-    check,
 )
 from resctrl_hooks.node.features.placement.policy_file import load_policy
-from resctrl_hooks.node.features.placement.usage import Grant, Usage, effective, short_of_cpus
+from resctrl_hooks.node.features.placement.usage import Grant, Usage, check, effective, short_of_cpus
 from resctrl_hooks.node.host.cpulist import count, format_list, parse_list
 from resctrl_hooks.node.host.topology import Topology
 

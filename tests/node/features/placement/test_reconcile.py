@@ -10,6 +10,7 @@ from placed_host import CPUS, MACHINE, PlacedHost, id_of
 from resctrl_hooks.node.container.workload import Workload
 from resctrl_hooks.node.errors import DeadlineError
 from resctrl_hooks.node.features.placement import feature as placement
+from resctrl_hooks.node.features.placement import placing
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.usage import Usage
 from resctrl_hooks.node.host.cpulist import parse_list
@@ -137,7 +138,7 @@ def test_what_one_container_asks_for_stops_reconcile_for_nobody_else(
     assert id_of("dead") not in Book(node.host.context()).entries
     node.run_unseen("broken")
     node.run_unseen("last")
-    real = placement.steps_for
+    real = placing.steps_for
 
     def faulty(workload: Workload, *rest: Any, **named: Any) -> Any:
         if workload.id == id_of("broken"):

@@ -1,0 +1,137 @@
+"""A container's plan, and its place: decided, written down, and put in force under the node's lock."""
+
+from ...errors import HookError
+from ...host.cpulist import format_list
+from ...host.procfs import start_time
+from ...log import INFO
+from ..own_cgroup import own_cgroup
+from ..registry import failure_policy
+from ..step import SKIP, Step
+from .allocator import anywhere, decide, policy_name, shares_instead
+from .cpuset_writer import follow, settle_in, tell_others
+from .entries import Entry
+from .policy import SHARED, PlacementError
+from .request import request_of, shared_request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...container.workload import Workload
+    from ...context import Context
+    from ...host.cgroup import Leaf
+    from ...records import PlacementNeeds
+    from ...settings import Settings
+    from .allocations import Book
+    from .policy import Decision, Request
+
+NAME = "placement"
+
+
+def may_share(settings: "Settings") -> bool:
+    """Whether a container that can't be placed as it asks shares CPUs; else it is refused."""
+    return failure_policy(NAME, settings) != "fail"
+
+
+def steps_for(workload: "Workload", context: "Context", *, share: bool) -> "list[Step]":
+    """Return the steps as `feature.plan` has them; with ``share`` one that can't be placed as it asks shares CPUs."""
+    reason = _why_not(workload, context)
+    if reason:
+        return [Step(NAME, SKIP, {}, reason)]
+    from .kubelet import check_kubelet
+
+    check_kubelet(context.settings)
+    own_cgroup(workload, context)  # what is wrong with it `explain` says too
+    why = ""
+    try:
+        request = request_of(workload, context.settings)
+    except PlacementError as error:
+        if not share:
+            raise
+        shares_instead(error, workload.id, workload.key, context)
+        request, why = shared_request(workload, context.settings), f", since {error}"
+    what = f"{request.exclusive} CPUs of its own" if request.exclusive else f"{request.kind} CPUs"
+    why = f"{what} for a request of {request.milli}m by policy {policy_name(context.settings)}{why}"
+    needs: "PlacementNeeds" = {"request": request.as_record()}
+    return [Step(NAME, "place", needs, why)]
+
+
+def _why_not(workload: "Workload", context: "Context") -> str:
+    from ...names import matches, namespace_in_words
+
+    if workload.sandbox:
+        return "a pod's sandbox is not placed"
+    patterns = context.settings.placement.get("namespaces") or []
+    if patterns and not any(matches(pattern, workload.namespace) for pattern in patterns):
+        return f"{namespace_in_words(workload.namespace)} is not among placement.namespaces"
+    cpu = workload.bundle.resources.get("cpu")
+    if isinstance(cpu, dict) and (cpu.get("cpus") or cpu.get("mems")):
+        from .specified import specified  # few come with a cpuset
+
+        if workload.id in specified(context):
+            return ""
+        return "whoever made the container chose its CPUs or memory nodes, which stay"
+    return ""
+
+
+def place(request: "Request", pid: int, leaf: "Leaf", book: "Book", context: "Context", *, share: bool) -> None:
+    """Places one container, under the lock. With ``share`` it shares where it can't be placed as it asks.
+
+    Raises:
+        HookError: it can't be; then everything is as it was.
+    """
+    book.remove(request.id)
+    decision = decide(book, request, context, share=share)
+    try:
+        _enter(request, pid, leaf, decision, book, context)
+    except PlacementError as error:
+        if not share or decision.kind == SHARED:
+            raise
+        shares_instead(error, request.id, request.key, context)
+        # Its cgroup may have been told memory nodes by now, and these can be set but not taken away.
+        mems = book.topology.memory_nodes if decision.mems else 0
+        _enter(request, pid, leaf, anywhere(book, request, error, mems), book, context)
+
+
+def _enter(request: "Request", pid: int, leaf: "Leaf", decision: "Decision", book: "Book", context: "Context") -> None:
+    """Puts a decision in force, and takes it back if that can't be done."""
+    key = request.key
+    entry = Entry(
+        request.id,
+        key,
+        pid,
+        start_time(context.proc, pid),
+        leaf.folder,
+        decision,
+        unit=leaf.unit if leaf.own_scope else "",
+        scope=leaf.scope,
+    )
+    book.add(entry)
+    try:
+        book.save()
+        record_decision(context, key, request.id, decision)
+        others = follow(book, context, request.id, grow=False)
+        settle_in(entry, leaf, book.usage(), context)
+    except HookError:
+        book.remove(request.id)
+        book.save()
+        follow(book, context, grow=True)
+        book.written()
+        record_decision(context, key, request.id, None)
+        raise
+    others += follow(book, context, grow=True)  # what somebody dead has left
+    book.written()
+    tell_others(others, context)
+    context.log(INFO, f"placed container {request.id[:12]}: {decision.why}; CPUs {format_list(entry.applied)}", key=key)
+
+
+def record_decision(context: "Context", key: str, container: str, decision: "Decision | None") -> None:
+    """Writes a decision into the container's own record."""
+    record = context.ledger.read_member(key, container)
+    if record is None:
+        return
+    for step in record.get("steps", []):
+        if step["feature"] == NAME:
+            needs: PlacementNeeds = step["needs"]
+            needs.pop("decision", None)
+            if decision is not None:
+                needs["decision"] = {**decision.as_record(), "why": decision.why}
+    context.ledger.write_member(key, container, record)

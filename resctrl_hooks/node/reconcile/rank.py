@@ -1,0 +1,48 @@
+"""The order in which running containers are served where RMIDs are shared by rules, and the group of one of them."""
+
+from ..container.workload import workload_of
+from ..sharing.admission import ensure_for
+from ..sharing.claims import claim_of, now
+from ..sharing.priority import priority_of, version_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..container.running import Running
+    from ..context import Context
+    from ..resctrl.locked_key import LockedKey
+    from ..sharing.decision import Claim
+
+ALL = 1 << 20  # reconcile moves as many groups and tasks as there are
+
+
+def by_rank(context: "Context", containers: "list[Running]") -> "list[Running]":
+    """Return the containers in the order in which they are to be served."""
+    ranks: "dict[str, tuple[int, float]]" = {}
+    for container in containers:
+        if container.key not in ranks:
+            claim = claim_of(container.key, context.ledger.read_pod(container.key))
+            ranks[container.key] = (-priority(context, container, claim), claim.since if claim else now())
+    return sorted(containers, key=lambda container: (*ranks[container.key], container.key))
+
+
+def ensure_ranked(locked: "LockedKey", context: "Context", container: "Running") -> None:
+    """Give a running container's pod its group: with a free RMID, or with that of a pod of lower priority.
+
+    Raises:
+        NoRMIDsError: there is none, or none just now.
+    """
+    rank = priority(context, container, claim_of(locked.key, locked.record))
+    ensure_for(locked, rank, container.rdt_class, context, most=ALL, most_tasks=ALL, remove=True)
+
+
+def priority(context: "Context", container: "Running", claim: "Claim | None") -> int:
+    """Return a container's priority by the active rules: the recorded one, if it is by the same rules."""
+    rules = context.settings.monitoring.get("priority") or []
+    record = context.ledger.read_pod(container.key) if claim is not None else None
+    if claim is not None and record is not None and record["claim"]["rules"] == version_of(rules):
+        return claim.priority
+    if not rules:
+        return 0
+    settings = context.settings
+    workload = workload_of(container.id, container.pid, container.bundle, context.proc, settings.cgroup_path)
+    return priority_of(workload, rules)
