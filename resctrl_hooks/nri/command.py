@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from .plugin import Compile, Find
 
 DEFAULT_SOCKET = "/var/run/nri/nri.sock"
-DEFAULT_NAME, DEFAULT_INDEX = "resctrl-hooks", "90"
+DEFAULT_NAME = "resctrl-hooks"
+DEFAULT_INDEX = "97"  # after the plugins of nri-plugins (90; memory-policy 92 or 95), so that their values are seen
 LOCK = "nri.lock"
 _USAGE = "usage: nri [--socket PATH] [-name NAME] [-idx NN] [-config FILE] [-v|-vv] [-cgroups-dir DIR] [-run-dir DIR]\n"
 _WRONG, _WRONG_USE = 1, 2

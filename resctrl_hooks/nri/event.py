@@ -41,3 +41,13 @@ class Event:
     def __str__(self) -> str:
         words = (self.pod.get("namespace"), self.pod.get("name"), self.container.get("name"))
         return "/".join(word for word in words if word) or self.id[:12] or "an unknown pod"
+
+
+def container_of(name: str, payload: bytes) -> "tuple[str, int]":
+    """Return the container's id and pid of a message, as far as they can be read; ``name`` is as `Event` takes it."""
+    kind = "StateChangeEventHead" if name.partition(":")[2] else "ContainerEventHead"
+    try:
+        found = decode(kind, payload).get("container", {})
+    except WireError:
+        return "", 0  # whoever serves the event says so
+    return found.get("id", ""), found.get("pid", 0)

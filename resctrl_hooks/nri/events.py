@@ -8,6 +8,7 @@ every runtime obeys a refusal, so what can be known there is refused there.
 import time
 
 from ..node.container.oci import State
+from ..node.errors import InputError
 from ..node.fault_report import as_hook_error
 from ..node.feature_table import FEATURES
 from ..node.features.placement.specified import specified
@@ -40,7 +41,11 @@ if TYPE_CHECKING:
 
 _PLACEMENT = "placement"
 _GONE = "RemoveContainer"
-_STARTS, _ENDS = ("StartContainer",), ("StopContainer", _GONE, *POD_EVENTS)
+START, LATE_START = "StartContainer", "PostStartContainer"
+STARTS = (START, LATE_START)
+_ENDS = ("StopContainer", _GONE, *POD_EVENTS)
+LATE = "late"
+"""The reason that is counted where a container is served only after its start."""
 
 
 def start_container(event: Event, context: "Context") -> "tuple[str, bytes]":
@@ -59,6 +64,18 @@ def start_container(event: Event, context: "Context") -> "tuple[str, bytes]":
     if idle:
         reap(context, idle)
     return summary, b""
+
+
+def late_start(event: Event, context: "Context") -> "tuple[str, bytes]":
+    """Serves a container whose StartContainer named no process; its threads may have run before."""
+    if not event.container.get("pid"):
+        raise InputError("the runtime names no process at StartContainer and PostStartContainer")
+    summary, answer = start_container(event, context)
+    if summary:
+        context.failures.append(LATE)
+        context.ledger.wake()  # reconcile moves what the process has started by now
+        summary = f"served late, since StartContainer named no process: {summary}"
+    return summary, answer
 
 
 def is_done(container: str, pid: int, context: "Context") -> bool:
@@ -110,7 +127,8 @@ def remove_pod(event: Event, context: "Context") -> "tuple[str, bytes]":
 
 HANDLERS: "dict[str, Handler]" = {
     CREATE_CONTAINER: create_container,
-    "StartContainer": start_container,
+    START: start_container,
+    LATE_START: late_start,
     "StopContainer": stop_container,
     "RemoveContainer": stop_container,
     "RemovePodSandbox": remove_pod,
@@ -119,11 +137,11 @@ HANDLERS: "dict[str, Handler]" = {
 
 def follow_up(event: Event, context: "Context") -> bytes:
     """What the runtime is to update in other containers once it has its answer, as `UpdateContainers` says it."""
-    if not is_specified(context.settings) or event.name not in (*_STARTS, *_ENDS):
+    if not is_specified(context.settings) or event.name not in (*STARTS, *_ENDS):
         return b""
     if event.name == _GONE:  # one that has only ended may be started again, with what its specification says
         forget({event.id}, context)
-    return updates(event.id if event.name in _STARTS else "", context)
+    return updates(event.id if event.name in STARTS else "", context)
 
 
 def updates(started: str, context: "Context") -> bytes:

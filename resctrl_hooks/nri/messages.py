@@ -44,6 +44,11 @@ MESSAGES: "dict[str, dict[int, str]]" = {
     },
     "StateChangeEvent": {1: "int32 event", 2: "PodSandbox pod", 3: "Container container"},
     "StateChangeHead": {1: "int32 event"},
+    # What tells whether there is anything to do on an event, in both dialects.
+    "ContainerEventHead": {1: "PodHead pod", 2: "ContainerHead container"},
+    "StateChangeEventHead": {2: "PodHead pod", 3: "ContainerHead container"},
+    "PodHead": {3: "string uid"},
+    "ContainerHead": {1: "string id", 12: "uint32 pid"},
     "CreateContainerResponse": {1: "ContainerAdjustment adjust", 2: "repeated ContainerUpdate update"},
     "UpdateContainerResponse": {1: "repeated ContainerUpdate update"},
     "StopContainerResponse": {1: "repeated ContainerUpdate update"},

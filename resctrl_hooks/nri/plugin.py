@@ -13,7 +13,7 @@ from ..node.settings import Settings, compiled_path, load
 from . import events, ttrpc
 from .adjustments import adjusts
 from .creation import CREATE_CONTAINER
-from .event import Event
+from .event import Event, container_of
 from .service import SYNCHRONIZE
 
 TYPE_CHECKING = False
@@ -31,6 +31,7 @@ _OURS = 0.7  # of what the runtime gives a request is an event's deadline, at mo
 _PATIENCE = 0.85  # of the runtime's timeout: a child that has not answered by then is killed
 _LEFT = {CREATE_CONTAINER: "the container goes on as it is", SYNCHRONIZE: "reconcile's timer will"}
 _USUALLY_LEFT = "reconcile will do what was left"
+_MOST_WITHOUT_PID = 1000  # containers whose StartContainer named no process; PostStartContainer follows at once
 _TIMEOUT = 2.0  # seconds, containerd's default, where a runtime says nothing
 
 
@@ -69,6 +70,7 @@ class NodePlugin:
         self._timeout = _TIMEOUT
         self._runtime = self._version = self._nri = ""
         self._told = ""
+        self._without_pid: "set[str]" = set()
         self.refresh()
 
     def refresh(self) -> Settings:
@@ -107,13 +109,31 @@ class NodePlugin:
         except (HookError, ValueError) as error:
             self.log(ERROR, f"the runtime's configuration for this plugin can't be used: {error}; {self._config} holds")
 
-    def serves(self, event: str) -> bool:
-        """Whether the event needs a child: CreateContainer only where somebody may be refused, or changed."""
+    def serves(self, event: str, payload: bytes) -> bool:
+        """Whether the event needs a child.
+
+        CreateContainer does only where a container may be refused or changed; PostStartContainer only after a
+        StartContainer without a pid, which containerd sends for containers that it found again after a crash.
+        """
         settings = self.refresh()
-        if event == CREATE_CONTAINER:
+        name = event.partition(":")[0]
+        if name == CREATE_CONTAINER:
             changes = adjusts(settings)
-            return changes or any(failure_policy(name, settings) == "fail" for name, _ in features_in_use(settings))
-        return event in events.HANDLERS
+            return changes or any(failure_policy(one, settings) == "fail" for one, _ in features_in_use(settings))
+        if name not in events.STARTS:
+            return name in events.HANDLERS
+        container, pid = container_of(event, payload)
+        if name == events.START and container and not pid:
+            if len(self._without_pid) >= _MOST_WITHOUT_PID:
+                self._without_pid.clear()
+            self._without_pid.add(container)
+            self.log(WARNING, f"{name} of container {container[:12]} names no process; {events.LATE_START} will")
+            return False
+        if name == events.LATE_START:
+            waited = container in self._without_pid
+            self._without_pid.discard(container)
+            return waited
+        return True
 
     def serve(self, event: str, payload: bytes) -> "tuple[int, bytes, bytes]":
         """As `events.serve`, in a child, whose settings get the event's deadline: all patience is a part of it."""

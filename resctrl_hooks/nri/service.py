@@ -32,8 +32,8 @@ if TYPE_CHECKING:
         def configure(self, request: "dict[str, Any]") -> None:
             """Takes what the runtime says of itself, and a configuration that came with it."""
 
-        def serves(self, event: str) -> bool:
-            """Whether there is anything to do on such an event."""
+        def serves(self, event: str, payload: bytes) -> bool:
+            """Whether there is anything to do on an event; ``event`` is its name as `serve` takes it."""
 
         def serve(self, event: str, payload: bytes) -> "Served":
             """Serves one event, in a child."""
@@ -202,10 +202,10 @@ class Service:
         self._event(event, stream, payload, timeout, state_change=True)
 
     def _event(self, event: str, stream: int, payload: bytes, timeout: float, *, state_change: bool = False) -> None:
-        if not self._plugin.serves(event):
+        name = f"{event}:StateChange" if state_change else event
+        if not self._plugin.serves(name, payload):
             self._connection.answer(stream)
             return
-        name = f"{event}:StateChange" if state_change else event
         self._fork(event, payload, lambda: self._plugin.serve(name, payload), self._plugin.limit(timeout), stream)
 
     def _fork(

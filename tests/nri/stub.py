@@ -40,8 +40,8 @@ class Stub:
     def configure(self, request: dict[str, Any]) -> None:
         self.tell("configure", request.get("runtime_name"), request.get("config"))
 
-    def serves(self, event: str) -> bool:
-        return event in HANDLED
+    def serves(self, event: str, payload: bytes) -> bool:
+        return event.partition(":")[0] in HANDLED
 
     def limit(self, timeout: float) -> float:
         return timeout * 0.8

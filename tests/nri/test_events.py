@@ -23,7 +23,7 @@ POD = {
     "linux": {"cgroup_parent": POD_CGROUP},
 }
 CLASS = "class.memtierd.nri.io"
-START, REMOVE, REMOVE_POD = 6, 11, 3
+START, POST_START, REMOVE, REMOVE_POD = 6, 7, 11, 3
 
 
 def container(pid: int = 0, id_: str = ID, name: str = "c0", **more: Any) -> dict[str, Any]:
@@ -169,6 +169,59 @@ def test_a_restart_under_the_same_id_is_served(host: Host, start: Callable[..., 
     host.process(42, f"{POD_CGROUP}/{ID}", start=2000)
     assert peer.event("StartContainer", POD, container(42)) == OK
     assert (host.resctrl / GROUP / "tasks").read_text().split()[-1] == "42"
+
+
+def test_start_without_a_pid_is_served_at_post_start_and_counted_as_late(
+    host: Host, start: Callable[..., Plugin]
+) -> None:
+    plugin = start()
+    peer = plugin.greet()
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    assert peer.event("StartContainer", POD, container(0)) == OK
+    assert host.groups() == []
+    assert "names no process; PostStartContainer will" in plugin.log()
+    assert peer.event("PostStartContainer", POD, container(41)) == OK
+    assert host.groups() == [GROUP]
+    plugin.wait_for_log("PostStartContainer of shop/web-0/c0: served late")
+    assert "process 0" not in plugin.log()
+    assert any(line.split()[1:4:2] == ["PostStartContainer", "late"] for line in calls(host))
+    assert (host.state / "wake").exists(), "reconcile moves what the process has started by then"
+
+
+def test_start_without_a_pid_in_the_words_of_older_runtimes_is_served_at_post_start(
+    host: Host, start: Callable[..., Plugin]
+) -> None:
+    peer = start().greet()
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    assert peer.state_change(START, POD, container(0)) == OK
+    assert peer.state_change(POST_START, POD, container(41)) == OK
+    assert host.groups() == [GROUP]
+
+
+def test_neither_event_with_a_pid_is_left_to_reconcile_with_a_line_in_the_log(
+    host: Host, start: Callable[..., Plugin]
+) -> None:
+    plugin = start()
+    peer = plugin.greet()
+    assert peer.event("StartContainer", POD, container(0)) == OK
+    assert peer.event("PostStartContainer", POD, container(0)) == OK
+    plugin.wait_for_log("the runtime names no process at StartContainer and PostStartContainer")
+
+
+def test_post_start_of_a_container_that_was_served_does_nothing(host: Host, start: Callable[..., Plugin]) -> None:
+    peer = start().greet()
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    assert peer.event("StartContainer", POD, container(41)) == OK
+    assert peer.event("PostStartContainer", POD, container(41)) == OK
+    assert not any("PostStartContainer" in line for line in calls(host))
+
+
+def test_index_is_above_those_of_the_plugins_of_nri_plugins(start: Callable[..., Plugin]) -> None:
+    assert int(start().peer.take_registration()["plugin_idx"]) > 95
+
+
+def calls(host: Host) -> list[str]:
+    return (host.state / "calls").read_text().splitlines()
 
 
 RDT = {"enabled": True, "allow": {"*": ["gold"]}}
