@@ -13,9 +13,15 @@ from .names import CGROUP_ROOT, RESCTRL_ROOT, STATE_DIR, default_key_validator, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Protocol
 
     from .feature_table import Sections
+
+    class Requester(Protocol):
+        """A container that asks for something, as `container.workload.Workload` has it."""
+
+        namespace: str
+        verified: bool
 else:
     Sections = object
 
@@ -103,15 +109,22 @@ class Settings(Sections):
             return f"{namespace_in_words(namespace)} is not among the configured namespaces"
         return ""
 
-    def check_allowed(self, table: str, namespace: str, name: str, what: str, error: "type[errors.HookError]") -> None:
-        """Refuses ``what`` to a namespace that an ``allow`` table (``rdt.allow``) doesn't let have this ``name``.
+    def check_allowed(
+        self, table: str, workload: "Requester", name: str, what: str, error: "type[errors.HookError]"
+    ) -> None:
+        """Refuses ``what`` to a workload whose namespace an ``allow`` table (``rdt.allow``) denies this ``name``.
 
         Raises:
             HookError: of the type ``error``: who may not do what, and which table says so.
         """
         section, _, key = table.partition(".")
-        if not allows(getattr(self, section).get(key), namespace, name):
-            message = f"{namespace_in_words(namespace)} may not {what}"
+        if not workload.verified:
+            raise error(
+                f"a container of an unverified runtime may not {what}",
+                hint="no name of its cgroup or bundle shows which runtime created it (Podman: not --cgroups=disabled)",
+            )
+        if not allows(getattr(self, section).get(key), workload.namespace, name):
+            message = f"{namespace_in_words(workload.namespace)} may not {what}"
             raise error(message, hint=f"{table} in the configuration says who may")
 
     def selects_labels(self, labels: "dict[str, str]") -> str:

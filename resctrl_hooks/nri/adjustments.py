@@ -124,7 +124,7 @@ def _of_class(workload: "Workload", settings: "Settings") -> "Adjustment":
     if not any(brings.values()):
         return {}
     what = f"have what class {choice.name[:80]!r} brings"
-    settings.check_allowed("nri.allow", workload.namespace, choice.name, what, AdjustmentError)
+    settings.check_allowed("nri.allow", workload, choice.name, what, AdjustmentError)
     return {
         "env": [{"key": key, "value": value} for key, value in (brings["env"] or {}).items()],
         "mounts": [_mount(one) for one in brings["mounts"] or []],

@@ -2,6 +2,7 @@ import ast
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -287,9 +288,11 @@ def test_a_long_prefix_is_cut_in_what_is_said_of_it(tmp_path: Path) -> None:
 
 def test_who_may_have_what_is_said_by_a_table(tmp_path: Path) -> None:
     settings, _ = load(write(tmp_path, rdt={"enabled": True, "allow": {"shop": ["gold"]}}))
-    settings.check_allowed("rdt.allow", "shop", "gold", "use RDT class gold", SettingsError)
+    asking = SimpleNamespace(namespace="shop", verified=True)
+    settings.check_allowed("rdt.allow", asking, "gold", "use RDT class gold", SettingsError)
     for namespace, name in (("shop", "silver"), ("other", "gold")):
+        asking = SimpleNamespace(namespace=namespace, verified=True)
         with pytest.raises(
             SettingsError, match=r"other|shop.* may not use it; rdt\.allow in the configuration says who"
         ):
-            settings.check_allowed("rdt.allow", namespace, name, "use it", SettingsError)
+            settings.check_allowed("rdt.allow", asking, name, "use it", SettingsError)

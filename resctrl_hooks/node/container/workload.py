@@ -1,15 +1,15 @@
 """What a container is, whoever runs it: its key, its pod, its place on the node. One dialect per runtime family.
 
-The dialects are data: which annotation a runtime sets itself (so that no pod author can forge it) says whose dialect a
-state is in, and where that dialect keeps each fact. What an annotation claims is checked against the cgroup that the
-process really is in.
+The dialects are data: where a runtime family keeps each fact. Which family it is, the name of the container's cgroup
+or the folder of its bundle tells, since no pod author chooses those. Where neither tells, the annotations do, and their
+container is `verified` not to be: it has no names, and is allowed nothing that depends on them.
 """
 
 import time
 
-from ..host.cgroup_names import own_cgroup, pod_in_cgroup
+from ..host.cgroup_names import maker_of, own_cgroup, pod_in_cgroup
 from ..host.procfs import cgroups_of, threads_of
-from ..names import canonical_pod_uid, is_hex, pod_uid_validator
+from ..names import canonical_pod_uid, pod_uid_validator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,6 +65,10 @@ _MARKS = (
     ("io.kubernetes.cri-o.ContainerType", "", CRIO),
     ("io.kubernetes.cri.container-type", "", CONTAINERD),
 )
+# What stands before a container's id in the name of its cgroup, by the runtime family that alone writes it.
+_MAKERS = {"crio": CRIO, "cri-containerd": CONTAINERD, "libpod": _PODMAN, "libpod-payload": _PODMAN}
+# In the path of every bundle of containerd's (containerd, core/runtime/v2), which may name a cgroup by the id alone.
+_CONTAINERDS_BUNDLE = "/io.containerd.runtime.v2.task/"
 
 
 class Workload:
@@ -74,6 +78,7 @@ class Workload:
     the folder of the container's own cgroup, ``pod_cgroup`` that of its pod's, whose end is the pod's end; both are
     empty where there is none. ``sandbox`` is true for a pod's pause container as a CRI runtime keeps it. ``labels`` are
     the pod's where somebody told them, else None. ``leaf`` is its own cgroup once a feature has asked for it.
+    ``verified`` is false where only annotations say whose it is, which a pod's author may have written.
     """
 
     __slots__ = (
@@ -93,6 +98,7 @@ class Workload:
         "runtime",
         "sandbox",
         "sandbox_folder",
+        "verified",
     )
 
     def __init__(self, state: "State", bundle: "Bundle", dialect: Dialect) -> None:
@@ -114,6 +120,7 @@ class Workload:
         self.leaf: "Leaf | None" = None
         self.cgroup = ""
         self.pod_cgroup = ""
+        self.verified = True
 
     @property
     def in_pod(self) -> bool:
@@ -164,7 +171,9 @@ def derive(
     Raises:
         BadKeyError: the pod UID is malformed, or is not that of the pod in whose cgroup the process is.
     """
-    dialect = dialect or dialect_of(state.annotations)
+    owns = [own_cgroup(cgroup.path, state.id, bundle.cgroups_path) for cgroup in cgroups]
+    verified = dialect or _verified_dialect(state, owns)
+    dialect = verified or dialect_of(state.annotations)
     workload = Workload(state, bundle, dialect)
     uid = ""
     if dialect.uid:
@@ -175,16 +184,17 @@ def derive(
                 "the container is not monitored; was it made by crictl without a metadata uid?",
             )
         uid = workload.key = canonical_pod_uid(claimed)
-    for cgroup in cgroups:
-        own = own_cgroup(cgroup.path, state.id, bundle.cgroups_path)
+    in_pod = False
+    for cgroup, own in zip(cgroups, owns):
         # What is below its own it may have made and named itself, after somebody else's pod too.
         found, path = pod_in_cgroup(own or cgroup.path)
-        if found and not is_hex(found, 64) and uid and found != uid:
+        if found and uid and found != uid:
             raise _bad_key(
                 f"container {state.id[:64]} claims pod {uid} but runs in the cgroup of pod {found}",
                 "somebody forged a pod UID; the container is not monitored",
             )
         if found:
+            in_pod = True
             workload.key = uid or found
             workload.pod_cgroup = cgroup.folder(cgroup_root, path)
         if own:
@@ -192,7 +202,23 @@ def derive(
         # Beside version 1, runtimes leave a pod's empty cgroups of these two behind: a controller's says when it ends.
         if found and cgroup.hierarchy not in ("unified", "systemd"):
             break
+    # A process that has gone has no cgroup, and nothing is done for it. Whose containers bear no mark is no pod's.
+    if cgroups and verified is None and (dialect is not _PLAIN or in_pod):
+        workload.verified = False
+        workload.namespace = workload.pod = workload.container = ""
     return workload
+
+
+def _verified_dialect(state: "State", owns: "list[str]") -> "Dialect | None":
+    """The dialect of the runtime family that made a container, as its cgroups' names or its bundle's folder tell."""
+    for own in owns:
+        dialect = _MAKERS.get(maker_of(own, state.id))
+        if dialect is not None:
+            return dialect
+    if _CONTAINERDS_BUNDLE in f"{state.bundle}/":
+        # containerd itself marks each container of a pod, after what the pod's author may write; ctr's have no mark.
+        return CONTAINERD if CONTAINERD.kind in state.annotations else _PLAIN
+    return None
 
 
 def _bad_key(message: str, hint: str) -> "HookError":
@@ -202,7 +228,7 @@ def _bad_key(message: str, hint: str) -> "HookError":
 
 
 def dialect_of(annotations: "dict[str, str]") -> Dialect:
-    """The dialect of the runtime family that wrote these annotations."""
+    """The dialect of the runtime family that seems to have written these annotations."""
     for name, value, dialect in _MARKS:
         if name in annotations and (not value or annotations[name] == value):
             return dialect

@@ -65,7 +65,7 @@ def class_name(
     if name in none:
         return "", f"annotation {source} is {name or 'empty'}, which means none"
     what = f"have {kind} class {name[:80]!r}"
-    settings.check_allowed(f"{feature}.allow", workload.namespace, name, what, error)
+    settings.check_allowed(f"{feature}.allow", workload, name, what, error)
     return name, f"annotation {source}"
 
 

@@ -73,7 +73,7 @@ def choice_of(workload: "Workload", settings: "Settings") -> Choice:
         limits.pop(limit, None)
         if value:
             what = f"set {limit} by annotation"
-            settings.check_allowed("memory.allowLimits", workload.namespace, limit, what, MemoryLimitError)
+            settings.check_allowed("memory.allowLimits", workload, limit, what, MemoryLimitError)
             limits[limit] = value
             why += f", {limit} by {source}"
     for limit, value in limits.items():
@@ -89,7 +89,7 @@ def _annotations(workload: "Workload", what: str) -> "list[str]":
 
 def _class_named(name: str, workload: "Workload", settings: "Settings") -> "dict[str, Any]":
     what = f"have memory class {name[:80]!r}"
-    settings.check_allowed("memtierd.allow", workload.namespace, name, what, MemoryClassError)
+    settings.check_allowed("memtierd.allow", workload, name, what, MemoryClassError)
     for spec in settings.classes:
         if spec.get("name") == name:
             return spec

@@ -27,6 +27,12 @@ def own_cgroup(path: str, container: str, asked: str) -> str:
     return ""
 
 
+def maker_of(own: str, container: str) -> str:
+    """What stands before a container's id in the name of its own cgroup: ``crio``; empty for nothing."""
+    name = own.removesuffix(f".scope/{CRUNS_LEAF}").rpartition("/")[2].removesuffix(".scope")
+    return name.removesuffix(f"-{container}") if name.endswith(f"-{container}") else ""
+
+
 def pod_in_cgroup(path: str) -> "tuple[str, str]":
     """The pod that a cgroup path belongs to, and the pod's own part of the path; two empty strings for none.
 

@@ -116,6 +116,23 @@ def describe(container: "Running", locked: "LockedKey") -> None:
         locked.record.setdefault("born", container.start / posix.sysconf("SC_CLK_TCK"))
 
 
+def correct_names(context: "Context", containers: "list[Running]", report: "Report") -> None:
+    """Correct the names in keys' records by those of living members: one without a namespace may have come first."""
+    names = {one.key: {"namespace": one.namespace, "pod": one.pod} for one in containers if one.namespace}
+    for key, wanted in names.items():
+        try:
+            record = context.ledger.read_pod(key)
+            if record is None or record.get("namespace") == wanted["namespace"]:
+                continue
+            with context.monitor.hold(key) as locked:
+                if locked.tracked:
+                    locked.record.update(wanted)  # type: ignore[typeddict-item]  # its keys are PodRecord's
+                    locked.save()
+                    report.repaired += 1
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
+            report.fail(context, key, error)
+
+
 def record_running(container: "Running", locked: "LockedKey") -> None:
     """Writes a running container's record, with the class that it is in now."""
     for step in container.steps:

@@ -10,7 +10,7 @@ from ..errors import HookError
 from ..lifecycle import ENDS, fate, release_container, release_key
 from ..log import INFO, WARNING
 from ..resctrl.locked_key import ADOPTED, SHARED, record_is_dead
-from .adopt import adopt, describe
+from .adopt import adopt, correct_names, describe
 from .cleanup import tidy
 from .discovery import observe
 from .enforce import enforce, enforce_classes
@@ -63,6 +63,7 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
     if shared:
         take_turns(context, containers, report)
     if not options.dry_run:
+        correct_names(context, seen.containers, report)
         _forget_missing(context, seen, report)
     _count(context, options, report)
     enforce(context, seen.containers, options, report)

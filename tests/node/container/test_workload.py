@@ -8,6 +8,7 @@ from resctrl_hooks.node.container.workload import Workload, derive, dialect_of
 from resctrl_hooks.node.container.workload import workload_of as running_workload
 from resctrl_hooks.node.errors import BadKeyError
 from resctrl_hooks.node.host.procfs import Cgroup
+from resctrl_hooks.node.settings import Settings
 
 POD = "99d6fbf08f5e7c6f6fc59daa8dc5d2ce338dcc9da537075e6388d195d91205c2"
 CONTAINER = "a37bbf8c87789f5cb34d80ea4027864f2017a200a2fa8da1118b7fb9059e0755"
@@ -30,12 +31,13 @@ def containerd(uid: str = UID, kind: str = "container") -> dict[str, str]:
 
 
 @pytest.mark.parametrize("uid", [UID, UID.upper(), STATIC, STATIC.upper()])
-@pytest.mark.parametrize("annotations", [crio_annotations, containerd])
-def test_a_kubernetes_pod(annotations: Any, uid: str) -> None:
-    found = workload(annotations(uid), f"/kubepods/pod{uid}/crio-{ID}")
+@pytest.mark.parametrize("annotations, maker", [(crio_annotations, "crio"), (containerd, "cri-containerd")])
+def test_a_kubernetes_pod(annotations: Any, maker: str, uid: str) -> None:
+    found = workload(annotations(uid), f"/kubepods/pod{uid}/{maker}-{ID}")
     assert (found.key, found.namespace, found.pod, found.container) == (UID, "shop", "web-0", "c0")
     assert found.pod_cgroup == f"/cg/kubepods/pod{uid}"
-    assert found.cgroup == f"/cg/kubepods/pod{uid}/crio-{ID}"
+    assert found.cgroup == f"/cg/kubepods/pod{uid}/{maker}-{ID}"
+    assert found.verified
     assert found.in_pod
     assert not found.sandbox
     assert str(found).startswith("shop/web-0/c0 (")
@@ -123,7 +125,7 @@ def test_a_plain_container() -> None:
     "path, asked, own",
     [
         (f"/machine.slice/libpod-{ID}.scope/container/init.scope", "", f"/machine.slice/libpod-{ID}.scope/container"),
-        (f"/machine.slice/crio-{ID}.scope/init.scope", "", f"/machine.slice/crio-{ID}.scope"),
+        (f"/machine.slice/docker-{ID}.scope/init.scope", "", f"/machine.slice/docker-{ID}.scope"),
         (f"/kubepods/pod{UID}/{ID}/init.scope", "", f"/kubepods/pod{UID}/{ID}"),
         (f"/kubepods/pod{UID}/{ID}/container", "", f"/kubepods/pod{UID}/{ID}"),
         (f"/docker/{ID}/docker/{CONTAINER}", "", f"/docker/{ID}"),
@@ -185,6 +187,49 @@ def test_beside_version_1_a_controllers_cgroup_says_when_the_pod_ends() -> None:
 )
 def test_dialects(annotations: dict[str, str], name: str) -> None:
     assert dialect_of(annotations).name == name
+
+
+CRIOS_FORGED = {"io.container.manager": "libpod", "io.kubernetes.cri-o.ContainerType": "sandbox"}
+ANOTHERS = crio_annotations(**{"io.kubernetes.pod.namespace": "bank", "io.kubernetes.pod.name": "vault"})
+
+
+@pytest.mark.parametrize("form", ["crio-{}", "crio-{}.scope", "crio-{}.scope/container"])
+def test_crio_sandbox_annotated_as_podmans_stays_crios(form: str) -> None:
+    found = workload(crio_annotations() | CRIOS_FORGED, f"/kubepods/pod{UID}/{form.format(ID)}")
+    assert (found.runtime, found.namespace, found.pod, found.sandbox) == ("cri-o", "shop", "web-0", True)
+
+
+@pytest.mark.parametrize(
+    "cgroup, bundle",
+    [
+        (f"/kubepods/pod{UID}/{ID}", f"/run/containerd/io.containerd.runtime.v2.task/k8s.io/{ID}"),
+        (f"/kubepods-pod{STATIC}.slice/cri-containerd-{ID}.scope", "/b"),
+    ],
+)
+def test_containerd_container_annotated_as_crios_keeps_its_namespace(cgroup: str, bundle: str) -> None:
+    told = State(ID, "created", 100, bundle, containerd() | ANOTHERS)
+    found = derive(told, Bundle({}), [Cgroup("", cgroup)], "/cg")
+    assert (found.runtime, found.namespace, found.pod, found.verified) == ("containerd", "shop", "web-0", True)
+
+
+@pytest.mark.parametrize("annotations", [ANOTHERS, containerd(), {"io.container.manager": "libpod"}, {}])
+def test_container_of_an_unknown_runtime_has_no_names_and_no_permission(annotations: dict[str, str]) -> None:
+    found = workload(annotations, f"/kubepods/pod{UID}/{ID}")
+    assert (found.key, found.namespace, found.pod, found.container, found.verified) == (UID, "", "", "", False)
+    settings = Settings({"rdt": {"enabled": True, "allow": {"*": ["*"]}}})
+    with pytest.raises(BadKeyError, match="unverified runtime may not have gold"):
+        settings.check_allowed("rdt.allow", found, "gold", "have gold", BadKeyError)
+
+
+def test_plain_container_on_containerd_is_no_pods() -> None:
+    told = State("box", "created", 100, "/run/containerd/io.containerd.runtime.v2.task/default/box", {})
+    found = derive(told, Bundle({}), [Cgroup("", "/default/box")], "/cg")
+    assert (found.key, found.runtime, found.verified) == ("box", "oci", True)
+
+
+def test_pod_uid_is_checked_below_a_podman_pods_cgroup_too() -> None:
+    with pytest.raises(BadKeyError, match="runs in the cgroup of pod"):
+        workload(crio_annotations(), f"/machine.slice/machine-libpod_pod_{POD}.slice/crio-{ID}.scope")
 
 
 def test_the_state_that_tests_use_is_a_state() -> None:

@@ -20,6 +20,7 @@ from resctrl_hooks.node.features.registry import features_in_use
 from resctrl_hooks.node.features.step import Step
 from resctrl_hooks.node.host import cgroup
 from resctrl_hooks.node.host.cgroup import CgroupError, Leaf, same_value, write_value
+from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.settings import Settings
 
 if TYPE_CHECKING:
@@ -191,8 +192,10 @@ def test_no_value_becomes_something_else(value: str) -> None:
 def test_who_has_no_cgroup_of_its_own_is_told_so(host: Host) -> None:
     host.configure(classes=CLASSES)
     host.process(100, "/")
+    told = parse_state(json.dumps(state(annotations={CLASS: "noswap"})).encode())
+    plain = derive(told, Bundle({}), cgroups_of(str(host.proc), 100), str(host.cgroup))
     with pytest.raises(CgroupError):
-        memory.plan(workload_of(host, **{CLASS: "noswap"}), host.context())
+        memory.plan(plain, host.context())
 
 
 @pytest.mark.parametrize("more, code", [(-1, 79), (0, 0)])
@@ -233,7 +236,7 @@ def test_hosts_and_containers_without_a_cgroup_for_it(
     host: Host, pod: dict[str, Any], limits: Path, lines: str, words: str
 ) -> None:
     (host.proc / "100/cgroup").write_text(lines)
-    outcome = start(host, pod, **{CLASS: "noswap"})
+    outcome = start(host, pod | {"annotations": {}}, **{CLASS: "noswap"})
     assert outcome.code == 79
     assert words in outcome.stderr
 

@@ -34,7 +34,10 @@ def rdt_host(host: Host) -> Host:
 
 def workload(annotations: dict[str, str], cgroup: str = POD_CGROUP, **rdt: Any) -> Workload:
     told = State(ID, "created", 100, "/b", annotations)
-    return derive(told, Bundle({"linux": {"intelRdt": rdt}}), [Cgroup("", f"{cgroup}/crio-{ID}")], "/cg")
+    makers = {"cri-o": "crio", "libpod": "libpod"}
+    maker = makers.get(annotations.get("io.container.manager", ""), "cri-containerd")
+    cgroup = f"{'/machine.slice' if maker == 'libpod' else cgroup}/{maker}-{ID}"
+    return derive(told, Bundle({"linux": {"intelRdt": rdt}}), [Cgroup("", cgroup)], "/cg")
 
 
 def plan(host: Host, annotations: dict[str, str], **of: Any) -> Step:

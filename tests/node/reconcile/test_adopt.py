@@ -379,3 +379,15 @@ def test_where_rmids_are_shared_who_is_taken_in_has_its_rank(tmp_path: Path) -> 
     record = context.ledger.read_pod(POD) or {}
     assert record["claim"]["priority"] == 100
     assert context.ledger.marked("rmids") == [record["claim"]["entry"]]
+
+
+def test_record_without_names_gets_those_of_a_living_member(cluster: Cluster) -> None:
+    """As a release wrote it that took a sandbox for a Podman container."""
+    cluster.start(1)
+    with cluster.context().monitor.hold(POD) as locked:
+        locked.record.update({"namespace": "", "pod": ""})
+        locked.save()
+    assert cluster.reconcile().repaired == 1
+    record = cluster.context().ledger.read_pod(POD) or {}
+    assert (record.get("namespace"), record.get("pod")) == ("shop", "web-0")
+    assert cluster.reconcile().repaired == 0

@@ -355,7 +355,7 @@ def test_a_lost_ledger_is_mended_by_claiming(cluster: Cluster) -> None:
 
 def test_a_claim_leaves_the_group_that_a_runtime_made_for_itself(cluster: Cluster) -> None:
     id_ = f"{7:064x}"
-    pid = cluster.kernel.spawn(f"/crio-{id_}", 1, "")
+    pid = cluster.kernel.spawn(f"/libpod-{id_}", 1, "")
     cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/{id_}")
     cluster.kernel.model.write_tasks(cluster.kernel.model.root.monitored[id_], f"{pid}\n", ROOT_CALLER)
     cluster.kernel.show_tasks()

@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Host, workload_of
+from conftest import ID, POD_CGROUP, Host, workload_of
 
 from resctrl_hooks.node.sharing.priority import priority_of, version_of
 
@@ -17,7 +17,7 @@ RULES: list[dict[str, Any]] = [
 
 @pytest.fixture
 def burstable(host: Host) -> Host:
-    host.process(100, "/kubepods/burstable/pod3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01/x")
+    host.process(100, f"{POD_CGROUP}/crio-{ID}")
     return host
 
 

@@ -118,7 +118,7 @@ def _is_number(text: str) -> bool:
 
 
 def _check_allowed(name: str, what: str, workload: "Workload", settings: "Settings") -> None:
-    settings.check_allowed("placement.allow", workload.namespace, name, f"have {what}", PlacementError)
+    settings.check_allowed("placement.allow", workload, name, f"have {what}", PlacementError)
 
 
 def _annotation(workload: "Workload", name: str) -> str:
