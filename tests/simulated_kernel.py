@@ -47,6 +47,9 @@ class Threads:
     def threads(self, pid: int) -> set[int]:
         return {tid for tid, (process, _) in self.table.items() if process == pid}
 
+    def cpus(self, _: int) -> str:
+        return ""
+
     def everything(self) -> list[int]:
         return sorted(self.table)
 

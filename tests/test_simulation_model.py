@@ -37,6 +37,7 @@ class Processes:
         self.starts: dict[int, int] = {}
         self.zombies: set[int] = set()
         self.uids: dict[int, int] = {}
+        self.affinities: dict[int, str] = {}
         self._ticks = 0
 
     def start(self, tid: int, parent: int = 1, leader: int | None = None) -> int:
@@ -66,6 +67,9 @@ class Processes:
 
     def threads(self, pid: int) -> set[int]:
         return {tid for tid, leader in self.leaders.items() if leader == pid}
+
+    def cpus(self, tid: int) -> str:
+        return self.affinities.get(tid, "")
 
     def everything(self) -> list[int]:
         return list(self.starts)
@@ -194,6 +198,7 @@ def test_energy_is_a_known_number_of_watts_for_each_task() -> None:
     bench.make("mon_groups/a")
     bench.write("mon_groups/a/tasks", f"{bench.proc.start(50)},{bench.proc.start(51)}")
     energies = [f"mon_PERF_PKG_0{number}/core_energy" for number in range(2)]
+    bench.now += 1
     before = sum(bench.number("mon_groups/a", name) for name in energies)
     bench.now += 7
     joules = sum(bench.number("mon_groups/a", name) for name in energies) - before
@@ -212,6 +217,45 @@ def test_energy_goes_on_where_the_rmids_last_user_stopped() -> None:
     bench.make("mon_groups/b")
     assert bench.number("mon_groups/b", "mon_PERF_PKG_00/core_energy") == used > 0
     assert bench.number("mon_groups/b", "mon_L3_00/mbm_total_bytes") == 0
+
+
+def test_energy_is_unavailable_in_a_package_until_a_task_ran_there() -> None:
+    bench = Bench(energy=True, rmids=2, limbo=0)
+    bench.make("mon_groups/a")
+    here, there = (f"mon_groups/a/mon_data/mon_PERF_PKG_0{number}/core_energy" for number in range(2))
+    bench.now += 5
+    assert bench.read(here) == bench.read(there) == "Unavailable\n"
+    bench.proc.affinities[50] = "0-1"
+    bench.write("mon_groups/a/tasks", str(bench.proc.start(50)))
+    bench.now += 5
+    assert float(bench.read(here)) == pytest.approx(5 * WATTS_PER_TASK)
+    assert bench.read(there) == "Unavailable\n"
+    bench.proc.affinities[50] = "2"
+    bench.now += 5
+    bench.read(there)  # what was running until now is counted where it ran
+    bench.now += 5
+    assert float(bench.read(there)) == pytest.approx(5 * WATTS_PER_TASK)
+    assert bench.read("mon_data/mon_PERF_PKG_01/core_energy") != "Unavailable\n"
+    bench.remove("mon_groups/a")
+    bench.make("mon_groups/b")
+    assert float(bench.read(there.replace("/a/", "/b/"))) == pytest.approx(5 * WATTS_PER_TASK)
+
+
+@pytest.mark.parametrize(
+    "cpus, domains, listed, packages",
+    [
+        (4, 2, "0-3", {0, 1}),
+        (4, 2, "2", {1}),
+        (4, 2, "0,3", {0, 1}),
+        (8, 4, "2-5,7", {1, 2, 3}),
+        (1, 2, "0", {0, 1}),
+        (2, 2, "0-63", {0, 1}),
+        (2, 2, "5", set()),
+        (2, 2, "", set()),
+    ],
+)
+def test_packages_share_the_cpus_evenly(cpus: int, domains: int, listed: str, packages: set[int]) -> None:
+    assert Machine(cpus=cpus, l3_domains=domains).packages(listed) == packages
 
 
 def test_cache_lines_of_the_last_user_fade_away() -> None:

@@ -1,7 +1,8 @@
 """What `mon_data` reads: counters that grow, at the steady rates of `machine.py`, while a group has live tasks.
 
 Each RMID has a meter. As in hardware the meter belongs to the RMID: a new group's bandwidth starts at 0, its energy
-where the previous user's ended, and cache lines of the previous user fade away.
+where the previous user's ended, and cache lines of the previous user fade away. Energy of an RMID is `Unavailable` in
+a package until one of its tasks has run there.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,8 @@ from .machine import (
     Machine,
 )
 
-WORDS = ("Unavailable", UNASSIGNED, "Error")
+_UNAVAILABLE = "Unavailable"
+WORDS = (_UNAVAILABLE, UNASSIGNED, "Error")
 """What a counter reads where it has no number."""
 L3_EVENTS = ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
 ENERGY_EVENTS = ("core_energy", "activity")
@@ -40,18 +42,23 @@ class Meter:
     """Live tasks since then."""
     traffic: float = 0.0
     """Seconds of live tasks since the group was made."""
-    work: float = 0.0
-    """Seconds of live tasks since the mount."""
+    running: dict[int, float] = field(default_factory=dict)
+    """Live tasks in each package since then."""
+    work: dict[int, float] = field(default_factory=dict)
+    """Seconds of live tasks since the mount, in each package where any ran."""
     lines: float = 0.0
     """Bytes in each L3 cache."""
     starts: dict[tuple[str, int], float] = field(default_factory=dict)
     """The traffic there was when an event got its counter in a domain."""
 
-    def run(self, now: float, tasks: int) -> None:
-        """Count until `now`, and go on with another number of tasks."""
+    def run(self, now: float, tasks: int, running: dict[int, float]) -> None:
+        """Count until `now`, and go on with another number of tasks, also in each package."""
         elapsed = now - self.since
         self.traffic += elapsed * self.tasks
-        self.work += elapsed * self.tasks
+        if elapsed:
+            for package, number in self.running.items():
+                self.work[package] = self.work.get(package, 0.0) + elapsed * number
+        self.running = running
         wanted = self.tasks * LINES_PER_TASK
         self.lines = wanted + (self.lines - wanted) * float(0.5 ** (elapsed / _FADE_SECONDS))
         self.since = now
@@ -104,15 +111,22 @@ class Counters:
     Args:
         machine: How many domains and clusters share the traffic.
         living: Says how many live tasks a group has itself.
+        running: Says how many of them each package runs.
         clock: Says the time in seconds.
     """
 
-    def __init__(self, machine: Machine, living: Callable[[Group], int], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        living: Callable[[Group], int],
+        running: Callable[[Group], dict[int, float]],
+        clock: Callable[[], float],
+    ) -> None:
         self._pieces = machine.l3_domains * machine.clusters
-        self._domains = machine.l3_domains
         self._places = domain_folders(machine)
         self.assignments = Assignments(machine, self._restart)
         self._living = living
+        self._running = running
         self._clock = clock
         self._meters: dict[int, Meter] = {}
 
@@ -120,20 +134,21 @@ class Counters:
         """Count until now; before and after the group's tasks change, so that each rate has its own time."""
         now = self._clock()
         meter = self._meters.setdefault(group.rmid, Meter(now))
-        meter.run(now, self._living(group))
+        meter.run(now, self._living(group), self._running(group))
         return meter
 
     def start(self, group: Group) -> None:
         """Begin counting for a new group."""
         meter = self._meters.setdefault(group.rmid, Meter(self._clock()))
-        meter.run(self._clock(), 0)
+        meter.run(self._clock(), 0, {})
         meter.traffic = 0.0
         meter.starts.clear()
         self.assignments.begin(group)
 
     def stop(self, group: Group) -> None:
         """End counting for a group that is removed."""
-        self.settle(group).tasks = 0
+        meter = self.settle(group)
+        meter.tasks, meter.running = 0, {}
         self.assignments.end(group)
 
     def _restart(self, group: Group, event: str, domain: int) -> None:
@@ -153,17 +168,22 @@ class Counters:
             reading = member.readings.get((folder, event))
             if reading is None and not self.assignments.counts(member, event, place.domain):
                 reading = UNASSIGNED
-            if reading in WORDS:
-                word = word or str(reading)
+            number = self._value(self.settle(member), event, place) if reading is None else None
+            if number is not None:
+                numbers.append(number)
+            elif reading is None or reading in WORDS:
+                word = word or reading or _UNAVAILABLE
             else:
-                numbers.append(self._value(self.settle(member), event, place) if reading is None else float(reading))
+                numbers.append(float(reading))
         if not numbers:
             return word
         return f"{sum(numbers):.{_DECIMALS}f}" if event in ENERGY_EVENTS else str(int(sum(numbers)))
 
-    def _value(self, meter: Meter, event: str, place: Place) -> float:
+    def _value(self, meter: Meter, event: str, place: Place) -> float | None:
+        """What one RMID has counted; None for energy in a package where it never ran."""
         if event in _WORK:
-            return meter.work * _WORK[event] / self._domains
+            work = meter.work.get(place.domain)
+            return None if work is None else work * _WORK[event]
         if event in _SHARE:
             seconds = meter.traffic - meter.starts.get((event, place.domain), 0.0)
             return _units(seconds * _SHARE[event] / self._pieces) * place.parts

@@ -103,6 +103,18 @@ class Machine:
         """The numbers of the L3 caches."""
         return range(self.l3_domains)
 
+    def packages(self, cpus: str) -> set[int]:
+        """The packages of a list of CPUs such as ``0-3,8``; each package has the same number of CPUs, in order."""
+        found: set[int] = set()
+        for part in filter(None, cpus.split(",")):
+            first, _, last = part.partition("-")
+            begin, end = int(first), min(int(last or first), self.cpus - 1)
+            # With fewer CPUs than packages, a CPU stands for several.
+            found.update(
+                range(begin * self.l3_domains // self.cpus, ((end + 1) * self.l3_domains - 1) // self.cpus + 1)
+            )
+        return found & set(self.domains)
+
     @property
     def traits(self) -> Vendor:
         """What the vendor's processors do."""

@@ -42,12 +42,23 @@ class Resctrl:
         allocation = schemata.first_allocation(machine, ())
         self.root = Group("", None, 0, 0, machine.all_cpus, masks=allocation.masks, mb=allocation.mb)
         self.tasks = Tasks(self.root, proc or Procfs())
-        self.counters = Counters(machine, self._living, clock)
+        self.counters = Counters(machine, self._living, self._running, clock)
         self.counters.start(self.root)
 
     def _living(self, group: Group) -> int:
         # The rest of the machine counts as one task: looking at every thread for each read would be slow.
         return 1 if group is self.root else self.tasks.living(group)
+
+    def _running(self, group: Group) -> dict[int, float]:
+        """How many tasks of a group each package runs; one that may use several runs evenly in all of them."""
+        if not self.machine.energy:
+            return {}
+        running: dict[int, float] = {}
+        for listed in [""] if group is self.root else self.tasks.cpus(group):
+            packages = self.machine.packages(listed) or set(self.machine.domains)
+            for package in packages:
+                running[package] = running.get(package, 0.0) + 1 / len(packages)
+        return running
 
     def all_classes(self) -> list[Group]:
         """Every CTRL group, the root group first."""

@@ -30,6 +30,9 @@ class Proc(Protocol):
     def threads(self, pid: int) -> set[int]:
         """All threads of the process that `pid` leads; empty for a thread that leads none."""
 
+    def cpus(self, tid: int) -> str:
+        """The CPUs that the thread may run on, such as ``0-3,8``."""
+
     def everything(self) -> list[int]:
         """Every thread of the machine."""
 
@@ -84,6 +87,10 @@ class Procfs:
         # The folder of a thread that leads no process lists the whole process too.
         lineage = self.lineage(pid) if len(found) > 1 else None
         return found if lineage is None or lineage[0] == pid else set()
+
+    def cpus(self, tid: int) -> str:
+        """See `Proc.cpus`."""
+        return b"".join(self._status(tid).get(b"Cpus_allowed_list", [])).decode()
 
     def everything(self) -> list[int]:
         """See `Proc.everything`."""

@@ -172,8 +172,15 @@ class Tasks:
 
     def living(self, group: Group) -> int:
         """How many threads of the group itself are no zombies."""
-        lives = (self._proc.life(tid) for tid in self.of(group))
-        return sum(1 for life in lives if life is not None and not life.zombie)
+        return len(self._living(group))
+
+    def _living(self, group: Group) -> list[int]:
+        lives = ((tid, self._proc.life(tid)) for tid in self.of(group))
+        return [tid for tid, life in lives if life is not None and not life.zombie]
+
+    def cpus(self, group: Group) -> list[str]:
+        """The CPUs that each thread of the group itself may run on; zombies are left out."""
+        return [self._proc.cpus(tid) for tid in self._living(group)]
 
     def listed(self, group: Group) -> list[int]:
         """What `tasks` shows: a CTRL group lists its MON groups' tasks too."""

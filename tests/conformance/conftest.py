@@ -84,6 +84,7 @@ PROCESSORS = {
     "clusters": Processor(
         {"cpus": 4, "numa": 4, "snc": 2, "sparse": 1}, {"clusters": 2, "sparse_masks": True, "cpus": 4, "limbo": 0.2}
     ),
+    "energy": Processor({"cpus": 4, "aet": 1}, {"energy": True, "cpus": 2, "limbo": 0.2}),
     "CDP": Processor(TWO_DOMAINS, {"cdp": True, "limbo": 0.2}, "cdp"),
 }
 

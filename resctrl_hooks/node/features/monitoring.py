@@ -88,11 +88,17 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
         record["cgroup"] = container.pod_cgroup
         record["namespace"] = container.namespace
         record["pod"] = container.pod
+    new = rdt_class not in locked.origins
     try:
         ensure_group(container, rdt_class, locked, context)
     except errors.ResctrlError as error:
         _without_rmid(error, container, rdt_class, locked, context)
-    locked.assign_pid(container.pid)
+    try:
+        locked.assign_pid(container.pid)
+    except errors.ResctrlError:
+        if new:
+            locked.remove_unused(rdt_class)
+        raise
     if locked.lacks(rdt_class, context.settings.monitoring["events"][0]):
         from .bandwidth_counters import ensure_counted  # only where counters are assigned, and have run out
 

@@ -59,8 +59,11 @@ def take_in(context: "Context", container: "Running", report: "Report") -> bool:
         if not container.recorded:
             record_running(container, locked)
         _follow(locked, context, container)
+        before = set(locked.origins)
         try:
-            if context.settings.shares_rmids:
+            if not _has_own_tasks(locked, context, container):
+                pass
+            elif context.settings.shares_rmids:
                 from .rank import ensure_ranked
 
                 ensure_ranked(locked, context, container)
@@ -71,6 +74,8 @@ def take_in(context: "Context", container: "Running", report: "Report") -> bool:
             context.ledger.mark("waiting", locked.key)
             report.wait(locked.key, error, limbo=isinstance(error, RMIDsBusyError))
             return False
+        for rdt_class in set(locked.origins) - before:
+            locked.remove_unused(rdt_class)  # its tasks ended meanwhile
         if locked.key not in report.waiting and locked.key not in report.queued:  # for another class
             context.ledger.unmark("waiting", locked.key)
         if gathering.moved or not container.recorded:
@@ -82,6 +87,14 @@ def take_in(context: "Context", container: "Running", report: "Report") -> bool:
         report.left += gathering.left
         report.foreign.update(gathering.foreign)
         return True
+
+
+def _has_own_tasks(locked: "LockedKey", context: "Context", container: "Running") -> bool:
+    """Whether a container has a task that is to be in its key's group: all of them may be in a foreign group."""
+    if context.settings.monitoring["takeOver"]:
+        return True
+    found = outside(context, locked.name, set(), container.cgroup, container.pid)
+    return any(group in ("", locked.name) for _, _, group in found)
 
 
 def _follow(locked: "LockedKey", context: "Context", container: "Running") -> None:

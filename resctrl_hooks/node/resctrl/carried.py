@@ -12,7 +12,7 @@ import time
 from ..errors import LedgerError
 from ..host.files import format_json, parse_json, read_file, write_file
 from .counters import CUMULATIVE, GAUGE, PERF, UNASSIGNED, slot_at
-from .group_counts import add, counted, counted_on, spend, timed_on, trust
+from .group_counts import add, counted, counted_on, set_never_ran, spend, timed_on, trust
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,6 +59,13 @@ class Carried:
         self.layout: "list[str]" = kept["layout"]
         self.slots = [slot_at(path) for path in self.layout]
         self.counting = list(range(len(self.slots)))
+        self.energy = self._energy()
+
+    def _energy(self) -> "list[tuple[int, int]]":
+        """Return the PERF_PKG counters' places, among the cumulative ones and among all."""
+        return [
+            (number, place) for number, place in enumerate(self.counting) if self.slots[place].domain.resource == PERF
+        ]
 
     def save(self) -> None:
         """Replaces the file.
@@ -79,6 +86,7 @@ class Carried:
         self.seen = True
         self.slots = slots
         self.counting = [place for place, slot in enumerate(slots) if slot.counter.kind == CUMULATIVE]
+        self.energy = self._energy()
         names = [slots[place].path for place in self.counting]
         if names == self.layout:
             return
@@ -99,7 +107,10 @@ class Carried:
         self.layout = names
 
     def update(self, key: str, groups: "dict[str, tuple[str, list[Raw]]]") -> None:
-        """Counts what a key's groups said; by class, the group's identity and its files' words."""
+        """Counts what a key's groups said; by class, the group's identity and its files' words.
+
+        Of a package where a group's RMID never ran, the words become 0.
+        """
         kept = self.keys.get(key)
         if kept is None:
             if not groups:
@@ -111,7 +122,6 @@ class Carried:
         times: "dict[str, GroupTimes]" = kept.get("times", {})
         new_times: "dict[str, GroupTimes]" = {}
         for rdt_class, (identity, values) in groups.items():
-            numbers = [values[place] for place in self.counting]
             before = old.get(rdt_class)
             fresh = False
             if before is not None and before[0] == identity:
@@ -119,12 +129,14 @@ class Carried:
             else:
                 moved = next((name for name, group in old.items() if group[0] == identity), None)
                 if moved is None:
-                    before, made = self._first_seen(key, rdt_class, identity, len(numbers))
+                    before, made = self._first_seen(key, rdt_class, identity, len(self.counting))
                     time_, fresh = [made, 0, made], True
                 else:
                     before = [identity, [-(last or 0) for last in old[moved][2]], old[moved][2]]
                     looked = times[moved][2] if moved in times else self._now
                     time_ = [looked, 0, looked]
+            set_never_ran(before, values, self.energy)
+            numbers = [values[place] for place in self.counting]
             new[rdt_class] = counted_on(before, numbers)
             if new[rdt_class][2] is numbers:  # every one of them counted on
                 new_times[rdt_class] = [time_[0], time_[1], self._now]

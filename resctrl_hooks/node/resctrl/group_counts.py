@@ -1,6 +1,6 @@
 """What a group's new numbers mean for what is kept of it: offsets, last numbers, times. `carried` says what for."""
 
-from .counters import UNASSIGNED
+from .counters import UNASSIGNED, UNAVAILABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,6 +10,18 @@ if TYPE_CHECKING:
     from .counters import Raw, Slot
 
 INHERITED_SECONDS = 60.0  # for which an RMID's cache lines may be its previous user's, who runs on without it
+
+
+def set_never_ran(group: "list[Any]", values: "list[Raw]", energy: "list[tuple[int, int]]") -> None:
+    """Set a PERF_PKG counter of a group to 0 where the kernel says `Unavailable` and nothing was counted before.
+
+    The kernel says so until a task of the group's RMID has run in that package. ``energy`` has the counters' places, in
+    the group's entry and in ``values``.
+    """
+    _, offsets, lasts = group
+    for number, place in energy:
+        if values[place] == UNAVAILABLE and not lasts[number] and not (offsets and offsets[number]):
+            values[place] = 0
 
 
 def counted_on(group: "list[Any]", numbers: "list[Raw]") -> "list[Any]":

@@ -313,6 +313,17 @@ class LockedKey:
         if entry:
             self._ledger.unmark(RMIDS, entry)
 
+    def remove_unused(self, rdt_class: str) -> None:
+        """Remove a group that was created for tasks of which none joined it: a reader would count it as a pod's."""
+        if self.origins.get(rdt_class) != CREATED or self._resctrl.tasks(rdt_class, self.name):
+            return
+        self._resctrl.remove(rdt_class, self.name)
+        del self.origins[rdt_class]
+        if not self.origins:
+            self._leave_index()
+            self.record.pop("claim", None)
+        self._save_or_forget()
+
     def release_but(self, classes: "set[str]") -> None:
         """Removes the key's groups in other classes than ``classes``, but for shared ones, and forgets them."""
         for rdt_class in set(self.origins) - classes:

@@ -1,14 +1,22 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
 
+from node.reconcile.cluster import Cluster
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import Workload, derive
 from resctrl_hooks.node.features import monitoring
 from resctrl_hooks.node.features.step import SKIP, Step
 from resctrl_hooks.node.host.procfs import Cgroup
 from resctrl_hooks.node.resctrl.errors import TaskGoneError
+from resctrl_hooks.node.resctrl.locked_key import LockedKey
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return Cluster(tmp_path)
 
 
 def workload(pid: int = 100, annotations: dict[str, str] | None = None, **rdt: Any) -> Workload:
@@ -78,6 +86,34 @@ def test_labels_are_read_only_where_they_are_asked_for(host: Host) -> None:
     host.process(100)
     unreadable = {"io.kubernetes.cri-o.ResolvPath": "/nonexistent/resolv.conf"}
     assert plan(host, annotations=unreadable).action == "join"
+
+
+def test_a_group_that_no_task_joined_is_removed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    id_, pid = cluster.spawn(1)
+
+    def gone(*_: object) -> int:
+        raise TaskGoneError.of(pid)
+
+    monkeypatch.setattr(LockedKey, "assign_pid", gone)
+    cluster.hook(id_, pid)
+    assert cluster.kernel.groups() == set()
+    record = cluster.context().ledger.read_pod(UID)
+    assert record is not None
+    assert record["groups"] == {}
+
+
+def test_a_group_with_tasks_stays_where_another_container_cannot_join(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, first = cluster.start(1)
+    id_, pid = cluster.spawn(2)
+
+    def gone(*_: object) -> int:
+        raise TaskGoneError.of(pid)
+
+    monkeypatch.setattr(LockedKey, "assign_pid", gone)
+    cluster.hook(id_, pid)
+    assert cluster.groups_of(first) == {("", UID)}
 
 
 def test_what_is_done_is_what_was_planned(host: Host) -> None:

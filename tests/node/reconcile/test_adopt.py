@@ -17,6 +17,7 @@ from resctrl_hooks.node.reconcile.adopt import adopt
 from resctrl_hooks.node.reconcile.discovery import observe
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options, Report
+from resctrl_hooks.node.reconcile.tasks import Gathering
 from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 if TYPE_CHECKING:
@@ -337,6 +338,15 @@ def test_who_is_in_a_group_of_somebody_else_s_is_told(cluster: Cluster) -> None:
     cluster.kernel.model.write_tasks(cluster.kernel.model.root.monitored["pqos"], f"{pid}\n", ROOT_CALLER)
     cluster.kernel.show_tasks()
     assert cluster.reconcile().foreign == {"pqos"}
+    assert cluster.kernel.groups() == {("", "pqos")}, "no empty group with the pod's name"
+
+
+def test_a_group_whose_tasks_end_before_they_join_is_removed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    id_, pid = cluster.spawn(1)
+    cluster.appear(id_, pid)
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.adopt.gather", lambda *_: Gathering())
+    cluster.reconcile()
+    assert cluster.kernel.groups() == set()
 
 
 def test_a_removed_class_is_told_of_once(classes: Cluster) -> None:

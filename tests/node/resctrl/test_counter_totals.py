@@ -11,11 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks.node.host.files import format_json, parse_json
+from resctrl_hooks.node.resctrl.counter_totals import settle
 from resctrl_hooks.node.resctrl.counters import Reading
+from resctrl_hooks.node.resctrl.energy_baseline import baseline
 from resctrl_hooks.node.resctrl.errors import NotMountedError, NotTrackedError
 from resctrl_hooks.node.resctrl.monitor import Monitor
 
 KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+ELSEWHERE = "mon_PERF_PKG_01/core_energy"
 
 
 class Tree:
@@ -164,7 +167,7 @@ def test_no_number_in_between_changes_nothing(tree: Tree) -> None:
     assert tree.read() == {TOTAL: 12}
 
 
-def with_baseline(tree: Tree, energy: float) -> Path:
+def with_baseline(tree: Tree, energy: float | str) -> Path:
     """The key's group, whose energy counter said this at its creation."""
     (tree.resctrl / "info" / "PERF_PKG_MON").mkdir(parents=True)
     with tree.monitor.hold(KEY) as locked:
@@ -172,8 +175,7 @@ def with_baseline(tree: Tree, energy: float) -> Path:
         # A plain tree has no counters at creation: what the kernel would have shown then goes into the record.
         group = tree.resctrl / "mon_groups" / KEY
         say_paths(group, {ENERGY: energy})
-        found = group.stat()
-        locked.record["baselines"] = {"": (f"{found.st_dev:x}:{found.st_ino:x}", {ENERGY: energy})}
+        locked.record["baselines"] = {"": baseline(str(group))}
         locked.save()
     return group
 
@@ -181,6 +183,70 @@ def with_baseline(tree: Tree, energy: float) -> Path:
 def test_energy_of_the_rmids_previous_user_is_not_counted(tree: Tree) -> None:
     say_paths(with_baseline(tree, 500.0), {ENERGY: 503.5})
     assert tree.read() == {ENERGY: 3.5}
+
+
+def test_energy_before_the_first_reading_counts_where_the_rmid_never_ran_before(tree: Tree) -> None:
+    group = with_baseline(tree, "Unavailable")
+    say_paths(group, {ENERGY: 24.6, ELSEWHERE: "Unavailable"})
+    assert tree.read() == {ENERGY: 24.6, ELSEWHERE: 0}
+
+
+def test_energy_of_a_pod_that_moves_to_a_package_where_it_never_ran_counts_from_zero(tree: Tree) -> None:
+    group = with_baseline(tree, "Unavailable")
+    say_paths(group, {ENERGY: 10.0, ELSEWHERE: "Unavailable"})
+    tree.read()
+    say_paths(group, {ENERGY: 11.0, ELSEWHERE: 13.3})
+    assert tree.read() == {ENERGY: 11.0, ELSEWHERE: 13.3}
+
+
+def test_energy_of_a_pod_that_runs_once_and_then_idles_is_all_of_it(tree: Tree) -> None:
+    group = with_baseline(tree, "Unavailable")
+    say_paths(group, {ENERGY: "Unavailable"})
+    tree.read()
+    say_paths(group, {ENERGY: 40.3})
+    assert tree.read() == tree.read() == {ENERGY: 40.3}
+
+
+def test_the_seconds_of_energy_include_those_before_a_task_ran_there(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr(time, "clock_gettime", lambda _: clock[0])
+    group = with_baseline(tree, "Unavailable")
+    for value in ("Unavailable", "Unavailable", 8.0):
+        clock[0] += 5
+        say_paths(group, {ENERGY: value})
+        (reading,) = tree.monitor.read(KEY)
+    assert (reading.value, reading.seconds) == (8.0, 15.0)
+
+
+def test_an_energy_counter_that_becomes_unavailable_is_no_zero(tree: Tree) -> None:
+    group = with_baseline(tree, "Unavailable")
+    say_paths(group, {ENERGY: 3.0})
+    tree.read()
+    say_paths(group, {ENERGY: "Unavailable"})
+    (reading,) = tree.monitor.read(KEY)
+    assert (reading.value, reading.state) == (3.0, "Unavailable")
+    say_paths(group, {ENERGY: 4.0})
+    assert tree.read() == {ENERGY: 4.0}
+
+
+def test_energy_after_a_handover_in_a_package_where_the_rmid_never_ran_counts_from_zero(tree: Tree) -> None:
+    group = with_baseline(tree, "Unavailable")
+    say_paths(group, {ENERGY: 10.0, ELSEWHERE: "Unavailable"})
+    new = tree.resctrl / "mon_groups" / "taker"
+
+    def rename() -> bool:
+        group.rename(new)
+        return True
+
+    assert settle(tree.monitor, (KEY, ""), [""], ("taker", ""), rename)
+    with tree.monitor.hold("taker") as locked:
+        locked.record["groups"] = {"": "created"}
+        locked.save()
+    say_paths(new, {ENERGY: 12.0, ELSEWHERE: 7.5})
+    found = {reading.domain.id: reading.value for reading in tree.monitor.read("taker")}
+    assert found == {0: 2.0, 1: 7.5}
 
 
 @pytest.mark.parametrize("word", ["Unavailable", "Error"])
@@ -209,12 +275,19 @@ def test_the_baseline_is_taken_at_creation_where_the_kernel_has_energy_counters(
 
 
 def test_energy_without_a_baseline_counts_from_its_first_number(tree: Tree) -> None:
-    say_paths(tree.group(), {ENERGY: "Unavailable"})
-    assert tree.read() == {ENERGY: "Unavailable"}
+    say_paths(tree.group(), {ENERGY: "Error"})
+    assert tree.read() == {ENERGY: "Error"}
     say_paths(tree.group(), {ENERGY: 700.0})
     assert tree.read() == {ENERGY: 0.0}
     say_paths(tree.group(), {ENERGY: 702.5})
     assert tree.read() == {ENERGY: 2.5}
+
+
+def test_energy_without_a_baseline_counts_from_zero_where_the_rmid_never_ran(tree: Tree) -> None:
+    say_paths(tree.group(), {ENERGY: "Unavailable"})
+    assert tree.read() == {ENERGY: 0}
+    say_paths(tree.group(), {ENERGY: 700.0})
+    assert tree.read() == {ENERGY: 700.0}
 
 
 def test_a_released_key_that_comes_back_goes_on(tree: Tree) -> None:

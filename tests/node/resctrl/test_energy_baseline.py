@@ -13,13 +13,17 @@ from resctrl_hooks.node.resctrl.monitor import Monitor
 from resctrl_hooks.simulation import mounted
 
 
-def test_a_baseline_holds_the_energy_counters_that_are_numbers(tmp_path: Path) -> None:
+def test_a_baseline_is_what_the_energy_counters_begin_at(tmp_path: Path) -> None:
     say(tmp_path, mbm_total_bytes=7)
     say_paths(tmp_path, {"mon_PERF_PKG_00/core_energy": 5.5, "mon_PERF_PKG_00/activity": "Unavailable"})
     say_paths(tmp_path, {"mon_PERF_PKG_01/core_energy": "nan", "mon_PERF_PKG_01/activity": "inf"})
     say_paths(tmp_path, {"mon_PERF_PKG_01/uops_retired": 3})
     identity, values = baseline(str(tmp_path))
-    assert values == {"mon_PERF_PKG_00/core_energy": 5.5, "mon_PERF_PKG_01/uops_retired": 3}
+    assert values == {
+        "mon_PERF_PKG_00/core_energy": 5.5,
+        "mon_PERF_PKG_00/activity": 0,  # no task of this RMID has run in that package
+        "mon_PERF_PKG_01/uops_retired": 3,
+    }
     assert identity == read_group(str(tmp_path), [])[0]
 
 
