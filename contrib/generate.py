@@ -33,7 +33,7 @@ def _machine_config() -> bytes:
 
 
 def _butane() -> bytes:
-    return to_yaml(butane(delivery(SETTINGS), "worker", modules="resctrl_hooks/node")).encode()
+    return to_yaml(butane(delivery(SETTINGS, archive=False), "worker", modules="resctrl_hooks/node")).encode()
 
 
 def _prometheus_rule() -> bytes:

@@ -33,7 +33,7 @@ _DEFAULTS: Final = b'{"format": 1, "managedBy": "%s"}\n' % MANAGED_BY.encode()
 @click.option("--mount-options", default="", help="Options of that mount: cdp, mba_MBps, …")
 @click.option("--python", default=PYTHON, show_default=True, help="The node's interpreter, 3.9 or later: its path.")
 @click.option("--nri", is_flag=True, help="The NRI plugin beside the hook.")
-@click.option("--butane", "as_butane", is_flag=True, help="Render Butane source instead.")
+@click.option("--butane", "as_butane", is_flag=True, help="Render Butane source instead, with each module as text.")
 @click.option("--policy", is_flag=True, help="Render the NodeDisruptionPolicy that spares later changes a reboot.")
 @click.option("--list", "as_list", is_flag=True, help="Say what would be put on a node: mode, size, sha256, path.")
 @click.option(
@@ -71,7 +71,14 @@ def command(
         _fail(problem)
     if not os.path.isabs(python):
         _fail(f"--python is a path on the nodes, so it begins with /, and {python} doesn't")
-    content = delivery(_settings(config), mount=mount, mount_options=mount_options, python=python, nri=nri)
+    content = delivery(
+        _settings(config),
+        mount=mount,
+        mount_options=mount_options,
+        python=python,
+        nri=nri,
+        archive=not as_butane,  # which is for people to read
+    )
     if as_list:
         for entry in entries(content):
             click.echo(f"{entry.mode:04o} {entry.size:7} {entry.sha256} {entry.path}")

@@ -9,6 +9,7 @@ import marshal
 import posix
 import sys
 
+from .archive import read_archive
 from .host.files import is_folder, make_folder, read_file, write_file
 
 TYPE_CHECKING = False
@@ -36,16 +37,14 @@ def compiled_name() -> str:
 class _Source:
     """One module: where it lies, what it says, whether it is a package, and its imports of other modules of ours."""
 
-    def __init__(self, folder: str, path: str) -> None:
+    def __init__(self, path: str, text: bytes) -> None:
         room, _, file = path.rpartition("/")
         package = room.split("/") if room else []
         self.path = path
         self.is_package = file == f"{_PACKAGE}{_ENDING}"
         # As `launch.py` has it: what comes after the node half's own name.
         self.name = "".join(f".{part}" for part in (package if self.is_package else [*package, file[: -len(_ENDING)]]))
-        self.tree: "Module" = compile(
-            read_file(f"{folder}/{path}", _LIMIT), path, "exec", _ONLY_SYNTAX, dont_inherit=True
-        )
+        self.tree: "Module" = compile(text, path, "exec", _ONLY_SYNTAX, dont_inherit=True)
         self.imports = _imports(self.tree, package)
 
     def take_imports(self) -> "tuple[tuple[str, tuple[str, ...]], ...]":
@@ -63,7 +62,7 @@ class _Source:
 
 
 def compile_folder(folder: str, target: str = "", shown: str = "") -> str:
-    """Compiles all modules in ``folder`` for this interpreter into one file and returns its path.
+    """Compiles all modules in ``folder`` and in its archive for this interpreter into one file and returns its path.
 
     ``shown`` is the folder's name in the code, where it will lie elsewhere than now. The file begins with the magic
     number and the size of a table in `marshal`'s format: the code to run at once, where C modules are, and, in bytes
@@ -73,7 +72,9 @@ def compile_folder(folder: str, target: str = "", shown: str = "") -> str:
         OSError: a module can't be read, one that is needed isn't there, or the file can't be written.
         SyntaxError: a module is not Python of this interpreter's version.
     """
-    sources = {source.name: source for source in (_Source(folder, path) for path in _sources(folder))}
+    texts = read_archive(folder)
+    texts.update((path, read_file(f"{folder}/{path}", _LIMIT)) for path in _sources(folder))
+    sources = {source.name: source for source in (_Source(path, texts[path]) for path in sorted(texts))}
     at_once = _in_order(sources, folder)
     shown = shown or folder
     first = []

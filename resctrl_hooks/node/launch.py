@@ -3,7 +3,7 @@
 Finding and reading twenty small modules is the largest part of a hook's start, so `bytecode.py` puts all of them into
 one file beside this one. What a createRuntime call needs is run from it at once, past the import system, which would
 take as long again; the rest is read when it is imported. Where the file is missing, or another interpreter's, modules
-are imported in the ordinary way.
+are imported in the ordinary way, or from the archive in which a MachineConfig delivers them.
 """
 
 import marshal
@@ -184,4 +184,9 @@ if __name__ == "__main__":
     load_compiled()
     if _PACKAGE not in sys.modules:
         make_module("", package=True)  # its own file holds a docstring only, and the folder is on no path
-    __import__(f"{_PACKAGE}.main", fromlist=["main"]).start(serve_nri)
+    try:
+        main = __import__(f"{_PACKAGE}.main", fromlist=["main"])
+    except ModuleNotFoundError:
+        __import__(f"{_PACKAGE}.archive", fromlist=["archive"]).import_from_archive(_FOLDER)
+        main = __import__(f"{_PACKAGE}.main", fromlist=["main"])
+    main.start(serve_nri)

@@ -7,14 +7,19 @@ from resctrl_hooks.install.hook_json import hook_json
 from resctrl_hooks.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, LAUNCH, PYTHON
 from resctrl_hooks.install.payload import payload
 from resctrl_hooks.install.units import COMPILE, MOUNT, NRI, RECONCILE, TIMER, WAKE, units
+from resctrl_hooks.node.archive import ARCHIVE
 from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.settings import Settings
+
+from .archive import pack
 
 MANAGED_BY: Final = MACHINE_CONFIG
 SETTINGS: Final = "/etc/resctrl-hooks/config.json"
 # OpenShift's CRI-O reads the administrator's folder too, and /usr can't be written.
 HOOK: Final = f"{ADMIN_HOOKS}/{HOOK_NAME}"
 _MODE: Final = 0o644
+# What starts the node half where nothing is compiled yet, and so cannot be in the archive.
+_BESIDE: Final = ("launch.py", "archive.py")
 
 
 class DeliveredFile(NamedTuple):
@@ -46,9 +51,17 @@ class Delivery(NamedTuple):
 
 
 def delivery(
-    settings: bytes, *, mount: bool = True, mount_options: str = "", python: str = PYTHON, nri: bool = False
+    settings: bytes,
+    *,
+    mount: bool = True,
+    mount_options: str = "",
+    python: str = PYTHON,
+    nri: bool = False,
+    archive: bool = True,
 ) -> Delivery:
     """The files and units for compiled settings, with ``nri`` the plugin's too.
+
+    With ``archive`` all modules are in one compressed file, otherwise each is a file that people can read.
 
     The modules' folder carries their digest, so that an update never mixes two versions; the operator removes the old
     folder's files after it has written the new ones. Bytecode is made at each boot below /run, since the operator
@@ -56,7 +69,11 @@ def delivery(
     """
     code = payload()
     boot_code = f"{BOOT_CODE}/{code.folder}"
-    files = [DeliveredFile(f"{CODE}/{code.folder}/{name}", data) for name, data in code.modules.items()]
+    modules = {name: code.modules[name] for name in _BESIDE} | {ARCHIVE: pack(code.modules)}
+    files = [
+        DeliveredFile(f"{CODE}/{code.folder}/{name}", data)
+        for name, data in (modules if archive else code.modules).items()
+    ]
     files += [
         DeliveredFile(LAUNCH, code.launch(BOOT_CODE)),
         DeliveredFile(SETTINGS, settings),

@@ -15,6 +15,7 @@ VERSION: Final = "3.2.0"
 """The oldest version that every supported OpenShift takes."""
 _VERSIONS: Final = ("3.2.0", "3.3.0", "3.4.0", "3.5.0")
 _LARGEST_MODE: Final = 0o777
+_SOURCE: Final = "data:;base64,"
 _KEYS: Final = {
     "": {"ignition", "storage", "systemd"},
     "ignition": {"version"},
@@ -46,9 +47,14 @@ def ignition(delivery: Delivery) -> dict[str, Any]:
 
 
 def contents(data: bytes) -> dict[str, str]:
-    """A file's content as Ignition carries it inline; the same on each call, hence without a time in it."""
-    packed = base64.b64encode(gzip.compress(data, compresslevel=9, mtime=0)).decode()
-    return {"compression": "gzip", "source": f"data:;base64,{packed}"}
+    """A file's content as Ignition carries it inline, compressed unless that makes it larger.
+
+    It is the same on each call, hence without a time in it.
+    """
+    packed = gzip.compress(data, compresslevel=9, mtime=0)
+    if len(packed) < len(data):
+        return {"compression": "gzip", "source": _SOURCE + base64.b64encode(packed).decode()}
+    return {"source": _SOURCE + base64.b64encode(data).decode()}
 
 
 def unpacked(value: dict[str, str]) -> bytes:
@@ -57,11 +63,12 @@ def unpacked(value: dict[str, str]) -> bytes:
     Raises:
         ValueError: it isn't carried as `contents` does it.
     """
-    head, found, packed = value.get("source", "").partition("data:;base64,")
-    if head or not found or value.get("compression") != "gzip":
-        raise ValueError("not an inline, compressed content")
+    head, found, packed = value.get("source", "").partition(_SOURCE)
+    if head or not found or value.get("compression", "gzip") != "gzip":
+        raise ValueError("not an inline content, as it is or compressed by gzip")
     try:
-        return gzip.decompress(base64.b64decode(packed, validate=True))
+        data = base64.b64decode(packed, validate=True)
+        return gzip.decompress(data) if "compression" in value else data
     except (OSError, EOFError) as error:
         raise ValueError(str(error)) from error
 

@@ -38,7 +38,7 @@ def test_modules_come_from_the_compiled_file_first(tmp_path: Path) -> None:
     shutil.copy(LAUNCH, target)
     (target / "__init__.py").touch()
     (target / "main.py").write_text(
-        "def start(): print('compiled', __name__, __file__ if '__file__' in globals() else '')"
+        "def start(serve_nri): print('compiled', __name__, __file__ if '__file__' in globals() else '')"
     )
     script = [
         *PYTHON[:1],
@@ -49,7 +49,7 @@ def test_modules_come_from_the_compiled_file_first(tmp_path: Path) -> None:
         ),
     ]
     subprocess.run([*script, str(LAUNCH.parents[2]), str(target)], check=True)
-    (target / "main.py").write_text("def start(): print('plain')")
+    (target / "main.py").write_text("def start(serve_nri): print('plain')")
     done = subprocess.run([*PYTHON, str(target / "launch.py")], capture_output=True, check=True, env={}, text=True)
     assert done.stdout.split()[:2] == ["compiled", "resctrl_hooks.node.main"]
     (target / f"compiled.{sys.implementation.cache_tag}").unlink(missing_ok=True)

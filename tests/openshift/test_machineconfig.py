@@ -1,10 +1,13 @@
 """The MachineConfig: against the schema and the operator's rules, and laid out and removed as a node would."""
 
+import ast
 import copy
+import io
 import json
 import os
 import re
 import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +18,15 @@ from conftest import crio_annotations
 from install.staged import call
 from requirements import ignition_schema
 from schema_checks import refusal
+from test_node_half import EVERY_PYTHON
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.install.hook_json import hook_problems
-from resctrl_hooks.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME
+from resctrl_hooks.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, PYTHON
 from resctrl_hooks.install.payload import payload
+from resctrl_hooks.node.archive import ARCHIVE
 from resctrl_hooks.openshift import delivery
+from resctrl_hooks.openshift.archive import pack, without_comments
 from resctrl_hooks.openshift.ignition import contents, ignition_problems, unpacked
 from resctrl_hooks.openshift.machineconfig import LARGEST, machine_config_problems
 
@@ -155,10 +161,6 @@ def test_one_that_is_too_large_is_found(value: dict[str, Any]) -> None:
     assert any("bytes" in problem for problem in machine_config_problems(value, json.dumps(value)))
 
 
-def test_a_tenth_of_the_room_is_taken(text: str) -> None:
-    assert len(text.encode()) < LARGEST / 3  # other machine configs are merged with ours into one rendered object
-
-
 def test_settings_are_compiled_and_say_whose_they_are(tmp_path: Path) -> None:
     config = tmp_path / "my.yaml"
     config.write_text("namespaces: [shop]\n")
@@ -180,8 +182,60 @@ def test_butane_says_the_same(value: dict[str, Any]) -> None:
     assert (source["variant"], source["metadata"]) == ("openshift", known_to_butane)
     files = {file["path"]: (file["contents"]["inline"].encode(), file["mode"]) for file in source["storage"]["files"]}
     ours = {file["path"]: (unpacked(file["contents"]), file["mode"]) for file in files_of(value)}
-    assert files == ours
+    (packed,) = ours.keys() - files.keys()
+    folder = packed.removesuffix(ARCHIVE)
+    modules, mode = unpacked_archive(ours.pop(packed)[0]), 0o644
+    ours |= {f"{folder}{path}": (data, mode) for path, data in modules.items() if f"{folder}{path}" not in ours}
+    assert files.keys() == ours.keys()
+    for path, (data, mode) in files.items():
+        assert ours[path] in ((data, mode), (without_comments(data), mode)), path
     assert source["systemd"] == value["spec"]["config"]["systemd"]
+
+
+def unpacked_archive(data: bytes) -> dict[str, bytes]:
+    """The modules in an archive, read by the standard library alone."""
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:bz2") as archive:
+        contents = {member.name: archive.extractfile(member) for member in archive}
+        return {name: file.read() for name, file in contents.items() if file}
+
+
+def test_archive_holds_every_module_with_each_statement_on_its_line() -> None:
+    modules = payload().modules
+    packed = unpacked_archive(pack(modules))
+    assert packed.keys() == modules.keys()
+    for name, data in modules.items():
+        # Docstrings are left out by both; what is compared has the line and column of each statement.
+        assert statements(packed[name]) == statements(data), name
+        assert b"#" not in packed[name] or name in WITH_A_HASH_IN_A_TEXT
+
+
+WITH_A_HASH_IN_A_TEXT = {"features/memtierd/template.py"}
+
+
+def statements(source: bytes) -> list[str]:
+    """A module's statements with their places; texts that nobody uses, and `pass` in their place, are left out."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        for end in ("end_lineno", "end_col_offset"):  # of what a docstring ends
+            if hasattr(node, end):
+                setattr(node, end, 0)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+            node.body = [one for one in node.body if not (isinstance(one, ast.Pass) or is_text(one))]
+    return [ast.dump(one, include_attributes=True) for one in tree.body]
+
+
+def is_text(statement: ast.stmt) -> bool:
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
+
+
+def test_output_is_smaller_than_what_kubectl_apply_keeps_in_an_annotation(text: str) -> None:
+    """kubectl writes the whole object, as JSON, into an annotation of at most 262144 bytes; 150000 leaves room."""
+    assert len(text.encode()) < 150_000
+    assert len(rendered("--nri").encode()) < 150_000
 
 
 def test_the_policy_names_what_we_deliver(value: dict[str, Any]) -> None:
@@ -209,7 +263,7 @@ def test_new_code_is_all_covered_by_the_policy(value: dict[str, Any], monkeypatc
     newer = yaml.safe_load(rendered())
     was, now = ({file["path"]: file for file in files_of(one)} for one in (value, newer))
     changed = {path for path in was.keys() | now.keys() if was.get(path) != now.get(path)}
-    assert len(changed) > 2 * len(code.modules)
+    assert {path.rpartition("/")[2] for path in changed} == {"launch.py", "archive.py", ARCHIVE}
     covered = [file["path"] for file in policy["files"]]
     assert [path for path in changed if not any(path == one or path.startswith(f"{one}/") for one in covered)] == []
     units = [{unit["name"]: unit for unit in one["spec"]["config"]["systemd"]["units"]} for one in (value, newer)]
@@ -305,6 +359,32 @@ def test_reconcile_runs_from_where_ignition_puts_it(node: Node) -> None:
     assert done.stderr == b""
 
 
+@EVERY_PYTHON
+def test_archive_serves_every_python_before_and_after_its_compilation(node: Node, tmp_path: Path, python: str) -> None:
+    """3.9 is that of RHEL 9's CoreOS, 3.12 that of RHEL 10's."""
+    command = [python if word == PYTHON else word for word in node.command]
+    with subprocess.Popen(["/bin/sleep", "100"]) as process:
+        first = call(command, node.state("created", process.pid))
+        assert (first.returncode, first.stderr) == (0, b"")
+        assert (node.resctrl / "mon_groups" / UID).is_dir()
+        (node.resctrl / "mon_groups" / UID / "tasks").write_text("")
+        made = tmp_path / "run"
+        compiled = call([python, *node.unit_command("resctrl-hooks-compile.service")[1:-1], str(made)])
+        assert (compiled.returncode, compiled.stderr) == (0, b"")
+        assert len(list(made.iterdir())) == 2
+        assert node.unit_command("resctrl-hooks-compile.service")[0] == PYTHON
+        process.kill()
+
+
+def test_damaged_archive_lets_the_container_start(node: Node) -> None:
+    (archive,) = node.at(CODE).glob(f"node-*/{ARCHIVE}")
+    for data in (b"", archive.read_bytes()[:5000], b"BZh9" + bytes(100)):
+        archive.write_bytes(data)
+        done = call(node.command, node.state("created", os.getpid()))
+        assert (done.returncode, done.stderr.count(b"\n")) == (0, 1)
+        assert b"the container starts without it" in done.stderr
+
+
 def test_the_oneshot_makes_the_bytecode_that_the_script_looks_for(node: Node, tmp_path: Path) -> None:
     *words, target = node.unit_command("resctrl-hooks-compile.service")
     assert target.startswith(BOOT_CODE)
@@ -316,7 +396,7 @@ def test_the_oneshot_makes_the_bytecode_that_the_script_looks_for(node: Node, tm
     script.write_text(script.read_text().replace(target, str(there)))
     done = call([*words, str(there)])
     assert (done.returncode, done.stderr) == (0, b"")
-    for path in node.at(CODE).glob("node-*/*.py"):
+    for path in node.at(CODE).glob("node-*/*"):
         path.unlink()
     with subprocess.Popen(["/bin/sleep", "100"]) as process:
         call(node.command, node.state("created", process.pid))
