@@ -4,11 +4,12 @@ import gc
 import posix
 
 from ..node.errors import HookError
+from ..node.host.instance import RunningError, only_instance
+from ..node.host.notify import Notify
 from ..node.log import ERROR, Log
 from ..node.settings import load
-from .notify import Notify
 from .plugin import NodePlugin
-from .resident import Resident, RunningError, only_instance
+from .resident import Resident
 from .status import Status
 from .workers import Workers
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .notify import Notify
+    from ..node.host.notify import Notify
     from .status import Status
 
     Find = Callable[[str], tuple[Settings, str]]

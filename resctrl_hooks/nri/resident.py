@@ -1,7 +1,5 @@
-"""The plugin's life between connections: one instance, connect again after a while, tell systemd, end when told to."""
+"""The plugin's life between connections: connect again after a while, tell systemd, end when told to."""
 
-import fcntl
-import posix
 import select
 import time
 from _signal import SIGINT, SIGTERM, signal
@@ -14,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
+    from ..node.host.notify import Notify
     from . import service
-    from .notify import Notify
     from .workers import Workers
 
     class Plugin(service.Plugin, Protocol):
@@ -27,33 +25,6 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds until the next attempt to connect; each is twice the one before
 _LASTED = 10.0  # a connection that lasted so long begins the pauses anew
-
-
-class RunningError(Exception):
-    """Another instance serves this node; ``pid`` is its process, 0 where it can't be told."""
-
-    def __init__(self, pid: int) -> None:
-        super().__init__(f"another instance runs already{f', process {pid}' if pid else ''}")
-        self.pid = pid
-
-
-def only_instance(path: str) -> int:
-    """Takes the lock file that says that this process is the node's plugin; its descriptor, which holds the lock.
-
-    Raises:
-        RunningError: another process has it.
-        OSError: it can't be made.
-    """
-    fd = posix.open(path, posix.O_RDWR | posix.O_CREAT | posix.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        told = posix.pread(fd, 20, 0).strip()
-        posix.close(fd)
-        raise RunningError(int(told) if told.isdigit() else 0) from None
-    posix.ftruncate(fd, 0)
-    posix.pwrite(fd, str(posix.getpid()).encode(), 0)
-    return fd
 
 
 class Resident:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
+    from ..node.host.notify import Notify
     from .connection import Connection
-    from .notify import Notify
     from .workers import Workers
 
     Served = tuple[int, bytes, bytes]

@@ -8,9 +8,9 @@ import sys
 import time
 from typing import Any
 
+from resctrl_hooks.node.host.notify import Notify
 from resctrl_hooks.nri import ttrpc
 from resctrl_hooks.nri.connection import Connection
-from resctrl_hooks.nri.notify import Notify
 from resctrl_hooks.nri.protobuf import decode, encode
 from resctrl_hooks.nri.resident import Resident
 from resctrl_hooks.nri.service import Service

@@ -11,9 +11,9 @@ from machines import machine, write_sysfs
 from nri.test_events import CLASS, POD, container, host
 from resctrl_hooks.node.errors import DeadlineError
 from resctrl_hooks.node.features.placement.allocations import LOCK
+from resctrl_hooks.node.host.notify import Notify
 from resctrl_hooks.node.refusals import recent_refusals
 from resctrl_hooks.nri import creation
-from resctrl_hooks.nri.notify import Notify
 from resctrl_hooks.nri.plugin import NodePlugin
 from resctrl_hooks.nri.protobuf import decode, encode
 from resctrl_hooks.nri.status import Status
