@@ -49,6 +49,25 @@ def sleeping() -> Iterator[int]:
             process.kill()
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--rmids", "99999999999"],
+        ["--closids", "1000000"],
+        ["--l3-domains", "1000000"],
+        ["--clusters", "1000"],
+        ["--vendor", "amd", "--assignable-counters", "99999999"],
+        ["--limbo", "9999h"],
+        ["--rmids", "4", "--clusters", "8"],
+        ["--assignable-counters", "8"],
+    ],
+)
+def test_simulate_refuses_a_machine_that_cannot_be_as_wrong_use(tmp_path: Path, options: list[str]) -> None:
+    done = CliRunner().invoke(simulate, [str(tmp_path / "r"), "--background", *options])
+    assert done.exit_code == 2, done.output
+    assert not (tmp_path / "r").exists()
+
+
 def test_background_returns_once_it_is_mounted_and_keeps_no_pipe_open(tmp_path: Path) -> None:
     path = tmp_path / "new" / "r"
     # Reading the output to its end would wait for ever if the server kept the pipes.
@@ -144,7 +163,7 @@ def test_a_wrong_option_is_wrong_use(tmp_path: Path, option: str) -> None:
 
 def test_limbo_without_end_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(simulate, [str(tmp_path / "r"), "--limbo=inf"])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "limbo" in result.output
 
 

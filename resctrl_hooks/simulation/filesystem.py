@@ -13,6 +13,7 @@ import mfusepy
 
 from .counters import WORDS
 from .files import File
+from .group import Group
 from .model import Resctrl
 from .tree import Directory, Tree
 
@@ -56,6 +57,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
         self.mounted = False
         self._open: dict[int, Handle] = {}
         self._numbers = itertools.count(1)
+        self._inodes = itertools.count(1)
         self._owner = (os.getuid(), os.getgid())
         self._born = time.time_ns()
 
@@ -77,7 +79,9 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
             node = self._file(path, fh)
             mode, uid, gid = self._attributes(node)
             subfolders = sum(node.entries.values()) if isinstance(node, Directory) else 0
+            inode = self._inode(node.group, node.path)
         return {
+            "st_ino": inode,
             "st_mode": mode,
             "st_nlink": 2 + subfolders if isinstance(node, Directory) else 1,
             "st_uid": uid,
@@ -90,6 +94,12 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
 
     def _attributes(self, node: File | Directory) -> tuple[int, int, int]:
         return node.group.attributes.get(node.path, (node.mode, *self._owner))
+
+    def _inode(self, group: Group, path: str) -> int:
+        """Return a number that lasts as long as the group and is never given again, as kernfs numbers its nodes."""
+        if path not in group.inodes:
+            group.inodes[path] = next(self._inodes)
+        return group.inodes[path]
 
     def chmod(self, path: str | None, mode: int) -> int:
         """Change permissions."""
@@ -126,12 +136,13 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
         with self._resctrl.lock:
             return self._handle(self._tree.find(path))
 
-    def readdir(self, path: str | None, fh: int) -> Iterable[str]:
-        """List a directory."""
+    def readdir(self, path: str | None, fh: int) -> Iterable[tuple[str, dict[str, int], int]]:
+        """List a directory, with inode numbers: the C library skips a name whose number is 0."""
         with self._resctrl.lock:
             node = self._open[fh].node
             assert isinstance(node, Directory)
-            return self._tree.names(node)
+            names = self._tree.names(node)
+            return [(name, {"st_ino": self._inode(*self._tree.place(node, name))}, 0) for name in names]
 
     def mkdir(self, path: str, mode: int) -> int:
         """Make a group."""

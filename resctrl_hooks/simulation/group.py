@@ -34,6 +34,8 @@ class Group:
     """The events that have an assignable counter, each with its domain."""
     attributes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     """Permissions, owner and owning group of files that were given others, by path below the group."""
+    inodes: dict[str, int] = field(default_factory=dict)
+    """The inode numbers of its directory and of what is in it, by path below the group, as far as they were asked."""
     deleted: bool = False
 
     @property

@@ -27,6 +27,20 @@ FARADS_PER_SECOND = 0.5
 """Growth of `activity` by each live task, over all packages together."""
 
 
+MOST = MappingProxyType(
+    {
+        "rmids": 65_536,
+        "closids": 4_096,
+        "l3_domains": 1_024,
+        "clusters": 64,
+        "cpus": 8_192,
+        "assignable_counters": 65_536,
+        "limbo": 86_400,
+    }
+)
+"""The largest machine: more than any processor has, and little enough for the simulation's memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class Vendor:
     """What differs by who made the processor.
@@ -89,6 +103,9 @@ class Machine:
         for name in ("rmids", "closids", "l3_domains", "cpus", "clusters"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name, most in MOST.items():
+            if getattr(self, name) > most:
+                raise ValueError(f"{name} must be at most {most}, not {getattr(self, name)}")
         if self.vendor not in VENDORS:
             raise ValueError(f"vendor must be one of {', '.join(VENDORS)}, not {self.vendor}")
         if self.assignable_counters < 0 or (self.assignable_counters and self.vendor != "amd"):

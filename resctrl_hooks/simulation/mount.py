@@ -32,6 +32,7 @@ _OPTIONS = MappingProxyType(
         # One request at a time: each takes microseconds, and several threads would only wait for one another.
         "nothreads": True,
         "direct_io": True,
+        "use_ino": True,
         "fsname": "resctrl",
         "subtype": "resctrl",
         "entry_timeout": _FOREVER,

@@ -158,6 +158,17 @@ class Tree:
                 raise RefusedError(errno.EPERM, "Destination must be a mon_groups subdirectory")
             self._resctrl.rename(source.group, parent.group, name)
 
+    def place(self, directory: Directory, name: str) -> tuple[Group, str]:
+        """Return whose an entry of a directory is, and its path below that group."""
+        group = directory.group
+        if name in (".", ".."):
+            return group, directory.path
+        if directory.path == "mon_groups" and name in group.monitored:
+            return group.monitored[name], ""
+        if group is self._resctrl.root and not directory.path and name in self._resctrl.classes:
+            return self._resctrl.classes[name], ""
+        return group, f"{directory.path}/{name}".lstrip("/")
+
     def names(self, directory: Directory) -> Iterable[str]:
         """The names that are in a directory now, `.` and `..` first; of a group that is gone, nothing else."""
         names = [".", ".."]

@@ -1,5 +1,6 @@
 """A mounted resctrl as the tests use it: paths below its root, each write one system call, as the kernel wants."""
 
+import ctypes
 import errno
 import os
 import time
@@ -11,6 +12,9 @@ from typing import TypeVar
 import pytest
 
 T = TypeVar("T")
+MS_REMOUNT = 32
+MOUNT_FLAGS = {os.ST_NOSUID: 2, os.ST_NODEV: 4, os.ST_NOEXEC: 8, os.ST_RELATIME: 1 << 21}
+"""By what statvfs(3) says of a mount, what mount(2) is told to keep of it."""
 
 PATIENCE = 20.0
 """Seconds to wait for what comes by itself: RMIDs out of limbo, a counter that grows. Never what a test measures."""
@@ -122,6 +126,16 @@ class Resctrl:
     def rename(self, old: str, new: str) -> None:
         """Rename something."""
         os.rename(self.path(old), self.path(new))
+
+    def drop_dentries(self) -> None:
+        """Let the kernel forget every path of this mount that is not in use, as it does when memory is short.
+
+        A remount does so (fs/super.c, reconfigure_super: shrink_dcache_sb), and for no other file system.
+        """
+        libc = ctypes.CDLL(None, use_errno=True)
+        flags = sum(MOUNT_FLAGS[bit] for bit in MOUNT_FLAGS if os.statvfs(self.root).f_flag & bit)
+        if libc.mount(None, os.fsencode(self.root), None, MS_REMOUNT | flags, None):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), self.root)
 
     def tasks(self, group: str = "") -> set[int]:
         """The thread ids in a group's `tasks`."""

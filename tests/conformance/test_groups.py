@@ -18,6 +18,21 @@ def test_mkdir_in_mon_groups_makes_a_mon_group(resctrl: Resctrl) -> None:
     assert not resctrl.names(group) & {"mon_groups", "schemata"}
 
 
+@pytest.mark.parametrize("path", ["mon_groups/one", "gold", "gold/mon_groups/one"])
+def test_the_inode_of_a_group_outlives_its_dentry_and_is_never_given_again(resctrl: Resctrl, path: str) -> None:
+    if path.startswith("gold/"):
+        resctrl.make("gold")
+    resctrl.make(path)
+    files = [path, f"{path}/tasks", f"{path}/mon_data"]
+    before = [os.stat(resctrl.path(file)).st_ino for file in files]
+    assert len(set(before)) == len(files)
+    resctrl.drop_dentries()
+    assert [os.stat(resctrl.path(file)).st_ino for file in files] == before
+    os.rmdir(resctrl.path(path))
+    resctrl.make(path)
+    assert not {os.stat(resctrl.path(file)).st_ino for file in files} & set(before)
+
+
 @pytest.mark.parametrize("path", ["mon_groups/a", "gold"])
 def test_mkdir_forgets_what_was_said_before(resctrl: Resctrl, path: str) -> None:
     resctrl.make("silver")  # waits until there is an RMID
