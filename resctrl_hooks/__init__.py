@@ -2,13 +2,14 @@
 
     >>> from resctrl_hooks import Monitor, canonical_pod_uid, pod_uid_validator
     >>> keys = {"key_validator": pod_uid_validator, "key_canonicalizer": canonical_pod_uid}
-    >>> monitor = Monitor(state_dir="/run/my-program", **keys)  # the default is the hooks' own ledger
+    >>> monitor = Monitor(state_dir="/run/my-program", **keys)
 
 Use this package to create, fill, read and release monitoring groups from a program of your own. What it raises is in
 `resctrl_hooks.errors`, OpenTelemetry in `resctrl_hooks.otel`. Use goresctrl's ``pkg/rdt`` or ``resctrl-hook rdt`` where
 you want to manage RDT *classes*: a group here lives in a class that exists.
 """
 
+from .annotations import Groups, Keys, LogCallable, Readings
 from .node.names import canonical_pod_uid, default_key_validator, pod_uid_validator, workload_key_validator
 from .node.resctrl.counters import Counter, Domain, Reading
 from .node.resctrl.filesystem import Filesystem
@@ -22,9 +23,13 @@ __all__ = [
     "Domain",
     "Filesystem",
     "Group",
+    "Groups",
+    "Keys",
     "LockedKey",
+    "LogCallable",
     "Monitor",
     "Reading",
+    "Readings",
     "canonical_pod_uid",
     "default_key_validator",
     "pod_uid_validator",

@@ -19,6 +19,7 @@ from .node.errors import (
 )
 from .node.resctrl.errors import (
     BadClassError,
+    BadPidError,
     ClassMismatchError,
     GroupExistsError,
     NoMonitoringError,
@@ -35,6 +36,7 @@ from .node.resctrl.errors import (
 __all__ = [
     "BadClassError",
     "BadKeyError",
+    "BadPidError",
     "ClassMismatchError",
     "DeadlineError",
     "GroupExistsError",

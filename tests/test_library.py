@@ -5,11 +5,12 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 import resctrl_hooks
-from resctrl_hooks import Monitor, errors
+from resctrl_hooks import Monitor, annotations, errors, pod_uid_validator
 from resctrl_hooks.errors import HookError
 from resctrl_hooks.node import error_types as node_errors
 from resctrl_hooks.node.resctrl import errors as resctrl_errors
@@ -34,7 +35,7 @@ def test_the_examples_of_the_library_page(tmp_path: Path) -> None:
 
 def public() -> Iterator[tuple[str, Callable[..., object], str]]:
     """Everything that the package exports and can be called: its name, what is called, what is said of it."""
-    for name in resctrl_hooks.__all__:
+    for name in (name for name in resctrl_hooks.__all__ if name not in vars(annotations) or name == "Group"):
         thing = getattr(resctrl_hooks, name)
         if not inspect.isclass(thing):
             yield name, thing, thing.__doc__ or ""
@@ -75,6 +76,33 @@ def test_what_the_library_returns_is_exported() -> None:
     ours = {"Counter", "Domain", "Filesystem", "Group", "LockedKey", "Reading"}
     assert words & ours <= set(resctrl_hooks.__all__)
     assert {"Group", "LockedKey"} <= words
+
+
+def test_the_types_of_annotations_can_be_imported_and_resolved() -> None:
+    assert get_type_hints(Monitor.read, vars(annotations))["return"] == resctrl_hooks.Readings
+    assert {"Groups", "Keys", "LogCallable", "Readings"} <= set(resctrl_hooks.__all__)
+
+
+def test_the_state_directory_has_no_default() -> None:
+    with pytest.raises(TypeError, match="state_dir"):
+        Monitor("/sys/fs/resctrl")  # type: ignore[call-arg]
+
+
+def test_a_bad_key_says_what_is_allowed(tmp_path: Path) -> None:
+    with pytest.raises(errors.BadKeyError, match="letters, digits"):
+        Monitor(str(tmp_path), state_dir=str(tmp_path)).canonical_key("a/b")
+    pods = Monitor(str(tmp_path), state_dir=str(tmp_path), key_validator=pod_uid_validator)
+    with pytest.raises(errors.BadKeyError, match="key_validator pod_uid_validator refuses it"):
+        pods.canonical_key("job-17")
+
+
+@pytest.mark.parametrize("pid, why", [(0, "the caller itself"), (1, "init"), (-1, "negative")])
+def test_a_pid_that_names_no_process_to_move_is_refused(tmp_path: Path, pid: int, why: str) -> None:
+    (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
+    monitor = Monitor(str(tmp_path / "resctrl"), state_dir=str(tmp_path / "state"))
+    monitor.ensure_group("job-17")
+    with pytest.raises(errors.BadPidError, match=why):
+        monitor.assign_pid("job-17", pid)
 
 
 def test_every_error_of_the_library_is_exported() -> None:

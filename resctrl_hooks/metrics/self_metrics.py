@@ -38,6 +38,7 @@ _EVERYWHERE: Final = (
 )
 _AT_A_START: Final = (
     "bad-class",
+    "bad-pid",
     "class",
     "class-mismatch",
     "exists",

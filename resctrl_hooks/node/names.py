@@ -55,6 +55,10 @@ def default_key_validator(key: str) -> bool:
     return 0 < len(key) <= _LONGEST_ID and key[0] != "." and _ID.issuperset(key)
 
 
+KEY_RULE = "allowed are 1 to 200 letters, digits and _+.- with no dot at the start"
+"""What `default_key_validator` accepts, in words for errors."""
+
+
 def workload_key_validator(key: str) -> bool:
     """Accepts a ``key`` as the hooks have them: a canonical pod UID, or the 64 digits of a Podman pod or container."""
     return is_hex(key, _ID_LENGTH) or (len(key) == _UUID_LENGTH and pod_uid_validator(key) and key == key.lower())

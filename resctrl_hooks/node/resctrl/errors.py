@@ -88,6 +88,18 @@ class TaskGoneError(ResctrlError):
         return cls(f"process {pid} has ended", errno=errno.ESRCH)
 
 
+class BadPidError(ResctrlError, ValueError):
+    """A process id that names no process to be moved."""
+
+    reason = "bad-pid"
+
+    @classmethod
+    def of(cls, pid: int) -> "BadPidError":
+        """The error for a number below 2."""
+        why = {0: "it would be the caller itself", 1: "it is init, the parent of every service"}
+        return cls(f"cannot move process {pid}: {why.get(pid, 'it is negative')}", errno=errno.EINVAL)
+
+
 class NotArrivedError(ResctrlError):
     """The kernel took the thread ids, yet the threads are not in the group: somebody else moves them too."""
 

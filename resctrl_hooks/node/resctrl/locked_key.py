@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 CREATED = "created"
 ADOPTED = "adopted"
 SHARED = "shared"
+_INIT = 1
 
 
 class Group:
@@ -222,6 +223,10 @@ class LockedKey:
 
         Raises what `Monitor.assign_pid` does.
         """
+        if pid <= _INIT:
+            from .errors import BadPidError
+
+            raise BadPidError.of(pid)
         try:
             where = resctrl_groups_of(self._resctrl.proc, pid)
         except ProcessLookupError as error:

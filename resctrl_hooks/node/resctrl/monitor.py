@@ -7,7 +7,7 @@ from .. import errors
 from ..host.procfs import boot_id
 from ..ledger import Ledger, lock_name
 from ..log import DEBUG, INFO, silent
-from ..names import RESCTRL_ROOT, STATE_DIR, default_key_validator
+from ..names import KEY_RULE, RESCTRL_ROOT, default_key_validator
 from .filesystem import Filesystem, Resctrl
 from .locked_key import Group, LockedKey, record_is_dead
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .counters import Reading
 
-    # Inside the class, `list` is the method of that name.
+    # `resctrl_hooks.annotations` has these for programs. Inside the class, `list` is the method of that name.
     Groups = list[Group]
     Keys = list[str]
     Readings = list[Reading]
@@ -37,8 +37,8 @@ class Monitor:
 
     Args:
         resctrl_root: where resctrl is mounted.
-        state_dir: the ledger's folder; programs that share it share their groups. The default is the hooks' own,
-            where `remove` and `reconcile` end the groups of pods: a program of another purpose gives its own folder.
+        state_dir: the ledger's folder; programs that share it share their groups. It has no default: in the hooks'
+            own, ``/run/resctrl-hooks``, `remove` and `reconcile` end the groups of pods.
         group_prefix: stands before each key in a group's name. Kepler expects none.
         key_validator: which keys are accepted, before and after canonicalization.
         key_canonicalizer: gives each key its one spelling; it must leave a canonical key as it is.
@@ -52,7 +52,7 @@ class Monitor:
         self,
         resctrl_root: str = RESCTRL_ROOT,
         *,
-        state_dir: str = STATE_DIR,
+        state_dir: str,
         group_prefix: str = "",
         key_validator: "Callable[[str], bool]" = default_key_validator,
         key_canonicalizer: "Callable[[str], str] | None" = None,
@@ -62,7 +62,7 @@ class Monitor:
         patience: float = 2.5,
     ) -> None:
         if group_prefix and not default_key_validator(group_prefix):
-            raise errors.BadKeyError(f"no group's name can begin with {group_prefix!r}")
+            raise errors.BadKeyError(f"invalid group prefix {group_prefix[:80]!r}", hint=KEY_RULE)
         self.resctrl = Resctrl(str(resctrl_root).rstrip("/"), fs, proc)
         self.ledger = Ledger(str(state_dir).rstrip("/"))
         self.group_prefix = group_prefix
@@ -82,7 +82,8 @@ class Monitor:
             canonical = self._canonical(key) if self._canonical else key
             if default_key_validator(canonical) and self._valid(canonical):
                 return canonical
-        raise errors.BadKeyError(f"this can't be a group's key: {key[:80]!r}")
+        rule = f"the key_validator {getattr(self._valid, '__name__', 'of this monitor')} refuses it"
+        raise errors.BadKeyError(f"invalid key {key[:80]!r}", hint=rule if default_key_validator(key) else KEY_RULE)
 
     def hold(self, key: str, patience: "float | None" = None) -> LockedKey:
         """Takes the key's lock, for several operations that belong together.
@@ -166,9 +167,10 @@ class Monitor:
 
         Args:
             key: the workload, which has a group in that class.
-            pid: the process, as our PID namespace counts.
+            pid: the process, as our PID namespace counts; from 2 on.
 
         Raises:
+            BadPidError: 0 would be the caller itself, 1 is init, and no process has a negative one.
             NotTrackedError: the key has no group.
             ClassMismatchError: it has none in the process's class; the process is left where it is.
             TaskGoneError: the process has ended.
@@ -204,7 +206,7 @@ class Monitor:
             BadKeyError: the member's name can't be a file's.
         """
         if not default_key_validator(member):
-            raise errors.BadKeyError(f"this can't be a member's name: {member[:80]!r}")
+            raise errors.BadKeyError(f"invalid name of a member {member[:80]!r}", hint=KEY_RULE)
         with self.hold(key) as locked:
             if not locked.tracked:
                 raise _not_tracked(locked.key)

@@ -56,10 +56,10 @@ def test_bad_keys(host: Host, key: str) -> None:
         lambda key: on.assign_pid(key, 1),
         lambda key: on.add_member(key, "m"),
     ):
-        with pytest.raises(BadKeyError, match="can't be a group's key"):
+        with pytest.raises(BadKeyError, match="invalid key"):
             use(key)
     on.ensure_group("k")
-    with pytest.raises(BadKeyError, match="can't be a member's name"):
+    with pytest.raises(BadKeyError, match="invalid name of a member"):
         on.add_member("k", key)
 
 
@@ -73,7 +73,7 @@ def test_validators_and_canonicalizers(host: Host) -> None:
     careless = monitor(host, key_validator=lambda key: True, key_canonicalizer=lambda key: f"../{key}")
     with pytest.raises(BadKeyError):
         careless.ensure_group("k")
-    with pytest.raises(BadKeyError, match="no group's name can begin with"):
+    with pytest.raises(BadKeyError, match="invalid group prefix"):
         monitor(host, group_prefix="../")
 
 
