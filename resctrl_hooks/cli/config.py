@@ -3,13 +3,15 @@
 import json
 import os
 import sys
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import asdict, fields
+from operator import attrgetter, itemgetter
 from typing import Any, NoReturn
 
 import click
 import yaml
 
-from resctrl_hooks.cli.document import document, print_document
+from resctrl_hooks.cli.document import Column, Form, is_table, output_option, print_listing
 from resctrl_hooks.config.applied import Applied, Change, apply_file, is_newer
 from resctrl_hooks.config.check import Checked, check_file, trust_problems
 from resctrl_hooks.config.problems import InvalidConfigError, Problem
@@ -34,7 +36,11 @@ _YAML_STATES = {
     "missing": "There is no {path}.",
 }
 
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_CSV_PROBLEMS: tuple[Column, ...] = tuple(
+    (name, attrgetter(name)) for name in ("key", "severity", "file", "line", "what", "right")
+)
+_CSV_SETTINGS: tuple[Column, ...] = (("setting", itemgetter(0)), ("value", itemgetter(1)))
+_CSV_CHANGES: tuple[Column, ...] = tuple((field.name, attrgetter(field.name)) for field in fields(Change))
 
 
 class _Dumper(yaml.SafeDumper):
@@ -54,9 +60,9 @@ def command() -> None:
 
 
 @command.command(short_help="Say whether the file is valid, and what is wrong on which line.")
-@_as_json
+@output_option
 @click.pass_obj
-def check(config: str, *, as_json: bool) -> None:
+def check(config: str, *, form: Form) -> None:
     """Say whether the configuration file is valid, and what is wrong on which line if it isn't."""
     if config == DEFAULT_CONFIG and not os.path.lexists(config):
         checked = Checked(config)
@@ -66,9 +72,18 @@ def check(config: str, *, as_json: bool) -> None:
     compiled = compiled_path(config)
     if compiled != config:
         checked.problems += trust_problems(compiled) if os.path.lexists(compiled) else []
-    if as_json:
+    if not is_table(form):
         items = _as_list(checked.problems)
-        _print("ConfigProblemList", items, file=config, valid=not checked.errors, old={"problems": items})
+        print_listing(
+            form,
+            "ConfigProblemList",
+            items,
+            _CSV_PROBLEMS,
+            checked.problems,
+            file=config,
+            valid=not checked.errors,
+            old={"problems": items},
+        )
     else:
         _print_problems(checked.problems)
         if not checked.errors:
@@ -79,22 +94,22 @@ def check(config: str, *, as_json: bool) -> None:
 @command.command(short_help="Validate the file and put it in force for the hooks.")
 @click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
 @click.option("--if-newer", is_flag=True, help="Do nothing unless the file was edited since it was last applied.")
-@_as_json
+@output_option
 @click.pass_obj
-def apply(config: str, *, dry_run: bool, if_newer: bool, as_json: bool) -> None:
+def apply(config: str, *, dry_run: bool, if_newer: bool, form: Form) -> None:
     """Validate the configuration file and put it in force for the hooks.
 
     One that does not validate never replaces the one in force.
     """
     if if_newer and not is_newer(config):
-        if as_json:
-            _print_changes(config, [], [], applied=False)
+        if not is_table(form):
+            _print_changes(form, config, [], [], applied=False)
         return
     try:
         applied = apply_file(config, dry_run=dry_run)
     except InvalidConfigError as error:
-        if as_json:
-            _print_changes(config, [], error.problems, applied=False)
+        if not is_table(form):
+            _print_changes(form, config, [], error.problems, applied=False)
         else:
             _print_problems(error.problems)
         _fail("not applied; what was in force still is", INVALID)
@@ -103,26 +118,26 @@ def apply(config: str, *, dry_run: bool, if_newer: bool, as_json: bool) -> None:
     except OSError as error:
         what = f"not applied: {error.filename or config}: {error.strerror}; what was in force still is"
         raise click.ClickException(what) from error
-    if as_json:
-        _print_changes(applied.path, applied.changes, applied.remarks, applied=not dry_run)
+    if not is_table(form):
+        _print_changes(form, applied.path, applied.changes, applied.remarks, applied=not dry_run)
     else:
         _print_applied(applied, dry_run=dry_run)
 
 
 @command.command(short_help="Show the settings in force, defaults included.")
-@_as_json
+@output_option
 @click.pass_obj
-def show(config: str, *, as_json: bool) -> None:
+def show(config: str, *, form: Form) -> None:
     """Show the settings in force, defaults included, and whether the file says something else."""
     try:
         shown = show_settings(config)
     except SettingsError as error:
         _fail(str(error), INVALID)
-    if as_json:
-        item = shown.model_dump(mode="json")
-        _print("EffectiveConfigList", [item], old=item)
-    else:
+    if is_table(form):
         _print_shown(shown)
+    else:
+        item = shown.model_dump(mode="json")
+        print_listing(form, "EffectiveConfigList", [item], _CSV_SETTINGS, list(_flat(item["settings"])), old=item)
 
 
 @command.command(short_help="Print a JSON Schema of the file, for editors.")
@@ -135,13 +150,19 @@ def _as_list(problems: list[Problem]) -> list[dict[str, Any]]:
     return [problem.as_json() for problem in problems]
 
 
-def _print(kind: str, items: list[dict[str, Any]], **more: Any) -> None:
-    print_document("json", document(kind, items, **more))
+def _flat(settings: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each setting's path and its value as JSON."""
+    if isinstance(settings, dict) and settings:
+        for name, value in settings.items():
+            yield from _flat(value, f"{path}.{name}".lstrip("."))
+    else:
+        yield path, json.dumps(settings)
 
 
-def _print_changes(file: str, changes: list[Change], problems: list[Problem], *, applied: bool) -> None:
+def _print_changes(form: Form, file: str, changes: list[Change], problems: list[Problem], *, applied: bool) -> None:
     items = [asdict(change) for change in changes]
-    _print("ConfigChangeList", items, file=file, applied=applied, problems=_as_list(problems), old={"changes": items})
+    more = {"file": file, "applied": applied, "problems": _as_list(problems), "old": {"changes": items}}
+    print_listing(form, "ConfigChangeList", items, _CSV_CHANGES, changes, **more)
 
 
 def _print_problems(problems: list[Problem]) -> None:

@@ -1,13 +1,14 @@
 """`resctrl-hook doctor`: one screen that says what is wrong with this host, and how to mend it."""
 
 import os
+from operator import attrgetter
 
 import click
 from pydantic import BaseModel
 from rich.console import Console
 from rich.text import Text
 
-from resctrl_hooks.cli.document import document, print_document
+from resctrl_hooks.cli.document import Column, Form, is_table, output_option, print_listing
 from resctrl_hooks.cli.tables import console, counted, print_wrapped
 from resctrl_hooks.doctor import Finding, Host, Level, examine
 
@@ -33,8 +34,11 @@ class CheckResult(BaseModel):
     mended: str
 
 
+_CSV: tuple[Column, ...] = tuple((name, attrgetter(name)) for name in CheckResult.model_fields)
+
+
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output_option
 @click.option("--fix", is_flag=True, help="Mend what is safe to mend: nothing that runs is changed by it.")
 @click.option(
     "--root",
@@ -45,7 +49,7 @@ class CheckResult(BaseModel):
     help="Examine an image: the files below DIR.",
 )
 @click.pass_obj
-def command(config: str, *, as_json: bool, fix: bool, root: str) -> None:
+def command(config: str, *, form: Form, fix: bool, root: str) -> None:
     """Check this host: hardware, resctrl, runtimes, the hook, configuration, records.
 
     Exits with 1 if there is a problem (after --fix: one that is left), with 0 otherwise; warnings don't count.
@@ -56,10 +60,10 @@ def command(config: str, *, as_json: bool, fix: bool, root: str) -> None:
     for name, finding in examine(host):
         mended = finding.fix() if fix and finding.fix else ""
         found.append((name, finding, mended))
-        if not as_json:
+        if is_table(form):
             _print(out, name, finding, mended)
     left = [finding for _, finding, mended in found if finding.level == "problem" and not mended]
-    if as_json:
+    if not is_table(form):
         items = [
             CheckResult(
                 check=name,
@@ -72,7 +76,7 @@ def command(config: str, *, as_json: bool, fix: bool, root: str) -> None:
             for name, finding, mended in found
         ]
         old = {"findings": [item.model_dump() for item in items]}
-        print_document("json", document("FindingList", items, ok=not left, old=old))
+        print_listing(form, "FindingList", items, _CSV, ok=not left, old=old)
     else:
         warnings = sum(finding.level == "warning" for _, finding, _ in found)
         click.echo(f"{counted(len(left), 'problem')}, {counted(warnings, 'warning')}")

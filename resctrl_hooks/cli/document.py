@@ -1,18 +1,22 @@
 """What programs read: one envelope for every command that lists, as JSON or YAML, and the same items as CSV."""
 
 import csv
+import functools
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import click
 import yaml
 from pydantic import BaseModel
 
 from resctrl_hooks.node.reconcile.report import API_VERSION
+
+Form = Literal["table", "wide", "json", "yaml", "name", "csv"]
+FORMS: tuple[Form, ...] = ("wide", "json", "yaml", "name", "csv")
 
 
 def document(kind: str, items: Iterable[Any], *, old: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -52,6 +56,56 @@ def print_csv(columns: Sequence[Column], items: Iterable[Any], *, headers: bool)
         writer.writerow([name for name, _ in columns])
     for item in items:
         writer.writerow([_cell(get(item)) for _, get in columns])
+
+
+def print_names(names: Iterable[str]) -> None:
+    """Print a name on each line, for loops and completion in a shell."""
+    for name in names:
+        click.echo(name)
+
+
+def print_listing(
+    form: Form,
+    kind: str,
+    items: Sequence[Any],
+    columns: Sequence[Column],
+    rows: Sequence[Any] | None = None,
+    **more: Any,
+) -> None:
+    """Print what a command lists, in any form but ``table`` and ``wide``.
+
+    Args:
+        form: what was asked for.
+        kind: of the document.
+        items: those of the document.
+        columns: of the CSV; the first one is the name of a row.
+        rows: of the CSV, if they are not the items.
+        more: further keys of the document, as `document` takes them.
+    """
+    rows = items if rows is None else rows
+    if form == "csv":
+        print_csv(columns, rows, headers=True)
+    elif form == "name":
+        print_names(dict.fromkeys(str(columns[0][1](row)) for row in rows))
+    else:
+        print_document(form, document(kind, items, **more))
+
+
+def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``-o`` and its older spelling ``--json`` to a command, which gets a `Form` as ``form``."""
+
+    @click.option("-o", "--output", type=click.Choice(FORMS), help="Form of the output, for programs but for wide.")
+    @click.option("--json", "as_json", is_flag=True, help="As -o json.")
+    @functools.wraps(command)
+    def called(*positional: Any, output: Form | None, as_json: bool, **given: Any) -> Any:
+        return command(*positional, form=output or ("json" if as_json else "table"), **given)
+
+    return called
+
+
+def is_table(form: Form) -> bool:
+    """Return whether the output is for people."""
+    return form in ("table", "wide")
 
 
 def _cell(value: Any) -> Any:

@@ -2,10 +2,11 @@
 
 import json
 import sys
+from operator import attrgetter
 
 import click
 
-from resctrl_hooks.cli.document import document, print_document
+from resctrl_hooks.cli.document import Column, Form, is_table, output_option, print_listing
 from resctrl_hooks.config import find_effective
 from resctrl_hooks.explanation.explain import explain
 from resctrl_hooks.explanation.model import Explanation, StepModel
@@ -25,13 +26,15 @@ _WORDS = {
     "bundle": "bundle",
 }
 
+_CSV: tuple[Column, ...] = tuple((name, attrgetter(name)) for name in ("feature", "action", "why", "where", "finds"))
+
 
 @click.command()
 @click.option("--stage", type=click.Choice([CREATE_RUNTIME, POSTSTOP]), help="The stage, if not as the status says.")
 @click.option("--bundle", metavar="PATH", default="", help="A config.json to use in place of the bundle's own.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output_option
 @click.pass_obj
-def command(config: str, stage: str | None, bundle: str, *, as_json: bool) -> None:
+def command(config: str, stage: str | None, bundle: str, *, form: Form) -> None:
     """Say what the hook would do for the OCI state on stdin, and why. Nothing is done.
 
     Try: runc state ID | resctrl-hook explain
@@ -44,10 +47,10 @@ def command(config: str, stage: str | None, bundle: str, *, as_json: bool) -> No
     except (InputError, SettingsError) as error:
         click.echo(f"resctrl-hook: {error}", err=True)
         sys.exit(INVALID)
-    if as_json:
-        print_document("json", document("ExplanationList", [said.as_json()], old=said.as_json()))
-    else:
+    if is_table(form):
         _print(said)
+    else:
+        print_listing(form, "ExplanationList", [said.as_json()], _CSV, said.steps, old=said.as_json())
 
 
 def _print(said: Explanation) -> None:

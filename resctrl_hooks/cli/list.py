@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from resctrl_hooks.cli.document import Column, document, print_csv, print_document
+from resctrl_hooks.cli.document import Column, document, print_csv, print_document, print_names
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import (
     STATE_STYLES,
@@ -112,6 +112,8 @@ def command(config: str, *, view: View, every: bool, demand: bool) -> None:
         _watch(context, view, found, every=every)
     elif view.form in ("json", "yaml"):
         print_document(view.form, _document(found, old=view.old))
+    elif view.form == "name":
+        print_names(pod.name for pod in found.pods)
     elif view.form == "csv":
         print_csv(_CSV, found.pods, headers=view.headers)
     else:
@@ -153,6 +155,8 @@ def _document(found: Inventory, *, old: bool) -> dict[str, Any]:
 def _demand(found: list[Demand], view: View) -> None:
     if view.form in ("json", "yaml"):
         print_document(view.form, document("DemandList", found))
+    elif view.form == "name":
+        print_names(one.resource for one in found)
     elif view.form == "csv":
         print_csv(_DEMAND_CSV, [(one, level) for one in found for level in one.levels], headers=view.headers)
     else:

@@ -12,13 +12,15 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 
 from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Seconds
+from resctrl_hooks.cli.params import Duration
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.metrics.selection import Selection
 from resctrl_hooks.metrics.server import DEFAULT_PORT, ListenAddressError, Server, parse_address
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.fault_report import lacks_root
+from resctrl_hooks.node.resctrl.counter_files import layout
+from resctrl_hooks.node.resctrl.counters import COUNTERS, MON_DATA
 
 _READABLE = 0o644
 _FAILED = 1
@@ -45,7 +47,7 @@ _WRITERS: dict[str, Callable[[CollectorRegistry], bytes]] = {
     help=f"Serve /metrics at HOST:PORT; without a host on the loopback, without an address at port {DEFAULT_PORT}.",
 )
 @click.option("--otlp", metavar="URL", help="Push to this OpenTelemetry collector, such as http://localhost:4318.")
-@click.option("--interval", metavar="SECONDS", type=Seconds(1), help="From one push to the next; 60 unless said.")
+@click.option("--interval", metavar="DURATION", type=Duration(1), help="Time between two pushes; default 1m.")
 @click.option(
     "--format",
     "kind",
@@ -78,6 +80,7 @@ def command(
         raise click.UsageError("--interval is --otlp's.")
     address = _address(listen) if listen is not None else None
     context, selection = open_node(config), Selection(counters, namespaces)
+    _check_counters(context, selection)
     if otlp is not None:
         _push(context, otlp, interval or _PUSH_SECONDS, selection)
         return
@@ -119,6 +122,14 @@ def _push(context: Context, url: str, interval: float, selection: Selection) -> 
             ended.wait()
     except EndpointError as error:
         raise FailedError(f"--otlp: {error}", _WRONG_USE) from error
+
+
+def _check_counters(context: Context, selection: Selection) -> None:
+    """Refuse a glob that fits no counter: neither of this machine nor, for a fleet of several models, of any other."""
+    here = [slot.counter.name for slot in layout(f"{context.monitor.resctrl.root}/{MON_DATA}")]
+    names = sorted({*COUNTERS, *here})
+    for glob in selection.useless_counters(names):
+        raise click.UsageError(f"--counter {glob!r} fits no counter; there are {', '.join(names)}.")
 
 
 def _say(problem: HookError) -> None:

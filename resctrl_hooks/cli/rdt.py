@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import click
 from rich.markup import escape
 
-from resctrl_hooks.cli.document import document, print_document
+from resctrl_hooks.cli.document import Column, Form, is_table, output_option, print_listing
 from resctrl_hooks.cli.node import as_it_would_be, open_node
 from resctrl_hooks.cli.tables import console, print_table, table
 from resctrl_hooks.rdt.classes import ClassReport
@@ -24,26 +24,26 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output_option
 @click.pass_obj
-def show(config: str, *, as_json: bool) -> None:
+def show(config: str, *, form: Form) -> None:
     """Compare the classes of this machine with the declared ones. Exits 1 where they differ."""
     context = open_node(config, unapplied=True)
     reports = show_classes(context.monitor.resctrl, context.settings.rdt.get("classes") or {})
-    _print(reports, as_json=as_json)
+    _print(reports, form)
 
 
 @command.command()
 @click.option("--dry-run", is_flag=True, help="Say what would be done.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output_option
 @click.pass_obj
-def apply(config: str, *, dry_run: bool, as_json: bool) -> None:
+def apply(config: str, *, dry_run: bool, form: Form) -> None:
     """Create the declared classes and write their schemata. Classes that are not declared are left alone."""
     with as_it_would_be(config) if dry_run else nullcontext(config) as file:
         context = open_node(file, unapplied=True)
     declared = context.settings.rdt.get("classes") or {}
     reports = apply_classes(context.monitor.resctrl, declared, dry_run=dry_run)
-    _print(reports, as_json=as_json, changes=True, dry_run=dry_run)
+    _print(reports, form, changes=True, dry_run=dry_run)
 
 
 def _consequence(reports: list[ClassReport], *, dry_run: bool) -> str:
@@ -56,18 +56,32 @@ def _consequence(reports: list[ClassReport], *, dry_run: bool) -> str:
     return ""
 
 
-def _print(reports: list[ClassReport], *, as_json: bool, changes: bool = False, dry_run: bool = False) -> None:
-    if as_json:
-        print_document("json", document("RdtClassList", [report.model_dump(mode="json") for report in reports]))
+def _schemata(report: ClassReport, apart: str = "  ") -> str:
+    return apart.join(
+        f"{name}:{';'.join(f'{domain}={value}' for domain, value in values.items())}"
+        for name, values in report.schemata.items()
+    )
+
+
+_CSV: tuple[Column, ...] = (
+    ("name", lambda report: report.name),
+    ("state", lambda report: report.state),
+    ("mode", lambda report: report.mode),
+    ("tasks", lambda report: report.tasks),
+    ("schemata", _schemata),
+    ("problems", lambda report: "; ".join(report.problems)),
+)
+
+
+def _print(reports: list[ClassReport], form: Form, *, changes: bool = False, dry_run: bool = False) -> None:
+    if not is_table(form):
+        print_listing(form, "RdtClassList", reports, _CSV)
     else:
         rows = table("CLASS", "STATE", "MODE", "TASKS", "SCHEMATA", right=frozenset({"TASKS"}))
         out = console()
         apart = "\n" if out.is_terminal else "  "  # a line for each resource, as the kernel's file has it
         for report in reports:
-            text = apart.join(
-                f"{name}:{';'.join(f'{domain}={value}' for domain, value in values.items())}"
-                for name, values in report.schemata.items()
-            )
+            text = _schemata(report, apart)
             state = f"[{_STYLES[report.state]}]{report.state}[/]"
             rows.add_row(escape(report.name), state, report.mode or "-", str(report.tasks), escape(text) or "-")
         if rows.row_count:

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import click
 
 from resctrl_hooks.cli.node import as_it_would_be
-from resctrl_hooks.cli.params import Seconds
+from resctrl_hooks.cli.params import Duration
 from resctrl_hooks.config.applied import apply_if_newer
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.node.errors import SettingsError
@@ -20,7 +20,7 @@ from resctrl_hooks.node.reconcile.command import reconcile_command
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--live", metavar="FILE", default="", help="Keys that live, a JSON list or one a line: all others end.")
 @click.option("--claim", is_flag=True, help="After the ledger was lost: take groups of our shape as ours.")
-@click.option("--watch", metavar="SECONDS", type=Seconds(0), help="Stay, and repeat after each pause.")
+@click.option("--watch", metavar="DURATION", type=Duration(0), help="Stay, and repeat after each pause.")
 @click.pass_obj
 def command(config: str, *, dry_run: bool, as_json: bool, live: str, claim: bool, watch: float | None) -> None:
     """Make groups and records agree with what runs on this node.

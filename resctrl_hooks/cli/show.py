@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from resctrl_hooks.cli.document import Column, document, print_csv, print_document
+from resctrl_hooks.cli.document import Column, document, print_csv, print_document, print_names
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import (
     NO_BREAK,
@@ -90,6 +90,8 @@ def _show(context: Context, view: View) -> None:
         if view.old and len(found) == 1:
             value |= found[0].pod.model_dump(mode="json")
         print_document(view.form, value, compact=view.watch)
+    elif view.form == "name":
+        print_names(one.pod.name for one in found)
     elif view.form == "csv":
         print_csv(_CSV, [_Line(one.pod, line) for one in found for line in one.pod.counters], headers=view.headers)
     else:

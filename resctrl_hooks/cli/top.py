@@ -13,10 +13,10 @@ import click
 from pydantic.alias_generators import to_camel
 from rich.live import Live
 
-from resctrl_hooks.cli.document import Column, document, print_csv, print_document
+from resctrl_hooks.cli.document import Column, document, print_csv, print_document, print_names
 from resctrl_hooks.cli.keyboard import Keys
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Seconds
+from resctrl_hooks.cli.params import Duration
 from resctrl_hooks.cli.tables import console, print_table
 from resctrl_hooks.cli.top_screen import Screen
 from resctrl_hooks.cli.top_table import Scene, head_line, usage_table
@@ -43,11 +43,11 @@ _CSV: tuple[Column, ...] = tuple(
 @click.option("--once", is_flag=True, help="Measure for one interval, print, and end.")
 @click.option(
     "--interval",
-    type=Seconds(0.1),
-    default=2.0,
+    type=Duration(0.1),
+    default="2s",
     show_default=True,
-    metavar="SECONDS",
-    help="Between two looks.",
+    metavar="DURATION",
+    help="Time between two samples, as 500ms, 2s or 1m.",
 )
 @click.option("--by", type=click.Choice([*GROUPINGS]), default="pod", show_default=True, help="What a line sums up.")
 @click.pass_obj
@@ -130,6 +130,8 @@ def _print(scene: Scene, view: View, by: str) -> None:
             for item, line in zip(value["items"], lines, strict=True):
                 item["rates"] = asdict(line.rates)
         print_document(view.form, value, compact=view.watch)
+    elif view.form == "name":
+        print_names(line.name for line in lines)
     elif view.form == "csv":
         print_csv(_CSV, [_item(line, scene) for line in lines], headers=view.headers)
     else:

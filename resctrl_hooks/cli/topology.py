@@ -2,21 +2,29 @@
 
 import click
 
-from resctrl_hooks.cli.document import document, print_document
+from resctrl_hooks.cli.document import Column, Form, is_table, output_option, print_listing
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.node.features.placement.allocations import Book
+from resctrl_hooks.node.host.cpulist import format_list
 from resctrl_hooks.topology_view import as_before, draw, report
+
+_CSV: tuple[Column, ...] = (
+    ("name", lambda part: part.name),
+    ("level", lambda part: part.level),
+    ("cpus", lambda part: format_list(part.cpus)),
+)
 
 
 @click.command()
 @click.option("--usage", is_flag=True, help="Also say which containers are where.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output_option
 @click.pass_obj
-def command(config: str, *, usage: bool, as_json: bool) -> None:
+def command(config: str, *, usage: bool, form: Form) -> None:
     """Draw this node's packages, NUMA nodes, caches and cores; with --usage, which containers run where."""
     book = Book(open_node(config), look_only=True)
-    if as_json:
-        item = report(book, usage=usage)
-        print_document("json", document("TopologyList", [item], old=as_before(book, usage=usage)))
-    else:
+    if is_table(form):
         click.echo(draw(book, usage=usage))
+        return
+    item = report(book, usage=usage)
+    parts = sorted(book.topology.domains, key=lambda part: (-part.size, part.name))
+    print_listing(form, "TopologyList", [item], _CSV, parts, old=as_before(book, usage=usage))

@@ -3,18 +3,17 @@
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import click
 
+from resctrl_hooks.cli.document import FORMS, Form, is_table
 from resctrl_hooks.inventory.find import find, recorded
 from resctrl_hooks.inventory.models import Pod
 from resctrl_hooks.inventory.selector import Selector, labels_of
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
-Form = Literal["table", "wide", "json", "yaml", "csv"]
-FORMS: tuple[Form, ...] = ("wide", "json", "yaml", "csv")
 WATCH_SECONDS = 2.0
 
 
@@ -40,7 +39,7 @@ class View:
     @property
     def table(self) -> bool:
         """Whether it is to be read by people."""
-        return self.form in ("table", "wide")
+        return is_table(self.form)
 
     def chosen(self, context: Context, pods: Sequence[Pod]) -> list[Pod]:
         """Those of the pods that were asked for.
@@ -102,7 +101,7 @@ def view_options(sorts: Sequence[str], default: str, *, watch: bool = True) -> C
     """Adds the options to a command, which gets a `View` as ``view``."""
     options = [
         click.argument("pods", nargs=-1, shell_complete=complete, metavar="[POD]..."),
-        click.option("-o", "--output", type=click.Choice(FORMS), help="Wide, or for programs."),
+        click.option("-o", "--output", type=click.Choice(FORMS), help="Form of the output, for programs but for wide."),
         click.option("--json", "as_json", is_flag=True, help="As -o json, with the keys of version 0.1 beside them."),
         click.option("-n", "--namespace", default="", metavar="NAMESPACE", help="Pods of this namespace only."),
         click.option("-A", "--all-namespaces", is_flag=True, help="Pods of all namespaces, as without -n."),

@@ -1,6 +1,6 @@
 """What is asked for of all that there is: on large clusters each pod's series are many."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -14,6 +14,11 @@ class Selection(NamedTuple):
     def has_counter(self, name: str) -> bool:
         """Whether a counter, by its file's name in ``mon_data``, is asked for."""
         return _fits(name, self.counters)
+
+    def useless_counters(self, names: Iterable[str]) -> list[str]:
+        """Return the globs that fit none of the counters' ``names``."""
+        names = list(names)
+        return [glob for glob in self.counters if not any(fnmatchcase(name, glob) for name in names)]
 
     def has_namespace(self, name: str) -> bool:
         """Whether the pods of a namespace are asked for; containers of Podman have an empty one."""

@@ -1,6 +1,7 @@
 """A recording's file: CSV, which is whole after each look, or Parquet (extra ``parquet``), as its name says."""
 
 import csv
+import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,14 +25,17 @@ class Writer(Protocol):
 
 
 @contextmanager
-def writing(path: str, columns: Sequence[str]) -> Iterator[Writer]:
+def writing(path: str, columns: Sequence[str], *, replace: bool = False) -> Iterator[Writer]:
     """A writer of a new file, in the format that its name says; a Parquet file appears when it is complete.
 
     Raises:
         RecordingError: the name is of neither format, or the extra isn't installed.
+        FileExistsError: there is such a file already, and ``replace`` is not given.
         OSError: the file can't be written.
     """
     check(path)
+    if not replace and os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
     if path.endswith(PARQUET):
         with _parquet(path, columns) as writer:
             yield writer

@@ -26,6 +26,17 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         yield found
 
 
+def test_a_glob_that_fits_no_counter_is_wrong_use(host: MonitoredHost) -> None:
+    done = host.run("metrics", "--counter", "llc*", "--counter", "nosuch")
+    assert done.exit_code == 2
+    assert "--counter 'nosuch' fits no counter; there are " in done.output
+    assert "mbm_total_bytes" in done.output
+
+
+def test_a_counter_of_other_machines_is_no_mistake(host: MonitoredHost) -> None:
+    assert host.run("metrics", "--counter", "core_energy").exit_code == 0
+
+
 @pytest.mark.parametrize(
     "options, families, namespaces",
     [

@@ -1,6 +1,7 @@
 """A recording: what is written, what is made of it, and a page that a browser draws."""
 
 import csv
+import errno
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from counter_tree import say, say_paths
 from monitored_host import KEYS, MonitoredHost, monitored_host
 
 from resctrl_hooks.cli import main
+from resctrl_hooks.errors import NotPermittedError
 from resctrl_hooks.recording.analysis import BANDWIDTH, OTHERS, largest, noisy, recording_of, series, uncovered
 from resctrl_hooks.recording.files import RecordingError, read, writing
 from resctrl_hooks.recording.sampler import LABELS, Row, Sampler
@@ -210,6 +212,30 @@ def test_it_ends_in_good_order_when_it_is_told_to(host: MonitoredHost, tmp_path:
         process.communicate(timeout=60)
     assert process.returncode == 0
     assert read(str(target))
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
+def test_record_refuses_an_existing_file_without_force(host: MonitoredHost, tmp_path: Path, name: str) -> None:
+    target = tmp_path / name
+    target.write_text("yesterday's")
+    refused = recorded(host, target)
+    assert refused.exit_code == 1
+    assert refused.output == f"resctrl-hook: {target} exists: choose another name, or --force to replace it\n"
+    assert target.read_text() == "yesterday's"
+    assert recorded(host, target, "--force").exit_code == 0
+    assert read(str(target))
+
+
+def test_record_fails_and_writes_no_file_where_nothing_can_be_read(
+    host: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: object) -> None:
+        raise NotPermittedError("the state directory can't be read", errno=errno.EACCES)
+
+    monkeypatch.setattr(Sampler, "look", forbidden)
+    result = recorded(host, tmp_path / "x.csv")
+    assert (result.exit_code, result.output.count("\n")) == (1, 1), result.output
+    assert not (tmp_path / "x.csv").exists()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import sys
 import time
 
 from ..context import Context
+from ..durations import seconds_of
 from ..errors import HookError, SettingsError
 from ..fault_report import lacks_root
 from ..fault_report import report as report_fault
@@ -20,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_USAGE = "usage: reconcile [--dry-run] [--json] [--live FILE] [--claim] [--waiting-ok] [--watch SECONDS]\n"
+_USAGE = "usage: reconcile [--dry-run] [--json] [--live FILE] [--claim] [--waiting-ok] [--watch DURATION]\n"
 STAGE = "reconcile"
 OK, WRONG, MISUSED = 0, 1, 2
 INTERRUPTED = 130  # as a shell says it of SIGINT
@@ -66,9 +67,8 @@ def reconcile_command(config: str, arguments: "list[str]", apply: "Callable[[str
         else:
             sys.stderr.write(_USAGE)
             return MISUSED
-    pause = values["--watch"] or "0"
-    # Other scripts' digits are digits too, which float() need not take.
-    if not pause.isascii() or not pause.replace(".", "", 1).isdecimal() or float(pause) > _LONGEST_PAUSE:
+    pause = seconds_of(values["--watch"] or "0")
+    if pause is None or pause > _LONGEST_PAUSE:
         sys.stderr.write(_USAGE)
         return MISUSED
     try:
@@ -85,7 +85,7 @@ def reconcile_command(config: str, arguments: "list[str]", apply: "Callable[[str
             )
             if not values["--watch"]:
                 return code
-            time.sleep(float(pause))
+            time.sleep(pause)
     except BrokenPipeError:  # whoever read our reports has seen enough
         return WRONG
     except KeyboardInterrupt:  # what was begun is in the ledger, and the next one goes on from there
