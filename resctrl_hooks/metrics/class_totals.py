@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from resctrl_hooks.node.errors import LedgerError
 from resctrl_hooks.node.host.files import format_json, parse_json, read_file, write_file
-from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.node.ledger import TOTALS, Ledger
 
 FILE: Final = "class-counters"
 _FORMAT: Final = 1
@@ -70,7 +70,7 @@ class ClassTotals:
     """
 
     def __init__(self, ledger: Ledger, boot: str) -> None:
-        self._path = f"{ledger.folder}/{FILE}"
+        self._path = f"{ledger.folder}/{TOTALS}/{FILE}"
         self._boot = boot
         try:
             kept = parse_json(read_file(self._path, _LIMIT))

@@ -56,7 +56,7 @@ def class_families(context: Context, readings: _Readings, selection: Selection =
     families = _Families(selection)
     pods = _pods_groups(context, readings)
     classes = ["", *sorted(resctrl.classes())]
-    with context.ledger.lock_named(FILE, context.monitor.patience):
+    with context.ledger.lock_totals(FILE, context.monitor.patience):
         totals = ClassTotals(context.ledger, context.monitor.boot)
         for rdt_class in classes:
             groups: dict[str, Values] = {}
@@ -83,7 +83,7 @@ def class_families(context: Context, readings: _Readings, selection: Selection =
 
 def _pods_groups(context: Context, readings: _Readings) -> dict[tuple[str, str], _Group]:
     """The pods' groups as they were read just before, by class and name."""
-    with context.ledger.lock_named(COUNTERS_LOCK, context.monitor.patience):
+    with context.ledger.lock_totals(COUNTERS_LOCK, context.monitor.patience):
         carried = Carried(context.ledger, context.monitor.boot)
     found: dict[tuple[str, str], _Group] = {}
     for key in readings.keys() & carried.keys.keys():

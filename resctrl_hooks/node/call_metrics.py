@@ -5,6 +5,7 @@ the lines up; when there are many, they are folded into ``tally``. The file in u
 next time, so that a hook which opened it before the rename has long written its line.
 """
 
+import errno
 import posix
 
 from .errors import LedgerError
@@ -127,6 +128,8 @@ def fold(ledger: "Ledger", patience: float = _PATIENCE) -> None:
             remove_file(f"{ledger.folder}/{OLD}")
             posix.rename(calls, f"{ledger.folder}/{OLD}")
         except OSError as error:
+            if error.errno == errno.EROFS:
+                return  # an exporter with the records mounted read-only; reconcile does it
             raise LedgerError.of_file(error, f"{ledger.folder}/{FILE}") from error
 
 

@@ -9,7 +9,7 @@ Layout of the state directory::
     idle/KEY            keys that had no live member when somebody last looked: what a passing hook reaps
     waiting/KEY         keys that want a group and got no RMID
     rmids/RANK.TIME.KEY where RMIDs are shared by rules: keys that hold one, to be seen by one look at the folder
-    counters            what is `carried` over the ends of groups
+    totals/             what is carried over the ends of groups (`carried`, `metrics.class_totals`), and their locks
     calls, calls.old    a line for each call of a hook, which `call_metrics` counts
     short-of-counters   there while a pod lacks a bandwidth counter, where the kernel assigns them
     searched            made by a hook that looked for dead keys in vain; others don't for some seconds
@@ -54,7 +54,9 @@ _MOST_CALLS = 1 << 20
 _SEEK_END = 2  # only os names it
 CALLS = "calls"
 RMIDS = "rmids"
-_FOLDERS = ("pods", "containers", "idle", "waiting", "locks")  # locks last: where it is, the others are
+TOTALS = "totals"  # apart from the records, which obey nobody but root: who reads counters writes here alone
+_FOLDERS = ("pods", "containers", "idle", "waiting", TOTALS, "locks")  # locks last: where it is, the others are
+_PATHS = ("cgroup", "podCgroup", "bundle")  # fields of records that are opened
 _MEMBER = "c-"
 _SHORTEST_NAP, _LONGEST_NAP = 0.0005, 0.01  # seconds
 _PRIVATE = 0o700
@@ -88,7 +90,13 @@ class Ledger:
 
     def lock_named(self, name: str, patience: float) -> "Lock":
         """Takes the lock of this name: one of the keys', or one that a feature keeps for the whole node."""
-        path = f"{self.folder}/locks/{name}"
+        return self._lock_file(f"{self.folder}/locks/{name}", patience)
+
+    def lock_totals(self, name: str, patience: float) -> "Lock":
+        """Takes the lock of a file of totals, beside it."""
+        return self._lock_file(f"{self.folder}/{TOTALS}/{name}.lock", patience)
+
+    def _lock_file(self, path: str, patience: float) -> "Lock":
         try:
             self._check_owner()
             return Lock(self._open_lock(path), path, patience)
@@ -109,6 +117,11 @@ class Ledger:
         except FileNotFoundError:
             self.prepare()
             return posix.open(path, flags, 0o600)
+        except OSError as error:
+            if error.errno != errno.EROFS:
+                raise
+        # Records that are mounted read-only can be locked all the same. What nobody has locked yet nobody writes.
+        return posix.open(path if is_there(path) else self.folder, posix.O_RDONLY | posix.O_NOFOLLOW)
 
     def prepare(self) -> None:
         """Makes the state directory and its folders, for root alone."""
@@ -227,7 +240,7 @@ class Ledger:
 
     def mark(self, folder: str, key: str) -> None:
         """Marks a key as ``idle`` or ``waiting``, or puts a name into another folder of empty files."""
-        path = f"{self.folder}/{folder}/{key}"
+        path = self._mark(folder, key)
         flags = posix.O_WRONLY | posix.O_CREAT | posix.O_NOFOLLOW
         try:
             try:
@@ -241,11 +254,17 @@ class Ledger:
 
     def unmark(self, folder: str, key: str) -> bool:
         """Takes a mark away, and says whether there was one."""
-        path = f"{self.folder}/{folder}/{key}"
+        path = self._mark(folder, key)
         try:
             return remove_file(path)
         except OSError as error:
             raise errors.LedgerError.of_file(error, path) from error
+
+    def _mark(self, folder: str, key: str) -> str:
+        """The path of a mark, whose name may come from a record."""
+        if not default_key_validator(key):
+            raise errors.LedgerError(f"invalid name of a file in {self.folder}/{folder}: {key[:80]!r}")
+        return f"{self.folder}/{folder}/{key}"
 
     def marked(self, folder: str) -> "list[str]":
         """The keys that carry a mark."""
@@ -317,7 +336,8 @@ class Ledger:
         except OSError as error:
             raise errors.LedgerError.of_file(error, path) from error
         # A newer version may add to a record, but keeps what this one reads; a format of its own is not ours to read.
-        return record if isinstance(record, dict) and record.get("format") == _FORMAT else None
+        ours = isinstance(record, dict) and record.get("format") == _FORMAT
+        return record if ours and all(_is_path(record.get(name)) for name in _PATHS) else None
 
     def _write(self, key: str, name: str, record: "PodRecord | MemberRecord") -> None:
         record["format"] = _FORMAT
@@ -333,6 +353,11 @@ class Ledger:
                 write_file(f"{folder}/{name}", data)
         except OSError as error:
             raise errors.LedgerError.of_file(error, f"{folder}/{name}") from error
+
+
+def _is_path(value: "Any") -> bool:
+    """Whether a field is an absolute path that leads nowhere else, or nothing."""
+    return not value or (isinstance(value, str) and value[0] == "/" and "/../" not in f"{value}/")
 
 
 class Lock:

@@ -103,7 +103,7 @@ def main() -> int:
         tracemalloc.start()
         subjects[SCRAPE]()
         memory = tracemalloc.get_traced_memory()[1]
-        kept = (Path(root) / "state" / "counters").stat().st_size
+        kept = (Path(root) / "state" / "totals" / "counters").stat().st_size
     medians = {name: statistics.median(found) for name, found in times.items()}
     print(f"{options.groups} groups, {len(paths)} files, medians of {options.count}")
     for name, median in medians.items():

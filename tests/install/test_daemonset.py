@@ -15,6 +15,7 @@ import yaml
 from install.staged import CONFIG, HOOKS, files
 from resctrl_hooks import Monitor
 from resctrl_hooks.demo.podman import Podman
+from resctrl_hooks.node.ledger import TOTALS
 from resctrl_hooks.node.names import RESCTRL_ROOT, STATE_DIR
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
@@ -187,7 +188,7 @@ def test_metrics_are_served_with_the_rights_of_the_manifest(tmp_path: Path, shor
         podman.release_key()
     assert f'pod_uid="{UID}"' in text.partition("l3_llc_occupancy_bytes{")[2]
     assert "resctrl_scrape_ok 1" in text
-    assert (host / STATE_DIR.lstrip("/") / "counters").exists()  # totals are kept
+    assert (host / STATE_DIR.lstrip("/") / "totals/counters").exists()  # totals are kept
 
 
 def test_the_pod_monitor_finds_the_metrics_pods() -> None:
@@ -197,6 +198,11 @@ def test_the_pod_monitor_finds_the_metrics_pods() -> None:
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
     assert endpoint["honorLabels"] is True
     assert [(port["name"], port["containerPort"]) for port in container["ports"]] == [(endpoint["port"], 9777)]
-    assert sorted(paths.values()) == [os.path.dirname(DEFAULT_CONFIG), STATE_DIR, RESCTRL_ROOT]
+    assert sorted(paths.values()) == [
+        os.path.dirname(DEFAULT_CONFIG),
+        STATE_DIR,
+        f"{STATE_DIR}/{TOTALS}",
+        RESCTRL_ROOT,
+    ]
     written = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
     assert written == {STATE_DIR}

@@ -8,6 +8,8 @@ import pytest
 import yaml
 
 from resctrl_hooks import __version__
+from resctrl_hooks.node.ledger import TOTALS
+from resctrl_hooks.node.names import STATE_DIR
 
 CONTRIB = Path(__file__).parents[2] / "contrib"
 DIGEST = f"sha256:{'01' * 32}"
@@ -36,6 +38,7 @@ def test_the_base_has_the_hook_and_its_metrics() -> None:
         ("DaemonSet", "resctrl-hooks"),
         ("DaemonSet", "resctrl-hooks-metrics"),
         ("Namespace", "resctrl-hooks"),
+        ("NetworkPolicy", "resctrl-hooks-metrics"),
         ("ServiceAccount", "resctrl-hooks"),
         ("ServiceAccount", "resctrl-hooks-metrics"),
     ]
@@ -48,6 +51,7 @@ def test_openshift_has_the_metrics_alone() -> None:
     assert sorted(kinds) == [
         ("DaemonSet", "resctrl-hooks-metrics"),
         ("Namespace", "resctrl-hooks"),
+        ("NetworkPolicy", "resctrl-hooks-metrics"),
         ("PodMonitor", "resctrl-hooks"),
         ("PrometheusRule", "resctrl-hooks"),
         ("Role", "resctrl-hooks-prometheus"),
@@ -127,3 +131,23 @@ def test_images_and_labels_are_of_this_version() -> None:
     assert tags == {__version__}
     (base,) = load("daemonset/kustomization.yaml")
     assert base["labels"][0]["pairs"]["app.kubernetes.io/version"] == __version__
+
+
+def test_metrics_pod_writes_totals_only_and_prometheus_alone_may_connect() -> None:
+    objects = load("daemonset/metrics.yaml")
+    pod = only(objects, "DaemonSet")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    writable = [mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")]
+    assert writable == [f"{STATE_DIR}/{TOTALS}"]
+    policy = only(objects, "NetworkPolicy")["spec"]
+    assert policy["podSelector"]["matchLabels"] == only(objects, "DaemonSet")["spec"]["selector"]["matchLabels"]
+    assert (policy["policyTypes"], "egress" in policy) == (["Ingress", "Egress"], False)
+    (rule,) = policy["ingress"]
+    assert rule["ports"] == [{"port": container["ports"][0]["name"]}]
+
+
+@pytest.mark.parametrize("name", ["resctrl-hooks", "remove"])
+def test_container_that_waits_has_no_capabilities(name: str) -> None:
+    (container,) = only(load(f"daemonset/{name}.yaml"), "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    context = container["securityContext"]
+    assert (context["capabilities"], context["seccompProfile"]) == ({"drop": ["ALL"]}, {"type": "RuntimeDefault"})

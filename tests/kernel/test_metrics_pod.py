@@ -113,7 +113,7 @@ def test_it_serves_the_nodes_metrics(
     text = scrape()
     assert "resctrl_scrape_ok 1" in text
     assert f'pod_uid="{os.path.basename(group)}"' in text.partition("l3_llc_occupancy_bytes{")[2]
-    assert os.path.exists(f"{STATE}/counters"), "totals are kept"
+    assert os.path.exists(f"{STATE}/totals/counters"), "totals are kept"
 
 
 @ONE_DRIVER

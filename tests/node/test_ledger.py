@@ -374,3 +374,43 @@ def test_nothing_stays_open(ledger: Ledger) -> None:
     with ledger.lock("k", 0), pytest.raises(LockTimeoutError):
         ledger.lock("k", 0)
     assert os.listdir("/proc/self/fd") == before
+
+
+@pytest.mark.parametrize("name", ["../../outside", "a/b", "", ".."])
+def test_mark_with_a_path_for_a_name_is_refused(tmp_path: Path, name: str) -> None:
+    """As the entry of a forged claim, which is removed with its pod."""
+    ledger = Ledger(str(tmp_path / "state"))
+    outside = tmp_path / "outside"
+    outside.write_text("safe")
+    for call in (ledger.mark, ledger.unmark):
+        with pytest.raises(LedgerError, match="invalid name"):
+            call("rmids", name)
+    assert outside.read_text() == "safe"
+
+
+@pytest.mark.parametrize("field", ["cgroup", "podCgroup", "bundle"])
+@pytest.mark.parametrize("value", ["relative", "/sys/fs/cgroup/../../etc", "/..", 7, ["/x"]])
+def test_record_whose_path_leads_elsewhere_is_damaged(tmp_path: Path, field: str, value: object) -> None:
+    ledger = Ledger(str(tmp_path / "state"))
+    ledger.prepare()
+    ledger.write_member("key", "id", {"id": "id", "cgroup": "/sys/fs/cgroup/x", "bundle": ""})
+    assert ledger.read_member("key", "id") is not None
+    ledger.write_member("key", "id", {field: value})  # type: ignore[misc]
+    assert ledger.read_member("key", "id") is None
+
+
+def test_lock_below_a_read_only_mount_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exporter whose records are mounted read-only: one lock is there, the other nobody has made."""
+    ledger = Ledger(str(tmp_path / "state"))
+    ledger.lock_named("tally", 1).__exit__()
+    opened = posix.open
+
+    def read_only(path: str, flags: int, *more: Any, **named: Any) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY):
+            raise OSError(errno.EROFS, "Read-only file system", path)
+        return opened(path, flags, *more, **named)
+
+    monkeypatch.setattr("resctrl_hooks.node.ledger.posix.open", read_only)
+    with ledger.lock_named("tally", 1), pytest.raises(LockTimeoutError):
+        ledger.lock_named("tally", 0)
+    ledger.lock_named("other", 1).__exit__()

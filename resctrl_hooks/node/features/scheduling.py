@@ -178,7 +178,7 @@ def _set_io_priority(threads: "list[int]", process: "ProcessRecord") -> None:
 
     words = ["-c", IO_CLASSES[process["ioClass"]]]
     if process["ioClass"] != "idle":
-        words += ["-n", str(process.get("ioPriority", IO_PRIORITY_UNSET))]
+        words += ["-n", str(int(process.get("ioPriority", IO_PRIORITY_UNSET)))]
     code, output = run([find_program("ionice"), *words, "-p", *(str(tid) for tid in threads)], _IONICE_PATIENCE)
     if code:
         raise ClassError(f"ionice {' '.join(words)}: {output or code}")

@@ -121,10 +121,26 @@ def processes(folder: str) -> "list[int]":
         return []
 
 
+def _file_of(folder: str, name: str) -> str:
+    """The path of a cgroup's file. Both parts may come from a record, and must lead nowhere else.
+
+    Raises:
+        CgroupError: they would.
+    """
+    if "/" in name or "/../" in f"{folder}/" or folder[:1] != "/":
+        raise CgroupError(f"invalid file of a cgroup: {name[:80]!r} in {folder[:200]!r}")
+    return f"{folder}/{name}"
+
+
 def read_value(folder: str, name: str) -> str:
-    """What a cgroup's file says, or an empty string if it isn't there."""
+    """What a cgroup's file says, or an empty string if it isn't there.
+
+    Raises:
+        CgroupError: the name is no cgroup file's.
+    """
+    path = _file_of(folder, name)
     try:
-        return read_kernel_file(f"{folder}/{name}").decode().strip()
+        return read_kernel_file(path).decode().strip()
     except OSError as error:
         if error.errno in GONE:
             return ""
@@ -140,7 +156,7 @@ def write_value(folder: str, name: str, value: str) -> None:
     Raises:
         CgroupError: the kernel refuses, or makes something else of the value.
     """
-    path = f"{folder}/{name}"
+    path = _file_of(folder, name)
     try:
         # O_TRUNC means nothing to the kernel's own files, and makes plain ones of a simulated host behave as they do.
         fd = posix.open(path, posix.O_WRONLY | posix.O_TRUNC | posix.O_NONBLOCK | posix.O_NOFOLLOW)

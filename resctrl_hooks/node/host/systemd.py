@@ -34,6 +34,9 @@ def set_properties(unit: str, properties: "dict[str, str]", seconds: float) -> N
         UnitError: systemd refuses.
         ProgramError: systemctl is missing or does not answer.
     """
+    for name, value in properties.items():  # they may come from a record
+        if not (name.isascii() and name.isalnum()) or not value.isprintable():
+            raise UnitError(f"invalid property of {unit}: {name[:80]!r}")
     values = [f"{name}={value}" for name, value in properties.items()]
     code, output = run([find_program("systemctl"), "set-property", "--runtime", "--", unit, *values], seconds)
     if code:

@@ -1,7 +1,7 @@
 """What is carried on disk over the ends of groups: each key's counts, so that its totals never go back.
 
-One file, ``counters``: for each key and class what is done with, and for each of its groups what it said last. Whoever
-uses it holds the lock of `counter_totals`.
+One file, ``totals/counters``: for each key and class what is done with, and for each of its groups what it said last.
+Whoever uses it holds the lock of `counter_totals`.
 
 Beside each count stands for how long it has been counted: from one look to the next where both found a number that did
 not go back. So it is never more than the truth, and a rate is their quotient whatever was unassigned in between.
@@ -10,7 +10,8 @@ not go back. So it is never more than the truth, and a rate is their quotient wh
 import time
 
 from ..errors import LedgerError
-from ..host.files import format_json, parse_json, read_file, write_file
+from ..host.files import format_json, is_there, parse_json, read_file, write_file
+from ..ledger import TOTALS
 from .counters import CUMULATIVE, GAUGE, PERF, UNASSIGNED, slot_at
 from .group_counts import add, counted, counted_on, set_never_ran, spend, timed_on, trust
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from ..records import CountersRecord, CountsRecord, GroupCounts, GroupTimes
     from .counters import Raw, Slot
 
-FILE = "counters"
+FILE = f"{TOTALS}/counters"
+_EARLIER = "counters"  # where version 0.2 had it, below the state directory
 _FORMAT = 1
 _LIMIT = 64 << 20
 _REMEMBERED_SECONDS = 3600  # a key that is released and comes back, as a restarted container's does, goes on counting
@@ -47,13 +49,14 @@ class Carried:
 
     def _load(self) -> None:
         try:
-            kept = parse_json(read_file(self._path, _LIMIT))
+            earlier = f"{self._ledger.folder}/{_EARLIER}"
+            kept = parse_json(read_file(self._path if is_there(self._path) else earlier, _LIMIT))
         except (FileNotFoundError, ValueError):
             kept = {}
         except OSError as error:
             raise LedgerError.of_file(error, self._path) from error
         ours = isinstance(kept, dict) and (kept.get("format"), kept.get("boot")) == (_FORMAT, self._boot)
-        if not ours or not isinstance(kept.get("keys"), dict) or not isinstance(kept.get("layout"), list):
+        if not ours or not isinstance(kept.get("keys"), dict) or not _are_paths(kept.get("layout")):
             kept = {"layout": [], "keys": {}}
         self.keys: "dict[str, CountsRecord]" = kept["keys"]
         self.layout: "list[str]" = kept["layout"]
@@ -249,3 +252,8 @@ class Carried:
         for place, key in enumerate(oldest):
             if place >= _REMEMBERED_KEYS or now - self.keys[key]["gone"] > _REMEMBERED_SECONDS:
                 del self.keys[key]
+
+
+def _are_paths(layout: "Any") -> bool:
+    """Whether a file's layout is a list of paths that stay below the folder in which they are read."""
+    return isinstance(layout, list) and all(isinstance(path, str) and ".." not in path for path in layout)

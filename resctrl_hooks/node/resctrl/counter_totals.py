@@ -1,9 +1,9 @@
 """Counters that never go back: what each key has counted, carried on disk over whatever becomes of its groups.
 
 A group may be removed and made anew, move to another class, wrap, be reset, or be read by several programs in turn.
-One file of the state directory, ``counters``, holds for each key and class what is done with, and for each group what
-it said last; it is read and replaced once per scrape, under a lock of its own. To bank a group's counts before
-removing it, read its key: what was seen last is what counts.
+One file of the state directory, ``totals/counters``, holds for each key and class what is done with, and for each
+group what it said last; it is read and replaced once per scrape, under a lock of its own. To bank a group's counts
+before removing it, read its key: what was seen last is what counts.
 """
 
 from .carried import NOTHING, Carried
@@ -41,7 +41,7 @@ def read(monitor: "Counted", keys: "list[str] | None", *, by_class: bool) -> "di
         LedgerError: the state directory can't be used.
         NotMountedError: there is no resctrl.
     """
-    with monitor.ledger.lock_named(LOCK, monitor.patience):
+    with monitor.ledger.lock_totals(LOCK, monitor.patience):
         return _Scrape(monitor).run(keys, by_class=by_class)
 
 
@@ -61,7 +61,7 @@ def settle(
         LedgerError, LockTimeoutError: the state directory can't be used; nothing was renamed.
     """
     key, rdt_class = giver
-    with monitor.ledger.lock_named(LOCK, _PATIENCE):
+    with monitor.ledger.lock_totals(LOCK, _PATIENCE):
         carried = Carried(monitor.ledger, monitor.boot)
         folders = {name: monitor.resctrl.group_folder(name, monitor.group_prefix + key) for name in classes}
         carried.see(layout(f"{folders[rdt_class]}/{MON_DATA}"))

@@ -1,9 +1,11 @@
 """A container's own cgroup: which one is its alone, and which others are in too."""
 
+from pathlib import Path
+
 import pytest
 from conftest import ID, UID, Host
 
-from resctrl_hooks.node.host.cgroup import CgroupError, leaf_of
+from resctrl_hooks.node.host.cgroup import CgroupError, leaf_of, read_value, write_value
 
 POD = f"/kubepods/pod{UID}"
 
@@ -99,3 +101,17 @@ def test_a_cgroup_that_is_not_around_the_process_says_nothing(host: Host) -> Non
 
 def test_a_process_that_is_gone_has_none(host: Host) -> None:
     assert leaf_of(str(host.proc), str(host.cgroup), 100, ID) is None
+
+
+@pytest.mark.parametrize("name", ["../outside", "../../outside", "below/memory.high"])
+def test_file_name_that_leads_out_of_a_cgroup_is_refused(tmp_path: Path, name: str) -> None:
+    """As a forged record would have it: root would write there."""
+    folder = tmp_path / "leaf"
+    (folder / "below").mkdir(parents=True)
+    outside = tmp_path / "outside"
+    outside.write_text("safe")
+    with pytest.raises(CgroupError, match="invalid file of a cgroup"):
+        write_value(str(folder), name, "max")
+    with pytest.raises(CgroupError, match="invalid file of a cgroup"):
+        read_value(f"{folder}/../leaf/below", "memory.high")
+    assert outside.read_text() == "safe"

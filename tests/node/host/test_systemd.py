@@ -19,3 +19,9 @@ def test_systemd_is_used_only_on_the_machines_own_cgroups(monkeypatch: pytest.Mo
     assert units.available("/elsewhere") is False
     monkeypatch.setattr(units, "is_folder", always(value=False))
     assert units.available("/sys/fs/cgroup") is False
+
+
+@pytest.mark.parametrize("name, value", [("--now", ""), ("MemoryHigh=1 CPUWeight", "1"), ("MemoryHigh", "1\nExec=/x")])
+def test_invalid_property_reaches_no_argument_list(name: str, value: str) -> None:
+    with pytest.raises(units.UnitError, match="invalid property"):
+        units.set_properties("x.scope", {name: value}, 1)

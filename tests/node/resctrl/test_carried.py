@@ -28,6 +28,7 @@ class Scrapes:
         self.pods: dict[str, dict[str, Any]] = {}
         self.now = 0.0
         self.files = FILES
+        Path(folder, "totals").mkdir()
         self._ledger: Any = SimpleNamespace(folder=str(folder), read_pod=self.pods.get)
         clock = SimpleNamespace(CLOCK_BOOTTIME=7, clock_gettime=lambda _: self.now, time=lambda: 1e9 + self.now)
         monkeypatch.setattr("resctrl_hooks.node.resctrl.carried.time", clock)
@@ -199,7 +200,7 @@ def test_of_many_released_keys_the_last_are_remembered(scrapes: Scrapes, monkeyp
 @pytest.mark.parametrize("change", [{"boot": "another"}, {"format": 2}, {"keys": []}, {"layout": {}}])
 def test_another_boots_file_and_another_versions_are_nothing(scrapes: Scrapes, change: dict[str, object]) -> None:
     scrapes.at(100, root=[1, 0, 10, 1])
-    file = Path(scrapes._ledger.folder, "counters")
+    file = Path(scrapes._ledger.folder, "totals/counters")
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
     assert scrapes.load(110).keys == {}
 
@@ -220,3 +221,23 @@ def test_what_counts_on_while_other_files_come_and_go_keeps_its_time(scrapes: Sc
     scrapes.files = FILES
     assert scrapes.at(140, root=[1, 0, 40, 3]).seconds(KEY, "") == {TOTAL: 40, LOCAL: 20}
     assert scrapes.at(150, root=[1, 0, 50, 4]).seconds(KEY, "") == {TOTAL: 50, LOCAL: 30}
+
+
+def test_totals_of_the_version_before_are_taken_over(scrapes: Scrapes) -> None:
+    """Version 0.2 had the file one folder higher."""
+    scrapes.at(100, root=[1, 0, 10, 1])
+    file = Path(scrapes._ledger.folder, "totals/counters")
+    kept = scrapes.load(110).keys
+    assert kept
+    file.rename(Path(scrapes._ledger.folder, "counters"))
+    assert scrapes.load(110).keys == kept
+    scrapes.at(120, root=[1, 0, 20, 2])
+    assert file.exists()
+
+
+def test_totals_with_a_path_that_leads_elsewhere_are_nothing(scrapes: Scrapes) -> None:
+    scrapes.at(100, root=[1, 0, 10, 1])
+    file = Path(scrapes._ledger.folder, "totals/counters")
+    kept = json.loads(file.read_text())
+    file.write_text(json.dumps(kept | {"layout": ["../../../../etc/passwd", *kept["layout"][1:]]}))
+    assert scrapes.load(110).keys == {}

@@ -310,7 +310,7 @@ def test_a_released_key_is_forgotten_after_a_while(tree: Tree, monkeypatch: pyte
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 4000)
     tree.monitor.read_all()
-    assert parse_json((tree.state / "counters").read_bytes())["keys"] == {}
+    assert parse_json((tree.state / "totals/counters").read_bytes())["keys"] == {}
 
 
 def test_domains_may_come_and_go(tree: Tree) -> None:
@@ -329,17 +329,17 @@ def test_domains_may_come_and_go(tree: Tree) -> None:
 def test_a_damaged_file_begins_anew(tree: Tree, damage: bytes) -> None:
     say(tree.group(), mbm_total_bytes=10)
     tree.read()
-    (tree.state / "counters").write_bytes(damage)
+    (tree.state / "totals/counters").write_bytes(damage)
     assert tree.read() == {TOTAL: 10}
 
 
 def test_another_boots_counts_are_void(tree: Tree) -> None:
     say(tree.group(), mbm_total_bytes=10)
     tree.read()
-    kept = parse_json((tree.state / "counters").read_bytes())
+    kept = parse_json((tree.state / "totals/counters").read_bytes())
     kept["boot"] = "another"
     kept["keys"][KEY]["done"] = {"": {TOTAL: 1_000_000}}
-    (tree.state / "counters").write_bytes(format_json(kept))
+    (tree.state / "totals/counters").write_bytes(format_json(kept))
     assert tree.read() == {TOTAL: 10}
 
 

@@ -28,7 +28,13 @@ class KeeperError(HookError):
 
 
 def cgroup_folder(cgroup_root: str, container: str) -> str:
-    """The cgroup that a container's memtierd lives in."""
+    """The cgroup that a container's memtierd lives in.
+
+    Raises:
+        KeeperError: the root, which a record names, is no absolute path.
+    """
+    if cgroup_root[:1] != "/" or "/../" in f"{cgroup_root}/":
+        raise KeeperError(f"no absolute path: {cgroup_root[:200]!r}")
     return f"{cgroup_root}/{CGROUP}/memtierd-{container}"
 
 

@@ -43,6 +43,8 @@ class RunFolder:
         for name in names:
             if name and not _valid_name(name):
                 raise RunFolderError(f"{name[:80]!r} can't be a folder's name", hint="memtierd is not started")
+        if root[:1] != "/" or "/../" in f"{root}/":
+            raise RunFolderError(f"no absolute path: {root[:200]!r}", hint="memtierd is not started")
         if not valid_container_id(container):
             raise RunFolderError(f"{container[:80]!r} can't be a folder's name", hint="memtierd is not started")
         self.root = root

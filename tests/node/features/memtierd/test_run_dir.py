@@ -70,3 +70,9 @@ def test_run_folders_are_roots_alone_whatever_the_umask(tmp_path: Path) -> None:
     folders = [tmp_path / "run", *(tmp_path / "run").rglob("*")]
     assert len(folders) == 5
     assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
+
+
+@pytest.mark.parametrize("root", ["relative", "/run/../etc", "/.."])
+def test_root_that_leads_elsewhere_is_refused(root: str) -> None:
+    with pytest.raises(RunFolderError, match="no absolute path"):
+        RunFolder(root, ("shop", "web-0", "c0"), "c" * 64)
