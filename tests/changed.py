@@ -23,7 +23,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 PACKAGE = "resctrl_hooks"
 EVERYTHING = {"pyproject.toml", "tests/conftest.py", "tests/requirements.py", "tests/changed.py"}
 HUBS = {"tests/conftest.py", "tests/kernel/conftest.py", *(f"{PACKAGE}/{name}" for name in (
-    "__init__.py", "__main__.py", "cli/__init__.py", "node/main.py", "node/features/registry.py",
+    "__init__.py", "__main__.py", "cli/__init__.py", "node/main.py", "node/registry.py",
 ))}  # fmt: skip
 """What imports nearly everything, so that an import of it says little."""
 ON_A_KERNEL = ("tests/kernel/test_first_instruction.py", "tests/kernel/test_lifetimes.py")

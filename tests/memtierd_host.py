@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from conftest import ID, POD_CGROUP, Host, crio_annotations, state
 
+from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.features.memtierd import feature as memtierd
 from resctrl_hooks.node.features.memtierd.run_dir import run_folders
-from resctrl_hooks.node.features.step import Step
 from resctrl_hooks.node.settings import Settings
 
 if TYPE_CHECKING:

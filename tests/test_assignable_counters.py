@@ -10,10 +10,10 @@ import pytest
 from conftest import UID, Host, crio_annotations, state
 from monitored_host import MonitoredHost, monitored_host
 
-from resctrl_hooks.node.features.bandwidth_counters import SHORT, balance, ensure_counted
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.resctrl.counter_share import LOCK, Change, Holder, rearrange
 from resctrl_hooks.node.resctrl.counters import UNASSIGNED, Reading
+from resctrl_hooks.node.sharing.bandwidth_counters import SHORT, balance, ensure_counted
 from resctrl_hooks.simulation import mounted
 
 pytestmark = pytest.mark.fuse

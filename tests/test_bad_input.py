@@ -25,10 +25,10 @@ from machines import MACHINES, write_sysfs
 from resctrl_hooks.node.container.oci import parse_state, read_bundle
 from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.feature import SKIP
 from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.features.registry import concerns, feature_named
-from resctrl_hooks.node.features.step import SKIP
 from resctrl_hooks.node.host.procfs import cgroups_of
+from resctrl_hooks.node.registry import concerns, feature_named
 
 pytestmark = pytest.mark.no_cover
 CASES = 10_000

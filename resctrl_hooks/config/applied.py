@@ -10,8 +10,8 @@ from typing import Any
 
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.features.registry import failure_policy
 from resctrl_hooks.node.host.files import format_json, parse_json, read_file
+from resctrl_hooks.node.registry import failure_policy
 from resctrl_hooks.node.settings import COMPILED_NAME, FORMAT, LAST_VALID_NAME, Settings, compiled_path
 
 from .check import LARGEST, check_file, check_text, trust_problems

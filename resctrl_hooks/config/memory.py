@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
+from resctrl_hooks.node.classes.memory import LIMITS
 from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.features.memory_class import LIMITS
 from resctrl_hooks.node.names import matches
 
 from .memtierd import check_template

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
+from resctrl_hooks.node.classes.memory import canonical
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.features.memory_class import canonical
 
 from .classes import ClassDefaults, allowed_in_vain
 from .section import Allow, ClassName, FailurePolicy, FeatureSection, Remark, Section, wrong

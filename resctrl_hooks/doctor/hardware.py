@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.features.bandwidth_counters import KEEP
 from resctrl_hooks.node.names import RESCTRL_ROOT
 from resctrl_hooks.node.resctrl.counter_files import layout, read_group
+from resctrl_hooks.node.sharing.bandwidth_counters import KEEP
 
 from .finding import Finding, ok, problem, some, warning
 from .host import Host, names

@@ -12,8 +12,7 @@ from resctrl_hooks.node.container.oci import BUNDLE_LIMIT, POSTSTOP, Bundle, Sta
 from resctrl_hooks.node.container.workload import Workload, derive
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError, InputError
-from resctrl_hooks.node.features.registry import failure_policy
-from resctrl_hooks.node.features.step import SKIP, Step
+from resctrl_hooks.node.feature import SKIP, Step
 from resctrl_hooks.node.hook.call import DONE, REFUSED
 from resctrl_hooks.node.hook.create_runtime import planned
 from resctrl_hooks.node.host.files import is_folder, parse_json, read_file
@@ -21,6 +20,7 @@ from resctrl_hooks.node.host.procfs import cgroups_of, in_initial_user_namespace
 from resctrl_hooks.node.lifecycle import ENDS, LIVES, WAITS, fate, is_of_earlier_run
 from resctrl_hooks.node.log import WARNING, Log
 from resctrl_hooks.node.refusals import RefusedError
+from resctrl_hooks.node.registry import failure_policy
 
 from .model import Explanation, StepModel
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from resctrl_hooks.node.features.step import SKIP
+from resctrl_hooks.node.feature import SKIP
 from resctrl_hooks.node.hook.call import DONE
 
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.features.bandwidth_counters import events_of
 from resctrl_hooks.node.resctrl.assignment import Assignments
 from resctrl_hooks.node.resctrl.counters import CUMULATIVE, Reading
+from resctrl_hooks.node.sharing.bandwidth_counters import events_of
 
 from .models import FreeCounters, State
 

@@ -7,9 +7,9 @@ from pydantic import Field
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.features.bandwidth_counters import events_of
 from resctrl_hooks.node.resctrl.assignment import Assignments
 from resctrl_hooks.node.resctrl.counter_share import FOREIGN, OURS, Holder, holders_of
+from resctrl_hooks.node.sharing.bandwidth_counters import events_of
 
 from .models import Inventory, Record
 

@@ -12,8 +12,8 @@ from resctrl_hooks.inventory.gather import rmids_of
 from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.features.monitoring import NAME as MONITORING
-from resctrl_hooks.node.features.registry import features_in_use
 from resctrl_hooks.node.reconcile.discovery import PLACEMENT
+from resctrl_hooks.node.registry import features_in_use
 
 from .nri import nri_families
 

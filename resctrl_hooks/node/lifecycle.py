@@ -6,10 +6,10 @@ settings say ``release: last-container``, when its last member is.
 """
 
 from . import errors
-from .features.registry import feature_named
-from .features.step import Step
+from .feature import Step
 from .host.files import is_folder
 from .log import INFO, WARNING
+from .registry import feature_named
 from .resctrl.locked_key import record_is_dead
 
 TYPE_CHECKING = False

@@ -6,10 +6,10 @@ Sources: containerd/nri, pkg/api/api.proto; since which version a runtime takes 
 
 import posix
 
+from ..node.classes.memory import choice_of
 from ..node.errors import HookError
-from ..node.features.memory_class import choice_of
+from ..node.feature import SKIP
 from ..node.features.scheduling import IO_PRIORITY_UNSET
-from ..node.features.step import SKIP
 from ..node.host.files import S_IFBLK, S_IFCHR, S_IFLNK, S_IFMT, S_IWGRP, S_IWOTH
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from ..node.container.workload import Workload
-    from ..node.features.step import Step
+    from ..node.feature import Step
     from ..node.settings import Settings
 
     Adjustment = dict[str, Any]

@@ -4,12 +4,12 @@ What is placed where is decided and written to cgroups when a container starts, 
 told, so that a `daemon-reload` and its own updates of a container leave it so.
 """
 
+from ..node.feature import SKIP, Step
 from ..node.features.placement.allocations import Book, lock
 from ..node.features.placement.feature import preview
 from ..node.features.placement.placing import NAME
 from ..node.features.placement.specified import specified, write_specified
 from ..node.features.placement.usage import effective
-from ..node.features.step import SKIP, Step
 from ..node.host.cpulist import format_list
 
 TYPE_CHECKING = False

@@ -6,15 +6,15 @@ fault of our own too, refuses a container for which a feature is still to be ask
 
 from ..node.errors import DeadlineError, HookError
 from ..node.fault_report import as_hook_error
+from ..node.feature import SKIP
 from ..node.features.monitoring import NAME as MONITORING
 from ..node.features.monitoring import ensure_group
-from ..node.features.registry import concerns, failure_policy, features_in_use, serves
-from ..node.features.step import SKIP
 from ..node.hook.create_runtime import planned
 from ..node.hook.deadline import set_deadline
 from ..node.lifecycle import reap
 from ..node.log import ERROR, WARNING
 from ..node.refusals import RefusedError
+from ..node.registry import concerns, failure_policy, features_in_use, serves
 from ..node.resctrl.errors import BadClassError, NoRMIDsError
 from .adjustments import adjustment
 from .cpusets import is_specified, note, with_cpuset, without_cpuset
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ..node.container.workload import Workload
     from ..node.context import Context
-    from ..node.features.step import Step
+    from ..node.feature import Step
     from .event import Event
 
 CREATE_CONTAINER = "CreateContainer"

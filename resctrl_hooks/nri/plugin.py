@@ -6,9 +6,9 @@ from ..node.context import Context
 from ..node.errors import HookError, SettingsError
 from ..node.fault_report import as_hook_error
 from ..node.feature_table import FEATURES
-from ..node.features.registry import failure_policy, features_in_use, serves
 from ..node.host.files import parse_json
 from ..node.log import ERROR, NOTICE, WARNING, Log
+from ..node.registry import failure_policy, features_in_use, serves
 from ..node.settings import Settings, compiled_path, load
 from . import events, ttrpc
 from .adjustments import adjusts

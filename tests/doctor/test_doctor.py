@@ -204,11 +204,11 @@ def modules_gone(patient: Patient) -> None:
 
 
 def half_of_them_gone(patient: Patient) -> None:
-    next(patient.code.glob("node-*/features/registry.py")).unlink()
+    next(patient.code.glob("node-*/registry.py")).unlink()
 
 
 def module_changed(patient: Patient) -> None:
-    next(patient.code.glob("node-*/features/registry.py")).write_text("")
+    next(patient.code.glob("node-*/registry.py")).write_text("")
 
 
 def interrupted(patient: Patient) -> None:
@@ -282,8 +282,8 @@ def swap_missing(patient: Patient) -> None:
         (python_gone, "hook", "/usr/bin/python3, which isn't there"),
         (code_gone, "code", "not whole"),
         (modules_gone, "code", "not whole"),
-        (half_of_them_gone, "code", "features/registry.py"),
-        (module_changed, "code", "features/registry.py"),
+        (half_of_them_gone, "code", "registry.py"),
+        (module_changed, "code", "registry.py"),
         (interrupted, "code", "interrupted"),
         (settings_garbage, "configuration", "can't be used"),
         (yaml_invalid, "configuration", "namespaces"),

@@ -10,7 +10,7 @@ from conftest import BOOT, POD_CGROUP, Host
 from resctrl_hooks.node import lifecycle
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import DeadlineError, HookError, LockTimeoutError
-from resctrl_hooks.node.features.step import Step
+from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.lifecycle import (
     fate,
     forget,

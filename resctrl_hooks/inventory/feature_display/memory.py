@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.node.container.workload import Workload
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.features.memory import NAME as LIMITS
 from resctrl_hooks.node.features.memtierd.feature import NAME as TIERD
-from resctrl_hooks.node.features.step import Step
 from resctrl_hooks.node.host.files import kernel_text
 
 from .model import Columns, Details, Display, Found

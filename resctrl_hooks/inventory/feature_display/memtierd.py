@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 from resctrl_hooks.node.container.workload import Workload
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.features.memtierd.feature import attended, folder_of, running
 from resctrl_hooks.node.features.memtierd.preflight import Needs, lacking
-from resctrl_hooks.node.features.step import Step
 from resctrl_hooks.node.host.programs import ALL_FOLDERS, find_program
 from resctrl_hooks.node.settings import Settings
 

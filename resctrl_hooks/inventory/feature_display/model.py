@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resctrl_hooks.node.container.workload import Workload
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.features.step import Step
+from resctrl_hooks.node.feature import Step
 
 if TYPE_CHECKING:
     from resctrl_hooks.node.records import MemberRecord, SchedulingNeeds, StepRecord

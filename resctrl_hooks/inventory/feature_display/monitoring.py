@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from resctrl_hooks.node.container.workload import Workload
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.features.step import Step
+from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.host.files import is_folder
 from resctrl_hooks.node.resctrl.filesystem import MON_GROUPS
 

@@ -6,12 +6,12 @@ Documentation/admin-guide/cgroup-v2.rst, "IO Interface Files").
 
 import posix
 
+from ..cgroup_settings.own import own_cgroup
+from ..cgroup_settings.values import WEIGHT, are_in_force, put
+from ..classes.choice import chosen_class
+from ..feature import SKIP, Step
 from ..host.files import S_IFBLK, S_IFMT, is_there, kernel_text, list_folder
 from ..names import matches
-from .cgroup_settings import WEIGHT, are_in_force, put
-from .class_choice import chosen_class
-from .own_cgroup import own_cgroup
-from .step import SKIP, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from ..container.workload import Workload
     from ..context import Context
+    from ..feature import Container
     from ..records import CgroupNeeds, MemberRecord
     from ..resctrl.locked_key import LockedKey
-    from .step import Container
 
 NAME = "blockio"
 ANNOTATIONS = ("class.blockio.resctrl-hooks.io", "blockio.resources.beta.kubernetes.io")

@@ -1,19 +1,19 @@
 """Swap and memory limits of a container, written to its cgroup before its process runs: by class or by annotation."""
 
+from ..cgroup_settings.own import living_cgroup, own_cgroup
+from ..cgroup_settings.values import are_in_force, put
+from ..classes.memory import HIGH, MAX, SWAP, MemoryLimitError, choice_of
+from ..feature import SKIP, Step
 from ..host.cgroup import read_value, same_value
-from .cgroup_settings import are_in_force, put
-from .memory_class import HIGH, MAX, SWAP, MemoryLimitError, choice_of
-from .own_cgroup import living_cgroup, own_cgroup
-from .step import SKIP, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..container.workload import Workload
     from ..context import Context
+    from ..feature import Container
     from ..host.cgroup import Leaf
     from ..records import LimitNeeds, MemberRecord
     from ..resctrl.locked_key import LockedKey
-    from .step import Container
 
 NAME = "memory"
 _PROPERTIES = {SWAP: "MemorySwapMax", HIGH: "MemoryHigh"}  # systemd.resource-control(5)

@@ -1,17 +1,17 @@
 """The monitoring group, which this project is named for: a workload's processes join their pod's mon_group."""
 
 from .. import errors
+from ..feature import SKIP, Step
 from ..host.procfs import resctrl_groups_of
-from .registry import concerns, failure_policy
-from .step import SKIP, Step
+from ..registry import concerns, failure_policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..container.workload import Workload
     from ..context import Context
+    from ..feature import Container
     from ..records import ClassNeeds, MemberRecord
     from ..resctrl.locked_key import LockedKey
-    from .step import Container
 
 NAME = "monitoring"
 
@@ -100,7 +100,7 @@ def apply(step: "Step", container: "Container", locked: "LockedKey", context: "C
             locked.remove_unused(rdt_class)
         raise
     if locked.lacks(rdt_class, context.settings.monitoring["events"][0]):
-        from .bandwidth_counters import ensure_counted  # only where counters are assigned, and have run out
+        from ..sharing.bandwidth_counters import ensure_counted  # only where counters are assigned, and have run out
 
         ensure_counted(context, locked.key)
 

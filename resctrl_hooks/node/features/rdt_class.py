@@ -3,18 +3,18 @@
 The class's folder is somebody else's: an agent's, or `resctrl-hook rdt apply`'s. What the runtime assigned stays.
 """
 
+from ..classes.choice import class_name
 from ..errors import HookError
+from ..feature import SKIP, Step
 from ..host.procfs import resctrl_groups_of
-from .class_choice import class_name
-from .step import SKIP, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..container.workload import Workload
     from ..context import Context
+    from ..feature import Container
     from ..records import ClassNeeds, MemberRecord
     from ..resctrl.locked_key import LockedKey
-    from .step import Container
 
 NAME = "rdt"
 OURS = "class.rdt.resctrl-hooks.io"

@@ -6,11 +6,11 @@ What is set on the init process before it runs, all its children inherit (sched(
 import errno
 import posix
 
-from .cgroup_settings import are_in_force, put
-from .class_choice import ClassError, chosen_class
-from .memory_class import MAX, canonical
-from .own_cgroup import own_cgroup
-from .step import SKIP, Step
+from ..cgroup_settings.own import own_cgroup
+from ..cgroup_settings.values import are_in_force, put
+from ..classes.choice import ClassError, chosen_class
+from ..classes.memory import MAX, canonical
+from ..feature import SKIP, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from ..container.workload import Workload
     from ..context import Context
+    from ..feature import Container
     from ..records import MemberRecord, ProcessRecord, SchedulingNeeds
     from ..resctrl.locked_key import LockedKey
-    from .step import Container
 
 NAME = "scheduling"
 ANNOTATIONS = ("class.scheduling.resctrl-hooks.io", "scheduling-class.resource-policy.nri.io")

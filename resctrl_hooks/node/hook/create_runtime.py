@@ -6,16 +6,16 @@ was done here is taken back.
 
 from .. import errors
 from ..container.oci import CREATE_RUNTIME
-from ..features.registry import failure_policy, features_in_use
-from ..features.step import SKIP
+from ..feature import SKIP
 from ..log import WARNING
+from ..registry import failure_policy, features_in_use
 from .deadline import TIME_TO_TAKE_BACK, set_deadline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..container.workload import Workload
     from ..context import Context
-    from ..features.step import Feature, Step
+    from ..feature import Feature, Step
     from ..records import MemberRecord
     from ..refusals import RefusedError
     from ..resctrl.locked_key import LockedKey
@@ -45,7 +45,7 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
             details["again"] = True
         locked.add_member(workload.id, details, workload.pid)
         if workload.leaf is not None and workload.leaf.own_scope:
-            from ..features.scope_properties import collect  # only where systemd manages the container
+            from ..cgroup_settings.told import collect  # only where systemd manages the container
 
             collect(todo, workload, workload.leaf, context)
         problems: "list[errors.HookError | None]" = []

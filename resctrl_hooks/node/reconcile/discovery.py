@@ -4,13 +4,13 @@ from ..container.running import Running
 from ..container.runtimes import Found, living_containers
 from ..container.workload import workload_of
 from ..fault_report import as_hook_error
+from ..feature import SKIP
 from ..features.monitoring import NAME as MONITORING
-from ..features.registry import features_in_use
-from ..features.step import SKIP
 from ..host.cgroup_names import pod_in_cgroup
 from ..host.files import is_folder, list_folder
 from ..host.procfs import start_time
 from ..names import workload_key_validator
+from ..registry import features_in_use
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ not come to do. A container that no hook has seen gets what was planned for it j
 
 import time
 
+from ..cgroup_settings.told import collect
 from ..errors import DeadlineError, LockTimeoutError
 from ..fault_report import as_hook_error
+from ..feature import Step
 from ..features.monitoring import NAME as MONITORING
-from ..features.registry import features_in_use
-from ..features.scope_properties import collect
-from ..features.step import Step
 from ..host.files import format_json
 from ..log import INFO, WARNING
+from ..registry import features_in_use
 from .adopt import describe, record_running
 from .discovery import PLACEMENT
 
@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..container.running import Running
     from ..context import Context
-    from ..features.step import Feature
+    from ..feature import Feature
     from ..resctrl.locked_key import LockedKey
     from .report import Options, Report
 

@@ -177,7 +177,7 @@ def _claim(context: "Context", seen: "Observation", options: Options, report: Re
 
 def _count(context: "Context", options: Options, report: Report) -> None:
     """Shares out the bandwidth counters, where the kernel assigns them; a lack of them is no failure."""
-    from ..features.bandwidth_counters import balance
+    from ..sharing.bandwidth_counters import balance
 
     if not context.settings.monitoring["enabled"]:
         return
@@ -194,7 +194,7 @@ def _count(context: "Context", options: Options, report: Report) -> None:
 
 def _place(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
     """Lets placement take in the containers that its hook has missed; `_end_orphans` puts them where they belong."""
-    from ..features.registry import features_in_use
+    from ..registry import features_in_use
 
     for name, feature in features_in_use(context.settings):
         adopt = getattr(feature, "adopt", None)
@@ -210,7 +210,7 @@ def _place(context: "Context", seen: "Observation", options: Options, report: Re
 
 def _end_orphans(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
     """Lets each feature in use end what it started for containers that nobody records any more, and repair the rest."""
-    from ..features.registry import features_in_use
+    from ..registry import features_in_use
 
     known = set(context.ledger.containers())
     for name, feature in features_in_use(context.settings):

@@ -3,8 +3,8 @@
 from resctrl_hooks.inventory.feature_display.memory import COLUMNS
 from resctrl_hooks.inventory.feature_display.model import Display, Found
 from resctrl_hooks.inventory.feature_display.table import DISPLAYS
+from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.features.step import Step
 
 
 def test_each_feature_has_a_row_for_people_and_nothing_else_has() -> None:

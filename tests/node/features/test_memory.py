@@ -11,16 +11,16 @@ from conftest import FIXTURES, ID, POD_CGROUP, Host, always, fixture, state, wor
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resctrl_hooks.node.classes.memory import MemoryClassError, choice_of
 from resctrl_hooks.node.container.oci import Bundle, parse_state
 from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.features import memory
-from resctrl_hooks.node.features.memory_class import MemoryClassError, MemoryLimitError, canonical, choice_of
-from resctrl_hooks.node.features.registry import features_in_use
-from resctrl_hooks.node.features.step import Step
 from resctrl_hooks.node.host import cgroup
 from resctrl_hooks.node.host.cgroup import CgroupError, Leaf, same_value, write_value
 from resctrl_hooks.node.host.procfs import cgroups_of
+from resctrl_hooks.node.registry import features_in_use
 from resctrl_hooks.node.settings import Settings
 
 if TYPE_CHECKING:
@@ -148,45 +148,6 @@ def test_direct_limits_need_permission(host: Host, pod: dict[str, Any], limits: 
 def test_a_containers_empty_annotation_needs_no_permission(host: Host, pod: dict[str, Any], limits: Path) -> None:
     host.configure(classes=CLASSES)
     assert start(host, pod, **{CLASS: "noswap", f"{SWAP}/c0": ""}).code == 0
-
-
-@pytest.mark.parametrize(
-    "value, bytes_",
-    [
-        ("max", "max"),
-        ("0", "0"),
-        ("4096", "4096"),
-        ("10M", "10485760"),
-        ("10m", "10485760"),
-        ("1G", "1073741824"),
-        ("8k", "8192"),
-        ("2T", "2199023255552"),
-    ],
-)
-def test_values_that_are_taken(value: str, bytes_: str) -> None:
-    assert canonical("memory.high", value) == bytes_
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        *("abc", "-1", "+5", "10MB", "1.5G", "1e9", "MAX", "50%", "", "\n", "010", "0x100", "4095", "10E", "00", "0M0"),
-        *(" 10M", "10M\n", "\uff11\uff10M", "9" * 19, "99999999T", "9" * 5000, "M", "max\0", "1_000_000", "\xb2"),
-    ],
-)
-def test_values_that_are_refused(value: str) -> None:
-    with pytest.raises(MemoryLimitError) as refused:
-        canonical("memory.high", value)
-    assert len(str(refused.value)) < 250
-
-
-@given(st.text(max_size=30))
-def test_no_value_becomes_something_else(value: str) -> None:
-    try:
-        size = canonical("memory.swap.max", value)
-    except MemoryLimitError:
-        return
-    assert size in ("max", "0") or 4096 <= int(size) < 1 << 60
 
 
 def test_who_has_no_cgroup_of_its_own_is_told_so(host: Host) -> None:

@@ -7,8 +7,8 @@ from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
 from node.reconcile.cluster import Cluster
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import Workload, derive
+from resctrl_hooks.node.feature import SKIP, Step
 from resctrl_hooks.node.features import monitoring
-from resctrl_hooks.node.features.step import SKIP, Step
 from resctrl_hooks.node.host.procfs import Cgroup
 from resctrl_hooks.node.resctrl.errors import TaskGoneError
 from resctrl_hooks.node.resctrl.locked_key import LockedKey

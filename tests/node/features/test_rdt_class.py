@@ -7,9 +7,9 @@ from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import Workload, derive
+from resctrl_hooks.node.feature import SKIP, Step
 from resctrl_hooks.node.features import rdt_class
 from resctrl_hooks.node.features.rdt_class import RdtClassError
-from resctrl_hooks.node.features.step import SKIP, Step
 from resctrl_hooks.node.host.procfs import Cgroup
 
 OURS = "class.rdt.resctrl-hooks.io"

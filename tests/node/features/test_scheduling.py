@@ -11,8 +11,8 @@ from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 
 from resctrl_hooks.config.applied import compiled
 from resctrl_hooks.config.check import check_text
+from resctrl_hooks.node.cgroup_settings.values import is_in_force
 from resctrl_hooks.node.features import blockio, scheduling
-from resctrl_hooks.node.features.cgroup_settings import is_in_force
 from resctrl_hooks.node.host.procfs import threads_of
 from resctrl_hooks.node.settings import load
 

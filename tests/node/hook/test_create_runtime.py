@@ -6,7 +6,7 @@ import pytest
 from conftest import Host
 
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.features.step import Step
+from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.hook import create_runtime
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from node.reconcile.cluster import POD, Cluster
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.features.step import SKIP, Step
+from resctrl_hooks.node.feature import SKIP, Step
 from resctrl_hooks.node.reconcile import discovery
 from resctrl_hooks.node.reconcile.discovery import Observation, observe
 

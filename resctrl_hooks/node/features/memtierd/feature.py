@@ -3,11 +3,11 @@
 systemd supervises it as a transient service where it runs the machine; elsewhere a small process of ours does.
 """
 
+from ...cgroup_settings.own import living_cgroup
+from ...classes.memory import choice_of
 from ...errors import DeadlineError, HookError
+from ...feature import SKIP, Step
 from ...log import WARNING
-from ..memory_class import choice_of
-from ..own_cgroup import living_cgroup
-from ..step import SKIP, Step
 from .run_dir import CONFIG, PID, STATS, RunFolder, RunFolderError, run_folders
 
 TYPE_CHECKING = False
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from ...container.workload import Workload
     from ...context import Context
+    from ...feature import Container
     from ...records import MemberRecord, MemtierdNeeds
     from ...resctrl.locked_key import LockedKey
     from ...settings import Settings
-    from ..step import Container
     from .run_dir import Opened
 
     T = TypeVar("T")

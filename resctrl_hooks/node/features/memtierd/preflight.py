@@ -4,11 +4,11 @@ YAML can't be read here, so what a configuration asks for is told by its lines. 
 documentation (intel/memtierd, docs), and trying it.
 """
 
+from ...classes.memory import SWAP
 from ...errors import HookError
 from ...host.cgroup import read_value
 from ...host.files import is_folder, kernel_text
 from ...host.programs import ALL_FOLDERS, find_program
-from ..memory_class import SWAP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from .template import TemplateError, fill
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...context import Context
+    from ...feature import Container
     from ...host.cgroup import Leaf
     from ...settings import Settings
-    from ..step import Container
     from .run_dir import Opened
 
 _NAP = 0.02

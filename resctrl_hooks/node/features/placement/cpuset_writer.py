@@ -72,7 +72,7 @@ def settle_in(entry: "Entry", leaf: "Leaf", usage: "Usage", context: "Context") 
     wanted = effective(entry.decision, usage)
     mems = entry.decision.mems
     if leaf.own_scope:
-        from ..scope_properties import tell_own  # only where systemd manages the container
+        from ...cgroup_settings.told import tell_own  # only where systemd manages the container
 
         nodes = {"AllowedMemoryNodes": format_list(mems)} if mems else {}
         tell_own(leaf, {"AllowedCPUs": format_list(wanted), **nodes}, context, container=entry.id)
@@ -93,7 +93,7 @@ def settle_in(entry: "Entry", leaf: "Leaf", usage: "Usage", context: "Context") 
 def _tell(entry: "Entry", cpus: int, context: "Context") -> None:
     """Tells systemd of a scope's CPUs, so that a daemon-reload keeps them."""
     if entry.unit:
-        from ..scope_properties import tell  # only where systemd manages the container
+        from ...cgroup_settings.told import tell  # only where systemd manages the container
 
         tell(entry.unit, {"AllowedCPUs": format_list(cpus)}, context, container=entry.id)
 

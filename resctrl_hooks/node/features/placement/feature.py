@@ -4,10 +4,10 @@ Everything is decided and written under one lock for the whole node. A decision 
 the book and in the container's record, so whoever comes next finishes or takes back what a killed hook left half done.
 """
 
+from ...cgroup_settings.own import living_cgroup
 from ...errors import HookError
 from ...host.cpulist import format_list
 from ...host.procfs import start_time
-from ..own_cgroup import living_cgroup
 from .allocations import Book, lock
 from .allocator import decide
 from .cpuset_writer import follow, tell_others
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from ...container.running import Running
     from ...container.workload import Workload
     from ...context import Context
+    from ...feature import Container, Step
     from ...records import MemberRecord, PlacementNeeds
     from ...resctrl.locked_key import LockedKey
-    from ..step import Container, Step
     from .policy import Decision
     from .reconcile import Adopted
 

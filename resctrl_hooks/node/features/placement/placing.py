@@ -1,12 +1,12 @@
 """A container's plan, and its place: decided, written down, and put in force under the node's lock."""
 
+from ...cgroup_settings.own import own_cgroup
 from ...errors import HookError
+from ...feature import SKIP, Step
 from ...host.cpulist import format_list
 from ...host.procfs import start_time
 from ...log import INFO
-from ..own_cgroup import own_cgroup
-from ..registry import failure_policy
-from ..step import SKIP, Step
+from ...registry import failure_policy
 from .allocator import anywhere, decide, policy_name, shares_instead
 from .cpuset_writer import follow, settle_in, tell_others
 from .entries import Entry

@@ -3,10 +3,10 @@
 from ...container.workload import workload_of
 from ...errors import HookError, InputError, LedgerError
 from ...fault_report import as_hook_error
+from ...feature import SKIP
 from ...host.cgroup import CgroupError, leaf_of
 from ...log import DEBUG, INFO
 from ...resctrl.locked_key import record_is_dead
-from ..step import SKIP
 from .allocations import Book, lock
 from .cpuset_writer import follow, tell_all, to_tell
 from .entries import Entry
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from ...container.running import Running
     from ...container.workload import Workload
     from ...context import Context
+    from ...feature import Step
     from ...host.cgroup import Leaf
     from ...records import MemberRecord, PlacementNeeds
-    from ..step import Step
 
 _SHOWN = 5
 

@@ -51,7 +51,7 @@ def balance(context: "Context", *, dry_run: bool = False, in_turns: bool = False
         capacity = assignments.capacity()
         holders = holders_of(monitor)
         if in_turns and not dry_run and context.settings.monitoring.get("share") is not None:
-            from ..sharing.counter_turns import set_turns
+            from .counter_turns import set_turns
 
             set_turns(monitor, context.settings, holders, events[0])
         changes = share(holders, capacity, events, keep_unheld=keep)

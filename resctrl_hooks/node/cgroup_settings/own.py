@@ -8,8 +8,8 @@ from ..host.cgroup import CgroupError, leaf_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
+    from ..feature import Container
     from ..host.cgroup import Leaf
-    from .step import Container
 
 
 def own_cgroup(container: "Container", context: "Context") -> "Leaf | None":

@@ -7,7 +7,7 @@ the container's own counts before its pod's, and an empty value means none.
 import posix
 
 from ..errors import HookError
-from .class_choice import class_name
+from .choice import class_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

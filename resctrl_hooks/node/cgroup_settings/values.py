@@ -2,13 +2,13 @@
 
 from ..host.cgroup import CgroupError, folders_for, read_value, same_value, write_value
 from ..host.files import is_there
-from .own_cgroup import living_cgroup, own_cgroup
+from .own import living_cgroup, own_cgroup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
+    from ..feature import Container
     from ..host.cgroup import Leaf
-    from .step import Container
 
 WEIGHT, BFQ_WEIGHT = "io.weight", "io.bfq.weight"
 _DEVICE_FILES = ("io.max", WEIGHT, BFQ_WEIGHT)  # a line for each device, of which ours is one
@@ -25,7 +25,7 @@ def put(container: "Container", values: "list[list[str]]", properties: "dict[str
     """
     leaf = living_cgroup(container, context)
     if properties and leaf.own_scope:
-        from .scope_properties import tell_own  # only where systemd manages the container
+        from .told import tell_own  # only where systemd manages the container
 
         tell_own(leaf, properties, context, key=container.key, container=container.id)
     for name, value in values:

@@ -11,8 +11,8 @@ from ..log import WARNING
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
+    from ..feature import Container, Feature, Step
     from ..host.cgroup import Leaf
-    from .step import Container, Feature, Step
 
 
 def collect(steps: "list[tuple[Feature, Step]]", container: "Container", leaf: "Leaf", context: "Context") -> None:

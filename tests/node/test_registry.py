@@ -5,10 +5,10 @@ from conftest import ID, Host, crio_annotations
 
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import derive
+from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.features import monitoring
-from resctrl_hooks.node.features.registry import failure_policy, feature_named, features_in_use
-from resctrl_hooks.node.features.step import Step
+from resctrl_hooks.node.registry import failure_policy, feature_named, features_in_use
 from resctrl_hooks.node.settings import Settings
 
 

@@ -9,11 +9,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
-    from ..container.workload import Workload
-    from ..context import Context
-    from ..host.cgroup import Leaf
-    from ..records import MemberRecord, StepRecord
-    from ..resctrl.locked_key import LockedKey
+    from .container.workload import Workload
+    from .context import Context
+    from .host.cgroup import Leaf
+    from .records import MemberRecord, StepRecord
+    from .resctrl.locked_key import LockedKey
 
     class Container(Protocol):
         """What a step is done to: a `Workload` before it runs, or a `Running` container."""

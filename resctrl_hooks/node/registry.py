@@ -1,13 +1,13 @@
 """Which features are in use, which of them concern a container, and what their failures mean, by `feature_table`."""
 
-from ..feature_table import BY_CLASS, FEATURES, REFUSES_BY_DEFAULT
-from ..names import matches
+from .feature_table import BY_CLASS, FEATURES, REFUSES_BY_DEFAULT
+from .names import matches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..container.workload import Workload
-    from ..settings import Settings
-    from .step import Feature
+    from .container.workload import Workload
+    from .feature import Feature
+    from .settings import Settings
 
 
 def feature_named(name: str) -> "Feature | None":
@@ -15,7 +15,7 @@ def feature_named(name: str) -> "Feature | None":
     if name not in FEATURES:
         return None
     # Imported only where it is used: an import is the largest cost of a hook.
-    feature: Feature = __import__(FEATURES[name][0], globals(), None, ("plan",), 1)
+    feature: Feature = __import__(f"features.{FEATURES[name][0]}", globals(), None, ("plan",), 1)
     return feature
 
 

@@ -1,0 +1,1 @@
+"""Values of a container's own cgroup: written, and told to systemd."""

@@ -1,0 +1,1 @@
+"""Which class a container has, and what follows from it."""

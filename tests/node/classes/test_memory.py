@@ -1,0 +1,46 @@
+"""Memory classes: which values of a limit are taken."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resctrl_hooks.node.classes.memory import MemoryLimitError, canonical
+
+
+@pytest.mark.parametrize(
+    "value, bytes_",
+    [
+        ("max", "max"),
+        ("0", "0"),
+        ("4096", "4096"),
+        ("10M", "10485760"),
+        ("10m", "10485760"),
+        ("1G", "1073741824"),
+        ("8k", "8192"),
+        ("2T", "2199023255552"),
+    ],
+)
+def test_values_that_are_taken(value: str, bytes_: str) -> None:
+    assert canonical("memory.high", value) == bytes_
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("abc", "-1", "+5", "10MB", "1.5G", "1e9", "MAX", "50%", "", "\n", "010", "0x100", "4095", "10E", "00", "0M0"),
+        *(" 10M", "10M\n", "\uff11\uff10M", "9" * 19, "99999999T", "9" * 5000, "M", "max\0", "1_000_000", "\xb2"),
+    ],
+)
+def test_values_that_are_refused(value: str) -> None:
+    with pytest.raises(MemoryLimitError) as refused:
+        canonical("memory.high", value)
+    assert len(str(refused.value)) < 250
+
+
+@given(st.text(max_size=30))
+def test_no_value_becomes_something_else(value: str) -> None:
+    try:
+        size = canonical("memory.swap.max", value)
+    except MemoryLimitError:
+        return
+    assert size in ("max", "0") or 4096 <= int(size) < 1 << 60
