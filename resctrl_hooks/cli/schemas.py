@@ -56,6 +56,7 @@ _LISTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
             "llcBytes": int,
             "rmids": Rmids | None,
             "waiting": int,
+            "uncounted": int,
         },
     ),
     "rdt": ("RdtClassList", ClassReport, {}),

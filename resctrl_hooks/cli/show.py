@@ -37,6 +37,7 @@ from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.refusals import REASON
+from resctrl_hooks.node.resctrl.counter_totals import summed
 from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading
 
 _MOST_THREADS = 20
@@ -133,7 +134,7 @@ def _told(context: Context, pod: Pod) -> _Told:
     told = PodDetails(
         **{name: getattr(pod, name) for name in Pod.model_fields},
         counters=[_counter(reading, record) for reading in readings],
-        totals=[_counter(reading, record) for reading in _totals(context, pod.key)],
+        totals=[_counter(reading, record) for reading in summed(readings)],
         failures=_failures(context, pod.key),
     )
     return _Told(told, readings, problem)
@@ -144,13 +145,6 @@ def _readings(context: Context, key: str) -> tuple[list[Reading], str]:
         return context.monitor.read(key, by_class=True), ""
     except HookError as error:
         return [], str(error)
-
-
-def _totals(context: Context, key: str) -> list[Reading]:
-    try:
-        return context.monitor.read(key)
-    except HookError:
-        return []  # `_readings` says why
 
 
 def _failures(context: Context, key: str) -> list[Failure]:
@@ -285,7 +279,7 @@ def _print_counters(out: Console, pod: PodDetails, readings: list[Reading], prob
         return
     heads = ("  COUNTER", "DOMAIN", "CLASS", "VALUE", "COUNTED")
     rows = table(*heads, right=frozenset({"VALUE", "COUNTED"}), headers=headers)
-    shown = [(counter, counter.rdt_class or _ROOT) for counter in pod.counters]
+    shown = [(counter, "-" if counter.rdt_class is None else counter.rdt_class or _ROOT) for counter in pod.counters]
     if len({name for _, name in shown}) > 1:
         shown += [(counter, _ALL_CLASSES) for counter in pod.totals]
     for counter, rdt_class in shown:

@@ -24,7 +24,7 @@ from resctrl_hooks.cli.view import View, view_options
 from resctrl_hooks.inventory.cache_size import l3_sizes
 from resctrl_hooks.inventory.gather import pod_of, rmids_of
 from resctrl_hooks.inventory.models import Usage
-from resctrl_hooks.inventory.sample import take
+from resctrl_hooks.inventory.snapshot import take
 from resctrl_hooks.inventory.usage import GROUPINGS, POD, SORTS, Line, Users, grouped, ordered, usage, with_total
 from resctrl_hooks.node.context import Context
 
@@ -87,8 +87,7 @@ class _Looks:
     def next(self) -> Scene:
         """What happened since the last look."""
         now = take(self._context)
-        root = self._context.monitor.resctrl.root
-        lines = usage(self._before, now, self._users, root)
+        lines = usage(self._before, now, self._users)
         seconds = now.when - self._before.when
         self._before = now
         if self._view.filtered:
@@ -125,6 +124,7 @@ def _print(scene: Scene, view: View, by: str) -> None:
             llcBytes=scene.llc_bytes,
             rmids=scene.rmids,
             waiting=scene.waiting,
+            uncounted=scene.uncounted,
         )
         if view.old:
             for item, line in zip(value["items"], lines, strict=True):
@@ -166,6 +166,8 @@ def _item(line: Line, scene: Scene) -> Usage:
         memory_bandwidth_bytes_per_second=line.rates.total,
         memory_bandwidth_local_bytes_per_second=line.rates.local,
         power_watts=line.rates.watts,
+        counted_percent=None if line.rates.counted is None else round(line.rates.counted * 100, 1),
+        uncounted=line.uncounted,
         partial=line.partial,
     )
 

@@ -7,11 +7,11 @@ from rich.table import Table
 from rich.text import Text
 
 from resctrl_hooks.cli.bars import bar, sparkline
-from resctrl_hooks.cli.tables import Name, table
+from resctrl_hooks.cli.tables import Name, counted, table
 from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.inventory.coverage import MARK
 from resctrl_hooks.inventory.models import Rmids
-from resctrl_hooks.inventory.sample import Rates
+from resctrl_hooks.inventory.rates import Rates
 from resctrl_hooks.inventory.usage import POD, TOTAL, UNHELD, Line
 
 _UNKNOWN = "-"
@@ -33,6 +33,11 @@ class Scene:
     seconds: float = 0.0
     """From the look before to this one: what rates are over."""
     history: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
+
+    @property
+    def uncounted(self) -> int:
+        """How many pods' memory traffic isn't counted now."""
+        return next((line.uncounted for line in self.lines if line.kind == TOTAL), 0)
 
     @property
     def most(self) -> float:
@@ -85,16 +90,26 @@ def _llc_bar(line: Line, scene: Scene) -> str:
     return " " * _BAR if line.kind == TOTAL else bar(scene.share(line), _BAR)
 
 
+def _rate(value: float | None, unit: str, rates: Rates) -> str:
+    return f"{MARK if rates.estimated and value is not None else ''}{_cell(value, unit)}"
+
+
 def _bandwidth(line: Line, scene: Scene) -> str:
-    return _cell(line.rates.total, "B/s")
+    return _rate(line.rates.total, "B/s", line.rates)
 
 
 def _local(line: Line, scene: Scene) -> str:
-    return _cell(line.rates.local, "B/s")
+    return _rate(line.rates.local, "B/s", line.rates)
 
 
 def _power(line: Line, scene: Scene) -> str:
-    return _cell(line.rates.watts, "W")
+    return _rate(line.rates.watts, "W", line.rates)
+
+
+def _counted(line: Line, scene: Scene) -> str:
+    if line.rates.counted is None:
+        return "0%" if line.kind == POD and line.uncounted == line.members else _UNKNOWN
+    return f"{line.rates.counted:.0%}"
 
 
 _COLUMNS = (
@@ -106,6 +121,7 @@ _COLUMNS = (
     _Column("LAST", "mbm", 130, _sparks, picture=True),
     _Column("LOCAL", "local", 96, _local),
     _Column("POWER", "watts", 0, _power),
+    _Column("COUNTED", "", 0, _counted),
 )
 
 
@@ -114,6 +130,7 @@ def usage_table(
 ) -> Table:
     """The lines as a table of the columns that there is room for; ``pictures`` are bars and sparklines."""
     energy = any(line.rates.watts is not None for line in scene.lines)
+    estimated = any(line.rates.estimated or (line.uncounted and line.kind == POD) for line in scene.lines)
     columns = [
         column
         for column in _COLUMNS
@@ -121,6 +138,7 @@ def usage_table(
         and (pictures or not column.picture)
         and (energy or column.sort != "watts")
         and (scene.llc_bytes or column.cell is not _share)
+        and (estimated or column.cell is not _counted)
     ]
     marks = {sort: "▴" if reverse else "▾"}
     heads = [by.upper() + marks.get("name", "")]
@@ -149,6 +167,8 @@ def head_line(scene: Scene, width: int) -> str:
     if scene.rmids:
         waits = f", {scene.waiting} waiting" if scene.waiting else ""
         parts.append(f"RMIDs {scene.rmids.used}/{scene.rmids.total}{waits}")
+    if scene.uncounted:
+        parts.append(f"{counted(scene.uncounted, 'pod')} not counted")
     if total is not None and total.watts is not None:
         parts.append(scaled(total.watts, "W"))
     if total is not None and total.occupancy is not None and scene.llc_bytes:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from resctrl_hooks.node.context import Context
@@ -32,8 +33,9 @@ def gather(context: Context) -> Inventory:
     """
     resctrl = context.monitor.resctrl
     found = Inventory(resctrl=resctrl.root, waiting=sorted(context.ledger.marked("waiting")))
-    keys = sorted(set(context.ledger.keys()) | set(found.waiting))
-    found.pods = [pod for pod in (pod_of(context, key) for key in keys) if pod is not None]
+    waiting = set(found.waiting)
+    keys = sorted(set(context.ledger.keys()) | waiting)
+    found.pods = [pod for pod in (pod_of(context, key, waiting) for key in keys) if pod is not None]
     found.refusals = refusals(context)
     try:
         classes = ["", *sorted(resctrl.classes())]
@@ -69,10 +71,10 @@ def rmids_of(root: str, used: int) -> Rmids | None:
     return Rmids(total=min(totals), used=used) if totals else None
 
 
-def pod_of(context: Context, key: str) -> Pod | None:
-    """What is known of one key; None if nothing is of this boot."""
+def pod_of(context: Context, key: str, all_waiting: Collection[str] | None = None) -> Pod | None:
+    """Return what is known of one key; None if nothing is of this boot. ``all_waiting`` saves a look at who waits."""
     record = context.ledger.read_pod(key)
-    waiting = key in context.ledger.marked("waiting")
+    waiting = key in (context.ledger.marked("waiting") if all_waiting is None else all_waiting)
     found = {id_: context.ledger.read_member(key, id_) or {} for id_ in sorted(context.ledger.members(key))}
     members = {id_: member for id_, member in found.items() if member.get("boot") == context.monitor.boot}
     if record is None or record.get("boot") != context.monitor.boot:

@@ -217,6 +217,10 @@ class Usage(Record):
     memory_bandwidth_bytes_per_second: float | None
     memory_bandwidth_local_bytes_per_second: float | None
     power_watts: float | None
+    counted_percent: float | None = Field(
+        default=None, description="Of the interval in which the rates were counted; below 100 they are estimated."
+    )
+    uncounted: int = Field(default=0, description="Pods whose memory traffic isn't counted now.")
     partial: bool = Field(default=False, description="Whether a pod's counters miss a part of its life.")
 
 

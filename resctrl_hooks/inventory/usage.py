@@ -1,12 +1,17 @@
-"""Who uses how much between two samples: a line per pod, per other group, what no group holds, and the total."""
+"""Who uses how much between two snapshots: a line per pod, per foreign group, for ungrouped tasks, and the total."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading
 
+from .coverage import is_partial
+from .models import group_name
 from .pod_names import PodNames
-from .sample import Rates, Sample, added, rates
+from .rates import ENERGY, LOCAL, OCCUPANCY, RATES, Rates, added, of_pod, of_values, total_of
+from .rates import TOTAL as BANDWIDTH
+from .snapshot import Snapshot
 
 POD, FOREIGN, UNHELD, TOTAL = "pod", "foreign", "unheld", "total"
 STEADY = 1.1  # how much more of something a line needs to overtake the one above it
@@ -18,8 +23,9 @@ _NO_NAMESPACE = "(no namespace)"
 class Line:
     """One user of cache, memory and energy. ``kind`` is pod, foreign, unheld (no group), or total.
 
-    ``rdt_class`` is empty for the root class, None where it is not one class. ``members`` is how many pods it sums up.
-    ``partial`` says of a pod that its counters don't cover its whole life.
+    ``rdt_class`` is empty for the root class, None where it is not one class. ``members`` is how many pods it sums up,
+    ``uncounted`` how many of them have no bandwidth counter now. ``partial`` says of a pod that its counters don't
+    cover its whole life.
     """
 
     kind: str
@@ -31,6 +37,7 @@ class Line:
     rdt_class: str | None = None
     members: int = 1
     partial: bool = False
+    uncounted: int = 0
 
 
 SORTS: dict[str, Callable[[Line], float | None]] = {
@@ -57,35 +64,75 @@ class Users:
         """Brings names up to date with the keys that there are."""
         self._names.learn(keys)
 
-    def line(self, key: str, used: Rates, *, partial: bool = False) -> Line:
+    def line(self, key: str, used: Rates, readings: list[Reading]) -> Line:
         """The line of a pod."""
         name = self._names.of(key)
-        groups = (self._context.ledger.read_pod(key) or {}).get("groups") or {}
-        rdt_class = next(iter(groups)) if len(groups) == 1 else None
-        return Line(POD, name.whole, key, used, name.namespace, name.pod, rdt_class, partial=partial)
+        record = self._context.ledger.read_pod(key) or {}
+        groups = record.get("groups") or {}
+        return Line(
+            POD,
+            name.whole,
+            key,
+            used,
+            name.namespace,
+            name.pod,
+            next(iter(groups)) if len(groups) == 1 else None,
+            partial=any(is_partial(reading, record) for reading in readings),
+            uncounted=int(is_uncounted(readings)),
+        )
 
 
-def usage(before: Sample, now: Sample, users: Users, root: str) -> list[Line]:
-    """The lines, unsorted: pods, others' groups, what no group holds, the total of all of them last."""
+def is_uncounted(readings: Iterable[Reading]) -> bool:
+    """Whether a pod's memory traffic, or a part of it, isn't counted now."""
+    return any(reading.counter.name == BANDWIDTH and reading.state != AVAILABLE for reading in readings)
+
+
+def usage(before: Snapshot, now: Snapshot, users: Users) -> list[Line]:
+    """The lines, unsorted: pods, foreign groups, ungrouped tasks, the total of the node last."""
     seconds = now.when - before.when
     users.learn(now.pods)
-    lines = [
-        users.line(key, rates(before.pods.get(key, {}), values, seconds), partial=key in now.partial)
-        for key, values in now.pods.items()
+    lines = [users.line(key, of_pod(before, now, key), readings) for key, readings in now.pods.items()]
+    for (rdt_class, name), counts in now.foreign.items():
+        earlier = before.foreign.get((rdt_class, name))
+        values = earlier.values if earlier is not None and earlier.identity == counts.identity else None
+        rates = of_values(values, counts.values, now, seconds, is_new=True)
+        lines.append(Line(FOREIGN, group_name(rdt_class, name), "", rates))
+    ungrouped = []
+    for rdt_class, found in now.classes.items():
+        earlier_class = before.classes.get(rdt_class)
+        known = earlier_class is not None and earlier_class.identity == found.identity
+        values = earlier_class.ungrouped if earlier_class is not None and known else None
+        ungrouped.append(of_values(values, found.ungrouped, now, seconds, is_new=False))
+    lines.append(Line(UNHELD, "(in no group)", "", added(ungrouped)))
+    return [*lines, _node(lines, now, seconds)]
+
+
+def _node(lines: list[Line], now: Snapshot, seconds: float) -> Line:
+    """The total of the node: all that was counted, by whom ever; None where anything is unknown."""
+    sums: dict[str, float | None] = {}
+    for counter in RATES:
+        amount = total_of(line.rates.moved.get(counter, 0.0) for line in lines)
+        there = any(counter in line.rates.moved for line in lines)
+        sums[counter] = amount / seconds if there and amount is not None and seconds > 0 else None
+    cache = [
+        value if isinstance(value, (int, float)) else None
+        for found in now.classes.values()
+        for path, value in found.whole.items()
+        if now.slots[path].counter.name == OCCUPANCY and now.slots[path].domain.node is None
     ]
-    lines += [
-        Line(FOREIGN, folder.removeprefix(f"{root}/"), "", rates(before.foreign.get(folder, {}), values, seconds))
-        for folder, values in now.foreign.items()
-    ]
-    unheld = [rates(before.unheld.get(rdt_class, {}), values, seconds) for rdt_class, values in now.unheld.items()]
-    lines.append(Line(UNHELD, "(in no group)", "", added(unheld)))
-    return with_total(lines)
+    rates = Rates(total_of(cache) if cache else None, sums[BANDWIDTH], sums[LOCAL], sums[ENERGY])
+    return Line(TOTAL, "TOTAL", "", rates, members=len(lines), uncounted=_uncounted(lines))
 
 
 def with_total(lines: list[Line]) -> list[Line]:
     """The lines with the sum of them last."""
     users = [line for line in lines if line.kind != TOTAL]
-    return [*users, Line(TOTAL, "TOTAL", "", added([line.rates for line in users]), members=len(users))]
+    rates = added([line.rates for line in users])
+    return [*users, Line(TOTAL, "TOTAL", "", rates, members=len(users), uncounted=_uncounted(users))]
+
+
+def _uncounted(lines: list[Line]) -> int:
+    return sum(line.uncounted for line in lines)
 
 
 def grouped(lines: list[Line], by: str) -> list[Line]:
@@ -97,9 +144,15 @@ def grouped(lines: list[Line], by: str) -> list[Line]:
         if line.kind == POD:
             parts.setdefault(GROUPINGS[by](line), []).append(line)
     sums = [
-        Line(POD, name, name, added([line.rates for line in of]), members=len(of))
-        if by == "class"
-        else Line(POD, name, name, added([line.rates for line in of]), namespace=of[0].namespace, members=len(of))
+        Line(
+            POD,
+            name,
+            name,
+            added([line.rates for line in of]),
+            namespace="" if by == "class" else of[0].namespace,
+            members=len(of),
+            uncounted=_uncounted(of),
+        )
         for name, of in parts.items()
     ]
     return [*sums, *(line for line in lines if line.kind != POD)]

@@ -5,7 +5,6 @@ when that group is removed, which Prometheus would take for a restart and count 
 of increases: of its groups, of which some are gone at the next look, and of what is in no group.
 """
 
-import math
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -23,13 +22,14 @@ Values = dict[str, float]
 class ClassTotal:
     """One class: what its ``parts`` (groups) said last, its ``total``, and the part of that which is in no group."""
 
-    __slots__ = ("identity", "parts", "total", "ungrouped")
+    __slots__ = ("identity", "parts", "rest", "total", "ungrouped")
 
     def __init__(self, kept: dict[str, Any]) -> None:
         self.identity: str = kept.get("identity", "")
         self.parts: dict[str, Values] = kept.get("parts", {})
         self.total: Values = kept.get("total", {})
         self.ungrouped: Values = kept.get("ungrouped", {})
+        self.rest: Values = kept.get("rest", dict(self.ungrouped))
 
     def add(self, identity: str, parts: dict[str, Values], ungrouped: Values, inherited: Collection[str]) -> None:
         """Counts on to what is said now.
@@ -38,12 +38,12 @@ class ClassTotal:
             identity: which folder the class has; another one is another class of that name.
             parts: by group, called by its identity, what it says itself.
             ungrouped: what of the class's own numbers its groups leave. The two are read one after the other, so it can
-                be a little less than before: then it stands still.
+                be a little less than before: then it stands still. After a time without a number it counts from there.
             inherited: what a group that is new to a known class has from others: it counts from what it says first.
         """
         new = identity != self.identity
         if new:
-            self.identity, self.parts, self.total, self.ungrouped = identity, {}, {}, {}
+            self.identity, self.parts, self.total, self.ungrouped, self.rest = identity, {}, {}, {}, {}
         for part, values in parts.items():
             before = self.parts.get(part)
             if before is None:
@@ -52,10 +52,12 @@ class ClassTotal:
                 last = before.get(path, 0)
                 self.total[path] = self.total.get(path, 0) + (value - last if value >= last else value)
         self.parts = {part: self.parts.get(part, {}) | values for part, values in parts.items()}
-        for path, value in ungrouped.items():
-            last = self.ungrouped.get(path, 0 if new else value)
-            self.total[path] = self.total.get(path, 0) + max(value - last, 0)
-            self.ungrouped[path] = max(value, last)
+        lasts = {path: self.rest.get(path, 0 if new else value) for path, value in ungrouped.items()}
+        for path, last in lasts.items():
+            growth = max(ungrouped[path] - last, 0)
+            self.total[path] = self.total.get(path, 0) + growth
+            self.ungrouped[path] = self.ungrouped.get(path, last) + growth
+        self.rest = {path: max(ungrouped[path], last) for path, last in lasts.items()}
 
     def as_record(self) -> dict[str, Any]:
         """What goes into the file."""
@@ -92,12 +94,3 @@ class ClassTotals:
             write_file(self._path, format_json({"format": _FORMAT, "boot": self._boot, "classes": kept}))
         except OSError as error:
             raise LedgerError.of_file(error, self._path) from error
-
-
-def without(whole: Values, parts: list[Values]) -> Values:
-    """What of a class's numbers its groups leave; nothing of a counter for which a group had no number."""
-    return {
-        path: max(value - math.fsum(part[path] for part in parts), 0)
-        for path, value in whole.items()
-        if all(path in part for part in parts)
-    }

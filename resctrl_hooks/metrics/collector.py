@@ -8,12 +8,13 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from resctrl_hooks.inventory.pod_names import PodNames
+from resctrl_hooks.inventory.snapshot import take
 from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 
 from .classes import class_families
-from .pods import pod_families, read_pods
+from .pods import pod_families
 from .selection import EVERYTHING, Selection
 from .self_metrics import own_families
 
@@ -61,10 +62,11 @@ class NodeCollector(Collector):
         ]
 
     def _pods(self) -> list[Metric]:
-        readings = read_pods(self._context, self._names)
+        snapshot = take(self._context)
+        self._names.learn(snapshot.pods)
         return [
-            *pod_families(readings, self._names, self._selection),
-            *class_families(self._context, readings, self._selection),
+            *pod_families(snapshot.pods, self._names, self._selection),
+            *class_families(self._context, snapshot, self._selection),
         ]
 
     def _ourselves(self) -> list[Metric]:

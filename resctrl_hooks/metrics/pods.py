@@ -3,7 +3,6 @@
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, Sample
 
 from resctrl_hooks.inventory.pod_names import LABELS, PodNames
-from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading, Slot
 
 from .names import Family, domain_labels, family_of
@@ -52,17 +51,6 @@ def pod_families(readings: _Readings, names: PodNames, selection: Selection = EV
                 why = {"counter": reading.counter.name, "state": reading.state}
                 unavailable.samples.append(Sample(unavailable.name, labels | why, 1))
     return [*families.values(), seconds, unavailable]
-
-
-def read_pods(context: Context, names: PodNames) -> _Readings:
-    """Reads every tracked key, and learns what it is called.
-
-    Raises:
-        HookError: resctrl or the state directory can't be read.
-    """
-    readings = context.monitor.read_all(by_class=True)
-    names.learn(readings)
-    return readings
 
 
 def _place(reading: Reading, families: dict[str, Family]) -> tuple[Family, str, dict[str, str]]:

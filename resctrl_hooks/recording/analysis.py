@@ -11,8 +11,9 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from resctrl_hooks.inventory.models import group_name
+from resctrl_hooks.inventory.rates import WHOLE, Growth, rate_of
 
-from .sampler import GROUP, POD, REST, Row
+from .sampler import GROUP, POD, REST, Row, counted_column
 
 NOISY_SHARE: Final = 1 / 3
 """A user is called noisy while it moves more than this share of what its L3 domain moves …"""
@@ -22,21 +23,30 @@ OTHERS: Final = "all others"
 
 
 class Measure(NamedTuple):
-    """Something that is plotted: its title, the column, whether it counts up, the unit, and how many it has."""
+    """Something that is plotted.
+
+    ``seconds`` is the column of the seconds for which it was counted; empty for a gauge, which does not count up.
+    """
 
     title: str
     column: str
-    counts_up: bool
+    seconds: str
     unit: str
     scale: float
 
 
-BANDWIDTH = Measure("Memory bandwidth", "mbm_total_bytes", counts_up=True, unit="GB/s", scale=1e9)
+BANDWIDTH = Measure("Memory bandwidth", "mbm_total_bytes", counted_column("mbm_total_bytes"), unit="GB/s", scale=1e9)
 MEASURES = (
     BANDWIDTH,
-    Measure("Memory bandwidth on the own NUMA node", "mbm_local_bytes", counts_up=True, unit="GB/s", scale=1e9),
-    Measure("L3 occupancy", "llc_occupancy_bytes", counts_up=False, unit="MB", scale=1e6),
-    Measure("Power of the cores", "core_energy_joules", counts_up=True, unit="W", scale=1.0),
+    Measure(
+        "Memory bandwidth on the own NUMA node",
+        "mbm_local_bytes",
+        counted_column("mbm_local_bytes"),
+        unit="GB/s",
+        scale=1e9,
+    ),
+    Measure("L3 occupancy", "llc_occupancy_bytes", "", unit="MB", scale=1e6),
+    Measure("Power of the cores", "core_energy_joules", counted_column("core_energy"), unit="W", scale=1.0),
 )
 
 
@@ -198,15 +208,27 @@ def _times(user: User, domain: str, points: Points, totals: Points, peak: float,
 
 def _points(rows: Sequence[tuple[float, Row]], measure: Measure) -> Points:
     """Values, or rates at the end of each interval. A counter that went back began anew: it has no rate there."""
-    values = [(when, row.get(measure.column)) for when, row in rows]
-    if not measure.counts_up:
-        return {when: float(value) for when, value in values if value is not None}
+    if not measure.seconds:
+        return {when: float(value) for when, row in rows if (value := row.get(measure.column)) is not None}
     found: Points = {}
-    for (earlier, before), (when, value) in pairwise(values):
+    for (earlier, old), (when, new) in pairwise(rows):
+        before, value = old.get(measure.column), new.get(measure.column)
         if before is None or value is None or when <= earlier or float(value) < float(before):
             continue
-        found[when] = (float(value) - float(before)) / (when - earlier)
+        seconds = _counted(old, new, measure.seconds, when - earlier)
+        rate = rate_of(Growth(float(value) - float(before), seconds), when - earlier)
+        if rate is not None:
+            found[when] = rate
     return found
+
+
+def _counted(before: Row, now: Row, column: str, interval: float) -> float:
+    """For how much of an interval a user was counted: all of it where nothing else is recorded."""
+    start, end = before.get(column), now.get(column)
+    if start is None or end is None:
+        return interval
+    counted = float(end) - float(start)
+    return interval if counted >= WHOLE * interval else counted
 
 
 def _seconds(row: Row) -> float:

@@ -1,8 +1,4 @@
-"""One look at the node as rows: for each pod, foreign group and class remainder, and each domain, its counters.
-
-A class's counters are the sums of its own tasks' and of its groups' (kernel, resctrl.rst, "Resource monitoring
-rules"), so what is in no group is the class's number less those of its groups.
-"""
+"""One look at the node as rows: for each pod, foreign group and class remainder, and each domain, its counters."""
 
 import socket
 import time
@@ -11,23 +7,35 @@ from datetime import UTC, datetime
 from typing import Final
 
 from resctrl_hooks.inventory.pod_names import PodNames
+from resctrl_hooks.inventory.rates import growths
+from resctrl_hooks.inventory.snapshot import Raw, Snapshot, Values, take
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.resctrl.counter_files import layout, read_group
-from resctrl_hooks.node.resctrl.counters import AVAILABLE, MON_DATA, Counter, Slot
+from resctrl_hooks.node.resctrl.counter_files import layout
+from resctrl_hooks.node.resctrl.counter_totals import summed
+from resctrl_hooks.node.resctrl.counters import AVAILABLE, CUMULATIVE, MON_DATA, Counter, Slot
 
 POD, GROUP, REST = "pod", "group", "rest"
 """Kinds of rows: a pod's, a group's that others made, what of a class is in no group."""
 LABELS: Final = ("time", "host", "kind", "key", "namespace", "pod", "container", "rdt_class", "domain", "missing")
+COUNTED: Final = "counted_seconds"
+"""For how long since the recording began a pod's counters counted; `counted_column` says which column a counter has."""
+UNKNOWN: Final = "uncounted_groups"
+"""How many groups of a class have no number, where the class's rest has none for that."""
 Value = str | float | None
 Row = Mapping[str, Value]
 _UNITS = {"By": "bytes", "J": "joules"}
-_Raw = int | float | str | None
+_OWN_SECONDS = ("mbm_local_bytes",)  # counters that are assigned, and so counted, by themselves
 
 
 def column_of(counter: Counter) -> str:
     """A counter's column: its file's name, with its unit at the end."""
     unit = _UNITS.get(counter.unit, "")
     return counter.name if not unit or counter.name.endswith(f"_{unit}") else f"{counter.name}_{unit}"
+
+
+def counted_column(counter: str) -> str:
+    """The column of the seconds for which a counter has counted, by the counter's name."""
+    return f"{counter}_{COUNTED}" if counter in _OWN_SECONDS else COUNTED
 
 
 class Sampler:
@@ -44,11 +52,18 @@ class Sampler:
         self._node = node
         self._names = PodNames(node)
         self._host = socket.gethostname()
-        self._root = node.monitor.resctrl.root
         node.monitor.resctrl.classes()
-        self._slots = [slot for slot in layout(f"{self._root}/{MON_DATA}") if slot.domain.node is None]
-        self.columns = (*LABELS, *dict.fromkeys(column_of(slot.counter) for slot in self._slots))
-        """What each row has: `LABELS` and the counters of this machine."""
+        self._before: Snapshot | None = None
+        self._counted: dict[tuple[str, str, str], float] = {}
+        slots = [slot for slot in layout(f"{node.monitor.resctrl.root}/{MON_DATA}") if slot.domain.node is None]
+        counters = dict.fromkeys(slot.counter.name for slot in slots if slot.counter.kind == CUMULATIVE)
+        self.columns = (
+            *LABELS,
+            *dict.fromkeys(column_of(slot.counter) for slot in slots),
+            *dict.fromkeys(counted_column(name) for name in counters),
+            UNKNOWN,
+        )
+        """What each row has: `LABELS`, the counters of this machine, and for how long they counted."""
 
     def look(self) -> list[Row]:
         """The rows of this moment.
@@ -56,45 +71,45 @@ class Sampler:
         Raises:
             HookError: resctrl or the state directory can't be read.
         """
-        resctrl = self._node.monitor.resctrl
         when = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
-        readings = self._node.monitor.read_all()
-        self._names.learn(readings)
+        snapshot = take(self._node)
+        self._names.learn(snapshot.pods)
         rows: list[Row] = []
-        for key, found in readings.items():
+        for key, found in snapshot.pods.items():
             namespace, pod, container = self._names.of(key)
             labels = {"key": key, "namespace": namespace, "pod": pod, "container": container}
+            readings = (reading for reading in summed(found) if reading.domain.node is None)
             numbers = [
-                (Slot(reading.domain, reading.counter), reading.value if reading.state == AVAILABLE else reading.state)
-                for reading in found
-                if reading.domain.node is None
+                (Slot(one.domain, one.counter), one.value if one.state == AVAILABLE else one.state) for one in readings
             ]
-            rows += self._rows(when, POD, labels, numbers)
-        ours = {self._node.monitor.group_prefix + key for key in readings}
-        for rdt_class in ("", *sorted(resctrl.classes())):
-            held: list[list[_Raw]] = []
-            for name in resctrl.groups(rdt_class):
-                values = self._read(resctrl.group_folder(rdt_class, name))
-                if values is None:
-                    continue
-                held.append(values)
-                if name not in ours:
-                    labels = {"key": name, "rdt_class": rdt_class}
-                    rows += self._rows(when, GROUP, labels, zip(self._slots, values, strict=True))
-            whole = self._read(resctrl.class_folder(rdt_class))
-            if whole is not None:
-                rest = [_less(*column) for column in zip(whole, *held, strict=True)]
-                rows += self._rows(when, REST, {"rdt_class": rdt_class}, zip(self._slots, rest, strict=True))
+            made = self._rows(when, POD, labels, numbers)
+            growth = growths(self._before, snapshot, key) if self._before else {}
+            for slot, _ in numbers:
+                if slot.counter.kind == CUMULATIVE and slot.domain.folder in made:
+                    place = slot.counter.name, slot.domain.folder
+                    seconds = self._counted.get((key, *place), 0.0) + (
+                        growth[place].seconds if place in growth else 0.0
+                    )
+                    self._counted[key, *place] = seconds
+                    made[slot.domain.folder].setdefault(counted_column(slot.counter.name), round(seconds, 3))
+            rows += made.values()
+        for (rdt_class, name), counts in snapshot.foreign.items():
+            labels = {"key": name, "rdt_class": rdt_class}
+            rows += self._rows(when, GROUP, labels, _of(counts.values, snapshot.slots)).values()
+        for rdt_class, of in sorted(snapshot.classes.items()):
+            made = self._rows(when, REST, {"rdt_class": rdt_class}, _of(of.ungrouped, snapshot.slots))
+            for path, number in of.unknown.items():
+                if snapshot.slots[path].domain.node is None:
+                    row = made[snapshot.slots[path].domain.folder]
+                    row[UNKNOWN] = max(float(row.get(UNKNOWN) or 0), number)
+            rows += made.values()
+        self._before = snapshot
         return rows
 
-    def _read(self, folder: str) -> list[_Raw] | None:
-        try:
-            return read_group(folder, self._slots)[1]
-        except OSError:
-            return None  # removed a moment ago
-
-    def _rows(self, when: str, kind: str, labels: Row, numbers: Iterable[tuple[Slot, _Raw]]) -> list[Row]:
-        """A row for each domain. What has no number is named in ``missing``, with the kernel's word for it."""
+    def _rows(
+        self, when: str, kind: str, labels: Row, numbers: Iterable[tuple[Slot, Raw]]
+    ) -> dict[str, dict[str, Value]]:
+        """A row for each domain. What has no number is named in ``missing``, with the word that says why."""
         found: dict[str, dict[str, Value]] = {}
         for slot, value in numbers:
             if value is None:
@@ -106,11 +121,9 @@ class Sampler:
                 row["missing"] = f"{row.get('missing', '')} {column}:{value}".lstrip()
             else:
                 row[column] = value
-        return list(found.values())
+        return found
 
 
-def _less(whole: _Raw, *parts: _Raw) -> _Raw:
-    """What of a class's number its groups leave; the share of one that has no number stays in it."""
-    if whole is None or isinstance(whole, str):
-        return whole
-    return max(whole - sum(part for part in parts if isinstance(part, (int, float))), 0)
+def _of(values: Values, slots: dict[str, Slot]) -> Iterable[tuple[Slot, Raw]]:
+    """What the files of whole domains say."""
+    return ((slots[path], value) for path, value in values.items() if slots[path].domain.node is None)

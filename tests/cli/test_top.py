@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counter_tree import say
 from monitored_host import KEYS, MonitoredHost, monitored_host
 
-from resctrl_hooks.inventory.sample import Rates, take
+from resctrl_hooks.inventory.rates import Rates
 from resctrl_hooks.inventory.usage import Line, ordered
 from resctrl_hooks.simulation import mounted
 from resctrl_hooks.simulation.machine import BYTES_PER_SECOND, LOCAL_SHARE, WATTS_PER_TASK
@@ -75,17 +74,6 @@ def test_a_class_keeps_what_its_own_tasks_use_and_others_groups_have_a_line(host
     (host.resctrl / "gold" / "tasks").write_text(f"{host.process()}\n")
     (host.resctrl / "mon_groups" / "somebody" / "tasks").write_text(f"{host.process()}\n")
     watts(host, **{"mon_groups/somebody": 1, "(in no group)": 2})
-
-
-def test_what_no_group_holds_is_the_class_less_its_groups(tmp_path: Path) -> None:
-    resctrl = tmp_path / "resctrl"
-    (resctrl / "mon_groups").mkdir(parents=True)
-    with monitored_host(tmp_path, str(resctrl)) as host:
-        say(resctrl, llc_occupancy=10, mbm_total_bytes=100)
-        say(resctrl / "mon_groups" / "other", llc_occupancy=4, mbm_total_bytes="Unavailable")
-        sample = take(host.context)
-    assert sample.unheld[""] == {"llc_occupancy": 6, "mbm_total_bytes": 100}
-    assert list(sample.foreign.values()) == [{"llc_occupancy": 4, "mbm_total_bytes": None}]
 
 
 def test_lines_are_sorted_and_the_total_stays_last() -> None:

@@ -11,7 +11,7 @@ from resctrl_hooks.cli.keyboard import first_key
 from resctrl_hooks.cli.top_screen import Screen
 from resctrl_hooks.cli.top_table import Scene
 from resctrl_hooks.inventory.models import Rmids
-from resctrl_hooks.inventory.sample import Rates, added
+from resctrl_hooks.inventory.rates import Rates, added
 from resctrl_hooks.inventory.usage import Line, ordered
 
 MB, MIB = 1e6, 1 << 20

@@ -51,7 +51,8 @@ def by_kind(rows: list[Row]) -> dict[Any, Row]:
 
 def test_a_look_has_pods_others_groups_and_the_rest(host: MonitoredHost) -> None:
     sampler = Sampler(host.context)
-    assert sampler.columns == (*LABELS, "llc_occupancy_bytes", "mbm_total_bytes")
+    columns = ("llc_occupancy_bytes", "mbm_total_bytes", "counted_seconds", "uncounted_groups")
+    assert sampler.columns == (*LABELS, *columns)
     rows = by_kind(sampler.look())
     assert {kind: row["mbm_total_bytes"] for kind, row in rows.items()} == {"pod": 1000, "group": 2000, "rest": 7000}
     assert {kind: row["llc_occupancy_bytes"] for kind, row in rows.items()} == {"pod": 300, "group": 100, "rest": 500}
@@ -270,3 +271,24 @@ def test_a_browser_draws_the_page_and_a_name_forges_nothing(host: MonitoredHost,
     assert "web-0" in drawn
     assert "<title>resctrl recording of" in done.stdout
     assert "forged" not in json.dumps(re.findall(r"<title>.*?</title>", done.stdout))
+
+
+def test_a_waiting_pod_has_no_number_and_its_turn_is_by_its_counted_seconds(host: MonitoredHost) -> None:
+    """The group goes to another pod between the second look and the third; its rate is then unknown, not 0."""
+    sampler = Sampler(host.context)
+    looks = [by_kind(sampler.look())["pod"]]
+    say(host.resctrl / "mon_groups" / KEYS[0], mbm_total_bytes=5_000)
+    looks.append(by_kind(sampler.look())["pod"])
+    (host.resctrl / "mon_groups" / KEYS[0]).rename(host.resctrl / "mon_groups" / "another")
+    looks.append(by_kind(sampler.look())["pod"])
+    assert [look.get("mbm_total_bytes") for look in looks] == [1_000, 5_000, None]
+    assert looks[2]["missing"] == "llc_occupancy_bytes:Waiting mbm_total_bytes:Waiting"
+    assert looks[0]["counted_seconds"] == 0
+    assert looks[1]["counted_seconds"] == looks[2]["counted_seconds"]
+
+
+def test_rates_of_a_recording_are_by_the_counted_seconds() -> None:
+    rows = [dict(row) | {"counted_seconds": counted} for row, counted in zip(
+        rows_of(a=[0, 6, 10, 30]), (0.0, 0.6, 1.0, 2.0), strict=True)]  # fmt: skip
+    ((points,),) = [[*series(recording_of(rows), BANDWIDTH).values()]]
+    assert {int(at % 60): round(rate, 6) for at, rate in points.items()} == {1: 10, 3: 20}

@@ -70,6 +70,11 @@ class Carried:
             (number, place) for number, place in enumerate(self.counting) if self.slots[place].domain.resource == PERF
         ]
 
+    @property
+    def now(self) -> float:
+        """The moment of this look, in seconds since the boot."""
+        return self._now
+
     def save(self) -> None:
         """Replaces the file.
 

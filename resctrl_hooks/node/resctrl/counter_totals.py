@@ -8,7 +8,7 @@ before removing it, read its key: what was seen last is what counts.
 
 from .carried import NOTHING, Carried
 from .counter_files import layout, read_group
-from .counters import AVAILABLE, CUMULATIVE, INHERITED, MON_DATA, Reading
+from .counters import AVAILABLE, CUMULATIVE, INHERITED, MON_DATA, WAITING, Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from ..ledger import Ledger
-    from .counters import Raw
+    from .counters import Domain, Raw, Slot
     from .filesystem import Resctrl
 
     class Counted(Protocol):
@@ -34,8 +34,29 @@ LOCK = "counters"
 _PATIENCE = 0.5  # seconds that a handing-on waits for a scrape to end: a container's start may wait for it
 
 
-def read(monitor: "Counted", keys: "list[str] | None", *, by_class: bool) -> "dict[str, list[Reading]]":
-    """The readings of these keys, or of every tracked key.
+class Look:
+    """All that one look at the tracked keys found.
+
+    Attributes:
+        when: the moment, in seconds since the boot.
+        slots: the files of each group.
+        readings: by key.
+        groups: by class and key, the group's identity and what each of its files said, in the order of ``slots``.
+        listed: by class, the names of all of its groups; empty in a look at a few keys.
+    """
+
+    __slots__ = ("groups", "listed", "readings", "slots", "when")
+
+    def __init__(self, when: float, slots: "list[Slot]", listed: "dict[str, list[str]]") -> None:
+        self.when = when
+        self.slots = slots
+        self.listed = listed
+        self.readings: "dict[str, list[Reading]]" = {}
+        self.groups: "dict[tuple[str, str], tuple[str, list[Raw]]]" = {}
+
+
+def look(monitor: "Counted", keys: "list[str] | None" = None, *, by_class: bool = True) -> Look:
+    """Reads the counters of these keys, or of every tracked key, once.
 
     Raises:
         LedgerError: the state directory can't be used.
@@ -43,6 +64,11 @@ def read(monitor: "Counted", keys: "list[str] | None", *, by_class: bool) -> "di
     """
     with monitor.ledger.lock_totals(LOCK, monitor.patience):
         return _Scrape(monitor).run(keys, by_class=by_class)
+
+
+def read(monitor: "Counted", keys: "list[str] | None", *, by_class: bool) -> "dict[str, list[Reading]]":
+    """The readings of these keys, or of every tracked key; errors as those of `look`."""
+    return look(monitor, keys, by_class=by_class).readings
 
 
 def settle(
@@ -86,14 +112,17 @@ class _Scrape:
         self._monitor = monitor
         self._resctrl = monitor.resctrl
         self._classes = ["", *sorted(self._resctrl.classes())]
+        self._waiting = set(monitor.ledger.marked("waiting"))
         self._carried = Carried(monitor.ledger, monitor.boot)
         self._carried.see(layout(f"{self._resctrl.root}/{MON_DATA}"))
 
-    def run(self, keys: "list[str] | None", *, by_class: bool) -> "dict[str, list[Reading]]":
+    def run(self, keys: "list[str] | None", *, by_class: bool) -> Look:
+        # Listed before the records are: a group that is listed and ours has its record already.
+        listed = {name: self._resctrl.groups(name) for name in self._classes} if keys is None else {}
         tracked = set(self._monitor.ledger.keys())
         wanted = tracked if keys is None else tracked.intersection(keys)
         found: "dict[str, Found]" = {key: {} for key in sorted(wanted)}
-        for rdt_class, key, folder in self._folders(wanted, few=keys is not None):
+        for rdt_class, key, folder in self._folders(wanted, listed):
             if not self._carried.seen:  # a plain tree whose root has no counters
                 self._carried.see(layout(f"{folder}/{MON_DATA}"))
             try:
@@ -104,16 +133,21 @@ class _Scrape:
             self._carried.update(key, groups)
         self._carried.forget(tracked)
         self._carried.save()
-        readings = self._by_class if by_class else self._summed
-        return {key: readings(key, groups) for key, groups in found.items()}
+        result = Look(self._carried.now, self._carried.slots, listed)
+        for key, groups in found.items():
+            readings = self._by_class(key, groups)
+            result.readings[key] = readings if by_class else summed(readings)
+            for rdt_class, group in groups.items():
+                result.groups[rdt_class, key] = group
+        return result
 
-    def _folders(self, wanted: "set[str]", *, few: bool) -> "list[tuple[str, str, str]]":
-        """Class, key and folder of each group that may be there."""
+    def _folders(self, wanted: "set[str]", listed: "dict[str, list[str]]") -> "list[tuple[str, str, str]]":
+        """Class, key and folder of each group that may be there: of those ``listed``, if any are."""
         prefix = self._monitor.group_prefix
         folders = []
         for rdt_class in self._classes:
             base = self._resctrl.group_folder(rdt_class, "")
-            keys = wanted if few else {name[len(prefix) :] for name in self._resctrl.groups(rdt_class)} & wanted
+            keys = {name[len(prefix) :] for name in listed[rdt_class]} & wanted if listed else wanted
             folders += [(rdt_class, key, f"{base}{prefix}{key}") for key in sorted(keys)]
         return folders
 
@@ -122,6 +156,8 @@ class _Scrape:
     def _by_class(self, key: str, groups: "Found") -> "list[Reading]":
         kept = self._carried.keys.get(key, NOTHING)
         done = kept.get("done", {})
+        if not groups:
+            return self._of_waiting(key, sorted(done))
         readings: "list[Reading]" = []
         for rdt_class in sorted({*groups, *done}) if done else sorted(groups):
             if rdt_class in groups:
@@ -159,32 +195,42 @@ class _Scrape:
             for slot, value in zip(self._carried.slots, values)
         ]
 
-    def _summed(self, key: str, groups: "Found") -> "list[Reading]":
-        """The sum over all classes; where one of a key's groups has no number now, the sum says so.
+    def _of_waiting(self, key: str, classes: "list[str]") -> "list[Reading]":
+        """The readings of a key without a group: what it counted before, in the classes in which it did."""
+        if not classes and key not in self._waiting:
+            return []  # it is not meant to be counted
+        readings = []
+        none: "list[str | None]" = [None]
+        for rdt_class in classes or none:
+            counted = self._carried.seconds(key, rdt_class or "") if classes else {}
+            for slot in self._carried.slots:
+                total = self._carried.total(key, rdt_class or "", slot.path) if classes else None
+                seconds = counted.get(slot.path, 0.0) if slot.counter.kind == CUMULATIVE else None
+                readings.append(Reading(slot.domain, slot.counter, total, WAITING, rdt_class, seconds))
+        return readings
 
-        A gauge then has no value. A total has what is known of it.
-        """
-        parts = self._by_class(key, groups)
-        if len(groups) == 1 and "done" not in self._carried.keys.get(key, {}):
-            for reading in parts:
-                reading.rdt_class = None
-            return parts
-        sums: "dict[str, Reading]" = {}
-        for part in parts:
-            path = f"{part.domain.folder}/{part.counter.name}"
-            known = sums.get(path)
-            if known is None:
-                sums[path] = Reading(part.domain, part.counter, part.value, part.state, None, part.seconds)
-                continue
-            if part.seconds is not None:  # classes may count at the same time, so it is no sum
-                known.seconds = max(known.seconds or 0.0, part.seconds)
-            if known.state == AVAILABLE:
-                known.state = part.state
-            if known.kind == CUMULATIVE or known.state == AVAILABLE:
-                known.value = _sum(known.value, part.value)
-            else:
-                known.value = None
-        return [sums[slot.path] for slot in self._carried.slots if slot.path in sums]
+
+def summed(readings: "list[Reading]") -> "list[Reading]":
+    """The sums of readings by class; where a class in which the key has a group has no number, the sum says so.
+
+    A gauge then has no value. A total has what is known of it.
+    """
+    sums: "dict[tuple[Domain, str], Reading]" = {}
+    for part in readings:
+        place = part.domain, part.counter.name
+        known = sums.get(place)
+        if known is None:
+            sums[place] = Reading(part.domain, part.counter, part.value, part.state, None, part.seconds)
+            continue
+        if part.seconds is not None:  # classes may count at the same time, so it is no sum
+            known.seconds = max(known.seconds or 0.0, part.seconds)
+        if known.state == AVAILABLE:
+            known.state = part.state
+        if known.kind == CUMULATIVE or known.state == AVAILABLE:
+            known.value = _sum(known.value, part.value)
+        else:
+            known.value = None
+    return list(sums.values())
 
 
 def _sum(one: "int | float | None", other: "int | float | None") -> "int | float | None":

@@ -16,6 +16,8 @@ UNAVAILABLE = "Unavailable"
 UNASSIGNED = "Unassigned"
 ERROR = "Error"
 INHERITED = "Inherited"  # our own: of cache lines under an RMID that was another workload's a moment ago
+WAITING = "Waiting"  # our own: of a key that has no group now
+INCOMPLETE = "Incomplete"  # our own: of a class's sum of which a part has no number
 
 MON_DATA = "mon_data"
 L3 = "L3"
@@ -114,11 +116,12 @@ class Reading:
         ...     print(reading.domain.folder, reading.counter.name, reading.value, reading.unit)
 
     A ``state`` other than ``available`` says why there is no number now: what the kernel calls ``Unavailable``,
-    ``Unassigned`` or ``Error`` is not zero, nor is what we call ``Inherited``: cache lines under an RMID that was
-    another's a moment ago. ``value`` is then what a cumulative counter had counted before; None where it never did, and
-    for a gauge. A cumulative value never goes back while the key is tracked. ``rdt_class`` is the class that was
-    counted in, None for the sum of all the key's classes. ``seconds`` is for how long a cumulative counter has counted,
-    at least, whatever it says now, so that a rate is ``value / seconds``; None for a gauge.
+    ``Unassigned`` or ``Error`` is not zero, nor is what we call ``Inherited`` (cache lines under an RMID that was
+    another's a moment ago) or ``Waiting`` (the key has no group now). ``value`` is then what a cumulative counter had
+    counted before; None where it never did, and for a gauge. A cumulative value never goes back while the key is
+    tracked. ``rdt_class`` is the class that was counted in, None for the sum of all the key's classes, and where the
+    key never had a group. ``seconds`` is for how long a cumulative counter has counted, at least, whatever it says now,
+    so that a rate is ``value / seconds``; None for a gauge.
     """
 
     __slots__ = ("counter", "domain", "rdt_class", "seconds", "state", "value")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Protocol
 
+    from .counter_totals import Look
     from .counters import Reading
 
     # `resctrl_hooks.annotations` has these for programs. Inside the class, `list` is the method of that name.
@@ -276,6 +277,16 @@ class Monitor:
         from .counter_totals import read
 
         return read(self, None, by_class=by_class)
+
+    def look(self) -> "Look":
+        """Reads every tracked key once, by class, with what each group itself said.
+
+        Raises:
+            NotMountedError, LedgerError: what their names say.
+        """
+        from .counter_totals import look
+
+        return look(self)
 
     def list(self) -> "Groups":
         """Every group that the ledger records, sorted by key and class. Takes no lock."""

@@ -1,0 +1,111 @@
+"""Rates: what was counted by the seconds in which it was counted, and no number where that is too little or unknown."""
+
+import pytest
+
+from resctrl_hooks.inventory.rates import Rates, added, of_pod
+from resctrl_hooks.inventory.snapshot import Snapshot
+from resctrl_hooks.node.resctrl.counters import AVAILABLE, UNASSIGNED, UNAVAILABLE, WAITING, Reading, slot_at
+
+TOTAL = "mon_L3_00/mbm_total_bytes"
+OTHER = "mon_L3_01/mbm_total_bytes"
+ENERGY = "mon_PERF_PKG_01/core_energy"
+KEY = "web"
+
+
+def reading(
+    value: float | None, seconds: float, state: str = AVAILABLE, rdt_class: str = "", path: str = TOTAL
+) -> Reading:
+    slot = slot_at(path)
+    return Reading(slot.domain, slot.counter, value, state, rdt_class, seconds)
+
+
+def snapshot(when: float, *readings: Reading, held: tuple[str, ...] | None = None, tracked: bool = True) -> Snapshot:
+    """A look at one pod, which has groups in the classes that are ``held``, or in those of its readings."""
+    classes = {one.rdt_class or "" for one in readings if one.state != WAITING} if held is None else set(held)
+    return Snapshot(when, {}, {KEY: list(readings)} if tracked else {}, {KEY: classes} if classes else {})
+
+
+def rates(before: Snapshot, now: Snapshot) -> Rates:
+    return of_pod(before, now, KEY)
+
+
+def test_rate_of_a_pod_that_is_counted_all_the_time_is_its_growth_by_the_interval() -> None:
+    found = rates(snapshot(100, reading(50, 7)), snapshot(102, reading(90, 9)))
+    assert (found.total, found.counted, found.estimated) == (20, 1, False)
+
+
+def test_rate_of_a_waiting_pod_is_unknown() -> None:
+    found = rates(snapshot(100, reading(50, 7, WAITING)), snapshot(102, reading(50, 7, WAITING)))
+    assert (found.total, found.counted, found.moved) == (None, None, {"mbm_total_bytes": 0})
+
+
+@pytest.mark.parametrize("seconds, expected", [(1.2, 50), (1.0, 50), (0.9, None)])
+def test_rate_of_a_handover_within_the_interval_is_by_the_counted_seconds(
+    seconds: float, expected: float | None
+) -> None:
+    """The giver: what it has counted until then is read at the handover."""
+    found = rates(snapshot(100, reading(0, 7)), snapshot(102, reading(50 * seconds, 7 + seconds, WAITING)))
+    assert found.total == (pytest.approx(expected) if expected else None)
+    assert found.counted == (pytest.approx(seconds / 2) if expected else None)
+    assert found.moved == {"mbm_total_bytes": pytest.approx(50 * seconds)}
+
+
+def test_rate_of_a_pod_that_takes_an_rmid_is_by_the_counted_seconds() -> None:
+    found = rates(snapshot(100, reading(None, 0, WAITING)), snapshot(102, reading(60, 1.5)))
+    assert (found.total, found.counted) == (40, 0.75)
+    assert found.estimated
+
+
+def test_rate_is_unknown_where_a_counter_was_unassigned_for_most_of_the_interval() -> None:
+    found = rates(snapshot(100, reading(50, 7)), snapshot(102, reading(60, 7.5, UNASSIGNED)))
+    assert found.total is None
+
+
+@pytest.mark.parametrize("held", [("gold",), ("", "gold")])
+def test_rate_is_unknown_in_the_interval_of_a_class_change(held: tuple[str, ...]) -> None:
+    """The kernel doesn't say when the tasks left their class, so the seconds of the old group are no measure."""
+    before = snapshot(100, reading(50, 7))
+    now = snapshot(102, reading(50, 8.2), reading(20, 1.1, rdt_class="gold"), held=held)
+    assert rates(before, now).total is None
+    assert rates(before, now).moved == {"mbm_total_bytes": 20}
+    after = snapshot(104, reading(50, 8.2), reading(60, 3.1, rdt_class="gold"), held=held)
+    assert rates(now, after).total == 20
+
+
+def test_rate_is_unknown_where_classes_counted_for_different_parts_of_the_interval() -> None:
+    before = snapshot(100, reading(0, 7), reading(0, 7, rdt_class="gold"))
+    now = snapshot(102, reading(40, 9), reading(40, 8.2, rdt_class="gold"))
+    assert rates(before, now).total is None
+
+
+def test_rate_of_two_classes_is_their_sum() -> None:
+    before = snapshot(100, reading(0, 7), reading(0, 5, rdt_class="gold"))
+    now = snapshot(102, reading(40, 9), reading(20, 7, rdt_class="gold"))
+    assert rates(before, now).total == 30
+
+
+def test_rate_is_unknown_where_a_domain_has_none() -> None:
+    before = snapshot(100, reading(0, 7), reading(0, 7, path=OTHER))
+    now = snapshot(102, reading(40, 9), reading(0, 7, UNAVAILABLE, path=OTHER))
+    assert rates(before, now).total is None
+
+
+def test_power_leaves_out_a_package_in_which_the_pod_never_ran() -> None:
+    here = "mon_PERF_PKG_00/core_energy"
+    before = snapshot(100, reading(0, 7, path=here), reading(None, 0, UNAVAILABLE, path=ENERGY))
+    now = snapshot(102, reading(8, 9, path=here), reading(None, 0, UNAVAILABLE, path=ENERGY))
+    assert rates(before, now).watts == 4
+
+
+@pytest.mark.parametrize("seconds, total, moved", [(1.6, 25, 40), (0.4, None, 40), (60, None, None)])
+def test_rate_of_a_pod_that_is_new_is_of_what_it_counted_since_it_started(
+    seconds: float, total: float | None, moved: float | None
+) -> None:
+    found = rates(snapshot(100, tracked=False), snapshot(102, reading(40, seconds)))
+    assert found.total == (pytest.approx(total) if total else None)
+    assert found.moved == {"mbm_total_bytes": moved}
+
+
+def test_a_sum_is_unknown_where_one_of_its_pods_is() -> None:
+    assert added([Rates(1, 2, 3, 4), Rates(1, None, 3, 4)]) == Rates(2, None, 6, 8)
+    assert added([Rates(total=2, counted=0.6), Rates(total=3, counted=1.0)]).counted == 0.6
