@@ -1,5 +1,6 @@
 """A host of AMD's with four bandwidth counters and more pods than that: who is counted, and what each command says."""
 
+import csv
 import json
 import subprocess
 import time
@@ -276,3 +277,27 @@ def test_a_turn_lasts_as_long_as_it_is_to_last(host: MonitoredHost) -> None:
     assert second is not None
     assert second.uncounted == first.uncounted
     assert second.changes == []
+
+
+def test_what_the_kernel_does_not_count_is_unknown_in_top_record_and_metrics(
+    host: MonitoredHost, tmp_path: Path
+) -> None:
+    """Six pods and four counters: the root class has none, so its file is the sum of four pods and nothing else."""
+    for number in range(6):
+        host.pod(number, f"web-{number}")
+    balance(host.context)
+    made = json.loads(host.run("top", "-o", "json", "--interval", "0.3").stdout)
+    rates = {line["name"]: line["memoryBandwidthBytesPerSecond"] for line in made["items"]}
+    assert sum(rate is not None and rate > 0 for rate in rates.values()) == 4
+    assert rates["(in no group)"] is None
+    assert rates["TOTAL"] is None
+    assert made["uncounted"] == 2
+    target = tmp_path / "x.csv"
+    assert host.run("record", "--interval", "1s", "--for", "100ms", "-o", str(target)).exit_code == 0
+    rest = [row for row in csv.DictReader(target.read_text().splitlines()) if row["kind"] == "rest"]
+    assert [row["mbm_total_bytes"] for row in rest] == ["", ""]
+    assert all("mbm_total_bytes:Incomplete" in row["missing"] for row in rest)
+    assert [row["uncounted_groups"] for row in rest] == ["2", "2"]
+    said = host.run("metrics").stdout
+    assert "resctrl_class_l3_mbm_total_bytes_total{" not in said
+    assert 'resctrl_class_uncounted_groups{rdt_class="",counter="mbm_total_bytes",domain_id="00"' in said

@@ -24,6 +24,7 @@ _INSTALL: Final = "`resctrl-hook install --runtime {}`"
 _OPTION: Final = "--config"
 _SECONDS: Final = 30
 _NO_RMID: Final = "RMID"
+_NO_COUNTER: Final = "all bandwidth counters are in use"
 _CONTEXT: Final = 3  # user, role, type, and often a level
 _TEST_UID: Final = "00000000-0000-4000-8000-00000000d0c7"
 
@@ -198,6 +199,8 @@ def _tried(host: Host, command: list[str], process: subprocess.Popen[bytes], bun
     failed = bool(created.returncode or stopped.returncode)
     if said and not failed and all(_NO_RMID in line for line in said):
         return warning("no RMID was free for a throw-away process", "see RMIDs; freed ones come back after a moment")
+    without = any(_NO_COUNTER in line for line in said)
+    said = [line for line in said if _NO_COUNTER not in line]
     if failed or said:
         status = created.returncode or stopped.returncode
         return problem(
@@ -208,7 +211,8 @@ def _tried(host: Host, command: list[str], process: subprocess.Popen[bytes], bun
         return warning("the hook made no group for a throw-away process", "see `resctrl-hook explain` and the journal")
     if os.path.isdir(group):
         return problem(f"{group} was not removed again", "see the journal; `resctrl-hook reconcile` removes it")
-    return ok(f"the hook gave a throw-away process a group, and took it back{_domain(host)}")
+    uncounted = "; no bandwidth counter was free for it: see bandwidth" if without else ""
+    return ok(f"the hook gave a throw-away process a group, and took it back{uncounted}{_domain(host)}")
 
 
 def _domain(host: Host) -> str:

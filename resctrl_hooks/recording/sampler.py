@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from resctrl_hooks.inventory.pod_names import PodNames
-from resctrl_hooks.inventory.rates import growths
+from resctrl_hooks.inventory.rates import ENERGY, TOTAL, growths
 from resctrl_hooks.inventory.snapshot import Raw, Snapshot, Values, take
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.resctrl.counter_files import layout
@@ -20,7 +20,7 @@ LABELS: Final = ("time", "host", "kind", "key", "namespace", "pod", "container",
 COUNTED: Final = "counted_seconds"
 """For how long since the recording began a pod's counters counted; `counted_column` says which column a counter has."""
 UNKNOWN: Final = "uncounted_groups"
-"""How many groups of a class have no number, where the class's rest has none for that."""
+"""How many groups of a class have no number of memory traffic or energy, where the class's rest has none for that."""
 Value = str | float | None
 Row = Mapping[str, Value]
 _UNITS = {"By": "bytes", "J": "joules"}
@@ -99,9 +99,9 @@ class Sampler:
         for rdt_class, of in sorted(snapshot.classes.items()):
             made = self._rows(when, REST, {"rdt_class": rdt_class}, _of(of.ungrouped, snapshot.slots))
             for path, number in of.unknown.items():
-                if snapshot.slots[path].domain.node is None:
-                    row = made[snapshot.slots[path].domain.folder]
-                    row[UNKNOWN] = max(float(row.get(UNKNOWN) or 0), number)
+                slot = snapshot.slots[path]
+                if slot.domain.node is None and slot.counter.name in (TOTAL, ENERGY):
+                    made[slot.domain.folder][UNKNOWN] = number
             rows += made.values()
         self._before = snapshot
         return rows

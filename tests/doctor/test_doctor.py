@@ -471,6 +471,20 @@ def test_an_rmid_in_limbo_is_no_problem_of_the_hooks(
     assert (found.level, found.text) == ("warning", "no RMID was free for a throw-away process")
 
 
+@pytest.mark.parametrize("more, level", [("", "ok"), ("; echo 'resctrl-hook: damaged' >&2", "problem")])
+def test_self_test_is_ok_where_all_bandwidth_counters_are_in_use(
+    here: Host, monkeypatch: pytest.MonkeyPatch, more: str, level: str
+) -> None:
+    """AMD: a healthy node whose counters all count. The hook creates the group, and says that nobody counts for it."""
+    group = f"{here.settings.resctrl_path}/mon_groups/{runtimes._TEST_UID}"
+    said = "echo 'resctrl-hook: all bandwidth counters are in use: mbm_total_bytes of x' >&2"
+    hook = f"if grep -q created; then mkdir {group}; {said}{more}; else rmdir {group}; fi"
+    monkeypatch.setattr(runtimes, "_registered_command", lambda host: ["/bin/sh", "-c", hook])
+    (found,) = runtimes.self_test(here)
+    assert found.level == level
+    assert level == "problem" or "no bandwidth counter was free for it" in found.text
+
+
 def test_a_label_that_the_policy_does_not_give(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = {LAUNCH: "system_u:object_r:usr_t:s0", CODE: "system_u:object_r:container_file_t:s0"}
     Path(here.tree.root, "sys/fs/selinux").mkdir()
