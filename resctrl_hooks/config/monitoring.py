@@ -89,6 +89,10 @@ class Monitoring(FeatureSection):
     """Whether to monitor also containers whose runtime makes its own group (`linux.intelRdt.enableMonitoring`). A task
     can be in one group only, so the runtime's stays empty then."""
 
+    exec: Literal["watch", "reconcile"] = _DEFAULTS["exec"]
+    """Who moves processes that enter a running container (`kubectl exec`, exec probes) into its pod's group: the exec
+    `watch`er within microseconds of each exec, or `reconcile` at its next pass."""
+
     priority: list[PriorityRule] = []
     """Which pods come first where RMIDs are fewer than pods. The first rule that fits counts; without one it is 0. A
     pod without an RMID takes that of a pod of lower priority."""

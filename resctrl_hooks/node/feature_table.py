@@ -38,6 +38,7 @@ FEATURES: "dict[str, tuple[str, str, dict[str, Any]]]" = {
             "events": ("mbm_total_bytes", "mbm_local_bytes"),
             "classCounters": "while-free",
             "takeOver": False,
+            "exec": "watch",
         },
     ),
     "placement": (

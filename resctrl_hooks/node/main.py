@@ -1,4 +1,4 @@
-"""The node half's command line: ``[--config FILE] createRuntime|poststop|hook|reconcile|nri|compile …``.
+"""The node half's command line: ``[--config FILE] createRuntime|poststop|hook|reconcile|watch|nri|compile …``.
 
 Started by a runtime's hook or a systemd unit, from any folder, with an empty environment.
 """
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WRONG_USE = 2
-_USAGE = "usage: resctrl-hook-node [--config FILE] createRuntime|poststop|hook|reconcile|nri|compile [OPTION...]\n"
+_USAGE = (
+    "usage: resctrl-hook-node [--config FILE] createRuntime|poststop|hook|reconcile|watch|nri|compile [OPTION...]\n"
+)
 
 
 def main(arguments: "list[str]", nri: "Callable[[str, list[str]], int] | None" = None) -> int:
@@ -33,6 +35,11 @@ def main(arguments: "list[str]", nri: "Callable[[str, list[str]], int] | None" =
         from .reconcile.command import reconcile_command  # a hook has no use for it
 
         return reconcile_command(config, arguments[1:])
+    if command == "watch":
+        gc.enable()
+        from .watch.command import watch_command
+
+        return watch_command(config, arguments[1:])
     if command == "nri" and nri is not None:
         gc.enable()
         return nri(config, arguments[1:])

@@ -285,3 +285,23 @@ if TYPE_CHECKING:
         version: NotRequired[str]
         dropped: NotRequired[float]
         why: NotRequired[str]
+
+    # exec.json
+
+    class WatchRecord(TypedDict):
+        """What the exec watcher tells of itself (`watch.status.Status`); times in seconds since 1970."""
+
+        pid: int
+        started: float
+        mode: str
+        why: str
+        events: int
+        moved: int
+        threads: int
+        gone: int
+        left: int
+        failed: int
+        overruns: int
+        degraded: int
+        samples: int
+        sampled: int

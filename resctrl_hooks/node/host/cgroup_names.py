@@ -6,6 +6,8 @@ from .procfs import CRUNS_LEAF
 # What stands before a container's id in the name of its cgroup. With "-conmon" behind it, it is its monitor's.
 _MAKERS = ("crio", "libpod", "libpod-payload", "cri-containerd", "docker", "nerdctl", "crun", "runc", "youki")
 
+_ID_LENGTH = 64
+
 
 def own_cgroup(path: str, container: str, asked: str) -> str:
     """The part of a cgroup path that is the container's alone, so that what is done there concerns nobody else.
@@ -31,6 +33,22 @@ def maker_of(own: str, container: str) -> str:
     """What stands before a container's id in the name of its own cgroup: ``crio``; empty for nothing."""
     name = own.removesuffix(f".scope/{CRUNS_LEAF}").rpartition("/")[2].removesuffix(".scope")
     return name.removesuffix(f"-{container}") if name.endswith(f"-{container}") else ""
+
+
+def container_in_cgroup(path: str) -> str:
+    """Return the part of a cgroup path that is a container's by its name alone; empty for none.
+
+    Its name is the container's id of 64 digits, behind its runtime's name or in a pod's cgroup.
+    """
+    parts = path.split("/")
+    for end, part in enumerate(parts, 1):
+        name = part.removesuffix(".scope")
+        if is_hex(name[-_ID_LENGTH:], _ID_LENGTH):
+            maker = name[:-_ID_LENGTH].rstrip("-")
+            here = "/".join(parts[:end])
+            if maker in _MAKERS or (not maker and pod_in_cgroup("/".join(parts[: end - 1]))[0]):
+                return here
+    return ""
 
 
 def pod_in_cgroup(path: str) -> "tuple[str, str]":

@@ -1,0 +1,75 @@
+"""The recorded containers by their cgroups: whose process it is that has called exec."""
+
+import posix
+import time
+
+from ..features.monitoring import NAME as MONITORING
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..ledger import Ledger
+
+_SETTLED = 100_000_000  # nanoseconds: a folder's time is as coarse as the kernel's clock tick
+
+
+class Member:
+    """A recorded container. ``wanted`` says whether it is to be monitored."""
+
+    __slots__ = ("cgroup", "id", "key", "wanted")
+
+    def __init__(self, key: str, id_: str, cgroup: str, *, wanted: bool) -> None:
+        self.key = key
+        self.id = id_
+        self.cgroup = cgroup
+        self.wanted = wanted
+
+
+class Containers:
+    """The containers that the ledger records, read again where one was added or removed."""
+
+    def __init__(self, ledger: "Ledger") -> None:
+        self._ledger = ledger
+        self._stamp: object = None
+        self._by_id: "dict[str, Member]" = {}
+        self._by_cgroup: "dict[str, Member]" = {}
+
+    def refresh(self) -> None:
+        """Read the records of new containers, and forget those that are gone.
+
+        Raises:
+            LedgerError: the state directory can't be read.
+        """
+        try:
+            stamp = posix.stat(f"{self._ledger.folder}/containers").st_mtime_ns
+        except OSError:
+            stamp = 0  # no hook has run yet
+        if stamp == self._stamp:
+            return
+        names = set(self._ledger.containers()) if stamp else set()
+        for gone in self._by_id.keys() - names:
+            del self._by_id[gone]
+        complete = True
+        for name in names - self._by_id.keys():
+            key = self._ledger.key_of(name)
+            record = self._ledger.read_member(key, name) if key else None
+            if record is None:
+                complete = False  # its hook has made the link, and not yet the record
+                continue
+            wanted = any(step.get("feature") == MONITORING for step in record.get("steps", []))
+            self._by_id[name] = Member(key, name, record.get("cgroup", ""), wanted=wanted)
+        self._by_cgroup = {member.cgroup: member for member in self._by_id.values() if member.cgroup}
+        settled = complete and time.time_ns() - stamp > _SETTLED
+        self._stamp = stamp if settled else None
+
+    def of_cgroup(self, folder: str) -> "Member | None":
+        """Return the container whose cgroup ``folder`` is, or is below."""
+        while folder:
+            member = self._by_cgroup.get(folder)
+            if member is not None:
+                return member
+            folder = folder.rpartition("/")[0]
+        return None
+
+    def wanted(self) -> "list[Member]":
+        """Return the containers that are to be monitored."""
+        return [member for member in self._by_id.values() if member.wanted]

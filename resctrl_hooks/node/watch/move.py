@@ -1,0 +1,81 @@
+"""Moves one process that has called exec into its pod's group of its own class, under the key's lock."""
+
+from .. import errors
+from ..host.cgroup_names import container_in_cgroup
+from ..host.procfs import cgroups_of, resctrl_groups_of
+from ..reconcile.tasks import gather
+from .decision import MOVE, UNKNOWN, decide
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..context import Context
+    from .containers import Containers, Member
+
+# What became of an exec.
+IGNORED, MOVED, GONE, BUSY, WAITING, NEW = "ignored", "moved", "gone", "busy", "waiting", "new"
+
+
+class Outcome:
+    """What became of an exec; ``threads`` were moved, ``cgroup`` is that of a container without a record."""
+
+    __slots__ = ("cgroup", "threads", "what")
+
+    def __init__(self, what: str, threads: int = 0, cgroup: str = "") -> None:
+        self.what = what
+        self.threads = threads
+        self.cgroup = cgroup
+
+
+def serve(context: "Context", containers: "Containers", pid: int) -> Outcome:
+    """Look where a process is, and move it if it belongs into a pod's group and is in none.
+
+    Raises:
+        HookError: it can't be moved; reconcile will try again.
+    """
+    try:
+        where = resctrl_groups_of(context.proc, pid)
+    except ProcessLookupError:
+        return Outcome(GONE)
+    if where is not None and where[1]:
+        return Outcome(IGNORED)
+    containers.refresh()
+    cgroups = cgroups_of(context.proc, pid)
+    folders = [cgroup.folder(context.settings.cgroup_path) for cgroup in cgroups]
+    member = next(filter(None, map(containers.of_cgroup, folders)), None)
+    names = map(container_in_cgroup, (cgroup.path for cgroup in cgroups)) if member is None else ()
+    container = next(filter(None, names), "")
+    action = decide(where, member.wanted if member else None, in_container=bool(container))
+    if action == UNKNOWN:
+        return Outcome(NEW, cgroup=cgroups[0].folder(context.settings.cgroup_path, container))
+    if action != MOVE or member is None:
+        return Outcome(IGNORED)
+    return _move(context, member, pid, where)
+
+
+def _move(context: "Context", member: "Member", pid: int, where: "tuple[str, str] | None") -> Outcome:
+    """Move a process and its descendants; BUSY where somebody else holds the key, WAITING without an RMID."""
+    from ..resctrl.errors import NoRMIDsError, TaskGoneError
+
+    try:
+        locked = context.monitor.hold(member.key, 0.0)
+    except errors.LockTimeoutError:
+        return Outcome(BUSY)
+    with locked:
+        if not locked.tracked:
+            return Outcome(IGNORED)  # its pod has just ended
+        rdt_class = where[0] if where is not None else next(iter(locked.origins), "")
+        if rdt_class not in locked.origins and (
+            context.settings.shares_rmids or member.key in context.ledger.marked("waiting")
+        ):
+            return Outcome(WAITING)  # the rules, and reconcile, say who gets an RMID
+        try:
+            if rdt_class in locked.origins:  # at once: it may live for a millisecond
+                context.monitor.resctrl.add_tasks(rdt_class, locked.name, [pid], pid)
+            found = gather(locked, context, "", pid, rdt_class)
+        except TaskGoneError:
+            return Outcome(GONE)
+        except NoRMIDsError:
+            context.ledger.mark("waiting", member.key)
+            context.ledger.wake()
+            return Outcome(WAITING)
+    return Outcome(MOVED, found.moved + 1)

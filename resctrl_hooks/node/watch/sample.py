@@ -1,0 +1,24 @@
+"""One look at all recorded containers for threads outside their groups: what stands in for events."""
+
+from ..reconcile.adopt import adopt
+from ..reconcile.discovery import observe
+from ..reconcile.report import Options, Report
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..context import Context
+
+
+def sample(context: "Context") -> int:
+    """Move the threads of recorded containers that are outside their groups; return how many.
+
+    Containers without a record and pods that wait for an RMID are left to reconcile.
+
+    Raises:
+        HookError: the node can't be observed.
+    """
+    waiting = set(context.ledger.marked("waiting"))
+    containers = [one for one in observe(context).containers if one.recorded and one.key not in waiting]
+    report = Report()
+    adopt(context, containers, Options(wait=False), report)
+    return report.moved

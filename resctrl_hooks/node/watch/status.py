@@ -1,0 +1,62 @@
+"""What the exec watcher tells others of itself: a file in the state directory, read by `doctor` and the metrics."""
+
+import posix
+import time
+
+from ..host.files import format_json, write_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..records import WatchRecord
+
+NAME = "exec.json"
+EVENTS, SAMPLING, OFF = "events", "sampling", "off"
+_OFTEN = 5.0  # seconds: figures are written no more often
+
+
+class Status:
+    """The file's content. ``mode`` is how execs are found: by ``events``, by ``sampling``, or not at all (``off``)."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = f"{folder}/{NAME}"
+        self._written = 0.0
+        self._was = b""
+        self.values: "WatchRecord" = {
+            "pid": posix.getpid(),
+            "started": time.time(),
+            "mode": OFF,
+            "why": "",
+            "events": 0,
+            "moved": 0,
+            "threads": 0,
+            "gone": 0,
+            "left": 0,
+            "failed": 0,
+            "overruns": 0,
+            "degraded": 0,
+            "samples": 0,
+            "sampled": 0,
+        }
+
+    def become(self, mode: str, why: str = "") -> None:
+        """Record how execs are found from now on, and why not by events."""
+        if (mode, why) != (self.values["mode"], self.values["why"]):
+            self.values["mode"], self.values["why"] = mode, why
+            self.write()
+
+    def write_sometimes(self) -> None:
+        """Write the file if that was long ago."""
+        if time.monotonic() - self._written > _OFTEN:
+            self.write()
+
+    def write(self) -> None:
+        """Write the file if anything has changed. Errors are ignored: figures are no reason to stop watching."""
+        self._written = time.monotonic()
+        data = format_json(self.values)
+        if data == self._was:
+            return
+        try:
+            write_file(self._path, data, 0o600)
+        except OSError:
+            return
+        self._was = data

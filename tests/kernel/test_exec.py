@@ -1,0 +1,92 @@
+"""Processes that enter running containers, with the exec watcher: no reconcile runs in these tests."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kernel.groups import Place, Resctrl, parse_place, place_of
+from kernel.installed import Installed, Staged
+from kernel.runtimes import Podman, Runtime, wait_until
+from kernel.watching import Watcher
+
+STAY = ["/bin/sleep", "1000"]
+IN_TIME = "sleep 1; cat /proc/self/cpu_resctrl_groups"
+"""A shell line that says where its children are born once it has been moved."""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, resctrl: Resctrl) -> Installed:
+    del resctrl
+    return Installed(str(tmp_path / "installed"))
+
+
+@pytest.fixture
+def watcher(installed: Installed) -> Iterator[Watcher]:
+    found = Watcher(installed).start()
+    yield found
+    found.stop()
+
+
+def test_exec_joins_the_group_of_its_container(
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed, watcher: Watcher, resctrl: Resctrl
+) -> None:
+    resctrl.make("gold")
+    closid = {"linux": {"cgroupsPath": runtime.cgroups_path("entered"), "intelRdt": {"closID": "gold"}}}
+    runtime.create("entered", bundle("entered", STAY, hooks=installed.hooks, **closid))
+    runtime.start("entered")
+    own = place_of(runtime.pid("entered"))
+    assert own.rdt_class == "gold"
+    assert own.group
+    assert parse_place(runtime.command("exec", "entered", "/bin/sh", "-c", IN_TIME)) == own
+    runtime.delete("entered", force=True)
+
+
+@pytest.mark.parametrize("driver", ["cgroupfs"])
+def test_podman_exec_and_healthcheck_join_the_group(
+    podman: Callable[..., Podman], image: str, tmp_path: Path, resctrl: Resctrl
+) -> None:
+    staged = Staged(str(tmp_path / "host"), runtime="podman")
+    watcher = Watcher(staged).start()
+    try:
+        engine = podman(staged.write_hooks_d())
+        check = f"--health-cmd={IN_TIME} >/dev/said"
+        engine.run(
+            image, "sleep 1000", "-d", "--name", "m", check, "--health-interval=disable", "--health-start-period=0s"
+        )
+        own = place_of(engine.pid("m"))
+        assert own.group
+        assert parse_place(engine.command("exec", "m", "/bin/sh", "-c", IN_TIME)) == own
+        engine.command("healthcheck", "run", "m")
+        assert parse_place(engine.command("exec", "m", "cat", "/dev/said")) == own
+    finally:
+        watcher.stop()
+
+
+@pytest.mark.parametrize("driver", ["cgroupfs"])
+@pytest.mark.parametrize("runtime_name", ["runc"])
+def test_storm_of_short_execs_leaks_nothing_and_leaves_the_host_alone(
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed, watcher: Watcher, resctrl: Resctrl
+) -> None:
+    linux = {"cgroupsPath": runtime.cgroups_path("stormed")}
+    runtime.create("stormed", bundle("stormed", STAY, hooks=installed.hooks, linux=linux))
+    runtime.start("stormed")
+    own = place_of(runtime.pid("stormed"))
+    cgroup = Path("/sys/fs/cgroup" + Path(f"/proc/{runtime.pid('stormed')}/cgroup").read_text().split("::")[1].strip())
+    enter = 'for i in $(seq 50); do sh -c \'echo 0 >"$0"; exec /bin/true\' "$0"; done'
+    host = subprocess.Popen(STAY)
+    try:
+        subprocess.run(["/bin/sh", "-c", enter, str(cgroup / "cgroup.procs")], check=True)
+        wait_until(lambda: watcher.figures().get("moved", 0) >= 25, "most of them were moved")
+        assert place_of(host.pid) == Place("", "")
+        assert resctrl.tasks("", own.group) == {runtime.pid("stormed")}
+    finally:
+        host.kill()
+        host.wait()
+    figures = watcher.figures()
+    assert (figures["failed"], figures["overruns"], figures["degraded"]) == (0, 0, 0)
+    assert len(os.listdir(f"/proc/{figures['pid']}/fd")) < 12
+    runtime.delete("stormed", force=True)
+    assert not list(resctrl.groups())

@@ -1,0 +1,48 @@
+"""The socket to the kernel's process connector, where this machine has one and we may use it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from resctrl_hooks.node.watch.listener import Listener, NoConnectorError
+
+TRY = "from resctrl_hooks.node.watch.listener import Listener; Listener()"
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    try:
+        found = Listener()
+    except NoConnectorError as error:
+        pytest.skip(f"no process connector here: {error}")
+    yield found
+    found.close()
+
+
+def test_exec_of_a_child_is_reported(listener: Listener) -> None:
+    with subprocess.Popen(["sleep", "0"]) as child:
+        found: list[int] = []
+        while child.pid not in found:
+            batch = listener.wait(30)
+            assert batch
+            found += batch
+
+
+def test_lost_events_are_counted(listener: Listener) -> None:
+    listener._socket.setsockopt(1, 8, 2048)  # SO_RCVBUF: room for two or so
+    for _ in range(30):
+        subprocess.run(["true"], check=True)
+    for _ in range(30):
+        listener.wait(0)
+    assert listener.overruns
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a network namespace")
+def test_other_network_namespace_is_named_as_the_cause(listener: Listener) -> None:
+    words = ["unshare", "--net", sys.executable, "-c", TRY]
+    done = subprocess.run(words, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False)
+    assert "needs the host's initial network namespace" in done.stderr

@@ -1,0 +1,137 @@
+"""A process that calls exec in a recorded container comes into its pod's group, in its own class."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from node.reconcile.cluster import POD, Cluster
+from resctrl_hooks.node.watch import move
+from resctrl_hooks.node.watch.containers import Containers
+from resctrl_hooks.node.watch.move import BUSY, GONE, IGNORED, MOVED, NEW, WAITING
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return Cluster(tmp_path)
+
+
+def execed(cluster: Cluster, id_: str, pod: str = POD, below: str = "", **where: Any) -> int:
+    """A process that has entered a container."""
+    return cluster.kernel.spawn(f"/kubepods/pod{pod}/crio-{id_}{below}", **where)
+
+
+def serve(cluster: Cluster, pid: int) -> move.Outcome:
+    context = cluster.context()
+    return move.serve(context, Containers(context.ledger), pid)
+
+
+@pytest.mark.parametrize("below", ["", "/container", "/made/by/itself"])
+def test_entered_process_is_moved_with_all_threads(cluster: Cluster, below: str) -> None:
+    id_, _ = cluster.start(1)
+    pid = execed(cluster, id_, below=below, threads=3)
+    outcome = serve(cluster, pid)
+    assert (outcome.what, outcome.threads) == (MOVED, 3)
+    assert cluster.groups_of(pid) == {("", POD)}
+    assert serve(cluster, pid).what == IGNORED
+
+
+def test_entered_process_joins_the_group_of_its_own_class(cluster: Cluster) -> None:
+    cluster.kernel.mkdir(str(cluster.host.resctrl / "gold"))
+    cluster.start(1)
+    id_, _ = cluster.start(2, rdt_class="gold")
+    pid = execed(cluster, id_, rdt_class="gold")
+    assert serve(cluster, pid).what == MOVED
+    assert cluster.groups_of(pid) == {("gold", POD)}
+
+
+def test_group_is_made_where_the_hook_had_failed(cluster: Cluster) -> None:
+    id_, init = cluster.start(1)
+    cluster.kernel.rmdir(str(cluster.host.resctrl / "mon_groups" / POD))
+    with cluster.context().monitor.hold(POD) as locked:
+        locked.origins.clear()
+        locked.save()
+    pid = execed(cluster, id_)
+    assert serve(cluster, pid).what == MOVED
+    assert cluster.groups_of(pid) == {("", POD)}
+    assert cluster.groups_of(init) == {("", "")}  # reconcile's business
+
+
+def test_pod_without_an_rmid_stays_without(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, rmids=2)
+    cluster.start(1)
+    other = POD.replace("3f", "4f")
+    id_, pid = cluster.spawn(2, other)
+    cluster.hook(id_, pid, other)
+    entered = execed(cluster, id_, other)
+    assert serve(cluster, entered).what == WAITING
+    assert cluster.groups_of(entered) == {("", "")}
+
+
+def test_process_of_the_host_is_ignored(cluster: Cluster) -> None:
+    cluster.start(1)
+    pid = cluster.kernel.spawn("/system.slice/sshd.service")
+    assert serve(cluster, pid).what == IGNORED
+
+
+def test_container_that_is_not_to_be_monitored_is_ignored(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, namespaces=["other"])
+    id_, _ = cluster.start(1)
+    assert serve(cluster, execed(cluster, id_)).what in (IGNORED, NEW)
+    assert not list((cluster.host.resctrl / "mon_groups").iterdir())
+
+
+def test_container_without_a_record_is_reported(cluster: Cluster) -> None:
+    id_, pid = cluster.spawn(1)
+    outcome = serve(cluster, pid)
+    assert (outcome.what, outcome.cgroup) == (NEW, str(cluster.host.cgroup / f"kubepods/pod{POD}/crio-{id_}"))
+
+
+def test_process_that_has_ended_is_nobody_s_trouble(cluster: Cluster) -> None:
+    id_, _ = cluster.start(1)
+    pid = execed(cluster, id_)
+    cluster.kernel.end(pid)
+    assert serve(cluster, pid).what == GONE
+
+
+def test_process_that_ends_meanwhile_is_gone(cluster: Cluster) -> None:
+    id_, _ = cluster.start(1)
+    pid = execed(cluster, id_)
+    context = cluster.context()
+    del cluster.kernel.threads.table[pid]  # the kernel knows it no longer, /proc was read a moment before
+    assert move.serve(context, Containers(context.ledger), pid).what == GONE
+
+
+def test_busy_key_is_not_waited_for(cluster: Cluster) -> None:
+    id_, _ = cluster.start(1)
+    pid = execed(cluster, id_)
+    with cluster.context().monitor.hold(POD):
+        assert serve(cluster, pid).what == BUSY
+    assert serve(cluster, pid).what == MOVED
+
+
+def test_containers_are_read_again_when_one_comes_or_goes(cluster: Cluster) -> None:
+    context = cluster.context()
+    containers = Containers(context.ledger)
+    containers.refresh()
+    assert containers.of_cgroup(str(cluster.host.cgroup)) is None
+    id_, _ = cluster.start(1)
+    assert move.serve(context, containers, execed(cluster, id_)).what == MOVED
+    second, _ = cluster.start(2)
+    assert move.serve(context, containers, execed(cluster, second)).what == MOVED
+    cluster.poststop(id_)
+    assert move.serve(context, containers, execed(cluster, id_)).what == NEW
+    shutil.rmtree(cluster.host.state)
+    assert move.serve(context, containers, execed(cluster, second)).what == NEW
+
+
+def test_link_without_a_record_yet_is_looked_at_again(cluster: Cluster) -> None:
+    context = cluster.context()
+    containers = Containers(context.ledger)
+    id_, pid = cluster.spawn(1)
+    context.ledger.prepare()
+    context.ledger.point(id_, POD)  # as a hook does before it writes the record
+    assert move.serve(context, containers, execed(cluster, id_)).what == NEW
+    cluster.hook(id_, pid)
+    assert move.serve(context, containers, execed(cluster, id_)).what == MOVED

@@ -1,0 +1,212 @@
+"""The watcher's loop: events, too many of them, lost ones, changed settings, errors."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from node.reconcile.cluster import POD, Cluster
+from resctrl_hooks.node.settings import load
+from resctrl_hooks.node.watch import watcher as module
+from resctrl_hooks.node.watch.listener import NoConnectorError
+from resctrl_hooks.node.watch.watcher import DEGRADED, Watcher
+
+
+class Source:
+    """Execs that a test makes up."""
+
+    def __init__(self) -> None:
+        self.overruns = 0
+        self.batches: list[list[int]] = []
+        self.closed = False
+        self.broken = False
+
+    def wait(self, seconds: float) -> list[int]:
+        if self.broken:
+            raise OSError(5, "I/O error")
+        return self.batches.pop(0) if self.batches else []
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Clock:
+    """Time that passes when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        self.now += 0.0001
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Watched:
+    """A node with a watcher."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, *, refuse: str = "", **config: Any) -> None:
+        self.cluster = Cluster(root, **config)
+        self.clock = Clock()
+        self.sources: list[Source] = []
+        self.refuse = refuse
+        monkeypatch.setattr(module, "time", self.clock)
+        path = str(self.cluster.host.config)
+        self.watcher = Watcher(path, load(path)[0], load, self._listen, stderr=False, most=20)
+        self._watch_simulated_kernel()
+
+    def _watch_simulated_kernel(self) -> None:
+        self.watcher._context.monitor.resctrl.fs = self.cluster.kernel
+
+    def _listen(self) -> Source:
+        if self.refuse:
+            raise NoConnectorError(self.refuse)
+        self.sources.append(Source())
+        return self.sources[-1]
+
+    def steps(self, *batches: list[int], number: int = 1) -> None:
+        if not self.sources:
+            self.watcher.step()
+        if batches:
+            self.sources[-1].batches += batches
+        for _ in range(max(number, len(batches))):
+            self.watcher.step()
+
+    @property
+    def values(self) -> Any:
+        return self.watcher.status.values
+
+    def wakes(self) -> int:
+        path = self.cluster.host.state / "wake"
+        return path.exists() and path.stat().st_mtime_ns
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return Watched(tmp_path, monkeypatch)
+
+
+def enter(watched: Watched, id_: str, **where: Any) -> int:
+    return watched.cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}", **where)
+
+
+def test_exec_in_a_container_is_moved_and_counted(watched: Watched) -> None:
+    id_, _ = watched.cluster.start(1)
+    watched.steps()
+    pid = enter(watched, id_, threads=2)
+    watched.steps([pid, 1])
+    assert watched.cluster.groups_of(pid) == {("", POD)}
+    assert {name: watched.values[name] for name in ("mode", "events", "moved", "threads")} == {
+        "mode": "events", "events": 2, "moved": 1, "threads": 2,
+    }  # fmt: skip
+    watched.watcher.status.write()
+    assert json.loads((watched.cluster.host.state / "exec.json").read_text())["moved"] == 1
+
+
+def test_busy_key_is_tried_again_and_then_left_to_reconcile(watched: Watched) -> None:
+    id_, _ = watched.cluster.start(1)
+    first, second = enter(watched, id_), enter(watched, id_)
+    with watched.cluster.context().monitor.hold(POD):
+        watched.steps([first])
+    assert watched.values["moved"] == 0
+    watched.clock.sleep(0.01)
+    watched.steps()
+    assert watched.values["moved"] == 1
+    with watched.cluster.context().monitor.hold(POD):
+        watched.steps([second])
+        for _ in range(6):
+            watched.clock.sleep(0.3)
+            watched.steps()
+    assert (watched.values["moved"], watched.values["left"]) == (1, 1)
+
+
+def test_too_many_execs_are_sampled_for_a_while_and_reported(watched: Watched) -> None:
+    id_, _ = watched.cluster.start(1)
+    watched.steps([*range(5000, 5030)])
+    assert watched.sources[0].closed
+    assert (watched.values["mode"], watched.values["degraded"]) == ("sampling", 1)
+    assert "more than 20 execs in a second" in watched.cluster.host.log.read_text()
+    pid = enter(watched, id_)
+    watched.steps(number=4)
+    assert watched.cluster.groups_of(pid) == {("", POD)}
+    assert watched.values["sampled"] == 1
+    watched.clock.sleep(DEGRADED)
+    watched.steps()
+    assert (len(watched.sources), watched.values["mode"]) == (2, "events")
+
+
+def test_lost_events_are_counted_and_repaired(watched: Watched) -> None:
+    id_, _ = watched.cluster.start(1)
+    watched.steps(number=3)
+    watched.clock.sleep(10)
+    pid = enter(watched, id_)
+    woken = watched.wakes()
+    watched.sources[0].overruns = 2
+    watched.steps(number=2)
+    assert (watched.values["overruns"], watched.values["sampled"]) == (2, 1)
+    assert watched.cluster.groups_of(pid) == {("", POD)}
+    assert watched.wakes() > woken  # for containers without a record
+
+
+def test_container_whose_hook_failed_wakes_reconcile(watched: Watched) -> None:
+    watched.cluster.start(1)
+    _, pid = watched.cluster.spawn(2)
+    watched.steps([pid])
+    woken = watched.wakes()
+    watched.clock.sleep(5)
+    watched.steps()
+    assert watched.wakes() > woken
+
+
+def test_kernel_without_the_connector_is_sampled_and_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, refuse="this kernel has no connector")
+    id_, _ = watched.cluster.start(1)
+    pid = enter(watched, id_)
+    for _ in range(8):
+        watched.watcher.step()
+    assert watched.cluster.groups_of(pid) == {("", POD)}
+    assert (watched.values["mode"], watched.values["why"]) == ("sampling", "this kernel has no connector")
+    assert watched.cluster.host.log.read_text().count("this kernel has no connector") == 1
+
+
+def test_changed_settings_end_and_begin_the_watch(watched: Watched) -> None:
+    watched.steps()
+    for value, sources, mode in (("reconcile", 1, "off"), ("watch", 2, "events")):
+        watched.cluster.host.configure(monitoring={"exec": value}, runtimeRoots={"crun": str(watched.cluster.root)})
+        watched.clock.sleep(5)
+        watched.steps(number=2)
+        assert (len(watched.sources), watched.values["mode"]) == (sources, mode)
+    assert watched.sources[0].closed
+
+
+def test_settings_that_cannot_be_used_leave_the_previous_active(watched: Watched) -> None:
+    watched.steps()
+    watched.cluster.host.config.write_text("{")
+    watched.clock.sleep(5)
+    watched.steps()
+    assert watched.values["mode"] == "events"
+    assert "the previous settings stay active" in watched.cluster.host.log.read_text()
+
+
+def test_watch_goes_on_after_an_error(watched: Watched) -> None:
+    watched.steps()
+    watched.sources[0].broken = True
+    rounds = iter([False, False, True])
+    watched.watcher.run(lambda: next(rounds))
+    assert "I/O error" in watched.cluster.host.log.read_text()
+    assert (len(watched.sources), watched.sources[0].closed, watched.values["mode"]) == (2, True, "off")
+
+
+def test_trouble_with_one_process_is_no_other_s(watched: Watched) -> None:
+    id_, _ = watched.cluster.start(1)
+    watched.steps()
+    pid = enter(watched, id_)
+    (watched.cluster.host.proc / "77").mkdir()
+    (watched.cluster.host.proc / "77/cpu_resctrl_groups").mkdir()  # can't be read
+    watched.steps([77, pid])
+    assert (watched.values["failed"], watched.values["moved"]) == (1, 1)
