@@ -300,4 +300,5 @@ def test_what_the_kernel_does_not_count_is_unknown_in_top_record_and_metrics(
     assert [row["uncounted_groups"] for row in rest] == ["2", "2"]
     said = host.run("metrics").stdout
     assert "resctrl_class_l3_mbm_total_bytes_total{" not in said
-    assert 'resctrl_class_uncounted_groups{rdt_class="",counter="mbm_total_bytes",domain_id="00"' in said
+    where = 'counter="mbm_total_bytes",domain_id="00",domain_name="mon_L3_00",rdt_class=""'
+    assert f"resctrl_class_uncounted_groups{{{where}}} 2.0" in said
