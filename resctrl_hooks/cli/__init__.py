@@ -29,6 +29,7 @@ _COMMANDS = {
     "machineconfig": ("machineconfig", "Render OpenShift MachineConfigs."),
     "config": ("config", "Check, apply and show the configuration."),
     "metrics": ("metrics", "Write or serve OpenMetrics."),
+    "view": ("tree_view", "Mount pods' totals as a tree of resctrl's shape."),
     "top": ("top", "Watch cache, bandwidth and energy per pod."),
     "record": ("record", "Record the counters of all pods into a file."),
     "report": ("report", "Draw a recording as one HTML page."),

@@ -31,7 +31,14 @@ class ClassTotal:
         self.ungrouped: Values = kept.get("ungrouped", {})
         self.rest: Values = kept.get("rest", dict(self.ungrouped))
 
-    def add(self, identity: str, parts: dict[str, Values], ungrouped: Values, inherited: Collection[str]) -> None:
+    def add(
+        self,
+        identity: str,
+        parts: dict[str, Values],
+        ungrouped: Values,
+        inherited: Collection[str],
+        starts: dict[str, Values] | None = None,
+    ) -> None:
         """Counts on to what is said now.
 
         Args:
@@ -40,6 +47,7 @@ class ClassTotal:
             ungrouped: what of the class's own numbers its groups leave. The two are read one after the other, so it can
                 be a little less than before: then it stands still. After a time without a number it counts from there.
             inherited: what a group that is new to a known class has from others: it counts from what it says first.
+            starts: by group, where it began, as far as that is known.
         """
         new = identity != self.identity
         if new:
@@ -48,6 +56,7 @@ class ClassTotal:
             before = self.parts.get(part)
             if before is None:
                 before = {} if new else {path: values[path] for path in values.keys() & set(inherited)}
+                before |= (starts or {}).get(part, {})
             for path, value in values.items():
                 last = before.get(path, 0)
                 self.total[path] = self.total.get(path, 0) + (value - last if value >= last else value)

@@ -64,7 +64,8 @@ def class_families(context: Context, snapshot: Snapshot, selection: Selection = 
         for rdt_class, found in snapshot.classes.items():
             total = totals.of(rdt_class)
             groups = {identity: _counting(values, slots) for identity, values in found.groups.items()}
-            total.add(found.identity, groups, _counting(found.ungrouped, slots), _inherited(slots))
+            starts = _starts(context, snapshot, rdt_class, groups.keys() - total.parts.keys())
+            total.add(found.identity, groups, _counting(found.ungrouped, slots), _inherited(slots), starts)
             for prefix, now, totalled in (
                 (CLASS, found.whole, total.total),
                 (UNGROUPED, found.ungrouped, total.ungrouped),
@@ -94,6 +95,17 @@ def _counting(values: Said, slots: dict[str, Slot]) -> Values:
 def _inherited(slots: dict[str, Slot]) -> set[str]:
     """The counters that a new group begins where the RMID's previous user ended."""
     return {path for path, slot in slots.items() if slot.domain.resource == PERF}
+
+
+def _starts(context: Context, snapshot: Snapshot, rdt_class: str, new: set[str]) -> dict[str, Values]:
+    """Return where the energy of pods' new groups began, by the groups' identity."""
+    found: dict[str, Values] = {}
+    for key in (key for key, classes in snapshot.held.items() if new and rdt_class in classes):
+        record = context.ledger.read_pod(key) or {}
+        identity, values = record.get("baselines", {}).get(rdt_class, ("", {}))
+        if identity in new:
+            found[identity] = values
+    return found
 
 
 def _cache_sizes(root: str, slots: dict[str, Slot]) -> Metric:

@@ -88,8 +88,12 @@ def prepare(mountpoint: str) -> str:
     return path
 
 
-def _check_fuse() -> None:
-    """Say what is missing before libfuse says it in its own words."""
+def check_fuse() -> None:
+    """Say what is missing before libfuse says it in its own words.
+
+    Raises:
+        SimulationError: /dev/fuse, mfusepy or libfuse is missing.
+    """
     if not os.path.exists(DEVICE):
         raise SimulationError("/dev/fuse is missing: `modprobe fuse`, or give the container that device")
     if not os.access(DEVICE, os.R_OK | os.W_OK):
@@ -97,7 +101,7 @@ def _check_fuse() -> None:
     try:
         import mfusepy  # noqa: F401, PLC0415 - an extra that only simulations need
     except ImportError:
-        raise SimulationError("a simulation needs mfusepy: pip install 'resctrl-hooks[simulation]'") from None
+        raise SimulationError("a mount needs mfusepy: pip install 'resctrl-hooks[simulation]'") from None
     except OSError as error:
         raise SimulationError(f"libfuse is missing ({error}): on Debian `apt-get install libfuse3-3`") from None
 
@@ -114,17 +118,30 @@ def serve_here(mountpoint: str, machine: Machine, ready: Callable[[], None] = la
         SimulationError: It can't be mounted.
     """
     path = prepare(mountpoint)
-    _check_fuse()
-    import mfusepy  # noqa: PLC0415 - as above
-
+    check_fuse()
     from .filesystem import Filesystem  # noqa: PLC0415 - imports mfusepy
     from .model import Resctrl  # noqa: PLC0415 - as above, for a quick error
 
-    filesystem = Filesystem(Resctrl(machine), ready)
+    serve(path, Filesystem(Resctrl(machine), ready))
+
+
+def serve(path: str, filesystem: Any, **options: Any) -> None:
+    """Mount a FUSE filesystem and serve it in this process, until it is unmounted or a signal ends it.
+
+    Args:
+        path: Where; see `prepare`.
+        filesystem: mfusepy's operations; `mounted` says whether it came so far.
+        options: Mount options other than a simulation's.
+
+    Raises:
+        SimulationError: It can't be mounted.
+    """
+    import mfusepy  # noqa: PLC0415 - an extra; see `check_fuse`
+
     # Only root may let others in without a word of the machine's owner (user_allow_other in fuse.conf).
     root = os.getuid() == 0
     try:
-        mfusepy.FUSE(filesystem, path, **_OPTIONS, allow_other=root, default_permissions=root)
+        mfusepy.FUSE(filesystem, path, **{**_OPTIONS, **options}, allow_other=root, default_permissions=root)
     except RuntimeError as error:
         # libfuse says the same of a mount that failed and of one that a signal has ended.
         if not filesystem.mounted:
@@ -142,7 +159,7 @@ def start(mountpoint: str, machine: Machine) -> subprocess.Popen[bytes]:
         SimulationError: It can't be mounted.
     """
     path = prepare(mountpoint)
-    _check_fuse()
+    check_fuse()
     reader, writer = os.pipe()
     try:
         process = subprocess.Popen(

@@ -9,6 +9,7 @@ from monitored_host import KEYS, MonitoredHost, monitored_host
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from resctrl_hooks.metrics.class_totals import ClassTotal, ClassTotals
+from resctrl_hooks.node.resctrl.energy_baseline import baseline
 
 ROOT, GOLD = "", "gold"
 TOTAL = "l3_mbm_total_bytes_total"
@@ -120,6 +121,40 @@ def test_energy_of_an_rmids_previous_user_is_nobodys() -> None:
     assert total.total == {"x": 8, "watts": 71}
     total.add("1:1", {"b": {"x": 3, "watts": 902}}, {}, {"watts"})
     assert total.total == {"x": 8, "watts": 73}
+
+
+def test_energy_of_a_new_group_counts_from_where_it_is_known_to_begin() -> None:
+    total = ClassTotal({})
+    total.add("1:1", {}, {}, {"watts"})
+    total.add("1:1", {"a": {"watts": 30}, "b": {"watts": 900}}, {}, {"watts"}, {"a": {"watts": 0}, "b": {}})
+    assert total.total == {"watts": 30}
+
+
+def test_energy_counted_before_the_first_scrape_is_in_the_pod_and_in_its_class(host: MonitoredHost) -> None:
+    energy = "mon_PERF_PKG_00/core_energy"
+    (host.resctrl / "info/PERF_PKG_MON").mkdir(parents=True)
+    say_paths(host.resctrl, {energy: 100.0})
+    for key in KEYS[:2]:
+        say_paths(host.resctrl / "mon_groups" / key, {energy: "Unavailable"})
+    for folder in ("mon_groups/kepler", "gold", f"gold/mon_groups/{KEYS[2]}"):
+        say_paths(host.resctrl / folder, {energy: "Unavailable"})
+    assert host.run("metrics").exit_code == 0
+    with host.context.monitor.hold(KEYS[3]) as locked:
+        group = Path(locked.ensure_group("").path)
+        say_paths(group, {energy: "Unavailable"})
+        locked.record["baselines"] = {"": baseline(str(group))}
+        locked.save()
+    say_paths(group, {energy: 24.5})
+    say_paths(host.resctrl, {energy: 124.5})
+    found = {
+        (sample.name, sample.labels.get("pod_uid"), sample.labels["rdt_class"]): sample.value
+        for family in parse(host.run("metrics", "--format", "prometheus").stdout)
+        for sample in family.samples
+        if sample.name.endswith("core_energy_joules_total")
+    }
+    assert found["perf_core_energy_joules_total", KEYS[3], ""] == 24.5
+    assert found["resctrl_class_perf_core_energy_joules_total", None, ""] == 124.5
+    assert found["resctrl_ungrouped_perf_core_energy_joules_total", None, ""] == 100
 
 
 def test_a_counter_that_comes_late_is_no_leap() -> None:

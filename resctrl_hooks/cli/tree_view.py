@@ -1,0 +1,36 @@
+"""`resctrl-hook view`: a read-only tree of resctrl's shape with pods' totals, for programs that read such files."""
+
+import click
+
+from resctrl_hooks.cli.node import open_node
+from resctrl_hooks.simulation.mount import SimulationError, check_fuse, prepare, serve
+from resctrl_hooks.view.contents import Contents
+
+
+@click.command()
+@click.argument("mountpoint", metavar="DIR", type=click.Path(file_okay=False))
+@click.option(
+    "--pods",
+    "pods_file",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Name static pods by their mirror pods' UIDs, from a list of pods (kubectl get pods -A -o json).",
+)
+@click.pass_obj
+def command(config: str, mountpoint: str, pods_file: str | None) -> None:
+    """Mount a read-only tree of resctrl's shape at DIR, for programs such as Kepler that read resctrl's files.
+
+    mon_groups has a folder for every pod, whatever its RDT class is. Its counters are the pod's totals since it began.
+    The counters of the root are the whole node's, and never go back. It ends on Ctrl-C, SIGTERM or umount.
+    """
+    contents = Contents(open_node(config), pods_file or "")
+    contents.look()  # what cannot be read is an error now, not in the mount
+    try:
+        path = prepare(mountpoint)
+        check_fuse()
+        from resctrl_hooks.view.filesystem import Filesystem  # noqa: PLC0415 - imports mfusepy, an extra
+
+        filesystem = Filesystem(contents.look, lambda line: click.echo(f"resctrl-hook: {path}: {line}", err=True))
+        serve(path, filesystem, ro=True, subtype="resctrl-view", use_ino=False, entry_timeout=0, attr_timeout=0)
+    except SimulationError as error:
+        raise click.ClickException(str(error)) from None

@@ -1,0 +1,112 @@
+"""What each file of the view reads: every pod's totals since it began, and the whole node, which never goes back."""
+
+import json
+import os
+
+from resctrl_hooks.inventory.snapshot import Snapshot, take
+from resctrl_hooks.metrics.classes import CLASS, class_families
+from resctrl_hooks.metrics.names import domain_labels, family_of
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.names import canonical_pod_uid
+from resctrl_hooks.node.resctrl.counters import AVAILABLE, CUMULATIVE, PERF, UNAVAILABLE, Reading, Slot
+
+Files = dict[str, str]
+"""The text of each file, by its path below the mountpoint."""
+Values = dict[str, dict[str, float]]  # by path below mon_data, of each RDT class
+GROUPS = "mon_groups"
+_MIRROR = "kubernetes.io/config.mirror"
+
+
+class Contents:
+    """Reads the node again and again.
+
+    Args:
+        context: what the node is read with.
+        pods_file: a list of pods as `kubectl get pods -o json` prints it, for static pods' mirror UIDs; empty for none.
+    """
+
+    def __init__(self, context: Context, pods_file: str = "") -> None:
+        self._context, self._pods_file = context, pods_file
+        self._pods_read = 0
+        self._mirrors: dict[str, str] = {}
+        self._last: Values = {}
+        self._node: dict[str, float] = {}
+
+    def look(self) -> Files:
+        """Read everything once.
+
+        Raises:
+            HookError: resctrl or the state directory cannot be read.
+        """
+        resctrl, snapshot = self._context.monitor.resctrl, take(self._context)
+        slots = list(snapshot.slots.values())
+        files = self._whole_node(slots, self._of_classes(snapshot))
+        waiting, mirrors = self._context.ledger.marked("waiting"), self._mirror_uids()
+        for key, found in snapshot.pods.items():
+            classes = snapshot.held.get(key, set())
+            group = f"{GROUPS}/{mirrors.get(key, key)}"
+            tasks = {tid for name in classes for tid in resctrl.tasks(name, self._context.monitor.group_prefix + key)}
+            files[f"{group}/tasks"] = "".join(f"{tid}\n" for tid in sorted(tasks))
+            counted = found if classes and key not in waiting else []
+            files |= {f"{group}/{slot.file}": _text(slot, _sum(slot, counted)) for slot in slots}
+        return files
+
+    def _of_classes(self, snapshot: Snapshot) -> Values:
+        """The classes' totals, as the metrics have them."""
+        samples = {
+            (family.name, sample.labels["domain_name"], sample.labels.get("node"), sample.labels["rdt_class"]): sample
+            for family in class_families(self._context, snapshot)
+            if family.name.startswith(CLASS)
+            for sample in family.samples
+        }
+        values: Values = {}
+        for slot in snapshot.slots.values():
+            name, where = family_of(slot, prefix=CLASS).name, domain_labels(slot)
+            place = (name, where["domain_name"], where.get("node"))
+            values[slot.path] = {key[3]: sample.value for key, sample in samples.items() if key[:3] == place}
+        return values
+
+    def _whole_node(self, slots: list[Slot], classes: Values) -> Files:
+        """The sum over all classes; of a cumulative counter that of the increases, also of classes that are gone."""
+        files: Files = {}
+        number = len(["", *self._context.monitor.resctrl.classes()])
+        for slot in slots:
+            now = classes[slot.path]
+            # A class in which no task has run yet has no energy; any other counter of the node is then unknown.
+            known = "" in now and (slot.domain.resource == PERF or len(now) == number)
+            value: float | str = sum(now.values()) if known else UNAVAILABLE
+            if slot.counter.kind == CUMULATIVE and not isinstance(value, str):
+                last = self._last.setdefault(slot.path, dict(now))
+                grown = sum(max(new - last.get(name, new), 0) for name, new in now.items())
+                value = self._node[slot.path] = self._node.get(slot.path, value - grown) + grown
+                last.update(now)
+            files[slot.file] = _text(slot, value)
+        return files
+
+    def _mirror_uids(self) -> dict[str, str]:
+        """The mirror pods' UIDs by the keys of static pods, as the file has them now, or had them last."""
+        if not self._pods_file:
+            return {}
+        try:
+            changed = os.stat(self._pods_file).st_mtime_ns
+            if changed != self._pods_read:
+                with open(self._pods_file, encoding="utf-8") as file:
+                    pods = [pod["metadata"] for pod in json.load(file)["items"]]
+                marks = {pod["uid"]: (pod.get("annotations") or {}).get(_MIRROR) for pod in pods}
+                self._mirrors = {canonical_pod_uid(mark): uid for uid, mark in marks.items() if mark}
+                self._pods_read = changed
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            pass
+        return self._mirrors
+
+
+def _sum(slot: Slot, readings: list[Reading]) -> float | str:
+    """A pod's value in one file over all its classes; a word where one of them is unknown, or none is counted."""
+    parts = [reading for reading in readings if f"{reading.domain.folder}/{reading.counter.name}" == slot.path]
+    word = next((part.state for part in parts if part.state != AVAILABLE), "" if parts else UNAVAILABLE)
+    return word or sum(part.value or 0 for part in parts)
+
+
+def _text(slot: Slot, value: float | str) -> str:
+    number = ".6f" if slot.counter.unit in ("J", "F") else ".0f"
+    return f"{value}\n" if isinstance(value, str) else f"{value:{number}}\n"

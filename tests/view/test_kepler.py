@@ -1,0 +1,185 @@
+"""A reader with Kepler's rules on resctrl itself and on the view: where its numbers are wrong, and where right."""
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from monitored_host import KEYS, MonitoredHost, monitored_host
+
+from resctrl_hooks.node.names import canonical_pod_uid
+from resctrl_hooks.node.sharing.handover import hand_on
+from resctrl_hooks.simulation import mounted
+from resctrl_hooks.simulation.filesystem import XATTR
+from resctrl_hooks.view.contents import Contents, Files
+
+from .kepler_rules import ESTIMATED, MEASURED, Look, Reader, attributed
+
+pytestmark = pytest.mark.fuse
+
+ENERGY = "mon_data/mon_PERF_PKG_00/core_energy"
+ELSEWHERE = "mon_data/mon_PERF_PKG_01/core_energy"
+
+
+class Node:
+    """A node with energy counters that read what they are told, and both trees of it."""
+
+    def __init__(self, host: MonitoredHost, pods_file: str = "") -> None:
+        self.host = host
+        self.contents = Contents(host.context, pods_file)
+
+    def pod(self, number: int, name: str, rdt_class: str = "") -> str:
+        return self.host.pod(number, name, rdt_class=rdt_class)
+
+    def folder(self, key: str, rdt_class: str = "") -> Path:
+        return self.host.resctrl / rdt_class / "mon_groups" / key
+
+    def say(self, key: str, here: object, elsewhere: object = 0, rdt_class: str = "") -> None:
+        for path, value in ((ENERGY, here), (ELSEWHERE, elsewhere)):
+            os.setxattr(self.folder(key, rdt_class) / path, XATTR, str(value).encode())
+
+    def raw(self, running: Mapping[str, float]) -> Look:
+        root = self.host.resctrl
+        return Reader(lambda path: os.listdir(root / path), lambda path: (root / path).read_text()).look(running)
+
+    def viewed(self, running: Mapping[str, float]) -> Look:
+        files = self.contents.look()
+        return Reader(lambda path: names(files, path), files.__getitem__).look(running)
+
+
+def names(files: Files, folder: str) -> list[str]:
+    return sorted({path[len(folder) + 1 :].partition("/")[0] for path in files if path.startswith(f"{folder}/")})
+
+
+@pytest.fixture(scope="module")
+def resctrl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with mounted(tmp_path_factory.mktemp("view") / "r", energy=True, limbo=0) as path:
+        os.mkdir(f"{path}/gold")
+        yield path
+
+
+@pytest.fixture
+def node(tmp_path: Path, resctrl: str) -> Iterator[Node]:
+    with monitored_host(tmp_path, resctrl, monitoring={"share": {"every": 1}}) as host:
+        yield Node(host)
+        for folder in (*Path(resctrl).glob("mon_groups/*"), *Path(resctrl).glob("gold/mon_groups/*")):
+            folder.rmdir()
+
+
+def test_pods_of_the_root_class_are_right_in_both(node: Node) -> None:
+    cart, web = node.pod(0, "cart"), node.pod(1, "web")
+    running = {cart: 0.3, web: 0.2}
+    node.say(cart, 10, 1)
+    node.say(web, 5, 0)
+    before = node.raw(running), node.viewed(running)
+    node.say(cart, 14, 1.5)
+    node.say(web, 6, 0)
+    for first, now in zip(before, (node.raw(running), node.viewed(running)), strict=True):
+        assert attributed(first, now, running, 5.5) == {cart: (MEASURED, 4.5), web: (MEASURED, 1.0)}
+
+
+def test_a_pod_in_a_class_is_measured_in_the_view_only(node: Node) -> None:
+    cart, web = node.pod(0, "cart"), node.pod(1, "web", "gold")
+    running = {cart: 0.5, web: 0.5}
+    node.say(cart, 10)
+    node.say(web, 10, rdt_class="gold")
+    before = node.raw(running), node.viewed(running)
+    node.say(cart, 14)
+    node.say(web, 18, rdt_class="gold")
+    raw, viewed = (
+        attributed(first, now, running, 12)
+        for first, now in zip(before, (node.raw(running), node.viewed(running)), strict=True)
+    )
+    assert raw[web][0] == ESTIMATED
+    assert viewed == {cart: (MEASURED, 4.0), web: (MEASURED, 8.0)}
+
+
+def test_a_handover_starts_the_new_pod_at_the_old_ones_energy_in_resctrl_and_at_zero_in_the_view(node: Node) -> None:
+    cart, web = node.pod(0, "cart"), node.pod(1, "web")
+    running = {cart: 0.5, web: 0.5}
+    node.host.context.monitor.remove(web)
+    node.say(cart, 258, 2)
+    node.viewed(running)
+    monitor = node.host.context.monitor
+    with monitor.hold(cart) as giver, monitor.hold(web) as taker:
+        giver.record["claim"] = {"priority": 0, "since": 1.0, "rules": 0, "entry": ""}
+        taker.record["claim"] = {"priority": 0, "since": 1.0, "rules": 0, "entry": ""}
+        assert hand_on(giver, taker, "", monitor, node.host.context.log)
+    raw, viewed = node.raw(running), node.viewed(running)
+    assert raw.pods == {web: {"mon_PERF_PKG_00": 258, "mon_PERF_PKG_01": 2}}
+    assert viewed.pods == {cart: None, web: {"mon_PERF_PKG_00": 0, "mon_PERF_PKG_01": 0}}, "cart waits: not 0 W"
+    node.say(web, 259.5, 2)
+    assert node.viewed(running).pods[web] == {"mon_PERF_PKG_00": 1.5, "mon_PERF_PKG_01": 0}
+
+
+def test_removing_a_group_lets_the_root_fall_in_resctrl_and_not_in_the_view(node: Node) -> None:
+    cart, web = node.pod(0, "cart"), node.pod(1, "web")
+    running = {web: 1.0}
+    node.say(cart, 1000)
+    node.say(web, 10)
+    before = node.raw(running), node.viewed(running)
+    node.host.context.monitor.remove(cart)
+    node.say(web, 11)
+    raw, viewed = (
+        (now.root or {})["mon_PERF_PKG_00"] - (first.root or {})["mon_PERF_PKG_00"]
+        for first, now in zip(before, (node.raw(running), node.viewed(running)), strict=True)
+    )
+    assert raw < -900
+    assert 1 <= viewed < 900
+
+
+def test_a_class_that_is_removed_does_not_let_the_root_of_the_view_fall(node: Node) -> None:
+    os.mkdir(node.host.resctrl / "silver")
+    web = node.pod(1, "web", "silver")
+    node.say(web, 500, rdt_class="silver")
+    node.viewed({})
+    node.say(web, 700, rdt_class="silver")
+    before = node.viewed({})
+    (node.host.resctrl / "silver").rmdir()
+    after = node.viewed({})
+    assert (after.root or {})["mon_PERF_PKG_00"] >= (before.root or {})["mon_PERF_PKG_00"] >= 700
+
+
+def test_a_package_where_a_pod_never_ran_makes_it_estimated_in_resctrl_and_is_zero_in_the_view(node: Node) -> None:
+    web = node.pod(1, "web")
+    running = {web: 1.0}
+    node.say(web, 24.6, "Unavailable")
+    assert node.raw(running).pods == {web: None}
+    assert node.viewed(running).pods == {web: {"mon_PERF_PKG_00": 24.6, "mon_PERF_PKG_01": 0}}
+
+
+def test_a_static_pod_has_its_mirror_pods_uid_in_the_view(node: Node, tmp_path: Path) -> None:
+    static = node.pod(2, "etcd-n1")  # a group's name is the hash of the static pod's manifest
+    mirror = KEYS[7]
+    file = tmp_path / "pods.json"
+    mark = {"kubernetes.io/config.mirror": static.replace("-", "")}
+    file.write_text(
+        json.dumps({"items": [{"metadata": {"uid": mirror, "annotations": mark}}, {"metadata": {"uid": KEYS[6]}}]})
+    )
+    node.contents = Contents(node.host.context, str(file))
+    node.say(static, 3)
+    assert canonical_pod_uid(static.replace("-", "")) == static
+    assert node.raw({mirror: 1.0}).pods == {}
+    assert list(node.viewed({mirror: 1.0}).pods) == [mirror]
+    file.write_text("{")
+    os.utime(file, ns=(1, 1))
+    assert list(node.viewed({mirror: 1.0}).pods) == [mirror], "a damaged file leaves what is known"
+
+
+def test_a_recycled_rmid_begins_at_its_last_users_energy_in_resctrl_and_at_zero_in_the_view(tmp_path: Path) -> None:
+    with (
+        mounted(tmp_path / "r", rmids=2, limbo=0, energy=True) as path,
+        monitored_host(tmp_path, path) as host,
+    ):
+        node = Node(host)
+        first = node.pod(0, "cart")
+        time.sleep(1)
+        host.end()
+        host.context.monitor.remove(first)
+        with host.context.monitor.hold(KEYS[1]) as locked:
+            locked.ensure_group()
+        (raw,), (viewed,) = (look({KEYS[1]: 1.0}).pods.values() for look in (node.raw, node.viewed))
+    assert sum((raw or {}).values()) > 1
+    assert viewed == {"mon_PERF_PKG_00": 0, "mon_PERF_PKG_01": 0}
