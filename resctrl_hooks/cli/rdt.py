@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import nullcontext
+from typing import Any
 
 import click
 from rich.markup import escape
@@ -29,7 +30,9 @@ def command() -> None:
 def show(config: str, *, form: Form) -> None:
     """Compare the classes of this machine with the declared ones. Exits 1 where they differ."""
     context = open_node(config, unapplied=True)
-    reports = show_classes(context.monitor.resctrl, context.settings.rdt.get("classes") or {})
+    settings = context.settings
+    capacity = settings.monitoring.get("capacity")
+    reports = show_classes(context.monitor.resctrl, settings.rdt.get("classes") or {}, capacity)
     _print(reports, form)
 
 
@@ -42,8 +45,27 @@ def apply(config: str, *, dry_run: bool, form: Form) -> None:
     with as_it_would_be(config) if dry_run else nullcontext(config) as file:
         context = open_node(file, unapplied=True)
     declared = context.settings.rdt.get("classes") or {}
-    reports = apply_classes(context.monitor.resctrl, declared, dry_run=dry_run)
+    capacity = context.settings.monitoring.get("capacity")
+    reports = apply_classes(context.monitor.resctrl, declared, capacity, dry_run=dry_run)
     _print(reports, form, changes=True, dry_run=dry_run)
+
+
+def _about_units(reports: list[ClassReport]) -> list[str]:
+    """The unit of each bandwidth, and what is declared in another one."""
+    units = {resource: unit for report in reports for resource, unit in report.units.items()}
+    lines = [f"{resource} is in {unit}" for resource, unit in sorted(units.items())]
+    for report in reports:
+        for resource in sorted(report.units):
+            declared = report.declared.get(resource)
+            if declared is not None and not isinstance(declared, int):
+                lines.append(f"{report.name}: {resource} is declared as {_in_words(declared)}")
+    return lines
+
+
+def _in_words(declared: Any) -> str:
+    if isinstance(declared, dict):
+        return ", ".join(f"{domain}={_in_words(value)}" for domain, value in declared.items())
+    return " or ".join(map(str, declared)) if isinstance(declared, list) else str(declared)
 
 
 def _consequence(reports: list[ClassReport], *, dry_run: bool) -> str:
@@ -88,6 +110,8 @@ def _print(reports: list[ClassReport], form: Form, *, changes: bool = False, dry
             print_table(out, rows)
         else:
             out.print("No RDT class is declared.")
+        for line in [] if changes else _about_units(reports):
+            out.print(escape(line))
         for report in reports:
             for line in report.planned:
                 out.print(f"{escape(report.name)}: would write {escape(line)}")

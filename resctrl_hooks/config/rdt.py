@@ -7,12 +7,14 @@ from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.names import valid_class
+from resctrl_hooks.node.resctrl.bandwidth_unit import parse_amount
 
 from .classes import ClassDefaults, allowed_in_vain
-from .section import Allow, FailurePolicy, FeatureSection, Remark, Section, wrong
+from .section import Allow, FailurePolicy, FeatureSection, KeyPath, Remark, Section, wrong
 
 MASKS = ("L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA")
 _MASK = re.compile(r"(0x)?[0-9a-f]{1,16}")
+_SHARE = re.compile(r"([0-9]{1,2}-)?([1-9][0-9]?|100)%")
 
 ROOT_CLASS = "/"
 _DOMAIN = re.compile(r"[0-9]{1,6}")
@@ -28,15 +30,49 @@ Domain = Annotated[str, AfterValidator(_domain), WithJsonSchema({"type": "string
 
 
 def _mask(value: str) -> str:
+    if _SHARE.fullmatch(value):
+        return value
     if not _MASK.fullmatch(value):
-        raise wrong(f"{value!r} is no mask of cache ways", 'write it in hexadecimal digits and quotes, such as "ff0"')
+        raise wrong(
+            f"{value!r} is no mask of cache ways",
+            'write it in hexadecimal digits and quotes, such as "ff0", or a share: "60%"',
+        )
     if not int(value, 16):
         raise wrong("an empty mask leaves no cache at all", "set a bit for each way of the cache")
     return value.removeprefix("0x")
 
 
 Mask = Annotated[str, AfterValidator(_mask)]
-Bandwidth = Annotated[int, Field(ge=1)]
+
+
+def _bandwidth(value: Any, at: KeyPath) -> None:
+    if isinstance(value, str):
+        amount = parse_amount(value)
+        if amount is None or not amount[0]:
+            raise wrong(f"{value!r} is not a bandwidth", f"write {_BANDWIDTHS}", at=at)
+    elif isinstance(value, bool) or not isinstance(value, int):
+        raise wrong(f"{value!r} is not a bandwidth", f"write {_BANDWIDTHS}", at=at)
+    elif value < 1:
+        raise wrong(f"{value} should be at least 1", at=at)
+
+
+def _bandwidths(value: Any) -> Any:
+    """Check a bandwidth, a list of alternatives, or either of them by domain."""
+    by_domain = value if isinstance(value, dict) else {None: value}
+    for key, alternatives in by_domain.items():
+        at: KeyPath = () if key is None else (_domain(key),)
+        if alternatives == []:
+            raise wrong("the list is empty", f"write {_BANDWIDTHS}", at=at)
+        for number, one in enumerate(alternatives if isinstance(alternatives, list) else [alternatives]):
+            _bandwidth(one, (*at, number) if isinstance(alternatives, list) else at)
+    return value
+
+
+_BANDWIDTHS = 'a number, "50%", "2000MBps" or "2GBps"'
+_ONE = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": "^[0-9]+ *(%|MBps|GBps)$"}]}
+_SOME = {"anyOf": [*_ONE["anyOf"], {"type": "array", "items": _ONE, "minItems": 1}]}
+_BY_DOMAIN = {"type": "object", "additionalProperties": _SOME}
+Bandwidth = Annotated[Any, AfterValidator(_bandwidths), WithJsonSchema({"anyOf": [*_SOME["anyOf"], _BY_DOMAIN]})]
 
 _DEFAULTS = FEATURES["rdt"][2]
 
@@ -45,7 +81,7 @@ class RdtClass(Section):
     """What one class may use, for all domains or by domain. What isn't said stays as the kernel has it."""
 
     l3: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L3")
-    """Ways of the L3 cache, a hexadecimal mask."""
+    """Ways of the L3 cache: a hexadecimal mask, a share from the lowest way (`60%`), or a range (`40-99%`)."""
 
     l3code: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L3CODE")
     """As L3, for code, where resctrl is mounted with cdp."""
@@ -62,11 +98,15 @@ class RdtClass(Section):
     l2data: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L2DATA")
     """As L2, for data, with cdpl2."""
 
-    mb: Bandwidth | dict[Domain, Bandwidth] | None = Field(default=None, alias="MB")
-    """Memory bandwidth: per cent, or MB/s where resctrl is mounted with mba_MBps, or AMD's units of 1/8 GB/s."""
+    mb: Bandwidth | None = Field(default=None, alias="MB")
+    """Memory bandwidth. A number has the mount's own unit: per cent (Intel), MB/s (with `mba_MBps`) or 1/8 GB/s (AMD).
+    `50%`, `2000MBps` and `2GBps` are converted. Of a list the first value that the mount understands counts."""
 
-    smba: Bandwidth | dict[Domain, Bandwidth] | None = Field(default=None, alias="SMBA")
-    """Bandwidth of slow memory, AMD's units."""
+    smba: Bandwidth | None = Field(default=None, alias="SMBA")
+    """Bandwidth of slow memory, as MB."""
+
+    exclusive: bool = False
+    """Whether the cache masks may overlap with those of no other declared class."""
 
     @model_validator(mode="before")
     @classmethod

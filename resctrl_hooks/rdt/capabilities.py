@@ -7,7 +7,10 @@ import os
 from dataclasses import dataclass, field
 
 from resctrl_hooks.node.errors import ResctrlError
+from resctrl_hooks.node.resctrl.bandwidth_unit import PER_CENT, unit_of
 from resctrl_hooks.node.resctrl.errors import NotMountedError
+
+_MOST_PER_CENT = 100
 
 Schemata = dict[str, dict[int, str]]
 """By resource and domain, as the kernel writes the values."""
@@ -24,11 +27,12 @@ class CacheCapability:
 
 @dataclass(frozen=True)
 class BandwidthCapability:
-    """What a bandwidth may be: its least, its step, and its greatest, 0 for no limit known."""
+    """What a bandwidth may be: its least, its step, its greatest (0 for no limit known), and its unit."""
 
     least: int
     step: int
     most: int
+    unit: str = PER_CENT
 
 
 @dataclass(frozen=True)
@@ -58,10 +62,14 @@ def read_abilities(root: str) -> Capabilities:
             gaps = _text(folder, "sparse_masks") == "1"
             found.caches[name] = CacheCapability(int(mask, 16), int(_text(folder, "min_cbm_bits") or 1), gaps)
         elif least := _text(folder, "min_bandwidth"):
-            # In MB/s (mba_MBps) and in AMD's units there is more than 100; only per cent end there.
-            most = 100 if _in_per_cent(root, name, found.domains[name]) else 0
-            found.bandwidths[name] = BandwidthCapability(int(least), int(_text(folder, "bandwidth_gran") or 1), most)
-    return Capabilities(found.caches, found.bandwidths, found.domains, min(closids, default=0))
+            values = read_schemata(root, "").get(name, {}).values()
+            unit = unit_of(int(least), [int(value) for value in values if value.isdigit()], mbps=_is_mbps(root))
+            most = _MOST_PER_CENT if unit == PER_CENT else 0
+            step = int(_text(folder, "bandwidth_gran") or 1)
+            found.bandwidths[name] = BandwidthCapability(int(least), step, most, unit)
+    # The class with the highest CLOSID is the one of I/O where io_alloc is on (resctrl.rst, "io_alloc").
+    taken = any(_text(f"{root}/info/{name}", "io_alloc") == "enabled" for name in found.caches)
+    return Capabilities(found.caches, found.bandwidths, found.domains, max(0, min(closids, default=0) - taken))
 
 
 def read_schemata(root: str, name: str) -> Schemata:
@@ -100,9 +108,7 @@ def _text(folder: str, name: str) -> str:
         return ""
 
 
-def _in_per_cent(root: str, name: str, domains: list[int]) -> bool:
-    if name != "MB" or not domains:
-        return False
-    values = read_schemata(root, "").get(name, {})
-    # The root class begins with everything: 100 per cent, 2048 in AMD's units, 4294967295 MB/s.
-    return all(value.isdigit() and int(value) <= 100 for value in values.values())  # noqa: PLR2004  # per cent
+def _is_mbps(root: str) -> bool:
+    """Whether resctrl is mounted at ``root`` with ``mba_MBps``."""
+    mounts = [line.split() for line in _text("/proc/self", "mounts").splitlines()]
+    return any(mount[1] == root and "mba_MBps" in mount[3].split(",") for mount in mounts if len(mount) > 3)  # noqa: PLR2004  # fstab(5)

@@ -10,7 +10,7 @@ from resctrl_hooks.node.errors import ResctrlError
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
 
 from .capabilities import Capabilities, Schemata, read_abilities, read_schemata
-from .config import ROOT_NAME, differences, lines, wanted_schemata
+from .config import ROOT_NAME, differences, lines, overlaps, wanted_schemata
 
 # resctrl.rst: every ctrl_group is a monitoring group too; info/*/num_closids is compared before anything is made.
 _NO_RMID = (
@@ -27,6 +27,8 @@ class ClassReport(BaseModel):
     name: str
     state: State
     schemata: dict[str, dict[int, str]] = {}
+    units: dict[str, str] = {}
+    declared: dict[str, Any] = {}
     mode: str = ""
     tasks: int = 0
     problems: list[str] = []
@@ -34,8 +36,13 @@ class ClassReport(BaseModel):
     done: list[str] = []
 
 
-def show(resctrl: Resctrl, declared: dict[str, Any]) -> list[ClassReport]:
-    """Every class, the root's first, then those declared, then the rest.
+Capacity = dict[str, float]
+
+
+def show(resctrl: Resctrl, declared: dict[str, Any], capacity: Capacity | None = None) -> list[ClassReport]:
+    """Return every class: the root's first, then the declared ones, then the rest.
+
+    ``capacity`` is ``monitoring.capacity`` in bytes per second.
 
     Raises:
         NotMountedError, ResctrlError: resctrl isn't there or can't be read.
@@ -44,10 +51,13 @@ def show(resctrl: Resctrl, declared: dict[str, Any]) -> list[ClassReport]:
     there = resctrl.classes()
     names = [ROOT_NAME, *(name for name in declared if name != ROOT_NAME)]
     names += sorted(name for name in there if name not in declared)
-    return [_report(resctrl, name, declared.get(name), can, there) for name in names]
+    known = _Declared(declared, can, capacity or {})
+    return [_report(resctrl, name, known, there) for name in names]
 
 
-def apply(resctrl: Resctrl, declared: dict[str, Any], *, dry_run: bool = False) -> list[ClassReport]:
+def apply(
+    resctrl: Resctrl, declared: dict[str, Any], capacity: Capacity | None = None, *, dry_run: bool = False
+) -> list[ClassReport]:
     """Creates the declared classes that are missing and writes the schemata that differ. Removes nothing.
 
     All of it is validated first: where one class is impossible here, nothing is changed.
@@ -57,7 +67,8 @@ def apply(resctrl: Resctrl, declared: dict[str, Any], *, dry_run: bool = False) 
     """
     can = read_abilities(resctrl.root)
     there = resctrl.classes()
-    reports = [_report(resctrl, name, spec, can, there) for name, spec in declared.items()]
+    known = _Declared(declared, can, capacity or {})
+    reports = [_report(resctrl, name, known, there) for name in declared]
     missing = [report.name for report in reports if report.state == "missing"]
     if can.classes and len(there) + 1 + len(missing) > can.classes:
         text = f"there is room for {can.classes} classes with the root's, {len(there) + 1} are there"
@@ -65,15 +76,23 @@ def apply(resctrl: Resctrl, declared: dict[str, Any], *, dry_run: bool = False) 
     if any(report.state == "impossible" for report in reports):
         return reports
     if dry_run:
-        return [
-            report.model_copy(update={"planned": _planned(report, declared[report.name], can)}) for report in reports
-        ]
-    return [_applied(resctrl, report, declared[report.name], can) for report in reports]
+        return [report.model_copy(update={"planned": _planned(report, known)}) for report in reports]
+    return [_applied(resctrl, report, known) for report in reports]
 
 
-def _report(
-    resctrl: Resctrl, name: str, spec: dict[str, Any] | None, can: Capabilities, there: list[str]
-) -> ClassReport:
+class _Declared:
+    """The declared classes as schemata of this machine, and what of each it cannot do."""
+
+    def __init__(self, specs: dict[str, Any], can: Capabilities, capacity: Capacity) -> None:
+        self.specs = {name: spec or {} for name, spec in specs.items()}
+        self.units = {name: bandwidth.unit for name, bandwidth in can.bandwidths.items()}
+        both = {name: wanted_schemata(spec, can, capacity) for name, spec in self.specs.items()}
+        self.wanted = {name: wanted for name, (wanted, _) in both.items()}
+        overlapping = overlaps(self.wanted, self.specs)
+        self.problems = {name: problems + overlapping.get(name, []) for name, (_, problems) in both.items()}
+
+
+def _report(resctrl: Resctrl, name: str, known: _Declared, there: list[str]) -> ClassReport:
     folder = "" if name == ROOT_NAME else name
     exists = not folder or name in there
     have: Schemata = read_schemata(resctrl.root, folder) if exists else {}
@@ -81,10 +100,12 @@ def _report(
     if exists:
         report.tasks = len(resctrl.tasks(folder, ""))
         report.mode = _read(f"{resctrl.class_folder(folder)}/mode")
-    if spec is None:
+    report.units = {resource: unit for resource, unit in known.units.items() if resource in have}
+    if name not in known.specs:
         return report
-    wanted, problems = wanted_schemata(spec, can)
-    report.problems = problems or (differences(wanted, have, spec) if exists else [])
+    spec, problems = known.specs[name], known.problems[name]
+    report.declared = {resource: value for resource, value in spec.items() if value is not None}
+    report.problems = problems or (differences(known.wanted[name], have, spec) if exists else [])
     if problems:
         report.state = "impossible"
     elif not exists:
@@ -94,7 +115,7 @@ def _report(
     return report
 
 
-def _applied(resctrl: Resctrl, report: ClassReport, spec: dict[str, Any], can: Capabilities) -> ClassReport:
+def _applied(resctrl: Resctrl, report: ClassReport, known: _Declared) -> ClassReport:
     folder = "" if report.name == ROOT_NAME else report.name
     done = []
     if report.state == "missing":
@@ -108,7 +129,7 @@ def _applied(resctrl: Resctrl, report: ClassReport, spec: dict[str, Any], can: C
                 errno=error.errno or 0,
                 kernel=resctrl.last_cmd_status(),
             ) from error
-    for line in _planned(report.model_copy(update={"schemata": read_schemata(resctrl.root, folder)}), spec, can):
+    for line in _planned(report.model_copy(update={"schemata": read_schemata(resctrl.root, folder)}), known):
         try:
             resctrl.fs.write(f"{resctrl.class_folder(folder)}/schemata", f"{line}\n".encode())
             done.append(line)
@@ -118,15 +139,15 @@ def _applied(resctrl: Resctrl, report: ClassReport, spec: dict[str, Any], can: C
                 errno=error.errno or 0,
                 kernel=resctrl.last_cmd_status(),
             ) from error
-    after = _report(resctrl, report.name, spec, can, resctrl.classes())
+    after = _report(resctrl, report.name, known, resctrl.classes())
     return after.model_copy(update={"done": done})
 
 
-def _planned(report: ClassReport, spec: dict[str, Any], can: Capabilities) -> list[str]:
+def _planned(report: ClassReport, known: _Declared) -> list[str]:
     """The lines of schemata to be written."""
     if report.state not in ("missing", "differs"):
         return []
-    wanted, _ = wanted_schemata(spec, can)
+    wanted = known.wanted[report.name]
     return lines({name: values for name, values in wanted.items() if differences({name: values}, report.schemata)})
 
 

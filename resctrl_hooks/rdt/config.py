@@ -1,18 +1,28 @@
 """What the configuration declares of RDT classes, checked against what this machine can do, as schemata."""
 
+import itertools
 from typing import Any
+
+from resctrl_hooks.node.resctrl.bandwidth_unit import capacity_of, convert_first
 
 from .capabilities import BandwidthCapability, CacheCapability, Capabilities, Schemata
 
 ROOT_NAME = "/"
+EXCLUSIVE = "exclusive"
+_WHOLE = 100
 
 
-def wanted_schemata(spec: dict[str, Any], can: Capabilities) -> tuple[Schemata, list[str]]:
-    """The schemata that a declared class means, for each domain, and what of it this machine can't do."""
+def wanted_schemata(
+    spec: dict[str, Any], can: Capabilities, capacity: dict[str, float] | None = None
+) -> tuple[Schemata, list[str]]:
+    """Return the schemata that a declared class means, for each domain, and what of it this machine cannot do.
+
+    ``capacity`` is ``monitoring.capacity``, in bytes per second, for per cents where the mount has none.
+    """
     wanted: Schemata = {}
     problems: list[str] = []
     for resource, declared in spec.items():
-        if declared is None:
+        if declared is None or resource == EXCLUSIVE:
             continue
         if resource not in can.domains:
             have = ", ".join(can.domains) or "nothing"
@@ -25,7 +35,7 @@ def wanted_schemata(spec: dict[str, Any], can: Capabilities) -> tuple[Schemata, 
                 shown = ", ".join(str(known) for known in can.domains[resource])
                 problems.append(f"{resource}: there is no domain {domain}; this machine has {shown}")
                 continue
-            found, problem = _value(str(value), resource, can)
+            found, problem = _value(value, resource, can, capacity_of(capacity or {}, domain))
             if problem:
                 of_one = f" of domain {domain}" if isinstance(declared, dict) else ""
                 problems.append(f"{resource}{of_one}: {problem}")
@@ -34,16 +44,17 @@ def wanted_schemata(spec: dict[str, Any], can: Capabilities) -> tuple[Schemata, 
     return wanted, list(dict.fromkeys(problems))
 
 
-def _value(value: str, resource: str, can: Capabilities) -> tuple[str, str]:
+def _value(value: Any, resource: str, can: Capabilities, capacity: float) -> tuple[str, str]:
     if resource in can.caches:
-        return _mask(value, can.caches[resource])
+        return _mask(str(value), can.caches[resource])
     if resource in can.bandwidths:
-        return _bandwidth(value, can.bandwidths[resource])
-    return value, ""
+        values = value if isinstance(value, list) else [value]
+        return _bandwidth(values, can.bandwidths[resource], capacity)
+    return str(value), ""
 
 
 def _mask(value: str, can: CacheCapability) -> tuple[str, str]:
-    mask = int(value, 16)
+    mask = _ways(value, can) if value.endswith("%") else int(value, 16)
     if mask & ~can.full:
         return "", f"mask {value} is wider than this cache's {can.full:x}"
     if mask.bit_count() < can.min_bits:
@@ -53,12 +64,40 @@ def _mask(value: str, can: CacheCapability) -> tuple[str, str]:
     return f"{mask:x}", ""
 
 
-def _bandwidth(value: str, can: BandwidthCapability) -> tuple[str, str]:
-    number = int(value)
+def _ways(value: str, can: CacheCapability) -> int:
+    """Return the mask of ``60%``, from the lowest way, or of ``40-99%`` (goresctrl's form, both ends included)."""
+    first, dash, last = value.removesuffix("%").rpartition("-")
+    width = can.full.bit_length()
+    low = int(first) * width // _WHOLE if dash else 0
+    end = -(-min(_WHOLE, int(last) + (1 if dash else 0)) * width // _WHOLE)
+    end = max(end, min(width, low + can.min_bits))
+    return (1 << end) - (1 << low)
+
+
+def _bandwidth(values: list[Any], can: BandwidthCapability, capacity: float) -> tuple[str, str]:
+    number, problem = convert_first(values, can.unit, capacity)
+    if problem:
+        return "", problem
     if number < can.least or (can.most and number > can.most):
         return "", f"{number} is not between {can.least} and {can.most or 'its most'}"
     # The kernel rounds up to its steps; said here, so that `show` compares what it will answer.
     return str(-(-number // can.step) * can.step), ""
+
+
+def overlaps(classes: dict[str, Schemata], declared: dict[str, Any]) -> dict[str, list[str]]:
+    """Return by class the overlaps of its masks with those of a declared class, where one of the two is exclusive."""
+    found: dict[str, list[str]] = {}
+    for name, other in itertools.combinations(classes, 2):
+        if not (declared[name].get(EXCLUSIVE) or declared[other].get(EXCLUSIVE)):
+            continue
+        for resource, values in classes[name].items():
+            for domain, value in sorted(values.items()) if resource.startswith("L") else ():
+                mask = classes[other].get(resource, {}).get(domain)
+                if mask and int(mask, 16) & int(value, 16):
+                    text = f"{resource} of domain {domain}: mask {value} overlaps with {mask} of class {{}}"
+                    exclusive = " (exclusive)" if declared[other].get(EXCLUSIVE) else ""
+                    found.setdefault(name, []).append(text.format(other + exclusive))
+    return found
 
 
 def differences(wanted: Schemata, have: Schemata, spec: dict[str, Any] | None = None) -> list[str]:
@@ -72,7 +111,7 @@ def differences(wanted: Schemata, have: Schemata, spec: dict[str, Any] | None = 
             other = have.get(resource, {}).get(domain, "nothing")
             if not _same(resource, value, other):
                 declared = _declared(spec or {}, resource, domain) or value
-                here = "" if _same(resource, declared, value) else f", which is {value} in this machine's steps"
+                here = "" if _same(resource, declared, value) else f", which is {value} on this machine"
                 found.append(f"{resource} of domain {domain} is {other}, declared {declared}{here}")
     return found
 
@@ -81,6 +120,8 @@ def _declared(spec: dict[str, Any], resource: str, domain: int) -> str:
     values = spec.get(resource)
     if isinstance(values, dict):
         values = values.get(str(domain), values.get(domain))
+    if isinstance(values, list):
+        return " or ".join(map(str, values))
     return "" if values is None else str(values)
 
 

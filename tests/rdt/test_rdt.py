@@ -16,8 +16,15 @@ from rich.console import Console
 from resctrl_hooks.cli import main
 from resctrl_hooks.cli import rdt as rdt_command
 from resctrl_hooks.config.check import check_text
-from resctrl_hooks.rdt.capabilities import BandwidthCapability, CacheCapability, Capabilities, parse_schemata
-from resctrl_hooks.rdt.config import differences, lines, wanted_schemata
+from resctrl_hooks.node.resctrl.bandwidth_unit import AMD, MB_PER_SECOND, PER_CENT, unit_of
+from resctrl_hooks.rdt.capabilities import (
+    BandwidthCapability,
+    CacheCapability,
+    Capabilities,
+    parse_schemata,
+    read_abilities,
+)
+from resctrl_hooks.rdt.config import differences, lines, overlaps, wanted_schemata
 from resctrl_hooks.simulation.mount import mounted
 
 CAN = Capabilities(
@@ -39,6 +46,105 @@ CAN = Capabilities(
 )
 def test_what_a_declaration_means(spec: dict[str, Any], wanted: dict[str, dict[int, str]]) -> None:
     assert wanted_schemata(spec, CAN) == (wanted, [])
+
+
+MBPS = Capabilities({}, {"MB": BandwidthCapability(10, 10, 0, MB_PER_SECOND)}, {"MB": [0]}, 8)
+AMD_MB = Capabilities({}, {"MB": BandwidthCapability(0, 1, 0, AMD)}, {"MB": [0]}, 8)
+
+
+@pytest.mark.parametrize(
+    "can, declared, value",
+    [
+        (CAN, "50%", "50"),
+        (CAN, "41%", "50"),
+        (CAN, ["2000MBps", "50%"], "50"),
+        (MBPS, ["50%", "2000MBps"], "2000"),
+        (MBPS, "2GBps", "2000"),
+        (AMD_MB, "2000MBps", "16"),
+        (AMD_MB, "2010MBps", "17"),
+        (AMD_MB, 2048, "2048"),
+    ],
+)
+def test_bandwidth_with_a_unit_becomes_the_mounts_number(can: Capabilities, declared: Any, value: str) -> None:
+    assert wanted_schemata({"MB": declared}, can)[0]["MB"][0] == value
+
+
+def test_per_cent_on_amd_is_of_the_configured_capacity() -> None:
+    assert wanted_schemata({"MB": "50%"}, AMD_MB, {"*": 100e9})[0] == {"MB": {0: "400"}}
+    assert wanted_schemata({"MB": "50%"}, AMD_MB, {"0": 50e9, "*": 100e9})[0] == {"MB": {0: "200"}}
+    assert wanted_schemata({"MB": "50%"}, AMD_MB) == (
+        {}, ["MB: 50% needs monitoring.capacity: this mount's unit is 1/8 GB/s"]
+    )  # fmt: skip
+
+
+def test_bandwidth_that_this_mount_cannot_express_is_refused_with_the_reason() -> None:
+    wanted, problems = wanted_schemata({"MB": "2000MBps"}, CAN)
+    assert wanted == {}
+    assert problems == ["MB: 2000MBps cannot be converted: this processor limits per cent of each CPU's rate"]
+
+
+@pytest.mark.parametrize(
+    "share, mask", [("100%", "fff"), ("50%", "3f"), ("60%", "ff"), ("1%", "3"), ("50-99%", "fc0"), ("0-49%", "3f")]
+)
+def test_share_of_a_cache_becomes_a_mask(share: str, mask: str) -> None:
+    assert wanted_schemata({"L3": share}, CAN) == ({"L3": {0: mask, 1: mask}}, [])
+
+
+def test_overlap_with_an_exclusive_class_is_a_problem() -> None:
+    declared: dict[str, Any] = {
+        "gold": {"L3": "ff0", "exclusive": True},
+        "bronze": {"L3": "03f"},
+        "silver": {"L3": "00f"},
+    }
+    wanted = {name: wanted_schemata(spec, CAN)[0] for name, spec in declared.items()}
+    assert overlaps(wanted, declared) == {
+        "gold": [
+            "L3 of domain 0: mask ff0 overlaps with 3f of class bronze",
+            "L3 of domain 1: mask ff0 overlaps with 3f of class bronze",
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    "least, values, mbps, unit",
+    [
+        (10, [100, 50], False, PER_CENT),
+        (10, [4294967295], False, MB_PER_SECOND),
+        (10, [80], True, MB_PER_SECOND),
+        (0, [2048], False, AMD),
+        (0, [16], False, AMD),
+    ],
+)
+def test_unit_of_a_mount(least: int, values: list[int], *, mbps: bool, unit: str) -> None:
+    assert unit_of(least, values, mbps=mbps) == unit
+
+
+@pytest.mark.parametrize("io_alloc, classes", [("enabled", 7), ("disabled", 8), ("not supported", 8)])
+def test_class_of_io_alloc_is_counted(tmp_path: Path, io_alloc: str, classes: int) -> None:
+    info = tmp_path / "info/L3"
+    info.mkdir(parents=True)
+    (tmp_path / "schemata").write_text("L3:0=fff\n")
+    for name, value in {"num_closids": "8", "cbm_mask": "fff", "min_cbm_bits": "1", "io_alloc": io_alloc}.items():
+        (info / name).write_text(f"{value}\n")
+    assert read_abilities(str(tmp_path)).classes == classes
+
+
+@pytest.mark.fuse
+def test_overlapping_exclusive_class_is_not_applied(simulated: Host) -> None:
+    simulated.configure(rdt={"classes": {"gold": {"L3": "ff0", "exclusive": True}, "bronze": {"L3": "60%"}}})
+    done = rdt(simulated, "apply")
+    assert done.exit_code == 1
+    assert "gold: L3 of domain 0: mask ff0 overlaps with ff of class bronze" in done.output
+    assert not (simulated.resctrl / "gold").exists()
+
+
+@pytest.mark.fuse
+def test_show_prints_the_unit_and_the_declared_value(simulated: Host) -> None:
+    simulated.configure(rdt={"classes": {"gold": {"MB": ["2000MBps", "50%"]}}})
+    rdt(simulated, "apply")
+    shown = rdt(simulated, "show").output
+    assert "MB:0=50;1=50" in shown
+    assert "MB is in per cent\ngold: MB is declared as 2000MBps or 50%\n" in shown
 
 
 @pytest.mark.parametrize(
@@ -160,7 +266,7 @@ def test_show_tells_what_differs_and_what_is_foreign(simulated: Host) -> None:
 
 
 @pytest.mark.fuse
-@pytest.mark.parametrize("terminal, rows", [(True, 4), (False, 2)])
+@pytest.mark.parametrize("terminal, rows", [(True, 5), (False, 3)])
 def test_a_terminal_has_a_line_for_each_resource(
     simulated: Host, monkeypatch: pytest.MonkeyPatch, *, terminal: bool, rows: int
 ) -> None:
@@ -179,7 +285,7 @@ def test_a_bandwidth_between_the_steps_is_told_as_it_was_declared(simulated: Hos
     rdt(simulated, "apply")
     assert "MB:0=40" in (simulated.resctrl / "gold/schemata").read_text()
     (simulated.resctrl / "gold/schemata").write_text("MB:0=30\n")
-    assert "MB of domain 0 is 30, declared 33, which is 40 in this machine's steps" in rdt(simulated, "show").output
+    assert "MB of domain 0 is 30, declared 33, which is 40 on this machine" in rdt(simulated, "show").output
     assert "gold: would write MB:0=40\n" in rdt(simulated, "apply", "--dry-run").output
 
 

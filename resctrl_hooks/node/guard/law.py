@@ -1,0 +1,202 @@
+"""The guard's law: one memory domain's state and a sample give the next state and the changes to make.
+
+Pure: no clock, no files. A controller of single steps, because the effect of an MB value is coarse and differs by
+processor (measured by others: intel-cmt-cat issues 69, 185, 277, 285), so each step waits for its effect.
+"""
+
+from ..resctrl.bandwidth_unit import AMD_UNIT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .limit import Limit
+    from .scale import OfRate, PerCent
+
+IDLE, PRESSED, SETTLING, HOLDING = "idle", "pressed", "settling", "holding"
+RELEASING, EXHAUSTED, BLIND = "releasing", "exhausted", "blind"
+STATES = (IDLE, PRESSED, SETTLING, HOLDING, RELEASING, EXHAUSTED, BLIND)
+LOWER, RAISE, RESTORE, REPORT = "lower", "raise", "restore", "report"
+
+WINDOW, ENOUGH = 4, 3
+"""Pressure is that many samples at or above ``high`` among the last so many."""
+PROTECTED_SHARE, THROTTLED_SHARE = 0.01, 0.10
+"""Least shares of the traffic: of the protected classes together, so that there is a victim, and of a class to cut."""
+SETTLE = 3.0
+SMALL_EFFECT = 0.05
+"""A class whose rate fell by less after a cut is cut by two steps next."""
+CALM, LONGEST_CALM = 10, 300
+"""Samples in a row that allow a step up; pressure soon after a step up doubles them."""
+SOON = 30.0
+PROBE = 600.0
+"""Seconds without pressure after which a cut is released by one step, whatever the load is."""
+BLIND_SAMPLES, BLIND_SECONDS = 3, 10.0
+
+
+class Rules:
+    """What the operator configured: who is protected, who is throttled in which order, and the two loads."""
+
+    def __init__(self, protect: "list[str]", throttle: "list[str]", high: float, low: float) -> None:
+        self.protect = protect
+        self.throttle = throttle
+        self.high = high
+        self.low = low
+
+
+class Sample:
+    """One look at a memory domain.
+
+    Args:
+        time: Seconds of a monotonic clock.
+        load: Traffic as a share of the capacity, None where it is unknown.
+        capacity: Bytes per second that the domain carries.
+        rates: Bytes per second of each class's own traffic.
+    """
+
+    __slots__ = ("capacity", "load", "rates", "time")
+
+    def __init__(self, time: float, load: "float | None", capacity: float, rates: "Mapping[str, float]") -> None:
+        self.time = time
+        self.load = load
+        self.capacity = capacity
+        self.rates = rates
+
+
+class Change:
+    """One thing to do or to report: ``kind`` of `LOWER`, `RAISE`, `RESTORE` or `REPORT`."""
+
+    __slots__ = ("kind", "name", "new", "old", "reason")
+
+    def __init__(self, kind: str, name: str, old: int, new: int, reason: str) -> None:
+        self.kind = kind
+        self.name = name
+        self.old = old
+        self.new = new
+        self.reason = reason
+
+
+class Domain:
+    """The state of one memory domain; `decide` changes it in place, and nothing else does."""
+
+    def __init__(self, limits: "dict[str, Limit]", time: float) -> None:
+        self.limits = limits
+        self.state = IDLE
+        self.since = time
+        self._window: "list[bool]" = []
+        self._cut: "tuple[str, float, float] | None" = None  # class, its rate before, when it was made
+        self._steps: "dict[str, int]" = {}  # how many steps the next cut of a class has; 1 where it is not here
+        self._calm = 0
+        self._wait = CALM
+        self._raised = float("-inf")
+        self._confirmed = time
+        self._missing = 0
+        self._missing_since = time
+
+    def enter(self, state: str, time: float) -> None:
+        """Change the state, and remember since when."""
+        if state != self.state:
+            self.state, self.since = state, time
+
+    @property
+    def cut(self) -> "list[str]":
+        """The classes that are held below their declared value."""
+        return [name for name, limit in self.limits.items() if limit.is_cut]
+
+    def decide(self, sample: Sample, rules: Rules, scale: "PerCent | OfRate") -> "list[Change]":
+        """Return the changes that this sample asks for, at most one but for a restoration."""
+        if sample.load is None:
+            return self._without_value(sample.time)
+        self._missing = 0
+        self._window = [*self._window, self._is_pressed(sample, rules)][-WINDOW:]
+        if self.state == SETTLING and sample.time - self.since < SETTLE:
+            return []
+        self._judge_cut(sample)
+        if sum(self._window) >= ENOUGH:
+            return self._under_pressure(sample, rules, scale)
+        return self._without_pressure(sample, rules, scale)
+
+    def _without_value(self, time: float) -> "list[Change]":
+        """Hold for a while, then restore everything: a limit must not stay on an unknown ground."""
+        self._window, self._calm = [], 0
+        self._missing += 1
+        if self._missing == 1:
+            self._missing_since = time
+        if self._missing >= BLIND_SAMPLES:
+            self.enter(BLIND, time)
+        if self.state != BLIND or time - self._missing_since < BLIND_SECONDS:
+            return []
+        reason = f"the load is unknown for {BLIND_SECONDS:g} seconds"
+        return [self._move(RESTORE, name, self.limits[name].declared, time, reason) for name in self.cut]
+
+    def _is_pressed(self, sample: Sample, rules: Rules) -> bool:
+        """Whether the domain is full, with a victim in it and a class whose cut can help."""
+        if sample.load is None or sample.load < rules.high:
+            return False
+        traffic = sample.load * sample.capacity
+        victims = sum(sample.rates.get(name, 0.0) for name in rules.protect)
+        return victims >= PROTECTED_SHARE * traffic and any(
+            sample.rates.get(name, 0.0) >= THROTTLED_SHARE * traffic for name in rules.throttle
+        )
+
+    def _judge_cut(self, sample: Sample) -> None:
+        """Look once, after the wait, whether the last cut had an effect."""
+        if self._cut is None:
+            return
+        name, before, _ = self._cut
+        small = sample.rates.get(name, 0.0) > before * (1 - SMALL_EFFECT)
+        self._steps[name] = 2 if small else 1
+        self._cut = None
+
+    def _under_pressure(self, sample: Sample, rules: Rules, scale: "PerCent | OfRate") -> "list[Change]":
+        if sample.time - self._raised < SOON:
+            self._wait = min(2 * self._wait, LONGEST_CALM)
+            self._raised = float("-inf")  # one release doubles the wait once
+        self._calm, self._confirmed = 0, sample.time
+        traffic = (sample.load or 0.0) * sample.capacity
+        for name in rules.throttle:
+            rate = sample.rates.get(name, 0.0)
+            if not self.limits[name].has_room or rate < THROTTLED_SHARE * traffic:
+                continue
+            new = scale.down(self.limits[name], rate, self._steps.get(name, 1))
+            if new < self.limits[name].now:
+                self._cut = (name, rate, sample.time)
+                self._window = []  # only samples from after the cut can ask for the next one
+                self.enter(SETTLING, sample.time)
+                return [self._move(LOWER, name, new, sample.time, f"load {sample.load:.0%}", rate)]
+        if any(limit.has_room for limit in self.limits.values()):
+            self.enter(PRESSED, sample.time)
+            return []
+        if self.state == EXHAUSTED:
+            return []
+        self.enter(EXHAUSTED, sample.time)
+        reason = "all throttled classes are at their floors; use fewer processors or another node for them"
+        return [Change(REPORT, "", 0, 0, f"load {sample.load:.0%}: {reason}")]
+
+    def _without_pressure(self, sample: Sample, rules: Rules, scale: "PerCent | OfRate") -> "list[Change]":
+        held = next((name for name in reversed(rules.throttle) if self.limits[name].is_cut), "")
+        if not held:
+            self._calm = 0
+            if sample.time - self._confirmed > LONGEST_CALM:
+                self._wait = CALM
+            self.enter(IDLE, sample.time)
+            return []
+        limit = self.limits[held]
+        after = (sample.load or 0.0) + scale.gain(limit, sample.rates.get(held, 0.0)) / sample.capacity
+        self._calm = self._calm + 1 if after < rules.low else 0
+        if self._calm >= self._wait:
+            return [self._release(held, scale, sample.time, f"load {sample.load:.0%}, {after:.0%} expected after it")]
+        if sample.time - self._confirmed >= PROBE:
+            self._confirmed = sample.time
+            return [self._release(held, scale, sample.time, f"no pressure for {PROBE / 60:g} minutes")]
+        self.enter(RELEASING if self._calm else HOLDING, sample.time)
+        return []
+
+    def _release(self, name: str, scale: "PerCent | OfRate", time: float, reason: str) -> Change:
+        self._calm, self._raised, self._steps[name] = 0, time, 1
+        self.enter(RELEASING, time)
+        return self._move(RAISE, name, scale.up(self.limits[name]), time, reason)
+
+    def _move(self, kind: str, name: str, new: int, time: float, reason: str, rate: float = 0.0) -> Change:
+        old = self.limits[name]
+        self.limits[name] = old.at(new, int(rate / AMD_UNIT))
+        return Change(kind, name, old.now, new, reason)

@@ -1,0 +1,39 @@
+"""The limit of one class in one memory domain, as the guard knows it."""
+
+
+class Limit:
+    """One class's MB value in one memory domain, in the unit of its ``schemata``; larger means more bandwidth.
+
+    Args:
+        declared: The value that the class has without the guard, and gets back.
+        floor: The guard never writes a lower value.
+        now: The value now.
+        overridden: Another program changed the value; the guard leaves the class alone until it is restarted.
+        before: The measured rate before the first cut in the same unit, 0 where no cut is in effect.
+    """
+
+    __slots__ = ("before", "declared", "floor", "now", "overridden")
+
+    def __init__(
+        self, declared: int, floor: int, now: "int | None" = None, *, overridden: bool = False, before: int = 0
+    ) -> None:
+        self.declared = declared
+        self.floor = min(floor, declared)
+        self.now = declared if now is None else now
+        self.overridden = overridden
+        self.before = before
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the guard holds the value below the declared one."""
+        return self.now < self.declared and not self.overridden
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the guard may lower the value further."""
+        return self.now > self.floor and not self.overridden
+
+    def at(self, value: int, before: int = 0) -> "Limit":
+        """Return the limit with another value; ``before`` is kept while a cut is in effect."""
+        kept = (self.before or before) if value < self.declared else 0
+        return Limit(self.declared, self.floor, value, overridden=self.overridden, before=kept)

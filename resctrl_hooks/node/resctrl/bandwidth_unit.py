@@ -1,0 +1,77 @@
+"""What a number of ``MB`` means on this mount, and values with units converted to it.
+
+Intel's number is a per cent of each processor's rate; with the mount option ``mba_MBps`` it is MB/s of the class; AMD's
+is 1/8 GB/s for each L3. Sources: kernel, Documentation/filesystems/resctrl.rst, "Memory bandwidth Allocation and
+monitoring" and "mba_MBps"; fs/resctrl and arch/x86/kernel/cpu/resctrl/core.c (AMD's ``min_bandwidth`` is 0).
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Value = int | str
+
+PER_CENT, MB_PER_SECOND, AMD = "per cent", "MB/s", "1/8 GB/s"
+AMD_UNIT = 125_000_000
+"""Bytes per second of one unit of an AMD limit."""
+SUFFIXES = {"MBps": 10**6, "GBps": 10**9}
+_MOST_PER_CENT = 100
+
+
+def unit_of(least: int, values: "Sequence[int]", *, mbps: bool = False) -> str:
+    """Return the unit of a mount.
+
+    Args:
+        least: ``info/MB/min_bandwidth``.
+        values: The root class's values, which begin with everything: 100, 2048 or 4294967295.
+        mbps: Whether the mount has the option ``mba_MBps``.
+    """
+    if least == 0:
+        return AMD
+    return MB_PER_SECOND if mbps or any(value > _MOST_PER_CENT for value in values) else PER_CENT
+
+
+def parse_amount(text: str) -> "tuple[int, str] | None":
+    """Return number and unit of ``50%``, ``2000MBps`` or ``2GBps``; None for anything else."""
+    for suffix in ("%", *SUFFIXES):
+        digits = text[: -len(suffix)].strip()
+        if text.endswith(suffix) and digits.isascii() and digits.isdigit():
+            return int(digits), suffix
+    return None
+
+
+def convert(value: "Value", unit: str, capacity: float = 0.0) -> "tuple[int, str]":
+    """Return a declared value as the mount's number, and an empty string or the reason why that is impossible.
+
+    A bare number has the mount's own unit. ``capacity`` is what one domain's memory carries in bytes per second, 0
+    where the configuration does not have it.
+    """
+    if isinstance(value, int) or value.isdigit():
+        return int(value), ""
+    amount = parse_amount(value)
+    if amount is None:
+        return 0, f"{value!r} is not a bandwidth"
+    number, suffix = amount
+    if suffix == "%" and unit == PER_CENT:
+        return number, ""
+    if suffix != "%" and unit == PER_CENT:
+        return 0, f"{value} cannot be converted: this processor limits per cent of each CPU's rate"
+    if suffix == "%" and not capacity:
+        return 0, f"{value} needs monitoring.capacity: this mount's unit is {unit}"
+    wanted = number * SUFFIXES[suffix] if suffix in SUFFIXES else capacity * number / _MOST_PER_CENT
+    return max(1, -(-int(wanted) // (AMD_UNIT if unit == AMD else 10**6))), ""
+
+
+def convert_first(values: "Sequence[Value]", unit: str, capacity: float = 0.0) -> "tuple[int, str]":
+    """Return the first of several declared values that this mount understands, or the reason of the last."""
+    number, reason = 0, "the list is empty"
+    for value in values:
+        number, reason = convert(value, unit, capacity)
+        if not reason:
+            break
+    return number, reason
+
+
+def capacity_of(capacities: "dict[str, float]", domain: int) -> float:
+    """Return the configured bytes per second of a memory domain, 0 where none is configured; ``*`` is all others."""
+    return float(capacities.get(str(domain)) or capacities.get("*") or 0.0)

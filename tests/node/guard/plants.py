@@ -1,0 +1,89 @@
+"""Made-up memory domains for the guard's law: classes with a demand, and limits that act as processors' do."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from resctrl_hooks.node.guard.law import LOWER, RAISE, Change, Domain, Rules, Sample
+from resctrl_hooks.node.guard.limit import Limit
+from resctrl_hooks.node.guard.scale import PerCent
+
+CAPACITY = 100e9
+Response = Callable[[int], float]
+"""What share of its demand a class gets at an MB value: the shapes that were measured on processors."""
+
+RESPONSES: dict[str, Response] = {
+    "proportional": lambda value: value / 100,
+    "dead zone": lambda value: 1.0 if value > 40 else value / 40,
+    "cliff": lambda value: 1.0 if value > 20 else 0.2,
+    "no effect": lambda _: 1.0,
+    "steps": lambda value: max(0.1, (value // 30) * 0.3),
+}
+
+
+@dataclass
+class Plant:
+    """Classes that ask for bandwidth; what a limit leaves of it comes ``delay`` samples later, with noise."""
+
+    seed: int
+    response: str = "proportional"
+    delay: int = 0
+    noise: float = 0.02
+    demand: dict[str, float] = field(default_factory=lambda: {"gold": 20e9, "silver": 30e9, "bronze": 60e9})
+    gaps: float = 0.0
+    interval: float = 1.0
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+        self._history: list[dict[str, int]] = []
+
+    def sample(self, time: float, values: dict[str, int]) -> Sample:
+        """What is seen at a time while the limits have these values."""
+        self._history.append(dict(values))
+        acting = self._history[max(0, len(self._history) - 1 - self.delay)]
+        rates = {
+            name: wanted
+            * RESPONSES[self.response](acting.get(name, 100))
+            * self._random.uniform(1 - self.noise, 1 + self.noise)
+            for name, wanted in self.demand.items()
+        }
+        total = sum(rates.values())
+        if total > CAPACITY:
+            rates = {name: rate * CAPACITY / total for name, rate in rates.items()}
+        unknown = self._random.random() < self.gaps
+        return Sample(time, None if unknown else sum(rates.values()) / CAPACITY, CAPACITY, rates)
+
+
+@dataclass
+class Run:
+    """The law at work on a plant. ``writes`` has the time of each change of a limit."""
+
+    plant: Plant
+    limits: dict[str, Limit] = field(default_factory=lambda: {"bronze": Limit(100, 20), "silver": Limit(100, 50)})
+    rules: Rules = field(default_factory=lambda: Rules(["gold"], ["bronze", "silver"], 0.85, 0.70))
+    time: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.domain = Domain(self.limits, self.time)
+        self.changes: list[tuple[float, Change]] = []
+        self.states: set[str] = set()
+        self.scale = PerCent(10)
+
+    def values(self) -> dict[str, int]:
+        """The limits' values now."""
+        return {name: limit.now for name, limit in self.limits.items()}
+
+    def step(self, count: int = 1) -> "Run":
+        """Go through so many samples."""
+        for _ in range(count):
+            self.time += self.plant.interval
+            sample = self.plant.sample(self.time, self.values())
+            for change in self.domain.decide(sample, self.rules, self.scale):
+                assert sample.load is not None or change.kind == "restore", "a write on an unknown load"
+                self.changes.append((self.time, change))
+            self.states.add(self.domain.state)
+        return self
+
+    def writes(self, *kinds: str) -> list[tuple[float, Change]]:
+        """The changes of these kinds; of limits, if none is named."""
+        return [(time, change) for time, change in self.changes if change.kind in (kinds or (LOWER, RAISE, "restore"))]

@@ -1,0 +1,206 @@
+"""The guard's law on made-up memory domains: what holds whatever the processor does with a limit."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resctrl_hooks.node.guard.law import (
+    BLIND,
+    EXHAUSTED,
+    HOLDING,
+    IDLE,
+    LOWER,
+    RAISE,
+    REPORT,
+    RESTORE,
+    SETTLING,
+    Domain,
+    Rules,
+    Sample,
+)
+from resctrl_hooks.node.guard.limit import Limit
+from resctrl_hooks.node.guard.scale import OfRate, PerCent
+from resctrl_hooks.node.resctrl.bandwidth_unit import AMD_UNIT
+
+from .plants import CAPACITY, RESPONSES, Plant, Run
+
+LONG = 600
+
+
+def plants() -> st.SearchStrategy[Plant]:
+    """Domains of all shapes, some of them with samples that have no value."""
+    return st.builds(
+        Plant,
+        seed=st.integers(0, 10_000),
+        response=st.sampled_from(sorted(RESPONSES)),
+        delay=st.integers(0, 6),
+        noise=st.floats(0, 0.1),
+        gaps=st.sampled_from([0.0, 0.05, 0.4]),
+        demand=st.fixed_dictionaries(
+            {"gold": st.floats(0, 60e9), "silver": st.floats(0, 90e9), "bronze": st.floats(0, 120e9)}
+        ),
+    )
+
+
+@pytest.mark.hypothesis
+@settings(max_examples=60, deadline=None)
+@given(plants())
+def test_limits_stay_between_floor_and_declared_value(plant: Plant) -> None:
+    run = Run(plant).step(LONG)
+    for _, change in run.writes():
+        limit = run.limits[change.name]
+        assert limit.floor <= change.new <= limit.declared
+        assert change.name in ("bronze", "silver"), "a class that is protected or not named"
+
+
+@pytest.mark.hypothesis
+@settings(max_examples=60, deadline=None)
+@given(plants())
+def test_writes_are_bounded_per_minute(plant: Plant) -> None:
+    times = [time for time, _ in Run(plant).step(LONG).writes(LOWER, RAISE)]
+    for start in times:
+        assert sum(1 for time in times if start <= time < start + 60) <= 20
+
+
+@pytest.mark.hypothesis
+@settings(max_examples=60, deadline=None)
+@given(plants())
+def test_all_limits_are_restored_after_the_pressure_ends(plant: Plant) -> None:
+    run = Run(plant).step(LONG)
+    plant.demand = dict.fromkeys(plant.demand, 1e9)
+    plant.gaps = 0.0
+    # The longest wait before each of at most sixteen steps up, or half a minute after a blind phase.
+    run.step(16 * 300)
+    assert all(limit.now == limit.declared for limit in run.limits.values())
+    assert run.domain.state == IDLE
+
+
+@pytest.mark.hypothesis
+@settings(max_examples=40, deadline=None)
+@given(plants())
+def test_steady_load_leads_to_no_limit_cycle(plant: Plant) -> None:
+    plant.noise, plant.gaps = 0.0, 0.0
+    run = Run(plant).step(2 * LONG)
+    late = len(run.writes())
+    run.step(1800)
+    # A probe each ten minutes and the cut that answers it, or a release after the longest wait.
+    assert len(run.writes()) - late <= 2 * 1800 / 300 + 2
+
+
+def test_pressure_with_a_victim_lowers_the_first_class() -> None:
+    run = Run(Plant(1)).step(5)
+    _, first = run.writes()[0]
+    assert (first.kind, first.name, first.old, first.new) == (LOWER, "bronze", 100, 90)
+    assert run.domain.state == SETTLING
+
+
+def test_full_domain_without_a_protected_class_in_it_is_left_alone() -> None:
+    run = Run(Plant(1, demand={"gold": 0.0, "silver": 30e9, "bronze": 90e9})).step(60)
+    assert run.writes() == []
+
+
+def test_full_domain_of_protected_classes_alone_is_left_alone() -> None:
+    run = Run(Plant(1, demand={"gold": 120e9, "silver": 1e9, "bronze": 1e9})).step(60)
+    assert run.writes() == []
+
+
+def test_cut_without_effect_is_followed_by_a_double_one() -> None:
+    run = Run(Plant(1, response="dead zone", noise=0.0)).step(20)
+    values = [change.new for _, change in run.writes(LOWER) if change.name == "bronze"]
+    assert values[:3] == [90, 70, 50]
+
+
+def test_second_class_is_lowered_only_after_the_first_is_at_its_floor() -> None:
+    run = Run(Plant(1, demand={"gold": 60e9, "silver": 60e9, "bronze": 60e9})).step(120)
+    names = [change.name for _, change in run.writes(LOWER)]
+    assert "silver" in names
+    assert names == sorted(names)
+    bronze_at = [change.new for _, change in run.writes(LOWER) if change.name == "bronze"]
+    assert bronze_at[-1] == 20
+
+
+def test_exhausted_domain_is_reported_once_and_not_written() -> None:
+    run = Run(Plant(1, response="no effect", demand={"gold": 60e9, "silver": 60e9, "bronze": 60e9})).step(200)
+    assert run.domain.state == EXHAUSTED
+    assert len(run.writes(REPORT)) == 1
+    last = run.writes()[-1][0]
+    assert run.step(200).writes()[-1][0] == last
+
+
+def test_load_between_the_thresholds_holds_the_limits() -> None:
+    run = Run(Plant(1, noise=0.0)).step(60)
+    assert run.domain.state == HOLDING
+    assert len(run.step(200).writes(LOWER)) == len(run.writes(LOWER))
+
+
+def test_class_that_idles_at_its_limit_is_released() -> None:
+    # The kernel's own controller (mba_MBps) did not release such a class until Linux 6.9.
+    run = Run(Plant(1)).step(60)
+    run.plant.demand["bronze"] = 0.0
+    run.plant.demand["silver"] = 1e9
+    run.step(200)
+    assert run.limits["bronze"].now == 100
+
+
+def test_pressure_soon_after_a_release_doubles_the_wait() -> None:
+    rules, scale = Rules(["gold"], ["bronze"], 0.85, 0.70), PerCent(10)
+    domain = Domain({"bronze": Limit(100, 20, 80)}, 0)
+    time, waits, since = 0.0, [], 0.0
+    for _ in range(3):
+        while True:
+            time += 1
+            calm = Sample(time, 0.3, CAPACITY, {"gold": 20e9, "bronze": 10e9})
+            if any(change.kind == RAISE for change in domain.decide(calm, rules, scale)):
+                waits.append(time - since)
+                break
+        while not any(
+            change.kind == LOWER
+            for change in domain.decide(Sample(time, 0.95, CAPACITY, {"gold": 20e9, "bronze": 70e9}), rules, scale)
+        ):
+            time += 1
+        since = time
+    assert waits[1] > 1.5 * waits[0]
+    assert waits[2] > 1.5 * waits[1]
+
+
+def test_unconfirmed_cut_is_released_by_a_probe() -> None:
+    rules, scale = Rules(["gold"], ["bronze"], 0.85, 0.70), PerCent(10)
+    domain = Domain({"bronze": Limit(100, 20, 50)}, 0)
+    changes: list[Any] = []
+    for time in range(1, 700):
+        changes += domain.decide(Sample(float(time), 0.8, CAPACITY, {"gold": 70e9, "bronze": 10e9}), rules, scale)
+    assert [(change.kind, change.new) for change in changes] == [(RAISE, 60)]
+
+
+def test_unknown_load_holds_first_and_restores_after_ten_seconds() -> None:
+    rules, scale = Rules(["gold"], ["bronze"], 0.85, 0.70), PerCent(10)
+    domain = Domain({"bronze": Limit(100, 20, 50)}, 0)
+    found = {}
+    for time in range(1, 20):
+        for change in domain.decide(Sample(float(time), None, CAPACITY, {}), rules, scale):
+            found[time] = (change.kind, change.new)
+        if time == 3:
+            assert domain.state == BLIND
+    assert found == {11: (RESTORE, 100)}
+
+
+def test_overridden_class_is_never_changed() -> None:
+    run = Run(Plant(1), limits={"bronze": Limit(100, 20, 70, overridden=True), "silver": Limit(100, 50)}).step(60)
+    assert {change.name for _, change in run.writes()} == {"silver"}
+
+
+def test_amd_cut_begins_at_the_measured_rate_and_ends_at_the_declared_value() -> None:
+    scale = OfRate()
+    limit = Limit(2048, 80)
+    first = limit.at(scale.down(limit, 40e9, 1), int(40e9 / AMD_UNIT))
+    assert first.now == int(40e9 / AMD_UNIT * 0.8)
+    assert scale.down(first, 32e9, 1) == int(32e9 / AMD_UNIT * 0.8)
+    assert scale.up(first.at(200)) == 251
+    assert scale.up(first.at(300)) == 2048
+
+
+@pytest.mark.parametrize("rate", [0.0, 1e9, 300e9])
+def test_amd_limit_never_falls_below_its_floor(rate: float) -> None:
+    assert OfRate().down(Limit(2048, 80, 100), rate, 2) >= 80
