@@ -59,9 +59,13 @@ class TracedHook:
         compile_it += f"c.compile_folder({str(self.launch.parent)!r})"
         subprocess.run([PYTHON[0], "-I", "-B", "-c", compile_it], check=True)
 
-    def run(self, state: dict[str, Any], *injection: str) -> subprocess.CompletedProcess[bytes]:
-        """Calls the hook as its JSON does. With injections only the calls that they name are traced: that is faster."""
-        names = [option.removeprefix("--inject=").partition(":")[0] for option in injection]
+    def run(self, state: dict[str, Any], *injection: str, command: str = "hook") -> subprocess.CompletedProcess[bytes]:
+        """Calls the hook as its JSON does, or another command in its place.
+
+        With injections that end it or a call, only the calls that they name are traced: that is faster.
+        """
+        ends = any(":signal=" in option or ":error=" in option for option in injection)
+        names = [option.removeprefix("--inject=").partition(":")[0] for option in injection if ends]
         self._narrow = bool(names)
         narrow = [f"--trace={','.join(names)}"] if names else []
         # The filter spares the stops at all other calls. Where it stops a process, none can be sent a signal (ptrace).
@@ -70,8 +74,8 @@ class TracedHook:
         trace = ["strace", *self._follow, "-s", "0", "-o", str(self.trace), *narrow, *injection]
         words = hook_command(str(self._config), launch=str(self.launch), python=PYTHON[0])
         first = words.index(PYTHON[0])
-        command = [*words[:first], *trace, *words[first:]]
-        return subprocess.run(command, input=json.dumps(state).encode(), capture_output=True, env=PATH, check=False)
+        whole = [*words[:first], *trace, *words[first:-1], command]
+        return subprocess.run(whole, input=json.dumps(state).encode(), capture_output=True, env=PATH, check=False)
 
     def calls(self) -> list[SystemCall]:
         """Every call of the last run since the launcher opened the compiled node half: nothing of ours comes before.

@@ -86,6 +86,8 @@ if TYPE_CHECKING:
         """It ran already when it was taken in."""
         unmet: "dict[str, str]"
         """By feature, what it was to have and has not, and why."""
+        unplanned: "list[str]"
+        """Features whose plan failed, for the reason in ``unmet``: reconcile plans them again."""
         starts: "dict[str, list[float]]"
         """By feature, when reconcile started something of it again, in seconds since 1970."""
 

@@ -205,4 +205,4 @@ def test_the_pod_monitor_finds_the_metrics_pods() -> None:
         RESCTRL_ROOT,
     ]
     written = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
-    assert written == {STATE_DIR}
+    assert written == {f"{STATE_DIR}/{TOTALS}"}

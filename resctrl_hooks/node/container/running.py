@@ -15,9 +15,10 @@ class Running:
 
     ``recorded`` says whether the ledger has it as it runs now. ``steps`` are as the ledger keeps them. ``late`` is true
     for one that was taken in when it ran already. ``unmet`` says by feature what it was to have and has not, and why;
-    ``unsaid`` are those of them that nobody has been told yet; ``starts`` says when reconcile started something of it
-    again. ``wanted`` is false for one that is not to be monitored; ``recorded_class`` is the RDT class in which its
-    group was recorded, ``rdt_class`` the one that it is in.
+    ``unsaid`` are those of them that nobody has been told yet; ``unplanned`` are those whose plan failed, which are
+    planned again; ``starts`` says when reconcile started something of it again. ``changed`` says that its record is to
+    be written. ``wanted`` is false for one that is not to be monitored; ``recorded_class`` is the RDT class in which
+    its group was recorded, ``rdt_class`` the one that it is in.
     """
 
     def __init__(self, key: str, found: "Found", record: "MemberRecord", *, recorded: bool) -> None:
@@ -31,6 +32,8 @@ class Running:
         self.steps: "list[StepRecord]" = list(record.get("steps", []))
         self.unmet: "dict[str, str]" = dict(record.get("unmet", {}))
         self.unsaid: "set[str]" = set()
+        self.unplanned: "list[str]" = list(record.get("unplanned", []))
+        self.changed = False
         self.starts: "dict[str, list[float]]" = dict(record.get("starts", {}))
         self.cgroup: str = record.get("cgroup", "")
         self.leaf: "Leaf | None" = None  # its own cgroup once a feature has asked for it
@@ -77,11 +80,14 @@ class Running:
             **self._record,
             "steps": self.steps,
             "unmet": self.unmet,
+            "unplanned": self.unplanned,
             "late": self.late,
             "starts": self.starts,
         }
         if not self.unmet:
             del record["unmet"]
+        if not self.unplanned:
+            del record["unplanned"]
         if not self.late:
             del record["late"]
         if not self.starts:

@@ -28,7 +28,8 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
         RefusedError: a step failed whose feature's policy is ``fail``; everything done here is reverted.
         HookError: the ledger can't be used, or the deadline passed.
     """
-    steps = planned(workload, context, features_in_use(context.settings, workload))
+    unplanned: "dict[str, str]" = {}
+    steps = planned(workload, context, features_in_use(context.settings, workload), unplanned)
     todo = [(feature, step) for feature, step in steps if step.action != SKIP]
     if not todo:
         return "; ".join(step.why for _, step in steps) or "no feature concerns it"
@@ -43,6 +44,9 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
         details: MemberRecord = {**workload.details(), "steps": [step.as_record() for _, step in todo]}
         if earlier:
             details["again"] = True
+        if unplanned:
+            details["unmet"] = unplanned
+            details["unplanned"] = list(unplanned)
         locked.add_member(workload.id, details, workload.pid)
         if workload.leaf is not None and workload.leaf.own_scope:
             from ..cgroup_settings.told import collect  # only where systemd manages the container
@@ -64,9 +68,14 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
 
 
 def planned(
-    workload: "Workload", context: "Context", features: "list[tuple[str, Feature]] | None" = None
+    workload: "Workload",
+    context: "Context",
+    features: "list[tuple[str, Feature]] | None" = None,
+    unplanned: "dict[str, str] | None" = None,
 ) -> "list[tuple[Feature, Step]]":
     """The steps of features, all that are in use unless said, in order; one that can't plan has none, or refuses.
+
+    ``unplanned`` gets those that can't, and why. One that adopts containers itself plans again without being told.
 
     Raises:
         RefusedError: a feature whose policy is ``fail`` can't plan.
@@ -79,6 +88,8 @@ def planned(
             trouble = _trouble(name, feature, caught, workload, context)
             if is_refusal(trouble):
                 raise trouble from caught
+            if unplanned is not None and not hasattr(feature, "adopt"):
+                unplanned[name] = str(trouble)
     return found
 
 

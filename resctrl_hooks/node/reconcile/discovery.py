@@ -5,6 +5,7 @@ from ..container.runtimes import Found, living_containers
 from ..container.workload import workload_of
 from ..fault_report import as_hook_error
 from ..feature import SKIP
+from ..feature_table import FEATURES
 from ..features.monitoring import NAME as MONITORING
 from ..host.cgroup_names import pod_in_cgroup
 from ..host.files import is_folder, list_folder
@@ -16,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..container.workload import Workload
     from ..context import Context
     from ..records import MemberRecord, StepRecord
 
@@ -61,7 +63,7 @@ def observe(context: "Context") -> Observation:
             key = context.ledger.key_of(container.id)
             record = context.ledger.read_member(key, container.id) if key else None
             if record is not None and (record.get("pid"), record.get("start")) == (container.pid, container.start):
-                seen = _recorded(key, container, record)
+                seen = _recorded(key, container, record, context)
             else:
                 seen = _unrecorded(container, context)
         except ProcessLookupError:
@@ -78,40 +80,58 @@ def observe(context: "Context") -> Observation:
                 record = context.ledger.read_member(key, id_) if key else None
                 if record is not None and record.get("pid") and not context.monitor.member_is_dead(key, id_):
                     starting = Found(id_, record["pid"], record["start"], record.get("bundle", ""))
-                    containers.append(_recorded(key, starting, record))
+                    containers.append(_recorded(key, starting, record, context))
             except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
                 problems.append(f"container {id_}: {as_hook_error(error)}")
     return Observation(containers, problems)
 
 
-def _recorded(key: str, found: Found, record: "MemberRecord") -> Running:
+def _recorded(key: str, found: Found, record: "MemberRecord", context: "Context") -> Running:
     container = Running(key, found, record, recorded=True)
+    if container.unplanned:
+        workload = workload_of(found.id, found.pid, container.bundle, context.proc, context.settings.cgroup_path)
+        _plan(container, workload, context, container.unplanned)
     container.joins(step_of(container, MONITORING))
     return container
 
 
 def _unrecorded(found: Found, context: "Context") -> Running:
-    """A container that no hook has seen, or only one that was killed: it gets what every feature in use plans for it.
-
-    What can't be planned any more is among its `Running.unmet`. Monitoring's own trouble is everybody's: without its
-    plan we don't know whether the container is ours at all.
-    """
+    """A container that no hook has seen, or only one that was killed: every feature in use plans for it."""
     workload = workload_of(found.id, found.pid, found.bundle, context.proc, context.settings.cgroup_path)
     container = Running(workload.key, found, workload.details(), recorded=False)
+    _plan(container, workload, context)
+    container.joins(step_of(container, MONITORING))
+    return container
+
+
+def _plan(container: Running, workload: "Workload", context: "Context", only: "list[str] | None" = None) -> None:
+    """Adds the steps of every feature in use to a container, or of those in ``only``, whose plan has failed before.
+
+    What can't be planned is among its `Running.unmet`. Monitoring's own trouble is everybody's if nobody has planned
+    for the container: we don't know then whether it is ours at all.
+    """
+    before = (list(container.steps), dict(container.unmet))
+    container.unplanned = []
     for name, feature in features_in_use(context.settings, workload):
-        if name == PLACEMENT:
-            continue  # it takes in whom it lacks itself, under a lock for the whole node
+        if name == PLACEMENT or (only is not None and name not in only):
+            continue  # placement takes in whom it lacks itself, under a lock for the whole node
         try:
             steps = [step.as_record() for step in feature.plan(workload, context) if step.action != SKIP]
         except Exception as error:
-            if name == MONITORING:
+            if name == MONITORING and only is None:
                 raise
-            container.unmet[name] = str(as_hook_error(error))
-            container.unsaid.add(name)
+            why = str(as_hook_error(error))
+            container.unplanned.append(name)
+            if container.unmet.get(name) != why:
+                container.unmet[name] = why
+                container.unsaid.add(name)
             continue
         container.steps += steps
-    container.joins(step_of(container, MONITORING))
-    return container
+    for name in set(only or ()) - set(container.unplanned):
+        container.unmet.pop(name, None)  # planned by now, or not in use any more
+    order = list(FEATURES)
+    container.steps.sort(key=lambda step: order.index(step["feature"]) if step["feature"] in order else len(order))
+    container.changed = container.recorded and (container.steps, container.unmet) != before
 
 
 def step_of(container: Running, feature: str) -> "StepRecord | None":

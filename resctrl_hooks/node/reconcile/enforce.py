@@ -69,10 +69,13 @@ def _enforce(
             report.apply(step.feature, container.id)
         return
     new = not classes and (bool(container.unsaid) or bool(container.steps and not container.recorded))
-    if left or new:
+    if left or new or container.changed:
         with context.monitor.hold(container.key) as locked:
             if container.look_again(context.proc):
                 before = format_json(container.details())
+                if container.changed:
+                    record_running(container, locked)  # what was planned again, before it is done
+                    container.changed = False
                 if new and not container.recorded:
                     describe(container, locked)
                     locked.save()
@@ -87,8 +90,9 @@ def _enforce(
                     _apply(context, container, features[step.feature], step, locked, report)
                 if container.recorded and format_json(container.details()) != before:
                     record_running(container, locked)
-    if container.late and not classes:
-        report.unmet.update({f"{container.id[:12]} {name}": why for name, why in container.unmet.items()})
+    if not classes:
+        told = container.unmet if container.late else container.unplanned
+        report.unmet.update({f"{container.id[:12]} {name}": container.unmet[name] for name in told})
 
 
 def _holds(feature: "Feature", step: Step, container: "Running", context: "Context") -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -9,10 +10,11 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
+from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 from memtierd_host import CLASS as MEMORY_CLASS
 from memtierd_host import PANIC, MemtierdHost, lives, panics, program, wait_until
 
+from resctrl_hooks.node.features import monitoring
 from resctrl_hooks.node.features.memtierd import feature
 from resctrl_hooks.node.reconcile.enforce import MOST_STARTS
 from resctrl_hooks.node.reconcile.reconcile import reconcile
@@ -246,3 +248,32 @@ def test_a_missing_group_is_made_if_it_is_needed_and_else_forgotten(late: Memtie
     assert host.groups() == [f"mon_groups/{UID}"]
     assert (host.context().ledger.read_pod(UID) or {})["groups"] == {"": "created"}
     assert not again(host).changed
+
+
+def test_failed_plan_is_recorded_and_planned_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One passing error in the hook's plan of monitoring, beside another feature that planned well."""
+    host.configure(
+        runtimeRoots={"crun": str(host.root / "crun")},
+        scheduling={"enabled": True, "allow": {"*": ["*"]}, "classes": {"calm": {}}},
+    )
+    given = state(annotations=crio_annotations() | {"class.scheduling.resctrl-hooks.io": "calm"})
+    given["bundle"] = host.bundle({"annotations": given["annotations"], "linux": {}})
+    host.process(100, CGROUP)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENFILE, "Too many open files in system", "/proc/100/cpu_resctrl_groups")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(monitoring, "class_of", full)
+        assert host.call(given).code == 0
+        record = host.context().ledger.read_member(UID, ID) or {}
+        assert (record["unplanned"], list(record["unmet"])) == (["monitoring"], ["monitoring"])
+        report = reconcile(host.context())
+        assert list(report.unmet) == [f"{ID[:12]} monitoring"]
+        assert report.ok
+    assert reconcile(host.context()).adopted == [ID]
+    record = host.context().ledger.read_member(UID, ID) or {}
+    assert [step["feature"] for step in record["steps"]] == ["monitoring", "scheduling"]
+    assert "unplanned" not in record
+    assert "unmet" not in record
+    assert host.tasks(f"mon_groups/{UID}") == [100]
