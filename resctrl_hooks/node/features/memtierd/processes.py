@@ -6,7 +6,7 @@ from _signal import SIGKILL, SIGTERM
 
 from ...errors import HookError
 from ...host.cgroup import processes
-from ...host.files import format_json, parse_json
+from ...host.files import GONE, format_json, parse_json
 from ...host.procfs import boot_id, start_time
 
 TYPE_CHECKING = False
@@ -111,11 +111,21 @@ def _kill(target: int, number: int) -> None:
 
 
 def _remove_cgroup(cgroup: str) -> None:
+    """Remove the cgroup, and the one above it if it was the last.
+
+    Raises:
+        KeeperError: the kernel refuses; as long as the run folder is there, reconcile tries again.
+    """
     try:
         posix.rmdir(cgroup)
+    except OSError as error:
+        if error.errno in GONE:
+            return
+        raise KeeperError.of_file(error, cgroup, "removed") from error
+    try:
         posix.rmdir(cgroup.rpartition("/")[0])
     except OSError:
-        pass  # not there, or others' are beside it
+        pass  # others' are beside it
 
 
 def tell(path: str, data: bytes) -> bool:
