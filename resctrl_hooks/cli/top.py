@@ -24,7 +24,7 @@ from resctrl_hooks.cli.view import View, view_options
 from resctrl_hooks.inventory.cache_size import l3_sizes
 from resctrl_hooks.inventory.gather import pod_of, rmids_of
 from resctrl_hooks.inventory.models import Usage
-from resctrl_hooks.inventory.snapshot import take
+from resctrl_hooks.inventory.snapshot import open_files, take
 from resctrl_hooks.inventory.usage import GROUPINGS, POD, SORTS, Line, Users, grouped, ordered, usage, with_total
 from resctrl_hooks.node.context import Context
 
@@ -81,12 +81,13 @@ class _Looks:
         self._keys = {view.key(context, what) for what in view.pods}
         self._wanted: dict[str, bool] = {}
         self._users = Users(context)
-        self._before = take(context)
+        self._files = open_files()
+        self._before = take(context, self._files)
         self._llc = sum(l3_sizes(context.monitor.resctrl.root).values())
 
     def next(self) -> Scene:
         """What happened since the last look."""
-        now = take(self._context)
+        now = take(self._context, self._files)
         lines = usage(self._before, now, self._users)
         seconds = now.when - self._before.when
         self._before = now

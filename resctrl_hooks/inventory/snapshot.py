@@ -5,13 +5,16 @@ rules"). Where a part has no number the kernel leaves it out and reports the oth
 One rule for all views: while the value of any part is unknown, the class has no value, nor have its ungrouped tasks.
 """
 
+import resource
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.resctrl.assignment import EVENTS, Assignments
-from resctrl_hooks.node.resctrl.counter_files import read_group
+from resctrl_hooks.node.resctrl.counter_files import OpenFiles, read_group
 from resctrl_hooks.node.resctrl.counters import INCOMPLETE, L3, PERF, UNAVAILABLE, Reading, Slot
 
+_OTHER_FILES = 128  # that a process needs besides
 Raw = int | float | str | None
 """A number, a word that says why there is none, or None where there is no such file."""
 Values = dict[str, Raw]
@@ -68,14 +71,24 @@ class Snapshot:
     rmids: int = 0
 
 
-def take(context: Context) -> Snapshot:
+def open_files() -> OpenFiles:
+    """Files to look again and again with: as many as this process may have open, less some for all else."""
+    return OpenFiles(max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OTHER_FILES, 0))
+
+
+def take(context: Context, files: OpenFiles | None = None) -> Snapshot:
     """Reads everything once.
+
+    Args:
+        context: what the node is read with.
+        files: those that are kept open from look to look.
 
     Raises:
         HookError: there is no resctrl, or the state directory can't be used.
     """
     resctrl = context.monitor.resctrl
-    look = context.monitor.look()
+    look = context.monitor.look(files)
+    read = read_group if files is None else files.read_group
     paths = [slot.path for slot in look.slots]
     found = Snapshot(look.when, dict(zip(paths, look.slots, strict=True)), look.readings)
     prefix = context.monitor.group_prefix
@@ -88,18 +101,22 @@ def take(context: Context) -> Snapshot:
         groups: dict[str, Values] = {}
         found.rmids += 1 + len(names)
         for name in sorted(names):
-            identity, values = ours.get((rdt_class, name)) or _read(resctrl.group_folder(rdt_class, name), look.slots)
+            identity, values = ours.get((rdt_class, name)) or _read(
+                read, resctrl.group_folder(rdt_class, name), look.slots
+            )
             if identity:
                 groups[identity] = dict(zip(paths, values, strict=True))
                 if (rdt_class, name) not in ours:
                     found.foreign[rdt_class, name] = Counts(identity, groups[identity])
         folder = resctrl.class_folder(rdt_class)
-        identity, values = _read(folder, look.slots)
+        identity, values = _read(read, folder, look.slots)
         if identity:
             states = assigned.of(folder) if assignable else {}
             uncounted = {path for path, slot in found.slots.items() if not _is_assigned(slot, states)}
             whole = dict(zip(paths, values, strict=True))
             found.classes[rdt_class] = _class_of(identity, whole, groups, uncounted, found.slots)
+    if files is not None:
+        files.forget_unseen()
     return found
 
 
@@ -140,9 +157,11 @@ def _is_assigned(slot: Slot, states: dict[str, dict[int, bool]]) -> bool:
     return states.get(slot.counter.name, {}).get(slot.domain.id, True)
 
 
-def _read(folder: str, slots: list[Slot]) -> tuple[str, list[Raw]]:
+def _read(
+    read: Callable[[str, list[Slot]], tuple[str, list[Raw]]], folder: str, slots: list[Slot]
+) -> tuple[str, list[Raw]]:
     """A group's identity and what its files say; an empty identity for one that was removed a moment ago."""
     try:
-        return read_group(folder, slots)
+        return read(folder, slots)
     except OSError:
         return "", []

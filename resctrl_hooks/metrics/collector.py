@@ -8,7 +8,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from resctrl_hooks.inventory.pod_names import PodNames
-from resctrl_hooks.inventory.snapshot import take
+from resctrl_hooks.inventory.snapshot import open_files, take
 from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
@@ -35,6 +35,7 @@ class NodeCollector(Collector):
         self._report = report
         self._selection = selection
         self._names = PodNames(context)
+        self._files = open_files()
         self._lock = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
@@ -62,7 +63,7 @@ class NodeCollector(Collector):
         ]
 
     def _pods(self) -> list[Metric]:
-        snapshot = take(self._context)
+        snapshot = take(self._context, self._files)
         self._names.learn(snapshot.pods)
         return [
             *pod_families(snapshot.pods, self._names, self._selection),

@@ -8,7 +8,7 @@ from typing import Final
 
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.rates import ENERGY, TOTAL, growths
-from resctrl_hooks.inventory.snapshot import Raw, Snapshot, Values, take
+from resctrl_hooks.inventory.snapshot import Raw, Snapshot, Values, open_files, take
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.resctrl.counter_files import layout
 from resctrl_hooks.node.resctrl.counter_totals import summed
@@ -53,6 +53,7 @@ class Sampler:
         self._names = PodNames(node)
         self._host = socket.gethostname()
         node.monitor.resctrl.classes()
+        self._files = open_files()
         self._before: Snapshot | None = None
         self._counted: dict[tuple[str, str, str], float] = {}
         slots = [slot for slot in layout(f"{node.monitor.resctrl.root}/{MON_DATA}") if slot.domain.node is None]
@@ -72,7 +73,7 @@ class Sampler:
             HookError: resctrl or the state directory can't be read.
         """
         when = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
-        snapshot = take(self._node)
+        snapshot = take(self._node, self._files)
         self._names.learn(snapshot.pods)
         rows: list[Row] = []
         for key, found in snapshot.pods.items():

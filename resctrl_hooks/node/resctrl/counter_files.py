@@ -76,6 +76,86 @@ def _read(
     except OSError:
         text = b""
     close(fd)
+    return _value_of(text)
+
+
+class OpenFiles:
+    """Counter files that stay open from look to look, for programs that look again and again: one read for each.
+
+    A group's files are kept under its identity, so that a group that is renamed keeps them, and one of the same name
+    that is created again gets its own. While files are open resctrl can't be unmounted.
+
+    Args:
+        most: how many files to keep open; those of further groups are opened for each look.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: "dict[str, list[int]]" = {}
+        self._files: "list[str]" = []
+        self._seen: "set[str]" = set()
+        self._number = 0
+
+    def read_group(self, folder: str, slots: "Sequence[Slot]") -> "tuple[str, list[Raw]]":
+        """As the function of that name."""
+        files = [slot.file for slot in slots]
+        if files != self._files:
+            self.close()
+            self._files = files
+        found = posix.stat(folder)
+        identity = f"{found.st_dev:x}:{found.st_ino:x}"
+        self._seen.add(identity)
+        if identity not in self._open and self._number + len(files) <= self._most:
+            self._keep(folder, identity)
+        if identity in self._open:
+            try:
+                values = [None if fd < 0 else _value_of(posix.pread(fd, _LONGEST, 0)) for fd in self._open[identity]]
+            except OSError:  # ENODEV: the group is gone, or one of its domains was and is there again
+                self._drop(identity)
+            else:
+                return identity, values
+        return read_group(folder, slots)
+
+    def forget_unseen(self) -> None:
+        """Closes the files of groups that were not read since the last call."""
+        for identity in self._open.keys() - self._seen:
+            self._drop(identity)
+        self._seen.clear()
+
+    def close(self) -> None:
+        """Closes all."""
+        for identity in list(self._open):
+            self._drop(identity)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _keep(self, folder: str, identity: str) -> None:
+        group = posix.open(folder, _FOLDER_FLAGS)
+        try:
+            found = posix.fstat(group)
+            if f"{found.st_dev:x}:{found.st_ino:x}" == identity:
+                self._open[identity] = [_opened(group, file) for file in self._files]
+                self._number += len(self._files)
+        finally:
+            posix.close(group)
+
+    def _drop(self, identity: str) -> None:
+        for fd in self._open.pop(identity):
+            if fd >= 0:
+                posix.close(fd)
+        self._number -= len(self._files)
+
+
+def _opened(group: int, file: str) -> int:
+    """A descriptor of a group's file; -1 where it isn't there."""
+    try:
+        return posix.open(file, posix.O_RDONLY | posix.O_CLOEXEC, dir_fd=group)
+    except OSError:
+        return -1
+
+
+def _value_of(text: bytes) -> "int | float | str":
     try:
         return int(text)
     except ValueError:

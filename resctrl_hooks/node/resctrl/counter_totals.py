@@ -55,15 +55,27 @@ class Look:
         self.groups: "dict[tuple[str, str], tuple[str, list[Raw]]]" = {}
 
 
-def look(monitor: "Counted", keys: "list[str] | None" = None, *, by_class: bool = True) -> Look:
+def look(
+    monitor: "Counted",
+    keys: "list[str] | None" = None,
+    *,
+    by_class: bool = True,
+    read_one: "Callable[[str, list[Slot]], tuple[str, list[Raw]]]" = read_group,
+) -> Look:
     """Reads the counters of these keys, or of every tracked key, once.
+
+    Args:
+        monitor: what the node is read with.
+        keys: which keys; None for all.
+        by_class: readings of each RDT class rather than the sums over them.
+        read_one: how a group is read.
 
     Raises:
         LedgerError: the state directory can't be used.
         NotMountedError: there is no resctrl.
     """
     with monitor.ledger.lock_totals(LOCK, monitor.patience):
-        return _Scrape(monitor).run(keys, by_class=by_class)
+        return _Scrape(monitor, read_one).run(keys, by_class=by_class)
 
 
 def read(monitor: "Counted", keys: "list[str] | None", *, by_class: bool) -> "dict[str, list[Reading]]":
@@ -108,8 +120,9 @@ def settle(
 class _Scrape:
     """Reads the raw counters of some keys and adds what is carried of them."""
 
-    def __init__(self, monitor: "Counted") -> None:
+    def __init__(self, monitor: "Counted", read_one: "Callable[[str, list[Slot]], tuple[str, list[Raw]]]") -> None:
         self._monitor = monitor
+        self._read_one = read_one
         self._resctrl = monitor.resctrl
         self._classes = ["", *sorted(self._resctrl.classes())]
         self._waiting = set(monitor.ledger.marked("waiting"))
@@ -126,7 +139,7 @@ class _Scrape:
             if not self._carried.seen:  # a plain tree whose root has no counters
                 self._carried.see(layout(f"{folder}/{MON_DATA}"))
             try:
-                found[key][rdt_class] = read_group(folder, self._carried.slots)
+                found[key][rdt_class] = self._read_one(folder, self._carried.slots)
             except OSError:
                 continue  # it was removed a moment ago, or is no group
         for key, groups in found.items():

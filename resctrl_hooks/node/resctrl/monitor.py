@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Protocol
 
+    from .counter_files import OpenFiles
     from .counter_totals import Look
     from .counters import Reading
 
@@ -278,15 +279,18 @@ class Monitor:
 
         return read(self, None, by_class=by_class)
 
-    def look(self) -> "Look":
+    def look(self, files: "OpenFiles | None" = None) -> "Look":
         """Reads every tracked key once, by class, with what each group itself said.
+
+        Args:
+            files: those that a program keeps open that looks again and again.
 
         Raises:
             NotMountedError, LedgerError: what their names say.
         """
         from .counter_totals import look
 
-        return look(self)
+        return look(self) if files is None else look(self, read_one=files.read_group)
 
     def list(self) -> "Groups":
         """Every group that the ledger records, sorted by key and class. Takes no lock."""
