@@ -15,6 +15,7 @@ from conftest import BOTH_POLICIES, GROUP, ID, POD_CGROUP, UID, Host, state, sto
 from resctrl_hooks.node import lifecycle as lifetimes
 from resctrl_hooks.node.container.oci import STATE_LIMIT
 from resctrl_hooks.node.errors import DeadlineError, HookError, LedgerError
+from resctrl_hooks.node.feature import Feature, Step
 from resctrl_hooks.node.features import monitoring
 from resctrl_hooks.node.hook import call as hook
 from resctrl_hooks.node.hook import create_runtime as creation
@@ -80,7 +81,7 @@ def test_one_features_trouble_is_not_anothers(host: Host, pod: dict[str, Any], m
     def broken(*_: object) -> None:
         raise OSError(errno.EIO, "Input/output error", "/proc/100/cpu_resctrl_groups")
 
-    monkeypatch.setattr(monitoring, "plan", broken)
+    monkeypatch.setattr(monitoring.FEATURE, "plan", broken)
     outcome = host.call(pod)
     assert outcome.code == 0
     assert "cpu_resctrl_groups" in outcome.log
@@ -112,7 +113,7 @@ def test_a_fault_of_ours(
     def broken(*_: object) -> None:
         raise fault
 
-    monkeypatch.setattr(monitoring, "plan", broken)
+    monkeypatch.setattr(monitoring.FEATURE, "plan", broken)
     outcome = host.call(pod)
     assert outcome.code == code
     assert type(fault).__name__ in outcome.stderr
@@ -254,12 +255,13 @@ def test_what_another_version_recorded_of_somebody_else_is_no_reason_to_refuse(h
 def test_one_feature_that_can_not_plan_does_not_stop_the_others(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Broken:
-        @staticmethod
-        def plan(*_: object) -> None:
+    class Broken(Feature):
+        name = "rdt"
+
+        def plan(self, *_: object) -> list[Step]:
             raise HookError("can't plan")
 
-    monkeypatch.setattr(creation, "features_in_use", lambda *_: [("rdt", Broken), ("monitoring", monitoring)])
+    monkeypatch.setattr(creation, "features_in_use", lambda *_: [Broken(), monitoring.FEATURE])
     outcome = host.call(pod)
     assert outcome.code == 0
     assert "rdt of shop/web-0/c0" in outcome.stderr

@@ -161,7 +161,7 @@ def test_what_most_hooks_do_not_need_they_do_not_import(
     assert short <= {
         "call", "cgroup_names", "context", "create_runtime", "deadline", "errors", "feature", "feature_table", "files",
         "filesystem", "ledger", "locked_key", "log", "main", "monitor", "monitoring", "names", "oci", "poststop",
-        "procfs", "registry", "settings", "workload",
+        "procfs", "registry", "settings", "steps", "workload",
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from resctrl_hooks.node.container.oci import POSTSTOP, parse_state, read_bundle
 from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.features.placement import cpuset_writer as placement_effect
 from resctrl_hooks.node.features.placement import feature as placement
+from resctrl_hooks.node.features.placement import placing
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.hook.create_runtime import create_runtime
 from resctrl_hooks.node.hook.poststop import poststop
@@ -36,7 +37,7 @@ class Killer:
         self.armed = 0
         for place, name in (
             (placement_effect, "write_value"),
-            (placement, "record_decision"),
+            (placing, "record_decision"),
             (Book, "save"),
             (Book, "written"),
         ):
@@ -84,7 +85,7 @@ def test_fifty_containers_at_random_with_kills_in_between(
             assert reconcile(node.host.context()).problems == []
             node.assert_sound()
             real = node.host.context()
-            assert placement.repair(real, set(real.ledger.containers())) == 0
+            assert placement.FEATURE.repair(real, set(real.ledger.containers())) == 0
     killer.armed = 0
     reconcile(node.host.context())
     assert Book(node.host.context()).entries == {}

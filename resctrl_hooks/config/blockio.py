@@ -45,7 +45,7 @@ def _amount(value: int | str) -> int | str:
 Amount = Annotated[int | str, AfterValidator(_amount)]
 """So many a second: a number, or one with k, M, G, T (thousands) or Ki, Mi, Gi, Ti (of 1024)."""
 
-_DEFAULTS = FEATURES["blockio"][2]
+_DEFAULTS = FEATURES["blockio"].defaults
 
 
 class BlockioPart(Section):

@@ -12,7 +12,7 @@ from .memtierd import check_template
 from .nri import ClassDevice, ClassMount, Environment
 from .section import Allow, FailurePolicy, FeatureSection, KeyPath, Remark, Section, in_any_case, wrong
 
-_DEFAULTS = FEATURES["memory"][2]
+_DEFAULTS = FEATURES["memory"].defaults
 
 
 class MemoryClass(Section):

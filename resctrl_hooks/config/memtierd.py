@@ -35,7 +35,7 @@ def _memory_max(value: str) -> str:
     return value
 
 
-_DEFAULTS = FEATURES["memtierd"][2]
+_DEFAULTS = FEATURES["memtierd"].defaults
 
 
 class Memtierd(FeatureSection):

@@ -12,7 +12,7 @@ from .section import Duration, FeatureSection, NamespacePattern, Remark, Section
 _HIGHEST = 1_000_000  # as far as Kubernetes' own priorities are thought of by people, and a fixed width on disk
 Priority = Annotated[int, Field(ge=-_HIGHEST, le=_HIGHEST)]
 
-_DEFAULTS = FEATURES["monitoring"][2]
+_DEFAULTS = FEATURES["monitoring"].defaults
 
 
 class PriorityRule(Section):

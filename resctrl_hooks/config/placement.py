@@ -52,7 +52,7 @@ def _pool_name(value: str) -> str:
 Cpus = Annotated[str, AfterValidator(_cpus)]
 """A list of CPUs or memory nodes, as the kernel writes it."""
 
-_DEFAULTS = FEATURES["placement"][2]
+_DEFAULTS = FEATURES["placement"].defaults
 
 
 class Pool(Section):

@@ -74,7 +74,7 @@ _SOME = {"anyOf": [*_ONE["anyOf"], {"type": "array", "items": _ONE, "minItems": 
 _BY_DOMAIN = {"type": "object", "additionalProperties": _SOME}
 Bandwidth = Annotated[Any, AfterValidator(_bandwidths), WithJsonSchema({"anyOf": [*_SOME["anyOf"], _BY_DOMAIN]})]
 
-_DEFAULTS = FEATURES["rdt"][2]
+_DEFAULTS = FEATURES["rdt"].defaults
 
 
 class RdtClass(Section):

@@ -51,7 +51,7 @@ def _is_power_of_two(size: str) -> bool:
     return number & (number - 1) == 0
 
 
-_DEFAULTS = FEATURES["scheduling"][2]
+_DEFAULTS = FEATURES["scheduling"].defaults
 
 
 class SchedulingClass(Section):

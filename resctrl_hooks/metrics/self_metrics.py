@@ -11,8 +11,7 @@ from resctrl_hooks import __version__
 from resctrl_hooks.inventory.gather import rmids_of
 from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.features.monitoring import NAME as MONITORING
-from resctrl_hooks.node.reconcile.discovery import PLACEMENT
+from resctrl_hooks.node.feature_table import CLASS, CONTAINER, FEATURES
 from resctrl_hooks.node.registry import features_in_use
 
 from .nri import nri_families
@@ -109,7 +108,7 @@ def _unmet(context: Context) -> Metric:
     """Who lacks what reconcile enforces; where nothing like that is in use, no record is read for it."""
     text = "Containers that run without what they are to have, by feature, as reconcile found it last."
     found = GaugeMetricFamily("resctrl_hooks_unmet_containers", text, labels=["feature"])
-    names = {name for name, _ in features_in_use(context.settings)} - {MONITORING, PLACEMENT}
+    names = {one.name for one in features_in_use(context.settings) if FEATURES[one.name].kind in (CLASS, CONTAINER)}
     counts = Counter(dict.fromkeys(names, 0))
     ledger = context.ledger
     for key in ledger.keys() if names else ():

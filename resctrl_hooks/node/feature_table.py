@@ -23,13 +23,56 @@ if TYPE_CHECKING:
         memtierd: "dict[str, Any]"
 
 
-MEMTIERD_MARK = "memtierd.nri.io"
+CLASS, GROUP, CONTAINER, NODE = "class", "group", "container", "node"
+"""What a feature's steps concern: the container's RDT class, its pod's group, the container alone, the whole node."""
 
-# name: its module below `features`; what stands in the names of all annotations that ask for it ("" where other things
-# do); its section's defaults. What has none is empty, or not there.
-FEATURES: "dict[str, tuple[str, str, dict[str, Any]]]" = {
-    "rdt": ("rdt_class", "rdt", {"enabled": False}),
-    "monitoring": (
+SELECTED, LISTED = "selected", "listed"
+"""How the settings name the containers that a feature serves: by the general selection, or by its ``namespaces``."""
+
+
+class Row:
+    """All that is known of a feature without importing it.
+
+    Args:
+        module: its module below `features`.
+        mark: what stands in the names of all annotations that ask for it; empty where other things do.
+        defaults: its section of the settings, where nothing is said.
+        kind: what its steps concern, one of the four above.
+        serves: SELECTED or LISTED; empty where annotations and classes say whom it serves.
+        by_class: the key of a memory class that turns it on; empty where ``enabled`` in its section does.
+        policies: the sections whose first ``failurePolicy`` counts; empty for its own. One that has some refuses by
+            default, as the memtierd plugin does: a workload must not run with another memory policy unnoticed.
+        most_starts: how often it is started again within an hour, where it may end by itself; 0 where it does not.
+    """
+
+    __slots__ = ("by_class", "defaults", "kind", "mark", "module", "most_starts", "policies", "serves")
+
+    def __init__(
+        self,
+        module: str,
+        mark: str,
+        defaults: "dict[str, Any]",
+        kind: str = CONTAINER,
+        serves: str = "",
+        by_class: str = "",
+        policies: "tuple[str, ...]" = (),
+        most_starts: int = 0,
+    ) -> None:
+        self.module = module
+        self.mark = mark
+        self.defaults = defaults
+        self.kind = kind
+        self.serves = serves
+        self.by_class = by_class
+        self.policies = policies
+        self.most_starts = most_starts
+
+
+_MEMTIERD_MARK = "memtierd.nri.io"
+
+FEATURES: "dict[str, Row]" = {
+    "rdt": Row("rdt_class", "rdt", {"enabled": False}, CLASS),
+    "monitoring": Row(
         "monitoring",
         "",
         {
@@ -40,18 +83,22 @@ FEATURES: "dict[str, tuple[str, str, dict[str, Any]]]" = {
             "takeOver": False,
             "exec": "watch",
         },
+        GROUP,
+        SELECTED,
     ),
-    "placement": (
+    "placement": Row(
         "placement.feature",
         "",
         {"enabled": False, "policy": "topology-aware", "pinMemory": True, "kubeletPath": "/var/lib/kubelet"},
+        NODE,
+        LISTED,
     ),
-    "blockio": ("blockio", "blockio", {"enabled": False}),
-    "scheduling": ("scheduling", "scheduling", {"enabled": False}),
-    "memory": ("memory", MEMTIERD_MARK, {"allow": {"*": ["*"]}}),
-    "memtierd": (
+    "blockio": Row("blockio", "blockio", {"enabled": False}),
+    "scheduling": Row("scheduling", "scheduling", {"enabled": False}),
+    "memory": Row("memory", _MEMTIERD_MARK, {"allow": {"*": ["*"]}}, by_class="name", policies=("memory", "memtierd")),
+    "memtierd": Row(
         "memtierd.feature",
-        MEMTIERD_MARK,
+        _MEMTIERD_MARK,
         {
             "allow": {"*": ["*"]},
             "runDir": f"{STATE_DIR}/memtierd",
@@ -60,12 +107,8 @@ FEATURES: "dict[str, tuple[str, str, dict[str, Any]]]" = {
             "startSeconds": 0.2,
             "memoryMax": "512M",
         },
+        by_class="memtierdconfig",
+        policies=("memtierd", "memory"),
+        most_starts=5,
     ),
 }
-
-# Features that have no ``enabled``: they are in use where a memory class has this key.
-BY_CLASS = {"memory": "name", "memtierd": "memtierdconfig"}
-
-# Features that refuse by default, as the memtierd plugin does: a workload must not run with another memory policy than
-# was asked for without anybody noticing. Of these sections the first that has a failurePolicy counts.
-REFUSES_BY_DEFAULT = {"memory": ("memory", "memtierd"), "memtierd": ("memtierd", "memory")}

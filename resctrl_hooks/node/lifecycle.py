@@ -87,7 +87,7 @@ def fate(record: "PodRecord", members: "Iterable[MemberRecord | None]", context:
         proven = has_cgroup or not cgroup or bool((member or {}).get("pid"))
         if proven and not record_is_dead(member, context.monitor.boot, context.proc):
             return LIVES
-    return WAITS if has_cgroup and context.settings.monitoring["release"] == POD else ENDS
+    return WAITS if has_cgroup and context.settings.groups["release"] == POD else ENDS
 
 
 def release_key(locked: "LockedKey", context: "Context") -> bool:
@@ -160,4 +160,4 @@ def looks_dead(context: "Context", key: str) -> bool:
     if record is None:
         return True
     cgroup: str = record.get("cgroup", "")
-    return not (cgroup and is_folder(cgroup)) or context.settings.monitoring["release"] != POD
+    return not (cgroup and is_folder(cgroup)) or context.settings.groups["release"] != POD

@@ -51,7 +51,7 @@ def main(arguments: "list[str]", nri: "Callable[[str, list[str]], int] | None" =
     return WRONG_USE
 
 
-def start(nri: "Callable[[str, list[str]], int]") -> None:
+def start(nri: "Callable[[str, list[str]], int] | None" = None) -> None:
     """Run and end the process at once: taking the interpreter down in good order would cost a fifth of the hook."""
     code = main(sys.argv[1:], nri)
     try:

@@ -1,33 +1,45 @@
 """Which features are in use, which of them concern a container, and what their failures mean, by `feature_table`."""
 
-from .feature_table import BY_CLASS, FEATURES, REFUSES_BY_DEFAULT
+from .feature import SKIP, Step
+from .feature_table import FEATURES, LISTED, SELECTED
 from .names import matches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .container.workload import Workload
+    from .context import Context
     from .feature import Feature
     from .settings import Settings
 
 
 def feature_named(name: str) -> "Feature | None":
     """The feature of a recorded step; None for one that this version doesn't know."""
-    if name not in FEATURES:
+    row = FEATURES.get(name)
+    if row is None:
         return None
     # Imported only where it is used: an import is the largest cost of a hook.
-    feature: Feature = __import__(f"features.{FEATURES[name][0]}", globals(), None, ("plan",), 1)
+    module = __import__(f"features.{row.module}", globals(), None, ("FEATURE",), 1)
+    feature: Feature = module.FEATURE
     return feature
+
+
+def kind_of(name: str) -> str:
+    """What the steps of a feature concern, as `feature_table` has it; empty for one that this version doesn't know."""
+    row = FEATURES.get(name)
+    return row.kind if row is not None else ""
 
 
 def is_in_use(name: str, settings: "Settings") -> bool:
     """Whether the settings turn a feature on."""
-    key = BY_CLASS.get(name)
-    if key is not None:
+    key = FEATURES[name].by_class
+    if key:
         return any(spec.get(key) for spec in settings.classes)
     return bool(getattr(settings, name)["enabled"])
 
 
-def features_in_use(settings: "Settings", workload: "Workload | None" = None) -> "list[tuple[str, Feature]]":
+def features_in_use(settings: "Settings", workload: "Workload | None" = None) -> "list[Feature]":
     """The features that the settings turn on, in the order in which they are done; those only that concern a workload.
 
     A feature that is left out for a workload would have no step for it but `SKIP`.
@@ -37,8 +49,19 @@ def features_in_use(settings: "Settings", workload: "Workload | None" = None) ->
         if is_in_use(name, settings) and (workload is None or concerns(name, workload, settings)):
             feature = feature_named(name)
             if feature is not None:
-                found.append((name, feature))
+                found.append(feature)
     return found
+
+
+def plan(feature: "Feature", workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
+    """The steps of a feature for a workload; one that is a pod's sandbox has none.
+
+    Raises:
+        HookError: as `Feature.plan`.
+    """
+    if workload.sandbox:
+        return [Step(feature.name, SKIP, {}, f"a pod's sandbox gets no {feature.name}")]
+    return feature.plan(workload, context, earlier)
 
 
 def concerns(name: str, workload: "Workload", settings: "Settings") -> bool:
@@ -46,26 +69,28 @@ def concerns(name: str, workload: "Workload", settings: "Settings") -> bool:
 
     Importing it to hear that it hasn't would cost more than all the rest, for nearly all containers of most nodes.
     """
-    if name == "placement":  # which concerns all of its namespaces
+    row = FEATURES[name]
+    if row.serves == LISTED:  # and then it concerns all of their containers
         return serves(name, workload.namespace, settings)
-    mark = FEATURES[name][1]
-    if not mark or any(mark in annotation for annotation in workload.annotations):
+    if not row.mark or any(row.mark in annotation for annotation in workload.annotations):
         return True
     return any((getattr(settings, name).get("defaults") or {}).values())
 
 
 def serves(name: str, namespace: str, settings: "Settings") -> bool:
     """Whether a feature does anything for containers of a namespace, where the settings list those that it serves."""
-    if name == "monitoring":
+    how = FEATURES[name].serves
+    if how == SELECTED:
         return not settings.selects(namespace)
-    patterns = settings.placement.get("namespaces") if name == "placement" else None
+    patterns = getattr(settings, name).get("namespaces") if how == LISTED else None
     return not patterns or any(matches(pattern, namespace) for pattern in patterns)
 
 
 def failure_policy(name: str, settings: "Settings") -> str:
     """What a failure of a feature means for its container, ``ignore`` or ``fail``: its own policy, else the general."""
-    usual = "fail" if name in REFUSES_BY_DEFAULT else settings.failure_policy
-    for section in REFUSES_BY_DEFAULT.get(name, (name,)):
+    policies = FEATURES[name].policies
+    usual = "fail" if policies else settings.failure_policy
+    for section in policies or (name,):
         policy: str = getattr(settings, section).get("failurePolicy") or ""
         if policy:
             return policy

@@ -92,8 +92,13 @@ class Settings(Sections):
         self.classes: "list[dict[str, Any]]" = checked["classes"]
         self.nri: "dict[str, Any]" = checked["nri"]
         self.log: "dict[str, Any]" = checked["log"]
-        for name, (_, _, defaults) in FEATURES.items():
-            setattr(self, name, _section(given.get(name), defaults, f"{path}: {name}"))
+        for name, row in FEATURES.items():
+            setattr(self, name, _section(given.get(name), row.defaults, f"{path}: {name}"))
+
+    @property
+    def groups(self) -> "dict[str, Any]":
+        """The section on pods' groups: what they count, how long they live, who gets an RMID."""
+        return self.monitoring
 
     @property
     def shares_rmids(self) -> bool:

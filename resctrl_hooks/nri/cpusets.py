@@ -4,9 +4,7 @@ What is placed where is decided and written to cgroups when a container starts, 
 told, so that a `daemon-reload` and its own updates of a container leave it so.
 """
 
-from ..node.feature import SKIP, Step
 from ..node.features.placement.allocations import Book, lock
-from ..node.features.placement.feature import preview
 from ..node.features.placement.placing import NAME
 from ..node.features.placement.specified import specified, write_specified
 from ..node.features.placement.usage import effective
@@ -16,9 +14,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..node.container.workload import Workload
     from ..node.context import Context
     from ..node.settings import Settings
+
+STAGE = NAME
+"""The stage that log lines about cpusets name."""
 
 
 def is_specified(settings: "Settings") -> bool:
@@ -26,22 +26,8 @@ def is_specified(settings: "Settings") -> bool:
     return bool(settings.placement["enabled"]) and NAME in (settings.nri.get("adjust") or [])
 
 
-def with_cpuset(step: Step, workload: "Workload", context: "Context") -> Step:
-    """The step of a container that is being created, with the ``cpus`` and ``mems`` that it would get now.
-
-    Nothing is taken yet. If somebody comes in between, its start decides anew, and `changes` tells the runtime.
-
-    Raises:
-        PlacementError: it can't be placed as it asks, and is not to share.
-    """
-    if step.action == SKIP:
-        return step
-    decision, cpus = preview(step, workload, context)
-    return Step(NAME, step.action, {**step.parameters, "cpus": cpus, "mems": format_list(decision.mems)}, step.why)
-
-
 def without_cpuset(adjusted: "dict[str, Any]") -> "dict[str, Any]":
-    """An adjustment without what `with_cpuset` brought into it."""
+    """An adjustment without the cpuset that a preview brought into it."""
     resources = {name: value for name, value in adjusted["linux"]["resources"].items() if name != "cpu"}
     linux = {**adjusted["linux"], "resources": resources}
     kept = {**adjusted, "linux": {name: value for name, value in linux.items() if value}}
@@ -56,6 +42,11 @@ def note(container: str, cpus: str, context: "Context") -> None:
     """
     with lock(context):
         write_specified({**specified(context), container: cpus}, context)
+
+
+def noted(context: "Context") -> "set[str]":
+    """Return the ids of the containers whose specification has a cpuset of placement's."""
+    return set(specified(context))
 
 
 def forget(containers: "set[str]", context: "Context") -> None:

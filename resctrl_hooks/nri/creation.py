@@ -7,17 +7,16 @@ fault of our own too, refuses a container for which a feature is still to be ask
 from ..node.errors import DeadlineError, HookError
 from ..node.fault_report import as_hook_error
 from ..node.feature import SKIP
-from ..node.features.monitoring import NAME as MONITORING
-from ..node.features.monitoring import ensure_group
+from ..node.feature_table import CLASS, FEATURES, GROUP
 from ..node.hook.create_runtime import planned
 from ..node.hook.deadline import set_deadline
-from ..node.lifecycle import reap
 from ..node.log import ERROR, WARNING
 from ..node.refusals import RefusedError
-from ..node.registry import concerns, failure_policy, features_in_use, serves
-from ..node.resctrl.errors import BadClassError, NoRMIDsError
+from ..node.registry import concerns, failure_policy, features_in_use, is_in_use, kind_of, serves
+from ..node.resctrl.errors import BadClassError
+from ..node.steps import with_room
 from .adjustments import adjustment
-from .cpusets import is_specified, note, with_cpuset, without_cpuset
+from .cpusets import STAGE, note, without_cpuset
 from .protobuf import encode
 from .workload import workload_of
 
@@ -27,12 +26,11 @@ if TYPE_CHECKING:
 
     from ..node.container.workload import Workload
     from ..node.context import Context
-    from ..node.feature import Step
+    from ..node.feature import Feature, Step
     from .event import Event
 
 CREATE_CONTAINER = "CreateContainer"
 _TIME_TO_FORGET = 0.1  # seconds for a lock, after the deadline and well before the child is killed
-_PLACEMENT = "placement"
 
 
 def create_container(event: "Event", context: "Context") -> "tuple[str, bytes]":
@@ -47,16 +45,17 @@ def create_container(event: "Event", context: "Context") -> "tuple[str, bytes]":
     workload = workload_of(event.pod, event.container, event.runtime, settings)
     event.key = workload.key
     context.strict = any(
-        failure_policy(name, settings) == "fail" and serves(name, workload.namespace, settings)
-        for name, _ in features_in_use(settings, workload)
+        failure_policy(one.name, settings) == "fail" and serves(one.name, workload.namespace, settings)
+        for one in features_in_use(settings, workload)
     )
-    steps = [step for _, step in planned(workload, context)]
-    strict = [step for step in steps if step.action != SKIP and failure_policy(step.feature, settings) == "fail"]
+    steps = planned(workload, context)
+    strict = [one for one in steps if one[1].action != SKIP and failure_policy(one[0].name, settings) == "fail"]
     context.strict = bool(strict)
-    adjusted = adjusted_by([placed(step, workload, context) for step in steps], workload, event, context)
-    for step in strict:
-        if step.feature == MONITORING:
-            reserve_group(workload, step, context)  # the last that may refuse, so it leaves nothing of who is refused
+    decided = [previewed(feature, step, workload, context) for feature, step in steps]
+    adjusted = adjusted_by(decided, workload, event, context)
+    for feature, step in strict:
+        if kind_of(feature.name) == GROUP:
+            reserve(feature, step, workload, context)  # the last that may refuse, so a refusal leaves nothing
     context.strict = False
     cpu = adjusted.get("linux", {}).get("resources", {}).get("cpu")
     if cpu and not is_noted(workload.id, cpu["cpus"], context):
@@ -89,22 +88,22 @@ def adjusted_by(steps: "list[Step]", workload: "Workload", event: "Event", conte
         return {}
 
 
-def placed(step: "Step", workload: "Workload", context: "Context") -> "Step":
-    """A step of placement with the cpuset that it would give now, where somebody wants to know; any other as it is.
+def previewed(feature: "Feature", step: "Step", workload: "Workload", context: "Context") -> "Step":
+    """Return the step with what would be decided now, where it may refuse the container or adjust its specification.
 
     Raises:
-        RefusedError: it can't be placed as it asks, and its policy is ``fail``.
+        RefusedError: the step could not be done, and its feature's policy is ``fail``.
     """
-    refuses = failure_policy(_PLACEMENT, context.settings) == "fail"
-    if step.feature != _PLACEMENT or not (refuses or is_specified(context.settings)):
+    refuses = failure_policy(feature.name, context.settings) == "fail"
+    if not (refuses or feature.name in (context.settings.nri.get("adjust") or [])):
         return step
     try:
-        return with_cpuset(step, workload, context)
+        return feature.preview(step, workload, context)
     except DeadlineError:
         raise
     except HookError as error:
         if refuses:
-            raise RefusedError(f"{_PLACEMENT}: {error.message}", hint=error.hint, errno=error.errno) from error
+            raise RefusedError(f"{feature.name}: {error.message}", hint=error.hint, errno=error.errno) from error
         return step
 
 
@@ -116,25 +115,27 @@ def is_noted(container: str, cpus: str, context: "Context") -> bool:
         set_deadline(0)  # the alarm would rise again, and nothing else of the answer may be lost
         error = as_hook_error(caught)
         message = f"container {container[:12]} gets its cpuset only when it starts: {error}"
-        context.log(WARNING, message, stage=_PLACEMENT, container=container, reason=error.reason, errno=error.errno)
+        context.log(WARNING, message, stage=STAGE, container=container, reason=error.reason, errno=error.errno)
         return False
     return True
 
 
-def reserve_group(workload: "Workload", step: "Step", context: "Context") -> None:
-    """Makes the pod's group before its container, so that an RMID is there when that starts.
+def reserve(feature: "Feature", step: "Step", workload: "Workload", context: "Context") -> None:
+    """Create the pod's group before its container, so that an RMID is there when that starts.
 
     Where the runtime chooses the class and doesn't say which, there is no telling in which one it is needed.
 
     Raises:
         RefusedError: there is no RMID, none that could be had in time, or no resctrl to have one from.
     """
-    if not context.settings.rdt["enabled"] and concerns("rdt", workload, context.settings):
+    of_classes = [name for name in FEATURES if kind_of(name) == CLASS]
+    if any(not is_in_use(one, context.settings) and concerns(one, workload, context.settings) for one in of_classes):
         return
     new = False
     try:
         new = context.ledger.read_pod(workload.key) is None
-        _make_group(workload, step.parameters["class"], context)
+        with context.monitor.hold(workload.key) as locked:
+            with_room(lambda: feature.reserve(step, workload, locked, context), feature.name, locked.key, context)
     except BadClassError:
         return  # the runtime may make it together with the container
     except (HookError, OSError) as caught:
@@ -142,23 +143,8 @@ def reserve_group(workload: "Workload", step: "Step", context: "Context") -> Non
         set_deadline(0)  # the alarm would rise again, and a refusal that is lost is none
         if new:
             _stop_waiting(workload.key, context)
-        message = f"{MONITORING}: {error.message}"
+        message = f"{feature.name}: {error.message}"
         raise RefusedError(message, hint=error.hint, errno=error.errno, kernel=error.kernel) from caught
-
-
-def _make_group(workload: "Workload", rdt_class: str, context: "Context") -> None:
-    for last in (False, True):
-        try:
-            with context.monitor.hold(workload.key) as locked:
-                if not locked.tracked:
-                    record = locked.record
-                    record["cgroup"] = workload.pod_cgroup
-                    record["namespace"], record["pod"] = workload.namespace, workload.pod
-                ensure_group(workload, rdt_class, locked, context)
-            return
-        except NoRMIDsError:
-            if last or not reap(context, context.ledger.keys(), but=workload.key):
-                raise
 
 
 def _stop_waiting(key: str, context: "Context") -> None:

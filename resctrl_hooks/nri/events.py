@@ -11,7 +11,6 @@ from ..node.container.oci import State
 from ..node.errors import InputError
 from ..node.fault_report import as_hook_error
 from ..node.feature_table import FEATURES
-from ..node.features.placement.specified import specified
 from ..node.hook.create_runtime import create_runtime, give_up, refuses
 from ..node.hook.deadline import set_deadline
 from ..node.hook.poststop import poststop
@@ -23,7 +22,7 @@ from ..node.names import canonical_pod_uid, pod_uid_validator
 from ..node.refusals import REASON, RefusedError, record_refusal
 from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
-from .cpusets import changes, cpus_of, forget, is_specified, learn
+from .cpusets import STAGE, changes, cpus_of, forget, is_specified, learn, noted
 from .creation import CREATE_CONTAINER, create_container
 from .event import POD_EVENTS, Event
 from .protobuf import decode, encode
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     Handler = Callable[[Event, Context], tuple[str, bytes]]
 
-_PLACEMENT = "placement"
 _GONE = "RemoveContainer"
 START, LATE_START = "StartContainer", "PostStartContainer"
 STARTS = (START, LATE_START)
@@ -149,7 +147,7 @@ def updates(started: str, context: "Context") -> bytes:
     found = changes(started, context)
     if not found:
         return b""
-    context.log(INFO, f"the runtime is told of the cpusets of {len(found)} containers", stage=_PLACEMENT)
+    context.log(INFO, f"the runtime is told of the cpusets of {len(found)} containers", stage=STAGE)
     return encode("UpdateContainersRequest", {"update": found})
 
 
@@ -201,7 +199,7 @@ def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> "tupl
     from ..node.reconcile.report import Options
 
     begun = time.monotonic()
-    placed_before = set(specified(context))  # before anybody can be created who isn't listed
+    placed_before = noted(context)  # before anybody can be created who isn't listed
     pods: "dict[str, dict[str, Any]]" = {}
     containers: "list[dict[str, Any]]" = []
     for part in parts:

@@ -119,7 +119,7 @@ class NodePlugin:
         name = event.partition(":")[0]
         if name == CREATE_CONTAINER:
             changes = adjusts(settings)
-            return changes or any(failure_policy(one, settings) == "fail" for one, _ in features_in_use(settings))
+            return changes or any(failure_policy(one.name, settings) == "fail" for one in features_in_use(settings))
         if name not in events.STARTS:
             return name in events.HANDLERS
         container, pid = container_of(event, payload)
@@ -178,7 +178,7 @@ class NodePlugin:
         except HookError:
             pass  # it names no container
         else:
-            everybodys = [name for name, _ in features_in_use(settings) if not FEATURES[name][1]]
+            everybodys = [one.name for one in features_in_use(settings) if not FEATURES[one.name].mark]
             policies += [failure_policy(name, settings) for name in everybodys if serves(name, namespace, settings)]
         return "its NRI plugin's process died or took too long" if "fail" in policies else ""
 

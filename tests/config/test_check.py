@@ -45,7 +45,8 @@ def problems(text: str) -> list[str]:
 def test_the_defaults_are_the_node_halfs() -> None:
     values = explicit_values_of(Configuration())
     assert set(values) == {*DEFAULTS, *FEATURES}
-    for name, (_, _, defaults) in FEATURES.items():
+    for name, row in FEATURES.items():
+        defaults = row.defaults
         assert {key: values[name][key] for key in defaults} == json.loads(json.dumps(defaults)), name
         without = set(values[name]) - set(defaults) - {"failurePolicy"}
         assert [key for key in without if values[name][key] not in (None, "", [], {}, NO_DEFAULTS)] == [], name

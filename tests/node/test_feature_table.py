@@ -4,15 +4,15 @@ from resctrl_hooks.node.feature_table import FEATURES
 
 
 def test_only_monitoring_is_on_by_default() -> None:
-    on = {name: defaults["enabled"] for name, (_, _, defaults) in FEATURES.items() if "enabled" in defaults}
+    on = {name: row.defaults["enabled"] for name, row in FEATURES.items() if "enabled" in row.defaults}
     assert on == {"rdt": False, "monitoring": True, "placement": False, "blockio": False, "scheduling": False}
 
 
 def test_only_memory_classes_are_for_everybody_by_default() -> None:
-    allowed = {name: defaults["allow"] for name, (_, _, defaults) in FEATURES.items() if "allow" in defaults}
+    allowed = {name: row.defaults["allow"] for name, row in FEATURES.items() if "allow" in row.defaults}
     assert allowed == {"memory": {"*": ["*"]}, "memtierd": {"*": ["*"]}}
 
 
 def test_a_group_of_somebody_else_s_is_not_taken_over_by_default() -> None:
-    assert FEATURES["monitoring"][2]["takeOver"] is False
-    assert FEATURES["placement"][2]["pinMemory"] is True
+    assert FEATURES["monitoring"].defaults["takeOver"] is False
+    assert FEATURES["placement"].defaults["pinMemory"] is True

@@ -5,7 +5,7 @@ from conftest import ID, Host, crio_annotations
 
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import derive
-from resctrl_hooks.node.feature import Step
+from resctrl_hooks.node.feature import Feature, Step
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.features import monitoring
 from resctrl_hooks.node.registry import failure_policy, feature_named, features_in_use
@@ -19,18 +19,19 @@ def test_a_step_comes_back_from_its_record() -> None:
 
 
 def test_features_are_found_by_name() -> None:
-    assert feature_named("monitoring") is monitoring
+    assert feature_named("monitoring") is monitoring.FEATURE
     assert feature_named("of-a-later-version") is None
     for name in FEATURES:
         feature = feature_named(name)
         assert feature is not None
-        assert getattr(feature, "NAME", name) == name
-        for function in ("plan", "apply", "holds", "revert"):
-            assert callable(getattr(feature, function)), f"{name} has no {function}"
+        assert isinstance(feature, Feature)
+        assert feature.name == name
+        for function in ("plan", "apply", "holds"):
+            assert getattr(type(feature), function) is not getattr(Feature, function), f"{name} has no {function}"
 
 
 def test_features_are_used_as_the_settings_say() -> None:
-    assert [name for name, _ in features_in_use(Settings())] == ["monitoring"]
+    assert [one.name for one in features_in_use(Settings())] == ["monitoring"]
     assert features_in_use(Settings({"monitoring": {"enabled": False}})) == []
 
 
@@ -66,7 +67,7 @@ def test_only_features_that_concern_a_workload_are_imported_for_it(
     workload = derive(told, Bundle({}), [], "/cg")
     settings = Settings(ALL | sections)
     assert len(features_in_use(settings)) == len(FEATURES)
-    found = [name for name, _ in features_in_use(settings, workload)]
+    found = [one.name for one in features_in_use(settings, workload)]
     assert sorted(found) == sorted(["monitoring", *concerned])
 
 

@@ -35,14 +35,14 @@ def test_whoever_changes_settings_changes_no_default() -> None:
     changed.namespaces.append("shop")
     changed.classes.append({"name": "a"})
     assert vars(Settings()) == vars(Settings({})) != vars(changed)
-    assert [name for name, (_, _, defaults) in FEATURES.items() if "failurePolicy" in defaults] == []
+    assert [name for name, row in FEATURES.items() if "failurePolicy" in row.defaults] == []
     assert [name for name, default in DEFAULTS.items() if default and isinstance(default, (dict, list))] == []
 
 
 def test_a_section_has_its_defaults_where_it_says_nothing(tmp_path: Path) -> None:
     settings, _ = load(write(tmp_path, monitoring={"takeOver": True, "release": None}, memtierd=None))
     assert (settings.monitoring["takeOver"], settings.monitoring["release"]) == (True, "pod")
-    assert settings.memtierd == FEATURES["memtierd"][2]
+    assert settings.memtierd == FEATURES["memtierd"].defaults
 
 
 @pytest.mark.parametrize("name", list(FEATURES))
@@ -61,9 +61,9 @@ def test_what_can_not_be_empty_has_its_default(tmp_path: Path) -> None:
     }
     settings, problem = load(write(tmp_path, **given))
     assert problem == ""
-    assert settings.monitoring == FEATURES["monitoring"][2]
-    assert settings.placement == {**FEATURES["placement"][2], "pinMemory": False}
-    assert settings.memtierd == {**FEATURES["memtierd"][2], "startSeconds": 0, "allow": {}}
+    assert settings.monitoring == FEATURES["monitoring"].defaults
+    assert settings.placement == {**FEATURES["placement"].defaults, "pinMemory": False}
+    assert settings.memtierd == {**FEATURES["memtierd"].defaults, "startSeconds": 0, "allow": {}}
     assert not settings.memory["allow"], "nobody is allowed more than was said"
 
 

@@ -101,7 +101,7 @@ FAULT = ZeroDivisionError("of our own")
 MONITORED = {"monitoring": {"failurePolicy": "fail"}}
 
 
-@pytest.mark.parametrize("where", ["planned", "placed", "adjustment", "reserve_group", "_make_group"])
+@pytest.mark.parametrize("where", ["planned", "previewed", "adjustment", "reserve", "with_room"])
 @pytest.mark.parametrize("policy", [{"failurePolicy": "fail"}, MONITORED], ids=["general", "monitoring's"])
 @pytest.mark.parametrize("error", [LATE, FAULT], ids=["late", "fault"])
 def test_whatever_keeps_it_from_its_end_refuses_where_the_policy_is_to(
@@ -123,7 +123,7 @@ def test_whatever_keeps_it_from_its_end_refuses_where_the_policy_is_to(
     assert host.context().ledger.keys() == host.groups() == [], "nothing is left of it"
 
 
-@pytest.mark.parametrize("where", ["planned", "placed", "adjustment"])
+@pytest.mark.parametrize("where", ["planned", "previewed", "adjustment"])
 @pytest.mark.parametrize("error", [LATE, FAULT], ids=["late", "fault"])
 def test_and_lets_it_go_on_as_it_is_with_a_line_in_the_log_where_it_is_not(
     host: Host, serve: Callable[..., tuple[int, bytes]], monkeypatch: pytest.MonkeyPatch, where: str, error: Exception

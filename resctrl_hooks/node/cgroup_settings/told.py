@@ -18,13 +18,11 @@ if TYPE_CHECKING:
 def collect(steps: "list[tuple[Feature, Step]]", container: "Container", leaf: "Leaf", context: "Context") -> None:
     """Notes the properties of steps that are about to be done: `tell_own` tells them all at once.
 
-    A feature without ``properties`` has none, or knows them only when its step is done. What can't be said now is left
-    out: applying the step says what is wrong.
+    What can't be told now is left out: applying the step says what is wrong.
     """
     for feature, step in steps:
-        properties = getattr(feature, "properties", None)
         try:
-            leaf.untold.update(properties(step, container, context) if properties is not None else {})
+            leaf.untold.update(feature.properties(step, container, context))
         except DeadlineError:
             raise
         except Exception:  # noqa: BLE001, S112  # no feature's trouble is another's

@@ -9,18 +9,19 @@ import posix
 from ..cgroup_settings.own import own_cgroup
 from ..cgroup_settings.values import WEIGHT, are_in_force, put
 from ..classes.choice import chosen_class
-from ..feature import SKIP, Step
+from ..feature import SKIP, Feature, Step
 from ..host.files import S_IFBLK, S_IFMT, is_there, kernel_text, list_folder
 from ..names import matches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from ..container.workload import Workload
     from ..context import Context
     from ..feature import Container
-    from ..records import CgroupNeeds, MemberRecord
+    from ..records import CgroupNeeds
     from ..resctrl.locked_key import LockedKey
 
 NAME = "blockio"
@@ -35,26 +36,44 @@ _LIMITS = (
 _UNITS = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
-def plan(workload: "Workload", context: "Context") -> "list[Step]":
-    """Sets the limits and weights of the container's class, unless the runtime has set some.
+class BlockIO(Feature):
+    """Block I/O limits and weights of a container's cgroup."""
 
-    Raises:
-        ClassError: there is no such class, or its namespace may not have it.
-        CgroupError: there is no cgroup for it.
-    """
-    if workload.sandbox:
-        return [Step(NAME, SKIP, {}, "a pod's sandbox has no block I/O class")]
-    if workload.bundle.resources.get("blockIO"):
-        return [Step(NAME, SKIP, {}, "the runtime limits its block I/O, which stays")]
-    name, spec, why = chosen_class(workload, context.settings, NAME, ANNOTATIONS)
-    if not name:
-        return [Step(NAME, SKIP, {}, why)]
-    own_cgroup(workload, context)  # what is wrong with it `explain` says too
-    values, weight = values_of(spec, context.settings.sys_path)
-    properties = {"IOAccounting": "yes", **({"IOWeight": str(weight)} if weight else {})}
-    shown = ", ".join(f"{file} {value}" for file, value in values) or "no device fits its patterns"
-    needs: "CgroupNeeds" = {"class": name, "values": values, "properties": properties}
-    return [Step(NAME, "limit", needs, f"{shown}: {why}")]
+    name = NAME
+
+    def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
+        """Sets the limits and weights of the container's class, unless the runtime has set some.
+
+        Raises:
+            ClassError: there is no such class, or its namespace may not have it.
+            CgroupError: there is no cgroup for it.
+        """
+        if workload.bundle.resources.get("blockIO"):
+            return [Step(NAME, SKIP, {}, "the runtime limits its block I/O, which stays")]
+        name, spec, why = chosen_class(workload, context.settings, NAME, ANNOTATIONS)
+        if not name:
+            return [Step(NAME, SKIP, {}, why)]
+        own_cgroup(workload, context)  # what is wrong with it `explain` says too
+        values, weight = values_of(spec, context.settings.sys_path)
+        properties = {"IOAccounting": "yes", **({"IOWeight": str(weight)} if weight else {})}
+        shown = ", ".join(f"{file} {value}" for file, value in values) or "no device fits its patterns"
+        needs: "CgroupNeeds" = {"class": name, "values": values, "properties": properties}
+        return [Step(NAME, "limit", needs, f"{shown}: {why}")]
+
+    def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
+        """Writes the values."""
+        needs: "CgroupNeeds" = step.parameters
+        put(container, needs["values"], needs["properties"], context)
+
+    def properties(self, step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
+        """By which systemd keeps the values."""
+        needs: "CgroupNeeds" = step.parameters
+        return needs["properties"]
+
+    def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
+        """Whether all values are in force."""
+        needs: "CgroupNeeds" = step.parameters
+        return are_in_force(needs["values"], container, context)
 
 
 def values_of(spec: "list[dict[str, Any]]", sys_path: str) -> "tuple[list[list[str]], int]":
@@ -135,23 +154,4 @@ def whole_disk(device: str, sys_path: str) -> str:
     return (kernel_text(f"{base}/../dev") if is_there(f"{base}/partition") else "") or device
 
 
-def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-    """Writes the values."""
-    needs: "CgroupNeeds" = step.parameters
-    put(container, needs["values"], needs["properties"], context)
-
-
-def properties(step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
-    """By which systemd keeps the values."""
-    needs: "CgroupNeeds" = step.parameters
-    return needs["properties"]
-
-
-def holds(step: "Step", container: "Container", context: "Context") -> bool:
-    """Whether all values are in force."""
-    needs: "CgroupNeeds" = step.parameters
-    return are_in_force(needs["values"], container, context)
-
-
-def revert(step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
-    """Nothing: it ends with the cgroup."""
+FEATURE = BlockIO()

@@ -3,16 +3,18 @@
 from ..cgroup_settings.own import living_cgroup, own_cgroup
 from ..cgroup_settings.values import are_in_force, put
 from ..classes.memory import HIGH, MAX, SWAP, MemoryLimitError, choice_of
-from ..feature import SKIP, Step
+from ..feature import SKIP, Feature, Step
 from ..host.cgroup import read_value, same_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..container.workload import Workload
     from ..context import Context
     from ..feature import Container
     from ..host.cgroup import Leaf
-    from ..records import LimitNeeds, MemberRecord
+    from ..records import LimitNeeds
     from ..resctrl.locked_key import LockedKey
 
 NAME = "memory"
@@ -21,52 +23,54 @@ _INFINITY = "infinity"
 SMALLEST_HIGH = 4 << 20  # bytes; a runtime's own init needs as much, and crawls below it
 
 
-def plan(workload: "Workload", context: "Context") -> "list[Step]":
-    """Sets the limits that the container's class and annotations choose.
+class Memory(Feature):
+    """Swap and memory limits of a container's cgroup."""
 
-    Raises:
-        MemoryClassError, MemoryLimitError: they choose what is not there, not allowed or not sensible.
-        CgroupError: the host or the container has no cgroup v2 for it.
-    """
-    if workload.sandbox:
-        return [Step(NAME, SKIP, {}, "a pod's sandbox has no memory class")]
-    choice = choice_of(workload, context.settings)
-    if not choice.limits:
-        return [Step(NAME, SKIP, {}, f"{choice.why}: swap and limits stay as they are" if choice.name else choice.why)]
-    high = choice.limits.get(HIGH, MAX)
-    if high != MAX and int(high) < SMALLEST_HIGH:
-        raise MemoryLimitError(
-            f"{HIGH} {high} would stall the container's start",
-            hint=f"the least that a container can start with is {SMALLEST_HIGH} bytes",
-        )
-    own_cgroup(workload, context)  # what is wrong with it `explain` says too
-    limits = ", ".join(f"{name} {value}" for name, value in choice.limits.items())
-    needs: "LimitNeeds" = {"class": choice.name, "limits": choice.limits}
-    return [Step(NAME, "limit", needs, f"{limits}: {choice.why}")]
+    name = NAME
 
+    def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
+        """Sets the limits that the container's class and annotations choose.
 
-def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-    """Writes the limits where they hold at once and, on a scope of systemd's, where a daemon-reload leaves them."""
-    needs: "LimitNeeds" = step.parameters
-    put(container, _values(needs["limits"]), properties(step, container, context), context)
+        Raises:
+            MemoryClassError, MemoryLimitError: they choose what is not there, not allowed or not sensible.
+            CgroupError: the host or the container has no cgroup v2 for it.
+        """
+        choice = choice_of(workload, context.settings)
+        if not choice.limits:
+            return [
+                Step(NAME, SKIP, {}, f"{choice.why}: swap and limits stay as they are" if choice.name else choice.why)
+            ]
+        high = choice.limits.get(HIGH, MAX)
+        if high != MAX and int(high) < SMALLEST_HIGH:
+            raise MemoryLimitError(
+                f"{HIGH} {high} would stall the container's start",
+                hint=f"the least that a container can start with is {SMALLEST_HIGH} bytes",
+            )
+        own_cgroup(workload, context)  # what is wrong with it `explain` says too
+        limits = ", ".join(f"{name} {value}" for name, value in choice.limits.items())
+        needs: "LimitNeeds" = {"class": choice.name, "limits": choice.limits}
+        return [Step(NAME, "limit", needs, f"{limits}: {choice.why}")]
 
+    def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
+        """Writes the limits where they hold at once and, on a scope of systemd's, where a daemon-reload leaves them."""
+        needs: "LimitNeeds" = step.parameters
+        put(container, _values(needs["limits"]), self.properties(step, container, context), context)
 
-def properties(step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
-    """By which systemd keeps the limits.
+    def properties(self, step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
+        """By which systemd keeps the limits.
 
-    Raises:
-        MemoryLimitError: there is no room for them, and systemd would wait for the kernel to make some.
-    """
-    needs: "LimitNeeds" = step.parameters
-    limits = needs["limits"]
-    _check_room(living_cgroup(container, context), limits.get(HIGH, MAX))
-    return {_PROPERTIES[name]: _INFINITY if value == MAX else value for name, value in limits.items()}
+        Raises:
+            MemoryLimitError: there is no room for them, and systemd would wait for the kernel to make some.
+        """
+        needs: "LimitNeeds" = step.parameters
+        limits = needs["limits"]
+        _check_room(living_cgroup(container, context), limits.get(HIGH, MAX))
+        return {_PROPERTIES[name]: _INFINITY if value == MAX else value for name, value in limits.items()}
 
-
-def holds(step: "Step", container: "Container", context: "Context") -> bool:
-    """Whether all limits are in force."""
-    needs: "LimitNeeds" = step.parameters
-    return are_in_force(_values(needs["limits"]), container, context)
+    def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
+        """Whether all limits are in force."""
+        needs: "LimitNeeds" = step.parameters
+        return are_in_force(_values(needs["limits"]), container, context)
 
 
 def _values(limits: "dict[str, str]") -> "list[list[str]]":
@@ -88,5 +92,4 @@ def _check_room(leaf: "Leaf", high: str) -> None:
         )
 
 
-def revert(step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
-    """Nothing: the limits are the container's cgroup's and its scope's, and end with them."""
+FEATURE = Memory()

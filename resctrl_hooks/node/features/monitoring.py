@@ -1,43 +1,88 @@
 """The monitoring group, which this project is named for: a workload's processes join their pod's mon_group."""
 
 from .. import errors
-from ..feature import SKIP, Step
+from ..feature import INTO_CLASS, SKIP, Feature, Step, describe
 from ..host.procfs import resctrl_groups_of
-from ..registry import concerns, failure_policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..container.workload import Workload
     from ..context import Context
     from ..feature import Container
-    from ..records import ClassNeeds, MemberRecord
+    from ..records import ClassNeeds
     from ..resctrl.locked_key import LockedKey
 
 NAME = "monitoring"
 
 
-def plan(workload: "Workload", context: "Context") -> "list[Step]":
-    """Joins the pod's group in the class where the process is, unless a filter or the runtime's own group forbids it.
+class Monitoring(Feature):
+    """The monitoring group of a container's pod; it ends when `lifecycle.release_key` finds that the pod has ended."""
 
-    Raises:
-        InputError: the label selector needs the pod's labels, and they can't be read.
-        TaskGoneError: the process has ended.
-    """
-    reason = why_not(workload, context)
-    if reason:
-        return [Step(NAME, SKIP, {}, reason)]
-    rdt_class, source = _planned_class(workload, context) or class_of(workload, context)
-    what = "pod" if workload.in_pod else "container"
-    why = f"group of {what} {workload.key} in {rdt_class or 'the root class'}, {source}"
-    needs: "ClassNeeds" = {"class": rdt_class}
-    return [Step(NAME, "join", needs, why)]
+    name = NAME
+
+    def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
+        """Join the pod's group in the class of the process, unless a filter or the runtime's own group forbids it.
+
+        Raises:
+            InputError: the label selector needs the pod's labels, and they can't be read.
+            TaskGoneError: the process has ended.
+        """
+        reason = why_not(workload, context)
+        if reason:
+            return [Step(NAME, SKIP, {}, reason)]
+        into = [step for step in earlier if step.action == INTO_CLASS]
+        if into:
+            rdt_class, source = into[-1].parameters["class"], "which it is put into first"
+        else:
+            rdt_class, source = class_of(workload, context)
+        what = "pod" if workload.in_pod else "container"
+        why = f"group of {what} {workload.key} in {rdt_class or 'the root class'}, {source}"
+        needs: "ClassNeeds" = {"class": rdt_class}
+        return [Step(NAME, "join", needs, why)]
+
+    def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
+        """Create or find the group and move the process into it."""
+        needs: "ClassNeeds" = step.parameters
+        rdt_class = needs["class"]
+        if context.settings.rdt["enabled"] and container.pid:
+            where = resctrl_groups_of(context.proc, container.pid)
+            rdt_class = where[0] if where is not None else rdt_class  # the step before this one may have failed
+        describe(container, locked)
+        new = rdt_class not in locked.origins
+        ensure_group(container, rdt_class, locked, context)
+        try:
+            locked.assign_pid(container.pid)
+        except errors.ResctrlError:
+            if new:
+                locked.remove_unused(rdt_class)
+            raise
+        if locked.lacks(rdt_class, context.settings.monitoring["events"][0]):
+            from ..sharing.bandwidth_counters import (
+                ensure_counted,  # only where counters are assigned, and have run out
+            )
+
+            ensure_counted(context, locked.key)
+
+    def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
+        """Return whether its init process is in its key's group; true where the kernel doesn't say, or it has ended."""
+        try:
+            where = resctrl_groups_of(context.proc, container.pid)
+        except ProcessLookupError:
+            return True
+        return where is None or where[1] == context.monitor.group_prefix + container.key
+
+    def reserve(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
+        """Create the group, so that an RMID is there when the container starts."""
+        needs: "ClassNeeds" = step.parameters
+        describe(container, locked)
+        ensure_group(container, needs["class"], locked, context)
 
 
 def why_not(workload: "Workload", context: "Context") -> str:
     """Why a workload is not to be monitored, or an empty string."""
     settings = context.settings
-    if workload.sandbox:
-        return "a pod's sandbox is not monitored"
     if workload.bundle.monitored and not settings.monitoring["takeOver"]:
         return "the runtime makes its own mon_group (linux.intelRdt.enableMonitoring); monitoring.takeOver is false"
     reason = settings.selects(workload.namespace)
@@ -46,19 +91,6 @@ def why_not(workload: "Workload", context: "Context") -> str:
 
         reason = settings.selects_labels(pod_labels(workload))
     return reason
-
-
-def _planned_class(workload: "Workload", context: "Context") -> "tuple[str, str] | None":
-    """The class that the step before this one puts the workload into, if there is one."""
-    if not context.settings.rdt["enabled"] or not concerns("rdt", workload, context.settings):
-        return None
-    from .rdt_class import choose  # only where that feature is in use
-
-    try:
-        name, _ = choose(workload, context)
-    except errors.HookError:
-        return None  # that feature's own plan says so
-    return (name, "which it is put into first") if name else None
 
 
 def class_of(workload: "Workload", context: "Context") -> "tuple[str, str]":
@@ -74,35 +106,6 @@ def class_of(workload: "Workload", context: "Context") -> "tuple[str, str]":
             return where[0], "where its process is"
     name = workload.bundle.class_name
     return name, "as its bundle's linux.intelRdt.closID says" if name else "since its bundle names no class"
-
-
-def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-    """Makes or finds the group and moves the process into it; without an RMID the workload is marked as waiting."""
-    needs: "ClassNeeds" = step.parameters
-    rdt_class = needs["class"]
-    if context.settings.rdt["enabled"] and container.pid:
-        where = resctrl_groups_of(context.proc, container.pid)
-        rdt_class = where[0] if where is not None else rdt_class  # the step before this one may have failed
-    record = locked.record
-    if not locked.tracked:
-        record["cgroup"] = container.pod_cgroup
-        record["namespace"] = container.namespace
-        record["pod"] = container.pod
-    new = rdt_class not in locked.origins
-    try:
-        ensure_group(container, rdt_class, locked, context)
-    except errors.ResctrlError as error:
-        _without_rmid(error, container, rdt_class, locked, context)
-    try:
-        locked.assign_pid(container.pid)
-    except errors.ResctrlError:
-        if new:
-            locked.remove_unused(rdt_class)
-        raise
-    if locked.lacks(rdt_class, context.settings.monitoring["events"][0]):
-        from ..sharing.bandwidth_counters import ensure_counted  # only where counters are assigned, and have run out
-
-        ensure_counted(context, locked.key)
 
 
 def ensure_group(container: "Container", rdt_class: str, locked: "LockedKey", context: "Context") -> None:
@@ -121,34 +124,4 @@ def ensure_group(container: "Container", rdt_class: str, locked: "LockedKey", co
     by_rules(locked, container, rdt_class, context)  # type: ignore[arg-type]
 
 
-def _without_rmid(
-    error: "errors.ResctrlError", container: "Container", rdt_class: str, locked: "LockedKey", context: "Context"
-) -> None:
-    """Out of RMIDs: ends what is dead and tries once more, else lets the workload wait for reconcile."""
-    from ..lifecycle import make_room
-    from ..resctrl.errors import NoRMIDsError
-
-    if not isinstance(error, NoRMIDsError):
-        raise error
-    if make_room(context, locked.key, thorough=failure_policy(NAME, context.settings) == "fail"):
-        try:
-            ensure_group(container, rdt_class, locked, context)
-            return
-        except NoRMIDsError as again:
-            error = again
-    context.ledger.mark("waiting", locked.key)
-    context.ledger.wake()
-    raise error
-
-
-def holds(step: "Step", container: "Container", context: "Context") -> bool:
-    """Whether its init process is in its key's group; true where the kernel doesn't say, or it has ended."""
-    try:
-        where = resctrl_groups_of(context.proc, container.pid)
-    except ProcessLookupError:
-        return True
-    return where is None or where[1] == context.monitor.group_prefix + container.key
-
-
-def revert(step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
-    """Nothing: the group belongs to the key, and ends when `lifecycle.release_key` finds that the key has ended."""
+FEATURE = Monitoring()

@@ -5,15 +5,17 @@ The class's folder is somebody else's: an agent's, or `resctrl-hook rdt apply`'s
 
 from ..classes.choice import class_name
 from ..errors import HookError
-from ..feature import SKIP, Step
+from ..feature import INTO_CLASS, SKIP, Feature, Step
 from ..host.procfs import resctrl_groups_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..container.workload import Workload
     from ..context import Context
     from ..feature import Container
-    from ..records import ClassNeeds, MemberRecord
+    from ..records import ClassNeeds
     from ..resctrl.locked_key import LockedKey
 
 NAME = "rdt"
@@ -30,17 +32,50 @@ class RdtClassError(HookError):
     reason = "rdt-class"
 
 
-def plan(workload: "Workload", context: "Context") -> "list[Step]":
-    """Joins the class that was chosen, unless the runtime has assigned one already.
+class RdtClass(Feature):
+    """The RDT class of a container, chosen by annotation or by a default."""
 
-    Raises:
-        RdtClassError: the class isn't there, or the namespace may not have it.
-    """
-    name, why = choose(workload, context)
-    if not name:
-        return [Step(NAME, SKIP, {}, why)]
-    needs: "ClassNeeds" = {"class": name}
-    return [Step(NAME, "class", needs, f"RDT class {name}, {why}")]
+    name = NAME
+
+    def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
+        """Joins the class that was chosen, unless the runtime has assigned one already.
+
+        Raises:
+            RdtClassError: the class isn't there, or the namespace may not have it.
+        """
+        name, why = choose(workload, context)
+        if not name:
+            return [Step(NAME, SKIP, {}, why)]
+        needs: "ClassNeeds" = {"class": name}
+        return [Step(NAME, INTO_CLASS, needs, f"RDT class {name}, {why}")]
+
+    def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
+        """Moves every thread of the container into the class.
+
+        Raises:
+            RdtClassError: the class was removed under the container, or somebody moves it back.
+            ResctrlError: the kernel refuses.
+        """
+        needs: "ClassNeeds" = step.parameters
+        name = needs["class"]
+        resctrl = context.monitor.resctrl
+        if not resctrl.fs.is_folder(resctrl.class_folder(name)):
+            now = _where(context, container.pid) or "the root class"
+            raise RdtClassError(
+                f"RDT class {name} was removed; the container runs in {now}",
+                hint="`resctrl-hook rdt apply`, then reconcile",
+            )
+        resctrl.move_all(name, "", lambda: container.threads(context.proc))
+        where = _where(context, container.pid)
+        if where is not None and where != name:
+            raise RdtClassError(
+                f"process {container.pid} was moved to RDT class {name} but is in {where or 'the root class'}",
+                hint="two programs manage RDT classes here; keep one",
+            )
+
+    def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
+        """Whether the container is in the class, or in one that somebody else moved it to, which stays."""
+        return _where(context, container.pid) != ""
 
 
 def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
@@ -49,8 +84,6 @@ def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
     Raises:
         RdtClassError: as `plan`.
     """
-    if workload.sandbox:
-        return "", "a pod's sandbox has no RDT class of ours"
     if workload.bundle.class_name:
         return "", f"the runtime assigned RDT class {workload.bundle.class_name}, which stays"
     where = _where(context, workload.pid)
@@ -86,34 +119,4 @@ def _annotations(workload: "Workload") -> "list[str]":
     return names
 
 
-def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-    """Moves every thread of the container into the class.
-
-    Raises:
-        RdtClassError: the class was removed under the container, or somebody moves it back.
-        ResctrlError: the kernel refuses.
-    """
-    needs: "ClassNeeds" = step.parameters
-    name = needs["class"]
-    resctrl = context.monitor.resctrl
-    if not resctrl.fs.is_folder(resctrl.class_folder(name)):
-        raise RdtClassError(
-            f"RDT class {name} was removed; the container runs in {_where(context, container.pid) or 'the root class'}",
-            hint="`resctrl-hook rdt apply`, then reconcile",
-        )
-    resctrl.move_all(name, "", lambda: container.threads(context.proc))
-    where = _where(context, container.pid)
-    if where is not None and where != name:
-        raise RdtClassError(
-            f"process {container.pid} was moved to RDT class {name} but is in {where or 'the root class'}",
-            hint="two programs manage RDT classes here; keep one",
-        )
-
-
-def holds(step: "Step", container: "Container", context: "Context") -> bool:
-    """Whether the container is in the class, or in one that somebody else moved it to, which stays."""
-    return _where(context, container.pid) != ""
-
-
-def revert(step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
-    """Nothing: a class holds a process only as long as it lives."""
+FEATURE = RdtClass()

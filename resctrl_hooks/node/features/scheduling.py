@@ -10,16 +10,17 @@ from ..cgroup_settings.own import own_cgroup
 from ..cgroup_settings.values import are_in_force, put
 from ..classes.choice import ClassError, chosen_class
 from ..classes.memory import MAX, canonical
-from ..feature import SKIP, Step
+from ..feature import SKIP, Feature, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from ..container.workload import Workload
     from ..context import Context
     from ..feature import Container
-    from ..records import MemberRecord, ProcessRecord, SchedulingNeeds
+    from ..records import ProcessRecord, SchedulingNeeds
     from ..resctrl.locked_key import LockedKey
 
 NAME = "scheduling"
@@ -41,29 +42,59 @@ _MEMORY = (
 )
 
 
-def plan(workload: "Workload", context: "Context") -> "list[Step]":
-    """Sets what the container's class says.
+class Scheduling(Feature):
+    """Scheduling of a container's processes, and values of its cgroup."""
 
-    Raises:
-        ClassError: there is no such class, or its namespace may not have it.
-        HookError: a value is none, or there is no cgroup for it.
-    """
-    if workload.sandbox:
-        return [Step(NAME, SKIP, {}, "a pod's sandbox has no scheduling class")]
-    name, spec, why = chosen_class(workload, context.settings, NAME, ANNOTATIONS)
-    if not name:
-        return [Step(NAME, SKIP, {}, why)]
-    values, properties = cgroup_values_of(spec)
-    process: "Any" = {
-        key: spec[key] for key in ("policy", "priority", "nice", "ioClass", "ioPriority") if spec.get(key) is not None
-    }
-    if values:
-        own_cgroup(workload, context)  # what is wrong with it `explain` says too
-    shown = ", ".join(
-        [*(f"{key} {value}" for key, value in process.items()), *(f"{file} {value}" for file, value in values)]
-    )
-    needs: "SchedulingNeeds" = {"class": name, "process": process, "values": values, "properties": properties}
-    return [Step(NAME, "schedule", needs, f"{shown or 'nothing'}: {why}")]
+    name = NAME
+
+    def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
+        """Sets what the container's class says.
+
+        Raises:
+            ClassError: there is no such class, or its namespace may not have it.
+            HookError: a value is none, or there is no cgroup for it.
+        """
+        name, spec, why = chosen_class(workload, context.settings, NAME, ANNOTATIONS)
+        if not name:
+            return [Step(NAME, SKIP, {}, why)]
+        values, properties = cgroup_values_of(spec)
+        process: "Any" = {
+            key: spec[key]
+            for key in ("policy", "priority", "nice", "ioClass", "ioPriority")
+            if spec.get(key) is not None
+        }
+        if values:
+            own_cgroup(workload, context)  # what is wrong with it `explain` says too
+        shown = ", ".join(
+            [*(f"{key} {value}" for key, value in process.items()), *(f"{file} {value}" for file, value in values)]
+        )
+        needs: "SchedulingNeeds" = {"class": name, "process": process, "values": values, "properties": properties}
+        return [Step(NAME, "schedule", needs, f"{shown or 'nothing'}: {why}")]
+
+    def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
+        """Sets the process's part on each of its threads, then the cgroup's."""
+        needs: "SchedulingNeeds" = step.parameters
+        process = needs["process"]
+        threads = container.threads(context.proc)
+        for tid in threads:
+            _schedule(tid, process)
+        if process.get("ioClass"):
+            _set_io_priority(threads, process)
+        if needs["values"]:
+            put(container, needs["values"], needs["properties"], context)
+
+    def properties(self, step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
+        """By which systemd keeps the cgroup's part."""
+        needs: "SchedulingNeeds" = step.parameters
+        return needs["properties"]
+
+    def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
+        """Whether its init process is scheduled so, and its cgroup has the values.
+
+        Its other processes may have chosen otherwise since, as far as they may.
+        """
+        needs: "SchedulingNeeds" = step.parameters
+        return _is_scheduled(container.pid, needs["process"]) and are_in_force(needs["values"], container, context)
 
 
 def cgroup_values_of(spec: "dict[str, Any]") -> "tuple[list[list[str]], dict[str, str]]":
@@ -99,34 +130,6 @@ def cgroup_values_of(spec: "dict[str, Any]") -> "tuple[list[list[str]], dict[str
     for size, value in (spec.get("hugepages") or {}).items():
         values.append([f"hugetlb.{size}.max", canonical(f"hugetlb.{size}.max", str(value))])
     return values, properties
-
-
-def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-    """Sets the process's part on each of its threads, then the cgroup's."""
-    needs: "SchedulingNeeds" = step.parameters
-    process = needs["process"]
-    threads = container.threads(context.proc)
-    for tid in threads:
-        _schedule(tid, process)
-    if process.get("ioClass"):
-        _set_io_priority(threads, process)
-    if needs["values"]:
-        put(container, needs["values"], needs["properties"], context)
-
-
-def properties(step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
-    """By which systemd keeps the cgroup's part."""
-    needs: "SchedulingNeeds" = step.parameters
-    return needs["properties"]
-
-
-def holds(step: "Step", container: "Container", context: "Context") -> bool:
-    """Whether its init process is scheduled so, and its cgroup has the values.
-
-    Its other processes may have chosen otherwise since, as far as they may.
-    """
-    needs: "SchedulingNeeds" = step.parameters
-    return _is_scheduled(container.pid, needs["process"]) and are_in_force(needs["values"], container, context)
 
 
 def _is_scheduled(pid: int, process: "ProcessRecord") -> bool:
@@ -184,5 +187,4 @@ def _set_io_priority(threads: "list[int]", process: "ProcessRecord") -> None:
         raise ClassError(f"ionice {' '.join(words)}: {output or code}")
 
 
-def revert(step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
-    """Nothing: it ends with the process and its cgroup."""
+FEATURE = Scheduling()

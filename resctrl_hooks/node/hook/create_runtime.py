@@ -7,8 +7,10 @@ was done here is taken back.
 from .. import errors
 from ..container.oci import CREATE_RUNTIME
 from ..feature import SKIP
+from ..feature_table import GROUP, NODE
 from ..log import WARNING
-from ..registry import failure_policy, features_in_use
+from ..registry import failure_policy, features_in_use, kind_of, plan
+from ..steps import apply_step
 from .deadline import TIME_TO_TAKE_BACK, set_deadline
 
 TYPE_CHECKING = False
@@ -70,7 +72,7 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
 def planned(
     workload: "Workload",
     context: "Context",
-    features: "list[tuple[str, Feature]] | None" = None,
+    features: "list[Feature] | None" = None,
     unplanned: "dict[str, str] | None" = None,
 ) -> "list[tuple[Feature, Step]]":
     """The steps of features, all that are in use unless said, in order; one that can't plan has none, or refuses.
@@ -80,16 +82,17 @@ def planned(
     Raises:
         RefusedError: a feature whose policy is ``fail`` can't plan.
     """
-    found = []
-    for name, feature in features_in_use(context.settings) if features is None else features:
+    found: "list[tuple[Feature, Step]]" = []
+    for feature in features_in_use(context.settings) if features is None else features:
         try:
-            found += [(feature, step) for step in feature.plan(workload, context)]
+            steps = plan(feature, workload, context, [step for _, step in found])
+            found += [(feature, step) for step in steps]
         except Exception as caught:
-            trouble = _trouble(name, feature, caught, workload, context)
+            trouble = _trouble(feature.name, caught, workload, context)
             if is_refusal(trouble):
                 raise trouble from caught
-            if unplanned is not None and not hasattr(feature, "adopt"):
-                unplanned[name] = str(trouble)
+            if unplanned is not None and kind_of(feature.name) != NODE:
+                unplanned[feature.name] = str(trouble)
     return found
 
 
@@ -133,14 +136,14 @@ def _apply(
 ) -> "errors.HookError | None":
     """Does a step, and returns what went wrong, as `_trouble` has it."""
     try:
-        feature.apply(step, workload, locked, context)
+        apply_step(feature, step, workload, locked, context)
     except Exception as caught:  # noqa: BLE001
-        return _trouble(step.feature, feature, caught, workload, context)
+        return _trouble(step.feature, caught, workload, context)
     return None
 
 
 def _trouble(
-    name: str, feature: "Feature", caught: Exception, workload: "Workload", context: "Context"
+    name: str, caught: Exception, workload: "Workload", context: "Context"
 ) -> "errors.HookError | RefusedError":
     """What went wrong with a feature: a RefusedError if its policy is to refuse, else it is in the log by now.
 
@@ -174,11 +177,9 @@ def _trouble(
 
 def _classes_of_others(locked: "LockedKey", container: str) -> "set[str]":
     """The classes in which the pod's other living containers may have joined groups, while our lock was let go."""
-    from ..features.monitoring import NAME as MONITORING  # only after a refusal
-
     others = [name for name in locked.members() if name != container and not locked.member_is_dead(name)]
     steps = [step for name in others for step in (locked.member(name) or {}).get("steps", [])]
-    return {step["needs"]["class"] for step in steps if step["feature"] == MONITORING}
+    return {step["needs"]["class"] for step in steps if kind_of(step["feature"]) == GROUP}
 
 
 def _forget(container: str, key: str, context: "Context") -> None:

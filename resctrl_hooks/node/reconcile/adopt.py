@@ -2,9 +2,11 @@
 
 import posix
 
-from ..features.monitoring import NAME as MONITORING
+from ..feature import describe
+from ..feature_table import GROUP
 from ..host.procfs import resctrl_groups_of
 from ..log import INFO, WARNING
+from ..registry import kind_of
 from ..resctrl.locked_key import CREATED, SHARED
 from .tasks import gather, outside
 
@@ -55,7 +57,7 @@ def take_in(context: "Context", container: "Running", report: "Report") -> bool:
     with context.monitor.hold(container.key) as locked:
         if not container.look_again(context.proc):
             return True
-        describe(container, locked)
+        describe(container, locked, born_at(container))
         if not container.recorded:
             record_running(container, locked)
         _follow(locked, context, container)
@@ -91,7 +93,7 @@ def take_in(context: "Context", container: "Running", report: "Report") -> bool:
 
 def _has_own_tasks(locked: "LockedKey", context: "Context", container: "Running") -> bool:
     """Whether a container has a task that is to be in its key's group: all of them may be in a foreign group."""
-    if context.settings.monitoring["takeOver"]:
+    if context.settings.groups["takeOver"]:
         return True
     found = outside(context, locked.name, set(), container.cgroup, container.pid)
     return any(group in ("", locked.name) for _, _, group in found)
@@ -122,11 +124,9 @@ def _follow(locked: "LockedKey", context: "Context", container: "Running") -> No
     container.recorded_class = new  # who needs which group is asked after this
 
 
-def describe(container: "Running", locked: "LockedKey") -> None:
-    """Says whose the key is, if nobody has recorded that yet."""
-    if not locked.tracked:
-        locked.record.update({"cgroup": container.pod_cgroup, "namespace": container.namespace, "pod": container.pod})
-        locked.record.setdefault("born", container.start / posix.sysconf("SC_CLK_TCK"))
+def born_at(container: "Running") -> float:
+    """Return when a container started, in seconds since boot."""
+    return container.start / posix.sysconf("SC_CLK_TCK")
 
 
 def correct_names(context: "Context", containers: "list[Running]", report: "Report") -> None:
@@ -149,7 +149,7 @@ def correct_names(context: "Context", containers: "list[Running]", report: "Repo
 def record_running(container: "Running", locked: "LockedKey") -> None:
     """Writes a running container's record, with the class that it is in now."""
     for step in container.steps:
-        if step["feature"] == MONITORING:
+        if kind_of(step["feature"]) == GROUP:
             step["needs"] = {**step["needs"], "class": container.rdt_class}
     locked.add_member(container.id, container.details(), container.pid)
 

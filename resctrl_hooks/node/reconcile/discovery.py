@@ -4,14 +4,13 @@ from ..container.running import Running
 from ..container.runtimes import Found, living_containers
 from ..container.workload import workload_of
 from ..fault_report import as_hook_error
-from ..feature import SKIP
-from ..feature_table import FEATURES
-from ..features.monitoring import NAME as MONITORING
+from ..feature import SKIP, Step
+from ..feature_table import FEATURES, GROUP, NODE
 from ..host.cgroup_names import pod_in_cgroup
 from ..host.files import is_folder, list_folder
 from ..host.procfs import start_time
 from ..names import workload_key_validator
-from ..registry import features_in_use
+from ..registry import features_in_use, kind_of, plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..records import MemberRecord, StepRecord
 
-PLACEMENT = "placement"
 _MOST_DEPTH = 8
 
 
@@ -91,7 +89,7 @@ def _recorded(key: str, found: Found, record: "MemberRecord", context: "Context"
     if container.unplanned:
         workload = workload_of(found.id, found.pid, container.bundle, context.proc, context.settings.cgroup_path)
         _plan(container, workload, context, container.unplanned)
-    container.joins(step_of(container, MONITORING))
+    container.joins(group_step(container))
     return container
 
 
@@ -100,25 +98,27 @@ def _unrecorded(found: Found, context: "Context") -> Running:
     workload = workload_of(found.id, found.pid, found.bundle, context.proc, context.settings.cgroup_path)
     container = Running(workload.key, found, workload.details(), recorded=False)
     _plan(container, workload, context)
-    container.joins(step_of(container, MONITORING))
+    container.joins(group_step(container))
     return container
 
 
 def _plan(container: Running, workload: "Workload", context: "Context", only: "list[str] | None" = None) -> None:
     """Adds the steps of every feature in use to a container, or of those in ``only``, whose plan has failed before.
 
-    What can't be planned is among its `Running.unmet`. Monitoring's own trouble is everybody's if nobody has planned
+    What can't be planned is among its `Running.unmet`. The group's own trouble is everybody's if nobody has planned
     for the container: we don't know then whether it is ours at all.
     """
     before = (list(container.steps), dict(container.unmet))
     container.unplanned = []
-    for name, feature in features_in_use(context.settings, workload):
-        if name == PLACEMENT or (only is not None and name not in only):
-            continue  # placement takes in whom it lacks itself, under a lock for the whole node
+    earlier: "list[Step]" = []
+    for feature in features_in_use(context.settings, workload):
+        name, kind = feature.name, kind_of(feature.name)
+        if kind == NODE or (only is not None and name not in only):
+            continue  # one for the whole node takes in whom it lacks itself, under a lock for the whole node
         try:
-            steps = [step.as_record() for step in feature.plan(workload, context) if step.action != SKIP]
+            steps = [step for step in plan(feature, workload, context, earlier) if step.action != SKIP]
         except Exception as error:
-            if name == MONITORING and only is None:
+            if kind == GROUP and only is None:
                 raise
             why = str(as_hook_error(error))
             container.unplanned.append(name)
@@ -126,7 +126,8 @@ def _plan(container: Running, workload: "Workload", context: "Context", only: "l
                 container.unmet[name] = why
                 container.unsaid.add(name)
             continue
-        container.steps += steps
+        earlier += steps
+    container.steps += [step.as_record() for step in earlier]
     for name in set(only or ()) - set(container.unplanned):
         container.unmet.pop(name, None)  # planned by now, or not in use any more
     order = list(FEATURES)
@@ -134,9 +135,9 @@ def _plan(container: Running, workload: "Workload", context: "Context", only: "l
     container.changed = container.recorded and (container.steps, container.unmet) != before
 
 
-def step_of(container: Running, feature: str) -> "StepRecord | None":
-    """What the record of a container has of a feature."""
-    return next((step for step in container.steps if step["feature"] == feature), None)
+def group_step(container: Running) -> "StepRecord | None":
+    """The step of a container's record that joins its pod's group."""
+    return next((step for step in container.steps if kind_of(step["feature"]) == GROUP), None)
 
 
 def _pods_in_cgroups(root: str, path: str, depth: int) -> "Iterator[str]":

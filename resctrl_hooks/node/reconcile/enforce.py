@@ -9,13 +9,12 @@ import time
 from ..cgroup_settings.told import collect
 from ..errors import DeadlineError, LockTimeoutError
 from ..fault_report import as_hook_error
-from ..feature import Step
-from ..features.monitoring import NAME as MONITORING
+from ..feature import Step, describe
+from ..feature_table import CLASS, CONTAINER, FEATURES
 from ..host.files import format_json
 from ..log import INFO, WARNING
 from ..registry import features_in_use
-from .adopt import describe, record_running
-from .discovery import PLACEMENT
+from .adopt import born_at, record_running
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,12 +24,8 @@ if TYPE_CHECKING:
     from ..resctrl.locked_key import LockedKey
     from .report import Options, Report
 
-RDT = "rdt"
-# What ended by itself and is started again is bounded, since it may end at once each time.
-STARTED_AGAIN = ("memtierd",)
-MOST_STARTS = 5
 _CALM_SECONDS = 3600.0  # after so long without a new start all is forgotten
-_NOT_AGAIN = f"it ended {MOST_STARTS} times and is not started again before an hour has passed"
+_NOT_AGAIN = "it ended {} times and is not started again before an hour has passed"
 
 
 def enforce_classes(context: "Context", containers: "list[Running]", options: "Options", report: "Report") -> None:
@@ -46,10 +41,9 @@ def enforce(context: "Context", containers: "list[Running]", options: "Options",
 def _enforce_all(
     context: "Context", containers: "list[Running]", options: "Options", report: "Report", *, classes: bool
 ) -> None:
+    kind = CLASS if classes else CONTAINER
     features = {
-        name: feature
-        for name, feature in features_in_use(context.settings)
-        if name not in (MONITORING, PLACEMENT) and (name == RDT) == classes
+        feature.name: feature for feature in features_in_use(context.settings) if FEATURES[feature.name].kind == kind
     }
     for container in containers:
         if options.live is None or container.key in options.live:
@@ -77,7 +71,7 @@ def _enforce(
                     record_running(container, locked)  # what was planned again, before it is done
                     container.changed = False
                 if new and not container.recorded:
-                    describe(container, locked)
+                    describe(container, locked, born_at(container))
                     locked.save()
                     record_running(container, locked)  # first, so that who is killed now leaves what can be ended
                     container.recorded = True
@@ -110,13 +104,15 @@ def _apply(
     name = step.feature
     lost = ""
     try:
-        if name in STARTED_AGAIN:
+        most = FEATURES[name].most_starts
+        if most:  # what it starts may end at once each time
             if _holds(feature, step, container, context):
                 return  # asked without the lock, it was just being started
-            allowed, why = _may_start(container, name), container.unmet.get(name, "")
-            if allowed or not why.startswith(_NOT_AGAIN):
+            allowed, why = _may_start(container, name, most), container.unmet.get(name, "")
+            not_again = _NOT_AGAIN.format(most)
+            if allowed or not why.startswith(not_again):
                 lost = _lost(feature, step, container, context)  # applying it removes what says so
-                why = f"{_NOT_AGAIN}; {lost}" if lost else _NOT_AGAIN
+                why = f"{not_again}; {lost}" if lost else not_again
             if not allowed:
                 report.reasons.append(name)
                 _not_had(context, container, name, why, report)
@@ -139,20 +135,19 @@ def _apply(
 
 def _lost(feature: "Feature", step: Step, container: "Running", context: "Context") -> str:
     """Why what a feature had started runs no more, where it can tell."""
-    lost = getattr(feature, "lost", None)
     try:
-        return str(lost(step, container, context)) if lost is not None else ""
+        return feature.lost(step, container, context)
     except DeadlineError:
         raise
     except Exception as caught:  # noqa: BLE001  # it is started again, whatever became of it
         return str(as_hook_error(caught))
 
 
-def _may_start(container: "Running", name: str) -> bool:
+def _may_start(container: "Running", name: str, most: int) -> bool:
     """Counts a start in the container's record, and says whether there may be one more."""
     now = time.time()
     starts = [one for one in container.starts.get(name, []) if 0 <= now - one < _CALM_SECONDS]
-    allowed = len(starts) < MOST_STARTS
+    allowed = len(starts) < most
     container.starts[name] = [*starts, now] if allowed else starts
     return allowed
 

@@ -37,7 +37,7 @@ def ensure_ranked(locked: "LockedKey", context: "Context", container: "Running")
 
 def priority(context: "Context", container: "Running", claim: "Claim | None") -> int:
     """Return a container's priority by the active rules: the recorded one, if it is by the same rules."""
-    rules = context.settings.monitoring.get("priority") or []
+    rules = context.settings.groups.get("priority") or []
     record = context.ledger.read_pod(container.key) if claim is not None else None
     if claim is not None and record is not None and record["claim"]["rules"] == version_of(rules):
         return claim.priority

@@ -7,10 +7,12 @@ its key's lock after looking again, so that it can run beside hooks and beside a
 import time
 
 from ..errors import HookError
+from ..feature import describe
 from ..lifecycle import ENDS, fate, release_container, release_key
 from ..log import INFO, WARNING
+from ..registry import features_in_use
 from ..resctrl.locked_key import ADOPTED, SHARED, record_is_dead
-from .adopt import adopt, correct_names, describe
+from .adopt import adopt, born_at, correct_names
 from .cleanup import tidy
 from .discovery import observe
 from .enforce import enforce, enforce_classes
@@ -162,7 +164,7 @@ def _claim(context: "Context", seen: "Observation", options: Options, report: Re
                 if locked.origins.get(rdt_class, SHARED) != SHARED:
                     continue
                 if key in living:
-                    describe(living[key], locked)
+                    describe(living[key], locked, born_at(living[key]))
                     locked.origins[rdt_class] = ADOPTED
                     locked.save()
                     report.claimed.append(key)
@@ -179,7 +181,7 @@ def _count(context: "Context", options: Options, report: Report) -> None:
     """Shares out the bandwidth counters, where the kernel assigns them; a lack of them is no failure."""
     from ..sharing.bandwidth_counters import balance
 
-    if not context.settings.monitoring["enabled"]:
+    if not context.settings.groups["enabled"]:
         return
     try:
         found = balance(context, dry_run=options.dry_run, in_turns=True)
@@ -193,34 +195,26 @@ def _count(context: "Context", options: Options, report: Report) -> None:
 
 
 def _place(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
-    """Lets placement take in the containers that its hook has missed; `_end_orphans` puts them where they belong."""
-    from ..registry import features_in_use
-
-    for name, feature in features_in_use(context.settings):
-        adopt = getattr(feature, "adopt", None)
-        if adopt is not None:
-            try:
-                result = adopt(context, seen.containers, dry_run=report.dry_run)
-                report.placed += result.placed
-                for container, error in result.failures.items():
-                    report.fail(context, container, error)
-            except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-                report.fail(context, name, error)
+    """Let features of the whole node take in the containers that their hook has missed; `_end_orphans` places these."""
+    for feature in features_in_use(context.settings):
+        try:
+            placed, failures = feature.adopt(context, seen.containers, dry_run=report.dry_run)
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
+            report.fail(context, feature.name, error)
+            continue
+        report.placed += placed
+        for container, problem in failures.items():
+            report.fail(context, container, problem)
 
 
 def _end_orphans(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
-    """Lets each feature in use end what it started for containers that nobody records any more, and repair the rest."""
-    from ..registry import features_in_use
-
+    """Let each feature in use end what it started for containers that nobody records any more, and repair the rest."""
     known = set(context.ledger.containers())
-    for name, feature in features_in_use(context.settings):
-        repair = getattr(feature, "repair", None)
-        orphans = getattr(feature, "orphans", None)
-        if repair is not None:
-            try:
-                if not options.dry_run:
-                    report.repaired += repair(context, known)
-                elif orphans is not None:
-                    report.orphans += [f"{name} {orphan.path}" for orphan in orphans(context, known)]
-            except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-                report.fail(context, name, error)
+    for feature in features_in_use(context.settings):
+        try:
+            if not options.dry_run:
+                report.repaired += feature.repair(context, known)
+            else:
+                report.orphans += [f"{feature.name} {path}" for path in feature.orphans(context, known)]
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
+            report.fail(context, feature.name, error)

@@ -62,7 +62,7 @@ def gather(locked: "LockedKey", context: "Context", cgroup: str, pid: int, fallb
     from ..resctrl.errors import ClassMismatchError
 
     result = Gathering()
-    take_over = context.settings.monitoring["takeOver"]
+    take_over = context.settings.groups["takeOver"]
     for _ in range(_MOST_ROUNDS):
         result.left = 0
         todo: "dict[str, list[int]]" = {}

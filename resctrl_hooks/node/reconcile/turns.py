@@ -22,7 +22,7 @@ _PATIENCE = 0.5
 
 def refresh(context: "Context", containers: "list[Running]", report: "Report") -> None:
     """Ranks those who hold an RMID by the rules in force, and makes the index agree with the records."""
-    version = version_of(context.settings.monitoring.get("priority") or [])
+    version = version_of(context.settings.groups.get("priority") or [])
     index = {entry_of(claim): claim.key for claim in holders(context.ledger)}
     for container in {container.key: container for container in containers if container.wanted}.values():
         try:
@@ -52,7 +52,7 @@ def refresh(context: "Context", containers: "list[Running]", report: "Report") -
 
 def take_turns(context: "Context", containers: "list[Running]", report: "Report") -> None:
     """One round, if it is time for one: equals who wait get the RMIDs of those who have locked theirs longest."""
-    if context.settings.monitoring.get("share") is None:
+    if context.settings.groups.get("share") is None:
         return
     interval, at_least = times_of(context.settings)
     living: "dict[str, list[Running]]" = {}

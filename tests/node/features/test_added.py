@@ -13,8 +13,8 @@ from conftest import ID, Host
 from resctrl_hooks.cli import main
 from resctrl_hooks.inventory.feature_display.model import Display
 from resctrl_hooks.inventory.feature_display.table import DISPLAYS
-from resctrl_hooks.node.feature import SKIP, Step
-from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.feature import SKIP, Feature, Step
+from resctrl_hooks.node.feature_table import FEATURES, Row
 from resctrl_hooks.node.registry import failure_policy, features_in_use
 from resctrl_hooks.node.settings import Settings
 
@@ -32,19 +32,25 @@ def oom(monkeypatch: pytest.MonkeyPatch) -> str:
         part.split("```")[0] for part in PAGE.read_text().partition("## Adding a")[2].split("```python")[1:]
     )
     feature = ModuleType("resctrl_hooks.node.features.oom")
-    given = {"Step": Step, "SKIP": SKIP, "write": written, "read": lambda path: int(Path(path).read_text())}
+    given = {
+        "Feature": Feature,
+        "Step": Step,
+        "SKIP": SKIP,
+        "write": written,
+        "read": lambda path: int(Path(path).read_text()),
+    }
     vars(feature).update(given)
     exec(module, vars(feature))
     monkeypatch.setitem(sys.modules, feature.__name__, feature)
-    for name, values in eval(f"{{{row}}}").items():
+    for name, values in eval(f"{{{row}}}", {"Row": Row}).items():
         monkeypatch.setitem(FEATURES, name, values)
     for name, display in eval(f"{{{shown}}}", {"Display": Display}).items():
         monkeypatch.setitem(DISPLAYS, name, display)
-    return str(vars(feature)["NAME"])
+    return str(vars(feature)["FEATURE"].name)
 
 
 def test_its_rows_are_all_that_hooks_need(host: Host, pod: dict[str, Any], oom: str) -> None:
-    assert oom not in [name for name, _ in features_in_use(Settings())]
+    assert oom not in [one.name for one in features_in_use(Settings())]
     host.configure(oom={"enabled": True})
     settings = host.context().settings
     assert (getattr(settings, oom), failure_policy(oom, settings)) == ({"enabled": True}, "ignore")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conftest import Host, workload_of
 
+from resctrl_hooks.node import registry
 from resctrl_hooks.node.features import blockio
 from resctrl_hooks.node.host.cgroup import CgroupError
 
@@ -96,14 +97,14 @@ def test_whole_disks_in_the_order_of_their_names_each_once(tmp_path: Path, monke
 @pytest.mark.parametrize(
     "annotations, why",
     [
-        ({"io.kubernetes.cri-o.ContainerType": "sandbox"}, "a pod's sandbox has no block I/O class"),
+        ({"io.kubernetes.cri-o.ContainerType": "sandbox"}, "a pod's sandbox gets no blockio"),
         ({}, "no blockio class is annotated, and none is the default for it"),
     ],
 )
 def test_who_has_none(host: Host, annotations: dict[str, str], why: str) -> None:
     host.configure(blockio={"enabled": True, "classes": {"slow": [{"weight": 30}]}})
     host.process(100, "/x")
-    (step,) = blockio.plan(workload_of(host, **annotations), host.context())
+    (step,) = registry.plan(blockio.FEATURE, workload_of(host, **annotations), host.context())
     assert (step.action, step.why) == ("skip", why)
 
 
@@ -111,4 +112,4 @@ def test_who_has_no_cgroup_of_its_own_is_told_so(host: Host) -> None:
     host.configure(blockio={"enabled": True, "classes": {"slow": []}, "defaults": {"namespaces": {"*": "slow"}}})
     host.process(100, "/")
     with pytest.raises(CgroupError):
-        blockio.plan(workload_of(host), host.context())
+        registry.plan(blockio.FEATURE, workload_of(host), host.context())

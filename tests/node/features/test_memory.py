@@ -11,6 +11,7 @@ from conftest import FIXTURES, ID, POD_CGROUP, Host, always, fixture, state, wor
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resctrl_hooks.node import registry
 from resctrl_hooks.node.classes.memory import MemoryClassError, choice_of
 from resctrl_hooks.node.container.oci import Bundle, parse_state
 from resctrl_hooks.node.container.workload import derive
@@ -103,7 +104,7 @@ def test_the_plugins_own_sample_and_a_captured_pod() -> None:
 
 def test_without_classes_annotations_are_ignored_and_cost_nothing(host: Host, pod: dict[str, Any]) -> None:
     folder = give_limits(host)
-    assert [name for name, _ in features_in_use(host.context().settings)] == ["monitoring"]
+    assert [one.name for one in features_in_use(host.context().settings)] == ["monitoring"]
     assert start(host, pod, **{CLASS: "no-such-class", SWAP: "nonsense"}).code == 0
     assert (folder / "memory.swap.max").read_text() == "max\n"
 
@@ -156,7 +157,7 @@ def test_who_has_no_cgroup_of_its_own_is_told_so(host: Host) -> None:
     told = parse_state(json.dumps(state(annotations={CLASS: "noswap"})).encode())
     plain = derive(told, Bundle({}), cgroups_of(str(host.proc), 100), str(host.cgroup))
     with pytest.raises(CgroupError):
-        memory.plan(plain, host.context())
+        registry.plan(memory.FEATURE, plain, host.context())
 
 
 @pytest.mark.parametrize("more, code", [(-1, 79), (0, 0)])
@@ -332,22 +333,22 @@ def test_a_systemd_that_refuses_leaves_limits_that_a_reload_undoes(
 def test_planning_changes_nothing_and_needs_no_process(host: Host, pod: dict[str, Any], limits: Path) -> None:
     context = host.context()
     workload = workload_of(host, **{CLASS: "noswap"})
-    (step,) = memory.plan(workload, context)
+    (step,) = registry.plan(memory.FEATURE, workload, context)
     assert step.parameters == {"class": "noswap", "limits": {"memory.swap.max": "0"}}
     assert "memory class noswap by annotation class.memtierd.nri.io" in step.why
     assert (limits / "memory.swap.max").read_text() == "max\n"
     gone = workload_of(host, **{CLASS: "noswap"})
     host.end_process(100)
-    assert [one.parameters for one in memory.plan(gone, context)] == [step.parameters]
+    assert [one.parameters for one in registry.plan(memory.FEATURE, gone, context)] == [step.parameters]
     with context.monitor.hold(gone.key) as locked, pytest.raises(CgroupError, match="process 100 has ended"):
-        memory.apply(step, gone, locked, context)
+        memory.FEATURE.apply(step, gone, locked, context)
 
 
 def test_a_sandbox_has_no_class(host: Host) -> None:
     workload = workload_of(host, **{CLASS: "gone", "io.kubernetes.cri-o.ContainerType": "sandbox"})
     host.configure(classes=CLASSES)
-    (step,) = memory.plan(workload, host.context())
-    assert (step.action, step.why) == ("skip", "a pod's sandbox has no memory class")
+    (step,) = registry.plan(memory.FEATURE, workload, host.context())
+    assert (step.action, step.why) == ("skip", "a pod's sandbox gets no memory")
 
 
 @given(st.text(min_size=1, max_size=40).filter(lambda name: name.strip() not in ("", "noswap", "swap", "leave")))
@@ -418,5 +419,5 @@ def test_a_scope_is_put_right_where_the_container_itself_has_its_limit_and_is_ab
 def test_undo_has_nothing_to_do(host: Host, limits: Path) -> None:
     context = Context(host.context().settings)
     with context.monitor.hold("k") as locked:
-        memory.revert(Step("memory", "limit", {}, ""), {"id": ID}, locked, context)
+        memory.FEATURE.revert(Step("memory", "limit", {}, ""), {"id": ID}, locked, context)
     assert (limits / "memory.swap.max").read_text() == "max\n"

@@ -5,6 +5,7 @@ import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
 
 from node.reconcile.cluster import Cluster
+from resctrl_hooks.node import registry
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import Workload, derive
 from resctrl_hooks.node.feature import SKIP, Step
@@ -25,7 +26,7 @@ def workload(pid: int = 100, annotations: dict[str, str] | None = None, **rdt: A
 
 
 def plan(host: Host, **of: Any) -> Step:
-    (step,) = monitoring.plan(workload(**of), host.context())
+    (step,) = registry.plan(monitoring.FEATURE, workload(**of), host.context())
     return step
 
 
@@ -121,7 +122,7 @@ def test_what_is_done_is_what_was_planned(host: Host) -> None:
     host.process(100, rdt="gold")
     context, of = host.context(), workload()
     with context.monitor.hold(of.key) as locked:
-        monitoring.apply(plan(host), of, locked, context)
+        monitoring.FEATURE.apply(plan(host), of, locked, context)
         assert locked.record["cgroup"] == f"/cg{POD_CGROUP}"
         assert (locked.record["namespace"], locked.record["pod"]) == ("shop", "web-0")
     assert host.tasks(f"gold/mon_groups/{UID}") == [100]

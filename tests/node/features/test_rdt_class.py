@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 
+from resctrl_hooks.node import registry
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import Workload, derive
 from resctrl_hooks.node.feature import SKIP, Step
@@ -41,7 +42,7 @@ def workload(annotations: dict[str, str], cgroup: str = POD_CGROUP, **rdt: Any) 
 
 
 def plan(host: Host, annotations: dict[str, str], **of: Any) -> Step:
-    (step,) = rdt_class.plan(workload(annotations, **of), host.context())
+    (step,) = registry.plan(rdt_class.FEATURE, workload(annotations, **of), host.context())
     return step
 
 
@@ -153,7 +154,7 @@ def test_reconcile_puts_back_what_fell_to_the_root_class(rdt_host: Host) -> None
 
 def test_a_sandbox_has_no_class(rdt_host: Host) -> None:
     step = plan(rdt_host, crio_annotations(**{OURS: "gold", "io.kubernetes.cri-o.ContainerType": "sandbox"}))
-    assert (step.action, step.why) == ("skip", "a pod's sandbox has no RDT class of ours")
+    assert (step.action, step.why) == ("skip", "a pod's sandbox gets no rdt")
 
 
 def test_a_class_removed_under_a_living_container_is_noticed(rdt_host: Host) -> None:

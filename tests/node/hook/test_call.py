@@ -110,7 +110,7 @@ def test_the_stage_may_be_named(host: Host, pod: dict[str, Any]) -> None:
 
 def test_a_sandbox_is_not_monitored(host: Host, pod: dict[str, Any]) -> None:
     pod["annotations"]["io.kubernetes.cri-o.ContainerType"] = "sandbox"
-    assert "sandbox is not monitored" in host.call(pod).log
+    assert "sandbox gets no monitoring" in host.call(pod).log
     assert host.groups() == []
 
 

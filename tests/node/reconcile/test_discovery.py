@@ -182,7 +182,7 @@ class Planned:
 def features(monkeypatch: pytest.MonkeyPatch) -> list[Planned]:
     """What is in use."""
     found: list[Planned] = []
-    monkeypatch.setattr(discovery, "features_in_use", lambda *_given: [(one.name, one) for one in found])
+    monkeypatch.setattr(discovery, "features_in_use", lambda *_given: list(found))
     return found
 
 

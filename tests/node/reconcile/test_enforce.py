@@ -14,9 +14,9 @@ from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 from memtierd_host import CLASS as MEMORY_CLASS
 from memtierd_host import PANIC, MemtierdHost, lives, panics, program, wait_until
 
+from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.features import monitoring
 from resctrl_hooks.node.features.memtierd import feature
-from resctrl_hooks.node.reconcile.enforce import MOST_STARTS
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from resctrl_hooks.node.reconcile.report import Report
     from resctrl_hooks.node.records import MemberRecord
 
+MOST_STARTS = FEATURES["memtierd"].most_starts
 CGROUP = f"{POD_CGROUP}/crio-{ID}"
 SCHEDULING = {"enabled": True, "allow": {"shop": ["small"]}, "classes": {"small": {"cpuWeight": 20}}}
 BLOCKIO = {"enabled": True, "allow": {"shop": ["fast"]}, "classes": {"fast": [{"weight": 300}]}}
@@ -157,14 +158,16 @@ def test_what_it_said_at_its_end_is_in_the_log(late: MemtierdHost) -> None:
 
 def test_one_that_a_hook_was_just_starting_is_left_alone(late: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
     again(late.host)
-    pid, before, real = late.pid(), record(late.host), feature.holds
+    pid, before, real = late.pid(), record(late.host), feature.FEATURE.holds
 
     def not_yet(*_: Any) -> bool:
-        monkeypatch.setattr(feature, "holds", real)
+        monkeypatch.setattr(feature.FEATURE, "holds", real)
         return False
 
-    monkeypatch.setattr(feature, "holds", not_yet)
-    monkeypatch.setattr(feature, "lost", lambda *_: "its last lines: (none)")  # as systemd's says of one that runs
+    monkeypatch.setattr(feature.FEATURE, "holds", not_yet)
+    monkeypatch.setattr(
+        feature.FEATURE, "lost", lambda *_: "its last lines: (none)"
+    )  # as systemd's says of one that runs
     assert again(late.host).applied == {}
     assert (late.pid(), lives(pid)) == (pid, True)
     assert "had ended" not in late.host.log.read_text()
@@ -183,7 +186,7 @@ def test_one_that_is_gone_for_good_is_told_with_its_last_words(
         report = again(host)
     assert report.unmet[f"{ID[:12]} memtierd"].endswith(f"before an hour has passed; {PANIC}")
     assert report.reasons == ["memtierd"]
-    monkeypatch.setattr(feature, "lost", lambda *_: "which nobody asks again")
+    monkeypatch.setattr(feature.FEATURE, "lost", lambda *_: "which nobody asks again")
     assert again(host).unmet == report.unmet
 
 

@@ -6,13 +6,13 @@ systemd supervises it as a transient service where it runs the machine; elsewher
 from ...cgroup_settings.own import living_cgroup
 from ...classes.memory import choice_of
 from ...errors import DeadlineError, HookError
-from ...feature import SKIP, Step
+from ...feature import SKIP, Feature, Step
 from ...log import WARNING
 from .run_dir import CONFIG, PID, STATS, RunFolder, RunFolderError, run_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
     from typing import TypeVar
 
     from ...container.workload import Workload
@@ -29,36 +29,128 @@ NAME = "memtierd"
 SYSTEMD, PROCESS, AUTO = "systemd", "process", "auto"
 
 
-def plan(workload: "Workload", context: "Context") -> "list[Step]":
-    """Starts a memtierd if the container's class has a configuration for it.
+class Memtierd(Feature):
+    """A memtierd for one container."""
 
-    A class that is unknown or not allowed is the memory feature's to refuse.
+    name = NAME
 
-    Raises:
-        RunFolderError: the pod's names can't be folders.
-    """
-    if workload.sandbox:
-        return []
-    try:
-        choice = choice_of(workload, context.settings)
-    except HookError:
-        return []
-    if not choice.spec.get("memtierdconfig"):
-        return [Step(NAME, SKIP, {}, f"{choice.why}: without a memtierd")] if choice.name else []
-    supervisor = supervisor_of(context.settings)
-    names = [workload.namespace, workload.pod, workload.container]
-    root = run_dir(context.settings)
-    RunFolder(root, (names[0], names[1], names[2]), workload.id)
-    # With all that is needed to end it again, whatever the settings say then.
-    needs: "MemtierdNeeds" = {
-        "class": choice.name,
-        "runDir": root,
-        "names": names,
-        "supervisor": supervisor,
-        "cgroups": context.settings.cgroup_path,
-    }
-    how = "a transient service of systemd" if supervisor == SYSTEMD else "a process of its own"
-    return [Step(NAME, "start", needs, f"memtierd as {how}: {choice.why}")]
+    def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
+        """Starts a memtierd if the container's class has a configuration for it.
+
+        A class that is unknown or not allowed is the memory feature's to refuse.
+
+        Raises:
+            RunFolderError: the pod's names can't be folders.
+        """
+        try:
+            choice = choice_of(workload, context.settings)
+        except HookError:
+            return []
+        if not choice.spec.get("memtierdconfig"):
+            return [Step(NAME, SKIP, {}, f"{choice.why}: without a memtierd")] if choice.name else []
+        supervisor = supervisor_of(context.settings)
+        names = [workload.namespace, workload.pod, workload.container]
+        root = run_dir(context.settings)
+        RunFolder(root, (names[0], names[1], names[2]), workload.id)
+        # With all that is needed to end it again, whatever the settings say then.
+        needs: "MemtierdNeeds" = {
+            "class": choice.name,
+            "runDir": root,
+            "names": names,
+            "supervisor": supervisor,
+            "cgroups": context.settings.cgroup_path,
+        }
+        how = "a transient service of systemd" if supervisor == SYSTEMD else "a process of its own"
+        return [Step(NAME, "start", needs, f"memtierd as {how}: {choice.why}")]
+
+    def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
+        """Checks what memtierd doesn't, writes its run folder, starts it, and looks whether it stays.
+
+        Raises:
+            HookError: it can't be started or ended at once; nothing of it is left.
+        """
+        from .start import check_needs, configuration, program_of, start  # not to end one
+
+        leaf = living_cgroup(container, context)
+        folder = folder_of(step, container.id)
+        needs: "MemtierdNeeds" = step.parameters
+        text = configuration(needs["class"], leaf.folder, f"{folder.path}/{STATS}", context.settings)
+        program = program_of(context.settings)
+        check_needs(text, leaf, container, context)
+        _end(step, container.id, context)  # what an earlier run under this very id may have left
+        opened = folder.make()
+        try:
+            opened.write(CONFIG, text.encode())
+            command = [program, "-c", "", "-config", f"{folder.path}/{CONFIG}"]
+            start(command, leaf, container, opened, context, systemd=needs["supervisor"] == SYSTEMD)
+        except DeadlineError:
+            raise  # no time is left; its record says what to end
+        except HookError:
+            try:
+                _end(step, container.id, context)
+            except DeadlineError:
+                raise
+            except HookError as another:  # what went wrong first says more; `revert` tries this again
+                context.log(WARNING, f"memtierd of {container}: {another}", key=container.key, container=container.id)
+            raise
+        finally:
+            opened.close()
+
+    def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
+        """Whether its memtierd runs and is attended to, or systemd is about to start it again."""
+        if running(step, container.id):
+            return attended(step, container.id)
+        needs: "MemtierdNeeds" = step.parameters
+        if needs["supervisor"] != SYSTEMD:
+            return False
+        from ...host.systemd import patience
+        from .service import service_waits
+
+        return service_waits(container.id, patience(context.settings.deadline))
+
+    def revert(self, step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
+        """Ends this container's memtierd and removes its run folder; other containers' are named by other ids."""
+        _end(step, member["id"], context)
+
+    def lost(self, step: "Step", container: "Container", context: "Context") -> str:
+        """Why a container's memtierd, which was started, holds no more; empty where none was."""
+        from . import ended
+
+        needs: "MemtierdNeeds" = step.parameters
+        if needs["supervisor"] != SYSTEMD:
+            return _in_folder(step, container.id, ended.why_process_ended) or ""
+        from ...host.systemd import patience
+        from .service import last_lines
+
+        started = _in_folder(step, container.id, lambda opened: opened.read(PID))
+        return ended.last_words(last_lines(container.id, patience(context.settings.deadline))) if started else ""
+
+    def orphans(self, context: "Context", known: "Collection[str]" = ()) -> "list[str]":
+        """Return the run folders of containers that nobody records."""
+        return [folder.path for folder in orphaned(context, known)]
+
+    def repair(self, context: "Context", known: "Collection[str]") -> int:
+        """Ends memtierds of containers that nobody records, and returns how many there were; reconcile calls it.
+
+        Raises:
+            MemtierdError: some could not be ended; the others are.
+        """
+        settings = context.settings
+        systemd = supervisor_of(settings) == SYSTEMD
+        ended, problems = 0, []
+        for folder in orphaned(context, known):
+            container = folder.parts[-1]
+            if context.ledger.key_of(container):
+                continue  # ending others takes a while, in which a hook may have come for this one
+            try:
+                ended += end(folder, container, settings.cgroup_path, settings, systemd=systemd)
+            except HookError as error:
+                problems.append(f"{container[:12]}: {error}")
+        if problems:
+            from .start import MemtierdError  # not to end one
+
+            raise MemtierdError(f"{len(problems)} memtierds of no container can't be ended: {'; '.join(problems[:5])}")
+        return ended
 
 
 def run_dir(settings: "Settings") -> str:
@@ -77,50 +169,11 @@ def supervisor_of(settings: "Settings") -> str:
     return SYSTEMD if available(settings.cgroup_path) else PROCESS
 
 
-def apply(step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-    """Checks what memtierd doesn't, writes its run folder, starts it, and looks whether it stays.
-
-    Raises:
-        HookError: it can't be started or ended at once; nothing of it is left.
-    """
-    from .start import check_needs, configuration, program_of, start  # not to end one
-
-    leaf = living_cgroup(container, context)
-    folder = folder_of(step, container.id)
-    needs: "MemtierdNeeds" = step.parameters
-    text = configuration(needs["class"], leaf.folder, f"{folder.path}/{STATS}", context.settings)
-    program = program_of(context.settings)
-    check_needs(text, leaf, container, context)
-    _end(step, container.id, context)  # what an earlier run under this very id may have left
-    opened = folder.make()
-    try:
-        opened.write(CONFIG, text.encode())
-        command = [program, "-c", "", "-config", f"{folder.path}/{CONFIG}"]
-        start(command, leaf, container, opened, context, systemd=needs["supervisor"] == SYSTEMD)
-    except DeadlineError:
-        raise  # no time is left; its record says what to end
-    except HookError:
-        try:
-            _end(step, container.id, context)
-        except DeadlineError:
-            raise
-        except HookError as another:  # what went wrong first says more; `revert` tries this again
-            context.log(WARNING, f"memtierd of {container}: {another}", key=container.key, container=container.id)
-        raise
-    finally:
-        opened.close()
-
-
 def folder_of(step: "Step", container: str) -> RunFolder:
     """The run folder of a container's memtierd, as a recorded step names it."""
     needs: "MemtierdNeeds" = step.parameters
     namespace, pod, name = needs["names"]
     return RunFolder(needs["runDir"], (namespace, pod, name), container)
-
-
-def revert(step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
-    """Ends this container's memtierd and removes its run folder; other containers' are named by other ids."""
-    _end(step, member["id"], context)
 
 
 def _end(step: "Step", container: str, context: "Context") -> None:
@@ -190,58 +243,10 @@ def _in_folder(step: "Step", container: str, ask: "Callable[[Opened], T]") -> "T
         opened.close()
 
 
-def holds(step: "Step", container: "Container", context: "Context") -> bool:
-    """Whether its memtierd runs and is attended to, or systemd is about to start it again."""
-    if running(step, container.id):
-        return attended(step, container.id)
-    needs: "MemtierdNeeds" = step.parameters
-    if needs["supervisor"] != SYSTEMD:
-        return False
-    from ...host.systemd import patience
-    from .service import service_waits
-
-    return service_waits(container.id, patience(context.settings.deadline))
-
-
-def lost(step: "Step", container: "Container", context: "Context") -> str:
-    """Why a container's memtierd, which was started, holds no more; empty where none was."""
-    from . import ended
-
-    needs: "MemtierdNeeds" = step.parameters
-    if needs["supervisor"] != SYSTEMD:
-        return _in_folder(step, container.id, ended.why_process_ended) or ""
-    from ...host.systemd import patience
-    from .service import last_lines
-
-    started = _in_folder(step, container.id, lambda opened: opened.read(PID))
-    return ended.last_words(last_lines(container.id, patience(context.settings.deadline))) if started else ""
-
-
-def orphans(context: "Context", known: "Collection[str]" = ()) -> "list[RunFolder]":
+def orphaned(context: "Context", known: "Collection[str]" = ()) -> "list[RunFolder]":
     """Run folders of containers that nobody records: a hook's record comes before its folder, and goes after it."""
     found = run_folders(run_dir(context.settings))
     return [folder for folder in found if folder.parts[-1] not in known and not context.ledger.key_of(folder.parts[-1])]
 
 
-def repair(context: "Context", known: "Collection[str]") -> int:
-    """Ends memtierds of containers that nobody records, and returns how many there were; reconcile calls it.
-
-    Raises:
-        MemtierdError: some could not be ended; the others are.
-    """
-    settings = context.settings
-    systemd = supervisor_of(settings) == SYSTEMD
-    ended, problems = 0, []
-    for folder in orphans(context, known):
-        container = folder.parts[-1]
-        if context.ledger.key_of(container):
-            continue  # ending others takes a while, in which a hook may have come for this one
-        try:
-            ended += end(folder, container, settings.cgroup_path, settings, systemd=systemd)
-        except HookError as error:
-            problems.append(f"{container[:12]}: {error}")
-    if problems:
-        from .start import MemtierdError  # not to end one
-
-        raise MemtierdError(f"{len(problems)} memtierds of no container can't be ended: {'; '.join(problems[:5])}")
-    return ended
+FEATURE = Memtierd()

@@ -57,8 +57,6 @@ def steps_for(workload: "Workload", context: "Context", *, share: bool) -> "list
 def _why_not(workload: "Workload", context: "Context") -> str:
     from ...names import matches, namespace_in_words
 
-    if workload.sandbox:
-        return "a pod's sandbox is not placed"
     patterns = context.settings.placement.get("namespaces") or []
     if patterns and not any(matches(pattern, workload.namespace) for pattern in patterns):
         return f"{namespace_in_words(workload.namespace)} is not among placement.namespaces"

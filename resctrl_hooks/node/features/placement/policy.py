@@ -85,7 +85,7 @@ class Request:
         self.isolated = isolated
         self.one_thread = one_thread
         self.pool = pool
-        self.options = {**FEATURES["placement"][2], **(options or {})}
+        self.options = {**FEATURES["placement"].defaults, **(options or {})}
 
     @property
     def shared_milli(self) -> int:

@@ -28,17 +28,9 @@ if TYPE_CHECKING:
 _SHOWN = 5
 
 
-class Adopted:
-    """Which containers are to be placed from now on, and why others can't be told."""
-
-    __slots__ = ("failures", "placed")
-
-    def __init__(self) -> None:
-        self.placed: "list[str]" = []
-        self.failures: "dict[str, Exception]" = {}
-
-
-def adopt_all(context: "Context", containers: "list[Running]", *, dry_run: bool) -> Adopted:
+def adopt_all(
+    context: "Context", containers: "list[Running]", *, dry_run: bool
+) -> "tuple[list[str], dict[str, Exception]]":
     """Records that containers are to be placed which no hook has seen, or only one without placement.
 
     `repair_all` then places them. What leaves a container out in a hook does so here. Says which these are, and
@@ -47,7 +39,8 @@ def adopt_all(context: "Context", containers: "list[Running]", *, dry_run: bool)
     Raises:
         PlacementError: the kubelet places containers here.
     """
-    result = Adopted()
+    placed: "list[str]" = []
+    failures: "dict[str, Exception]" = {}
     late = [
         one
         for one in containers
@@ -61,14 +54,16 @@ def adopt_all(context: "Context", containers: "list[Running]", *, dry_run: bool)
             workload = workload_of(
                 container.id, container.pid, container.bundle, context.proc, context.settings.cgroup_path
             )
+            if workload.sandbox:
+                continue
             steps = [step for step in steps_for(workload, context, share=True) if step.action != SKIP]
             if steps and (dry_run or _record_steps(container, workload, steps, context)):
-                result.placed.append(container.id)
+                placed.append(container.id)
         except (CgroupError, InputError, ProcessLookupError) as error:
             context.log(DEBUG, f"container {container.id[:12]} can't be placed: {error}", container=container.id)
         except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-            result.failures[container.id] = error
-    return result
+            failures[container.id] = error
+    return placed, failures
 
 
 def _record_steps(container: "Running", workload: "Workload", steps: "list[Step]", context: "Context") -> bool:

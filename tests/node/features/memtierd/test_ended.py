@@ -49,7 +49,7 @@ def test_under_systemd_they_are_the_journals(node: MemtierdHost, monkeypatch: py
     step = node.step()
     step.parameters["supervisor"] = memtierd.SYSTEMD
     container = Running("", Found(ID, 100, 1000, ""), {}, recorded=True)
-    assert memtierd.lost(step, container, node.host.context()) == PANIC
+    assert memtierd.FEATURE.lost(step, container, node.host.context()) == PANIC
 
 
 def test_one_that_was_never_started_is_not_lost(node: MemtierdHost) -> None:
@@ -57,4 +57,4 @@ def test_one_that_was_never_started_is_not_lost(node: MemtierdHost) -> None:
     for supervisor in (memtierd.SYSTEMD, memtierd.PROCESS):
         needs = {"runDir": str(node.run_dir), "names": names, "supervisor": supervisor}
         container = Running("", Found(ID, 100, 1000, ""), {}, recorded=True)
-        assert memtierd.lost(Step(memtierd.NAME, "start", needs, ""), container, node.host.context()) == ""
+        assert memtierd.FEATURE.lost(Step(memtierd.NAME, "start", needs, ""), container, node.host.context()) == ""

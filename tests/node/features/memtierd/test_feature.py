@@ -14,6 +14,7 @@ from conftest import ID, POD_CGROUP, Host, crio_annotations, state, workload_of
 from memtierd_host import CLASS, OTHER, TEMPLATE, MemtierdHost, lives, panics, program, wait_until
 
 from resctrl_hooks.cli import main
+from resctrl_hooks.node import registry
 from resctrl_hooks.node.features.memtierd import feature as memtierd
 from resctrl_hooks.node.features.memtierd import start as starting
 from resctrl_hooks.node.features.memtierd.processes import KeeperError
@@ -123,20 +124,20 @@ def test_strays_are_ended_and_only_those(node: MemtierdHost) -> None:
     node.start()
     node.start(OTHER, 200)
     ours = node.host.context()
-    assert memtierd.orphans(ours) == []
+    assert memtierd.orphaned(ours) == []
     # A hook that was killed after it had started memtierd, and a ledger that was lost since.
     stray, kept = node.pid(), node.pid(OTHER)
     ours.ledger.remove_member(crio_annotations()["io.kubernetes.pod.uid"], ID)
-    assert [folder.parts[-1] for folder in memtierd.orphans(ours)] == [ID]
+    assert [folder.parts[-1] for folder in memtierd.orphaned(ours)] == [ID]
     said = reconcile(ours, Options(dry_run=True))
     assert said.orphans == [f"memtierd {node.folder()}"]
     assert str(node.folder()) in said.as_text()
     assert said.changed
     assert lives(stray)
-    assert memtierd.repair(ours, set(ours.ledger.containers())) == 1
+    assert memtierd.FEATURE.repair(ours, set(ours.ledger.containers())) == 1
     assert not lives(stray)
     assert lives(kept)
-    assert memtierd.repair(ours, set()) == 0
+    assert memtierd.FEATURE.repair(ours, set()) == 0
 
 
 def test_a_stray_that_will_not_end_keeps_none_of_the_others(
@@ -147,7 +148,7 @@ def test_a_stray_that_will_not_end_keeps_none_of_the_others(
     ours = node.host.context()
     for container in (ID, OTHER):
         ours.ledger.remove_member(crio_annotations()["io.kubernetes.pod.uid"], container)
-    first = memtierd.orphans(ours)[0].parts[-1]
+    first = memtierd.orphaned(ours)[0].parts[-1]
     real = memtierd.end
 
     def end(folder: RunFolder, container: str, *rest: Any, **named: Any) -> bool:
@@ -157,10 +158,10 @@ def test_a_stray_that_will_not_end_keeps_none_of_the_others(
 
     monkeypatch.setattr(memtierd, "end", end)
     with pytest.raises(MemtierdError, match="1 memtierds of no container can't be ended"):
-        memtierd.repair(ours, set())
-    assert [folder.parts[-1] for folder in memtierd.orphans(ours)] == [first]
+        memtierd.FEATURE.repair(ours, set())
+    assert [folder.parts[-1] for folder in memtierd.orphaned(ours)] == [first]
     monkeypatch.undo()
-    assert memtierd.repair(ours, set()) == 1
+    assert memtierd.FEATURE.repair(ours, set()) == 1
 
 
 def test_a_container_that_starts_while_strays_are_ended_is_none(
@@ -173,7 +174,7 @@ def test_a_container_that_starts_while_strays_are_ended_is_none(
     uid = crio_annotations()["io.kubernetes.pod.uid"]
     for container in (ID, OTHER):
         ours.ledger.remove_member(uid, container)
-    _, second = (folder.parts[-1] for folder in memtierd.orphans(ours))
+    _, second = (folder.parts[-1] for folder in memtierd.orphaned(ours))
     pid = node.pid(second)
     real = memtierd.end
 
@@ -182,11 +183,11 @@ def test_a_container_that_starts_while_strays_are_ended_is_none(
         return real(*given, **named)
 
     monkeypatch.setattr(memtierd, "end", end)
-    assert memtierd.repair(ours, set()) == 1
+    assert memtierd.FEATURE.repair(ours, set()) == 1
     assert lives(pid)
     ours.ledger.forget(second)
     monkeypatch.undo()
-    assert memtierd.repair(ours, set()) == 1
+    assert memtierd.FEATURE.repair(ours, set()) == 1
 
 
 def test_many_come_and_go(node: MemtierdHost) -> None:
@@ -204,13 +205,13 @@ def test_many_come_and_go(node: MemtierdHost) -> None:
 def test_what_plan_says(node: MemtierdHost) -> None:
     node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
     ours = node.host.context()
-    (step,) = memtierd.plan(workload_of(node.host, **{CLASS: "track"}), ours)
+    (step,) = registry.plan(memtierd.FEATURE, workload_of(node.host, **{CLASS: "track"}), ours)
     assert step.parameters["supervisor"] == "process"
     assert "memtierd as a process of its own: memory class track" in step.why
-    (skipped,) = memtierd.plan(workload_of(node.host, **{CLASS: "plain"}), ours)
+    (skipped,) = registry.plan(memtierd.FEATURE, workload_of(node.host, **{CLASS: "plain"}), ours)
     assert (skipped.action, "without a memtierd" in skipped.why) == ("skip", True)
-    assert memtierd.plan(workload_of(node.host), ours) == []
-    assert memtierd.plan(workload_of(node.host, **{CLASS: "gone"}), ours) == []  # memory's to refuse
+    assert registry.plan(memtierd.FEATURE, workload_of(node.host), ours) == []
+    assert registry.plan(memtierd.FEATURE, workload_of(node.host, **{CLASS: "gone"}), ours) == []  # memory's to refuse
     assert not node.run_dir.exists()
 
 
@@ -220,7 +221,7 @@ def test_what_plan_says(node: MemtierdHost) -> None:
 def test_names_that_cannot_be_folders_are_refused_before_anything_is_done(node: MemtierdHost, name: str) -> None:
     node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
     with pytest.raises(RunFolderError):
-        memtierd.plan(workload_of(node.host, **{CLASS: "track", name: "../x"}), node.host.context())
+        registry.plan(memtierd.FEATURE, workload_of(node.host, **{CLASS: "track", name: "../x"}), node.host.context())
     assert not node.run_dir.exists()
 
 
@@ -233,7 +234,7 @@ def test_what_never_was_is_not_ended(node: MemtierdHost) -> None:
 def test_a_sandbox_has_none(node: MemtierdHost) -> None:
     node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
     sandbox = workload_of(node.host, **{CLASS: "track", "io.kubernetes.cri-o.ContainerType": "sandbox"})
-    assert memtierd.plan(sandbox, node.host.context()) == []
+    assert [step.action for step in registry.plan(memtierd.FEATURE, sandbox, node.host.context())] == ["skip"]
 
 
 @pytest.mark.parametrize("at", ["check_needs", "start"])
@@ -243,7 +244,7 @@ def test_what_fails_leaves_no_folder_and_no_open_file(
 ) -> None:
     node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
     workload, context = workload_of(node.host, **{CLASS: "track"}), node.host.context()
-    (step,) = memtierd.plan(workload, context)
+    (step,) = registry.plan(memtierd.FEATURE, workload, context)
     real, calls = memtierd._end, []
 
     def fails(*_: Any, **_named: Any) -> None:
@@ -261,7 +262,7 @@ def test_what_fails_leaves_no_folder_and_no_open_file(
     with context.monitor.hold(workload.key) as locked:
         opened = len(os.listdir("/proc/self/fd"))
         with pytest.raises(MemtierdError, match="it is not to be"):
-            memtierd.apply(step, workload, locked, context)
+            memtierd.FEATURE.apply(step, workload, locked, context)
         assert len(os.listdir("/proc/self/fd")) == opened >= before
     assert len(calls) == (2 if at == "start" else 0)
     assert node.folder().exists() == (at == "start" and not ends)

@@ -42,7 +42,7 @@ def test_a_line_of_the_book_that_can_not_be_read_is_said(node: PlacedHost) -> No
     path.write_text(path.read_text().replace(f"\t{node.pids['a']}\t", "\tx\t", 1))
     real = node.host.context()
     with pytest.raises(PlacementError, match="book of placements is damaged"):
-        placement.repair(real, set(real.ledger.containers()))
+        placement.FEATURE.repair(real, set(real.ledger.containers()))
 
 
 @pytest.mark.parametrize("damage", [None, "", "1\n", f"2\t{BOOT}\t0\t\t\n\tshared\tx\t1\t0\t0\t0\t5\t1\n"])

@@ -54,7 +54,7 @@ def test_hooks_get_the_lock_while_reconcile_tells_systemd(node: PlacedHost, monk
 
     monkeypatch.setattr("resctrl_hooks.node.features.placement.cpuset_writer.time.sleep", breathe)
     real = node.host.context()
-    placement.repair(real, set(real.ledger.containers()))
+    placement.FEATURE.repair(real, set(real.ledger.containers()))
     assert free == [1, 2, 3]
     cpus = {unit: properties["AllowedCPUs"] for unit, properties, _ in told}
     assert [cpus[f"crio-{id_of(f's{number}')}.scope"] for number in (0, 3)] == ["0-3,16-19", "5"]
@@ -73,8 +73,8 @@ def test_who_was_not_told_is_told_the_next_time(node: PlacedHost, monkeypatch: p
     with monkeypatch.context() as patch:
         patch.setattr("resctrl_hooks.node.host.systemd.set_properties", too_late)
         with pytest.raises(PlacementError, match="systemd can't be told of all CPUs: no time"):
-            placement.repair(real, known)
-    assert placement.repair(real, known) == 0
+            placement.FEATURE.repair(real, known)
+    assert placement.FEATURE.repair(real, known) == 0
     assert len(told) == 2
 
 
@@ -120,7 +120,7 @@ def test_while_there_is_time_all_are_told_at_once(node: PlacedHost, monkeypatch:
     breaths: list[float] = []
     monkeypatch.setattr("resctrl_hooks.node.features.placement.cpuset_writer.time.sleep", breaths.append)
     real = node.host.context()
-    placement.repair(real, set(real.ledger.containers()))
+    placement.FEATURE.repair(real, set(real.ledger.containers()))
     assert (len(told), breaths) == (4, [])
 
 

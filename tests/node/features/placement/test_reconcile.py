@@ -27,9 +27,9 @@ def test_mend_puts_back_what_somebody_undid(node: PlacedHost) -> None:
     node.start("a", 500)
     (node.folder("a") / "cpuset.cpus").write_text("")
     real = node.host.context()
-    assert placement.repair(real, set(real.ledger.containers())) == 1
+    assert placement.FEATURE.repair(real, set(real.ledger.containers())) == 1
     node.assert_sound()
-    assert placement.repair(real, set(real.ledger.containers())) == 0
+    assert placement.FEATURE.repair(real, set(real.ledger.containers())) == 0
 
 
 def test_mend_makes_a_lost_or_damaged_book_anew(node: PlacedHost) -> None:
@@ -38,7 +38,7 @@ def test_mend_makes_a_lost_or_damaged_book_anew(node: PlacedHost) -> None:
     for damage in ("", "1\n", f"1\t{BOOT}\t0\t\t\nx\ty\n"):
         (node.host.state / "placement").write_text(damage)
         real = node.host.context()
-        assert placement.repair(real, set(real.ledger.containers())) == 2
+        assert placement.FEATURE.repair(real, set(real.ledger.containers())) == 2
         node.assert_sound()
 
 
@@ -48,7 +48,7 @@ def test_mend_places_who_was_not(node: PlacedHost, monkeypatch: pytest.MonkeyPat
         node.start("a", 500)
     assert node.cpus("a") == ""
     real = node.host.context()
-    assert placement.repair(real, set(real.ledger.containers())) == 1
+    assert placement.FEATURE.repair(real, set(real.ledger.containers())) == 1
     node.assert_sound()
 
 
@@ -222,6 +222,6 @@ def test_cpus_that_go_offline(node: PlacedHost) -> None:
     node.start("a", 500)
     write_sysfs(machine(2, 1, 2, 4, 2, offline=0b1), node.host.root / "sys")
     real = node.host.context()
-    placement.repair(real, set(real.ledger.containers()))
+    placement.FEATURE.repair(real, set(real.ledger.containers()))
     assert node.cpus("a") == "1-3,16-19"
     assert Usage(Book(real).topology, []).common == MACHINE.online & ~1
