@@ -5,7 +5,7 @@ from typing import Final
 
 from resctrl_hooks.node.errors import HookError
 
-from . import hardware, nri, placement, runtimes, state, system
+from . import energy, hardware, nri, placement, runtimes, state, system
 from .finding import Finding, problem
 from .host import Host
 
@@ -13,6 +13,7 @@ Check = Callable[[Host], Iterator[Finding]]
 
 CHECKS: Final[dict[str, Check]] = {
     **hardware.CHECKS,
+    **energy.CHECKS,
     **system.CHECKS,
     **runtimes.CHECKS,
     **nri.CHECKS,

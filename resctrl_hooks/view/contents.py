@@ -8,7 +8,7 @@ from resctrl_hooks.metrics.classes import CLASS, class_families
 from resctrl_hooks.metrics.names import domain_labels, family_of
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.names import canonical_pod_uid
-from resctrl_hooks.node.resctrl.counters import AVAILABLE, CUMULATIVE, PERF, UNAVAILABLE, Reading, Slot
+from resctrl_hooks.node.resctrl.counters import AVAILABLE, CUMULATIVE, KERNEL_WORDS, PERF, UNAVAILABLE, Reading, Slot
 
 Files = dict[str, str]
 """The text of each file, by its path below the mountpoint."""
@@ -70,8 +70,7 @@ class Contents:
         """The sum over all classes; of a cumulative counter that of the increases, also of classes that are gone."""
         files: Files = {}
         number = len(["", *self._context.monitor.resctrl.classes()])
-        for slot in slots:
-            now = classes[slot.path]
+        for slot, now in [(slot, classes[slot.path]) for slot in slots]:
             # A class in which no task has run yet has no energy; any other counter of the node is then unknown.
             known = "" in now and (slot.domain.resource == PERF or len(now) == number)
             value: float | str = sum(now.values()) if known else UNAVAILABLE
@@ -109,4 +108,5 @@ def _sum(slot: Slot, readings: list[Reading]) -> float | str:
 
 def _text(slot: Slot, value: float | str) -> str:
     number = ".6f" if slot.counter.unit in ("J", "F") else ".0f"
-    return f"{value}\n" if isinstance(value, str) else f"{value:{number}}\n"
+    word = value if value in KERNEL_WORDS else UNAVAILABLE
+    return f"{word}\n" if isinstance(value, str) else f"{value:{number}}\n"

@@ -15,6 +15,7 @@ AVAILABLE = "available"
 UNAVAILABLE = "Unavailable"
 UNASSIGNED = "Unassigned"
 ERROR = "Error"
+KERNEL_WORDS = (UNAVAILABLE, UNASSIGNED, ERROR)
 INHERITED = "Inherited"  # our own: of cache lines under an RMID that was another workload's a moment ago
 WAITING = "Waiting"  # our own: of a key that has no group now
 INCOMPLETE = "Incomplete"  # our own: of a class's sum of which a part has no number

@@ -319,7 +319,11 @@ class LockedKey:
             self._ledger.unmark(RMIDS, entry)
 
     def remove_unused(self, rdt_class: str) -> None:
-        """Remove a group that was created for tasks of which none joined it: a reader would count it as a pod's."""
+        """Remove a group that was created for tasks of which none joined it: a reader would count it as a pod's.
+
+        Args:
+            rdt_class: the group's class.
+        """
         if self.origins.get(rdt_class) != CREATED or self._resctrl.tasks(rdt_class, self.name):
             return
         self._resctrl.remove(rdt_class, self.name)

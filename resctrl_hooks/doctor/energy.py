@@ -1,0 +1,128 @@
+"""Checks of energy counters: why there are none, how many RMIDs they have, and who reads them wrongly.
+
+Sources: Linux 7.2, arch/x86/Kconfig (X86_CPU_RESCTRL_INTEL_AET) and arch/x86/kernel/cpu/resctrl/intel_aet.c.
+"""
+
+import gzip
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from .finding import Finding, ok, warning
+from .host import Host, names, read
+
+_OPTION: Final = "CONFIG_X86_CPU_RESCTRL_INTEL_AET"
+_NEEDED: Final = ("CONFIG_INTEL_PMT_TELEMETRY", "CONFIG_INTEL_TPMI")
+_TELEMETRY: Final = "/sys/class/intel_pmt"
+_RMIDS: Final = "per_rmid_energy_telemetry/num_rmids"
+_BOOT: Final = f"boot Linux 7.0 or later with {_OPTION}=y"
+_READERS: Final = (
+    "let such programs read `resctrl-hook view DIR`, or use `resctrl-hook metrics`: docs/kepler.md says which of "
+    "Kepler's numbers are wrong"
+)
+
+
+def energy(host: Host) -> Iterator[Finding]:
+    """Whether the kernel counts energy, what keeps it from that, and whether raw readers get right numbers."""
+    if not host.settings.monitoring["enabled"] or host.inventory is None:
+        return
+    info = f"{host.settings.resctrl_path}/info"
+    if "PERF_PKG_MON" in names(info):
+        yield from _limit(host)
+        yield from _readers(host)
+    else:
+        yield _absent(host)
+
+
+def _absent(host: Host) -> Finding:
+    """Why resctrl has no energy counters."""
+    words = [word for word in host.proc("cmdline").split() if word.startswith("rdt=")]
+    if any("!energy" in word.partition("=")[2].split(",") for word in words):
+        return warning(
+            f"no energy counters: the kernel's command line turns them off ({' '.join(words)})", "remove that"
+        )
+    config = _kernel_config(host)
+    if config and config.get(_OPTION) != "y":
+        modules = [f"{name}={config[name]}" for name in _NEEDED if config.get(name) not in ("y", None)]
+        absent = [name for name in _NEEDED if name not in config]
+        why = [f"it has {' and '.join(modules)}"] if modules else []
+        why += [f"it lacks {' and '.join(absent)}"] if absent else []
+        also = f" ({'; '.join(why)})" if why else ""
+        return _by_processor(
+            host,
+            f"no energy counters: this kernel has no {_OPTION}{also}",
+            f"{_BOOT}; it needs {' and '.join(f'{name}=y' for name in _NEEDED)}, =m is not enough",
+        )
+    if "insufficient RMIDs" in (host.run("dmesg") or ""):
+        return warning(
+            "no energy counters: the kernel left them out, since they have fewer RMIDs than others (dmesg)",
+            "add `rdt=energy` to the kernel's command line; there can then be only as many groups as they have RMIDs",
+        )
+    if config:
+        return _by_processor(
+            host,
+            "no energy counters, though the kernel knows them",
+            "reboot: the kernel looks for them once, at the first mount of resctrl after the boot; see dmesg",
+        )
+    return _by_processor(host, "no energy counters", f"{_BOOT}; this kernel's configuration cannot be read")
+
+
+def _by_processor(host: Host, text: str, remedy: str) -> Finding:
+    """A warning where the processor has the counters; else nothing is wrong."""
+    features = [name for name in host.tree.names(_TELEMETRY) if name.startswith("features-")]
+    rmids = [host.text(f"{_TELEMETRY}/{name}/{_RMIDS}").strip() for name in features]
+    found = next(filter(None, rmids), "")
+    if found:
+        return warning(f"{text}; the processor counts energy for {found} RMIDs", remedy)
+    return ok(f"{text}; no sign that the processor has any")
+
+
+def _kernel_config(host: Host) -> dict[str, str]:
+    """The running kernel's configuration by option; empty where it cannot be read."""
+    text = host.text(f"/boot/config-{host.proc('sys/kernel/osrelease').strip()}")
+    if not text:
+        try:
+            with gzip.open(f"{host.settings.proc_path}/config.gz", "rt", encoding="utf-8") as file:
+                text = file.read()
+        except OSError:
+            return {}
+    return dict(re.findall(r"^(CONFIG_\w+)=(\w+)$", text, re.MULTILINE))
+
+
+def _limit(host: Host) -> Iterator[Finding]:
+    """Whether the energy counters' RMIDs limit all groups."""
+    info = f"{host.settings.resctrl_path}/info"
+    numbers = {
+        name: int(text)
+        for name in names(info)
+        if name.endswith("_MON") and (text := read(f"{info}/{name}/num_rmids").strip()).isdecimal()
+    }
+    counts = ", ".join(read(f"{info}/PERF_PKG_MON/mon_features").split())
+    own = numbers.pop("PERF_PKG_MON", 0)
+    fewest = min(numbers, key=lambda name: numbers[name], default="")
+    if own and fewest and own < numbers[fewest]:
+        yield warning(
+            f"{counts} have {own} RMIDs and {fewest} has {numbers[fewest]}: there can be {own - 1} groups",
+            "without `perf` in `rdt=` on the kernel's command line perf events are left out with their limit",
+        )
+    else:
+        yield ok(f"{counts} by package")
+
+
+def _readers(host: Host) -> Iterator[Finding]:
+    """Whether a program that reads the files itself, as Kepler's passive mode does, gets wrong numbers."""
+    inventory, settings = host.inventory, host.settings
+    assert inventory is not None
+    classes = {group.rdt_class for pod in inventory.pods for group in pod.groups} - {""}
+    reasons = [
+        (bool(classes), f"pods are in RDT classes ({', '.join(sorted(classes))})"),
+        (settings.monitoring.get("share") is not None, "pods take turns (monitoring.share)"),
+        (bool(inventory.waiting), f"{len(inventory.waiting)} pods wait for an RMID"),
+        (bool(settings.group_prefix), f"groups have the prefix {settings.group_prefix} (groupPrefix)"),
+    ]
+    found = [text for applies, text in reasons if applies]
+    if found:
+        yield warning(f"programs that read core_energy from resctrl get wrong numbers: {'; '.join(found)}", _READERS)
+
+
+CHECKS: Final = {"energy": energy}

@@ -1,0 +1,113 @@
+"""doctor says why there is no energy, what it limits, and who reads it wrongly."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from doctor.test_doctor import Patient, one_version  # noqa: F401 - a fixture
+from resctrl_hooks.doctor.energy import energy
+from resctrl_hooks.doctor.finding import Finding
+from resctrl_hooks.doctor.host import Host
+
+KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+RMIDS = "sys/class/intel_pmt/features-0/per_rmid_energy_telemetry/num_rmids"
+DEBIAN = "CONFIG_X86_CPU_RESCTRL=y\nCONFIG_INTEL_PMT_TELEMETRY=m\nCONFIG_INTEL_TPMI=m\n"
+WHOLE = "CONFIG_X86_CPU_RESCTRL_INTEL_AET=y\nCONFIG_INTEL_PMT_TELEMETRY=y\nCONFIG_INTEL_TPMI=y\n"
+
+
+@pytest.fixture
+def patient(tmp_path: Path, one_version: None) -> Patient:  # noqa: F811 - the fixture
+    found = Patient(tmp_path)
+    found.write(RMIDS, "576\n")
+    return found
+
+
+def found(patient: Patient, dmesg: str = "") -> list[Finding]:
+    host = Host("/etc/resctrl-hooks/config.yaml", str(patient.root))
+    host.run = lambda *_: dmesg  # type: ignore[method-assign]
+    return list(energy(host))
+
+
+def with_energy(patient: Patient, rmids: int) -> None:
+    patient.write("sys/fs/resctrl/info/PERF_PKG_MON/num_rmids", f"{rmids}\n")
+    patient.write("sys/fs/resctrl/info/PERF_PKG_MON/mon_features", "core_energy\nactivity\n")
+
+
+def turned_off(patient: Patient) -> None:
+    patient.write("proc/cmdline", "quiet rdt=!energy,perf\n")
+
+
+def modules(patient: Patient) -> None:
+    patient.write("boot/config-7.2.0", DEBIAN)
+
+
+def drivers_absent(patient: Patient) -> None:
+    (patient.root / "proc/config.gz").write_bytes(gzip.compress(b"CONFIG_X86_CPU_RESCTRL=y\n"))
+
+
+def mounted_too_early(patient: Patient) -> None:
+    patient.write("boot/config-7.2.0", WHOLE)
+
+
+def unknown(_: Patient) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    "cause, text, remedy",
+    [
+        (turned_off, "turns them off (rdt=!energy,perf)", "remove that"),
+        (modules, "has CONFIG_INTEL_PMT_TELEMETRY=m and CONFIG_INTEL_TPMI=m", "=m is not enough"),
+        (drivers_absent, "lacks CONFIG_INTEL_PMT_TELEMETRY and CONFIG_INTEL_TPMI", "Linux 7.0"),
+        (mounted_too_early, "though the kernel knows them", "first mount"),
+        (unknown, "no energy counters;", "cannot be read"),
+    ],
+)
+def test_the_cause_of_missing_energy_is_named(
+    patient: Patient, cause: Callable[[Patient], None], text: str, remedy: str
+) -> None:
+    cause(patient)
+    (finding,) = found(patient)
+    assert finding.level == "warning"
+    assert text in finding.text
+    assert remedy in finding.remedy
+
+
+def test_insufficient_rmids_are_found_in_the_kernels_log(patient: Patient) -> None:
+    patient.write("boot/config-7.2.0", WHOLE)
+    (finding,) = found(patient, "resctrl: energy monitoring not enabled due to insufficient RMIDs")
+    assert "fewer RMIDs" in finding.text
+    assert "rdt=energy" in finding.remedy
+
+
+def test_missing_energy_is_no_warning_on_a_processor_without_it(patient: Patient) -> None:
+    modules(patient)
+    (patient.root / RMIDS).unlink()
+    (finding,) = found(patient)
+    assert (finding.level, "CONFIG_X86_CPU_RESCTRL_INTEL_AET" in finding.text) == ("ok", True)
+
+
+def test_energy_without_faults_is_said_to_be_there(patient: Patient) -> None:
+    with_energy(patient, 576)
+    assert [(one.level, one.text) for one in found(patient)] == [("ok", "core_energy, activity by package")]
+
+
+def test_energy_with_fewer_rmids_than_the_cache_limits_all_groups(patient: Patient) -> None:
+    with_energy(patient, 5)
+    (finding,) = found(patient)
+    assert "have 5 RMIDs and L3_MON has 16: there can be 4 groups" in finding.text
+
+
+def test_raw_readers_are_warned_of_classes_and_turns(patient: Patient) -> None:
+    with_energy(patient, 576)
+    patient.setting(monitoring={"share": {"every": "5m"}})
+    folder = patient.resctrl / "gold/mon_groups" / KEY
+    folder.mkdir(parents=True)
+    context = Host("/etc/resctrl-hooks/config.yaml", str(patient.root)).context
+    with context.monitor.hold(KEY) as locked:
+        locked.ensure_group("gold")
+    _, finding = found(patient)
+    assert "pods are in RDT classes (gold); pods take turns (monitoring.share)" in finding.text
+    assert "resctrl-hook view" in finding.remedy
