@@ -20,6 +20,7 @@ from resctrl_hooks.node.container.oci import Bundle, parse_state
 from resctrl_hooks.node.container.workload import Workload, derive
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.host.procfs import cgroups_of
+from resctrl_hooks.node.ledger import TOTALS
 from resctrl_hooks.node.reconcile.discovery import observe
 from resctrl_hooks.node.reconcile.enforce import enforce, enforce_classes
 from resctrl_hooks.node.reconcile.report import Options, Report
@@ -154,7 +155,7 @@ class Host:
     def bundle(self, config: dict[str, Any] | None = None, name: str = "bundle") -> str:
         """Makes a bundle and returns its path."""
         folder = self.root / name
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(
             json.dumps({"ociVersion": "1.2.1", "linux": {}} if config is None else config)
         )
@@ -189,11 +190,11 @@ class Host:
         return [int(line) for line in (self.resctrl / group / "tasks").read_text().split()]
 
     def records(self) -> list[str]:
-        """All records of the ledger: its files but for locks and figures about calls."""
+        """All records of the ledger: its files but for locks, totals and figures about calls."""
         found = [
             path.relative_to(self.state) for path in self.state.rglob("*") if not path.is_dir() or path.is_symlink()
         ]
-        return sorted(str(path) for path in found if path.parent.parts and path.parts[0] != "locks")
+        return sorted(str(path) for path in found if path.parent.parts and path.parts[0] not in ("locks", TOTALS))
 
 
 def stat_line(pid: int, start: int, letter: str = "S") -> str:
@@ -247,6 +248,21 @@ def crio_annotations(uid: str = UID, **changes: str) -> dict[str, str]:
         "io.kubernetes.pod.name": "web-0",
         "io.kubernetes.container.name": "c0",
     } | changes
+
+
+CONTAINERDS = "io.containerd.runtime.v2.task"
+"""A folder in which bundles are containerd's, whatever cgroup their process is in: such as that of a test."""
+
+
+def containerd_annotations(uid: str, namespace: str) -> dict[str, str]:
+    """The annotations that containerd gives a container of a pod web-0."""
+    return {
+        "io.kubernetes.cri.container-type": "container",
+        "io.kubernetes.cri.sandbox-uid": uid,
+        "io.kubernetes.cri.sandbox-namespace": namespace,
+        "io.kubernetes.cri.sandbox-name": "web-0",
+        "io.kubernetes.cri.container-name": "c0",
+    }
 
 
 def workload_of(host: Host, **annotations: str) -> Workload:

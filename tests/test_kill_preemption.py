@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import Host, crio_annotations
+from conftest import CONTAINERDS, Host, containerd_annotations
 from traced_hook import TracedHook
 
 from resctrl_hooks.node.host.procfs import start_time
@@ -46,8 +46,8 @@ class Node:
     def _pod(self, number: int, namespace: str) -> dict[str, Any]:
         process = subprocess.Popen(["sleep", "1000"])
         id_, key = f"{number:064x}", f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
-        annotations = crio_annotations(key, **{"io.kubernetes.pod.namespace": namespace})
-        bundle = self.host.bundle({"annotations": annotations, "linux": {}}, f"bundle-{number}")
+        annotations = containerd_annotations(key, namespace)
+        bundle = self.host.bundle({"annotations": annotations, "linux": {}}, f"{CONTAINERDS}/{number}")
         state = {"id": id_, "status": "created", "pid": process.pid, "bundle": bundle, "annotations": annotations}
         return {"key": key, "process": process, "state": state, "folder": self.host.root / "crun" / id_}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Host, crio_annotations, state
+from conftest import CONTAINERDS, Host, containerd_annotations, state
 from test_storm import PATIENT, outcomes_of
 
 from resctrl_hooks.node.host.procfs import start_time
@@ -44,8 +44,8 @@ def pods_of(host: Host, sleepers: list[subprocess.Popen[bytes]]) -> dict[str, tu
         key = str(uuid.UUID(int=number + (9 << 100)))
         gold = number % (PODS // GOLD) == PODS // GOLD - 1
         namespace = "gold" if gold else NAMESPACES[1 + number % 3]
-        annotations = crio_annotations(key, **{"io.kubernetes.pod.namespace": namespace})
-        bundle = host.bundle({"annotations": annotations, "linux": {}}, f"bundle-{number}")
+        annotations = containerd_annotations(key, namespace)
+        bundle = host.bundle({"annotations": annotations, "linux": {}}, f"{CONTAINERDS}/{number}")
         told = state(id=f"{number:064x}", pid=process.pid, bundle=bundle, annotations=annotations)
         folder = host.root / "crun" / told["id"]
         folder.mkdir(parents=True)

@@ -67,8 +67,8 @@ _MARKS = (
 )
 # What stands before a container's id in the name of its cgroup, by the runtime family that alone writes it.
 _MAKERS = {"crio": CRIO, "cri-containerd": CONTAINERD, "libpod": _PODMAN, "libpod-payload": _PODMAN}
-# In the path of every bundle of containerd's (containerd, core/runtime/v2), which may name a cgroup by the id alone.
-_CONTAINERDS_BUNDLE = "/io.containerd.runtime.v2.task/"
+# In the path of every bundle of containerd's (containerd, core/runtime), which may name a cgroup by the id alone.
+_CONTAINERDS_BUNDLE = "/io.containerd.runtime.v"
 
 
 class Workload:
