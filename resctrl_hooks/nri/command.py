@@ -74,8 +74,8 @@ def nri_command(config: str, arguments: "list[str]", find: "Find" = load, compil
         posix.close(lock)
 
     gc.collect()
-    gc.freeze()  # so that children share what is there now
-    resident.run(Workers(forget))
+    gc.freeze()  # so that the processes share what is there now
+    resident.run(Workers(forget, plugin.serve))
     return 0
 
 

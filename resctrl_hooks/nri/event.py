@@ -1,6 +1,8 @@
 """One event of a runtime's, decoded."""
 
 from ..node.errors import HookError
+from ..node.host.files import is_there
+from ..node.names import canonical_pod_uid, pod_uid_validator, valid_container_id
 from .protobuf import WireError, decode
 
 TYPE_CHECKING = False
@@ -43,11 +45,28 @@ class Event:
         return "/".join(word for word in words if word) or self.id[:12] or "an unknown pod"
 
 
-def container_of(name: str, payload: bytes) -> "tuple[str, int]":
-    """Return the container's id and pid of a message, as far as they can be read; ``name`` is as `Event` takes it."""
-    kind = "StateChangeEventHead" if name.partition(":")[2] else "ContainerEventHead"
+def container_of(name: str, payload: bytes) -> str:
+    """Return the container's id in a message, empty if it cannot be read; ``name`` is as `Event` takes it."""
+    found: str = _head_of(name, payload).get("container", {}).get("id", "")
+    return found
+
+
+def has_record(name: str, payload: bytes, state_dir: str) -> bool:
+    """Whether anything is recorded of the container of a message, or of its pod where it names no container.
+
+    One that cannot be read counts as recorded, so that the error is reported where the event is served.
+    """
+    head = _head_of(name, payload)
+    container, uid = head.get("container", {}).get("id", ""), head.get("pod", {}).get("uid", "")
+    if name.partition(":")[0] in POD_EVENTS:
+        return not head or (pod_uid_validator(uid) and is_there(f"{state_dir}/pods/{canonical_pod_uid(uid)}"))
+    return not head or (valid_container_id(container) and is_there(f"{state_dir}/containers/{container}"))
+
+
+def _head_of(name: str, payload: bytes) -> "dict[str, Any]":
+    event, _, dialect = name.partition(":")
+    kind = "StateChangeEventHead" if dialect else "PodEventHead" if event in POD_EVENTS else "ContainerEventHead"
     try:
-        found = decode(kind, payload).get("container", {})
+        return decode(kind, payload)
     except WireError:
-        return "", 0  # whoever serves the event says so
-    return found.get("id", ""), found.get("pid", 0)
+        return {}

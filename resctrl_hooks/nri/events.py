@@ -26,6 +26,7 @@ from .cpusets import STAGE, changes, cpus_of, forget, is_specified, learn, noted
 from .creation import CREATE_CONTAINER, create_container
 from .event import POD_EVENTS, Event
 from .protobuf import decode, encode
+from .service import NOT_YET, pack
 from .workload import workload_of
 
 TYPE_CHECKING = False
@@ -35,20 +36,34 @@ if TYPE_CHECKING:
 
     from ..node.context import Context
     from ..node.settings import Settings
+    from .workers import Reply
 
     Handler = Callable[[Event, Context], tuple[str, bytes]]
 
 _GONE = "RemoveContainer"
+_UNFIT = {"deadline", "fault"}
+"""Reasons after which a process serves no other event."""
 START, LATE_START = "StartContainer", "PostStartContainer"
 STARTS = (START, LATE_START)
-_ENDS = ("StopContainer", _GONE, *POD_EVENTS)
+ENDS = ("StopContainer", _GONE, *POD_EVENTS)
 LATE = "late"
 """The reason that is counted where a container is served only after its start."""
 
 
+class NoProcessError(Exception):
+    """A StartContainer names no process, so there is nothing yet that could be served."""
+
+
 def start_container(event: Event, context: "Context") -> "tuple[str, bytes]":
-    """Does for a process that waits to be started what createRuntime does, unless that has been done."""
-    lenient(context.settings)  # CRI-O starts a container that is refused here, so nothing is undone for that
+    """Does for a process that waits to be started what createRuntime does, unless that has been done.
+
+    Nothing is refused: CRI-O starts a container that is refused here, so nothing is undone for that.
+
+    Raises:
+        NoProcessError: the message names none.
+    """
+    if not event.container.get("pid"):
+        raise NoProcessError
     workload = workload_of(event.pod, event.container, event.runtime, context.settings)
     event.key = workload.key
     if is_done(workload.id, workload.pid, context):
@@ -58,17 +73,15 @@ def start_container(event: Event, context: "Context") -> "tuple[str, bytes]":
     except Exception as error:
         give_up(error, workload, context)
         raise
-    idle = context.ledger.marked("idle")
-    if idle:
-        reap(context, idle)
     return summary, b""
 
 
 def late_start(event: Event, context: "Context") -> "tuple[str, bytes]":
     """Serves a container whose StartContainer named no process; its threads may have run before."""
-    if not event.container.get("pid"):
-        raise InputError("the runtime names no process at StartContainer and PostStartContainer")
-    summary, answer = start_container(event, context)
+    try:
+        summary, answer = start_container(event, context)
+    except NoProcessError:
+        raise InputError("the runtime names no process at StartContainer and PostStartContainer") from None
     if summary:
         context.failures.append(LATE)
         context.ledger.wake()  # reconcile moves what the process has started by now
@@ -85,11 +98,14 @@ def is_done(container: str, pid: int, context: "Context") -> bool:
     return bool(record.get("start")) and record["start"] == start_time(context.proc, pid)
 
 
-def lenient(settings: "Settings") -> None:
-    """Lets nothing be refused: where that would not be obeyed, what can be done is done."""
-    settings.failure_policy = "ignore"
+def lenient(settings: "Settings") -> "Settings":
+    """A copy of settings by which nothing is refused: where that would not be obeyed, what can be done is done."""
+    found = settings.__class__.__new__(settings.__class__)
+    found.__dict__.update(settings.__dict__)
+    found.failure_policy = "ignore"
     for name in FEATURES:
-        getattr(settings, name)["failurePolicy"] = "ignore"
+        setattr(found, name, {**getattr(settings, name), "failurePolicy": "ignore"})
+    return found
 
 
 def stop_container(event: Event, context: "Context") -> "tuple[str, bytes]":
@@ -135,7 +151,7 @@ HANDLERS: "dict[str, Handler]" = {
 
 def follow_up(event: Event, context: "Context") -> bytes:
     """What the runtime is to update in other containers once it has its answer, as `UpdateContainers` says it."""
-    if not is_specified(context.settings) or event.name not in (*STARTS, *_ENDS):
+    if not is_specified(context.settings) or event.name not in (*STARTS, *ENDS):
         return b""
     if event.name == _GONE:  # one that has only ended may be started again, with what its specification says
         forget({event.id}, context)
@@ -151,17 +167,19 @@ def updates(started: str, context: "Context") -> bytes:
     return encode("UpdateContainersRequest", {"update": found})
 
 
-def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Context") -> "tuple[int, bytes, bytes]":
-    """Serves one event within the deadline; logs and counts it.
+def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Context", reply: "Reply") -> bool:
+    """Serves one event within the deadline; replies, then logs and counts it.
 
-    A status code, the answer or why it is refused, and what is to be updated in other containers afterwards.
-    ``runtime`` is its name and its version of NRI.
+    The reply is a status code, and by `pack` the answer or why it is refused and what is to be updated in other
+    containers afterwards. ``runtime`` is its name and its version of NRI. Returns whether the process can be trusted
+    with another event: where time ran out, or something of our own is broken, it cannot.
     """
     begun = time.monotonic()
     event: "Event | None" = None
     stage = name.partition(":")[0]
     code, answer, others = ttrpc.OK, b"", b""
     reasons: "list[str]" = []
+    summary = ""
     try:
         set_deadline(context.settings.deadline)
         try:
@@ -171,10 +189,9 @@ def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Conte
         finally:
             set_deadline(0)
         reasons = context.failures
-        if summary:
-            took = int((time.monotonic() - begun) * 1e6)
-            message = f"{stage} of {event}: {summary}"
-            context.log(INFO, message, stage=stage, key=event.key, container=event.id, duration_usec=took)
+    except NoProcessError:
+        code = NOT_YET
+        context.log(WARNING, f"{stage} of {event} names no process; {LATE_START} will", stage=stage)
     except Exception as caught:  # noqa: BLE001  # a container's start must not depend on our having no bugs
         error = as_hook_error(caught)
         refused = stage == CREATE_CONTAINER and (isinstance(error, RefusedError) or refuses(context))
@@ -189,12 +206,38 @@ def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Conte
             code, answer = ttrpc.UNKNOWN, str(error).encode("utf-8", "replace")
             record_refusal(context.settings.state_dir, event.names() if event is not None else {}, str(error))
             reasons = [*dict.fromkeys([*reasons, REASON])]
-    context.ledger.tally(stage, time.monotonic() - begun, reasons, event.key if event is not None else "")
-    return code, answer, others
+    took = time.monotonic() - begun
+    reply(code, pack(answer, others))
+    if summary and event is not None:
+        message = f"{stage} of {event}: {summary}"
+        context.log(INFO, message, stage=stage, key=event.key, container=event.id, duration_usec=int(took * 1e6))
+    context.ledger.tally(stage, took, reasons, event.key if event is not None else "")
+    return _tidy(stage, context) and not _UNFIT & set(reasons)
 
 
-def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> "tuple[int, bytes, bytes]":
-    """Takes in what ran before this plugin was connected, then reconciles; returns what `serve` does."""
+def _tidy(stage: str, context: "Context") -> bool:
+    """After a start, ends the pods that others left idle; returns whether that came to an end in time."""
+    if stage not in STARTS:
+        return True
+    try:
+        set_deadline(context.settings.deadline)
+        try:
+            idle = context.ledger.marked("idle")
+            if idle:
+                reap(context, idle)
+        finally:
+            set_deadline(0)
+    except Exception as caught:  # noqa: BLE001  # the runtime has its answer
+        context.log(WARNING, f"idle groups are left to reconcile: {as_hook_error(caught)}", stage=stage)
+        return False
+    return True
+
+
+def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> bytes:
+    """Takes in what ran before this plugin was connected, then reconciles; returns an UpdateContainers, or nothing.
+
+    The settings of ``context`` are `lenient` ones.
+    """
     from ..node.reconcile.reconcile import reconcile
     from ..node.reconcile.report import Options
 
@@ -206,7 +249,6 @@ def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> "tupl
         message = decode("SynchronizeRequest", part)
         pods.update((pod.get("id", ""), pod) for pod in message.get("pods", []))
         containers += message.get("containers", [])
-    lenient(context.settings)
     taken_in = 0
     for container in containers:
         pid, id_ = container.get("pid", 0), container.get("id", "")
@@ -228,4 +270,4 @@ def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> "tupl
         others = updates("", context)
     context.log(INFO, f"Synchronize: {len(containers)} containers, {taken_in} that started before were taken in")
     context.ledger.tally("Synchronize", time.monotonic() - begun, sorted(set(report.reasons)))
-    return ttrpc.OK, b"", others
+    return others

@@ -12,9 +12,10 @@ from ..node.registry import failure_policy, features_in_use, serves
 from ..node.settings import Settings, compiled_path, load
 from . import events, ttrpc
 from .adjustments import adjusts
+from .cpusets import is_specified
 from .creation import CREATE_CONTAINER
-from .event import Event, container_of
-from .service import SYNCHRONIZE
+from .event import Event, container_of, has_record
+from .service import NOT_YET, SYNCHRONIZE, mask_of, pack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from ..node.host.notify import Notify
     from .status import Status
+    from .workers import Reply
 
     Find = Callable[[str], tuple[Settings, str]]
     Compile = Callable[[str], dict[str, Any]]
@@ -59,6 +61,7 @@ class NodePlugin:
         self.name = name
         self.index = index
         self._config = config
+        self._paths = (config, compiled_path(config))
         self._find = find
         self._compile = compile_ or _json
         self._notify = notify
@@ -67,6 +70,9 @@ class NodePlugin:
         self._sent: "Settings | None" = None
         self._settings = Settings()
         self._seen: object = None
+        self._generation = 0
+        self._creates = False
+        self._contexts: "dict[bool, Context]" = {}
         self._timeout = _TIMEOUT
         self._runtime = self._version = self._nri = ""
         self._told = ""
@@ -75,20 +81,36 @@ class NodePlugin:
 
     def refresh(self) -> Settings:
         """The settings in force, read again where they have changed, with the modules that they need imported."""
-        seen = [_stamp(path) for path in (self._config, compiled_path(self._config))]
         if self._sent is not None:
-            self._settings = self._sent
-        elif seen != self._seen:
+            return self._settings
+        seen = [_stamp(path) for path in self._paths]
+        if seen != self._seen:
             self._seen = seen
             try:
-                self._settings, problem = self._find(self._config)
+                settings, problem = self._find(self._config)
             except SettingsError as error:
                 self.log(ERROR, f"{error}; what was in force stays", reason=error.reason)
                 return self._settings
+            self._use(settings)
             if problem:
                 self.log(WARNING, problem, reason=SettingsError.reason)
-        features_in_use(self._settings)
         return self._settings
+
+    def _use(self, settings: Settings) -> None:
+        """Puts settings in force; processes that were forked before are not asked again."""
+        self._settings = settings
+        self._generation += 1
+        features = features_in_use(settings)
+        self._creates = adjusts(settings) or any(failure_policy(one.name, settings) == "fail" for one in features)
+
+    def generation(self) -> int:
+        """How often the settings have changed."""
+        return self._generation
+
+    def subscription(self) -> int:
+        """The events that the settings need: CreateContainer only where a container may be refused or changed."""
+        self.refresh()
+        return mask_of(name for name in events.HANDLERS if name != CREATE_CONTAINER or self._creates)
 
     def log(self, priority: int, message: str, **fields: "str | int") -> None:
         """Says something that is about no event."""
@@ -100,68 +122,79 @@ class NodePlugin:
         self._version = request.get("runtime_version", "")
         self._nri = request.get("NRI_version", "")
         self._timeout = request.get("request_timeout", 0) / 1000 or _TIMEOUT
-        self._sent = None
+        self._seen = self._sent = None  # what was sent on an earlier connection is void
         text = request.get("config", "").strip()
         if not text:
             return
         try:
             self._sent = Settings(self._compile(text), "the runtime's configuration for this plugin")
+            self._use(self._sent)
         except (HookError, ValueError) as error:
             self.log(ERROR, f"the runtime's configuration for this plugin can't be used: {error}; {self._config} holds")
 
     def serves(self, event: str, payload: bytes) -> bool:
-        """Whether the event needs a child.
+        """Whether the event needs a process; one look at the records tells whether there is anything to end.
 
-        CreateContainer does only where a container may be refused or changed; PostStartContainer only after a
-        StartContainer without a pid, which containerd sends for containers that it found again after a crash.
+        PostStartContainer does only after a StartContainer without a pid, which containerd sends for containers that
+        it found again after a crash.
         """
         settings = self.refresh()
         name = event.partition(":")[0]
         if name == CREATE_CONTAINER:
-            changes = adjusts(settings)
-            return changes or any(failure_policy(one.name, settings) == "fail" for one in features_in_use(settings))
-        if name not in events.STARTS:
-            return name in events.HANDLERS
-        container, pid = container_of(event, payload)
-        if name == events.START and container and not pid:
-            if len(self._without_pid) >= _MOST_WITHOUT_PID:
-                self._without_pid.clear()
-            self._without_pid.add(container)
-            self.log(WARNING, f"{name} of container {container[:12]} names no process; {events.LATE_START} will")
-            return False
+            return self._creates
         if name == events.LATE_START:
+            if not self._without_pid:
+                return False
+            container = container_of(event, payload)
             waited = container in self._without_pid
             self._without_pid.discard(container)
             return waited
-        return True
+        if name in events.ENDS and not is_specified(settings):
+            return has_record(event, payload, settings.state_dir)
+        return name in events.HANDLERS
 
-    def serve(self, event: str, payload: bytes) -> "tuple[int, bytes, bytes]":
-        """As `events.serve`, in a child, whose settings get the event's deadline: all patience is a part of it."""
+    def serve(self, event: str, payload: bytes, reply: "Reply") -> bool:
+        """As `events.serve`, whose settings get the event's deadline: all patience is a part of it."""
         self._settings.deadline = min(self._settings.deadline, self._timeout * _OURS)
-        return events.serve(event, payload, (self._runtime, self._nri), self._context())
+        context = self._context(strict=event == CREATE_CONTAINER)
+        return events.serve(event, payload, (self._runtime, self._nri), context, reply)
 
-    def synchronize(self, parts: "list[bytes]") -> "tuple[int, bytes, bytes]":
+    def synchronize(self, parts: "list[bytes]", reply: "Reply") -> None:
         """As `events.synchronize`."""
-        self.refresh()
+        others = b""
         try:
-            return events.synchronize(parts, self._runtime, self._context())
+            others = events.synchronize(parts, self._runtime, self._context(strict=False))
         except Exception as error:  # noqa: BLE001  # the cause is worth a line, whatever it is
             self.log(ERROR, f"Synchronize: {as_hook_error(error)}; the reconcile timer goes on")
-            return ttrpc.UNKNOWN, b"", b""
+            reply(ttrpc.UNKNOWN, b"")
+            return
+        reply(ttrpc.OK, pack(b"", others))
 
-    def _context(self) -> Context:
-        return Context(self._settings, Log(self._settings.log, stderr=self._stderr))
+    def _context(self, *, strict: bool) -> Context:
+        """The context of an event, the same one for all of a process; only a ``strict`` one's policies may refuse."""
+        context = self._contexts.get(strict)
+        if context is None:
+            settings = self._settings if strict else events.lenient(self._settings)
+            context = self._contexts[strict] = Context(settings, Log(settings.log, stderr=self._stderr))
+        context.failures, context.strict = [], False
+        return context
 
     def limit(self, timeout: float) -> float:
-        """When a child is killed: while the runtime still waits."""
+        """When a process is killed: while the runtime still waits."""
         return min(timeout or self._timeout, self._timeout) * _PATIENCE
 
     def served(self, event: str, payload: bytes, seconds: float, code: "int | None") -> None:
-        """Counts an event, and says when its child came to nothing."""
-        self._status.served(event, seconds, failed=code != ttrpc.OK)
+        """Counts an event, and says when its process came to nothing."""
+        name = event.partition(":")[0]
+        self._status.served(name, seconds, failed=code not in (ttrpc.OK, NOT_YET))
+        if code == NOT_YET:
+            container = container_of(event, payload)
+            if len(self._without_pid) >= _MOST_WITHOUT_PID:
+                self._without_pid.clear()
+            self._without_pid.add(container)
         if code is None:
-            what = "the container is refused" if self.refusal(event, payload) else _LEFT.get(event, _USUALLY_LEFT)
-            self.log(ERROR, f"{event} was not served: its process died or took too long; {what}", reason="fault")
+            what = "the container is refused" if self.refusal(event, payload) else _LEFT.get(name, _USUALLY_LEFT)
+            self.log(ERROR, f"{name} was not served: its process died or took too long; {what}", reason="fault")
 
     def refusal(self, event: str, payload: bytes) -> str:
         """Why a container is refused whose CreateContainer came to nothing: nobody can say any more what concerns it.

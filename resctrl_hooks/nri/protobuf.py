@@ -20,6 +20,8 @@ MOST_FIELDS = 1 << 19
 _VARINT, _I64, _LEN, _I32 = 0, 1, 2, 5
 _FIXED = {_I64: 8, _I32: 4}
 _MOST_VARINT_BITS = 70  # ten bytes of seven
+_ONE_BYTE = 0x80  # a smaller number takes one byte
+_FIRST_TAG = 1 << 3
 _BITS_32, _BITS_64 = 1 << 32, 1 << 64
 
 # What a varint means for each scalar type; an enum's value travels as an int32's.
@@ -84,33 +86,45 @@ class _Decoder:
         if depth > MOST_DEPTH:
             raise WireError(f"{name} is nested more than {MOST_DEPTH} deep")
         fields = _BY_NUMBER[name]
+        data = self._data
         while at < end:
             self._fields += 1
-            if self._fields > MOST_FIELDS:
-                raise WireError(f"a message has more than {MOST_FIELDS} fields")
-            tag, at = self._varint(at, end)
-            number, wire = tag >> 3, tag & 7
-            if not number:
-                raise WireError(f"{name} has a field 0")
-            field = fields.get(number)
-            if wire == _VARINT:
-                value, at = self._varint(at, end)
-                if field is not None and field.kind in _SCALARS:
-                    _put(found, field, [_SCALARS[field.kind](value)])
-            elif wire == _LEN:
-                size, at = self._varint(at, end)
-                if size > end - at:
-                    raise WireError(f"{name} has a field that is longer than itself")
-                if field is not None:
-                    self._length_delimited(found, field, at, at + size, depth)
-                at += size
-            elif wire in _FIXED:
-                at += _FIXED[wire]  # nothing that we know is of these types
-                if at > end:
-                    raise WireError(f"{name} ends within a field")
+            tag = data[at]
+            if tag < _ONE_BYTE:  # written out for nearly all fields: calls would take most of the time
+                at += 1
             else:
-                raise WireError(f"{name} has a field of the wire type {wire}")
+                tag, at = self._varint(at, end)
+            if tag < _FIRST_TAG or self._fields > MOST_FIELDS:
+                raise WireError(f"{name} has a field 0, or a message has more than {MOST_FIELDS} fields")
+            field = fields.get(tag >> 3)
+            if tag & 7 != _LEN:
+                at = self._number(name, found, field, tag & 7, at, end)
+                continue
+            if at < end and data[at] < _ONE_BYTE:
+                size = data[at]
+                at += 1
+            else:
+                size, at = self._varint(at, end)
+            if size > end - at:
+                raise WireError(f"{name} has a field that is longer than itself")
+            if field is not None:
+                self._length_delimited(found, field, at, at + size, depth)
+            at += size
         return found
+
+    def _number(self, name: str, found: "Message", field: "_Field | None", wire: int, at: int, end: int) -> int:
+        """Takes a field of another wire type than a length; returns where the next one begins."""
+        if wire == _VARINT:
+            value, at = self._varint(at, end)
+            if field is not None and field.kind in _SCALARS:
+                _put(found, field, [_SCALARS[field.kind](value)])
+        elif wire in _FIXED:
+            at += _FIXED[wire]  # nothing that we know is of these types
+            if at > end:
+                raise WireError(f"{name} ends within a field")
+        else:
+            raise WireError(f"{name} has a field of the wire type {wire}")
+        return at
 
     def _length_delimited(self, found: "Message", field: _Field, at: int, end: int, depth: int) -> None:
         if field.kind == "string":

@@ -6,7 +6,7 @@ from _signal import SIGINT, SIGTERM, signal
 
 from .connection import ClosedError, Connection
 from .protobuf import WireError
-from .service import RegistrationError, Service
+from .service import RegistrationError, ResubscribeError, Service
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,10 @@ class Resident:
         pause = FIRST_PAUSE
         while not self._ended:
             begun = time.monotonic()
-            self._plugin.dropped(self._serve(workers))
+            why = self._serve(workers)
+            if not why:
+                continue
+            self._plugin.dropped(why)
             if not self._ready:
                 self._ready = True  # who waits for a runtime that isn't there yet is ready too
                 self._notify(READY="1")
@@ -61,7 +64,7 @@ class Resident:
         self._notify(STOPPING="1")
 
     def _serve(self, workers: "Workers") -> str:
-        """Serves one connection to its end, and says why it ended."""
+        """Serves one connection to its end, and says why it ended; empty for one that is to follow at once."""
         try:
             self._connection = Connection(self._path)
         except OSError as error:
@@ -72,6 +75,8 @@ class Resident:
             return str(error)
         except RegistrationError as error:
             return f"the runtime does not take this plugin: {error}"
+        except ResubscribeError:
+            return ""
         finally:
             self._connection.close()
             self._connection = None

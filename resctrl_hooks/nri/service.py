@@ -1,8 +1,8 @@
 """One connection's conversation: register, Configure, Synchronize, then events, until the runtime hangs up.
 
 Both dialects of lifecycle events are served: up to NRI 0.11 they are StateChange with a number, since 0.12 a call for
-each. What nothing is done for is answered at once; the others are served by a child each (`workers`). Synchronize is
-answered at once too, since its two seconds are for the whole node, and the work is done afterwards.
+each. What nothing is done for is answered at once; the others are served by another process (`workers`). Synchronize
+is answered at once too, since its two seconds are for the whole node, and the work is done afterwards.
 """
 
 import select
@@ -13,15 +13,12 @@ from .protobuf import WireError, decode, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any, Protocol
 
     from ..node.host.notify import Notify
     from .connection import Connection
-    from .workers import Workers
-
-    Served = tuple[int, bytes, bytes]
-    """A status code; the answer's payload, or why it is refused; an UpdateContainers for afterwards."""
+    from .workers import Done, Reply, Workers
 
     class Plugin(Protocol):
         """What a service serves: what is done, and what is told."""
@@ -32,23 +29,29 @@ if TYPE_CHECKING:
         def configure(self, request: "dict[str, Any]") -> None:
             """Takes what the runtime says of itself, and a configuration that came with it."""
 
+        def subscription(self) -> int:
+            """The events that the settings need now, as Configure's answer has them; may read the settings anew."""
+
+        def generation(self) -> int:
+            """A number that changes with the settings: processes of an earlier one serve by the old settings."""
+
         def serves(self, event: str, payload: bytes) -> bool:
             """Whether there is anything to do on an event; ``event`` is its name as `serve` takes it."""
 
-        def serve(self, event: str, payload: bytes) -> "Served":
-            """Serves one event, in a child."""
+        def serve(self, event: str, payload: bytes, reply: "Reply") -> bool:
+            """Serves one event, in a process of its own; replies with what `pack` makes."""
 
-        def synchronize(self, parts: "list[bytes]") -> "Served":
-            """Makes the node agree with what the runtime has, in a child."""
+        def synchronize(self, parts: "list[bytes]", reply: "Reply") -> None:
+            """Makes the node agree with what the runtime has, in a process of its own; replies as `serve` does."""
 
         def limit(self, timeout: float) -> float:
-            """How long an event that the runtime gives so many seconds may take before its child is killed."""
+            """How long an event that the runtime gives so many seconds may take before its process is killed."""
 
         def served(self, event: str, payload: bytes, seconds: float, code: "int | None") -> None:
-            """Counts an event: 0 is served, None that its child came to nothing."""
+            """Counts an event: 0 is served, None that its process came to nothing."""
 
         def refusal(self, event: str, payload: bytes) -> str:
-            """Why a container is refused of whose event no child has made anything; empty where it goes on."""
+            """Why a container is refused of whose event no process made anything; empty where it goes on."""
 
         def updated(self, why: str) -> None:
             """The runtime has answered an UpdateContainers: why it could not be done, or nothing."""
@@ -58,9 +61,6 @@ if TYPE_CHECKING:
 
 
 NRI_VERSION = "v0.12.0"
-ALL_EVENTS = 0x7FF
-"""Event 1 to 11 (a bit each): all that every version of NRI takes."""
-
 # The events by the number that StateChange gives them; direct calls have these names.
 EVENTS = (
     "",
@@ -77,15 +77,33 @@ EVENTS = (
     "RemoveContainer",
 )
 SYNCHRONIZE = "Synchronize"
+NOT_YET = 1
+"""The code of an answer without a process that could be served: the container's next event is waited for."""
+
 _REGISTRATION = 5.0  # seconds that a runtime may take to configure us
 _SYNCHRONIZE_LIMIT = 600.0
 _UPDATE = "UpdateContainers"
-_HEAD = 4  # bytes of a child's answer that say how long the event's is in it
+_HEAD = 4  # bytes of a process's answer that say how long the event's is in it
+_LOOK_AGAIN = 2.0  # seconds after which settings that need other events are noticed without an event
 _MOST_PARTS = 64 << 20  # bytes of a node's containers that Synchronize may tell
 
 
 class RegistrationError(Exception):
     """The runtime does not take this plugin; its words."""
+
+
+class ResubscribeError(Exception):
+    """The settings need other events than those that this connection has subscribed to."""
+
+
+def mask_of(events: "Iterable[str]") -> int:
+    """The events' bits, as Configure's answer has them."""
+    return sum(1 << EVENTS.index(event) - 1 for event in events)
+
+
+def pack(payload: bytes, others: bytes) -> bytes:
+    """A process's answer: the event's payload or why it is refused, and an UpdateContainers for afterwards."""
+    return len(payload).to_bytes(_HEAD, "big") + payload + others
 
 
 class Service:
@@ -98,6 +116,7 @@ class Service:
         self._notify = notify
         self._parts: "list[bytes]" = []
         self._registered = self._configured = False
+        self._subscribed = 0
         self._open = True
         self._updates: "list[bytes]" = []
         self._calls: "dict[int, str]" = {}
@@ -115,34 +134,49 @@ class Service:
             ClosedError: the runtime hung up.
             WireError: it does not speak the protocol.
             RegistrationError: it does not take this plugin.
+            ResubscribeError: the plugin needs other events, and nothing is being served.
         """
         fields = {"plugin_name": self._plugin.name, "plugin_idx": self._plugin.index, "NRI_version": NRI_VERSION}
         self._call("RegisterPlugin", encode("RegisterPluginRequest", fields))
         begun = time.monotonic()
         try:
+            own = self._connection.fileno()
+            polled: "list[int]" = []
             while not until():
-                waiting = select.poll()
                 descriptors = self._workers.descriptors()
-                for fd in (self._connection.fileno(), *descriptors):
-                    waiting.register(fd, select.POLLIN)
+                if descriptors != polled:
+                    polled, waiting = descriptors, select.poll()
+                    for fd in (own, *polled):
+                        waiting.register(fd, select.POLLIN)
                 ready = [fd for fd, _ in waiting.poll(self._patience(begun))]
-                self._workers.collect([fd for fd in ready if fd in descriptors])
-                if self._connection.fileno() in ready:
+                self._workers.collect(ready)
+                if own in ready:
                     for message in self._connection.read():
                         self._take(message)
-                if not (self._registered and self._configured) and time.monotonic() - begun > _REGISTRATION:
-                    raise RegistrationError("the runtime did not configure this plugin in time")
-                self._send_updates()
+                if not (ready and self._registered and self._configured):
+                    self._look_around(begun)
+                if self._updates:
+                    self._send_updates()
+                if self._configured:
+                    self._workers.prepare(self._plugin.generation())
         finally:
             self._open = False
 
     def _patience(self, begun: float) -> int:
         """Milliseconds until there is something to do without anybody's saying so."""
         now = time.monotonic()
-        seconds = min(self._notify.alive(), self._workers.next_limit() - now)
+        seconds = min(self._notify.alive(), self._workers.next_limit() - now, _LOOK_AGAIN)
         if not (self._registered and self._configured):
             seconds = min(seconds, begun + _REGISTRATION - now)
-        return max(0, int(min(seconds, 60.0) * 1000) + 1)
+        return max(0, int(seconds * 1000) + 1)
+
+    def _look_around(self, begun: float) -> None:
+        """Look, while nothing happens, whether the runtime has configured us, and whether we need other events."""
+        if not (self._registered and self._configured):
+            if time.monotonic() - begun > _REGISTRATION:
+                raise RegistrationError("the runtime did not configure this plugin in time")
+        elif self._plugin.subscription() != self._subscribed and not self._workers.is_busy():
+            raise ResubscribeError("the settings need other events")
 
     def _take(self, message: ttrpc.Message) -> None:
         if message.kind == ttrpc.RESPONSE:
@@ -172,7 +206,8 @@ class Service:
 
     def _configure(self, stream: int, payload: bytes, timeout: float) -> None:
         self._plugin.configure(decode("ConfigureRequest", payload))
-        self._connection.answer(stream, encode("ConfigureResponse", {"events": ALL_EVENTS}))
+        self._subscribed = self._plugin.subscription()
+        self._connection.answer(stream, encode("ConfigureResponse", {"events": self._subscribed}))
         self._configured = True
         self._greet()
 
@@ -188,7 +223,11 @@ class Service:
         self._connection.answer(stream, encode("SynchronizeResponse", {"more": True} if more else {}))
         if not more:
             parts, self._parts = self._parts, []
-            self._fork(SYNCHRONIZE, b"", lambda: self._plugin.synchronize(parts), _SYNCHRONIZE_LIMIT, None)
+            done = self._done(SYNCHRONIZE, b"", None)
+            try:
+                self._workers.start(lambda reply: self._plugin.synchronize(parts, reply), _SYNCHRONIZE_LIMIT, done)
+            except OSError:
+                done(None, b"")
 
     def _shutdown(self, stream: int, payload: bytes, timeout: float) -> None:
         self._connection.answer(stream)
@@ -206,46 +245,44 @@ class Service:
         if not self._plugin.serves(name, payload):
             self._connection.answer(stream)
             return
-        self._fork(event, payload, lambda: self._plugin.serve(name, payload), self._plugin.limit(timeout), stream)
-
-    def _fork(
-        self, event: str, asked: bytes, serve: "Callable[[], Served]", limit: float, stream: "int | None"
-    ) -> None:
-        begun = time.monotonic()
-
-        def in_child() -> "tuple[int, bytes]":
-            code, payload, others = serve()
-            return code, len(payload).to_bytes(_HEAD, "big") + payload + others
-
-        def done(code: "int | None", answer: bytes) -> None:
-            self._plugin.served(event, asked, time.monotonic() - begun, code)
-            if not self._open:
-                return  # the runtime has forgotten what it asked on an earlier connection
-            end = _HEAD + int.from_bytes(answer[:_HEAD], "big")
-            payload, others = answer[_HEAD:end], answer[end:]
-            if others:
-                self._updates.append(others)
-            if stream is None:
-                return
-            if code is None:
-                payload = self._plugin.refusal(event, asked).encode()
-                code = ttrpc.UNKNOWN if payload else ttrpc.OK
-            if code:
-                self._connection.answer(stream, code=code, message=payload.decode("utf-8", "replace"))
-            else:
-                self._connection.answer(stream, payload)
-
+        done = self._done(name, payload, stream)
         try:
-            self._workers.start(in_child, limit, done)
+            limit = self._plugin.limit(timeout)
+            self._workers.ask(name, payload, self._plugin.generation(), limit, done)
         except OSError:
             done(None, b"")
+
+    def _done(self, event: str, asked: bytes, stream: "int | None") -> "Done":
+        """What is done with a process's answer to an event: first of all, the runtime gets it."""
+        begun = time.monotonic()
+
+        def done(code: "int | None", answer: bytes) -> None:
+            end = _HEAD + int.from_bytes(answer[:_HEAD], "big")
+            payload, others = answer[_HEAD:end], answer[end:]
+            status = ttrpc.OK if code == NOT_YET else code
+            if code is None:
+                payload = self._plugin.refusal(event, asked).encode()
+                status = ttrpc.UNKNOWN if payload else ttrpc.OK
+            try:
+                if stream is None or not self._open:
+                    pass  # the runtime has forgotten what it asked on an earlier connection
+                elif status:
+                    self._connection.answer(stream, code=status, message=payload.decode("utf-8", "replace"))
+                else:
+                    self._connection.answer(stream, payload)
+            finally:
+                self._plugin.served(event, asked, time.monotonic() - begun, code)
+                if others:
+                    self._updates.append(others)
+
+        return done
 
     def _send_updates(self) -> None:
         """Sends what must be updated outside of any event: from inside of one the runtime would wait for itself.
 
         One after the other, so that a container ends with what was said last.
         """
-        if self._updates and _UPDATE not in self._calls.values():
+        if _UPDATE not in self._calls.values():
             self._call(_UPDATE, self._updates.pop(0))
 
     def _call(self, method: str, payload: bytes) -> None:

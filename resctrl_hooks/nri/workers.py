@@ -1,9 +1,11 @@
-"""Children that serve one event each, forked from the warmed process.
+"""The processes that serve events: one stands by, forked from the warmed resident; others are forked when it is busy.
 
-So an event has the node half's own deadline, which is an alarm of the whole process, and one that crashes, hangs or
-leaks hurts nobody. A child's answer comes through a pipe: its length, a code, and what it says.
+An event thus has the node half's own deadline, which is an alarm of the whole process. A process that crashes or hangs
+blocks no other event: it is killed at a limit, and another one takes its place. Jobs and answers travel over a socket,
+each after its length.
 """
 
+import _socket
 import posix
 import time
 from _signal import SIG_DFL, SIGCHLD, SIGINT, SIGKILL, SIGTERM, set_wakeup_fd, signal
@@ -12,114 +14,208 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Reply = Callable[[int, bytes], None]
+    """Sends the answer, a code and a payload, which must be done once."""
+    Done = Callable[[int | None, bytes], None]
+    """Takes an answer, or None as the code if the process died or took too long."""
+    Serve = Callable[[str, bytes, Reply], bool]
+    """Serves an event of a name; returns whether the process is fit to serve another one."""
+
 _HEAD = 5
+_LENGTH = 4
 _AT_ONCE = 1 << 16
+_MOST_IN_JOB = 1 << 16  # bytes that a socket takes at once; a larger job is inherited by a process of its own
+_MOST_JOBS = 5000  # then another process takes over, so that no leak grows
 _FAULT = 70  # sysexits.h's EX_SOFTWARE
+_NEVER = float("inf")
 
 
 class Worker:
-    """One child: when it began, when it will be killed, and as much of its answer as there is."""
+    """One process: when it will be killed, and the part of its answer that has arrived."""
 
-    def __init__(self, pid: int, fd: int, limit: float, done: "Callable[[int | None, bytes], None]") -> None:
+    def __init__(self, pid: int, fd: int, generation: int) -> None:
         self.pid = pid
         self.fd = fd
-        self.limit = limit
-        self.done = done
+        self.generation = generation
+        self.jobs = 0
+        self.limit = _NEVER
+        self.done: "Done | None" = None
         self.answer = bytearray()
 
     def is_complete(self) -> bool:
-        """Whether the whole answer is there. The pipe may stay open: in what the child has started."""
-        return len(self.answer) >= _HEAD and len(self.answer) >= _HEAD + int.from_bytes(self.answer[:4], "big")
+        """Whether the whole answer is there. The socket may stay open: in what the process has started."""
+        return len(self.answer) >= _HEAD and len(self.answer) >= _HEAD + int.from_bytes(self.answer[:_LENGTH], "big")
 
 
 class Workers:
-    """The children of this process. ``forget`` is called in each of them first, to close what is not theirs.
+    """The processes of this one. ``forget`` is called in each of them first, to close what is not theirs.
 
-    Signals wake whoever polls `descriptors`: a child's end, and what the process has handlers for.
+    Signals wake whoever polls `descriptors`: the end of a process, and what the process has handlers for.
     """
 
-    def __init__(self, forget: "Callable[[], None]") -> None:
+    def __init__(self, forget: "Callable[[], None]", serve: "Serve") -> None:
         self._forget = forget
+        self._serve = serve
         self._awake, self._waker = posix.pipe2(posix.O_CLOEXEC | posix.O_NONBLOCK)
         set_wakeup_fd(self._waker, warn_on_full_buffer=False)
         signal(SIGCHLD, lambda *_: None)
         self._living: "dict[int, Worker]" = {}
+        self._ready: "Worker | None" = None
         self._ending: "list[int]" = []
 
-    def start(
-        self,
-        serve: "Callable[[], tuple[int, bytes]]",
-        seconds: float,
-        done: "Callable[[int | None, bytes], None]",
-    ) -> None:
-        """Has a child call ``serve``, and calls ``done`` with what that returned, or with None if it came to nothing.
+    def prepare(self, generation: int) -> None:
+        """Fork the process that stands by, if none of this generation does or is serving; `ask` needs no success."""
+        if self._ready is not None and self._ready.generation != generation:
+            self._end(self._ready)
+        if self._ready is None and all(worker.generation != generation for worker in self._living.values()):
+            try:
+                self._ready = self._fork(self._stand, generation)
+            except OSError:
+                pass
 
-        It is killed after so many seconds.
+    def ask(self, event: str, payload: bytes, generation: int, seconds: float, done: "Done") -> None:
+        """Have an event served, and call ``done`` with the answer, or with None after so many seconds.
+
+        A process of another ``generation`` was forked with other settings, and is replaced.
 
         Raises:
             OSError: no process can be made.
         """
-        reader, writer = posix.pipe2(posix.O_CLOEXEC)
-        try:
-            pid = posix.fork()
-        except OSError:
-            posix.close(reader)
-            posix.close(writer)
-            raise
-        if not pid:
-            self._serve(serve, reader, writer)
-        posix.close(writer)
-        self._living[reader] = Worker(pid, reader, time.monotonic() + seconds, done)
+        job = event.encode() + b"\0" + payload
+        job = len(job).to_bytes(_LENGTH, "big") + job
+        worker, self._ready = self._ready, None
+        if worker is not None:
+            if worker.generation == generation and len(job) <= _MOST_IN_JOB and _is_sent(worker.fd, job):
+                worker.jobs += 1
+                worker.limit, worker.done = time.monotonic() + seconds, done
+                return
+            self._end(worker)
+        self.start(lambda reply: self._serve(event, payload, reply), seconds, done)
 
-    def _serve(self, serve: "Callable[[], tuple[int, bytes]]", reader: int, writer: int) -> None:
-        """The child's life. It never returns."""
-        code = _FAULT
-        try:
-            set_wakeup_fd(-1)
-            for number in (SIGTERM, SIGINT, SIGCHLD):
-                signal(number, SIG_DFL)
-            for fd in (self._awake, self._waker, reader, *self._living):
-                posix.close(fd)
-            self._forget()
-            status, payload = serve()
-            answer = len(payload).to_bytes(4, "big") + bytes((status,)) + payload
-            while answer:
-                answer = answer[posix.write(writer, answer) :]
-            code = 0
-        finally:
-            posix._exit(code)  # noqa: SLF001  # it is public in os, which costs too much to import
+    def start(self, serve: "Callable[[Reply], object]", seconds: float, done: "Done") -> None:
+        """Have a process of its own call ``serve``, and call ``done`` as `ask` does.
+
+        Raises:
+            OSError: no process can be made.
+        """
+        worker = self._fork(lambda fd: serve(_reply_on(fd)), -1)
+        worker.limit, worker.done = time.monotonic() + seconds, done
 
     def descriptors(self) -> "list[int]":
-        """The pipes on which answers come, and one on which signals do, for poll."""
+        """The sockets on which answers come, and the pipe on which signals do, for poll."""
         return [self._awake, *self._living]
 
     def next_limit(self) -> float:
-        """When the first child is to be killed, by the monotonic clock; infinite for none."""
-        return min((worker.limit for worker in self._living.values()), default=float("inf"))
+        """When the first process is to be killed, by the monotonic clock; infinite for none."""
+        return min((worker.limit for worker in self._living.values()), default=_NEVER)
+
+    def is_busy(self) -> bool:
+        """Whether any event is being served."""
+        return any(worker.done is not None for worker in self._living.values())
 
     def collect(self, ready: "list[int]") -> None:
-        """Takes what children have said; kills those that are late; and buries the dead."""
+        """Take the answers that have come; kill the processes that are late; reap those that have ended."""
         for fd in ready:
             worker = self._living.get(fd)
             if fd == self._awake:
                 posix.read(fd, _AT_ONCE)
             if worker is not None:
-                data = posix.read(fd, _AT_ONCE)
-                worker.answer += data
-                if worker.is_complete() or not data:
-                    self._end(worker)
+                self._read(worker)
         now = time.monotonic()
         for worker in [worker for worker in self._living.values() if worker.limit <= now]:
             posix.kill(worker.pid, SIGKILL)
             self._end(worker)
-        self._ending = [pid for pid in self._ending if posix.waitpid(pid, posix.WNOHANG)[0] != pid]
+        if self._ending:
+            self._ending = [pid for pid in self._ending if posix.waitpid(pid, posix.WNOHANG)[0] != pid]
+
+    def _read(self, worker: Worker) -> None:
+        try:
+            data = posix.read(worker.fd, _AT_ONCE)
+        except OSError:
+            data = b""  # it died with a job unread
+        worker.answer += data
+        if not data:
+            self._end(worker)
+        elif worker.is_complete():
+            size = int.from_bytes(worker.answer[:_LENGTH], "big")
+            code, payload, done = worker.answer[_LENGTH], bytes(worker.answer[_HEAD : _HEAD + size]), worker.done
+            worker.answer, worker.limit, worker.done = bytearray(), _NEVER, None
+            if worker.generation < 0 or worker.jobs >= _MOST_JOBS or self._ready is not None:
+                self._end(worker)
+            else:
+                self._ready = worker
+            if done is not None:
+                done(code, payload)
 
     def _end(self, worker: Worker) -> None:
+        """Leave a process, which ends when its socket is closed, and was killed if it had not answered in time."""
+        if worker is self._ready:
+            self._ready = None
         del self._living[worker.fd]
         posix.close(worker.fd)
         self._ending.append(worker.pid)
-        if worker.is_complete():
-            size = int.from_bytes(worker.answer[:4], "big")
-            worker.done(worker.answer[4], bytes(worker.answer[_HEAD : _HEAD + size]))
-        else:
+        if worker.done is not None:
             worker.done(None, b"")
+
+    def _fork(self, live: "Callable[[int], object]", generation: int) -> Worker:
+        ours, theirs = _socket.socketpair()
+        try:
+            pid = posix.fork()
+        except OSError:
+            ours.close()
+            theirs.close()
+            raise
+        if not pid:
+            ours.close()
+            self._live(live, theirs.detach())
+        theirs.close()
+        ours.setblocking(False)  # noqa: FBT003  # the C function takes no names
+        worker = Worker(pid, ours.detach(), generation)
+        self._living[worker.fd] = worker
+        return worker
+
+    def _live(self, live: "Callable[[int], object]", fd: int) -> None:
+        """Live as a process of this one. It never returns."""
+        code = _FAULT
+        try:
+            set_wakeup_fd(-1)
+            for number in (SIGTERM, SIGINT, SIGCHLD):
+                signal(number, SIG_DFL)
+            for other in (self._awake, self._waker, *self._living):
+                posix.close(other)
+            self._forget()
+            live(fd)
+            code = 0
+        finally:
+            posix._exit(code)  # noqa: SLF001  # it is public in os, which costs too much to import
+
+    def _stand(self, fd: int) -> None:
+        """Serve one job after the other, until there is no more, or the process is not fit for another one."""
+        reply = _reply_on(fd)
+        fit = True
+        while fit:
+            data = posix.read(fd, _AT_ONCE)
+            if not data:
+                return
+            size = _LENGTH + int.from_bytes(data[:_LENGTH], "big")
+            while len(data) < size:
+                data += posix.read(fd, size - len(data))
+            event, _, payload = data[_LENGTH:].partition(b"\0")
+            fit = self._serve(event.decode(), payload, reply)
+
+
+def _is_sent(fd: int, job: bytes) -> bool:
+    """Whether a process has taken a job; one that died or does not read any more has not."""
+    try:
+        return posix.write(fd, job) == len(job)
+    except OSError:
+        return False
+
+
+def _reply_on(fd: int) -> "Reply":
+    def reply(code: int, payload: bytes) -> None:
+        answer = len(payload).to_bytes(_LENGTH, "big") + bytes((code,)) + payload
+        while answer:
+            answer = answer[posix.write(fd, answer) :]
+
+    return reply

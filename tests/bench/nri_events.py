@@ -1,106 +1,272 @@
-"""What the NRI plugin costs: processor time and time of its events, and memory, against a bare interpreter's start.
+"""What the NRI plugin costs: time of its events, processor time, and memory, beside other plugins if you have them.
 
-    python tests/bench/nri_events.py [--count 200]
+    python tests/bench/nri_events.py [--count 50] [--no-op PATH] [--resctrl-mon PATH]
 
-The node half is installed on a made-up host on tmpfs, resctrl is a plain tree there, and the runtime is a fake one
-that speaks NRI as containerd does. Processor time is that of the plugin with all of its children, without its own
-start. What an event costs beside a real containerd is measured in the guest (docs/nri.md).
+The node half is installed on a made-up host on tmpfs, resctrl is a plain tree there, and the runtime is a fake one that
+speaks NRI as containerd does: it sends messages as containerd 2.1.9 wrote them, one after the other, and only those to
+which a plugin subscribes. ``--no-op`` is NRI's template plugin, ``--resctrl-mon`` that of nri-plugins, both built from
+their sources; they meet the same runtime in the same run. Processor time is that of the plugin with all of its
+children, without its own start. Times are the least of all lives, memory is that after the last one.
 """
 
 import argparse
+import fcntl
 import os
 import posix
 import shutil
-import statistics
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from host import TMPFS, Host, bare
+from host import TMPFS, Host
 from nri.fake_runtime import FakeRuntime, Peer
+from nri.sessions import CONTAINERD, session
 
-UID = "3f0ac7f2-8a3b-4f0e-9a55-000000000001"
-POD = {"id": "s" * 64, "name": "web-0", "uid": UID, "namespace": "shop"}
-LIFE, NOBODYS = ("StartContainer", "StopContainer"), ("PostStartContainer",)
+from resctrl_hooks.nri.protobuf import encode
+from resctrl_hooks.nri.service import EVENTS
+
+LIFE = (
+    "RunPodSandbox", "CreateContainer", "PostCreateContainer", "StartContainer", "PostStartContainer",
+    "StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox",
+)  # fmt: skip
+POD_EVENTS = ("RunPodSandbox", "StopPodSandbox", "RemovePodSandbox")
+IN_A_ROW = 50
 MOST_MEMORY = 30 * 1024
+REGISTERED = 2
+"""Seconds within which a plugin has done what follows its registration."""
 
 
 class Cost(NamedTuple):
-    """A plugin's life: all of its processor time in seconds, the seconds of each event, its memory in kB."""
+    """Of a plugin: least seconds of each event and of a life, processor time of one, seconds of `IN_A_ROW`, kB."""
 
+    events: dict[str, float]
+    life: float
     cpu: float
-    events: list[float]
-    resident: int
-    own: int
+    row: float
+    rss: int
+    pss: int
 
 
-def served(host: Host, events: tuple[str, ...], count: int) -> Cost:
-    """A plugin that serves so many rounds of events."""
+class Running(NamedTuple):
+    """A plugin's process, and the runtime's end of its connection."""
+
+    pid: int
+    peer: Peer
+
+
+@contextmanager
+def ours(host: Host) -> Iterator[Running]:
+    """This project's plugin."""
     command = host.hook_without_guard()
     runtime = FakeRuntime(str(host.root / "nri.sock"))
-    shutil.rmtree(host.root / "state", ignore_errors=True)
-    waiting = subprocess.Popen(["sleep", "600"])
-    pid = os.posix_spawn(command[0], [*command[:-1], "nri", "--socket", runtime.path], {"INVOCATION_ID": "1"})
-    peer = runtime.accept()
-    peer.greet()
-    peer.event("RemoveContainer", POD, {"id": "w" * 64})  # once, for what is only there after a first event
-    took = [_round(peer, event, waiting.pid) for _ in range(count) for event in events]
-    host.read_journal()
-    memory = _memory(pid)
-    os.kill(pid, 15)
-    _, status, usage = os.wait4(pid, 0)
-    assert not status
-    waiting.kill()
-    waiting.wait()
+    words = [*command[:-1], "nri", "--socket", runtime.path]
+    yield Running(os.posix_spawn(command[0], words, {"INVOCATION_ID": "1"}), runtime.accept())
     runtime.close()
-    return Cost(usage.ru_utime + usage.ru_stime, took, *memory)
 
 
-def _round(peer: Peer, event: str, pid: int) -> float:
-    container: dict[str, Any] = {"id": "c" * 64, "pod_sandbox_id": POD["id"], "name": "c0", "pid": pid}
+@contextmanager
+def built(program: str, *arguments: str) -> Iterator[Running]:
+    """A plugin in Go, connected as a runtime does that starts it itself."""
+    mine, its = socket.socketpair()
+    fcntl.fcntl(its.fileno(), fcntl.F_SETFD, 0)  # the program inherits it
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    environment = {"NRI_PLUGIN_SOCKET": str(its.fileno()), "NRI_PLUGIN_NAME": "plugin", "NRI_PLUGIN_IDX": "10"}
+    actions = [(os.POSIX_SPAWN_DUP2, quiet, 1), (os.POSIX_SPAWN_DUP2, quiet, 2)]
+    pid = os.posix_spawn(program, [program, *arguments], environment, file_actions=actions)
+    its.close()
+    os.close(quiet)
+    yield Running(pid, Peer(mine))
+    mine.close()
+
+
+class Messages:
+    """Payloads as containerd wrote them, for pods and containers of a number; a later field replaces an earlier."""
+
+    def __init__(self) -> None:
+        sent = {str(one.said["message"].get("event")): one for one in session(CONTAINERD) if _is_state_change(one.said)}
+        self._pod = _without_event(sent["RUN_POD_SANDBOX"].data)
+        self._container = _without_event(sent["START_CONTAINER"].data)
+
+    def payload(self, event: str, number: int, pid: int) -> bytes:
+        """The payload of an event of container `number`, alone in its pod."""
+        pod = {"id": f"{number:064x}", "uid": uid(number)}
+        if event in POD_EVENTS:
+            return self._pod + encode("PodEvent", {"pod": pod})
+        container = {"id": f"{number:063x}c", "pod_sandbox_id": pod["id"], "pid": 0 if "Create" in event else pid}
+        return self._container + encode("ContainerEvent", {"pod": pod, "container": container})
+
+
+def _is_state_change(said: dict[str, object]) -> bool:
+    return said["method"] == "StateChange" and said["type"] != "response" and "message" in said
+
+
+def _without_event(message: bytes) -> bytes:
+    """The fields of a StateChange's payload but for the event's number, numbered as in the calls of NRI 0.12."""
+    at = message.index(b"StateChange") + len("StateChange") + 1
+    payload = memoryview(message)[at:]
+    size, start = _varint(payload, 0)
+    payload = payload[start : start + size]
+    _, at = _varint(payload, 1)  # the event
+    found = b""
+    while at < len(payload):
+        number = payload[at] >> 3
+        size, start = _varint(payload, at + 1)
+        found += bytes((((number - 1) << 3) | 2,)) + bytes(payload[at + 1 : start + size])
+        at = start + size
+    return found
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while data[at] & 0x80:
+        value |= (data[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+    return value | data[at] << shift, at + 1
+
+
+def uid(number: int) -> str:
+    """The UID of a pod."""
+    return f"3f0ac7f2-8a3b-4f0e-9a55-{number:012x}"
+
+
+def measured(host: Host, plugin: Running, count: int) -> Cost:
+    """Runs lives with a plugin, one after the other, then starts in a row."""
+    messages = Messages()
+    events = subscribed(plugin.peer)
+    with waiting(host) as pid:
+        lives = [life(host, plugin.peer, messages, events, number, pid) for number in range(3)]
+        before = used(plugin.pid)
+        lives = [life(host, plugin.peer, messages, events, 100 + number, pid) for number in range(count)]
+        cpu = (used(plugin.pid) - before) / count
+        row = 0.0
+        for number in range(IN_A_ROW):
+            for event in [name for name in LIFE[:5] if name in events]:
+                row += timed(host, plugin.peer, messages, event, 1000 + number, pid, pause=0)
+        memory = [memory_of(one) for one in (plugin.pid, *children(plugin.pid))]
+    os.kill(plugin.pid, 15)
+    os.waitpid(plugin.pid, 0)
+    least = {event: min(one[event] for one in lives) for event in events}
+    middle = min(sum(one.values()) for one in lives)
+    return Cost(least, middle, cpu, row, sum(rss for rss, _ in memory), sum(pss for _, pss in memory))
+
+
+def subscribed(peer: Peer) -> list[str]:
+    """Greets a plugin; the events that it wants, in the order of a life."""
+    peer.take_registration()
+    mask = peer.configure().get("events", 0) or 0x7FF
+    assert peer.ask("Synchronize")[0] == 0
+    time.sleep(REGISTERED)
+    return [event for event in LIFE if mask >> EVENTS.index(event) - 1 & 1]
+
+
+@contextmanager
+def waiting(host: Host) -> Iterator[int]:
+    """A process that waits to be started; of its entry in the made-up /proc only the cgroup is not the real one."""
+    process = subprocess.Popen(["sleep", "6000"])
+    entry = host.root / "proc" / str(process.pid)
+    entry.mkdir(parents=True)
+    (host.root / "proc/sys").symlink_to("/proc/sys")
+    for name in ("stat", "task"):
+        (entry / name).symlink_to(f"/proc/{process.pid}/{name}")
+    yield process.pid
+    shutil.rmtree(host.root / "proc")
+    process.kill()
+    process.wait()
+
+
+def life(host: Host, peer: Peer, messages: Messages, events: list[str], number: int, pid: int) -> dict[str, float]:
+    """The seconds of each event of a container alone in its pod."""
+    return {event: timed(host, peer, messages, event, number, pid) for event in events}
+
+
+def timed(
+    host: Host, peer: Peer, messages: Messages, event: str, number: int, pid: int, *, pause: float = 0.002
+) -> float:
+    """Sends an event; seconds until its answer."""
+    tasks = host.resctrl / "mon_groups" / uid(number) / "tasks"
+    if event == "RemovePodSandbox" and tasks.exists():
+        tasks.unlink()  # which the kernel does with the group
+    if event == "StartContainer":
+        cgroup = f"kubepods/burstable/pod{uid(number)}/{number:063x}c"
+        (host.root / "cgroup" / cgroup).mkdir(parents=True, exist_ok=True)
+        (host.root / "proc" / str(pid) / "cgroup").write_text(f"0::/{cgroup}\n")
+    payload = messages.payload(event, number, pid)
     begun = time.perf_counter()
-    answer = peer.event(event, POD, container)
+    code, words, _ = peer.ask(event, payload)
     took = time.perf_counter() - begun
-    assert answer == (0, "", b""), answer
+    assert not code, words
+    if event == "PostCreateContainer" and tasks.parent.exists():
+        tasks.touch()  # which the kernel does with the group
+    host.read_journal()
+    time.sleep(pause)  # a runtime has work of its own in between
     return took
 
 
-def _memory(pid: int) -> tuple[int, int]:
-    """Resident memory, and what of it no other process shares, in kB."""
+def used(pid: int) -> float:
+    """Processor seconds of a process and its children, living and dead."""
+    ticks = 0.0
+    for one in (pid, *children(pid)):
+        fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+        ticks += sum(map(int, fields[11:15] if one == pid else fields[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def children(pid: int) -> list[int]:
+    """The living children of a process."""
+    return [int(one) for path in Path(f"/proc/{pid}/task").glob("*/children") for one in path.read_text().split()]
+
+
+def memory_of(pid: int) -> tuple[int, int]:
+    """Resident memory of a process, and its proportional share of what it shares with others, in kB."""
     lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
-    size = {name: int(value.split()[0]) for name, value in lines.items()}
-    return size["Rss"], size["Private_Clean"] + size["Private_Dirty"]
+    return int(lines["Rss"].split()[0]), int(lines["Pss"].split()[0])
 
 
 def main() -> int:
     """Measures and prints; 1 if more than the goal's 30 MB of memory are resident."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=200, help="rounds of events")
-    count = parser.parse_args().count
+    parser.add_argument("--count", type=int, default=50, help="lives of a container alone in its pod")
+    parser.add_argument("--no-op", metavar="PATH", help="NRI's template plugin")
+    parser.add_argument("--resctrl-mon", metavar="PATH", help="the plugin nri-resctrl-mon")
+    given = parser.parse_args()
+    found: dict[str, Cost] = {}
     with tempfile.TemporaryDirectory(dir=TMPFS) as folder:
         host = Host(Path(folder))
-        empty = Path(folder) / "empty"
-        empty.touch()
-        call = bare(host.hook_without_guard()[0], empty)
-        interpreter = statistics.median(call.seconds()[1] for _ in range(30))
-        idle = served(host, (), 0)
-        print(f"a bare interpreter's start takes {interpreter * 1000:.1f} ms of processor time\n")
-        print("| | ms | processor time, ms | against a bare interpreter's start |\n|---|--:|--:|--:|")
-        for name, events in (("a container's start and stop", LIFE), ("an event for which nothing is done", NOBODYS)):
-            cost = served(host, events, count)
-            cpu = (cost.cpu - idle.cpu) / count
-            middle = statistics.median(map(sum, zip(*[iter(cost.events)] * len(events), strict=True)))
-            print(f"| {name} | {middle * 1000:.2f} | {cpu * 1000:.2f} | {cpu / interpreter:.2f} |")
-            if events is LIFE:
-                memory = cost
-        print(f"\nresident: {memory.resident / 1024:.1f} MiB, of which {memory.own / 1024:.1f} MiB are its own")
+        host.configure(host.resctrl, procPath=f"{folder}/proc", cgroupPath=f"{folder}/cgroup")
+        config = Path(folder) / "resctrl-mon.yaml"
+        config.write_text(f"resctrlPath: {host.resctrl}\n")
+        plugins = {"this plugin": ours(host)}
+        if given.no_op:
+            plugins["no-op"] = built(given.no_op)
+        if given.resctrl_mon:
+            plugins["resctrl-mon"] = built(given.resctrl_mon, "-config", str(config))
+        for name, plugin in plugins.items():
+            with plugin as running:
+                found[name] = measured(host, running, given.count)
+            shutil.rmtree(host.resctrl / "mon_groups")
+            (host.resctrl / "mon_groups").mkdir()
+    print(f"| least of {given.count} lives, ms | {' | '.join(found)} |\n|---{'|--:' * len(found)}|")
+    for event in LIFE:
+        row = (f"{cost.events[event] * 1000:.2f}" if event in cost.events else "-" for cost in found.values())
+        print(f"| {event} | {' | '.join(row)} |")
+    rows = {
+        "whole life": [f"{cost.life * 1000:.2f}" for cost in found.values()],
+        "processor time of a life": [f"{cost.cpu * 1000:.2f}" for cost in found.values()],
+        f"{IN_A_ROW} creations and starts": [f"{cost.row * 1000:.0f}" for cost in found.values()],
+        "RSS / PSS, MiB": [f"{cost.rss / 1024:.1f} / {cost.pss / 1024:.1f}" for cost in found.values()],
+    }
+    for name, values in rows.items():
+        print(f"| {name} | {' | '.join(values)} |")
     print(f"Linux {os.uname().release}, {os.cpu_count()} CPUs, load average {posix.getloadavg()[0]:.1f}")
-    return int(memory.resident > MOST_MEMORY)
+    return int(found["this plugin"].pss > MOST_MEMORY)
 
 
 if __name__ == "__main__":

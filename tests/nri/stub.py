@@ -1,21 +1,27 @@
 """A plugin that writes down what it is asked, run as a process: `python stub.py SOCKET OUT`.
 
-The pod's name says how an event ends: `crash`, `hang`, `refuse`, `answer`, or well.
+The pod's name says how an event ends: `crash`, `hang`, `refuse`, `answer`, or well; after `unfit` the process serves no
+other one, after `subscribe` other events are wanted.
 """
 
+import contextlib
 import os
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from resctrl_hooks.node.host.notify import Notify
 from resctrl_hooks.nri import ttrpc
 from resctrl_hooks.nri.connection import Connection
 from resctrl_hooks.nri.protobuf import decode, encode
 from resctrl_hooks.nri.resident import Resident
-from resctrl_hooks.nri.service import Service
+from resctrl_hooks.nri.service import Service, pack
 from resctrl_hooks.nri.workers import Workers
 
+if TYPE_CHECKING:
+    from resctrl_hooks.nri.workers import Reply
+
+ALL_EVENTS, FEWER_EVENTS = 0x7FF, 0x7F
 HANDLED = ("CreateContainer", "StartContainer", "StopContainer", "RemovePodSandbox")
 
 
@@ -31,6 +37,7 @@ class Stub:
     name, index = "stub", "90"
 
     def __init__(self, out: str) -> None:
+        self._subscription = ALL_EVENTS
         self._out = os.open(out, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def tell(self, *words: object) -> None:
@@ -46,7 +53,19 @@ class Stub:
     def limit(self, timeout: float) -> float:
         return timeout * 0.8
 
-    def serve(self, event: str, payload: bytes) -> tuple[int, bytes, bytes]:
+    def subscription(self) -> int:
+        return self._subscription
+
+    def generation(self) -> int:
+        return 1
+
+    def serve(self, event: str, payload: bytes, reply: "Reply") -> bool:
+        code, answer, others = self.answer(event, payload)
+        reply(code, pack(answer, others))
+        return b"unfit" not in payload
+
+    def answer(self, event: str, payload: bytes) -> tuple[int, bytes, bytes]:
+        """How an event ends: its code, its answer, and what others are to be told."""
         name = "StateChangeEvent" if event.endswith(":StateChange") else "ContainerEvent"
         pod = decode(name, payload).get("pod", {}).get("name", "")
         self.tell("serve", event, pod)
@@ -64,13 +83,15 @@ class Stub:
             return 0, encode("CreateContainerResponse", {"adjust": adjust}), b""
         return 0, b"", update("c2") if pod == "moves" else b""
 
-    def synchronize(self, parts: list[bytes]) -> tuple[int, bytes, bytes]:
+    def synchronize(self, parts: list[bytes], reply: "Reply") -> None:
         count = sum(len(decode("SynchronizeRequest", part).get("containers", [])) for part in parts)
         self.tell("synchronize", count)
-        return 0, b"", update("c1") if count == 1 else b""
+        reply(0, pack(b"", update("c1") if count == 1 else b""))
 
     def served(self, event: str, payload: bytes, seconds: float, code: int | None) -> None:
-        self.tell("served", event, code)
+        if b"subscribe" in payload:
+            self._subscription = FEWER_EVENTS
+        self.tell("served", event.partition(":")[0], code)
 
     def refusal(self, event: str, payload: bytes) -> str:
         return "nobody could say" if event == "CreateContainer" and payload else ""
@@ -85,17 +106,31 @@ class Stub:
         self.tell("dropped", why)
 
 
+def connected(path: str) -> Connection:
+    """A connection, as soon as the runtime has room for another one."""
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            return Connection(path)
+        time.sleep(0.001)
+
+
 def main() -> None:
     """Serves as the real one does, or with a third argument so many connections, one after the other without pauses."""
     path, out, *count = sys.argv[1:]
     stub, notify = Stub(out), Notify()
     resident = Resident(path, stub, notify)
     if not count:
-        resident.run(Workers(resident.close))
+        resident.run(Workers(resident.close, stub.serve))
         return
-    workers = Workers(lambda: None)
+    served: list[Connection] = []
+
+    def forget() -> None:
+        served[-1].close()
+
+    workers = Workers(forget, stub.serve)
     for _ in range(int(count[0])):
-        connection = Connection(path)
+        connection = connected(path)
+        served[:] = [connection]
         try:
             Service(connection, stub, workers, notify).run(lambda: False)
         except Exception as error:  # noqa: BLE001  # whatever it is, the test asks what

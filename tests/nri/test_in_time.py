@@ -40,10 +40,11 @@ def serve(host: Host) -> Iterator[Callable[..., tuple[int, bytes]]]:
 
     def make(pod: dict[str, Any], id_: str = "a" * 64, **config: Any) -> tuple[int, bytes]:
         plugin = plugin_of(host, **config)
-        code, answer, _ = plugin.serve(
-            "CreateContainer", encode("ContainerEvent", {"pod": pod, "container": container(id_=id_)})
-        )
-        return code, answer
+        replies: list[tuple[int, bytes]] = []
+        event = encode("ContainerEvent", {"pod": pod, "container": container(id_=id_)})
+        plugin.serve("CreateContainer", event, lambda code, answer: replies.append((code, answer)))
+        ((code, answer),) = replies
+        return code, answer[4:]  # nobody else is to be told of anything
 
     before = signal.getsignal(signal.SIGALRM)
     yield make

@@ -25,8 +25,14 @@ def table_name(sent: Sent) -> str:
     return "PodEvent" if "PodSandbox" in name else "ContainerEvent"
 
 
+OPAQUE = object()
+"""What stays bytes, since nothing of it is read."""
+
+
 def as_said(value: Any) -> Any:
     """What we decoded, in the words of the capture: 64-bit numbers are strings there."""
+    if isinstance(value, bytes):
+        return OPAQUE
     if isinstance(value, dict):
         return {name: as_said(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -60,6 +66,8 @@ def as_numbers(value: Any) -> Any:
 
 def assert_said(ours: Any, said: Any) -> None:
     """What the other decoder said is so: of some messages it told a few fields only, marked as shortened."""
+    if ours is OPAQUE or (isinstance(ours, list) and OPAQUE in ours):
+        return
     if isinstance(said, dict):
         for name in said.keys() - {"shortened"}:
             if said[name] != "None":
@@ -84,12 +92,12 @@ def test_a_real_message_is_decoded_as_another_decoder_did_and_encoded_to_the_sam
 
 def test_unknown_fields_are_skipped_whatever_they_hold() -> None:
     unknown = b"\xa2\x06\x02hi" + b"\xa8\x06\x96\x01" + b"\xb1\x06" + b"8bytes.." + b"\xbd\x06" + b"four"
-    assert decode("CDIDevice", unknown + b"\x0a\x01a" + unknown) == {"name": "a"}
+    assert decode("OptionalString", unknown + b"\x0a\x01a" + unknown) == {"value": "a"}
 
 
 def test_a_known_field_of_another_wire_type_is_skipped() -> None:
-    assert decode("CDIDevice", b"\x08\x05") == {}
-    assert decode("LinuxPids", b"\x0a\x01a") == {}
+    assert decode("OptionalString", b"\x08\x05") == {}
+    assert decode("OptionalInt64", b"\x0a\x01a") == {}
 
 
 def test_a_message_that_comes_in_pieces_is_put_together() -> None:
@@ -99,16 +107,16 @@ def test_a_message_that_comes_in_pieces_is_put_together() -> None:
 
 
 def test_the_last_of_a_field_that_may_be_there_once_counts() -> None:
-    assert decode("CDIDevice", b"\x0a\x01a\x0a\x01b") == {"name": "b"}
+    assert decode("OptionalString", b"\x0a\x01a\x0a\x01b") == {"value": "b"}
 
 
 def test_repeated_numbers_are_read_packed_and_one_by_one() -> None:
-    assert decode("User", b"\x1a\x02\x05\x06\x18\x07") == {"additional_gids": [5, 6, 7]}
+    assert decode("LinuxScheduler", b"\x22\x02\x05\x06\x20\x07") == {"flags": [5, 6, 7]}
 
 
 @pytest.mark.parametrize("value", [0, 1, -1, 2**63 - 1, -(2**63)])
 def test_numbers_keep_their_sign(value: int) -> None:
-    assert decode("LinuxPids", encode("LinuxPids", {"limit": value})) == {"limit": value}
+    assert decode("OptionalInt64", encode("OptionalInt64", {"value": value})) == {"value": value}
 
 
 @pytest.mark.parametrize(
@@ -127,7 +135,7 @@ def test_numbers_keep_their_sign(value: int) -> None:
 )
 def test_what_is_no_message_is_said(data: bytes, what: str) -> None:
     with pytest.raises(WireError, match=what):
-        decode("CDIDevice", data)
+        decode("OptionalString", data)
 
 
 def test_nesting_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

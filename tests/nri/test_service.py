@@ -153,7 +153,7 @@ def test_a_state_change_of_a_newer_nri_is_answered(number: int, peer: Peer) -> N
 
 def test_a_child_that_crashes_hurts_nobody(peer: Peer, plugin: Plugin) -> None:
     assert peer.event("StartContainer", pod("crash"), CONTAINER) == (0, "", b"")
-    assert "served StartContainer None" in plugin.told()
+    plugin.wait_for("served StartContainer None")
     assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
 
 
@@ -161,7 +161,7 @@ def test_a_container_of_whose_event_no_child_has_made_anything_is_refused_where_
     peer: Peer, plugin: Plugin
 ) -> None:
     assert peer.event("CreateContainer", pod("crash"), CONTAINER) == (2, "nobody could say", b"")
-    assert "served CreateContainer None" in plugin.told()
+    plugin.wait_for("served CreateContainer None")
 
 
 def test_a_child_that_hangs_is_killed_and_answered_for_before_the_runtime_loses_patience(
@@ -171,7 +171,7 @@ def test_a_child_that_hangs_is_killed_and_answered_for_before_the_runtime_loses_
     other = peer.request("StartContainer", encode("ContainerEvent", {"pod": POD, "container": CONTAINER}))
     assert peer.receive()[1].stream == other, "nobody waits for somebody else's event"
     assert peer.receive()[1].stream == stream
-    assert "served StartContainer None" in plugin.told()
+    plugin.wait_for("served StartContainer None")
 
 
 def test_what_a_child_leaves_running_keeps_no_answer_back(peer: Peer) -> None:
@@ -277,9 +277,13 @@ def test_no_child_is_left_dead_but_unburied(peer: Peer, plugin: Plugin) -> None:
         peer.event("StopContainer", pod(name), CONTAINER)
     deadline = time.monotonic() + 60
     children = Path(f"/proc/{plugin.process.pid}/task/{plugin.process.pid}/children")
-    while children.read_text().split():
+    while any(is_dead(pid) for pid in children.read_text().split()):
         assert time.monotonic() < deadline, "a child is still there"
         time.sleep(0.01)
+
+
+def is_dead(pid: str) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 SERVED = {"CreateContainer", "StartContainer", "StopContainer", "RemovePodSandbox", "Synchronize"}
@@ -341,3 +345,66 @@ def test_corrupted_sessions_end_with_one_sentence_and_lose_no_event_that_could_b
     while sum(line.startswith(("serve ", "synchronize ")) for line in plugin.told()) < expected:
         assert time.monotonic() < deadline, "an event was lost"
         time.sleep(0.1)
+
+
+def standing_by(plugin: Plugin, other_than: str = "") -> str:
+    """The process that waits for the next event, once there is one and no other."""
+    children = Path(f"/proc/{plugin.process.pid}/task/{plugin.process.pid}/children")
+    deadline = time.monotonic() + 60
+    while True:
+        living = [pid for pid in children.read_text().split() if not is_dead(pid)]
+        if len(living) == 1 and living[0] != other_than:
+            return living[0]
+        assert time.monotonic() < deadline, living
+        time.sleep(0.01)
+
+
+def test_one_process_serves_one_event_after_the_other(peer: Peer, plugin: Plugin) -> None:
+    first = standing_by(plugin)
+    for _ in range(3):
+        assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
+    assert standing_by(plugin) == first
+
+
+@pytest.mark.parametrize("name", ["crash", "unfit", "hang"])
+def test_process_that_crashes_hangs_or_is_not_fit_is_replaced(name: str, peer: Peer, plugin: Plugin) -> None:
+    first = standing_by(plugin)
+    assert peer.event("StartContainer", pod(name), CONTAINER) == (0, "", b"")
+    standing_by(plugin, other_than=first)
+    assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
+
+
+def test_process_that_was_killed_while_it_stood_by_costs_no_event(peer: Peer, plugin: Plugin) -> None:
+    first = standing_by(plugin)
+    os.kill(int(first), signal.SIGKILL)
+    standing_by(plugin, other_than=first)
+    assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
+    plugin.wait_for("served StartContainer 0")
+
+
+def test_process_that_was_stopped_while_it_stood_by_delays_the_runtime_to_the_limit_only(
+    peer: Peer, plugin: Plugin
+) -> None:
+    first = standing_by(plugin)
+    os.kill(int(first), signal.SIGSTOP)
+    assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
+    plugin.wait_for("served StartContainer None")
+    standing_by(plugin, other_than=first)
+    assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
+    plugin.wait_for("served StartContainer 0")
+
+
+def test_event_that_is_too_large_for_a_socket_is_served(peer: Peer, plugin: Plugin) -> None:
+    labels = {f"label{number}": "x" * 1000 for number in range(500)}
+    assert peer.event("StartContainer", {**POD, "labels": labels}, CONTAINER) == (0, "", b"")
+    plugin.wait_for("served StartContainer 0")
+
+
+def test_settings_that_need_other_events_are_subscribed_to_on_a_new_connection(
+    runtime: FakeRuntime, plugin: Plugin, peer: Peer
+) -> None:
+    assert peer.event("StartContainer", pod("subscribe"), CONTAINER) == (0, "", b"")
+    again = runtime.accept()
+    again.take_registration()
+    assert again.configure() == {"events": 0x7F}
+    assert not any(line.startswith("dropped") for line in plugin.told())
