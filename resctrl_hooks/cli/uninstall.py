@@ -1,7 +1,6 @@
 """`resctrl-hook uninstall`: take the node half off this host, or from below a folder that stands for one."""
 
 import os
-import shutil
 
 import click
 
@@ -9,13 +8,12 @@ from resctrl_hooks.cli.installed import installed_config, leave_to_machine_confi
 from resctrl_hooks.config import find_effective
 from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError
 from resctrl_hooks.install.manifest import read_manifest
-from resctrl_hooks.install.removal import is_installed, registered, uninstall, unregister
+from resctrl_hooks.install.removal import is_installed, registered, remove_hooks, uninstall, unregister
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.reconcile.release import release_everything
 from resctrl_hooks.node.settings import Settings
-
-_OURS = "resctrl-hooks"
 
 
 @click.command()
@@ -30,8 +28,13 @@ _OURS = "resctrl-hooks"
 @click.option(
     "--release-groups", is_flag=True, help="Also remove the monitoring groups of what is running, and all records."
 )
+@click.option(
+    "--hooks-only", is_flag=True, help="Only remove the hook's registration; another uninstall removes the rest."
+)
 @click.pass_context
-def command(context: click.Context, runtimes: tuple[str, ...], root: str, *, release_groups: bool) -> None:
+def command(
+    context: click.Context, runtimes: tuple[str, ...], root: str, *, release_groups: bool, hooks_only: bool
+) -> None:
     """Take the hook off this host. Containers go on running, and can be removed as ever.
 
     Without --release-groups the monitoring groups of running containers stay until the next boot, with the records that
@@ -46,35 +49,47 @@ def command(context: click.Context, runtimes: tuple[str, ...], root: str, *, rel
     settings = None if tree.root else _settings(config)
     try:
         if runtimes and set(registered(tree)) - set(runtimes):
-            unregister(tree, runtimes, say=click.echo)
+            unregister(tree, runtimes, say=click.echo, warn=_warn)
+            return
+        if hooks_only:
+            remove_hooks(tree, say=click.echo)
             return
         there = is_installed(tree)
+
+        def release() -> None:
+            if settings is not None:
+                _end_records(settings, release=release_groups)
+
         if there:
-            uninstall(tree, say=click.echo, warn=lambda text: click.echo(f"warning: {text}", err=True))
-        if settings is not None:
-            _end_records(settings, release=release_groups)
+            uninstall(tree, say=click.echo, warn=_warn, release=release)
+        else:
+            release()
     except (OSError, HookError, RuntimeConfigError) as error:
         what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
         raise click.ClickException(f"{what}; mend that and uninstall again") from error
     click.echo("uninstalled" if there else f"nothing of resctrl-hooks is installed below {root}")
 
 
+def _warn(text: str) -> None:
+    click.echo(f"warning: {text}", err=True)
+
+
 def _settings(config: str) -> Settings | None:
     try:
         return find_effective(config).settings
     except HookError as error:
-        click.echo(f"warning: {error}; groups and records are left as they are", err=True)
+        _warn(f"{error}; groups and records are left as they are")
         return None
 
 
 def _end_records(settings: Settings, *, release: bool) -> None:
     """Removes the ledger, and before it the groups if that is wanted; a ledger that still describes groups stays."""
     state = settings.state_dir
-    if release:
-        for key in Context(settings).monitor.reconcile([]):
-            click.echo(f"released {key}")
-    elif os.path.isdir(f"{state}/pods") and os.listdir(f"{state}/pods"):
+    if not release and os.path.isdir(f"{state}/pods") and os.listdir(f"{state}/pods"):
         click.echo(f"the groups of what is running stay, and so does {settings.state_dir}")
         return
-    if _OURS in os.path.basename(settings.state_dir) and os.path.isdir(state):  # nobody else's folder by mistake
-        shutil.rmtree(state, ignore_errors=True)
+    done = release_everything(Context(settings))
+    for key in done.keys:
+        click.echo(f"released {key}")
+    if done.problems:
+        raise click.ClickException(f"{'; '.join(done.problems)}; correct that and uninstall again")

@@ -56,7 +56,7 @@ def install(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
                         say(file.path)
         if modules:
             say(f"{CODE}/{plan.payload.folder}/ ({modules} files)")
-    _retire(plan, tree, before, {plan.payload.folder, serving}, say=say)
+    _retire(plan, tree, before, {plan.payload.folder, serving}, say=say, warn=warn)
     record.files = {file.path: file.kind for file in plan.files if file.kind != MODULE} | _kept_settings(before)
     record.complete = True
     record.save(tree)
@@ -141,7 +141,7 @@ def _units_in(plan: Plan) -> list[str]:
     return [unit for unit in ENABLED if any(file.path == f"{UNITS}/{unit}" for file in plan.files)]
 
 
-def _retire(plan: Plan, tree: Tree, before: Manifest | None, keep: set[str], *, say: Say) -> None:
+def _retire(plan: Plan, tree: Tree, before: Manifest | None, keep: set[str], *, say: Say, warn: Say) -> None:
     """Removes what only the earlier installation had.
 
     The modules that were in force until now stay for the hooks that have just been started from them; the next
@@ -153,7 +153,8 @@ def _retire(plan: Plan, tree: Tree, before: Manifest | None, keep: set[str], *, 
             continue
         unit = os.path.basename(path)
         if kind == UNIT and not tree.root and systemd.is_running():
-            systemd.stop([unit])
+            for problem in systemd.stop([unit]):
+                warn(problem)
         for folder in STARTED_BY.get(unit, ()) if kind == UNIT else ():
             tree.remove(f"{UNITS}/{folder}/{unit}")
         if tree.remove(path):

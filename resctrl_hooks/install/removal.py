@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Callable
 
 from resctrl_hooks.node.settings import COMPILED_NAME, LAST_VALID_NAME
 
@@ -15,7 +16,7 @@ from .plan import DROP_IN, HOOK, SETTINGS, UNIT
 from .tree import Tree
 from .units import COMPILE, MOUNT, NRI, RECONCILE, STARTED_BY, TIMER, WAKE
 
-_OWN_UNITS = (MOUNT, COMPILE, RECONCILE, TIMER, WAKE, NRI)
+_OWN_UNITS = (MOUNT, NRI, TIMER, WAKE, RECONCILE, COMPILE)
 
 
 def registered(tree: Tree) -> list[str]:
@@ -24,7 +25,7 @@ def registered(tree: Tree) -> list[str]:
     return record.runtimes if record else []
 
 
-def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say) -> None:
+def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say, warn: Say) -> None:
     """Makes some runtimes no longer call the hook, and leaves the rest, for the others.
 
     Raises:
@@ -36,7 +37,8 @@ def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say) -> None:
     still = {path for name, paths in record.runtime_files.items() if name not in runtimes for path in paths}
     gone = [path for name in runtimes for path in record.runtime_files.get(name, []) if path not in still]
     if f"{UNITS}/{NRI}" in gone and not tree.root and systemd.is_running():
-        systemd.stop((NRI,))
+        for problem in systemd.stop((NRI,)):
+            warn(problem)
     for path in sorted(gone, key=lambda path: record.files.get(path) != HOOK):
         for link in _links(path):
             tree.remove(link)
@@ -61,8 +63,30 @@ def is_installed(tree: Tree) -> bool:
     return read_manifest(tree) is not None or bool(_without_manifest(tree).files) or tree.exists(CODE)
 
 
-def uninstall(tree: Tree, *, say: Say, warn: Say) -> None:
+def remove_hooks(tree: Tree, *, say: Say) -> None:
+    """Remove what makes runtimes call the hook, and nothing else: the first step of `uninstall`.
+
+    Raises:
+        OSError: from the kernel; another call finishes the matter.
+    """
+    record = read_manifest(tree) or _without_manifest(tree)
+    _remove_files([path for path, kind in record.files.items() if kind == HOOK], tree, say=say)
+
+
+def _remove_files(paths: list[str], tree: Tree, *, say: Say) -> None:
+    """Remove files, and before each the links that enable it."""
+    for path in paths:
+        for link in _links(path):
+            tree.remove(link)
+        if tree.remove(path):
+            say(f"removed {path}")
+
+
+def uninstall(tree: Tree, *, say: Say, warn: Say, release: Callable[[], None] = lambda: None) -> None:
     """Removes everything that `install` put on the host below ``tree``, but settings that somebody has edited.
+
+    ``release`` ends what is recorded. It is called when neither hooks nor units come any more, and code and settings
+    are still there: so an interrupted removal can be repeated.
 
     The hooks' folders stay, empty if need be: a CRI-O that runs would not look into one that is made anew.
 
@@ -74,19 +98,17 @@ def uninstall(tree: Tree, *, say: Say, warn: Say) -> None:
     """
     record = read_manifest(tree) or _without_manifest(tree)
     live = not tree.root and systemd.is_running()
-    for kind in (HOOK, UNIT, DROP_IN):
-        paths = [path for path, found in record.files.items() if found == kind]
-        if kind == UNIT and live and paths:
-            for problem in systemd.stop((NRI, TIMER, WAKE, RECONCILE, COMPILE)):  # the mount stays: groups live in it
-                warn(problem)
-        for path in paths:
-            for link in _links(path):
-                tree.remove(link)
-            if tree.remove(path):
-                say(f"removed {path}")
-        if kind == UNIT and live and paths:
-            for problem in systemd.reload():
-                warn(problem)
+    remove_hooks(tree, say=say)
+    units = [path for path, kind in record.files.items() if kind == UNIT]
+    if live and units:
+        for problem in systemd.stop(unit for unit in _OWN_UNITS if unit != MOUNT):  # the mount stays: groups live in it
+            warn(problem)
+    release()
+    _remove_files(units, tree, say=say)
+    if live and units:
+        for problem in systemd.reload():
+            warn(problem)
+    _remove_files([path for path, kind in record.files.items() if kind == DROP_IN], tree, say=say)
     _sweep(record, tree)
     _remove_code(tree, say=say)
     _remove_settings(record, tree, say=say)

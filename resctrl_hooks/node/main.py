@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 WRONG_USE = 2
 _USAGE = (
-    "usage: resctrl-hook-node [--config FILE] createRuntime|poststop|hook|reconcile|watch|nri|compile [OPTION...]\n"
+    "usage: resctrl-hook-node [--config FILE] "
+    "createRuntime|poststop|hook|reconcile|release|watch|nri|compile [OPTION...]\n"
 )
 
 
@@ -43,6 +44,11 @@ def main(arguments: "list[str]", nri: "Callable[[str, list[str]], int] | None" =
     if command == "nri" and nri is not None:
         gc.enable()
         return nri(config, arguments[1:])
+    if command == "release":
+        gc.enable()
+        from .reconcile.release import release_command  # an uninstallation's
+
+        return release_command(config, arguments[1:])
     if command == "compile":
         from .bytecode import compile_command  # the installer's, once per version and interpreter
 

@@ -1,4 +1,4 @@
-"""The archive of the node half's modules that a MachineConfig delivers: the sources without comments and docstrings.
+"""The archive of the node half's modules that a MachineConfig delivers: the sources without what only readers need.
 
 One file in place of a hundred keeps the object far below what `kubectl apply` stores in an annotation (262144 bytes).
 Each statement keeps its line, so that a traceback of a node names the line in the repository.
@@ -9,8 +9,12 @@ import bz2
 import io
 import tarfile
 import tokenize
+from collections.abc import Iterator
 
 _MODE = 0o644
+_Place = tuple[int, int]
+"""A line, from 1, and a byte in it, from 0: as `ast` counts."""
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def pack(modules: dict[str, bytes]) -> bytes:
@@ -18,30 +22,60 @@ def pack(modules: dict[str, bytes]) -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for path, source in sorted(modules.items()):
-            text = without_comments(source)
+            text = for_machines(source)
             member = tarfile.TarInfo(path)
             member.size, member.mode = len(text), _MODE
             archive.addfile(member, io.BytesIO(text))
     return bz2.compress(packed.getvalue())
 
 
-def without_comments(source: bytes) -> bytes:
-    """Return a module's source without comments and docstrings; all other lines stay, where they are."""
-    text = source.decode()
-    lines = text.splitlines()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            lines[row - 1] = lines[row - 1][:column].rstrip()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+def for_machines(source: bytes) -> bytes:
+    """Return a module's source without comments, docstrings, annotations of functions and imports for type checkers."""
+    tree = ast.parse(source)
+    lines = source.splitlines()
+    tokens = list(tokenize.tokenize(io.BytesIO(source).readline))
+    spans = [*_comments(tokens, lines), *_annotations(tree, tokens)]
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, *_FUNCTIONS)):
             for statement in node.body:
-                if _is_text(statement) and statement.end_lineno is not None:
-                    first, last = statement.lineno - 1, statement.end_lineno
+                if _is_text(statement) or _is_for_checkers(statement):
                     alone = len(node.body) == 1 and not isinstance(node, ast.Module)
-                    rest = f"{lines[first][: statement.col_offset]}pass" if alone else ""
-                    lines[first:last] = [rest, *[""] * (last - first - 1)]
-    return "\n".join([*lines, ""]).encode()
+                    spans.append((*_span(statement), b"pass" if alone else b""))
+    for (first, start), (last, end), rest in sorted(spans, reverse=True):
+        kept = lines[first - 1][:start] + rest + lines[last - 1][end:]
+        lines[first - 1 : last] = [kept.rstrip(), *[b""] * (last - first)]
+    return b"\n".join([*lines, b""])
+
+
+def _comments(tokens: list[tokenize.TokenInfo], lines: list[bytes]) -> Iterator[tuple[_Place, _Place, bytes]]:
+    for token in tokens:
+        if token.type == tokenize.COMMENT:
+            row = token.start[0]
+            yield (row, _bytes(token)[1]), (row, len(lines[row - 1])), b""
+
+
+def _annotations(tree: ast.Module, tokens: list[tokenize.TokenInfo]) -> Iterator[tuple[_Place, _Place, bytes]]:
+    """The annotations of functions' arguments and of what they return."""
+    arrows = [_bytes(token) for token in tokens if token.string == "->"]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and node.annotation is not None:
+            yield (node.lineno, node.col_offset + len(node.arg.encode())), _span(node.annotation)[1], b""
+        elif isinstance(node, _FUNCTIONS) and node.returns is not None:
+            start, end = _span(node.returns)
+            row, column = max(arrow for arrow in arrows if arrow < start)
+            yield (row, column - 1), end, b""  # with the space before it
+
+
+def _bytes(token: tokenize.TokenInfo) -> _Place:
+    """Where a token begins; `tokenize` counts characters."""
+    row, column = token.start
+    return row, len(token.line[:column].encode())
+
+
+def _span(node: ast.stmt | ast.expr) -> tuple[_Place, _Place]:
+    assert node.end_lineno is not None
+    assert node.end_col_offset is not None
+    return (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
 
 
 def _is_text(statement: ast.stmt) -> bool:
@@ -51,3 +85,7 @@ def _is_text(statement: ast.stmt) -> bool:
         and isinstance(statement.value, ast.Constant)
         and isinstance(statement.value.value, str)
     )
+
+
+def _is_for_checkers(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING" and not statement.orelse

@@ -15,6 +15,7 @@ import yaml
 from install.staged import CONFIG, HOOKS, files
 from resctrl_hooks import Monitor
 from resctrl_hooks.demo.podman import Podman
+from resctrl_hooks.install.paths import LAUNCH
 from resctrl_hooks.node.ledger import TOTALS
 from resctrl_hooks.node.names import RESCTRL_ROOT, STATE_DIR
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
@@ -33,13 +34,24 @@ def daemonset(name: str) -> dict[str, Any]:
     return pod
 
 
+NSENTER = """
+echo "$*" >>{told}
+case "$*" in
+*launch.py*) # the node's own code, which lies below a folder here
+  shift 4
+  exec $(echo "$*" | sed "s# /usr/local# $HOST/usr/local#; s# /etc# $HOST/etc#") ;;
+esac
+"""
+"""In place of the host's, it writes down what it would do there."""
+
+
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
     """What the image has, and an nsenter that writes down what it would do on the host."""
     folder = tmp_path / "programs"
     folder.mkdir()
     scripts = {
-        "nsenter": f'echo "$*" >>{tmp_path}/nsenter\n',
+        "nsenter": NSENTER.format(told=tmp_path / "nsenter"),
         "resctrl-hook": f'exec {sys.executable} -m resctrl_hooks "$@"\n',
     }
     for name, script in scripts.items():
@@ -48,13 +60,32 @@ def programs(tmp_path: Path) -> Path:
     return folder
 
 
-def run(name: str, host: Path, programs: Path, tmp_path: Path) -> None:
+def run(name: str, host: Path, programs: Path, tmp_path: Path, *, killed_before: int = -1) -> None:
     (container,) = daemonset(name)["spec"]["initContainers"]
     shell, options, script = container["command"]
-    (tmp_path / "config.yaml").write_text("namespaces: [shop]\n")
+    (tmp_path / "config.yaml").write_text(CONFIGURED.format(host=tmp_path))
     script = script.replace("/config/config.yaml", f"{tmp_path}/config.yaml")
+    if killed_before >= 0:
+        lines = script.splitlines()
+        lines.insert(steps(script)[killed_before], f"exit {KILLED}")
+        script = "\n".join(lines)
     environment = {"HOST": str(host), "PATH": f"{programs}:{os.environ['PATH']}"}
-    subprocess.run([shell, options, script], env=environment, check=True, capture_output=True)
+    done = subprocess.run([shell, options, script], env=environment, check=False, capture_output=True, text=True)
+    assert done.returncode == (0 if killed_before < 0 else KILLED), done.stderr
+
+
+KILLED = 99
+CONFIGURED = """\
+namespaces: [shop]
+resctrlPath: {host}/resctrl
+stateDir: {host}/run/resctrl-hooks
+"""
+
+
+def steps(script: str) -> list[int]:
+    """The lines at which a script's commands begin; a condition is one command."""
+    lines = enumerate(script.splitlines())
+    return [number for number, line in lines if line and line[0] not in " #" and line != "fi"]
 
 
 def test_it_comes_and_goes(tmp_path: Path, programs: Path) -> None:
@@ -70,6 +101,43 @@ def test_it_comes_and_goes(tmp_path: Path, programs: Path) -> None:
     run("remove.yaml", host, programs, tmp_path)
     assert {name for name in files(host) if "resctrl" in name} == set()
     assert files(host) - {"/etc", "/run"} <= before | {"/etc"}
+
+
+REMOVAL = steps(daemonset("remove.yaml")["spec"]["initContainers"][0]["command"][2])
+
+
+@pytest.mark.parametrize("step", range(len(REMOVAL)))
+def test_removal_killed_before_each_step_is_completed_by_the_next_try(
+    tmp_path: Path, programs: Path, step: int
+) -> None:
+    host, resctrl = tmp_path / "host", tmp_path / "resctrl"
+    (host / "etc").mkdir(parents=True)
+    for folder in ("mon_groups/foreign", "info"):
+        (resctrl / folder).mkdir(parents=True)
+    run("resctrl-hooks.yaml", host, programs, tmp_path)
+    Monitor(str(resctrl), state_dir=str(tmp_path / "run/resctrl-hooks")).ensure_group(UID)
+    (tmp_path / "nsenter").unlink()
+    run("remove.yaml", host, programs, tmp_path, killed_before=step)
+    code = host / LAUNCH.lstrip("/")
+    assert code.exists() or not (resctrl / "mon_groups" / UID).exists()
+    run("remove.yaml", host, programs, tmp_path)
+    assert {name for name in files(host) if "resctrl" in name} == set()
+    assert [path.name for path in (resctrl / "mon_groups").iterdir()] == ["foreign"]
+    assert not (tmp_path / "run/resctrl-hooks").exists()
+    told = [line.partition(" -- ")[2] for line in (tmp_path / "nsenter").read_text().splitlines()]
+    assert told[-2:] == ["systemctl daemon-reload", "systemctl reset-failed resctrl-hooks-*"]
+
+
+def test_removal_stops_units_and_releases_groups_while_the_code_is_there(tmp_path: Path, programs: Path) -> None:
+    host = tmp_path / "host"
+    host.mkdir()
+    run("resctrl-hooks.yaml", host, programs, tmp_path)
+    (tmp_path / "nsenter").unlink()
+    run("remove.yaml", host, programs, tmp_path)
+    told = [line.partition(" -- ")[2] for line in (tmp_path / "nsenter").read_text().splitlines()]
+    assert told[0] == "systemctl stop resctrl-hooks-*"
+    assert told[1].endswith("launch.py --config /etc/resctrl-hooks/config.yaml release")
+    assert told[2:] == ["systemctl daemon-reload", "systemctl reset-failed resctrl-hooks-*"]
 
 
 def test_systemd_of_the_host_is_told(tmp_path: Path, programs: Path) -> None:

@@ -25,6 +25,9 @@ EXPOSURE = 3.0
 """The most that `systemd-analyze security` may say of reconcile; 10 is a service without any restriction."""
 
 
+OUR_UNITS = "resctrl-hooks-*"
+
+
 @pytest.fixture(params=["systemd"])
 def driver() -> str:
     return "systemd"
@@ -101,8 +104,13 @@ def test_install_upgrade_uninstall_under_running_containers(podman: Callable[...
     # The old container's hook is served by the new version.
     engine.command("rm", "-f", "-t", "0", "old")
     assert len(groups(resctrl)) == 1
+    # A plugin that was never installed is not loaded: systemd stops none of several units where one is not.
     succeeds("uninstall", "--release-groups")
     assert groups(resctrl) == []
+    assert run(["systemctl", "list-units", "--all", "--plain", "--no-legend", OUR_UNITS]) == ""
+    assert list(Path("/var/tmp").glob("systemd-private-*-resctrl-hooks-*")) == []
+    for verb in ("stop", "reset-failed"):  # as the DaemonSet's removal says it, also where nothing is left
+        run(["systemctl", verb, OUR_UNITS])
     assert "new" in engine.command("ps", "--format", "{{.Names}}")
     engine.command("rm", "-f", "-t", "0", "new")  # its bundle names what is gone
     assert engine.command("ps", "-aq").strip() == ""

@@ -1,0 +1,101 @@
+"""The end of everything that this program holds on a node: the ``release`` command, for an uninstallation.
+
+It ends what was started for containers, which go on running, removes all groups and records, and at last the state
+directory.
+"""
+
+import posix
+import sys
+
+from ..context import Context
+from ..errors import HookError, SettingsError
+from ..fault_report import as_hook_error
+from ..host.files import is_folder, list_folder, remove_file
+from ..lifecycle import release_container
+from ..log import ERROR, WARNING, Log
+from ..registry import features_in_use
+from ..settings import load
+
+STAGE = "release"
+_OURS = "resctrl-hooks"
+_USAGE = "usage: release\n"
+OK, WRONG, MISUSED = 0, 1, 2
+
+
+class Released:
+    """What was released, and what could not be, one line for each.
+
+    Attributes:
+        keys: Keys whose groups and records are removed.
+        problems: What failed; the state directory stays then.
+    """
+
+    def __init__(self) -> None:
+        self.keys: "list[str]" = []
+        self.problems: "list[str]" = []
+
+
+def release_everything(context: "Context") -> Released:
+    """Release all containers, groups and records of this node, then remove the state directory.
+
+    It can be interrupted anywhere and called again. Groups that this program did not create stay.
+    """
+    done = Released()
+    for key in context.ledger.keys():  # noqa: SIM118  # it is no dictionary
+        try:
+            with context.monitor.hold(key) as locked:
+                if not all(release_container(locked, member, context) for member in locked.members()):
+                    done.problems.append(f"cannot release {key}: a lock is held; release again")
+                    continue
+                locked.release()
+            done.keys.append(key)
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
+            done.problems.append(f"cannot release {key}: {as_hook_error(error)}")
+    for feature in features_in_use(context.settings):
+        try:
+            feature.repair(context, set())  # nothing is known any more, so all that runs is an orphan
+        except Exception as error:  # noqa: BLE001  # as above
+            done.problems.append(f"cannot end what {feature.name} started: {as_hook_error(error)}")
+    state = context.settings.state_dir
+    if not done.problems and _OURS in state.rpartition("/")[2]:  # nobody else's folder by mistake
+        try:
+            _remove_folder(state)
+        except OSError as error:
+            done.problems.append(f"cannot remove {error.filename or state}: {error.strerror}")
+    return done
+
+
+def _remove_folder(path: str) -> None:
+    """Remove a folder with everything in it; links are removed, not followed."""
+    if not is_folder(path):
+        return
+    for name in list_folder(path):
+        inner = f"{path}/{name}"
+        if is_folder(inner):
+            _remove_folder(inner)
+        else:
+            remove_file(inner)
+    posix.rmdir(path)
+
+
+def release_command(config: str, arguments: "list[str]") -> int:
+    """Run the command; return 0 if nothing is left, 1 if something is, 2 for wrong use or settings."""
+    if arguments:
+        sys.stderr.write(_USAGE)
+        return MISUSED
+    try:
+        settings, problem = load(config)
+        if problem:
+            Log()(WARNING, problem, stage=STAGE)
+        done = release_everything(Context(settings))
+    except SettingsError as error:
+        Log()(ERROR, f"release: {error}", stage=STAGE, reason=error.reason)
+        return MISUSED
+    except HookError as error:
+        Log()(ERROR, f"release: {error}", stage=STAGE, reason=error.reason)
+        return WRONG
+    for key in done.keys:
+        sys.stdout.write(f"released {key}\n")
+    for line in done.problems:
+        sys.stderr.write(f"{line}\n")
+    return WRONG if done.problems else OK

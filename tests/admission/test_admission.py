@@ -1,0 +1,112 @@
+"""Our pods before admission: OpenShift's SCC, and the levels of the Pod Security Standards that namespaces name."""
+
+import copy
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from admission.pod_security import BASELINE, PRIVILEGED, RESTRICTED, level, violations
+from admission.scc import LEVEL, admit
+
+CONTRIB = Path(__file__).parents[2] / "contrib"
+PLAIN = {"containers": [{"name": "c"}]}
+HARDENED = {
+    "containers": [
+        {
+            "name": "c",
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+                "runAsNonRoot": True,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+        }
+    ]
+}
+
+
+def load(path: str) -> list[dict[str, Any]]:
+    return [one for one in yaml.safe_load_all((CONTRIB / path).read_text()) if one]
+
+
+def pods(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {one["metadata"]["name"]: one["spec"]["template"]["spec"] for one in objects if one["kind"] == "DaemonSet"}
+
+
+@pytest.fixture
+def scc() -> dict[str, Any]:
+    return load("openshift/scc.yaml")[0]
+
+
+@pytest.fixture
+def on_openshift() -> list[dict[str, Any]]:
+    rendered = subprocess.run(
+        ["kubectl", "kustomize", str(CONTRIB / "openshift")], capture_output=True, text=True, check=True
+    )
+    return list(yaml.safe_load_all(rendered.stdout))
+
+
+@pytest.mark.kubectl
+def test_scc_admits_the_metrics_pod_with_type_and_level(
+    scc: dict[str, Any], on_openshift: list[dict[str, Any]]
+) -> None:
+    (pod,) = pods(on_openshift).values()
+    filled, refused = admit(scc, pod)
+    assert refused == []
+    (container,) = filled["containers"]
+    assert container["securityContext"]["seLinuxOptions"] == {"type": "spc_t", "level": LEVEL}
+
+
+def test_scc_refuses_a_type_without_a_level(scc: dict[str, Any]) -> None:
+    """What OpenShift's admission said of the plain manifest's pod on a real API server."""
+    pod = pods(load("daemonset/metrics.yaml"))["resctrl-hooks-metrics"]
+    assert admit(scc, pod)[1] == [f'metrics.seLinuxOptions.level: Invalid value: "": must be {LEVEL}']
+
+
+@pytest.mark.parametrize(
+    "change, why",
+    [
+        ({"privileged": True}, "privileged"),
+        ({"runAsUser": 1000}, "runAsUser"),
+        ({"capabilities": {"add": ["SYS_ADMIN"]}}, "capabilities.add"),
+        ({"allowPrivilegeEscalation": True}, "allowPrivilegeEscalation"),
+        ({"readOnlyRootFilesystem": False}, "readOnlyRootFilesystem"),
+        ({"seccompProfile": {"type": "Unconfined"}}, "seccompProfile"),
+    ],
+)
+def test_scc_refuses_more_rights_than_the_metrics_need(scc: dict[str, Any], change: dict[str, Any], why: str) -> None:
+    pod = copy.deepcopy(PLAIN)
+    assert admit(scc, pod)[1] == []
+    pod["containers"][0]["securityContext"] = change  # type: ignore[assignment]
+    (refused,) = admit(scc, pod)[1]
+    assert refused.startswith(f"c.{why}")
+
+
+@pytest.mark.parametrize("more", [{"hostPID": True}, {"hostNetwork": True}, {"volumes": [{"name": "v", "secret": {}}]}])
+def test_scc_refuses_more_of_the_host_than_the_metrics_need(scc: dict[str, Any], more: dict[str, Any]) -> None:
+    assert len(admit(scc, {**PLAIN, **more})[1]) == 1
+
+
+def test_levels_of_the_pod_security_standards_are_told_apart() -> None:
+    assert level(HARDENED) == RESTRICTED
+    assert level(PLAIN) == BASELINE
+    assert level({**PLAIN, "hostPID": True}) == PRIVILEGED
+    assert violations({**HARDENED, "volumes": [{"name": "v", "nfs": {}}]}, RESTRICTED) == ["volumes"]
+
+
+def test_namespace_admits_every_pod_without_a_warning() -> None:
+    labels = load("daemonset/namespace.yaml")[0]["metadata"]["labels"]
+    order = [PRIVILEGED, BASELINE, RESTRICTED]
+    for name in ("resctrl-hooks.yaml", "metrics.yaml", "remove.yaml"):
+        for pod in pods(load(f"daemonset/{name}")).values():
+            for mode in ("enforce", "warn", "audit"):
+                assert order.index(labels[f"pod-security.kubernetes.io/{mode}"]) <= order.index(level(pod)), name
+
+
+def test_metrics_pod_violates_only_what_reading_the_host_needs() -> None:
+    pod = pods(load("daemonset/metrics.yaml"))["resctrl-hooks-metrics"]
+    assert violations(pod, BASELINE) == ["hostPath", "seLinuxOptions"]
+    assert violations(pod, RESTRICTED) == ["hostPath", "runAsNonRoot", "runAsUser", "seLinuxOptions", "volumes"]

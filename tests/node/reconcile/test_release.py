@@ -1,0 +1,64 @@
+"""The release command, which an uninstallation runs from the node's own code."""
+
+from typing import Any
+
+import pytest
+from conftest import GROUP, ID, UID, Host
+
+from resctrl_hooks.node import main
+from resctrl_hooks.node.errors import LockTimeoutError
+from resctrl_hooks.node.reconcile import release
+
+
+@pytest.fixture
+def counted(host: Host, pod: dict[str, Any]) -> Host:
+    """A host with one pod in a group of ours, and a foreign group."""
+    host.state = host.root / "run/resctrl-hooks"
+    host.configure()
+    assert host.call(pod).code == 0
+    (host.resctrl / "mon_groups/foreign").mkdir()
+    assert host.groups() == [GROUP, "mon_groups/foreign"]
+    return host
+
+
+def released(host: Host, *words: str) -> int:
+    return main.main(["--config", str(host.config), "release", *words])
+
+
+def test_release_removes_groups_records_and_the_state_directory(
+    counted: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert released(counted) == 0
+    assert counted.groups() == ["mon_groups/foreign"]
+    assert not counted.state.exists()
+    assert capsys.readouterr().out == f"released {UID}\n"
+    assert released(counted) == 0, "nothing is left to do"
+
+
+def test_release_leaves_a_state_directory_that_is_not_ours_by_its_name(host: Host, pod: dict[str, Any]) -> None:
+    assert host.call(pod).code == 0
+    (host.state / "theirs").touch()
+    assert released(host) == 0
+    assert host.groups() == []
+    assert (host.state / "theirs").exists()
+
+
+def test_release_that_fails_keeps_the_records_for_the_next(
+    counted: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def held(*_: object) -> bool:
+        raise LockTimeoutError("the lock is held")
+
+    with monkeypatch.context() as changed:
+        changed.setattr(release, "release_container", held)
+        assert released(counted) == 1
+    assert capsys.readouterr().err.startswith(f"cannot release {UID}: the lock is held; ")
+    assert counted.groups() == [GROUP, "mon_groups/foreign"]
+    assert f"containers/{ID}" in counted.records()
+    assert released(counted) == 0
+    assert counted.groups() == ["mon_groups/foreign"]
+
+
+def test_release_with_a_word_more_does_nothing(counted: Host) -> None:
+    assert released(counted, "all") == 2
+    assert counted.groups() == [GROUP, "mon_groups/foreign"]
