@@ -1,448 +1,378 @@
-"""The Grafana dashboard, built with Grafana's own types: `nox -s generate` writes contrib/grafana/resctrl-hooks.json.
+"""The two Grafana dashboards, all nodes and one node: `nox -s generate` writes them to contrib/grafana.
 
-Every query of a pod is by instance, namespace and pod: a Podman container has no namespace, and each host has its own.
+Every query is of series that contrib/prometheus/resctrl-hooks.rules.yaml records, so that a panel costs the same with
+ten pods and with a hundred thousand. Pods are told apart by instance, namespace and pod: a Podman container has no
+namespace, and each host has its own.
 """
 
-import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
-from grafana_foundation_sdk.builders.common import (
-    ReduceDataOptions,
-    StackingConfig,
-    VizLegendOptions,
-    VizTooltipOptions,
-)
-from grafana_foundation_sdk.builders.dashboard import (
-    AnnotationQuery,
-    Dashboard,
-    DatasourceVariable,
-    QueryVariable,
-    Row,
-    ThresholdsConfig,
-)
-from grafana_foundation_sdk.builders.prometheus import Dataquery
-from grafana_foundation_sdk.builders.stat import Panel as Stat
-from grafana_foundation_sdk.builders.table import Panel as Table
-from grafana_foundation_sdk.builders.timeseries import Panel as Timeseries
-from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models.common import (
-    LegendDisplayMode,
-    LegendPlacement,
-    SortOrder,
-    StackingMode,
-    TooltipDisplayMode,
-)
-from grafana_foundation_sdk.models.dashboard import (
-    DashboardCursorSync,
-    DataSourceRef,
-    DataTransformerConfig,
-    DynamicConfigValue,
-    Threshold,
-    ThresholdsMode,
-    VariableOption,
-    VariableRefresh,
-    VariableSort,
-)
-from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+from panels import Column, Lines, Number, Query, Rows, Section, dashboard, variable
 
-SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
-NODE = '{instance=~"$node"}'
-POD = '{instance=~"$node",namespace=~"$namespace",pod=~"$pod"}'
-BY_POD = "sum by (instance, namespace, pod)"
-POD_LEGEND = "{{instance}} {{namespace}} {{pod}}"
-RATE = "[$__rate_interval]"
-
-OCCUPANCY = f"{BY_POD} (l3_llc_occupancy_bytes{POD})"
+FLEET, NODE = "resctrl-hooks", "resctrl-hooks-node"
+ON_NODE = '{instance=~"$node"}'
+OF_POD = '{instance=~"$node",namespace=~"$namespace",pod=~"$pod"}'
+NAMES = "instance, namespace, pod"
+POD = "instance_namespace_pod"
+BANDWIDTH, POWER = "l3_mbm_total_bytes:last_counted_rate", "perf_core_energy_joules:last_counted_rate"
+OCCUPANCY = "l3_llc_occupancy_bytes:sum"
+CLASS = "resctrl_class_l3_mbm_total_bytes:rate5m"
+KINDS = (("pods", "pods"), ("ungrouped tasks", "ungrouped"), ("foreign groups", "foreign"))
+TO_NODE = "/d/resctrl-hooks-node?var-node=${__data.fields.Node}&${__url_time_range}"
 
 
-def _while_counted(total: str, counter: str) -> str:
-    """Each pod's rate while it was counted: a total over all the time would be too little where pods take turns.
-
-    Between its turns that of the last quarter of an hour, as long as there is the pod.
-    """
-    seconds = POD.replace("}", f',counter="{counter}"}}')
-    same = "(instance, pod_uid, rdt_class, domain_name)"
-
-    def rate(over: str) -> str:
-        counted = f"max by {same} (rate(resctrl_counter_seconds_total{seconds}{over})) > 0"
-        return f"{BY_POD} (rate({total}{POD}{over}) / on {same} group_left () ({counted}))"
-
-    exists = f"{BY_POD} (resctrl_counter_seconds_total{seconds})"
-    return f"({rate(RATE)} or ({rate('[15m]')} and {exists}))"
+def _top(series: str, by: str, rank: str = "avg_over_time") -> str:
+    """Return the query of ten series: those that are largest over the whole of what is shown."""
+    return f"{series} and on ({by}) topk(10, {rank}({series}[$__range] @ end()))"
 
 
-BANDWIDTH = _while_counted("l3_mbm_total_bytes_total", "mbm_total_bytes")
-LOCAL = _while_counted("l3_mbm_local_bytes_total", "mbm_local_bytes")
-POWER = _while_counted("perf_core_energy_joules_total", "core_energy")
-COUNTED = f"clamp_max(max by (instance, namespace, pod) (rate(resctrl_counter_seconds_total{POD}[15m])), 1)"
-CACHE = f"sum by (instance) (resctrl_l3_size_bytes{NODE})"
-SHARE = f"{OCCUPANCY} / on (instance) group_left () {CACHE}"
-UNRULED = f"(resctrl_hooks_waiting_pods{NODE} unless resctrl_hooks_queued_pods{NODE} > 0)"
-"""Pods that wait where no rule says that they are to."""
-REMOTE = f"1 - {LOCAL} / ({BANDWIDTH} > 0)"
+def _kinds(level: str, matcher: str, metric: str, legend: str = "") -> list[Query]:
+    """Return the queries of what pods, ungrouped tasks and foreign groups have: parts of one whole."""
+    return [Query(f"{level}:resctrl_{kind}_{metric}{matcher}", f"{legend}{name}") for name, kind in KINDS]
 
 
-class Query(NamedTuple):
-    """A query and what its series are called."""
-
-    expr: str
-    legend: str
-
-
-class Lines(NamedTuple):
-    """A panel of lines over time; ``width`` is of 24."""
-
-    title: str
-    description: str
-    unit: str
-    queries: Sequence[Query]
-    width: int = 12
-    stacked: bool = False
+def _nodes(title: str, description: str, column: Column, *, ascending: bool = False) -> Rows:
+    """Return a table of the ten nodes that are first by one column."""
+    first = "bottomk" if ascending else "topk"
+    column = column._replace(expr=f"{first}(10, {column.expr})")
+    labels = {"instance": "Node"}
+    return Rows(title, description, labels, [column], column.title, ascending, 8, 9, TO_NODE)
 
 
-def _kinds(counter: str, rate: str) -> list[Query]:
-    """What pods, no group and others' groups have, by node: parts of one whole."""
-    kinds = (("pods", ""), ("in no group", "resctrl_ungrouped_"), ("foreign groups", "resctrl_foreign_"))
-    template = "sum by (instance) (rate({}{}))" if rate else "sum by (instance) ({}{})"
-    return [
-        Query(template.format(f"{prefix}{counter}{NODE}", rate), f"{{{{instance}}}} {kind}") for kind, prefix in kinds
-    ]
-
-
-NODES = [
-    Lines(
-        "Memory bandwidth by kind",
-        "Pods, what is in no group (system services, unmonitored pods), and groups that others made. Together they are "
-        "what the node's L3 caches move to and from memory. Namespaces and pods chosen above make no difference here.",
-        "Bps",
-        _kinds("l3_mbm_total_bytes_total", RATE),
-        stacked=True,
-    ),
-    Lines(
-        "L3 cache by kind",
-        "As beside it. Lines stay until others need their place.",
-        "bytes",
-        _kinds("l3_llc_occupancy_bytes", ""),
-        stacked=True,
-    ),
-    Lines(
-        "Memory bandwidth by L3 cache",
-        "Of each cache of the node, all classes together.",
-        "Bps",
-        [
-            Query(
-                f"sum by (instance, domain_name) (rate(resctrl_class_l3_mbm_total_bytes_total{NODE}{RATE}))",
-                "{{instance}} {{domain_name}}",
-            )
-        ],
-    ),
-    Lines(
-        "L3 cache in use",
-        "Share of the caches that is filled with lines which any group counts.",
-        "percentunit",
-        [Query(f"sum by (instance) (resctrl_class_l3_llc_occupancy_bytes{NODE}) / {CACHE}", "{{instance}}")],
-    ),
+FREE = Column("Free RMIDs", "short", "instance:resctrl_rmids_free:sum")
+WAITING = Column("Waiting pods", "short", "instance:resctrl_waiting_pods:sum")
+FAILURES = Column("Failures, 15 min", "short", "instance:resctrl_hooks_failures:increase15m")
+PEAK = "max by (instance) (instance_domain:resctrl_class_l3_mbm_total_bytes:share_of_peak)"
+FLEET_NUMBERS = [
+    Number("Nodes", "short", "cluster:resctrl_nodes:count"),
+    Number("Nodes without metrics", "short", "cluster:resctrl_nodes_down:count", 1),
+    Number("Nodes that can't be read", "short", "cluster:resctrl_nodes_unreadable:count", 1),
+    Number("Pods", "short", "cluster:resctrl_pods:count"),
+    Number("Pods waiting for an RMID", "short", "cluster:resctrl_waiting_pods:sum", 1),
+    Number("Least RMIDs free on a node", "short", "cluster:resctrl_rmids_free:min"),
+    Number("Memory bandwidth", "Bps", f"cluster:{CLASS}"),
+    Number("Core power", "watt", "cluster:resctrl_class_perf_core_energy_joules:rate5m"),
 ]
-PODS = [
-    Lines(
-        "L3 cache: top 10",
-        "Lines that the pod's tasks brought in and that are still in the caches. It is no working set: an idle pod "
-        "keeps its lines until others need the room.",
-        "bytes",
-        [Query(f"topk(10, {OCCUPANCY})", POD_LEGEND)],
-    ),
-    Lines(
-        "Memory bandwidth: top 10",
-        "Traffic between the L3 caches and memory on any node, while the pod was counted. Between its turns it is that "
-        "of the last quarter of an hour.",
-        "Bps",
-        [Query(f"topk(10, {BANDWIDTH})", POD_LEGEND)],
-    ),
-    Lines(
-        "Share of bandwidth to other NUMA nodes: top 10",
-        "Traffic that leaves the task's own NUMA node.",
-        "percentunit",
-        [Query(f"topk(10, {REMOTE})", POD_LEGEND)],
-    ),
-    Lines(
-        "Core power: top 10",
-        "Estimated by the cores from instructions, only on processors with Application Energy Telemetry.",
-        "watt",
-        [Query(f"topk(10, {POWER})", POD_LEGEND)],
-    ),
-]
-NAMESPACES = [
-    Lines(
-        "Memory bandwidth by namespace",
-        "The sum of its pods' rates while they were counted. Podman's containers have no namespace.",
-        "Bps",
-        [Query(f"sum by (namespace) ({BANDWIDTH})", "{{namespace}}")],
-        stacked=True,
-    ),
-    Lines(
-        "Energy by namespace",
-        "Watts of the cores, as estimated.",
-        "watt",
-        [Query(f"sum by (namespace) ({POWER})", "{{namespace}}")],
-        stacked=True,
-    ),
-    Lines(
-        "Memory bandwidth by RDT class",
-        "Each class with all of its groups; an empty name is the root class.",
-        "Bps",
+FLEET_SECTIONS: Sequence[Section] = [
+    (
+        "Nodes",
         [
-            Query(
-                f"sum by (instance, rdt_class) (rate(resctrl_class_l3_mbm_total_bytes_total{NODE}{RATE}))",
-                "{{instance}} class {{rdt_class}}",
-            )
-        ],
-    ),
-    Lines(
-        "L3 cache by RDT class",
-        "As beside it.",
-        "bytes",
-        [
-            Query(
-                f"sum by (instance, rdt_class) (resctrl_class_l3_llc_occupancy_bytes{NODE})",
-                "{{instance}} class {{rdt_class}}",
-            )
-        ],
-    ),
-]
-HOOK = [
-    Lines(
-        "RMIDs",
-        "Each group and each class uses one. A part of the free ones may be in limbo: the kernel gives them out once "
-        "the cache lines of their last user are gone.",
-        "short",
-        [Query(f"sum by (instance, state) (resctrl_rmids{NODE})", "{{instance}} {{state}}")],
-    ),
-    Lines(
-        "Pods that wait for an RMID",
-        "They run, unmonitored, until reconcile finds a free one, or by the rules until it is their turn.",
-        "short",
-        [
-            Query(UNRULED, "{{instance}}"),
-            Query(f"resctrl_hooks_queued_pods{NODE}", "{{instance}} by the rules"),
-        ],
-    ),
-    Lines(
-        "Counters without a number",
-        "Unavailable, Unassigned or Error: unknown, not zero.",
-        "short",
-        [Query(f"sum by (instance, counter, state) (resctrl_unavailable{NODE})", "{{instance}} {{counter}} {{state}}")],
-        width=8,
-    ),
-    Lines(
-        "Failures",
-        "By stage and reason, in fifteen minutes; the reasons are those of the log's RESCTRL_REASON.",
-        "short",
-        [
-            Query(
-                f"sum by (instance, stage, reason) (increase(resctrl_hooks_failures_total{NODE}[15m])) > 0",
-                "{{instance}} {{stage}} {{reason}}",
-            )
-        ],
-        width=8,
-    ),
-    Lines(
-        "Since the last reconcile",
-        "Its timer starts it every 30 seconds.",
-        "s",
-        [Query(f"time() - (resctrl_hooks_last_reconcile_timestamp_seconds{NODE} > 0)", "{{instance}}")],
-        width=8,
-    ),
-    Lines(
-        "Calls",
-        "Of the hook by stage, and of reconcile.",
-        "ops",
-        [Query(f"sum by (stage) (rate(resctrl_hooks_runs_total{NODE}{RATE}))", "{{stage}}")],
-    ),
-    Lines(
-        "Duration",
-        "The hook's own work, without the interpreter's start.",
-        "s",
-        [
-            Query(
-                f"histogram_quantile({quantile}, sum by (stage, le) "
-                f"(rate(resctrl_hooks_duration_seconds_bucket{NODE}{RATE})))",
-                f"{{{{stage}}}} {name}",
-            )
-            for quantile, name in ((0.5, "median"), (0.99, "99 %"))
-        ],
-    ),
-]
-TABLE = [
-    ("L3", "bytes", OCCUPANCY),
-    ("Share of L3", "percentunit", SHARE),
-    ("Bandwidth", "Bps", BANDWIDTH),
-    ("To other NUMA nodes", "percentunit", REMOTE),
-    ("Power", "watt", POWER),
-    ("Counted", "percentunit", COUNTED),
-]
-"""Columns: what they are called, their unit, the query."""
-NUMBERS = [
-    ("Pods", "short", f"count(count by (instance, pod_uid) (l3_llc_occupancy_bytes{POD}))", None),
-    ("Pods waiting for an RMID", "short", f"sum({UNRULED})", 1),
-    ("Least RMIDs free on a node", "short", 'min(resctrl_rmids{instance=~"$node",state="free"})', None),
-    ("Nodes that can't be read", "short", f"count(resctrl_scrape_ok{NODE} == 0) or vector(0)", 1),
-    ("Memory bandwidth", "Bps", f"sum(rate(resctrl_class_l3_mbm_total_bytes_total{NODE}{RATE}))", None),
-    ("Core power", "watt", f"sum(rate(resctrl_class_perf_core_energy_joules_total{NODE}{RATE}))", None),
-]
-"""Single numbers: title, unit, query, from where on it is bad."""
-
-
-_OF_OTHER_VARIABLES = ("auto", "auto_count", "auto_min", "id")
-"""What Grafana's builders give every kind of variable, and its schema only some."""
-
-
-def _target(query: Query, ref: str, *, instant: bool = False) -> Dataquery:
-    target = Dataquery().ref_id(ref).datasource(SOURCE).expr(query.expr).legend_format(query.legend)
-    return target.instant().format(PromQueryFormat.TABLE) if instant else target.range()
-
-
-def _lines(panel: Lines) -> Timeseries:
-    stacking = StackingMode.NORMAL if panel.stacked else StackingMode.NONE
-    built = (
-        Timeseries()
-        .title(panel.title)
-        .description(panel.description)
-        .datasource(SOURCE)
-        .unit(panel.unit)
-        .min(0)
-        .span(panel.width)
-        .height(8)
-        .fill_opacity(20 if panel.stacked else 5)
-        .stacking(StackingConfig().mode(stacking).group("A"))
-        .legend(
-            VizLegendOptions()
-            .display_mode(LegendDisplayMode.TABLE)
-            .placement(LegendPlacement.BOTTOM)
-            .show_legend(True)  # noqa: FBT003  # Grafana's own builder
-            .calcs(["lastNotNull", "max"])
-        )
-        .tooltip(VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
-    )
-    for number, query in enumerate(panel.queries):
-        built.with_target(_target(query, chr(ord("A") + number)))
-    return built
-
-
-def _stat(title: str, unit: str, expr: str, bad: int | None) -> Stat:
-    steps = [Threshold(value=None, color="text"), *([Threshold(value=bad, color="orange")] if bad else [])]
-    return (
-        Stat()
-        .title(title)
-        .datasource(SOURCE)
-        .unit(unit)
-        .span(4)
-        .height(4)
-        .thresholds(ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps))
-        .reduce_options(ReduceDataOptions().calcs(["lastNotNull"]))
-        .with_target(_target(Query(expr, title), "A"))
-    )
-
-
-def _table() -> Table:
-    built = (
-        Table()
-        .title("Pods now")
-        .description("By instance, namespace and pod. A number that is missing is unknown, not zero.")
-        .datasource(SOURCE)
-        .span(24)
-        .height(11)
-    )
-    names: dict[str, str] = {"instance": "Node", "namespace": "Namespace", "pod": "Pod"}
-    for number, (title, unit, expr) in enumerate(TABLE):
-        ref = chr(ord("A") + number)
-        built.with_target(_target(Query(expr, title), ref, instant=True))
-        built.override_by_name(title, [DynamicConfigValue(id_val="unit", value=unit)])
-        names[f"Value #{ref}"] = title
-    return built.transformations(
-        [
-            DataTransformerConfig(id_val="merge", options={}),
-            DataTransformerConfig(
-                id_val="organize",
-                options={
-                    "excludeByName": {"Time": True},
-                    "indexByName": {name: number for number, name in enumerate(names)},
-                    "renameByName": names,
-                },
+            _nodes("Fewest free RMIDs", "Without one a new pod runs uncounted.", FREE, ascending=True),
+            _nodes("Most waiting pods", "They wait for an RMID although no rule says that they are to.", WAITING),
+            _nodes("Most failures", "Of the hook and of reconcile, in fifteen minutes.", FAILURES),
+            Rows(
+                "All nodes",
+                "A click on a heading sorts; a click on a node shows it. Up is 0 where the node's metrics are missing.",
+                {"instance": "Node"},
+                [
+                    Column("Up", "short", "instance:resctrl_exporter_up:bool"),
+                    Column("Pods", "short", "instance:resctrl_pods:count"),
+                    FREE,
+                    WAITING,
+                    FAILURES,
+                    Column("Bandwidth", "Bps", f"instance:{CLASS}"),
+                    Column("Of the week's peak", "percentunit", PEAK),
+                    Column("L3 in use", "percentunit", "instance:resctrl_class_l3_llc_occupancy:ratio"),
+                ],
+                "Bandwidth",
+                link=TO_NODE,
             ),
-            DataTransformerConfig(id_val="sortBy", options={"sort": [{"field": "Bandwidth", "desc": True}]}),
-        ]
-    )
+        ],
+    ),
+    (
+        "Memory bandwidth",
+        [
+            Lines(
+                "Memory bandwidth by kind",
+                "Pods, ungrouped tasks (system services, unmonitored pods), and foreign groups. Together they are what "
+                "the L3 caches of all nodes move to and from memory.",
+                "Bps",
+                _kinds("cluster", "", "l3_mbm_total_bytes:rate5m"),
+                stacked=True,
+            ),
+            Lines(
+                "Memory bandwidth by namespace: top 10",
+                "The sum of its pods' rates while they were counted. Podman's containers have no namespace.",
+                "Bps",
+                [Query(_top(f"namespace:{BANDWIDTH}", "namespace"), "{{namespace}}")],
+            ),
+            Lines(
+                "Memory bandwidth by node: top 10",
+                "All classes of the node together.",
+                "Bps",
+                [Query(_top(f"instance:{CLASS}", "instance"), "{{instance}}")],
+            ),
+            Lines(
+                "Memory bandwidth by pod: top 10",
+                "Of the twenty pods that moved most at each moment, the ten that did so most in the time shown.",
+                "Bps",
+                [
+                    Query(
+                        _top(f"{POD}:l3_mbm_total_bytes:top20", NAMES, "sum_over_time"),
+                        "{{instance}} {{namespace}} {{pod}}",
+                    )
+                ],
+            ),
+        ],
+    ),
+    (
+        "Cache, power and RDT classes",
+        [
+            Lines(
+                "L3 cache in use by node: top 10",
+                "Share of a node's caches that is filled with lines which any group counts.",
+                "percentunit",
+                [Query(_top("instance:resctrl_class_l3_llc_occupancy:ratio", "instance"), "{{instance}}")],
+            ),
+            Lines(
+                "L3 cache by namespace: top 10",
+                "Lines that the namespace's pods brought in and that are still in the caches.",
+                "bytes",
+                [Query(_top(f"namespace:{OCCUPANCY}", "namespace"), "{{namespace}}")],
+            ),
+            Lines(
+                "Power by namespace: top 10",
+                "Watts of the cores, as estimated: only on processors with Application Energy Telemetry.",
+                "watt",
+                [Query(_top(f"namespace:{POWER}", "namespace"), "{{namespace}}")],
+            ),
+            Lines(
+                "Memory bandwidth by RDT class",
+                "Each class with all of its groups; an empty name is the root class.",
+                "Bps",
+                [Query(f"class:{CLASS}", "class {{rdt_class}}")],
+                stacked=True,
+            ),
+        ],
+    ),
+    (
+        "RMIDs and the hook",
+        [
+            Lines(
+                "Pods that wait for an RMID",
+                "They run, unmonitored, until reconcile finds a free one, or by the rules until it is their turn.",
+                "short",
+                [
+                    Query("cluster:resctrl_waiting_pods:sum", "waiting"),
+                    Query("cluster:resctrl_queued_pods:sum", "by the rules"),
+                ],
+                width=8,
+            ),
+            Lines(
+                "Nodes without metrics",
+                "Expected nodes whose exporter does not answer, and nodes whose resctrl can't be read.",
+                "short",
+                [
+                    Query("cluster:resctrl_nodes_down:count", "without metrics"),
+                    Query("cluster:resctrl_nodes_unreadable:count", "can't be read"),
+                ],
+                width=8,
+            ),
+            Lines(
+                "Failures",
+                "By stage and reason, in fifteen minutes; the reasons are those of the log's RESCTRL_REASON.",
+                "short",
+                [Query("stage_reason:resctrl_hooks_failures:increase15m", "{{stage}} {{reason}}")],
+                width=8,
+            ),
+            Lines(
+                "Calls",
+                "Of the hook by stage, and of reconcile.",
+                "ops",
+                [Query("stage:resctrl_hooks_runs:rate5m", "{{stage}}")],
+            ),
+            Lines(
+                "Slowest node's duration",
+                "Of 95 % of its calls, without the interpreter's start.",
+                "s",
+                [Query("stage:resctrl_hooks_duration_seconds:worst_p95_15m", "{{stage}}")],
+            ),
+        ],
+    ),
+]
 
 
-def _variable(name: str, label: str, query: str) -> QueryVariable:
-    every = VariableOption(selected=True, text=["All"], value=["$__all"])
-    return (
-        QueryVariable(name)
-        .label(label)
-        .datasource(SOURCE)
-        .query(query)
-        .include_all(True)  # noqa: FBT003  # Grafana's own builder
-        .all_value(".*")  # a Podman container's namespace is empty, and this fits that too
-        .multi(True)  # noqa: FBT003
-        .current(every)
-        .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
-        .sort(VariableSort.ALPHABETICAL_ASC)
-    )
+def _pods(title: str, description: str, unit: str, metric: str) -> Lines:
+    series = f"{POD}:{metric}{OF_POD}"
+    return Lines(title, description, unit, [Query(_top(series, NAMES), "{{namespace}} {{pod}}")])
 
 
-def dashboard() -> dict[str, Any]:
-    """The dashboard, as the JSON that Grafana imports."""
-    pods = "l3_llc_occupancy_bytes"
-    built = (
-        Dashboard("resctrl-hooks: cache, memory bandwidth and power per pod")
-        .uid("resctrl-hooks")
-        .tags(["resctrl", "rdt"])
-        .editable()
-        .timezone("browser")
-        .refresh("30s")
-        .time("now-1h", "now")
-        .tooltip(DashboardCursorSync.CROSSHAIR)
-        .with_variable(DatasourceVariable("datasource").label("Data source").type("prometheus"))
-        .with_variable(_variable("node", "Node", "label_values(resctrl_hooks_build_info, instance)"))
-        .with_variable(_variable("namespace", "Namespace", f"label_values({pods}{NODE}, namespace)"))
-        .with_variable(
-            _variable("pod", "Pod", f'label_values({pods}{{instance=~"$node",namespace=~"$namespace"}}, pod)')
-        )
-        .annotation(
-            AnnotationQuery()
-            .name("Alerts")
-            .datasource(SOURCE)
-            .enable(True)  # noqa: FBT003  # Grafana's own builder
-            .icon_color("orange")
-            .expr('ALERTS{alertname=~"Resctrl.*",alertstate="firing"}')
-        )
-    )
-    for row in NUMBERS:
-        built.with_panel(_stat(*row))
-    for title, panels in (
-        ("Pods", PODS),
-        ("Nodes", NODES),
-        ("Namespaces and RDT classes", NAMESPACES),
-        ("RMIDs and the hook", HOOK),
-    ):
-        built.with_row(Row(title))
-        if panels is PODS:
-            built.with_panel(_table())
-        for panel in panels:
-            built.with_panel(_lines(panel))
-    made: dict[str, Any] = json.loads(JSONEncoder().encode(built.build()))
-    del made["style"]  # which Grafana has dropped since
-    for number, panel in enumerate(made["panels"], 1):
-        panel["id"] = number
-        if panel.get("options", {}) is None:
-            del panel["options"]
-    for variable in made["templating"]["list"]:
-        for name in _OF_OTHER_VARIABLES:
-            variable.pop(name, None)
-    return made
+SIZE = "on (instance) group_left () sum by (instance) (instance:resctrl_l3_size_bytes:sum)"
+NODE_NUMBERS = [
+    Number("Pods", "short", f"instance:resctrl_pods:count{ON_NODE}"),
+    Number("Pods waiting for an RMID", "short", f"instance:resctrl_waiting_pods:sum{ON_NODE}", 1),
+    Number("Free RMIDs", "short", f"instance:resctrl_rmids_free:sum{ON_NODE}"),
+    Number("Memory bandwidth", "Bps", f"instance:{CLASS}{ON_NODE}"),
+    Number("L3 in use", "percentunit", f"instance:resctrl_class_l3_llc_occupancy:ratio{ON_NODE}"),
+    Number("Core power", "watt", f"instance:resctrl_class_perf_core_energy_joules:rate5m{ON_NODE}"),
+]
+NODE_SECTIONS: Sequence[Section] = [
+    (
+        "Pods",
+        [
+            Rows(
+                "Pods now",
+                "A number that is missing is unknown, not zero. Counted is the share of the last 15 minutes, or "
+                "of the pod's life if that is shorter.",
+                {"namespace": "Namespace", "pod": "Pod"},
+                [
+                    Column("L3", "bytes", f"{POD}:{OCCUPANCY}{OF_POD}"),
+                    Column("Share of L3", "percentunit", f"{POD}:{OCCUPANCY}{OF_POD} / {SIZE}"),
+                    Column("Bandwidth", "Bps", f"{POD}:{BANDWIDTH}{OF_POD}"),
+                    Column("To other NUMA nodes", "percentunit", f"{POD}:l3_mbm_remote:ratio{OF_POD}"),
+                    Column("Power", "watt", f"{POD}:{POWER}{OF_POD}"),
+                    Column("Counted", "percentunit", f"{POD}:resctrl_counted:ratio15m{OF_POD}"),
+                ],
+                "Bandwidth",
+            ),
+            _pods(
+                "L3 cache: top 10",
+                "Lines that the pod's tasks brought in and that are still in the caches. It is no working set: an idle "
+                "pod keeps its lines until others need the room.",
+                "bytes",
+                OCCUPANCY,
+            ),
+            _pods(
+                "Memory bandwidth: top 10",
+                "Traffic between the L3 caches and memory on any node, while the pod was counted. Between its turns a "
+                "pod keeps its last rate for a quarter of an hour.",
+                "Bps",
+                BANDWIDTH,
+            ),
+            _pods(
+                "Share of bandwidth to other NUMA nodes: top 10",
+                "Traffic that leaves the task's own NUMA node.",
+                "percentunit",
+                "l3_mbm_remote:ratio",
+            ),
+            _pods(
+                "Core power: top 10",
+                "Estimated by the cores from instructions, only on processors with Application Energy Telemetry.",
+                "watt",
+                POWER,
+            ),
+        ],
+    ),
+    (
+        "The node",
+        [
+            Lines(
+                "Memory bandwidth by kind",
+                "Pods, ungrouped tasks (system services, unmonitored pods), and foreign groups. Namespaces and pods "
+                "chosen above make no difference here.",
+                "Bps",
+                _kinds("instance", ON_NODE, "l3_mbm_total_bytes:rate5m"),
+                stacked=True,
+            ),
+            Lines(
+                "L3 cache by kind",
+                "As beside it. Lines stay until others need their place.",
+                "bytes",
+                _kinds("instance", ON_NODE, "l3_llc_occupancy_bytes:sum"),
+                stacked=True,
+            ),
+            Lines(
+                "Memory bandwidth by L3 cache",
+                "All classes together, and the most that each cache has moved in the last week.",
+                "Bps",
+                [
+                    Query(f"instance_domain:{CLASS}{ON_NODE}", "{{domain_name}}"),
+                    Query(
+                        f"instance_domain:resctrl_class_l3_mbm_total_bytes:peak7d{ON_NODE}",
+                        "{{domain_name}} the week's peak",
+                    ),
+                ],
+            ),
+            Lines(
+                "L3 cache in use",
+                "Share of each cache that is filled with lines which any group counts.",
+                "percentunit",
+                [Query(f"instance_domain:resctrl_class_l3_llc_occupancy:ratio{ON_NODE}", "{{domain_name}}")],
+            ),
+            Lines(
+                "Memory bandwidth by RDT class",
+                "Each class with all of its groups; an empty name is the root class.",
+                "Bps",
+                [Query(f"instance_class:{CLASS}{ON_NODE}", "class {{rdt_class}}")],
+            ),
+            Lines(
+                "L3 cache by RDT class",
+                "As beside it.",
+                "bytes",
+                [Query(f"instance_class:resctrl_class_l3_llc_occupancy_bytes:sum{ON_NODE}", "class {{rdt_class}}")],
+            ),
+        ],
+    ),
+    (
+        "RMIDs and the hook",
+        [
+            Lines(
+                "RMIDs",
+                "Each group and each class uses one. A part of the free ones may be in limbo: the kernel gives them "
+                "out once the cache lines of their last user are gone.",
+                "short",
+                [Query(f"instance_state:resctrl_rmids:sum{ON_NODE}", "{{state}}")],
+                width=8,
+            ),
+            Lines(
+                "Pods that wait for an RMID",
+                "They run, unmonitored, until reconcile finds a free one, or by the rules until it is their turn.",
+                "short",
+                [
+                    Query(f"instance:resctrl_waiting_pods:sum{ON_NODE}", "waiting"),
+                    Query(f"instance:resctrl_queued_pods:sum{ON_NODE}", "by the rules"),
+                ],
+                width=8,
+            ),
+            Lines(
+                "Counters without a number",
+                "Unavailable, Unassigned or Error: unknown, not zero.",
+                "short",
+                [Query(f"instance_counter_state:resctrl_unavailable:sum{ON_NODE}", "{{counter}} {{state}}")],
+                width=8,
+            ),
+            Lines(
+                "Failures",
+                "By stage and reason, in fifteen minutes; the reasons are those of the log's RESCTRL_REASON.",
+                "short",
+                [Query(f"instance_stage_reason:resctrl_hooks_failures:increase15m{ON_NODE}", "{{stage}} {{reason}}")],
+                width=8,
+            ),
+            Lines(
+                "Since the last reconcile",
+                "Its timer starts it every 30 seconds.",
+                "s",
+                [Query(f"instance:resctrl_hooks_reconcile_age_seconds:max{ON_NODE}", "seconds")],
+                width=8,
+            ),
+            Lines(
+                "Duration",
+                "The hook's own work, without the interpreter's start.",
+                "s",
+                [
+                    Query(f"instance_stage:resctrl_hooks_duration_seconds:{rule}{ON_NODE}", f"{{{{stage}}}} {name}")
+                    for rule, name in (("median15m", "median"), ("p95_15m", "95 %"))
+                ],
+                width=8,
+            ),
+        ],
+    ),
+]
 
 
-def dashboard_json() -> bytes:
-    """The file's content."""
-    return (json.dumps(dashboard(), indent=2, sort_keys=True) + "\n").encode()
+def fleet() -> bytes:
+    """Return the dashboard of all nodes."""
+    links = {"One node": f"/d/{NODE}"}
+    return dashboard(FLEET, "resctrl-hooks: all nodes", FLEET_NUMBERS, FLEET_SECTIONS, links=links)
+
+
+def node() -> bytes:
+    """Return the dashboard of one node."""
+    of_node = f'{POD}:{OCCUPANCY}{{instance=~"$node"'
+    variables = [
+        variable("node", "Node", "label_values(instance:resctrl_exporter_up:bool, instance)", several=False),
+        variable("namespace", "Namespace", f"label_values({of_node}}}, namespace)"),
+        variable("pod", "Pod", f'label_values({of_node},namespace=~"$namespace"}}, pod)'),
+    ]
+    links = {"All nodes": f"/d/{FLEET}"}
+    return dashboard(NODE, "resctrl-hooks: one node", NODE_NUMBERS, NODE_SECTIONS, variables=variables, links=links)

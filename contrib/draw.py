@@ -1,8 +1,8 @@
-"""Draws the Grafana dashboard without Grafana: its panels and its own queries, answered by a Prometheus, as an SVG.
+"""Draws a Grafana dashboard without Grafana: its panels and its own queries, answered by a Prometheus, as an SVG.
 
-    python contrib/draw.py http://127.0.0.1:9090 docs/dashboard.svg [MINUTES]
+    python contrib/draw.py http://127.0.0.1:9090 docs/dashboard.svg [MINUTES [DASHBOARD [NODE]]]
 
-It is how the picture in the documents is made. It knows what the dashboard has: lines, single numbers, one table.
+It is how the pictures in the documents are made. It knows what the dashboards have: lines, single numbers, tables.
 """
 
 import json
@@ -18,7 +18,7 @@ DASHBOARD = Path(__file__).parent / "grafana/resctrl-hooks.json"
 WIDTH, CELL, GAP, TOP = 1240, 38, 8, 26
 STEPS = 90
 COLORS = ("#7eb26d", "#eab839", "#6ed0e0", "#ef843c", "#e24d42", "#1f78c1", "#ba43a9", "#705da0", "#508642", "#cca300")
-VARIABLES = {"$node": ".*", "$namespace": ".*", "$pod": ".*", "$__rate_interval": "1m"}
+EVERYTHING = ".*"
 PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 UNITS = {"bytes": "B", "Bps": "B/s", "watt": "W", "ops": "/s", "s": "s", "short": "", "percentunit": ""}
 
@@ -33,12 +33,31 @@ def ask(url: str, path: str, **asked: str | float) -> list[dict[str, Any]]:
         return found
 
 
-def expression(target: dict[str, Any]) -> str:
-    """A query with everything chosen."""
-    text: str = target["expr"]
-    for name, value in VARIABLES.items():
-        text = text.replace(name, value)
-    return text
+class Source:
+    """A Prometheus, what of it is shown, and of which nodes."""
+
+    def __init__(self, url: str, minutes: float, node: str) -> None:
+        self._url = url
+        self._end = time.time()
+        self._seconds = minutes * 60
+        self._chosen = {
+            "$node": node, "$namespace": EVERYTHING, "$pod": EVERYTHING, "$__range": f"{minutes * 60:.0f}s"
+        }  # fmt: skip
+
+    def _expression(self, target: dict[str, Any]) -> str:
+        text: str = target["expr"]
+        for name, value in self._chosen.items():
+            text = text.replace(name, value)
+        return text
+
+    def now(self, target: dict[str, Any]) -> list[dict[str, Any]]:
+        """The answer to a query of now."""
+        return ask(self._url, "query", query=self._expression(target), time=self._end)
+
+    def over_time(self, target: dict[str, Any]) -> list[dict[str, Any]]:
+        """The answer to a query over all that is shown."""
+        times = {"start": self._end - self._seconds, "end": self._end, "step": self._seconds / STEPS}
+        return ask(self._url, "query_range", query=self._expression(target), **times)
 
 
 def legend(target: dict[str, Any], labels: dict[str, str]) -> str:
@@ -105,32 +124,40 @@ def lines(panel: dict[str, Any], series: list[Series], box: tuple[float, float, 
     return out
 
 
-def table(panel: dict[str, Any], url: str, now: float, box: tuple[float, float, float, float]) -> list[str]:
-    """The table: a row for each pod, most bandwidth first."""
+def table(panel: dict[str, Any], source: Source, box: tuple[float, float, float, float]) -> list[str]:
+    """A table, in the order that the panel has."""
     x, y, width, height = box
-    names = [target["legendFormat"] for target in panel["targets"]]
-    units = {one["matcher"]["options"]: one["properties"][0]["value"] for one in panel["fieldConfig"]["overrides"]}
+    options = {one["id"]: one["options"] for one in panel["transformations"]}
+    headings: dict[str, str] = options["organize"]["renameByName"]
+    units = {
+        one["matcher"]["options"]: property_["value"]
+        for one in panel["fieldConfig"]["overrides"]
+        for property_ in one["properties"]
+        if property_["id"] == "unit"
+    }
+    labels = [name for name in headings if not name.startswith("Value")]
+    names = [heading for name, heading in headings.items() if name not in labels]
     rows: dict[tuple[str, ...], dict[str, float]] = {}
     for target in panel["targets"]:
-        for found in ask(url, "query", query=expression(target), time=now):
-            key = tuple(found["metric"].get(name, "") for name in ("instance", "namespace", "pod"))
+        for found in source.now(target):
+            key = tuple(found["metric"].get(name, "") for name in labels)
             rows.setdefault(key, {})[target["legendFormat"]] = float(found["value"][1])
-    heads = ["Node", "Namespace", "Pod", *names]
+    heads = [*(headings[name] for name in labels), *names]
     step = (width - 24) / len(heads)
     out = [text(x + 12 + step * place, y + 44, head, color="#8e8e9a") for place, head in enumerate(heads)]
-    ordered = sorted(rows.items(), key=lambda row: -row[1].get("Bandwidth", 0))
+    sort = options["sortBy"]["sort"][0]
+    ordered = sorted(rows.items(), key=lambda row: (row[1].get(sort["field"], 0) * (-1 if sort["desc"] else 1), row[0]))
     for line, (key, values) in enumerate(ordered[: int((height - 56) // 22)]):
         cells = [*key, *(number(values[name], units[name]) if name in values else "" for name in names)]
         out += [text(x + 12 + step * place, y + 66 + 22 * line, cell) for place, cell in enumerate(cells)]
     return out
 
 
-def draw(url: str, minutes: float) -> str:
+def draw(url: str, minutes: float, dashboard: Path, node: str) -> str:
     """The page."""
-    now = time.time()
-    span = {"start": now - minutes * 60, "end": now, "step": minutes * 60 / STEPS}
+    source = Source(url, minutes, node)
     out, bottom = [], 0.0
-    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+    for panel in json.loads(dashboard.read_text())["panels"]:
         place = panel["gridPos"]
         unit_width = (WIDTH - GAP) / 24
         x, y = GAP + place["x"] * unit_width, GAP + place["y"] * CELL
@@ -142,11 +169,11 @@ def draw(url: str, minutes: float) -> str:
         out.append(f'<rect x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{height:.0f}" fill="#181b1f" rx="3"/>')
         out.append(text(x + 10, y + 17, panel["title"], size=12))
         if panel["type"] == "table":
-            out += table(panel, url, now, (x, y, width, height))
+            out += table(panel, source, (x, y, width, height))
             continue
         series: list[Series] = []
         for target in panel["targets"]:
-            for found in ask(url, "query_range", query=expression(target), **span):
+            for found in source.over_time(target):
                 points = [(float(when), float(value)) for when, value in found["values"] if value != "NaN"]
                 if points:
                     series.append((legend(target, found["metric"]), points))
@@ -159,5 +186,12 @@ def draw(url: str, minutes: float) -> str:
     return "\n".join([head, f'<rect width="{WIDTH}" height="{bottom:.0f}" fill="#111217"/>', *out, "</svg>", ""])
 
 
+def main() -> None:
+    """Draws what was asked for."""
+    url, target, *more = sys.argv[1:]
+    minutes, dashboard, node = [*more, *("60", str(DASHBOARD), EVERYTHING)[len(more) :]]
+    Path(target).write_text(draw(url.rstrip("/"), float(minutes), Path(dashboard), node))
+
+
 if __name__ == "__main__":
-    Path(sys.argv[2]).write_text(draw(sys.argv[1].rstrip("/"), float(sys.argv[3]) if len(sys.argv) > 3 else 60))  # noqa: PLR2004
+    main()

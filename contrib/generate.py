@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import yaml
-from dashboard import dashboard_json
+from dashboard import fleet, node
 from man import man_page
 
 from resctrl_hooks.cli.schemas import schemas
@@ -54,7 +54,8 @@ def files() -> dict[str, Callable[[], bytes]]:
     """By path in the repository, what makes each file."""
     made: dict[str, Callable[[], bytes]] = {
         "docs/resctrl-hook.8": man_page,
-        "contrib/grafana/resctrl-hooks.json": dashboard_json,
+        "contrib/grafana/resctrl-hooks.json": fleet,
+        "contrib/grafana/resctrl-hooks-node.json": node,
         "contrib/prometheus/prometheusrule.yaml": _prometheus_rule,
         f"hooks.d/{HOOK_NAME}": lambda: hook_json(DEFAULT_CONFIG),
         MACHINE_CONFIG: _machine_config,

@@ -1,5 +1,7 @@
 """The families of what resctrl counts for each pod."""
 
+from collections import defaultdict
+
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, Sample
 
 from resctrl_hooks.inventory.pod_names import LABELS, PodNames
@@ -9,6 +11,8 @@ from .names import Family, domain_labels, family_of
 from .selection import EVERYTHING, Selection
 
 _LABELS = (*LABELS, "rdt_class")
+_OF_A_DOMAIN = frozenset(("domain_id", "domain_name", "node"))
+_SAME_SECONDS = 0.001
 _Readings = dict[str, list[Reading]]
 
 
@@ -33,6 +37,7 @@ def pod_families(readings: _Readings, names: PodNames, selection: Selection = EV
         name = names.of(key)
         if not selection.has_namespace(name.namespace):
             continue
+        counted: dict[tuple[str, str], list[tuple[dict[str, str], float]]] = defaultdict(list)
         for reading in found:
             path = f"{reading.domain.folder}/{reading.counter.name}"
             if path not in places:
@@ -41,16 +46,27 @@ def pod_families(readings: _Readings, names: PodNames, selection: Selection = EV
             if place is None:
                 continue
             family, sample, where = place
-            labels = dict(zip(_LABELS, (key, *name, reading.rdt_class or ""), strict=True)) | where
+            own = dict(zip(_LABELS, (key, *name, reading.rdt_class or ""), strict=True))
+            labels = own | where
             if reading.seconds is not None:
-                counter = {"counter": reading.counter.name}
-                seconds.samples.append(Sample("resctrl_counter_seconds_total", labels | counter, reading.seconds))
+                counted[reading.rdt_class or "", reading.counter.name].append((labels, reading.seconds))
             if reading.value is not None:
                 family.samples.append(Sample(sample, labels, reading.value))
             if reading.state != AVAILABLE:
                 why = {"counter": reading.counter.name, "state": reading.state}
                 unavailable.samples.append(Sample(unavailable.name, labels | why, 1))
+        for (_, counter), parts in counted.items():
+            for labels, value in _as_one(parts):
+                seconds.samples.append(Sample("resctrl_counter_seconds_total", labels | {"counter": counter}, value))
     return [*families.values(), seconds, unavailable]
+
+
+def _as_one(parts: list[tuple[dict[str, str], float]]) -> list[tuple[dict[str, str], float]]:
+    """Return the seconds of a counter in all of its domains as one sample, without a domain, where they are equal."""
+    labels, first = parts[0]
+    if any(abs(value - first) > _SAME_SECONDS for _, value in parts):
+        return parts
+    return [(labels | dict.fromkeys(_OF_A_DOMAIN & labels.keys(), ""), first)]
 
 
 def _place(reading: Reading, families: dict[str, Family]) -> tuple[Family, str, dict[str, str]]:

@@ -17,52 +17,8 @@ from resctrl_hooks.node.registry import features_in_use
 from .nri import nri_families
 
 RECONCILE: Final = "reconcile"
-_EVERYWHERE: Final = (
-    "bad-input",
-    "bad-key",
-    "bad-settings",
-    "cgroup",
-    "deadline",
-    "failed",
-    "fault",
-    "ledger",
-    "lock-timeout",
-    "no-monitoring",
-    "not-mounted",
-    "not-permitted",
-    "not-tracked",
-    "read-only",
-    "resctrl",
-    "systemd",
-)
-_AT_A_START: Final = (
-    "bad-class",
-    "bad-pid",
-    "class",
-    "class-mismatch",
-    "exists",
-    "memory-class",
-    "memory-limit",
-    "memtierd",
-    "memtierd-config",
-    "no-rmids",
-    "not-arrived",
-    "placement",
-    "program",
-    "rdt-class",
-    "refused",
-    "rmids-busy",
-    "no-counters",
-    "run-folder",
-    "task-gone",
-    "topology",
-)
-REASONS: Final = {
-    "createRuntime": (*_EVERYWHERE, *_AT_A_START),
-    "poststop": _EVERYWHERE,
-    RECONCILE: (*_EVERYWHERE, *_AT_A_START),
-}
-"""By stage, why it may fail. Each is counted from 0: a counter that is born at 1 has not increased, says Prometheus."""
+STAGES: Final = ("createRuntime", "poststop", RECONCILE)
+"""What is counted from 0 on. Of failures there are only those that came: their reasons are many."""
 
 
 def own_families(context: Context) -> list[Metric]:
@@ -139,10 +95,10 @@ def _work(context: Context) -> list[Metric]:
         unit="seconds",
     )
     bounds = [*map(floatToGoString, tally.BOUNDS), "+Inf"]
-    for name in sorted({*REASONS, *figures.stages}):
+    for name in sorted({*STAGES, *figures.stages}):
         stage = figures.stage(name)
         runs.add_metric([name], stage.runs)
-        for reason, count in sorted((dict.fromkeys(REASONS.get(name, ()), 0) | stage.failures).items()):
+        for reason, count in sorted(stage.failures.items()):
             failures.add_metric([name, reason], count)
         counts = map(float, accumulate(stage.buckets))
         durations.add_metric([name], list(zip(bounds, counts, strict=True)), stage.seconds)

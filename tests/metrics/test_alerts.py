@@ -1,4 +1,4 @@
-"""The alert rules: they ask for metrics that `resctrl-hook metrics` prints, and go off when they should."""
+"""The rules: they ask for metrics that `resctrl-hook metrics` prints, record what dashboards ask for, and alert."""
 
 import re
 import subprocess
@@ -14,7 +14,8 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 
 RULES = Path(__file__).parents[2] / "contrib/prometheus/resctrl-hooks.rules.yaml"
-NAME = re.compile(r"\b(?:l3|perf|resctrl)_\w+")
+NAME = re.compile(r"(?<![\w:])(?:l3|perf|resctrl)_\w+(?![\w:])")
+RECORDED = re.compile(r"(?<![\w:])\w+:\w+:\w+")
 MATCHER = re.compile(r'\b(\w+)(?:=|!=|=~|!~)"')
 GROUPING = re.compile(r"(?:by|on|ignoring) \(([^)]*)\)")
 parse: Callable[[str], Iterator[Metric]] = openmetrics.text_string_to_metric_families  # it has no types
@@ -41,8 +42,11 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     with monitored_host(tmp_path, str(resctrl), classes=[{"name": "batch"}]) as found:
         with found.context.monitor.hold(KEYS[0]) as locked:
             for group in (resctrl, Path(locked.ensure_group("").path)):
-                say(group, llc_occupancy=1, mbm_total_bytes=1)
-                say_paths(group, {"mon_PERF_PKG_00/core_energy": 1.5})
+                say(group, llc_occupancy=1, mbm_total_bytes=1, mbm_local_bytes=1)
+                say_paths(group, {"mon_PERF_PKG_00/core_energy": 1.5, "mon_L3_01/mbm_total_bytes": "Unavailable"})
+        foreign = resctrl / "mon_groups/kepler"
+        foreign.mkdir()
+        say(foreign, llc_occupancy=1, mbm_total_bytes=1)
         (resctrl / "info/L3").mkdir()
         for name, text in (("info/L3/cbm_mask", "fff"), ("schemata", "L3:0=fff"), ("size", "L3:0=1200")):
             (resctrl / name).write_text(f"{text}\n")
@@ -58,13 +62,24 @@ def test_every_metric_and_label_is_printed(host: MonitoredHost, groups: dict[str
     samples = [sample for family in parse(result.stdout) for sample in family.samples]
     names = {sample.name for sample in samples}
     labels = {label for sample in samples for label in sample.labels} | {"instance"}  # Prometheus' own
+    labels |= {"job"}
+    recorded: set[str] = set()
     for rule in [rule for rules in groups.values() for rule in rules]:
         expression = rule["expr"]
-        asked = set(NAME.findall(expression))
-        assert asked, rule
+        asked, of_rules = set(NAME.findall(expression)), set(RECORDED.findall(expression))
+        assert asked | of_rules, rule
         assert asked <= names, rule
+        recorded |= {rule.get("record", "")}
+        assert of_rules <= recorded, rule
         used = {*MATCHER.findall(expression), *", ".join(GROUPING.findall(expression)).split(", ")} - {""}
         assert used <= labels, rule
+
+
+def test_every_rule_is_recorded_once_and_each_group_has_an_interval() -> None:
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    names = [rule["record"] for group in groups for rule in group["rules"] if "record" in rule]
+    assert len(names) == len(set(names))
+    assert [group["name"] for group in groups if "interval" not in group] == ["resctrl-hooks"]
 
 
 def test_each_has_what_its_reader_needs(alerts: list[dict[str, Any]]) -> None:
@@ -85,8 +100,15 @@ FAILURES = 'resctrl_hooks_failures_total{{stage="createRuntime",reason="{}"}}'
 UNMET = 'resctrl_hooks_unmet_containers{feature="memtierd"}'
 LAST = "resctrl_hooks_last_reconcile_timestamp_seconds"
 BUCKET = 'resctrl_hooks_duration_seconds_bucket{{stage="createRuntime",le="{}"}}'
+CLASS = 'resctrl_class_l3_mbm_total_bytes_total{rdt_class="",domain_name="mon_L3_00"}'
+INFO, OTHER = (f'resctrl_hooks_build_info{{job="resctrl-hooks"{node}}}' for node in ("", ',instance="m"'))
+UP = 'up{job="resctrl-hooks"}'
 HEALTHY = {
-    "resctrl_hooks_build_info": "1x60",
+    INFO: "1x60",
+    OTHER: "1x60",
+    UP: "1x60",
+    'up{job="resctrl-hooks",instance="m"}': "1x60",
+    CLASS: "0+60x60",
     "resctrl_scrape_ok": "1x60",
     "resctrl_hooks_waiting_pods": "0x60",
     "resctrl_hooks_queued_pods": "0x60",
@@ -94,11 +116,15 @@ HEALTHY = {
     'resctrl_rmids{state="used"}': "30x60",
     LAST: "0+60x60",
     UNMET: "0x60",
-    FAILURES.format("ledger"): "0x60",
 }
-"""A node where nothing is wrong; each case changes some of it."""
+"""Two nodes where nothing is wrong; each case changes some of the first one."""
 CASES = {
-    "ResctrlHooksMetricsMissing": Case({"resctrl_hooks_build_info": "_x60"}, {"resctrl_hooks_build_info": "_x10 1x50"}),
+    "ResctrlHooksMetricsMissing": Case(
+        dict.fromkeys([INFO, OTHER, UP, 'up{job="resctrl-hooks",instance="m"}'], "_x60"), {INFO: "_x10 1x50"}
+    ),
+    # The other node goes on; and a node that is taken out of the cluster is no target any more.
+    "ResctrlExporterDown": Case({UP: "1x20 0x40", INFO: "1x20 _x40"}, {UP: "1x20 _x40", INFO: "1x20 _x40"}),
+    "ResctrlBandwidthNearCapacity": Case({CLASS: "0+60x18 1080+6000x42"}, {CLASS: "0+6000x60"}),
     "ResctrlCannotBeRead": Case({"resctrl_scrape_ok": "0x60"}, {"resctrl_scrape_ok": "1x20 0x3 1x40"}),
     "ResctrlReconcileStopped": Case({LAST: "0x60"}, {LAST: "0x4 240x4 480+60x55"}),
     "ResctrlPodsUnmonitored": Case(
@@ -107,7 +133,7 @@ CASES = {
     "ResctrlContainersWithout": Case({UNMET: "1x60"}, {UNMET: "0x20 1x10 0x30"}),
     "ResctrlRMIDsLow": Case({'resctrl_rmids{state="free"}': "1x60"}, {'resctrl_rmids{state="free"}': "4x60"}),
     # One failure in all the time that the node is up; and one that was there before anybody looked.
-    "ResctrlHookFailures": Case({FAILURES.format("ledger"): "0x45 1x15"}, {FAILURES.format("ledger"): "1x60"}),
+    "ResctrlHookFailures": Case({FAILURES.format("ledger"): "_x45 1x15"}, {FAILURES.format("ledger"): "1x60"}),
     "ResctrlHookSlow": Case(
         {BUCKET.format("1.0"): "0+1x60", BUCKET.format("2.5"): "0+9x60", BUCKET.format("+Inf"): "0+9x60"},
         {BUCKET.format("1.0"): "0+9x60", BUCKET.format("2.5"): "0+9x60", BUCKET.format("+Inf"): "0+9x60"},
@@ -138,6 +164,90 @@ def test_what_is_no_fault_of_the_hook_is_silent(tmp_path: Path) -> None:
 
 
 @pytest.mark.promtool
+def test_a_second_failure_of_a_reason_goes_off_too(tmp_path: Path) -> None:
+    check(tmp_path, [promtool_test(HEALTHY | {FAILURES.format("ledger"): "1x45 2x15"}, "ResctrlHookFailures")])
+
+
+@pytest.mark.promtool
+def test_failures_of_before_prometheus_started_are_silent(tmp_path: Path) -> None:
+    late = {INFO: "_x45 1x15", FAILURES.format("ledger"): "_x45 3x15"}
+    check(tmp_path, [promtool_test(HEALTHY | {UP: "_x45 1x15"} | late, "")])
+
+
+@pytest.mark.promtool
+def test_a_node_whose_metrics_are_gone_is_counted_as_down(tmp_path: Path) -> None:
+    """By job: its own, of which a target never answered; and node_exporter's, which has the metrics in a file."""
+    series = {
+        'up{job="resctrl-hooks",instance="never"}': "0x60",
+        'up{job="node",instance="host"}': "1x60",
+        'resctrl_hooks_build_info{job="node",instance="host"}': "1x20 _x40",
+        'up{job="other",instance="elsewhere"}': "0x60",
+        INFO: "1x60",
+        UP: "1x60",
+    }
+    values = [{"series": at_node(name), "values": text} for name, text in series.items()]
+    name = "instance:resctrl_exporter_up:bool"
+    up = {"n": 1, "never": 0, "host": 0}
+    asked = [
+        {
+            "expr": name,
+            "eval_time": "50m",
+            "exp_samples": [{"labels": f'{name}{{instance="{node}"}}', "value": value} for node, value in up.items()],
+        },
+        {
+            "expr": "cluster:resctrl_nodes_down:count",
+            "eval_time": "50m",
+            "exp_samples": [{"labels": "cluster:resctrl_nodes_down:count", "value": 2}],
+        },
+    ]
+    check(tmp_path, [{"interval": "1m", "input_series": values, "promql_expr_test": asked}])
+
+
+@pytest.mark.promtool
+def test_a_young_pod_that_was_counted_all_its_life_is_counted(tmp_path: Path) -> None:
+    seconds = 'resctrl_counter_seconds_total{{instance="n",namespace="shop",pod="{}",counter="mbm_total_bytes"}}'
+    values = [
+        {"series": seconds.format("young"), "values": "_x28 0+60x30"},
+        {"series": seconds.format("half"), "values": "0+30x60"},
+    ]
+    name = "instance_namespace_pod:resctrl_counted:ratio15m"
+    found = [
+        {"labels": f'{{instance="n",namespace="shop",pod="{pod}"}}', "value": share}
+        for pod, share in (("half", 0.5), ("young", 1))
+    ]
+    asked = [{"expr": f"round({name}, 0.001)", "eval_time": "31m", "exp_samples": found}]
+    check(tmp_path, [{"interval": "1m", "input_series": values, "promql_expr_test": asked}])
+
+
+@pytest.mark.promtool
+@pytest.mark.parametrize("at", ["22m", "25m"], ids=["in a turn", "between turns"])
+def test_rates_of_pods_that_take_turns_are_those_while_they_are_counted(tmp_path: Path, at: str) -> None:
+    """Two pods of 100 and 300 bytes a second, each counted for four minutes of every eight."""
+    values = []
+    for pod, rate, begins in (("web", 100, 0), ("db", 300, 4)):
+        counted = [sum(begins <= minute % 8 < begins + 4 for minute in range(now)) for now in range(31)]
+        labels = f'instance="n",pod_uid="{pod}",namespace="shop",pod="{pod}",rdt_class="",domain_name="mon_L3_00"'
+        total = " ".join(str(60 * rate * minutes) for minutes in counted)
+        values.append({"series": f"l3_mbm_total_bytes_total{{{labels}}}", "values": total})
+        name = f'resctrl_counter_seconds_total{{{labels},counter="mbm_total_bytes"}}'
+        values.append({"series": name, "values": " ".join(str(60 * minutes) for minutes in counted)})
+    name = "l3_mbm_total_bytes:last_counted_rate"
+    pods = [
+        {"labels": f'{{instance="n",namespace="shop",pod="{pod}"}}', "value": rate}
+        for pod, rate in (("db", 300), ("web", 100))
+    ]
+    asked = [
+        {"expr": f"round(instance_namespace_pod:{name}, 0.1)", "eval_time": at, "exp_samples": pods},
+        {
+            "expr": f"round(namespace:{name}, 0.1)",
+            "eval_time": at,
+            "exp_samples": [{"labels": '{namespace="shop"}', "value": 400}],
+        },
+    ]
+    check(tmp_path, [{"interval": "1m", "input_series": values, "promql_expr_test": asked}])
+
+
+@pytest.mark.promtool
 def test_pods_that_wait_as_the_rules_say_are_no_fault(tmp_path: Path) -> None:
     waiting = {"resctrl_hooks_waiting_pods": "9x60", "resctrl_hooks_queued_pods": "9x60"}
     check(tmp_path, [promtool_test(HEALTHY | waiting, "")])
@@ -154,7 +264,7 @@ def test_rates_by_counted_time_keep_pods_apart_and_sum_their_classes(tmp_path: P
             counted = f'resctrl_counter_seconds_total{{{labels},counter="mbm_total_bytes"}}'
             values.append({"series": f"l3_mbm_total_bytes_total{{{labels}}}", "values": f"0+{rate}x60"})
             values.append({"series": counted, "values": "0+30x60"})
-    name = "instance_namespace_pod:l3_mbm_total_bytes:counted_rate15m"
+    name = "instance_namespace_pod:l3_mbm_total_bytes:last_counted_rate"
     expected = [
         {"labels": f'{name}{{instance="n",namespace="shop",pod="{pod}"}}', "value": sum(classes.values()) / 30}
         for pod, classes in rates.items()
@@ -164,16 +274,17 @@ def test_rates_by_counted_time_keep_pods_apart_and_sum_their_classes(tmp_path: P
 
 
 @pytest.mark.promtool
-def test_recorded_rates_are_those_of_pods_and_nodes(tmp_path: Path) -> None:
+def test_recorded_rates_are_those_of_nodes_and_their_kinds(tmp_path: Path) -> None:
     series = {
-        'l3_mbm_total_bytes_total{namespace="shop",pod="web",rdt_class="",domain_id="00"}': "0+60x60",
-        'l3_mbm_total_bytes_total{namespace="shop",pod="web",rdt_class="gold",domain_id="01"}': "0+120x60",
+        'resctrl_ungrouped_l3_mbm_total_bytes_total{rdt_class=""}': "0+240x60",
+        'resctrl_foreign_l3_mbm_total_bytes_total{rdt_class="",group="kepler"}': "0+60x60",
         'resctrl_class_l3_mbm_total_bytes_total{rdt_class=""}': "0+600x60",
         'resctrl_class_l3_llc_occupancy_bytes{rdt_class=""}': "300x60",
         'resctrl_l3_size_bytes{domain_id="00"}': "1200x60",
     }
     expected = {
-        "instance_namespace_pod:l3_mbm_total_bytes:rate5m": ('{instance="n",namespace="shop",pod="web"}', 3),
+        "instance:resctrl_pods_l3_mbm_total_bytes:rate5m": ('{instance="n"}', 5),
+        "cluster:resctrl_class_l3_mbm_total_bytes:rate5m": ("", 10),
         "instance:resctrl_class_l3_mbm_total_bytes:rate5m": ('{instance="n"}', 10),
         "instance:resctrl_class_l3_llc_occupancy:ratio": ('{instance="n"}', 0.25),
     }
@@ -194,7 +305,7 @@ def test_the_rate_of_pods_in_turns_is_by_the_seconds_that_they_were_counted(tmp_
         series[f"l3_mbm_total_bytes_total{{{labels}}}"] = totals
         for counter in ("mbm_total_bytes", "mbm_local_bytes"):
             series[f'resctrl_counter_seconds_total{{{labels},counter="{counter}"}}'] = seconds
-    name = "instance_namespace_pod:l3_mbm_total_bytes:counted_rate15m"
+    name = "instance_namespace_pod:l3_mbm_total_bytes:last_counted_rate"
     values = [{"series": at_node(one), "values": text} for one, text in series.items()]
     found = [
         {"labels": f'{name}{{instance="n",namespace="shop",pod="{pod}"}}', "value": rate}
@@ -227,4 +338,6 @@ def promtool_test(series: dict[str, str], going_off: str) -> dict[str, Any]:
 
 def at_node(name: str) -> str:
     """A series' name with an instance."""
+    if "instance=" in name:
+        return name
     return f'{name[:-1]},instance="n"}}' if name.endswith("}") else f'{name}{{instance="n"}}'
