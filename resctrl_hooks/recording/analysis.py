@@ -1,4 +1,4 @@
-"""What a recording says: rates over time by who used what, who was noisy when, and what was not covered.
+"""What a recording says: rates over time by who used what, and what was not covered.
 
 All of it is computed from what was counted; nothing is filled in where there was no number.
 """
@@ -13,12 +13,8 @@ from typing import Final, NamedTuple
 from resctrl_hooks.inventory.models import group_name
 from resctrl_hooks.inventory.rates import WHOLE, Growth, rate_of
 
-from .sampler import GROUP, POD, REST, Row, counted_column
+from .sampler import GROUP, POD, Row, counted_column
 
-NOISY_SHARE: Final = 1 / 3
-"""A user is called noisy while it moves more than this share of what its L3 domain moves …"""
-BUSY_SHARE: Final = 1 / 2
-"""… and while the domain moves more than this share of its own peak in the recording."""
 OTHERS: Final = "all others"
 
 
@@ -45,7 +41,7 @@ MEASURES = (
         unit="GB/s",
         scale=1e9,
     ),
-    Measure("L3 occupancy", "llc_occupancy_bytes", "", unit="MB", scale=1e6),
+    Measure("L3 occupancy", "llc_occupancy_bytes", "", unit="MiB", scale=1 << 20),
     Measure("Power of the cores", "core_energy_joules", counted_column("core_energy"), unit="W", scale=1.0),
 )
 
@@ -61,20 +57,6 @@ class User(NamedTuple):
 
 Points = dict[float, float]
 """By time, in seconds since 1970."""
-
-
-@dataclass(slots=True)
-class Noisy:
-    """A time in which one user moved most of what a domain moved."""
-
-    user: User
-    domain: str
-    start: float
-    end: float
-    moved: float = 0.0
-    """Bytes."""
-    of: float = 0.0
-    """Bytes that the domain moved in that time."""
 
 
 @dataclass(slots=True)
@@ -102,11 +84,15 @@ class Recording:
         return list(dict.fromkeys(user for user, _ in self.rows))
 
     @property
+    def usual(self) -> float:
+        """The usual seconds between two looks."""
+        steps = sorted(after - before for before, after in pairwise(self.times))
+        return steps[len(steps) // 2] if steps else 0.0
+
+    @property
     def gaps(self) -> list[tuple[float, float]]:
         """Times of more than twice the usual interval in which nothing was looked at."""
-        steps = [after - before for before, after in pairwise(self.times)]
-        usual = sorted(steps)[len(steps) // 2] if steps else 0.0
-        return [(at, at + step) for at, step in zip(self.times, steps, strict=False) if step > 2 * usual]
+        return [(before, after) for before, after in pairwise(self.times) if after - before > 2 * self.usual]
 
 
 def recording_of(rows: Iterable[Row]) -> Recording:
@@ -120,13 +106,23 @@ def recording_of(rows: Iterable[Row]) -> Recording:
     return found
 
 
+def domains(recording: Recording, measure: Measure) -> dict[str, dict[User, Points]]:
+    """Return a measure of each user by domain."""
+    found: dict[str, dict[User, Points]] = defaultdict(dict)
+    for (user, domain), rows in recording.rows.items():
+        points = points_of(rows, measure) if any(measure.column in row for _, row in rows) else {}
+        if points:
+            found[domain][user] = points
+    return dict(sorted(found.items()))
+
+
 def series(recording: Recording, measure: Measure) -> dict[User, Points]:
     """A measure of each user, over its domains; a moment at which any of these has no number has none."""
     found: dict[User, Points] = {}
     parts: dict[User, list[Points]] = defaultdict(list)
     for (user, _), rows in recording.rows.items():
         if any(measure.column in row for _, row in rows):
-            parts[user].append(_points(rows, measure))
+            parts[user].append(points_of(rows, measure))
     for user, of_domains in parts.items():
         moments = set.intersection(*(set(points) for points in of_domains))
         points = {moment: sum(points[moment] for points in of_domains) for moment in sorted(moments)}
@@ -155,24 +151,6 @@ def largest(lines: dict[str, Points], most: int) -> dict[str, Points]:
     return found | ({OTHERS: dict(rest)} if rest else {})
 
 
-def noisy(recording: Recording) -> list[Noisy]:
-    """Who was noisy when, the most bytes first: see `NOISY_SHARE` and `BUSY_SHARE`."""
-    by_domain: dict[str, dict[User, Points]] = defaultdict(dict)
-    for (user, domain), rows in recording.rows.items():
-        by_domain[domain][user] = _points(rows, BANDWIDTH)
-    found: list[Noisy] = []
-    for domain, users in by_domain.items():
-        totals: Points = defaultdict(float)
-        for points in users.values():
-            for moment, rate in points.items():
-                totals[moment] += rate
-        peak = max(totals.values(), default=0.0)
-        for user, points in users.items():
-            if user.kind != REST:
-                found += _times(user, domain, points, totals, peak, recording.times)
-    return sorted(found, key=lambda time: -time.moved)
-
-
 def uncovered(recording: Recording) -> list[Uncovered]:
     """What had no number in some rows, and why."""
     found: dict[tuple[User, str, str], Uncovered] = {}
@@ -189,24 +167,7 @@ def uncovered(recording: Recording) -> list[Uncovered]:
     return sorted(found.values(), key=lambda one: (-one.rows / one.of, one.user.name, one.column))
 
 
-def _times(user: User, domain: str, points: Points, totals: Points, peak: float, times: Sequence[float]) -> list[Noisy]:
-    found: list[Noisy] = []
-    before = dict(zip(times[1:], times, strict=False))
-    for moment in sorted(points):
-        rate, total = points[moment], totals[moment]
-        if not peak or rate < NOISY_SHARE * total or total < BUSY_SHARE * peak:
-            continue
-        start = before.get(moment, moment)
-        if not found or found[-1].end < start:
-            found.append(Noisy(user, domain, start, start))
-        seconds = moment - start
-        found[-1].end = moment
-        found[-1].moved += rate * seconds
-        found[-1].of += total * seconds
-    return [time for time in found if time.moved > 0]
-
-
-def _points(rows: Sequence[tuple[float, Row]], measure: Measure) -> Points:
+def points_of(rows: Sequence[tuple[float, Row]], measure: Measure) -> Points:
     """Values, or rates at the end of each interval. A counter that went back began anew: it has no rate there."""
     if not measure.seconds:
         return {when: float(value) for when, row in rows if (value := row.get(measure.column)) is not None}

@@ -5,6 +5,7 @@ import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, Protocol
 
 from .sampler import LABELS, Row, Value
@@ -81,13 +82,27 @@ def read(path: str) -> list[Row]:
 def _read_csv(path: str) -> list[Row]:
     with open(path, encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
-        missing = {"time", "kind", "domain"} - set(reader.fieldnames or ())
-        if missing:
-            raise RecordingError(f"{path} is no recording: it has no column {min(missing)!r}")
         try:
-            return [{name: _value(name, text) for name, text in row.items()} for row in reader]
-        except (ValueError, csv.Error, UnicodeDecodeError) as error:
+            missing = {"time", "kind", "domain"} - set(reader.fieldnames or ())
+            if missing:
+                raise RecordingError(f"{path} is no recording: it has no column {min(missing)!r}")
+            return [_row(row) for row in reader]
+        except UnicodeDecodeError as error:
+            raise RecordingError(f"{path} is no recording: it is no text") from error
+        except (ValueError, csv.Error) as error:
             raise RecordingError(f"{path}:{reader.line_num}: {error}") from error
+
+
+def _row(row: dict[Any, Any]) -> Row:
+    """Return a row of a CSV file as it was written.
+
+    Raises:
+        ValueError: it was not written by us, or is cut off.
+    """
+    if None in row or None in row.values():
+        raise ValueError("the row has more or fewer fields than the first line names; is the file cut off?")
+    datetime.fromisoformat(row["time"])
+    return {name: _value(name, text) for name, text in row.items()}
 
 
 def _value(name: str, text: str | None) -> Value:

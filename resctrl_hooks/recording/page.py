@@ -1,54 +1,64 @@
 """A recording as one HTML page that needs nothing else: plots, who was noisy when, what was not covered."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 
 import plotly.graph_objects as go
 from plotly.io import to_html
+from plotly.subplots import make_subplots
 
 from resctrl_hooks import __version__
 
-from .analysis import (
-    BUSY_SHARE,
-    MEASURES,
-    NOISY_SHARE,
-    Measure,
-    Points,
-    Recording,
-    by_namespace,
-    largest,
-    noisy,
-    series,
-    uncovered,
-)
+from .analysis import MEASURES, OTHERS, Measure, Points, Recording, by_namespace, domains, largest, series, uncovered
+from .noise import BUSY_SHARE, NOISY_SHARE, Noisy, answer, noisy
 
 _MOST_LINES = 12
+_MOST_SHADES = 20
+_COLORS = (
+    *("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf"),
+    *("#8c564b", "#e377c2", "#bcbd22", "#003f5c", "#7a5195", "#00a36c"),
+)
+"""One for each line; the others together are grey."""
+_GREY = "#999999"
+_HEIGHT, _LEGEND = 240, 300
+"""Of a chart, and the width that legends have: the same everywhere, so that times stand one below the other."""
 _MOST_ROWS = 50
 _LARGE = 1000
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 1100px; margin: 2em auto; padding: 0 1em; }
+body { font: 15px/1.5 system-ui, sans-serif; color: #1b2430; background: #fff; }
+body { max-width: 1150px; margin: 2em auto; padding: 0 1em; }
 table { border-collapse: collapse; } th, td { padding: .25em .8em; text-align: left; border-bottom: 1px solid #ddd; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; } .note { color: #666; }
+.answer { font-size: 1.3em; font-weight: 600; margin: .3em 0; } h2 { margin-top: 2em; }
+@media print {
+  body { font-size: 10pt; max-width: none; margin: 0; } h2 { break-after: avoid; margin-top: 1em; }
+  .chart, tr { break-inside: avoid; } .modebar-container { display: none !important; }
+}
 """
 
 
 def page_of(recording: Recording) -> str:
     """The page, as text."""
     title = f"resctrl recording of {', '.join(recording.hosts) or 'a node'}"
-    parts = [f"<h1>{escape(title)}</h1>", _summary(recording)]
-    first = True
+    said = f'<p class="answer">{escape(answer(recording))}</p>'
+    parts = [f"<h1>{escape(title)}</h1>", said, _summary(recording)]
+    times = noisy(recording)
+    colors = _colors(recording)
+    first = True  # which brings the plotting library along
     for measure in MEASURES:
-        users = series(recording, measure)
-        if not users:
+        by_domain = domains(recording, measure)
+        if not by_domain:
             continue
-        lines = {user.name: points for user, points in users.items()}
         parts.append(f"<h2>{escape(measure.title)}</h2>")
-        for by, found in (("pod", lines), ("namespace", by_namespace(users))):
-            figure = _figure(measure, largest(found, _MOST_LINES), recording.times, f"{measure.unit} by {by}")
-            parts.append(to_html(figure, full_html=False, include_plotlyjs=first))
+        charts = {domain: {user.name: points for user, points in users.items()} for domain, users in by_domain.items()}
+        pods = _figure(measure, charts, recording.times, colors, times)
+        sums = {f"by namespace, {_all(by_domain)}": by_namespace(series(recording, measure))}
+        for figure in (pods, _figure(measure, sums, recording.times, colors, ())):
+            drawn = to_html(figure, full_html=False, include_plotlyjs=first)
             first = False
-    parts += [_noisy(recording), _uncovered(recording)]
+            parts.append(f'<div class="chart">{drawn}</div>')
+    parts += [_noisy(times), _uncovered(recording)]
     head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>{"".join(parts)}</body></html>\n'
 
@@ -64,25 +74,73 @@ def _summary(recording: Recording) -> str:
     )
 
 
-def _figure(measure: Measure, lines: dict[str, Points], times: Sequence[float], title: str) -> go.Figure:
-    """The lines; one is interrupted where it has no number."""
-    figure = go.Figure()
+def _all(found: Mapping[str, object]) -> str:
+    return "all domains together" if len(found) > 1 else next(iter(found))
+
+
+def _colors(recording: Recording) -> dict[str, str]:
+    """Return a colour for each of the names that are drawn most, the same in every chart."""
+    sums: dict[str, float] = {}
+    for measure in MEASURES[:1]:
+        users = series(recording, measure)
+        for name, points in [*((user.name, one) for user, one in users.items()), *by_namespace(users).items()]:
+            sums[name] = sums.get(name, 0.0) + sum(points.values())
+    order = sorted(sums, key=lambda name: -sums[name])
+    return dict(zip(order, _COLORS, strict=False))
+
+
+def _figure(
+    measure: Measure,
+    charts: Mapping[str, dict[str, Points]],
+    times: Sequence[float],
+    colors: Mapping[str, str],
+    shaded: Sequence[Noisy],
+) -> go.Figure:
+    """Return a chart below the other for each domain, of the same times. A line has a gap where it has no number."""
+    figure = make_subplots(rows=len(charts), cols=1, shared_xaxes=True, subplot_titles=list(charts))
     when = [datetime.fromtimestamp(moment, UTC) for moment in times]
-    for name, points in lines.items():
-        values = [points[moment] / measure.scale if moment in points else None for moment in times]
-        figure.add_scatter(x=when, y=values, name=escape(name), mode="lines", connectgaps=False)
+    drawn = {domain: largest(lines, _MOST_LINES) for domain, lines in charts.items()}
+    names = list(dict.fromkeys(name for lines in drawn.values() for name in lines))
+    free = [color for color in _COLORS if color not in {colors[name] for name in names if name in colors}]
+    chosen = {name: _GREY if name == OTHERS else colors.get(name) or (free.pop(0) if free else _GREY) for name in names}
+    shown: set[str] = set()
+    for row, (domain, lines) in enumerate(drawn.items(), 1):
+        for name, points in lines.items():
+            values = [points[moment] / measure.scale if moment in points else None for moment in times]
+            line = {"color": chosen[name], "width": 1.5}
+            figure.add_scatter(
+                x=when,
+                y=values,
+                name=escape(name),
+                mode="lines",
+                line=line,
+                connectgaps=False,
+                legendgroup=name,
+                showlegend=name not in shown,
+                row=row,
+                col=1,
+            )
+            shown.add(name)
+        for time in [time for time in shaded if time.domain == domain][:_MOST_SHADES]:
+            start, end = (datetime.fromtimestamp(moment, UTC) for moment in (time.start, time.end))
+            color = chosen.get(time.user.name, _GREY)
+            figure.add_vrect(x0=start, x1=end, fillcolor=color, opacity=0.12, line_width=0, row=row, col=1)
     figure.update_layout(
-        title=title, height=360, margin={"t": 50, "b": 40}, hovermode="x unified", template="plotly_white"
+        height=_HEIGHT * len(charts) + 80,
+        margin={"t": 40, "b": 40, "l": 70, "r": _LEGEND},
+        legend={"x": 1.02, "y": 1},
+        hovermode="x unified",
+        template="plotly_white",
     )
+    figure.update_xaxes(range=[when[0], when[-1]], showticklabels=True)
     figure.update_yaxes(title=measure.unit, rangemode="tozero")
     return figure
 
 
-def _noisy(recording: Recording) -> str:
-    found = noisy(recording)
+def _noisy(found: Sequence[Noisy]) -> str:
     rule = (
-        f"A pod is listed while it moves more than {NOISY_SHARE:.0%} of what its L3 domain moves, and the domain moves "
-        f"more than {BUSY_SHARE:.0%} of its peak in this recording."
+        f"A pod is listed from when it moves more than {NOISY_SHARE:.0%} of what its L3 domain moves, and the domain "
+        f"more than {BUSY_SHARE:.0%} of its peak in this recording, until both are well below. Charts are shaded then."
     )
     rows = [
         (

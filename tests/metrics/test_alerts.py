@@ -47,6 +47,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         foreign = resctrl / "mon_groups/kepler"
         foreign.mkdir()
         say(foreign, llc_occupancy=1, mbm_total_bytes=1)
+        say_paths(foreign, {"mon_PERF_PKG_00/core_energy": 1.5})
         (resctrl / "info/L3").mkdir()
         for name, text in (("info/L3/cbm_mask", "fff"), ("schemata", "L3:0=fff"), ("size", "L3:0=1200")):
             (resctrl / name).write_text(f"{text}\n")
@@ -124,7 +125,7 @@ CASES = {
     ),
     # The other node goes on; and a node that is taken out of the cluster is no target any more.
     "ResctrlExporterDown": Case({UP: "1x20 0x40", INFO: "1x20 _x40"}, {UP: "1x20 _x40", INFO: "1x20 _x40"}),
-    "ResctrlBandwidthNearCapacity": Case({CLASS: "0+60x18 1080+6000x42"}, {CLASS: "0+6000x60"}),
+    "ResctrlBandwidthNearCapacity": Case({CLASS: "0+60x24 1440+6000x36"}, {CLASS: "0+6000x60"}),
     "ResctrlCannotBeRead": Case({"resctrl_scrape_ok": "0x60"}, {"resctrl_scrape_ok": "1x20 0x3 1x40"}),
     "ResctrlReconcileStopped": Case({LAST: "0x60"}, {LAST: "0x4 240x4 480+60x55"}),
     "ResctrlPodsUnmonitored": Case(

@@ -57,4 +57,4 @@ def test_only_what_is_asked_for(
     assert found.keys() & ALL == families
     if namespaces is not None:
         assert {sample.labels["namespace"] for name in families for sample in found[name].samples} == namespaces
-    assert "resctrl_hooks_failures" in found
+    assert "resctrl_hooks_runs" in found

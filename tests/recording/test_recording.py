@@ -22,8 +22,9 @@ from monitored_host import KEYS, MonitoredHost, monitored_host
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.errors import NotPermittedError
-from resctrl_hooks.recording.analysis import BANDWIDTH, OTHERS, largest, noisy, recording_of, series, uncovered
+from resctrl_hooks.recording.analysis import BANDWIDTH, OTHERS, largest, recording_of, series, uncovered
 from resctrl_hooks.recording.files import RecordingError, read, writing
+from resctrl_hooks.recording.noise import answer, noisy
 from resctrl_hooks.recording.sampler import LABELS, Row, Sampler
 
 NASTY = "</script><script>document.title='forged'</script>"
@@ -105,6 +106,26 @@ def test_what_is_no_recording_is_one_line(tmp_path: Path, name: str, text: str) 
     assert (result.exit_code, result.output.count("\n")) == (2, 1), result.output
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x89PNG\r\n\x1a\n\x00\xff",
+        b"time,kind,domain\n\xff\xfe,pod,mon_L3_00\n",
+        b"time,kind,domain,mbm_total_bytes\n2026-01-01T00:00:00.000+00:00,pod\n",
+        b"time,kind,domain\n2026-01-0,pod,mon_L3_00\n",
+        b"time,kind,domain\n2026-01-01T00:00:00.000+00:00,pod,mon_L3_00,1,2\n",
+        b"",
+    ],
+    ids=["binary", "binary row", "cut off", "half a time", "too long", "empty"],
+)
+def test_a_binary_or_truncated_csv_is_wrong_use(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(data)
+    result = CliRunner().invoke(main, ["report", str(path)])
+    assert (result.exit_code, result.output.count("\n")) == (2, 1), result.output
+    assert "fault of" not in result.output
+
+
 def test_a_damaged_parquet_file_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"PAR1 cut")
     result = CliRunner().invoke(main, ["report", str(tmp_path / "x.parquet")])
@@ -146,6 +167,41 @@ def test_who_was_noisy_when() -> None:
         200,
         202,
     )
+
+
+def minutes_of(**pods: list[float]) -> list[Row]:
+    """A recording of two domains, a look each minute: each pod's bandwidth in MB/s, half of it in each domain."""
+    rows: list[Row] = []
+    for pod, rates in pods.items():
+        total = 0.0
+        for minute, rate in enumerate([0.0, *rates]):
+            total += rate * 60e6 / 2
+            rows += [
+                {
+                    "time": f"2026-01-01T{1 + minute // 60:02}:{minute % 60:02}:00.000+00:00", "host": "n1",
+                    "kind": "pod", "key": pod, "domain": domain, "namespace": "batch", "pod": pod,
+                    "mbm_total_bytes": total, "missing": "",
+                }
+                for domain in ("mon_L3_00", "mon_L3_01")
+            ]  # fmt: skip
+    return rows
+
+
+def test_a_burst_that_wavers_is_one_time_and_its_neighbours_have_none() -> None:
+    burst = [2000.0, 1800, 700, 2200, 900, 2100, 2000, 600, 1900, 2000] * 2
+    quiet = [100.0] * 10
+    neighbour = [500.0, 500, 500, 500, 600, 500, 500, 900, 500, 500] * 2
+    found = recording_of(minutes_of(reports=[*quiet, *burst, *quiet], web=[*quiet, *neighbour, *quiet]))
+    assert [(time.user.name, time.domain) for time in noisy(found)] == [
+        ("batch/reports", "mon_L3_00"),
+        ("batch/reports", "mon_L3_01"),
+    ]
+    assert answer(found) == "batch/reports moved 75% of all memory traffic, 01:10 to 01:30 UTC (1.62 GB/s)."
+
+
+def test_the_answer_where_nobody_is_noisy_says_so() -> None:
+    even = [100.0] * 10
+    assert answer(recording_of(minutes_of(a=even, b=even, c=even, d=even))) == "No pod was noisy."
 
 
 def test_nobody_is_noisy_where_all_do_the_same() -> None:

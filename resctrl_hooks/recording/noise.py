@@ -1,0 +1,110 @@
+"""Who was noisy when: the rule, the times, and the one sentence that answers which pod it was."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from .analysis import BANDWIDTH, Points, Recording, User, domains
+from .sampler import REST
+
+NOISY_SHARE: Final = 1 / 3
+"""A user becomes noisy when it moves more than this share of what its L3 domain moves …"""
+BUSY_SHARE: Final = 1 / 2
+"""… and the domain moves more than this share of its own peak in the recording."""
+STILL: Final = 2 / 3
+"""It stays noisy while both are above this part of that …"""
+PAUSE_SECONDS: Final = 60.0
+PAUSE_LOOKS: Final = 3
+"""… and over an interruption as short as this, in seconds or in looks, while its share of the whole time is enough."""
+LEAST: Final = 1 / 20
+"""A time in which less was moved than this part of the largest one's is left out."""
+
+
+@dataclass(slots=True)
+class Noisy:
+    """A time in which one user moved most of what a domain moved: in bytes, and those ``of`` the whole domain."""
+
+    user: User
+    domain: str
+    start: float
+    end: float
+    moved: float = 0.0
+    of: float = 0.0
+
+
+def noisy(recording: Recording) -> list[Noisy]:
+    """Return who was noisy when, the most bytes first."""
+    before = dict(zip(recording.times[1:], recording.times, strict=False))
+    pause = max(PAUSE_SECONDS, PAUSE_LOOKS * recording.usual)
+    found: list[Noisy] = []
+    for domain, users in domains(recording, BANDWIDTH).items():
+        totals = _sums(users)
+        for user, points in users.items():
+            if user.kind != REST:
+                found += _times(user, domain, points, totals, before, pause)
+    most = max((time.moved for time in found), default=0.0)
+    return sorted((time for time in found if time.moved > LEAST * most), key=lambda time: -time.moved)
+
+
+def answer(recording: Recording) -> str:
+    """Return in one sentence which pod moved most, how much of all, and when."""
+    times = noisy(recording)
+    if not times:
+        return "No pod was noisy."
+    user, start, end = times[0].user, times[0].start, times[0].end
+    for time in times:  # the same burst in other domains
+        if time.user == user and time.start < end and time.end > start:
+            start, end = min(start, time.start), max(end, time.end)
+    before = dict(zip(recording.times[1:], recording.times, strict=False))
+    moved: dict[User, float] = defaultdict(float)
+    for users in domains(recording, BANDWIDTH).values():
+        for one, points in users.items():
+            moved[one] += sum(
+                rate * (moment - before.get(moment, moment)) for moment, rate in points.items() if start < moment <= end
+            )
+    share, rate = moved[user] / (sum(moved.values()) or 1), moved[user] / max(end - start, 1e-9)
+    when = f"{_clock(start, end)} to {_clock(end, start)} UTC"
+    return f"{user.name} moved {share:.0%} of all memory traffic, {when} ({rate / 1e9:.3g} GB/s)."
+
+
+def _clock(moment: float, other: float) -> str:
+    """Return a time of the day, with seconds where the two are near, with the date where they are of two days."""
+    one, two = (datetime.fromtimestamp(value, UTC) for value in (moment, other))
+    day = "" if one.date() == two.date() else "%Y-%m-%d "
+    return one.strftime(f"{day}%H:%M" if abs(moment - other) >= 2 * PAUSE_SECONDS else f"{day}%H:%M:%S")
+
+
+def _sums(users: Mapping[User, Points]) -> Points:
+    totals: Points = defaultdict(float)
+    for points in users.values():
+        for moment, rate in points.items():
+            totals[moment] += rate
+    return totals
+
+
+def _times(
+    user: User, domain: str, points: Points, totals: Points, before: Mapping[float, float], pause: float
+) -> list[Noisy]:
+    """Return the times of one user in one domain. What it moved in an interruption is part of the time."""
+    found: list[Noisy] = []
+    peak = max(totals.values(), default=0.0)
+    skipped: list[float] = []
+    for moment in sorted(points):
+        rate, total, start = points[moment], totals[moment], before.get(moment, moment)
+        goes_on = bool(found) and start - found[-1].end <= pause
+        part = STILL if goes_on and not skipped else 1.0
+        if not peak or rate < part * NOISY_SHARE * total or total < part * BUSY_SHARE * peak:
+            skipped.append(moment)
+            continue
+        if not goes_on:
+            found.append(Noisy(user, domain, start, start))
+            skipped = []
+        for one in [*skipped, moment]:
+            seconds = one - before.get(one, one)
+            found[-1].moved += points[one] * seconds
+            found[-1].of += totals[one] * seconds
+        found[-1].end = moment
+        skipped = []
+    return [time for time in found if time.moved > 0 and time.moved >= NOISY_SHARE * time.of]
