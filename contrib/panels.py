@@ -103,6 +103,8 @@ class Rows(NamedTuple):
 Section = tuple[str, Sequence[Lines | Rows]]
 """A heading, and what stands below it."""
 
+_MOST_NUMBERS = 6
+"""In a row, so that their titles can be read; more are in rows of four."""
 _NOT_SHOWN = ("instance", "job")
 _OF_OTHER_VARIABLES = ("auto", "auto_count", "auto_min", "id")
 """What Grafana's builders give every kind of variable, and its schema only some."""
@@ -246,7 +248,7 @@ def dashboard(
     for name, url in links.items():
         built.link(DashboardLink(name).url(url).type(DashboardLinkType.LINK).keep_time(True))  # noqa: FBT003
     for number in numbers:
-        built.with_panel(_stat(number, WIDTH // len(numbers)))
+        built.with_panel(_stat(number, WIDTH // (len(numbers) if len(numbers) <= _MOST_NUMBERS else 4)))
     for heading, below in sections:
         built.with_row(Row(heading))
         for panel in below:

@@ -1,4 +1,4 @@
-"""The type of every option that takes an interval."""
+"""The types of options that take an interval or a bandwidth."""
 
 from typing import Any
 
@@ -25,3 +25,21 @@ class Duration(click.FloatRange):
                 self.fail(f"{value!r} is not a duration such as 500ms, 2s, 1m or 2h.", param, ctx)
             value = found
         return super().convert(value, param, ctx)
+
+
+class Bandwidth(click.FloatRange):
+    """Bytes a second, with a prefix as disks and networks have it: ``120G`` is 120 000 000 000."""
+
+    name = "bandwidth"
+
+    def __init__(self) -> None:
+        super().__init__(0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        text = str(value).strip().removesuffix("B/s")
+        number = text.rstrip("kMGT")
+        if not number.isascii() or not number.replace(".", "", 1).isdecimal() or len(text) - len(number) > 1:
+            self.fail(f"{value!r} is not a bandwidth such as 500M or 120G.", param, ctx)
+        scale = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[text[len(number) :]]
+        return super().convert(float(number) * scale, param, ctx)

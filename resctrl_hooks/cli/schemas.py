@@ -10,7 +10,7 @@ from resctrl_hooks.config.applied import Change
 from resctrl_hooks.config.problems import Problem
 from resctrl_hooks.config.show import Shown
 from resctrl_hooks.explanation.model import Explanation
-from resctrl_hooks.inventory.models import FreeCounters, Group, Pod, PodDetails, Refusal, Rmids, Usage
+from resctrl_hooks.inventory.models import DomainUsage, FreeCounters, Group, Pod, PodDetails, Refusal, Rmids, Usage
 from resctrl_hooks.node.reconcile.report import API_VERSION
 from resctrl_hooks.rdt.classes import ClassReport
 from resctrl_hooks.topology_view import TopologyReport
@@ -57,6 +57,8 @@ _LISTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
             "rmids": Rmids | None,
             "waiting": int,
             "uncounted": int,
+            "domain": int | None,
+            "domains": list[DomainUsage],
         },
     ),
     "rdt": ("RdtClassList", ClassReport, {}),

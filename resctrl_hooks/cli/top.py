@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from operator import attrgetter
 from types import FrameType
@@ -16,17 +17,30 @@ from rich.live import Live
 from resctrl_hooks.cli.document import Column, document, print_csv, print_document, print_names
 from resctrl_hooks.cli.keyboard import Keys
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Duration
+from resctrl_hooks.cli.params import Bandwidth, Duration
 from resctrl_hooks.cli.tables import console, print_table
 from resctrl_hooks.cli.top_screen import Screen
-from resctrl_hooks.cli.top_table import Scene, head_line, usage_table
+from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, usage_table
 from resctrl_hooks.cli.view import View, view_options
 from resctrl_hooks.inventory.cache_size import l3_sizes
 from resctrl_hooks.inventory.gather import pod_of, rmids_of
-from resctrl_hooks.inventory.models import Usage
-from resctrl_hooks.inventory.snapshot import open_files, take
-from resctrl_hooks.inventory.usage import GROUPINGS, POD, SORTS, Line, Users, grouped, ordered, usage, with_total
+from resctrl_hooks.inventory.models import DomainUsage, Usage
+from resctrl_hooks.inventory.snapshot import Snapshot, in_domain, open_files, take
+from resctrl_hooks.inventory.usage import (
+    GROUPINGS,
+    POD,
+    SORTS,
+    TOTAL,
+    Line,
+    Unnamed,
+    Users,
+    grouped,
+    ordered,
+    usage,
+    with_total,
+)
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.resctrl.counters import L3, Slot
 
 _SOON = 0.5  # seconds until there is something to see
 _CSV: tuple[Column, ...] = tuple(
@@ -49,15 +63,24 @@ _CSV: tuple[Column, ...] = tuple(
     metavar="DURATION",
     help="Time between two samples, as 500ms, 2s or 1m.",
 )
+@click.option("--domain", type=click.IntRange(0), metavar="N", help="Only what is counted in this L3 cache.")
+@click.option(
+    "--capacity",
+    type=Bandwidth(),
+    metavar="BYTES",
+    help="Bytes a second that each L3 cache can move, as 120G: what a share is of, instead of the most that was seen.",
+)
 @click.option("--by", type=click.Choice([*GROUPINGS]), default="pod", show_default=True, help="What a line sums up.")
 @click.pass_obj
-def command(config: str, *, view: View, once: bool, interval: float, by: str) -> None:
+def command(
+    config: str, *, view: View, once: bool, interval: float, domain: int | None, capacity: float | None, by: str
+) -> None:
     """Watch cache occupancy, memory bandwidth and power per pod.
 
     What no monitoring group holds has a line of its own, and the total is over all that is shown. On a terminal it
     stays, and `?` explains its keys; anywhere else, and with -o, it measures once, or again and again with -w.
     """
-    looks = _Looks(open_node(config), view)
+    looks = _Looks(open_node(config), view, domain, capacity)
     if view.form in ("table", "wide") and console().is_terminal and not once:
         _live(looks, interval, view, by)
         return
@@ -75,7 +98,7 @@ def command(config: str, *, view: View, once: bool, interval: float, by: str) ->
 class _Looks:
     """One look after the other, each with what happened since the last."""
 
-    def __init__(self, context: Context, view: View) -> None:
+    def __init__(self, context: Context, view: View, domain: int | None = None, capacity: float | None = None) -> None:
         self._context = context
         self._view = view
         self._keys = {view.key(context, what) for what in view.pods}
@@ -83,24 +106,59 @@ class _Looks:
         self._users = Users(context)
         self._files = open_files()
         self._before = take(context, self._files)
-        self._llc = sum(l3_sizes(context.monitor.resctrl.root).values())
+        self._sizes = l3_sizes(context.monitor.resctrl.root)
+        self._capacity = capacity
+        self._peaks: dict[int, float] = {}
+        self._made = 0
+        self._domains = {slot.domain.id: slot.domain.folder for slot in self._before.slots.values() if _is_cache(slot)}
+        self.domain = domain
+        if domain is not None and domain not in self._domains:
+            known = ", ".join(map(str, sorted(self._domains))) or "none"
+            raise click.BadParameter(f"there is no L3 domain {domain}; there are {known}.", param_hint="--domain")
+
+    def turn_domain(self) -> None:
+        """Show the next L3 cache, and after the last one all of them."""
+        order = [None, *sorted(self._domains)]
+        self.domain = order[(order.index(self.domain) + 1) % len(order)]
 
     def next(self) -> Scene:
         """What happened since the last look."""
         now = take(self._context, self._files)
-        lines = usage(self._before, now, self._users)
-        seconds = now.when - self._before.when
-        self._before = now
+        before, self._before = self._before, now
+        self._made += 1
+        parts = {id_: _limited(before, now, folder) for id_, folder in self._domains.items()}
+        domains = [self._usage_of(id_, usage(*part, Unnamed())) for id_, part in sorted(parts.items())]
+        lines = usage(*((before, now) if self.domain is None else parts[self.domain]), self._users)
+        seconds = now.when - before.when
         if self._view.filtered:
             lines = with_total([line for line in lines if line.kind == POD and self._is_wanted(line)])
-        return self.scene(lines, rmids=now.rmids, seconds=seconds)
+        return self.scene(lines, rmids=now.rmids, seconds=seconds, domains=domains)
 
-    def scene(self, lines: list[Line], rmids: int = 0, seconds: float = 0.0) -> Scene:
+    def _usage_of(self, domain: int, lines: list[Line]) -> DomainUsage:
+        rates = next(line.rates for line in lines if line.kind == TOTAL)
+        self._peaks[domain] = max(self._peaks.get(domain, 0.0), rates.total or 0.0)
+        size = self._sizes.get(domain)
+        # One interval has no other to be compared with.
+        peak = self._capacity or (self._peaks[domain] if self._made > 1 else None)
+        return DomainUsage(
+            domain=domain,
+            memory_bandwidth_bytes_per_second=rates.total,
+            peak_bytes_per_second=peak or None,
+            llc_occupancy_bytes=rates.occupancy,
+            llc_bytes=size,
+        )
+
+    def scene(
+        self, lines: list[Line], rmids: int = 0, seconds: float = 0.0, domains: Sequence[DomainUsage] = ()
+    ) -> Scene:
         """What there is to show of these lines."""
         context = self._context
         found = rmids_of(context.monitor.resctrl.root, rmids) if rmids else None
         waiting = len(list(context.ledger.marked("waiting")))
-        return Scene(os.uname().nodename, time.strftime("%H:%M:%S"), lines, self._llc, found, waiting, seconds)
+        size = sum(self._sizes.values()) if self.domain is None else self._sizes.get(self.domain, 0)
+        now = time.strftime("%H:%M:%S")
+        several = domains if len(domains) > 1 or self._capacity else ()
+        return Scene(os.uname().nodename, now, lines, size, found, waiting, seconds, several, self.domain)
 
     def _is_wanted(self, line: Line) -> bool:
         if line.key not in self._wanted:
@@ -111,6 +169,14 @@ class _Looks:
                 and (self._view.selector is None or (pod is not None and bool(self._view.chosen(self._context, [pod]))))
             )
         return self._wanted[line.key]
+
+
+def _is_cache(slot: Slot) -> bool:
+    return slot.domain.resource == L3 and slot.domain.node is None
+
+
+def _limited(before: Snapshot, now: Snapshot, folder: str) -> tuple[Snapshot, Snapshot]:
+    return in_domain(before, folder), in_domain(now, folder)
 
 
 def _print(scene: Scene, view: View, by: str) -> None:
@@ -126,6 +192,8 @@ def _print(scene: Scene, view: View, by: str) -> None:
             rmids=scene.rmids,
             waiting=scene.waiting,
             uncounted=scene.uncounted,
+            domain=scene.domain,
+            domains=list(scene.domains),
         )
         if view.old:
             for item, line in zip(value["items"], lines, strict=True):
@@ -139,6 +207,8 @@ def _print(scene: Scene, view: View, by: str) -> None:
         out = console()
         if view.headers:
             out.print(head_line(scene, out.width), markup=False, soft_wrap=True)
+            if scene.domains:
+                out.print(domain_line(scene, out.width))
         # Somebody reads a terminal, and a program the rest: pictures are no help there.
         made = usage_table(
             scene,
@@ -185,7 +255,9 @@ def _live(looks: _Looks, interval: float, view: View, by: str) -> None:
             while not screen.quit:
                 live.update(screen.render(out.width, out.height), refresh=True)
                 key = keys.pressed(until - time.monotonic())
-                if key:
+                if key == "d" and screen.takes_keys:
+                    looks.turn_domain()
+                elif key:
                     screen.press(key)
                 if time.monotonic() >= until:
                     screen.look(looks.next())

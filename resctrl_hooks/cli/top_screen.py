@@ -10,7 +10,7 @@ from collections.abc import Callable
 from rich.console import Group
 from rich.text import Text
 
-from resctrl_hooks.cli.top_table import Scene, head_line, usage_table
+from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, usage_table
 from resctrl_hooks.inventory.usage import FOREIGN, GROUPINGS, POD, TOTAL, UNHELD, Line, grouped, ordered
 
 SORT_KEYS = {"l": "llc", "m": "mbm", "o": "local", "w": "watts", "n": "name"}
@@ -20,6 +20,7 @@ _FOOT = "q quit  / filter  space pause  t totals  ? help"
 _HELP = """\
 l m o w n   sort by LLC, MBM, LOCAL, POWER, name      r   the other way round
 t           pods, then totals by namespace, then by RDT class
+d           all L3 caches, then each of them
 /           filter by part of a name; Enter keeps it, Esc drops it
 space       pause, and go on
 arrows, j k, PgUp PgDn, Home End   scroll
@@ -59,6 +60,11 @@ class Screen:
                     self._history.setdefault(_id(by, line), deque(maxlen=_KEPT)).append(line.rates.total)
         if not self.paused:
             self._scene = scene
+
+    @property
+    def takes_keys(self) -> bool:
+        """Whether a key is a command now, not a part of the filter."""
+        return not (self._editing or self._help)
 
     def press(self, key: str) -> None:
         """Does what a key says."""
@@ -107,7 +113,7 @@ class Screen:
         self._last = {line.name: place for place, line in enumerate(lines)}
         users = [line for line in lines if line.kind in (POD, FOREIGN) and self._filter.lower() in line.name.lower()]
         rest = [line for line in lines if line.kind in (UNHELD, TOTAL)]
-        self.page, self._rows = max(height - _FRAME, 1), len(users)
+        self.page, self._rows = max(height - _FRAME - bool(scene.domains), 1), len(users)
         self.scroll(0)
         shown = users[self._offset : self._offset + self.page]
         scene.history = {line.name: list(self._history.get(_id(self.by, line), ())) for line in lines}
@@ -123,6 +129,7 @@ class Screen:
         )
         return Group(
             Text(head_line(scene, width).ljust(width), style="reverse", no_wrap=True, overflow="crop"),
+            *([domain_line(scene, width)] if scene.domains else []),
             Text(self._state(), no_wrap=True, overflow="ellipsis"),
             made,
             Text(self._place(len(shown)), style="dim"),
@@ -130,7 +137,8 @@ class Screen:
         )
 
     def _state(self) -> str:
-        parts = [f"{self.by} by {self.sort}{', smallest first' if self.reverse else ''}"]
+        domain = "" if self._scene.domain is None else f"L3 cache {self._scene.domain}: "
+        parts = [f"{domain}{self.by} by {self.sort}{', smallest first' if self.reverse else ''}"]
         if self._editing or self._filter:
             parts.append(f"filter: {self._filter}{'_' if self._editing else ''}")
         if self.paused:

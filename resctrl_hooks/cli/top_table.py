@@ -10,14 +10,16 @@ from resctrl_hooks.cli.bars import bar, sparkline
 from resctrl_hooks.cli.tables import Name, counted, table
 from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.inventory.coverage import MARK
-from resctrl_hooks.inventory.models import Rmids
+from resctrl_hooks.inventory.models import DomainUsage, Rmids
 from resctrl_hooks.inventory.rates import Rates
-from resctrl_hooks.inventory.usage import POD, TOTAL, UNHELD, Line
+from resctrl_hooks.inventory.usage import FOREIGN, POD, TOTAL, UNHELD, Line
 
 _UNKNOWN = "-"
 _BAR, _SPARKS = 8, 16
 _STYLES = {POD: "", UNHELD: "dim", TOTAL: "bold"}
 _FOREIGN_STYLE = "cyan"
+_HOT = ((1 / 3, "red"), (1 / 5, "yellow"))
+"""From which part of all memory traffic on a line has a colour; rich leaves colours out where NO_COLOR says so."""
 
 
 @dataclass(slots=True)
@@ -32,6 +34,10 @@ class Scene:
     waiting: int = 0
     seconds: float = 0.0
     """From the look before to this one: what rates are over."""
+    domains: Sequence[DomainUsage] = ()
+    """Each L3 cache, where there are several."""
+    domain: int | None = None
+    """The one that is shown; None for all of them together."""
     history: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
 
     @property
@@ -153,7 +159,9 @@ def usage_table(
         name = line.name if by == "pod" or line.kind != POD else f"{line.name} ({line.members})"
         cells = (Text(column.cell(line, scene), no_wrap=True) for column in columns)
         made.add_row(
-            Name(f"{MARK}{name}" if line.partial else name), *cells, style=_STYLES.get(line.kind, _FOREIGN_STYLE)
+            Name(f"{MARK}{name}" if line.partial else name),
+            *cells,
+            style=_heat(line, scene) or _STYLES.get(line.kind, _FOREIGN_STYLE),
         )
     return made
 
@@ -178,6 +186,32 @@ def head_line(scene: Scene, width: int) -> str:
     while len(parts) > 1 and len("  ".join(parts)) > width:
         parts.pop()
     return "  ".join(parts)[:width]
+
+
+def domain_line(scene: Scene, width: int) -> Text:
+    """Return what each L3 cache moves and holds, as many as there is room for; the one that is shown is underlined."""
+    made = Text(no_wrap=True)
+    for one in scene.domains:
+        rate, peak = one.memory_bandwidth_bytes_per_second, one.peak_bytes_per_second
+        busy = rate / peak if rate is not None and peak else None
+        text = f"L3 {one.domain} {_cell(rate, 'B/s')}" + (f" ({busy:.0%} of peak)" if busy is not None else "")
+        if one.llc_bytes and one.llc_occupancy_bytes is not None:
+            text += f", {one.llc_occupancy_bytes / one.llc_bytes:.0%} full"
+        if len(made) + len(text) > width:
+            break
+        style = "underline" if one.domain == scene.domain else ""
+        made.append(text, style)
+        made.append("   ")
+    made.right_crop(3)
+    return made
+
+
+def _heat(line: Line, scene: Scene) -> str:
+    """Return the style of a pod by its part of all that moves."""
+    total = next((one.rates.total for one in scene.lines if one.kind == TOTAL), None)
+    if line.kind not in (POD, FOREIGN) or not total or line.rates.total is None:
+        return ""
+    return next((style for share, style in _HOT if line.rates.total >= share * total), "")
 
 
 _COUNTERS: dict[str, Callable[[Rates], float | None]] = {

@@ -224,6 +224,16 @@ class Usage(Record):
     partial: bool = Field(default=False, description="Whether a pod's counters miss a part of its life.")
 
 
+class DomainUsage(Record):
+    """What an L3 cache moved in an interval, and what it holds."""
+
+    domain: int = Field(description="Its number: 1 of mon_L3_01.")
+    memory_bandwidth_bytes_per_second: float | None
+    peak_bytes_per_second: float | None = Field(description="The most that this command has seen, or was told.")
+    llc_occupancy_bytes: float | None
+    llc_bytes: int | None
+
+
 class FreeCounters(Record):
     """The assignable bandwidth counters of an L3 domain."""
 

@@ -7,7 +7,7 @@ One rule for all views: while the value of any part is unknown, the class has no
 
 import resource
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.resctrl.assignment import EVENTS, Assignments
@@ -118,6 +118,34 @@ def take(context: Context, files: OpenFiles | None = None) -> Snapshot:
     if files is not None:
         files.forget_unseen()
     return found
+
+
+def in_domain(snapshot: Snapshot, folder: str) -> Snapshot:
+    """Return what a snapshot has of one domain, such as ``mon_L3_01``, as if the node had no other."""
+    slots = {path: slot for path, slot in snapshot.slots.items() if _is_in(slot.domain.folder, folder)}
+
+    def values(found: Values) -> Values:
+        return {path: value for path, value in found.items() if path in slots}
+
+    def of_class(found: ClassCounts) -> ClassCounts:
+        groups = {identity: values(group) for identity, group in found.groups.items()}
+        unknown = {path: number for path, number in found.unknown.items() if path in slots}
+        return ClassCounts(found.identity, values(found.whole), values(found.ungrouped), groups, unknown)
+
+    return replace(
+        snapshot,
+        slots=slots,
+        pods={
+            key: [reading for reading in readings if _is_in(reading.domain.folder, folder)]
+            for key, readings in snapshot.pods.items()
+        },
+        foreign={name: Counts(one.identity, values(one.values)) for name, one in snapshot.foreign.items()},
+        classes={name: of_class(found) for name, found in snapshot.classes.items()},
+    )
+
+
+def _is_in(folder: str, domain: str) -> bool:
+    return folder == domain or folder.startswith(f"{domain}/")
 
 
 def is_known(slot: Slot, value: Raw) -> bool:

@@ -82,6 +82,20 @@ class Users:
         )
 
 
+class Unnamed(Users):
+    """What stands for `Users` where only sums are wanted: it reads no records."""
+
+    def __init__(self) -> None:
+        """Need nothing."""
+
+    def learn(self, keys: Iterable[str]) -> None:
+        """Learn nothing."""
+
+    def line(self, key: str, used: Rates, readings: list[Reading]) -> Line:
+        """Return a line that is called by its key."""
+        return Line(POD, key, key, used)
+
+
 def is_uncounted(readings: Iterable[Reading]) -> bool:
     """Whether a pod's memory traffic, or a part of it, isn't counted now."""
     return any(reading.counter.name == BANDWIDTH and reading.state != AVAILABLE for reading in readings)

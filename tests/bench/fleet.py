@@ -3,7 +3,7 @@
     python tests/bench/fleet.py [--nodes 100] [--pods 50] [--minutes 7] [--rules FILE] [--dashboard FILE]...
 
 Needs the programs `prometheus` and `promtool` (Debian: prometheus). The metrics are a scrape of the real exporter over
-a plain tree, with counters that grow; the same text at every node. Panels are asked for the time since the rates are
+a plain tree, with counters that grow; nodes differ by load. Panels are asked for the time since the rates are
 complete, at 240 points as Grafana asks, each a few times: the slowest counts. Everything is on the loopback and in a
 temporary directory. Exit code 1 if a panel takes a second or a group a third of its interval.
 """
@@ -18,7 +18,7 @@ import threading
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -42,51 +42,87 @@ REPEATS = 3
 MOST_NODES, MOST_PODS, MOST_MINUTES = 1000, 200, 30
 PANEL_BAR, GROUP_BAR = 1.0, 1 / 3
 NAMESPACES = 10
+LOADS = (0.6, 1.0, 1.3, 2.0)
+"""Of nodes, in turn."""
+MACHINE = {
+    "info/L3_MON/num_rmids": "256\n",
+    "info/L3/cbm_mask": "fff\n",
+    "schemata": "L3:0=fff;1=fff\n",
+    "size": "L3:0=536870912;1=536870912\n",
+}
+BEGIN = int(time.time())
 POD = re.compile('pod="web-(\\d+)"')
 
 
 class Node:
-    """The text of a node's metrics, whose counters grow."""
+    """The text of a node's metrics: counters grow, and pods differ.
 
-    def __init__(self, pods: int) -> None:
+    Args:
+        pods: how many there are.
+        load: how much of everything they use, 1 for the usual.
+    """
+
+    def __init__(self, pods: int, load: float = 1.0) -> None:
         with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
             context = make_node(Path(folder), pods)
+            for name, content in MACHINE.items():
+                (Path(folder) / "resctrl" / name).parent.mkdir(parents=True, exist_ok=True)
+                (Path(folder) / "resctrl" / name).write_text(content)
+            for stage in ("createRuntime", "poststop", "reconcile"):
+                context.ledger.tally(stage, 0.01)
             text: bytes = generate_latest(registry_of(NodeCollector(context, print)))
         self._lines: list[tuple[str, float, float]] = []
-        self._fixed: list[str] = []
-        for place, line in enumerate(text.decode().splitlines()):
-            name, _, value = line.rpartition(" ")
-            pod = POD.search(name)
-            if pod:
-                name = name.replace('namespace="shop"', f'namespace="team-{int(pod[1]) % NAMESPACES}"')
-            if name.partition("{")[0].endswith("_total") and not line.startswith("#"):
-                slope = 1.0 if "_seconds_total" in name else 1e6 * (1 + place * 37 % 97)
-                self._lines.append((name, float(value), slope))
-            else:
-                self._fixed.append(f"{name} {value}" if name else line)
-        self.series = len(self._lines) + sum(not line.startswith("#") for line in self._fixed)
-        self._made = (0, b"")
+        self._comments = [line for line in text.decode().splitlines() if line.startswith("#")]
+        for line in text.decode().splitlines():
+            if not line.startswith("#"):
+                name, _, value = line.rpartition(" ")
+                self._lines.append((self._named(name), *_made(name, float(value), pods, load)))
+        self.series = len(self._lines)
+        self._text = (0, b"")
+
+    def _named(self, name: str) -> str:
+        pod = POD.search(name)
+        return name.replace("shop", f"team-{int(pod[1]) % NAMESPACES}") if pod else name
 
     def text(self) -> bytes:
         """Return what it says this second."""
         now = int(time.time())
-        if self._made[0] != now:
-            since = now % 10_000_000
-            lines = [f"{name} {value + slope * since:.0f}" for name, value, slope in self._lines]
-            self._made = now, "\n".join([*self._fixed, *lines, ""]).encode()
-        return self._made[1]
+        if self._text[0] != now:
+            since = now - BEGIN
+            lines = [f"{name} {value + slope * since:.6g}" for name, value, slope in self._lines]
+            self._text = now, "\n".join([*self._comments, *lines, ""]).encode()
+        return self._text[1]
+
+
+def _made(name: str, value: float, pods: int, load: float) -> tuple[float, float]:
+    """Return what a series begins with and how much it grows in a second."""
+    pod = POD.search(name)
+    place = int(pod[1]) if pod else 0
+    uses = load * (1 + place * 37 % 97) * 1e6
+    of_all = load * pods * 49e6
+    kind = name.partition("{")[0]
+    if kind == "resctrl_hooks_last_reconcile_timestamp_seconds":
+        return BEGIN, 1.0
+    if "llc_occupancy" in kind:
+        return uses / 8 if pod else of_all / (8 if "class" in kind else 80), 0.0
+    if not kind.endswith(("_total", "_bucket", "_count", "_sum")):
+        return value, 0.0
+    if "mbm" in kind:
+        part = 0.7 if "local" in kind else 1.0
+        return 0.0, part * (uses if pod else of_all * (1.1 if "class" in kind else 0.1))
+    return value, 1.0 if "counter_seconds" in kind else 0.2 * value
 
 
 @contextmanager
-def served(node: Node) -> Iterator[int]:
-    """Serve the node at every path; yield the port."""
+def served(nodes: Sequence[Node]) -> Iterator[int]:
+    """Serve the nodes, in turn, at the paths `/0`, `/1` and so on; yield the port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
             self.send_header("Content-Type", "text/plain; version=0.0.4")
             self.end_headers()
-            self.wfile.write(node.text())
+            self.wfile.write(nodes[int(self.path[1:]) % len(nodes)].text())
 
         def log_message(self, *said: object) -> None:
             pass
@@ -178,12 +214,12 @@ def main() -> int:
     if options.nodes > MOST_NODES or options.pods > MOST_PODS or options.minutes > MOST_MINUTES:
         parser.error(f"at most {MOST_NODES} nodes, {MOST_PODS} pods, {MOST_MINUTES} minutes")
     dashboards = options.dashboard or DASHBOARDS
-    node = Node(options.pods)
+    kinds = [Node(options.pods, load) for load in LOADS]
     span = max(options.minutes * 60 - WARM_UP, 75)
     slowest: dict[str, tuple[float, float]] = {}
     with (
         tempfile.TemporaryDirectory() as folder,
-        served(node) as port,
+        served(kinds) as port,
         prometheus(Path(folder), options.nodes, port, options.rules.resolve()) as (url, pid),
     ):
         time.sleep(WARM_UP)
@@ -199,7 +235,9 @@ def main() -> int:
             subprocess.run([*command, f"{span / 60:g}", str(file), "node-0"], check=True)
         status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     memory = int(status["VmHWM"].split()[0]) // 1024
-    print(f"{options.nodes} nodes of {options.pods} pods: {node.series} series a node, {series} in all, {memory} MB")
+    print(
+        f"{options.nodes} nodes of {options.pods} pods: {kinds[0].series} series a node, {series} in all, {memory} MB"
+    )
     for name, (seconds, interval) in sorted(slowest.items(), key=lambda one: -one[1][0]):
         print(f"group {name:<32} {seconds:8.3f} s of {interval:.0f} s")
     for seconds, count, title in answers:
