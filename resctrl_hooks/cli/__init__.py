@@ -19,6 +19,7 @@ _COMMANDS = {
     "poststop": ("hook", "Serve an OCI poststop hook: state on stdin."),
     "hook": ("hook", "Serve whichever stage the state's status says."),
     "reconcile": ("reconcile", "Make groups and records agree with what runs."),
+    "watch": ("watch", "Move processes that enter containers into their pods' groups."),
     "nri": ("nri", "Run as an NRI plugin of containerd or CRI-O."),
     "list": ("list", "List pods and their groups, those that wait for an RMID first."),
     "show": ("show", "Show everything known about one pod."),

@@ -5,7 +5,7 @@ from typing import Final
 
 from resctrl_hooks.node.errors import HookError
 
-from . import energy, hardware, nri, placement, runtimes, state, system
+from . import energy, hardware, nri, placement, runtimes, state, system, watch
 from .finding import Finding, problem
 from .host import Host
 
@@ -17,6 +17,7 @@ CHECKS: Final[dict[str, Check]] = {
     **system.CHECKS,
     **runtimes.CHECKS,
     **nri.CHECKS,
+    **watch.CHECKS,
     **state.CHECKS,
     **placement.CHECKS,
 }

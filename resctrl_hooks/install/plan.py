@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from resctrl_hooks.config.applied import read_compiled
 from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.settings import Settings, compiled_path
+from resctrl_hooks.node.watch.watcher import WATCH
 
 from .containerd import nri_drop_in
 from .directories import RUNTIMES, choose
@@ -13,7 +14,7 @@ from .hook_json import hook_json
 from .paths import CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS
 from .payload import Payload, payload
 from .settings_files import compiled_files, unapplied
-from .units import MOUNT, NRI, units
+from .units import EXEC, MOUNT, NRI, units
 
 _READABLE: Final = 0o644
 _TYPE: Final = 2  # the field of an fstab line
@@ -74,13 +75,15 @@ def plan(
     files.append(PlannedFile(LAUNCH, code.launch(), LAUNCHER))
     files += [PlannedFile(path, data, SETTINGS) for path, data in compiled_files(config, root).items()]
     if with_units:
-        state, resctrl = _paths(config, root, {file.path: file.data for file in files})
-        texts = units(config, python=python, state=state, resctrl=resctrl)
+        settings = _settings(config, root, {file.path: file.data for file in files})
+        texts = units(config, python=python, state=settings.state_dir, resctrl=settings.resctrl_path)
         if mounted_otherwise(root, ours=earlier_units or _is(f"{root}{UNITS}/{MOUNT}", texts[MOUNT])):
             del texts[MOUNT]
             notes.append("this host mounts resctrl in its own way, which is left alone")
         if not (nri or any(RUNTIMES[name].by_nri for name in runtimes)):
             del texts[NRI]
+        if NRI in texts or settings.monitoring["exec"] != WATCH:
+            del texts[EXEC]  # the plugin's service watches execs too
         files += [PlannedFile(f"{UNITS}/{name}", data, UNIT) for name, data in texts.items()]
     notes += unapplied(config, root)
     registrations: dict[str, list[str]] = {}
@@ -105,13 +108,11 @@ def plan(
     return Plan(code, ordered, registrations, config, python, notes)
 
 
-def _paths(config: str, root: str, planned: dict[str, bytes]) -> tuple[str, str]:
-    """The state directory and resctrl's place, as the settings say that will be in force."""
+def _settings(config: str, root: str, planned: dict[str, bytes]) -> Settings:
+    """The settings that will be in force."""
     path = compiled_path(config)
     data = planned.get(path)
-    values = parse_json(data) if data is not None else read_compiled(root + path) or {}
-    settings = Settings(values)
-    return settings.state_dir, settings.resctrl_path
+    return Settings(parse_json(data) if data is not None else read_compiled(root + path) or {})
 
 
 def _is(path: str, data: bytes) -> bool:

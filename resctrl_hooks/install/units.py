@@ -1,4 +1,4 @@
-"""The systemd units, as text: resctrl's mount, the bytecode at boot, and reconcile with its timer and its wake-up call.
+"""The systemd units, as text: resctrl's mount, bytecode at boot, reconcile with timer and wake-up call, exec watcher.
 
 Directives that RHEL 9's systemd (252) knows, no later ones.
 """
@@ -14,10 +14,11 @@ MOUNT: Final = "sys-fs-resctrl.mount"
 COMPILE: Final = "resctrl-hooks-compile.service"
 RECONCILE: Final = "resctrl-hooks-reconcile.service"
 NRI: Final = "resctrl-hooks-nri.service"
+EXEC: Final = "resctrl-hooks-exec.service"
 TIMER: Final = "resctrl-hooks-reconcile.timer"
 WAKE: Final = "resctrl-hooks-reconcile.path"
 
-ENABLED: Final = (MOUNT, COMPILE, TIMER, WAKE, NRI)
+ENABLED: Final = (MOUNT, COMPILE, TIMER, WAKE, NRI, EXEC)
 """What is enabled and started; the reconcile service is started by timer and path."""
 STARTED_BY: Final = {
     MOUNT: ("local-fs.target.wants",),
@@ -25,6 +26,7 @@ STARTED_BY: Final = {
     TIMER: ("timers.target.wants",),
     WAKE: ("paths.target.wants",),
     NRI: ("multi-user.target.wants",),
+    EXEC: ("multi-user.target.wants",),
 }
 """Where enabling links each, below the units' folder: what `systemctl enable` does, for hosts that don't run."""
 
@@ -82,12 +84,11 @@ WantedBy=multi-user.target
 # owned by root, asks systemd over its socket. Of root's capabilities only those that changing other processes needs.
 _HARDENING: Final = """\
 UMask=0077
-CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_KILL CAP_SYS_NICE
+CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_KILL CAP_SYS_NICE{capabilities}
 LockPersonality=yes
 MemoryDenyWriteExecute=yes
 NoNewPrivileges=yes
 {devices}
-PrivateNetwork=yes
 PrivateTmp=yes
 ProtectClock=yes
 ProtectHome=yes
@@ -96,7 +97,7 @@ ProtectKernelLogs=yes
 ProtectKernelModules=yes
 ProtectSystem=strict
 ReadWritePaths=/run {state} {resctrl} -/sys/fs/cgroup {settings}
-RestrictAddressFamilies=AF_UNIX
+{network}
 RestrictNamespaces=yes
 RestrictRealtime=no
 RestrictSUIDSGID=yes
@@ -138,6 +139,47 @@ WatchdogSec=60
 KillMode=process
 OOMScoreAdjust=-900
 {hardening}
+[Install]
+WantedBy=multi-user.target
+"""
+
+# The process connector is in the host's initial network namespace only. Linux before 6.6 asks for CAP_NET_ADMIN; later
+# kernels don't, and the watcher only uses it to have a larger buffer. It writes resctrl's tasks and its own records.
+_EXEC: Final = """\
+[Unit]
+Description=resctrl-hooks: exec watcher
+Documentation=man:resctrl-hook(8)
+After={mount} {compile}
+
+[Service]
+Type=exec
+ExecStart={command}
+Restart=always
+RestartSec=5
+Nice=-5
+UMask=0077
+CapabilityBoundingSet=CAP_NET_ADMIN
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+NoNewPrivileges=yes
+PrivateDevices=yes
+PrivateTmp=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHome=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectSystem=strict
+ReadWritePaths={state} {resctrl}
+RestrictAddressFamilies=AF_UNIX AF_NETLINK
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
+
 [Install]
 WantedBy=multi-user.target
 """
@@ -209,7 +251,12 @@ def units(
             compile=COMPILE,
             runtimes=_RUNTIMES,
             command=_line(node_command(config, "reconcile", "--waiting-ok", launch=launch, python=python)),
-            hardening=_HARDENING.format(devices="PrivateDevices=yes", **places),
+            hardening=_HARDENING.format(
+                devices="PrivateDevices=yes",
+                network="PrivateNetwork=yes\nRestrictAddressFamilies=AF_UNIX",
+                capabilities="",
+                **places,
+            ),
         ),
         NRI: _NRI.format(
             mount=MOUNT,
@@ -217,7 +264,20 @@ def units(
             runtimes=_RUNTIMES,
             command=_line(node_command(config, "nri", launch=launch, python=python)),
             # Block I/O classes name devices, so it sees them; it opens none.
-            hardening=_HARDENING.format(devices="DevicePolicy=closed", **places),
+            hardening=_HARDENING.format(
+                devices="DevicePolicy=closed",
+                # For the exec watcher, as in its own unit.
+                network="RestrictAddressFamilies=AF_UNIX AF_NETLINK",
+                capabilities=" CAP_NET_ADMIN",
+                **places,
+            ),
+        ),
+        EXEC: _EXEC.format(
+            mount=MOUNT,
+            compile=COMPILE,
+            command=_line(node_command(config, "watch", launch=launch, python=python)),
+            state=places["state"],
+            resctrl=places["resctrl"],
         ),
         TIMER: _TIMER.format(period=period),
         WAKE: _WAKE.format(state=state.replace("%", "%%"), reconcile=RECONCILE),

@@ -15,6 +15,7 @@ from resctrl_hooks.node.feature_table import CLASS, CONTAINER, FEATURES
 from resctrl_hooks.node.registry import features_in_use
 
 from .nri import nri_families
+from .watch import watch_families
 
 RECONCILE: Final = "reconcile"
 STAGES: Final = ("createRuntime", "poststop", RECONCILE)
@@ -27,7 +28,14 @@ def own_families(context: Context) -> list[Metric]:
     Raises:
         HookError: resctrl or the state directory can't be read.
     """
-    return [_info(), *_rmids(context), _unmet(context), *_work(context), *nri_families(context)]
+    return [
+        _info(),
+        *_rmids(context),
+        _unmet(context),
+        *_work(context),
+        *nri_families(context),
+        *watch_families(context),
+    ]
 
 
 def _info() -> Metric:

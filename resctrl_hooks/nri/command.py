@@ -8,10 +8,12 @@ from ..node.host.instance import RunningError, only_instance
 from ..node.host.notify import Notify
 from ..node.log import ERROR, Log
 from ..node.settings import load
+from ..node.watch.command import watch
+from ..node.watch.watcher import is_wanted
 from .plugin import NodePlugin
 from .resident import Resident
 from .status import Status
-from .workers import Workers
+from .workers import Companion, Workers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,8 +77,26 @@ def nri_command(config: str, arguments: "list[str]", find: "Find" = load, compil
 
     gc.collect()
     gc.freeze()  # so that the processes share what is there now
-    resident.run(Workers(forget, plugin.serve))
+    workers = Workers(forget, plugin.serve)
+    workers.keep(_exec_watcher(config, find, plugin, stderr=stderr))
+    resident.run(workers)
+    workers.end()
     return 0
+
+
+def _exec_watcher(config: str, find: "Find", plugin: NodePlugin, *, stderr: bool) -> Companion:
+    """Return the exec watcher as a process beside this one, whose memory it shares."""
+    parent = posix.getpid()
+
+    def run() -> None:
+        try:
+            watch(config, lambda watcher: posix.getppid() != parent or not watcher.is_on, find, stderr=stderr)
+        except RunningError:
+            pass  # its own unit serves this node already
+        except HookError as error:
+            plugin.log(ERROR, f"no exec watcher: {error}", reason=error.reason)
+
+    return Companion(run, lambda: is_wanted(plugin.refresh()))
 
 
 def parse(arguments: "list[str]") -> "dict[str, str] | None":

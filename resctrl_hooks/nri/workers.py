@@ -26,6 +26,7 @@ _LENGTH = 4
 _AT_ONCE = 1 << 16
 _MOST_IN_JOB = 1 << 16  # bytes that a socket takes at once; a larger job is inherited by a process of its own
 _MOST_JOBS = 5000  # then another process takes over, so that no leak grows
+COMPANION_PAUSE = 5.0  # seconds between two starts of a companion
 _FAULT = 70  # sysexits.h's EX_SOFTWARE
 _NEVER = float("inf")
 
@@ -47,6 +48,21 @@ class Worker:
         return len(self.answer) >= _HEAD and len(self.answer) >= _HEAD + int.from_bytes(self.answer[:_LENGTH], "big")
 
 
+class Companion:
+    """A process that lives beside this one: the exec watcher.
+
+    Args:
+        run: what it does; it returns when this process has ended.
+        wanted: whether it is to run; asked before each start.
+    """
+
+    def __init__(self, run: "Callable[[], None]", wanted: "Callable[[], bool]") -> None:
+        self.run = run
+        self.wanted = wanted
+        self.worker: "Worker | None" = None
+        self.start_at = 0.0
+
+
 class Workers:
     """The processes of this one. ``forget`` is called in each of them first, to close what is not theirs.
 
@@ -62,6 +78,29 @@ class Workers:
         self._living: "dict[int, Worker]" = {}
         self._ready: "Worker | None" = None
         self._ending: "list[int]" = []
+        self._companion: "Companion | None" = None
+
+    def keep(self, companion: Companion) -> None:
+        """Have a process run beside this one, and start it again when it has ended."""
+        self._companion = companion
+        self._look_after(companion)
+
+    def _look_after(self, companion: Companion) -> None:
+        now = time.monotonic()
+        if now < companion.start_at or companion.worker in self._living.values():
+            return
+        companion.start_at = now + COMPANION_PAUSE
+        if companion.wanted():
+            try:
+                companion.worker = self._fork(lambda _: companion.run(), -1)
+            except OSError:
+                pass  # the next one may succeed
+
+    def end(self) -> None:
+        """End the companion."""
+        worker = self._companion.worker if self._companion is not None else None
+        if worker is not None and worker in self._living.values():
+            posix.kill(worker.pid, SIGTERM)
 
     def prepare(self, generation: int) -> None:
         """Fork the process that stands by, if none of this generation does or is serving; `ask` needs no success."""
@@ -125,6 +164,8 @@ class Workers:
         for worker in [worker for worker in self._living.values() if worker.limit <= now]:
             posix.kill(worker.pid, SIGKILL)
             self._end(worker)
+        if self._companion is not None:
+            self._look_after(self._companion)
         if self._ending:
             self._ending = [pid for pid in self._ending if posix.waitpid(pid, posix.WNOHANG)[0] != pid]
 

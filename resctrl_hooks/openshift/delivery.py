@@ -6,10 +6,11 @@ from resctrl_hooks.config.applied import MACHINE_CONFIG
 from resctrl_hooks.install.hook_json import hook_json
 from resctrl_hooks.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, LAUNCH, PYTHON
 from resctrl_hooks.install.payload import payload
-from resctrl_hooks.install.units import COMPILE, MOUNT, NRI, RECONCILE, TIMER, WAKE, units
+from resctrl_hooks.install.units import COMPILE, EXEC, MOUNT, NRI, RECONCILE, TIMER, WAKE, units
 from resctrl_hooks.node.archive import ARCHIVE
 from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.node.watch.watcher import WATCH
 
 from .archive import pack
 
@@ -88,7 +89,9 @@ def delivery(
         python=python,
         boot_code=boot_code,
     )
-    wanted = [*([MOUNT] if mount else []), COMPILE, RECONCILE, TIMER, WAKE, *([NRI] if nri else [])]
+    # The plugin's service watches execs too.
+    resident = [NRI] if nri else [EXEC] if values.monitoring["exec"] == WATCH else []
+    wanted = [*([MOUNT] if mount else []), COMPILE, RECONCILE, TIMER, WAKE, *resident]
     return Delivery(
         code.version,
         files,

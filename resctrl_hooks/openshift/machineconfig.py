@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from resctrl_hooks.install.paths import CODE
 from resctrl_hooks.install.payload import PLUGIN, is_payload_folder
-from resctrl_hooks.install.units import COMPILE, RECONCILE, TIMER, WAKE
+from resctrl_hooks.install.units import COMPILE, EXEC, RECONCILE, TIMER, WAKE
 
 from .delivery import HOOK, SETTINGS, DeliveredFile, Delivery
 from .ignition import ignition, ignition_problems
@@ -128,7 +128,7 @@ def disruption_policy() -> dict[str, Any]:
             "name": name,
             "actions": [{"type": "DaemonReload"}, {"type": "Restart", "restart": {"serviceName": name}}],
         }
-        for name in (COMPILE, TIMER, WAKE)
+        for name in (COMPILE, TIMER, WAKE, EXEC)
     ]
     return {
         "apiVersion": "operator.openshift.io/v1",

@@ -53,6 +53,7 @@ class Patient:
         for name in ("usr/bin/crio", "usr/bin/python3", "bin/sh"):
             self.write(name, "")
         self.state.mkdir(parents=True, mode=0o700)
+        (self.state / "exec.json").write_text(json.dumps({"pid": os.getpid(), "mode": "events"}))
         put(root)
         self.yaml.write_text(
             f"resctrlPath: {self.resctrl}\nprocPath: {self.proc}\nstateDir: {self.state}\n"

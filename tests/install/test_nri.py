@@ -62,6 +62,10 @@ def test_without_units_somebody_is_told_to_start_it(tmp_path: Path) -> None:
 def test_the_unit_is_as_hardened_as_reconciles_and_systemd_watches_it() -> None:
     ours, theirs = service(NRI), service(RECONCILE)
     same = {key: value for key, value in theirs.items() if key.startswith(("Restrict", "Protect", "SystemCall", "Cap"))}
+    # Its service watches execs too, which the kernel tells by netlink.
+    assert (theirs["RestrictAddressFamilies"], ours["RestrictAddressFamilies"]) == ("AF_UNIX", "AF_UNIX AF_NETLINK")
+    same["RestrictAddressFamilies"] += " AF_NETLINK"
+    same["CapabilityBoundingSet"] += " CAP_NET_ADMIN"
     assert same.items() <= ours.items()
     assert ours["NoNewPrivileges"] == "yes"
     assert (ours["Type"], ours["Restart"]) == ("notify", "always")

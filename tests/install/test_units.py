@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from install.staged import CONFIG, install
+from install.staged import CONFIG, install, uninstall
 from resctrl_hooks.install.paths import BOOT_CODE, LAUNCH, UNITS
-from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, STARTED_BY, TIMER, WAKE, units
+from resctrl_hooks.install.units import COMPILE, EXEC, MOUNT, NRI, RECONCILE, STARTED_BY, TIMER, WAKE, units
 
 
 def parsed(text: bytes) -> dict[str, dict[str, str]]:
@@ -66,6 +66,43 @@ def test_they_follow_the_settings(tmp_path: Path) -> None:
         found = {name: (tmp_path / UNITS.lstrip("/") / name).read_text() for name in (WAKE, RECONCILE)}
         assert "PathChanged=/var/lib/rh/wake" in found[WAKE]
         assert "-/var/lib/rh -/mnt/resctrl" in found[RECONCILE]
+
+
+def test_exec_watcher_has_one_capability_and_the_hosts_network_namespace(
+    ours: dict[str, dict[str, dict[str, str]]],
+) -> None:
+    service = ours[EXEC]["Service"]
+    assert service["ExecStart"].endswith(" watch")
+    assert service["CapabilityBoundingSet"] == "CAP_NET_ADMIN"
+    assert service["RestrictAddressFamilies"].split() == ["AF_UNIX", "AF_NETLINK"]
+    assert "PrivateNetwork" not in service, "the process connector is in the initial network namespace only"
+    assert service["ReadWritePaths"] == "-/run/resctrl-hooks -/sys/fs/resctrl"
+
+
+@pytest.mark.parametrize(
+    "runtime, words, yaml, watches",
+    [
+        ("crio", [], "", [EXEC]),
+        ("podman", [], "", [EXEC]),
+        ("containerd", [], "", [NRI]),
+        ("crio", ["--nri"], "", [NRI]),
+        ("crio", [], "monitoring: {exec: reconcile}\n", []),
+        ("crio", ["--no-units"], "", []),
+    ],
+)
+def test_one_service_of_a_node_watches_execs(
+    tmp_path: Path, runtime: str, words: list[str], yaml: str, watches: list[str]
+) -> None:
+    path = tmp_path / CONFIG.lstrip("/")
+    path.parent.mkdir(parents=True)
+    path.write_text(yaml)
+    install(tmp_path, *words, runtime=runtime)
+    folder = tmp_path / UNITS.lstrip("/")
+    assert [unit for unit in (EXEC, NRI) if (folder / unit).exists()] == watches
+    links = folder / "multi-user.target.wants"
+    assert [unit for unit in (EXEC, NRI) if (links / unit).is_symlink()] == watches
+    uninstall(tmp_path)
+    assert not list(folder.rglob("resctrl-hooks-*"))
 
 
 def test_paths_are_whole_words_wherever_they_stand() -> None:

@@ -2,6 +2,7 @@
 
 import gc
 import posix
+import sys
 
 from ..errors import HookError
 from ..host.files import make_folder
@@ -26,6 +27,7 @@ INTERRUPTED = 130  # as a shell says it of SIGINT
 def watch_command(config: str, arguments: "list[str]", find: "Find" = load) -> int:
     """Watch until a signal ends the process: the kernel frees its locks, and reconcile finishes what it had begun.
 
+    It also ends, with 0, when an upgrade has replaced its program, so that its unit starts the new one.
     Returns 1 where it can't watch or another instance runs, 2 for wrong use.
     """
     if arguments:
@@ -33,7 +35,8 @@ def watch_command(config: str, arguments: "list[str]", find: "Find" = load) -> i
         return _WRONG_USE
     stderr = b"INVOCATION_ID" not in posix.environ  # under systemd the journal has it already
     try:
-        watch(config, lambda: False, find, stderr=stderr)
+        program = _identity(sys.argv[0])
+        watch(config, lambda _: _identity(sys.argv[0]) != program, find, stderr=stderr)
     except KeyboardInterrupt:
         return INTERRUPTED
     except RunningError as error:
@@ -45,7 +48,7 @@ def watch_command(config: str, arguments: "list[str]", find: "Find" = load) -> i
     return 0
 
 
-def watch(config: str, until: "Callable[[], bool]", find: "Find" = load, *, stderr: bool) -> None:
+def watch(config: str, until: "Callable[[Watcher], bool]", find: "Find" = load, *, stderr: bool) -> None:
     """Watch this node as its only watcher for as long as ``until`` is false.
 
     Raises:
@@ -69,3 +72,11 @@ def watch(config: str, until: "Callable[[], bool]", find: "Find" = load, *, stde
         watcher.run(until)
     finally:
         posix.close(lock)
+
+
+def _identity(path: str) -> "tuple[int, int] | None":
+    try:
+        found = posix.stat(path)
+    except OSError:
+        return None  # an upgrade may be replacing it
+    return found.st_ino, found.st_mtime_ns

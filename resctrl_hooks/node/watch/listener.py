@@ -18,8 +18,6 @@ _PATIENCE = 2.0  # seconds for the kernel's acknowledgement, which comes at once
 class NoConnectorError(HookError):
     """The kernel reports no execs to this process."""
 
-    reason = "no-connector"
-
 
 class Listener:
     """Receives execs. ``overruns`` counts how often the kernel dropped events since the buffer was full.

@@ -3,14 +3,17 @@
 import posix
 import time
 
-from ..host.files import format_json, write_file
+from ..host.files import format_json, parse_json, read_file, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ..records import WatchRecord
 
 NAME = "exec.json"
 EVENTS, SAMPLING, OFF = "events", "sampling", "off"
+_LIMIT = 1 << 16
 _OFTEN = 5.0  # seconds: figures are written no more often
 
 
@@ -60,3 +63,12 @@ class Status:
         except OSError:
             return
         self._was = data
+
+
+def read_status(folder: str) -> "dict[str, Any] | None":
+    """Return what the watcher told last; None where it never ran since the boot, or the file is damaged."""
+    try:
+        found: "Any" = parse_json(read_file(f"{folder}/{NAME}", _LIMIT))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

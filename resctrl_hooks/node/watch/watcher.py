@@ -9,7 +9,7 @@ import time
 from ..context import Context
 from ..errors import SettingsError
 from ..fault_report import as_hook_error
-from ..host.files import is_folder
+from ..host.files import is_folder, is_there
 from ..log import DEBUG, WARNING, Log
 from ..settings import Settings, compiled_path, load
 from .containers import Containers
@@ -48,6 +48,13 @@ _LOOK_AROUND = 2.0  # seconds
 _OFF_FOR = 10.0
 _SAY_EVERY = 60.0
 STAGE = "watch"
+_UNWANTED = "monitoring.exec is not watch, or monitoring is off"
+
+
+def is_wanted(settings: Settings) -> bool:
+    """Return whether the settings want execs to be watched, and /proc has the processes that the kernel tells of."""
+    wanted = bool(settings.monitoring["enabled"]) and settings.monitoring["exec"] == WATCH
+    return wanted and is_there(f"{settings.proc_path}/self")
 
 
 class Watcher:
@@ -58,6 +65,8 @@ class Watcher:
         settings: those in force; ``find`` gives them again.
         listen: opens the source of execs.
         stderr: whether the log also goes to stderr.
+
+    ``is_on`` is whether the settings want it.
     """
 
     def __init__(
@@ -90,11 +99,11 @@ class Watcher:
     def _use(self, settings: Settings) -> None:
         self._context = Context(settings, Log(settings.log, stderr=self._stderr))
         self._containers = Containers(self._context.ledger)
-        self._is_on = bool(settings.monitoring["enabled"]) and settings.monitoring["exec"] == WATCH
+        self.is_on = is_wanted(settings)
 
-    def run(self, until: "Callable[[], bool]") -> None:
-        """Watch for as long as ``until`` is false; it is asked every two seconds or so."""
-        while not until():
+    def run(self, until: "Callable[[Watcher], bool]") -> None:
+        """Watch for as long as ``until`` is false; it is asked every two seconds or so, or ten while nothing is on."""
+        while not until(self):
             try:
                 self.step()
             except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
@@ -111,9 +120,9 @@ class Watcher:
         if now >= self._look_at:
             self._look_at = now + _LOOK_AROUND
             self._look_around()
-        if not self._is_on:
+        if not self.is_on:
             self._close()
-            self.status.become(OFF, "monitoring.exec is reconcile, or monitoring is off")
+            self.status.become(OFF, _UNWANTED)
             time.sleep(_OFF_FOR)
             self._look_at = 0.0
             return

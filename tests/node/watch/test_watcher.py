@@ -53,6 +53,7 @@ class Watched:
         self.clock = Clock()
         self.sources: list[Source] = []
         self.refuse = refuse
+        (self.cluster.host.proc / "self").mkdir()
         monkeypatch.setattr(module, "time", self.clock)
         path = str(self.cluster.host.config)
         self.watcher = Watcher(path, load(path)[0], load, self._listen, stderr=False, most=20)
@@ -197,7 +198,7 @@ def test_watch_goes_on_after_an_error(watched: Watched) -> None:
     watched.steps()
     watched.sources[0].broken = True
     rounds = iter([False, False, True])
-    watched.watcher.run(lambda: next(rounds))
+    watched.watcher.run(lambda _: next(rounds))
     assert "I/O error" in watched.cluster.host.log.read_text()
     assert (len(watched.sources), watched.sources[0].closed, watched.values["mode"]) == (2, True, "off")
 

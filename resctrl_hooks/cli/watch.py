@@ -1,0 +1,25 @@
+"""`resctrl-hook watch`: the node half's exec watcher, for hosts without its unit."""
+
+import sys
+
+import click
+
+from resctrl_hooks.config import find_effective
+from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.node.watch.command import watch_command
+
+
+@click.command()
+@click.pass_obj
+def command(config: str) -> None:
+    """Move processes that enter running containers into their pods' groups, until SIGTERM.
+
+    It receives each exec from the kernel (CONFIG_PROC_EVENTS), so that `kubectl exec` and exec probes are counted from
+    their first milliseconds. A unit runs it beside the hooks, and the NRI plugin's service has it too.
+    """
+    sys.exit(watch_command(config, [], _find))
+
+
+def _find(config: str) -> tuple[Settings, str]:
+    found = find_effective(config)
+    return found.settings, found.problem

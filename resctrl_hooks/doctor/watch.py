@@ -1,0 +1,50 @@
+"""Checks of the exec watcher: whether it runs, how it finds execs, what it has lost."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import psutil
+
+from resctrl_hooks.install.paths import UNITS
+from resctrl_hooks.install.units import EXEC, NRI
+from resctrl_hooks.node.watch.status import EVENTS, OFF, read_status
+from resctrl_hooks.node.watch.watcher import is_wanted
+
+from .finding import Finding, ok, warning
+from .host import Host
+
+_LEFT: Final = "processes that enter containers are counted from the next reconcile on"
+
+
+def exec_watcher(host: Host) -> Iterator[Finding]:
+    """Whether processes that enter running containers are counted from their first milliseconds."""
+    if not is_wanted(host.settings):
+        yield ok(f"no exec watcher, as monitoring.exec says: {_LEFT}")
+        return
+    status = read_status(host.settings.state_dir)
+    unit = next((unit for unit in (EXEC, NRI) if host.tree.exists(f"{UNITS}/{unit}")), "")
+    if status is None or not psutil.pid_exists(status.get("pid", 0)):
+        if not unit and host.manifest is None:
+            return  # nothing is installed, which other checks say
+        remedy = f"systemctl enable --now {unit}" if unit else "install again: `resctrl-hook install`"
+        yield warning(f"the exec watcher does not run: {_LEFT}", remedy)
+        return
+    told = f"{status.get('moved', 0)} processes moved after {status.get('events', 0)} execs"
+    if status.get("mode") == EVENTS:
+        yield ok(f"the exec watcher receives execs: {told}")
+    elif status.get("mode") == OFF:
+        yield warning(f"the exec watcher is off: {status.get('why')}", f"systemctl restart {unit or EXEC}")
+    else:
+        yield warning(
+            f"the exec watcher looks every two seconds instead of at each exec: {status.get('why')}",
+            "shorter-lived processes are not counted; the documentation says what it needs: docs/exec.md",
+        )
+    if status.get("overruns") or status.get("degraded"):
+        yield warning(
+            f"execs came faster than they could be served: events lost {status.get('overruns', 0)} times, "
+            f"too many in a second {status.get('degraded', 0)} times",
+            f"what was missed is counted from the next look on; `journalctl -u {unit or EXEC}` says when",
+        )
+
+
+CHECKS: Final = {"exec": exec_watcher}
