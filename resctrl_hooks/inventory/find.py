@@ -3,6 +3,7 @@
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.host.files import is_folder
+from resctrl_hooks.node.names import canonical_pod_uid
 
 from .models import group_name
 from .pod_names import PodNames
@@ -31,8 +32,9 @@ def find(context: Context, what: str) -> str:
         NoSuchPodError: none, or more than one.
     """
     keys = sorted(recorded(context))
-    if what in keys:
-        return what
+    for exact in (what, canonical_pod_uid(what)):  # a static pod's `kubernetes.io/config.hash` has no dashes
+        if exact in keys:
+            return exact
     found = {key for key in keys if key.startswith(what.lower())} if what else set()
     found |= {context.ledger.key_of(id_) for id_ in context.ledger.containers() if what and id_.startswith(what)}
     if not found:

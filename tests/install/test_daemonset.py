@@ -64,7 +64,7 @@ def run(name: str, host: Path, programs: Path, tmp_path: Path, *, killed_before:
     (container,) = daemonset(name)["spec"]["initContainers"]
     shell, options, script = container["command"]
     (tmp_path / "config.yaml").write_text(CONFIGURED.format(host=tmp_path))
-    script = script.replace("/config/config.yaml", f"{tmp_path}/config.yaml")
+    script = script.replace(" /config/config.yaml", f" {tmp_path}/config.yaml")
     if killed_before >= 0:
         lines = script.splitlines()
         lines.insert(steps(script)[killed_before], f"exit {KILLED}")
@@ -138,6 +138,19 @@ def test_removal_stops_units_and_releases_groups_while_the_code_is_there(tmp_pat
     assert told[0] == "systemctl stop resctrl-hooks-*"
     assert told[1].endswith("launch.py --config /etc/resctrl-hooks/config.yaml release")
     assert told[2:] == ["systemctl daemon-reload", "systemctl reset-failed resctrl-hooks-*"]
+
+
+def test_unchanged_configuration_keeps_its_file_and_time(tmp_path: Path, programs: Path) -> None:
+    host = tmp_path / "host"
+    host.mkdir()
+    run("resctrl-hooks.yaml", host, programs, tmp_path)
+    config = host / CONFIG.lstrip("/")
+    first = config.stat()
+    run("resctrl-hooks.yaml", host, programs, tmp_path)
+    assert (config.stat().st_ino, config.stat().st_mtime_ns) == (first.st_ino, first.st_mtime_ns)
+    config.write_text("namespaces: [other]\n")
+    run("resctrl-hooks.yaml", host, programs, tmp_path)
+    assert "shop" in config.read_text()
 
 
 def test_systemd_of_the_host_is_told(tmp_path: Path, programs: Path) -> None:

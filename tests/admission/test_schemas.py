@@ -1,0 +1,74 @@
+"""Our manifests against the schemas of Kubernetes' API, and against the sizes that an API server takes.
+
+Objects of custom resources (PodMonitor, PrometheusRule, SecurityContextConstraints, MachineConfig) have no schema here.
+"""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+CONTRIB = Path(__file__).parents[2] / "contrib"
+VERSIONS = [f"1.{minor}" for minor in range(29, 38)]
+ANNOTATION = 256 << 10
+"""The most bytes of all annotations of an object; `kubectl apply` keeps the object in one."""
+CUSTOM = {
+    "monitoring.coreos.com",
+    "security.openshift.io",
+    "machineconfiguration.openshift.io",
+    "operator.openshift.io",
+}
+
+
+def objects() -> dict[str, dict[str, Any]]:
+    """All objects that people apply, by file or folder and by name."""
+    texts = {
+        folder: subprocess.run(
+            ["kubectl", "kustomize", str(CONTRIB / folder)], capture_output=True, text=True, check=True
+        ).stdout
+        for folder in ("daemonset", "openshift")
+    }
+    texts |= {
+        str(path.relative_to(CONTRIB)): path.read_text()
+        for folder in ("daemonset", "openshift", "prometheus", "machineconfig")
+        for path in (CONTRIB / folder).glob("*.yaml")
+    }
+    return {
+        f"{where}: {one['kind']} {one['metadata']['name']}": one
+        for where, text in texts.items()
+        for one in yaml.safe_load_all(text)
+        if one and "metadata" in one
+    }
+
+
+def of_kubernetes(all_of_them: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {name: one for name, one in all_of_them.items() if one["apiVersion"].partition("/")[0] not in CUSTOM}
+
+
+@pytest.mark.kubectl
+def test_every_object_fits_the_schemas_of_all_supported_versions() -> None:
+    found = of_kubernetes(objects())
+    assert len(found) > 15
+    for version in VERSIONS:
+        for name, one in found.items():
+            assert kubernetes_validate.validate(one, version, strict=True) == version, name
+
+
+def test_schemas_refuse_unknown_fields_and_wrong_types() -> None:
+    daemonset = yaml.safe_load((CONTRIB / "daemonset/remove.yaml").read_text())
+    for change in ({"hostPIDs": True}, {"hostPID": "yes"}):
+        changed = json.loads(json.dumps(daemonset))
+        changed["spec"]["template"]["spec"] |= change
+        for version in VERSIONS:
+            with pytest.raises(kubernetes_validate.ValidationError):
+                kubernetes_validate.validate(changed, version, strict=True)
+
+
+@pytest.mark.kubectl
+def test_every_object_fits_into_the_annotation_of_kubectl_apply() -> None:
+    for name, one in objects().items():
+        assert len(json.dumps(one)) < ANNOTATION * 9 // 10, name
