@@ -12,6 +12,7 @@ import stat
 import subprocess
 from collections.abc import Iterator
 
+import aet
 import cache
 import debian
 from cache import VmError, say
@@ -20,7 +21,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 OWN = "default"
 OLDER = {"6.1": "bookworm", "6.12": "trixie"}
 """Debian's kernel of that version, and the suite that has it."""
-NAMES = (OWN, *OLDER)
+ENERGY = "aet"
+"""The guest's own version with energy counters, built here; tests that need them (`aet=1`) run on no other."""
+NAMES = (OWN, *OLDER, ENERGY)
 PACKAGE = "linux-image-cloud-amd64"
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "ext4")
 """What the initrd needs to reach the disk, built in or not: that differs by kernel."""
@@ -63,6 +66,11 @@ def _newc(entries: list[tuple[str, int, bytes]]) -> bytes:
 
 
 def pack_initrd(root: str, tree: str, version: str, target: str) -> None:
+    """Writes the initrd of a kernel with modules."""
+    _pack_initrd(root, list(_needed(root, tree, version)), target)
+
+
+def _pack_initrd(root: str, modules: list[str], target: str) -> None:
     """Writes the initrd: busybox, the modules for the boot, `initrd-init`, and what makes the guest run its job."""
 
     def content(path: str) -> bytes:
@@ -71,7 +79,7 @@ def pack_initrd(root: str, tree: str, version: str, target: str) -> None:
 
     entries = [(name, stat.S_IFDIR | 0o755, b"") for name in ("bin", "guest", "lib", "proc", "sys", "dev", "root")]
     order = []
-    for path in _needed(root, tree, version):
+    for path in modules:
         name, data = os.path.basename(path), content(path)
         if name.endswith(".xz"):
             name, data = name.removesuffix(".xz"), lzma.decompress(data)
@@ -129,12 +137,17 @@ def _make_older(name: str, root: str, target: str) -> None:
 @contextlib.contextmanager
 def kernel(name: str, guest: str) -> Iterator[str]:
     """The folder with the files of kernel `name`, made (an older one: fetched) first if they aren't here yet."""
-    stamp = cache.stamp_of([os.path.join(HERE, file) for file in SOURCES], name, os.path.basename(guest))
+    more = [aet.stamp(guest)] if name == ENERGY else []
+    stamp = cache.stamp_of([os.path.join(HERE, file) for file in SOURCES], name, os.path.basename(guest), *more)
     root = os.path.join(guest, "root")
 
     def make(target: str) -> None:
         if name == OWN:
             _make_own(root, target)
+        elif name == ENERGY:
+            with aet.image(guest) as image:
+                shutil.copy(image, os.path.join(target, "kernel"))
+            _pack_initrd(root, [], os.path.join(target, "initrd.gz"))
         else:
             _make_older(name, root, target)
 

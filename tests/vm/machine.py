@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import bytecode
 import emulator
+import energy_devices
 import guest
 import kernels
 from cache import VmError, say
@@ -72,6 +73,9 @@ class Boot:
         width: bits of a bandwidth counter, 24 or more; 0 stands for Intel's 32 and AMD's 44.
         near: with how many units (64 bytes, if they count) left before their end the bandwidth counters start.
         sparse: whether Intel's masks of cache ways may have holes; AMD's always may.
+        aet: whether each socket counts energy by RMID, on the kernel that has that; the counters then count, too.
+        perf_rmids: for how many RMIDs the processor says that it counts performance events.
+        arguments: more of the kernel's command line.
     """
 
     rmids: int = 32
@@ -87,6 +91,9 @@ class Boot:
     width: int = 0
     near: int = 0
     sparse: int = 0
+    aet: int = 0
+    perf_rmids: int = 128
+    arguments: str = ""
 
     def __str__(self) -> str:
         """Only what differs from the defaults, for people and file names."""
@@ -112,6 +119,8 @@ class Boot:
     def plugin_options(self) -> str:
         """The RDT plugin's part of it."""
         values = {name: getattr(self, name) for name in PLUGIN_OPTIONS} | {"domain_cpus": max(1, self.cpus // SOCKETS)}
+        if self.aet:
+            values["count"] = 1
         return ",".join(f"{name}={value}" for name, value in values.items())
 
 
@@ -204,8 +213,8 @@ def _disk(serial: str, path: str, options: str) -> list[str]:
     ]
 
 
-def _command(machine: Machine, boot: Boot, work: str, *, shell: bool) -> list[str]:
-    append = [*QUIET, *FAST]
+def _command(machine: Machine, boot: Boot, work: str, *, shell: bool, energy: energy_devices.Devices) -> list[str]:
+    append = [*QUIET, *FAST, *boot.arguments.split()]
     if boot.init == "systemd":
         append += ["vm.systemd", "systemd.show_status=0", "systemd.unit=multi-user.target"]
         append += ["systemd.wants=guest-job.service"]
@@ -222,7 +231,8 @@ def _command(machine: Machine, boot: Boot, work: str, *, shell: bool) -> list[st
     return [
         *emulator.qemu(machine.guest),
         *("-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", AMD if boot.amd else INTEL, *boot.processors),
-        *("-plugin", f"{machine.plugin},{boot.plugin_options}"),
+        *("-plugin", f"{machine.plugin},{boot.plugin_options}{energy.plugin_option}"),
+        *energy.options,
         *("-kernel", f"{machine.kernel}/kernel", "-initrd", f"{machine.kernel}/initrd.gz", "-append", " ".join(append)),
         *disks,
         *("-serial", console, "-serial", f"file:{work}/output"),
@@ -356,7 +366,10 @@ def boot_once(  # each is a choice of the person who boots
     with open(output, "wb"):
         pass  # to be followed from its beginning
     try:
-        with _emulator(_command(machine, boot, work, shell=shell), machine, work, shell=shell) as process:
+        with (
+            energy_devices.served(SOCKETS if boot.aet else 0, boot.perf_rmids) as energy,
+            _emulator(_command(machine, boot, work, shell=shell, energy=energy), machine, work, shell=shell) as process,
+        ):
             if shell:
                 process.wait()
             else:

@@ -51,8 +51,10 @@ def chosen(arguments: list[str]) -> list[str]:
     return [*suites, *arguments]
 
 
-def boots_needed(arguments: list[str], work: str) -> list[Share]:
+def boots_needed(arguments: list[str], work: str, kernel: str = kernels.OWN) -> list[Share]:
     """The chosen tests by what they say about their boots. Collecting imports the tests here, but runs none of them.
+
+    Tests of energy counters need the kernel that has them; on that, there are no others.
 
     Raises:
         VmError: pytest can't collect them; it has said why.
@@ -73,7 +75,8 @@ def boots_needed(arguments: list[str], work: str) -> list[Share]:
         sys.stdout.write(done.stdout + done.stderr)
         raise VmError("the tests can't be collected")
     with open(path, encoding="utf-8") as source:
-        return [Share(**found) for found in json.load(source)]
+        shares = [Share(**found) for found in json.load(source)]
+    return [share for share in shares if bool(share.needs.get("aet")) == (kernel == kernels.ENERGY)]
 
 
 @dataclasses.dataclass
@@ -169,7 +172,7 @@ def run(suite: Suite, arguments: list[str], *, kernel: str, again: bool = False,
     """
     arguments = chosen(arguments)
     folder = cache.new_run()
-    needed = shared_out(boots_needed(arguments, folder), suite.jobs)
+    needed = shared_out(boots_needed(arguments, folder, kernel), suite.jobs)
     if not needed:
         say("no tests chosen")
         return NO_TESTS

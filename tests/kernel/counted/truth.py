@@ -44,6 +44,10 @@ class Truth:
         """The bytes of an RMID, by domain."""
         return [self._ask(domain, rmid) - self._before[domain, rmid] for domain in range(self.domains)]
 
+    def ever(self, rmid: int) -> list[int]:
+        """The bytes of an RMID since the guest started, by domain."""
+        return [self._ask(domain, rmid) for domain in range(self.domains)]
+
     def whole(self) -> int:
         """The bytes of all RMIDs together."""
         return sum(now - self._before[place] for place, now in self._all().items())
