@@ -4,6 +4,7 @@ import click
 
 from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.recording.analysis import recording_of
+from resctrl_hooks.recording.energy import write_csv
 from resctrl_hooks.recording.files import RecordingError, read
 
 _WRONG_USE = 2
@@ -12,7 +13,14 @@ _WRONG_USE = 2
 @click.command()
 @click.argument("recording", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
 @click.option("-o", "--output", metavar="PAGE", help="The page; FILE with .html at its end unless said.")
-def command(recording: str, output: str | None) -> None:
+@click.option(
+    "--grams-per-kwh",
+    metavar="NUMBER",
+    type=click.FloatRange(0),
+    help="Show CO2, of which a kilowatt hour causes so many.",
+)
+@click.option("--energy-csv", metavar="TABLE", help="Also write the energy of pods and namespaces into this CSV file.")
+def command(recording: str, output: str | None, grams_per_kwh: float | None, energy_csv: str | None) -> None:
     """Draw what `resctrl-hook record` wrote, as one HTML page that needs nothing else.
 
     Cache occupancy, memory bandwidth and power by pod and namespace, who was noisy when, and what was not covered. It
@@ -26,12 +34,15 @@ def command(recording: str, output: str | None) -> None:
         raise FailedError("report needs plotly: pip install 'resctrl-hooks[report]'") from error
     target = output or f"{recording.rpartition('.')[0]}.html"
     try:
-        text = page_of(recording_of(read(recording)))
+        found = recording_of(read(recording))
+        text = page_of(found, grams_per_kwh)
     except RecordingError as error:
         raise FailedError(str(error), _WRONG_USE) from error
     try:
         with open(target, "w", encoding="utf-8") as file:
             file.write(text)
+        if energy_csv:
+            write_csv(energy_csv, found, grams_per_kwh)
     except OSError as error:
-        raise FailedError(f"{target} can't be written: {error.strerror}") from error
+        raise FailedError(f"{error.filename or target} can't be written: {error.strerror}") from error
     click.echo(f"resctrl-hook: {target}", err=True)

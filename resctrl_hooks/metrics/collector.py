@@ -14,6 +14,7 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 
 from .classes import class_families
+from .packages import package_family
 from .pods import pod_families
 from .selection import EVERYTHING, Selection
 from .self_metrics import own_families
@@ -68,6 +69,7 @@ class NodeCollector(Collector):
         return [
             *pod_families(snapshot.pods, self._names, self._selection),
             *class_families(self._context, snapshot, self._selection),
+            package_family(),
         ]
 
     def _ourselves(self) -> list[Metric]:

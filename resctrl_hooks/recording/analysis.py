@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from resctrl_hooks.inventory.models import group_name
 from resctrl_hooks.inventory.rates import WHOLE, Growth, rate_of
 
-from .sampler import GROUP, POD, Row, counted_column
+from .sampler import GROUP, PACKAGE, POD, Row, counted_column
 
 OTHERS: Final = "all others"
 
@@ -204,6 +204,8 @@ def _user(row: Row, *, several: bool) -> User:
         name = f"{namespace}/{pod}" if namespace else pod
     elif kind == GROUP:
         name = group_name(rdt_class, key)
+    elif kind == PACKAGE:
+        name = "(package)"
     else:
         name = f"(in no group{f', class {rdt_class}' if rdt_class else ''})"
     host = f"{row.get('host') or ''}: " if several else ""

@@ -11,6 +11,7 @@ from plotly.subplots import make_subplots
 from resctrl_hooks import __version__
 
 from .analysis import MEASURES, OTHERS, Measure, Points, Recording, by_namespace, domains, largest, series, uncovered
+from .energy import shares
 from .noise import BUSY_SHARE, NOISY_SHARE, Noisy, answer, noisy
 
 _MOST_LINES = 12
@@ -38,8 +39,8 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; } .note { col
 """
 
 
-def page_of(recording: Recording) -> str:
-    """The page, as text."""
+def page_of(recording: Recording, grams_per_kwh: float | None = None) -> str:
+    """The page, as text; with CO2 where ``grams_per_kwh`` says what a kilowatt hour causes."""
     title = f"resctrl recording of {', '.join(recording.hosts) or 'a node'}"
     said = f'<p class="answer">{escape(answer(recording))}</p>'
     parts = [f"<h1>{escape(title)}</h1>", said, _summary(recording)]
@@ -58,7 +59,7 @@ def page_of(recording: Recording) -> str:
             drawn = to_html(figure, full_html=False, include_plotlyjs=first)
             first = False
             parts.append(f'<div class="chart">{drawn}</div>')
-    parts += [_noisy(times), _uncovered(recording)]
+    parts += [_energy(recording, grams_per_kwh), _noisy(times), _uncovered(recording)]
     head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>{"".join(parts)}</body></html>\n'
 
@@ -135,6 +136,29 @@ def _figure(
     figure.update_xaxes(range=[when[0], when[-1]], showticklabels=True)
     figure.update_yaxes(title=measure.unit, rangemode="tozero")
     return figure
+
+
+def _energy(recording: Recording, grams_per_kwh: float | None) -> str:
+    found = shares(recording)
+    if not found:
+        return ""
+    heads = ["", "Namespace", "Name", "Energy", "Energy"]
+    note = "Energy of the cores while a pod was counted. Packages (RAPL) also have caches, memory controllers and I/O."
+    if grams_per_kwh is not None:
+        heads.append("CO2")
+        note += f" CO2: {grams_per_kwh:g} g for a kilowatt hour."
+
+    def cell(value: float | None, unit: str) -> str:
+        return "-" if value is None else _number(value, unit)
+
+    rows = [
+        (
+            *(one.kind, one.namespace, one.name, cell(one.joules, "J"), cell(one.watt_hours, "Wh")),
+            *([] if grams_per_kwh is None else [cell(one.grams(grams_per_kwh), "g")]),
+        )
+        for one in found
+    ]
+    return f'<h2>Energy</h2><p class="note">{escape(note)}</p>{_table(heads, rows, "")}'
 
 
 def _noisy(found: Sequence[Noisy]) -> str:

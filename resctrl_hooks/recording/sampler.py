@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from resctrl_hooks.inventory.package_energy import Packages
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.rates import ENERGY, TOTAL, growths
 from resctrl_hooks.inventory.snapshot import Raw, Snapshot, Values, open_files, take
@@ -14,8 +15,10 @@ from resctrl_hooks.node.resctrl.counter_files import layout
 from resctrl_hooks.node.resctrl.counter_totals import summed
 from resctrl_hooks.node.resctrl.counters import AVAILABLE, CUMULATIVE, MON_DATA, Counter, Slot
 
-POD, GROUP, REST = "pod", "group", "rest"
-"""Kinds of rows: a pod's, a group's that others made, what of a class is in no group."""
+POD, GROUP, REST, PACKAGE = "pod", "group", "rest", "package"
+"""Kinds of rows: a pod's, a group's that others made, what of a class is in no group, a processor package's."""
+PACKAGE_ENERGY: Final = "package_energy_joules"
+"""The column of a package's own energy (RAPL), of which the cores' energy is a part."""
 LABELS: Final = ("time", "host", "kind", "key", "namespace", "pod", "container", "rdt_class", "domain", "missing")
 COUNTED: Final = "counted_seconds"
 """For how long since the recording began a pod's counters counted; `counted_column` says which column a counter has."""
@@ -54,6 +57,7 @@ class Sampler:
         self._host = socket.gethostname()
         node.monitor.resctrl.classes()
         self._files = open_files()
+        self._packages = Packages()
         self._before: Snapshot | None = None
         self._counted: dict[tuple[str, str, str], float] = {}
         slots = [slot for slot in layout(f"{node.monitor.resctrl.root}/{MON_DATA}") if slot.domain.node is None]
@@ -63,6 +67,7 @@ class Sampler:
             *dict.fromkeys(column_of(slot.counter) for slot in slots),
             *dict.fromkeys(counted_column(name) for name in counters),
             UNKNOWN,
+            *([PACKAGE_ENERGY] if self._packages.read() else []),
         )
         """What each row has: `LABELS`, the counters of this machine, and for how long they counted."""
 
@@ -104,6 +109,8 @@ class Sampler:
                 if slot.domain.node is None and slot.counter.name in (TOTAL, ENERGY):
                     made[slot.domain.folder][UNKNOWN] = number
             rows += made.values()
+        for package, joules in self._packages.read().items():
+            rows.append({"time": when, "host": self._host, "kind": PACKAGE, "domain": package, PACKAGE_ENERGY: joules})
         self._before = snapshot
         return rows
 

@@ -170,7 +170,7 @@ def test_record_and_top(pods: list[KubernetesPod], energy: Energy, tmp_path: Pat
             top.terminate()
     energy.hold("works in package 1, says `top`", total * 1e6, moved)
     succeeds("--config", config, "record", "--interval", "1s", "--for", "1s", "-o", str(file))
-    rows = [row for row in csv.DictReader(file.open()) if row["key"] == pods[0].uid]
+    rows = [row for row in csv.DictReader(file.read_text().splitlines()) if row["key"] == pods[0].uid]
     last_rows = [row for row in rows if row["time"] == rows[-1]["time"] and row.get("core_energy_joules")]
     recorded = sum(float(row["core_energy_joules"]) for row in last_rows)
     energy.hold("works in package 1, says `record`", recorded * 1e6, sum(energy.real(rmid)))

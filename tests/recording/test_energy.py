@@ -1,0 +1,116 @@
+"""Energy over a recording, by pod and namespace, beside what RAPL counts for the packages."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from resctrl_hooks.inventory.package_energy import Packages
+from resctrl_hooks.metrics.packages import package_family
+from resctrl_hooks.recording.analysis import recording_of
+from resctrl_hooks.recording.energy import Share, shares, write_csv
+from resctrl_hooks.recording.page import page_of
+from resctrl_hooks.recording.sampler import Row
+
+
+def row(second: int, kind: str, joules: float | None, name: str = "", namespace: str = "", package: int = 0) -> Row:
+    column = "package_energy_joules" if kind == "package" else "core_energy_joules"
+    domain = f"package-{package}" if kind == "package" else f"mon_PERF_PKG_{package:02d}"
+    found: dict[str, str | float | None] = {
+        "time": f"2026-11-20T10:00:{second:02d}+00:00",
+        "host": "n1",
+        "kind": kind,
+        "domain": domain,
+        "key": name,
+        "namespace": namespace,
+        "pod": name,
+    }
+    if joules is not None:
+        found[column] = joules
+    return found
+
+
+ROWS = [
+    *(row(second, "pod", joules, "cart", "shop") for second, joules in ((0, 100), (5, 3700), (9, 7300))),
+    *(row(second, "pod", joules, "cart", "shop", package=1) for second, joules in ((0, 0), (5, None), (9, 360))),
+    *(row(second, "pod", joules, "web", "shop") for second, joules in ((0, 0), (9, 1800))),
+    *(row(second, "pod", joules, "train", "ml") for second, joules in ((5, 500), (9, 900))),
+    *(row(second, "rest", joules) for second, joules in ((0, 50), (9, 650))),
+    *(row(second, "package", joules) for second, joules in ((0, 1000), (9, 19000))),
+]
+
+
+def test_energy_is_summed_by_pod_namespace_and_node() -> None:
+    assert shares(recording_of(ROWS)) == [
+        Share("pod", "shop", "shop/cart", 7560),
+        Share("pod", "shop", "shop/web", 1800),
+        Share("pod", "ml", "ml/train", 400),
+        Share("namespace", "shop", "", 9360),
+        Share("namespace", "ml", "", 400),
+        Share("node", "", "attributed to pods", 9760),
+        Share("node", "", "cores, other tasks", 600),
+        Share("node", "", "packages (RAPL)", 18000),
+        Share("node", "", "packages, not attributed to pods", 8240),
+    ]
+
+
+def test_without_rapl_the_packages_are_unknown() -> None:
+    found = shares(recording_of([one for one in ROWS if one["kind"] != "package"]))
+    assert [one.joules for one in found[-2:]] == [None, None]
+
+
+def test_a_recording_without_energy_has_no_table() -> None:
+    found = recording_of([one for one in ROWS if one["kind"] == "package"])
+    assert shares(found) == []
+    assert "<h2>Energy</h2>" not in page_of(found)
+
+
+def test_the_page_has_watt_hours_and_co2() -> None:
+    page = page_of(recording_of(ROWS), 500)
+    assert "2.1 Wh" in page  # shop/cart
+    assert "1.05 g" in page
+    assert "500 g for a kilowatt hour" in page
+    assert "CO2" not in page_of(recording_of(ROWS))
+
+
+def test_the_table_is_written_as_csv(tmp_path: Path) -> None:
+    path = tmp_path / "energy.csv"
+    write_csv(str(path), recording_of(ROWS), 1000)
+    lines = list(csv.DictReader(path.read_text().splitlines()))
+    assert lines[0] == {
+        "kind": "pod",
+        "namespace": "shop",
+        "name": "shop/cart",
+        "joules": "7560.0",
+        "watt_hours": "2.1",
+        "grams_co2": "2.1",
+    }
+
+
+@pytest.fixture
+def powercap(tmp_path: Path) -> Path:
+    for zone, name in (("intel-rapl:0", "package-0"), ("intel-rapl:1", "psys"), ("intel-rapl:0:0", "core")):
+        folder = tmp_path / zone
+        folder.mkdir()
+        for file, text in (("name", name), ("energy_uj", "900000"), ("max_energy_range_uj", "1000000")):
+            (folder / file).write_text(f"{text}\n")
+    return tmp_path
+
+
+def test_a_package_that_wraps_counts_on(powercap: Path) -> None:
+    packages = Packages(str(powercap))
+    assert packages.read() == {"package-0": 0.9}
+    (powercap / "intel-rapl:0/energy_uj").write_text("100000\n")
+    assert packages.read() == {"package-0": pytest.approx(1.1)}
+
+
+def test_a_package_that_cannot_be_read_is_left_out(powercap: Path) -> None:
+    (powercap / "intel-rapl:0/energy_uj").unlink()
+    assert Packages(str(powercap)).read() == Packages(str(powercap / "none")).read() == {}
+
+
+def test_the_metrics_have_the_packages_energy(powercap: Path) -> None:
+    family = package_family(str(powercap))
+    assert [(one.name, one.labels, one.value) for one in family.samples] == [
+        ("resctrl_package_energy_joules_total", {"package": "0"}, 0.9)
+    ]
