@@ -22,7 +22,7 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.ledger import TOTALS
 from resctrl_hooks.node.reconcile.discovery import observe
-from resctrl_hooks.node.reconcile.enforce import enforce, enforce_classes
+from resctrl_hooks.node.reconcile.enforce import enforce
 from resctrl_hooks.node.reconcile.report import Options, Report
 from resctrl_hooks.node.settings import load
 
@@ -117,7 +117,6 @@ class Host:
         """What reconcile does for the features of living containers, without the rest of it."""
         context, report = self.context(), Report()
         containers = observe(context).containers
-        enforce_classes(context, containers, Options(), report)
         enforce(context, containers, Options(), report)
         return report
 

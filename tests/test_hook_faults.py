@@ -61,7 +61,7 @@ def test_a_fault_under_fail_is_taken_back(host: Host, pod: dict[str, Any], monke
         raise ZeroDivisionError("a bug")
 
     host.configure(failurePolicy="fail")
-    for module, name in ((LockedKey, "assign_pid"), (creation, "_apply")):
+    for module, name in ((LockedKey, "assign_pid"), (creation, "apply_steps")):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, broken)
             outcome = host.call(pod)

@@ -10,7 +10,7 @@ from ..feature import SKIP
 from ..feature_table import GROUP, NODE
 from ..log import WARNING
 from ..registry import failure_policy, features_in_use, kind_of, plan
-from ..steps import apply_step
+from ..steps import apply_steps
 from .deadline import TIME_TO_TAKE_BACK, set_deadline
 
 TYPE_CHECKING = False
@@ -50,14 +50,14 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
             details["unmet"] = unplanned
             details["unplanned"] = list(unplanned)
         locked.add_member(workload.id, details, workload.pid)
-        if workload.leaf is not None and workload.leaf.own_scope:
-            from ..cgroup_settings.told import collect  # only where systemd manages the container
-
-            collect(todo, workload, workload.leaf, context)
         problems: "list[errors.HookError | None]" = []
-        for number, (feature, step) in enumerate(todo):
-            problems.append(_apply(feature, step, workload, locked, context))
+
+        def on_step(number: int, error: "errors.HookError | None") -> None:
+            name = todo[number][1].feature
+            problems.append(None if error is None else _trouble(name, error, workload, context))
             context.strict = _strict(todo[number + 1 :], context)
+
+        apply_steps(todo, workload, locked, context, on_step)
         refusal = next((problem for problem in problems if problem is not None and is_refusal(problem)), None)
         if refusal is not None:
             _release_in(locked, workload.id, context)
@@ -129,17 +129,6 @@ def give_up(error: Exception, workload: "Workload", context: "Context") -> None:
 
 def _strict(todo: "list[tuple[Feature, Step]]", context: "Context") -> bool:
     return any(failure_policy(step.feature, context.settings) == "fail" for _, step in todo)
-
-
-def _apply(
-    feature: "Feature", step: "Step", workload: "Workload", locked: "LockedKey", context: "Context"
-) -> "errors.HookError | None":
-    """Does a step, and returns what went wrong, as `_trouble` has it."""
-    try:
-        apply_step(feature, step, workload, locked, context)
-    except Exception as caught:  # noqa: BLE001
-        return _trouble(step.feature, caught, workload, context)
-    return None
 
 
 def _trouble(

@@ -15,80 +15,106 @@ if TYPE_CHECKING:
     from ..container.running import Running
     from ..context import Context
     from ..resctrl.locked_key import LockedKey
-    from .report import Options, Report
+    from .report import Report
 
 
-def adopt(context: "Context", containers: "list[Running]", options: "Options", report: "Report") -> "list[Running]":
-    """Adopts containers without a group, sweeps in threads outside it; returns the containers that want an RMID."""
+def adopt(context: "Context", containers: "list[Running]", report: "Report") -> "list[Running]":
+    """Try again for containers that want an RMID; return those that still do."""
     waiting: "list[Running]" = []
-    marked = set(context.ledger.marked("waiting"))
-    if any(container.wanted for container in containers):
-        from ..resctrl.errors import NotMountedError
-
-        try:
-            context.monitor.resctrl.classes()
-        except NotMountedError as error:  # said once, rather than of each container
-            report.problems.append(str(error))
-            report.reasons.append(error.reason)
-            return waiting
     for container in containers:
-        if not container.wanted or (options.live is not None and container.key not in options.live):
-            continue
         try:
-            name = context.monitor.group_prefix + container.key
-            expected = set() if container.recorded_class is None else {container.recorded_class}
-            left = outside(context, name, expected, container.cgroup, container.pid)
-            if options.dry_run:
-                report.moved += len(left)
-                report.adopted += [container.id] if left else []
-            elif (left or not container.recorded or container.key in marked) and not take_in(
-                context, container, report
-            ):
+            if not take_in(context, container, report):
                 waiting.append(container)
         except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             report.fail(context, container.key, error)
     return waiting
 
 
-def take_in(context: "Context", container: "Running", report: "Report") -> bool:
-    """One container: its record, its group, its threads. False if it has to wait for an RMID."""
-    from ..resctrl.errors import NoRMIDsError, RMIDsBusyError
+def sweep(context: "Context", containers: "list[Running]", report: "Report") -> None:
+    """Move the threads of recorded containers that are outside their groups."""
+    if not can_join(context, containers, report):
+        return
+    for container in containers:
+        try:
+            if container.wanted and stray_threads(context, container):
+                take_in(context, container, report)
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
+            report.fail(context, container.key, error)
 
+
+def can_join(context: "Context", containers: "list[Running]", report: "Report") -> bool:
+    """Return whether there are groups to join; where resctrl isn't mounted the report says so, once for all."""
+    if not any(container.wanted for container in containers):
+        return False
+    from ..resctrl.errors import NotMountedError
+
+    try:
+        context.monitor.resctrl.classes()
+    except NotMountedError as error:
+        report.problems.append(str(error))
+        report.reasons.append(error.reason)
+        return False
+    return True
+
+
+def stray_threads(context: "Context", container: "Running") -> int:
+    """Return how many threads of a container are outside its group; takes no lock."""
+    name = context.monitor.group_prefix + container.key
+    expected = set() if container.recorded_class is None else {container.recorded_class}
+    return len(outside(context, name, expected, container.cgroup, container.pid))
+
+
+def take_in(context: "Context", container: "Running", report: "Report") -> bool:
+    """Record a container, create its group, and move its threads; false if it has to wait for an RMID."""
     with context.monitor.hold(container.key) as locked:
         if not container.look_again(context.proc):
             return True
-        describe(container, locked, born_at(container))
-        if not container.recorded:
-            record_running(container, locked)
-        _follow(locked, context, container)
-        before = set(locked.origins)
-        try:
-            if not _has_own_tasks(locked, context, container):
-                pass
-            elif context.settings.shares_rmids:
-                from .rank import ensure_ranked
+        record_late(container, locked)
+        return join(locked, context, container, report)
 
-                ensure_ranked(locked, context, container)
-            else:
-                locked.ensure_group(container.rdt_class)
-            gathering = gather(locked, context, container.cgroup, container.pid, container.rdt_class)
-        except NoRMIDsError as error:
-            context.ledger.mark("waiting", locked.key)
-            report.wait(locked.key, error, limbo=isinstance(error, RMIDsBusyError))
-            return False
-        for rdt_class in set(locked.origins) - before:
-            locked.remove_unused(rdt_class)  # its tasks ended meanwhile
-        if locked.key not in report.waiting and locked.key not in report.queued:  # for another class
-            context.ledger.unmark("waiting", locked.key)
-        if gathering.moved or not container.recorded:
-            report.adopted.append(container.id)
-            report.moved += gathering.moved
-            what = f"moved {gathering.moved} threads of container {container.id} into its monitoring group"
-            context.log(INFO, what, key=locked.key, container=container.id)
-        container.recorded = True
-        report.left += gathering.left
-        report.foreign.update(gathering.foreign)
-        return True
+
+def record_late(container: "Running", locked: "LockedKey") -> None:
+    """Record a container that is not recorded yet, before anything is done for it."""
+    describe(container, locked, born_at(container))
+    if not container.recorded:
+        if not locked.tracked and not container.wanted:
+            locked.save()  # else its group does that
+        locked.add_member(container.id, container.details(), container.pid)
+
+
+def join(locked: "LockedKey", context: "Context", container: "Running", report: "Report") -> bool:
+    """Move a recorded container's threads into its group; false if it has to wait for an RMID."""
+    from ..resctrl.errors import NoRMIDsError, RMIDsBusyError
+
+    _follow(locked, context, container)
+    before = set(locked.origins)
+    try:
+        if not _has_own_tasks(locked, context, container):
+            pass
+        elif context.settings.shares_rmids:
+            from .rank import ensure_ranked
+
+            ensure_ranked(locked, context, container)
+        else:
+            locked.ensure_group(container.rdt_class)
+        gathering = gather(locked, context, container.cgroup, container.pid, container.rdt_class)
+    except NoRMIDsError as error:
+        context.ledger.mark("waiting", locked.key)
+        report.wait(locked.key, error, limbo=isinstance(error, RMIDsBusyError))
+        return False
+    for rdt_class in set(locked.origins) - before:
+        locked.remove_unused(rdt_class)  # its tasks ended meanwhile
+    if locked.key not in report.waiting and locked.key not in report.queued:  # for another class
+        context.ledger.unmark("waiting", locked.key)
+    if gathering.moved or not container.recorded:
+        report.adopted.append(container.id)
+        report.moved += gathering.moved
+        what = f"moved {gathering.moved} threads of container {container.id} into its monitoring group"
+        context.log(INFO, what, key=locked.key, container=container.id)
+    container.recorded = True
+    report.left += gathering.left
+    report.foreign.update(gathering.foreign)
+    return True
 
 
 def _has_own_tasks(locked: "LockedKey", context: "Context", container: "Running") -> bool:
@@ -147,11 +173,16 @@ def correct_names(context: "Context", containers: "list[Running]", report: "Repo
 
 
 def record_running(container: "Running", locked: "LockedKey") -> None:
-    """Writes a running container's record, with the class that it is in now."""
+    """Write a running container's record, with the class that it is in now."""
+    note_class(container)
+    locked.add_member(container.id, container.details(), container.pid)
+
+
+def note_class(container: "Running") -> None:
+    """Let the step by which a container joins its group name the class that it is in now."""
     for step in container.steps:
         if kind_of(step["feature"]) == GROUP:
             step["needs"] = {**step["needs"], "class": container.rdt_class}
-    locked.add_member(container.id, container.details(), container.pid)
 
 
 def _follow_class(locked: "LockedKey", context: "Context", old: str, new: str, used: "set[str]") -> bool:

@@ -113,11 +113,13 @@ def _plan(container: Running, workload: "Workload", context: "Context", only: "l
     earlier: "list[Step]" = []
     for feature in features_in_use(context.settings, workload):
         name, kind = feature.name, kind_of(feature.name)
-        if kind == NODE or (only is not None and name not in only):
-            continue  # one for the whole node takes in whom it lacks itself, under a lock for the whole node
+        if only is not None and name not in only:
+            continue
         try:
             steps = [step for step in plan(feature, workload, context, earlier) if step.action != SKIP]
         except Exception as error:
+            if kind == NODE:
+                continue  # its `adopt` plans again, and says what is wrong
             if kind == GROUP and only is None:
                 raise
             why = str(as_hook_error(error))

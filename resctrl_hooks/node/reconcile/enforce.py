@@ -1,25 +1,26 @@
-"""Puts in force what each living container is to have: the steps of every feature but the group, which `adopt` sees to.
+"""Puts in force what each living container is to have: its RDT class, then its group, then all other steps.
 
 What was recorded and holds no more is applied again, whoever undid it, and so is what a killed hook recorded and did
-not come to do. A container that no hook has seen gets what was planned for it just now.
+not come to do. A container that no hook has seen gets what was planned for it just now; it is locked and recorded once.
 """
 
 import time
 
-from ..cgroup_settings.told import collect
 from ..errors import DeadlineError, LockTimeoutError
 from ..fault_report import as_hook_error
-from ..feature import Step, describe
-from ..feature_table import CLASS, CONTAINER, FEATURES
+from ..feature import Step
+from ..feature_table import CLASS, CONTAINER, FEATURES, NODE
 from ..host.files import format_json
 from ..log import INFO, WARNING
-from ..registry import features_in_use
-from .adopt import born_at, record_running
+from ..registry import features_in_use, kind_of
+from ..steps import apply_steps
+from .adopt import can_join, join, note_class, record_late, record_running, stray_threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..container.running import Running
     from ..context import Context
+    from ..errors import HookError
     from ..feature import Feature
     from ..resctrl.locked_key import LockedKey
     from .report import Options, Report
@@ -28,65 +29,143 @@ _CALM_SECONDS = 3600.0  # after so long without a new start all is forgotten
 _NOT_AGAIN = "it ended {} times and is not started again before an hour has passed"
 
 
-def enforce_classes(context: "Context", containers: "list[Running]", options: "Options", report: "Report") -> None:
-    """The RDT classes, before the groups: a group lives in its container's class."""
-    _enforce_all(context, containers, options, report, classes=True)
-
-
-def enforce(context: "Context", containers: "list[Running]", options: "Options", report: "Report") -> None:
-    """All other features of each container, each apart from the others."""
-    _enforce_all(context, containers, options, report, classes=False)
-
-
-def _enforce_all(
-    context: "Context", containers: "list[Running]", options: "Options", report: "Report", *, classes: bool
-) -> None:
-    kind = CLASS if classes else CONTAINER
-    features = {
-        feature.name: feature for feature in features_in_use(context.settings) if FEATURES[feature.name].kind == kind
-    }
+def enforce(context: "Context", containers: "list[Running]", options: "Options", report: "Report") -> "list[Running]":
+    """Put in force what each container is to have, under one lock each; return those that wait for an RMID."""
+    pass_ = _Pass(context, containers, report)
+    waiting = []
     for container in containers:
         if options.live is None or container.key in options.live:
             try:
-                _enforce(context, container, features, report, classes=classes)
+                if not pass_.enforce(container):
+                    waiting.append(container)
             except Exception as error:  # noqa: BLE001  # one container's trouble is no other's
                 report.fail(context, container.id, error)
+    return waiting
 
 
-def _enforce(
-    context: "Context", container: "Running", features: "dict[str, Feature]", report: "Report", *, classes: bool
-) -> None:
-    steps = [Step.of_record(record) for record in container.steps if record["feature"] in features]
-    left = [step for step in steps if not _holds(features[step.feature], step, container, context)]
-    if report.dry_run:
-        for step in left:
-            report.apply(step.feature, container.id)
-        return
-    new = not classes and (bool(container.unsaid) or bool(container.steps and not container.recorded))
-    if left or new or container.changed:
-        with context.monitor.hold(container.key) as locked:
-            if container.look_again(context.proc):
-                before = format_json(container.details())
-                if container.changed:
-                    record_running(container, locked)  # what was planned again, before it is done
+class _Pass:
+    """One pass over containers: what of their steps does not hold is applied, first of all their RDT class."""
+
+    def __init__(self, context: "Context", containers: "list[Running]", report: "Report") -> None:
+        self._context = context
+        self._report = report
+        self._features = {one.name: one for one in features_in_use(context.settings)}
+        self._can_join = can_join(context, containers, report)
+        self._marked = set(context.ledger.marked("waiting"))
+
+    def enforce(self, container: "Running") -> bool:
+        """Bring one container to what it is to have; false if it has to wait for an RMID.
+
+        Its record is written before anything is done for it: one that is killed now leaves what can be ended.
+        """
+        context, report = self._context, self._report
+        classes, others = self._left(container, CLASS), self._left(container, CONTAINER)
+        stray = self._stray(container)
+        if report.dry_run:
+            for _, step in classes + others:
+                report.apply(step.feature, container.id)
+            report.moved += stray
+            report.adopted += [container.id] if stray else []
+            if not container.recorded:
+                report.placed += self._of_node(container)
+            return True
+        late = bool(container.steps) and not container.recorded
+        joins = self._can_join and container.wanted
+        joins = joins and bool(stray or late or classes or container.key in self._marked)
+        joined = True
+        if classes or others or joins or late or container.unsaid or container.changed:
+            with context.monitor.hold(container.key) as locked:
+                if container.look_again(context.proc):
+                    before = format_json(container.details())
+                    first, then = self._ready(container, classes), self._ready(container, others)
+                    if late:
+                        record_late(container, locked)
+                        before = format_json(container.details())
+                        report.placed += self._of_node(container)
+                    elif container.changed:
+                        record_running(container, locked)  # what was planned again
                     container.changed = False
-                if new and not container.recorded:
-                    describe(container, locked, born_at(container))
-                    locked.save()
-                    record_running(container, locked)  # first, so that who is killed now leaves what can be ended
-                    container.recorded = True
-                for name in () if classes else sorted(container.unsaid):
-                    _say(context, container, name)
-                    container.unsaid.discard(name)
-                if container.leaf is not None and container.leaf.own_scope:
-                    collect([(features[step.feature], step) for step in left], container, container.leaf, context)
-                for step in left:
-                    _apply(context, container, features[step.feature], step, locked, report)
-                if container.recorded and format_json(container.details()) != before:
-                    record_running(container, locked)
-    if not classes:
+                    self._tell(container)
+                    self._apply(container, first, locked)
+                    if joins:
+                        joined = self._join(container, locked)
+                    if late:
+                        container.recorded = True
+                        note_class(container)  # the class's step may have failed
+                    if not container.look_again(context.proc):
+                        return joined  # it ended while a handover let go of the lock
+                    self._apply(container, then, locked)
+                    if container.recorded and format_json(container.details()) != before:
+                        record_running(container, locked)
         told = container.unmet if container.late else container.unplanned
         report.unmet.update({f"{container.id[:12]} {name}": container.unmet[name] for name in told})
+        return joined
+
+    def _stray(self, container: "Running") -> int:
+        """Return how many threads are outside the container's group, where it is to be in one."""
+        if not (self._can_join and container.wanted):
+            return 0
+        try:
+            return stray_threads(self._context, container)
+        except Exception as error:  # noqa: BLE001  # no feature's trouble is another's
+            self._report.fail(self._context, container.key, error)
+            return 0
+
+    def _left(self, container: "Running", kind: str) -> "list[tuple[Feature, Step]]":
+        """Return the recorded or planned steps of a kind that do not hold."""
+        found = []
+        for record in container.steps:
+            feature = self._features.get(record["feature"])
+            if feature is not None and kind_of(feature.name) == kind:
+                step = Step.of_record(record)
+                if not _holds(feature, step, container, self._context):
+                    found.append((feature, step))
+        return found
+
+    def _of_node(self, container: "Running") -> "list[str]":
+        """Return the container's id if a step of it concerns the whole node."""
+        return [container.id] if any(kind_of(step["feature"]) == NODE for step in container.steps) else []
+
+    def _tell(self, container: "Running") -> None:
+        """Log what the container runs without since its plan failed, once."""
+        for name in sorted(container.unsaid):
+            _say(self._context, container, name)
+        container.unsaid.clear()
+
+    def _join(self, container: "Running", locked: "LockedKey") -> bool:
+        """Let a container join its group, in the class that it is in by now."""
+        try:
+            container.look_again(self._context.proc)
+            return join(locked, self._context, container, self._report)
+        except (DeadlineError, LockTimeoutError):
+            raise
+        except Exception as error:  # noqa: BLE001  # no feature's trouble is another's
+            self._report.fail(self._context, container.key, error)
+            return True
+
+    def _ready(self, container: "Running", steps: "list[tuple[Feature, Step]]") -> "list[tuple[Feature, Step, str]]":
+        """Return those of these steps that are to be applied now, and why each is applied again."""
+        ready = []
+        for feature, step in steps:
+            lost = _start_again(self._context, container, feature, step, self._report)
+            if lost is not None:
+                ready.append((feature, step, lost))
+        return ready
+
+    def _apply(self, container: "Running", ready: "list[tuple[Feature, Step, str]]", locked: "LockedKey") -> None:
+        context, report = self._context, self._report
+
+        def on_step(number: int, error: "HookError | None") -> None:
+            _, step, lost = ready[number]
+            if isinstance(error, LockTimeoutError):
+                raise error
+            if error is not None:
+                report.reasons.append(error.reason)
+                _not_had(context, container, step.feature, str(error), report)
+            else:
+                _had(context, container, step, lost, report)
+
+        apply_steps([(feature, step) for feature, step, _ in ready], container, locked, context, on_step)
 
 
 def _holds(feature: "Feature", step: Step, container: "Running", context: "Context") -> bool:
@@ -98,33 +177,34 @@ def _holds(feature: "Feature", step: Step, container: "Running", context: "Conte
         return False
 
 
-def _apply(
-    context: "Context", container: "Running", feature: "Feature", step: Step, locked: "LockedKey", report: "Report"
-) -> None:
+def _start_again(
+    context: "Context", container: "Running", feature: "Feature", step: Step, report: "Report"
+) -> "str | None":
+    """Return why a step is applied again, empty where that is unknown; None where it is not to be applied.
+
+    What a step starts may end at once each time.
+    """
     name = step.feature
+    most = FEATURES[name].most_starts
+    if not most:
+        return ""
+    if _holds(feature, step, container, context):
+        return None  # asked without the lock, it was just being started
+    allowed, why = _may_start(container, name, most), container.unmet.get(name, "")
+    not_again = _NOT_AGAIN.format(most)
     lost = ""
-    try:
-        most = FEATURES[name].most_starts
-        if most:  # what it starts may end at once each time
-            if _holds(feature, step, container, context):
-                return  # asked without the lock, it was just being started
-            allowed, why = _may_start(container, name, most), container.unmet.get(name, "")
-            not_again = _NOT_AGAIN.format(most)
-            if allowed or not why.startswith(not_again):
-                lost = _lost(feature, step, container, context)  # applying it removes what says so
-                why = f"{not_again}; {lost}" if lost else not_again
-            if not allowed:
-                report.reasons.append(name)
-                _not_had(context, container, name, why, report)
-                return
-        feature.apply(step, container, locked, context)
-    except (DeadlineError, LockTimeoutError):
-        raise
-    except Exception as caught:  # noqa: BLE001  # no feature's trouble is another's
-        error = as_hook_error(caught)
-        report.reasons.append(error.reason)
-        _not_had(context, container, name, str(error), report)
-        return
+    if allowed or not why.startswith(not_again):
+        lost = _lost(feature, step, container, context)  # applying it removes what says so
+        why = f"{not_again}; {lost}" if lost else not_again
+    if allowed:
+        return lost
+    report.reasons.append(name)
+    _not_had(context, container, name, why, report)
+    return None
+
+
+def _had(context: "Context", container: "Running", step: Step, lost: str, report: "Report") -> None:
+    name = step.feature
     container.unmet.pop(name, None)
     report.apply(name, container.id)
     what = f"{name} of {container} is in force: {step.action}"

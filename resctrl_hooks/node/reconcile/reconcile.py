@@ -15,7 +15,7 @@ from ..resctrl.locked_key import ADOPTED, SHARED, record_is_dead
 from .adopt import adopt, born_at, correct_names
 from .cleanup import tidy
 from .discovery import observe
-from .enforce import enforce, enforce_classes
+from .enforce import enforce
 from .report import Options, Report
 
 TYPE_CHECKING = False
@@ -46,7 +46,6 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
     _end_what_is_dead(context, seen, options, report)
     if options.claim:
         _claim(context, seen, options, report)
-    enforce_classes(context, seen.containers, options, report)
     containers = seen.containers
     if shared:
         from .rank import by_rank
@@ -54,21 +53,20 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
 
         refresh(context, containers, report)
         containers = by_rank(context, containers)
-    waiting = adopt(context, containers, options, report)
+    waiting = enforce(context, containers, options, report)
     until = time.monotonic() + _PATIENCE_FOR_LIMBO
     while waiting and options.wait and not options.dry_run and time.monotonic() < until:
         if not report.only_limbo:
             break
         time.sleep(_NAP)
         report.forget_waiting()
-        waiting = adopt(context, waiting, options, report)
+        waiting = adopt(context, waiting, report)
     if shared:
         take_turns(context, containers, report)
     if not options.dry_run:
         correct_names(context, seen.containers, report)
         _forget_missing(context, seen, report)
     _count(context, options, report)
-    enforce(context, seen.containers, options, report)
     _place(context, seen, options, report)
     _end_orphans(context, seen, options, report)
     if not options.dry_run:

@@ -1,8 +1,8 @@
 """One look at all recorded containers for threads outside their groups: what stands in for events."""
 
-from ..reconcile.adopt import adopt
+from ..reconcile.adopt import sweep
 from ..reconcile.discovery import observe
-from ..reconcile.report import Options, Report
+from ..reconcile.report import Report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,5 +20,5 @@ def sample(context: "Context") -> int:
     waiting = set(context.ledger.marked("waiting"))
     containers = [one for one in observe(context).containers if one.recorded and one.key not in waiting]
     report = Report()
-    adopt(context, containers, Options(wait=False), report)
+    sweep(context, containers, report)
     return report.moved

@@ -13,8 +13,8 @@ from simulated_kernel import ROOT_CALLER
 
 from node.reconcile.cluster import NOW, POD, Cluster
 from resctrl_hooks.node.errors import LedgerError
-from resctrl_hooks.node.reconcile.adopt import adopt
 from resctrl_hooks.node.reconcile.discovery import observe
+from resctrl_hooks.node.reconcile.enforce import enforce
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options, Report
 from resctrl_hooks.node.reconcile.tasks import Gathering
@@ -77,7 +77,7 @@ def test_who_is_where_it_belongs_is_left_alone(cluster: Cluster, monkeypatch: py
     def taken(*_given: object) -> bool:
         raise AssertionError("it locks the key and writes for nothing")
 
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.adopt.take_in", taken)
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.enforce.join", taken)
     assert cluster.reconcile().ok
 
 
@@ -190,7 +190,7 @@ def test_a_group_in_whose_class_a_container_lives_stays_whoever_died_beside_it(
     monkeypatch.setattr(LockedKey, "members", lambda locked: sorted(locked._ledger.members(locked.key)))
     context = classes.context()
     found = [one for one in observe(context).containers if one.pid == moved]
-    adopt(context, found, NOW, Report())
+    enforce(context, found, NOW, Report())
     assert classes.kernel.groups() == {("gold", POD), ("silver", POD)}
     assert "moved the group of" not in classes.host.log.read_text()
 
@@ -243,7 +243,7 @@ def test_only_who_is_said_to_live_is_taken_in(cluster: Cluster) -> None:
     containers = observe(context).containers
     for order in (containers, containers[::-1]):
         dry = Report(dry_run=True)
-        assert adopt(context, order, Options(dry_run=True, live={POD}), dry) == []
+        assert enforce(context, order, Options(dry_run=True, live={POD}), dry) == []
         assert dry.adopted == [f"{2:064x}"]
     report = cluster.reconcile(Options(wait=False, live={POD}))
     assert report.adopted == [f"{2:064x}"]
@@ -264,7 +264,7 @@ def test_the_records_of_who_is_taken_in_say_whose_they_are(cluster: Cluster) -> 
     cluster.appear(id_, pid)
     context, report = cluster.context(), Report()
     (found,) = observe(context).containers
-    assert adopt(context, [found], NOW, report) == []
+    assert enforce(context, [found], NOW, report) == []
     assert (report.adopted, report.moved, found.recorded) == ([id_], 3, True)
     record = context.ledger.read_pod(POD) or {}
     assert (record["cgroup"], record["namespace"], record["pod"], record["groups"]) == (
@@ -293,7 +293,7 @@ def test_who_has_to_wait_is_returned_with_the_reason(tmp_path: Path) -> None:
     cluster.appear(*cluster.spawn(1))
     context, report = cluster.context(), Report()
     (found,) = observe(context).containers
-    assert adopt(context, [found], NOW, report) == [found]
+    assert enforce(context, [found], NOW, report) == [found]
     assert (report.adopted, list(report.waiting)) == ([], [POD])
 
 
@@ -302,7 +302,7 @@ def test_who_ended_meanwhile_is_passed_over(cluster: Cluster) -> None:
     context, report = cluster.context(), Report()
     (found,) = observe(context).containers
     found.start += 1  # another process has its pid by now
-    assert adopt(context, [found], NOW, report) == []
+    assert enforce(context, [found], NOW, report) == []
     assert (report.adopted, report.ok, context.ledger.keys()) == ([], True, [])
 
 
@@ -319,8 +319,8 @@ def test_one_that_fails_is_said_and_the_next_is_taken_in(cluster: Cluster, monke
         return hold(key, patience)
 
     monkeypatch.setattr(context.monitor, "hold", holding)
-    assert adopt(context, containers, NOW, report) == []
-    assert (report.adopted, list(report.failures)) == ([f"{2:064x}"], [OTHER])
+    assert enforce(context, containers, NOW, report) == []
+    assert (report.adopted, list(report.failures)) == ([f"{2:064x}"], [f"{1:064x}"])
 
 
 def test_where_resctrl_is_not_mounted_nobody_waits(cluster: Cluster) -> None:
@@ -328,7 +328,7 @@ def test_where_resctrl_is_not_mounted_nobody_waits(cluster: Cluster) -> None:
     shutil.rmtree(cluster.host.resctrl)
     cluster.host.resctrl.mkdir()
     context = cluster.host.context()
-    assert adopt(context, observe(context).containers, NOW, Report()) == []
+    assert enforce(context, observe(context).containers, NOW, Report()) == []
 
 
 def test_who_is_in_a_group_of_somebody_else_s_is_told(cluster: Cluster) -> None:
@@ -375,7 +375,7 @@ def test_a_pod_of_which_another_container_waits_goes_on_waiting(tmp_path: Path) 
     cluster.appear(*cluster.spawn(2, rdt_class="gold"))
     context, report = cluster.context(), Report()
     containers = sorted(observe(context).containers, key=lambda one: one.id, reverse=True)
-    assert adopt(context, containers, NOW, report) == containers[:1]
+    assert enforce(context, containers, NOW, report) == containers[:1]
     assert (report.adopted, list(report.waiting)) == ([f"{1:064x}"], [POD])
     assert context.ledger.marked("waiting") == [POD]
 
@@ -385,7 +385,7 @@ def test_where_rmids_are_shared_who_is_taken_in_has_its_rank(tmp_path: Path) -> 
     id_, pid = cluster.spawn(1)
     cluster.appear(id_, pid, **{"io.kubernetes.pod.namespace": "gold"})
     context = cluster.context()
-    assert adopt(context, observe(context).containers, NOW, Report()) == []
+    assert enforce(context, observe(context).containers, NOW, Report()) == []
     record = context.ledger.read_pod(POD) or {}
     assert record["claim"]["priority"] == 100
     assert context.ledger.marked("rmids") == [record["claim"]["entry"]]

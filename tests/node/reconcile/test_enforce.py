@@ -17,7 +17,9 @@ from memtierd_host import PANIC, MemtierdHost, lives, panics, program, wait_unti
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.features import monitoring
 from resctrl_hooks.node.features.memtierd import feature
+from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.resctrl.monitor import Monitor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from resctrl_hooks.node.reconcile.report import Report
     from resctrl_hooks.node.records import MemberRecord
+    from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 MOST_STARTS = FEATURES["memtierd"].most_starts
 CGROUP = f"{POD_CGROUP}/crio-{ID}"
@@ -280,3 +283,23 @@ def test_failed_plan_is_recorded_and_planned_again(host: Host, monkeypatch: pyte
     assert "unplanned" not in record
     assert "unmet" not in record
     assert host.tasks(f"mon_groups/{UID}") == [100]
+
+
+def test_late_container_is_locked_and_recorded_once(late: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[str] = []
+    written: list[list[str]] = []
+    hold, write = Monitor.hold, Ledger.write_member
+
+    def holding(self: Monitor, key: str, *patience: float) -> LockedKey:
+        held.append(key)
+        return hold(self, key, *patience)
+
+    def writing(self: Ledger, key: str, member: str, record: MemberRecord) -> None:
+        written.append([step["feature"] for step in record["steps"]])
+        write(self, key, member, record)
+
+    monkeypatch.setattr(Monitor, "hold", holding)
+    monkeypatch.setattr(Ledger, "write_member", writing)
+    again(late.host)
+    every = [name for name in FEATURES if name in {*ALL, "monitoring"}]
+    assert (held, written) == ([UID], [every])

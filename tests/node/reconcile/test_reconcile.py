@@ -487,8 +487,8 @@ def test_a_runtime_s_folder_that_can_not_be_read_is_no_fault_of_ours(
 
 
 PARTS = (
-    "_end_what_is_dead", "_claim", "enforce_classes", "refresh", "by_rank", "adopt", "take_turns", "_forget_missing",
-    "_count", "enforce", "_place", "_end_orphans", "tidy",
+    "_end_what_is_dead", "_claim", "refresh", "by_rank", "enforce", "take_turns", "_forget_missing", "_count", "_place",
+    "_end_orphans", "tidy",
 )  # fmt: skip
 CHANGING = {"refresh", "by_rank", "take_turns", "_forget_missing", "tidy"}
 """Those that a dry run leaves out."""

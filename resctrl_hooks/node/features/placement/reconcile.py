@@ -44,8 +44,8 @@ def adopt_all(
     late = [
         one
         for one in containers
-        # One that is wanted and not recorded could not join its group just now; both are done the next time.
-        if one.bundle and (one.recorded or not one.wanted) and not _needs_of(_record_of(one.id, context))
+        # One that is not recorded is so now by what it was planned, or has no step yet.
+        if one.bundle and (one.recorded or not one.steps) and not _needs_of(_record_of(one.id, context))
     ]
     if late:
         check_kubelet(context.settings)

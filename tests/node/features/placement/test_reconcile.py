@@ -145,7 +145,8 @@ def test_what_one_container_asks_for_stops_reconcile_for_nobody_else(
             raise KeyError("nothing")
         return real(workload, *rest, **named)
 
-    monkeypatch.setattr("resctrl_hooks.node.features.placement.reconcile.steps_for", faulty)
+    for module in ("reconcile", "feature"):
+        monkeypatch.setattr(f"resctrl_hooks.node.features.placement.{module}.steps_for", faulty)
     report = reconcile(node.host.context())
     ((which, why),) = report.failures.items()
     assert which == id_of("broken")
