@@ -145,7 +145,11 @@ def release(session: nox.Session) -> None:
         about = ["--pyproject", "pyproject.toml", "--mc-type", "application", "--output-reproducible", "--sv", "1.6"]
         sbom = [python, "-m", "cyclonedx_py", "environment", *about, "-o", target, f"{folder}/bin/python"]
         session.run(*sbom, external=READY)
-    session.run(python, "contrib/release.py", "dist", external=READY)
+        # The package with all that it needs inside can simulate, too.
+        more = ["install", "-q", f"{wheel}[simulation]"]
+        session.run(python, "-m", "pip", "--python", f"{folder}/bin/python", *more, external=READY)
+        (modules,) = glob.glob(f"{folder}/lib/python*/site-packages")
+        session.run(python, "contrib/release.py", "dist", modules, external=READY)
 
 
 @nox.session

@@ -1,8 +1,10 @@
 """What a release has beside wheel and sdist: Debian package, RPM spec, notes, checksums. `nox -s release` runs it.
 
-    python contrib/release.py DIST
+    python contrib/release.py DIST [SITE_PACKAGES]
 
-DIST has the wheel and the SBOM already. From the same commit comes the same package again: its times are the commit's.
+DIST has the wheel and the SBOM already. SITE_PACKAGES has the wheel and all that it needs, installed: of it comes a
+second Debian package, for systems whose own Python packages are older than what the wheel needs (Debian 12). From the
+same commit comes the same package again: its times are the commit's.
 """
 
 import gzip
@@ -15,12 +17,15 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable
 from email.utils import formatdate
 from pathlib import Path
 
+from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 from man import man_page
 
 from resctrl_hooks import __version__
+from resctrl_hooks.cli import main as cli
 
 REPOSITORY = Path(__file__).parents[1]
 PACKAGES = REPOSITORY / "contrib/packages"
@@ -29,6 +34,22 @@ DOCUMENTS = "usr/share/doc/resctrl-hooks"
 UNIT = "resctrl-hooks-metrics.service"
 _EXECUTABLE = 0o755
 _COMMAND = "#!/usr/bin/python3\nfrom resctrl_hooks.cli import main\n\nmain()\n"
+BUNDLE = "opt/resctrl-hooks/site-packages"
+_BUNDLED_COMMAND = f"""#!/usr/bin/python3
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../{BUNDLE}"))
+from resctrl_hooks.cli import main
+
+main()
+"""
+_NOT_BUNDLED = ("__pycache__", "pip", "pip-*", "setuptools", "setuptools-*", "_distutils_hack", "distutils-*", "bin")
+_COMPLETIONS: dict[str, type[ShellComplete]] = {
+    "usr/share/bash-completion/completions/resctrl-hook": BashComplete,
+    "usr/share/zsh/vendor-completions/_resctrl-hook": ZshComplete,
+    "usr/share/fish/vendor_completions.d/resctrl-hook.fish": FishComplete,
+}
 _COPYRIGHT = """Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: resctrl-hooks
 
@@ -73,26 +94,59 @@ def notes(version: str, changelog: str) -> str:
 
 
 def debian_package(wheel: Path, folder: Path) -> Path:
-    """Builds the Debian package of a wheel into a folder; ``SOURCE_DATE_EPOCH`` is the time of all that is in it."""
+    """Build the Debian package of a wheel into a folder; ``SOURCE_DATE_EPOCH`` is the time of all that is in it."""
+
+    def stage(root: Path) -> None:
+        modules = root / MODULES
+        modules.mkdir(parents=True)
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(modules)
+        for record in modules.glob("*.dist-info/RECORD"):
+            record.unlink()  # dpkg knows whose files these are
+        _write(root / "usr/bin/resctrl-hook", _COMMAND.encode(), _EXECUTABLE)
+
+    return _build(folder / f"resctrl-hooks_{__version__}-1_all.deb", stage, (PACKAGES / "control").read_text())
+
+
+def bundled_package(site_packages: Path, folder: Path) -> Path:
+    """Build the Debian package that has its Python packages inside, for this architecture and version of Python."""
+    machine = subprocess.run(
+        ["dpkg", "--print-architecture"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    here, above = (f"3.{sys.version_info.minor + more}" for more in (0, 1))
+
+    def stage(root: Path) -> None:
+        shutil.copytree(site_packages, root / BUNDLE, ignore=shutil.ignore_patterns(*_NOT_BUNDLED))
+        _write(root / "usr/bin/resctrl-hook", _BUNDLED_COMMAND.encode(), _EXECUTABLE)
+
+    control = (PACKAGES / "control").read_text()
+    control = re.sub(
+        r"^Depends: .*", f"Depends: python3 (>= {here}), python3 (<< {above})", control, flags=re.MULTILINE
+    )
+    control = control.replace("Architecture: all", f"Architecture: {machine}").replace(
+        "Package: resctrl-hooks\n",
+        "Package: resctrl-hooks-bundled\nProvides: resctrl-hooks\nConflicts: resctrl-hooks\nReplaces: resctrl-hooks\n",
+    )
+    target = folder / f"resctrl-hooks-bundled_{__version__}-1~python{here}_{machine}.deb"
+    return _build(target, stage, control.replace("{version}-1", f"{{version}}-1~python{here}"))
+
+
+def _build(target: Path, stage: Callable[[Path], None], control: str) -> Path:
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary) / "root"
-        _stage(wheel, root)
-        _describe(root)
-        target = folder / f"resctrl-hooks_{__version__}-1_all.deb"
+        root.mkdir()
+        stage(root)
+        _stage(root)
+        _describe(root, control)
         command = ["dpkg-deb", "--root-owner-group", "-Zxz", "--build", str(root), str(target)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return target
 
 
-def _stage(wheel: Path, root: Path) -> None:
-    """The files as they lie on a host."""
-    modules = root / MODULES
-    modules.mkdir(parents=True)
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(modules)
-    for record in modules.glob("*.dist-info/RECORD"):
-        record.unlink()  # dpkg knows whose files these are
-    _write(root / "usr/bin/resctrl-hook", _COMMAND.encode(), _EXECUTABLE)
+def _stage(root: Path) -> None:
+    """Write the files that every package has, as they lie on a host."""
+    for path, kind in _COMPLETIONS.items():
+        _write(root / path, kind(cli, {}, "resctrl-hook", "_RESCTRL_HOOK_COMPLETE").source().encode())
     _write(root / "usr/share/man/man8/resctrl-hook.8.gz", gzip.compress(man_page(), mtime=0))
     unit = (REPOSITORY / "contrib/systemd" / UNIT).read_text().replace("/usr/local/bin/", "/usr/bin/")
     _write(root / f"usr/lib/systemd/system/{UNIT}", unit.encode())
@@ -106,18 +160,20 @@ def _stage(wheel: Path, root: Path) -> None:
     _write(root / DOCUMENTS / "changelog.Debian.gz", gzip.compress(entry, mtime=0))
 
 
-def _describe(root: Path) -> None:
+def _describe(root: Path, control: str) -> None:
     """What dpkg wants to know."""
     files = sorted(path for path in root.rglob("*") if path.is_file())
     for path in root.rglob("*"):
         path.chmod(_EXECUTABLE if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
     size = -(-sum(path.stat().st_size for path in files) // 1024)
     sums = "".join(f"{hashlib.md5(path.read_bytes()).hexdigest()}  {path.relative_to(root)}\n" for path in files)  # noqa: S324  # dpkg's own check
-    control = (PACKAGES / "control").read_text().format(version=__version__, kilobytes=size, maintainer=maintainer())
+    package = control.split()[1]
+    control = control.format(version=__version__, kilobytes=size, maintainer=maintainer())
     _write(root / "DEBIAN/control", control.encode())
     _write(root / "DEBIAN/md5sums", sums.encode())
     for script in ("postinst", "prerm"):
-        _write(root / "DEBIAN" / script, (PACKAGES / script).read_bytes(), _EXECUTABLE)
+        text = (PACKAGES / script).read_text().replace("-p resctrl-hooks\n", f"-p {package}\n")
+        _write(root / "DEBIAN" / script, text.encode(), _EXECUTABLE)
 
 
 def complete_sbom(text: str) -> str:
@@ -139,10 +195,13 @@ def _write(path: Path, data: bytes, mode: int = 0o644) -> None:
     path.chmod(mode)
 
 
-def main(folder: Path) -> None:
-    """Writes all of it into a folder that has the wheel."""
+def main(folder: Path, site_packages: Path | None = None) -> None:
+    """Write all of it into a folder that has the wheel."""
+    os.umask(0o022)  # dpkg-deb refuses folders that others cannot read
     (wheel,) = folder.glob(f"resctrl_hooks-{__version__}-*.whl")
     sys.stdout.write(f"{debian_package(wheel, folder).name}\n")
+    if site_packages is not None:
+        sys.stdout.write(f"{bundled_package(site_packages, folder).name}\n")
     for sbom in folder.glob("*.cdx.json"):
         sbom.write_text(complete_sbom(sbom.read_text()))
     spec = (PACKAGES / "resctrl-hooks.spec").read_text()
@@ -160,4 +219,4 @@ if __name__ == "__main__":
             ["git", "log", "-1", "--format=%ct"], cwd=REPOSITORY, capture_output=True, text=True, check=True
         ).stdout.strip(),
     )
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))

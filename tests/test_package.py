@@ -1,6 +1,7 @@
 """What is shipped: a wheel with all of the package, an sdist that makes the same, completion for shells."""
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -74,3 +75,13 @@ def test_shells_complete(shell: str) -> None:
     assert "_RESCTRL_HOOK_COMPLETE" in complete("source")
     offered = complete("complete", COMP_WORDS="resctrl-hook ins", COMP_CWORD="1" if shell != "fish" else "ins")
     assert "install" in offered
+
+
+def test_the_demo_installs_what_it_runs_with_and_no_tools(tmp_path: Path) -> None:
+    """As `./dev demo` asks for it."""
+    script = re.search(r"NEEDS_OF_DEMO='(.*?)'", (REPOSITORY / "dev").read_text(), re.DOTALL)
+    assert script
+    done = subprocess.run([sys.executable, "-c", script[1]], cwd=REPOSITORY, check=True, capture_output=True, text=True)
+    names = {re.split(r"[<>=~]", word)[0] for word in done.stdout.split()}
+    assert {"click", "pydantic", "mfusepy"} <= names
+    assert not {"mypy", "pytest", "pyarrow", "plotly"} & names

@@ -3,7 +3,9 @@
 import hashlib
 import importlib.util
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -138,6 +140,54 @@ def test_the_sbom_is_valid_and_names_what_it_needs(tmp_path: Path) -> None:
 
 
 # The packages
+
+
+def test_packages_have_completions_for_three_shells(package: Path, tmp_path: Path) -> None:
+    dpkg_deb("-x", str(package), str(tmp_path))
+    bash = tmp_path / "usr/share/bash-completion/completions/resctrl-hook"
+    subprocess.run(["bash", "-n", str(bash)], check=True)
+    assert (tmp_path / "usr/share/zsh/vendor-completions/_resctrl-hook").read_text().startswith("#compdef resctrl-hook")
+    assert (tmp_path / "usr/share/fish/vendor_completions.d/resctrl-hook.fish").exists()
+
+
+def test_a_package_is_the_same_under_any_umask(dist: Path, package: Path, tmp_path: Path) -> None:
+    (wheel,) = dist.glob("*.whl")
+    shutil.copy(wheel, tmp_path)
+    before = os.umask(0o077)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+            RELEASE.main(tmp_path)
+    finally:
+        os.umask(before)
+    (again,) = tmp_path.glob("*.deb")
+    assert again.read_bytes() == package.read_bytes()
+
+
+def test_the_bundled_package_runs_without_the_systems_packages(dist: Path, tmp_path: Path) -> None:
+    """Its own packages are links to those that are installed here."""
+    site_packages = tmp_path / "site-packages"
+    site_packages.mkdir()
+    (wheel,) = dist.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site_packages)
+    for one in {str(one._path): one for one in needed("resctrl-hooks")}.values():
+        for file in {Path(str(file)).parts[0] for file in one.files or ()} - {"..", "__pycache__"}:
+            source, target = Path(str(one.locate_file(file))), site_packages / file
+            if source.is_dir() and not target.exists():
+                shutil.copytree(source, target)
+            elif source.is_file():
+                shutil.copy(source, target)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+        built = RELEASE.bundled_package(site_packages, tmp_path)
+    fields = dpkg_deb("-f", str(built))
+    assert "Package: resctrl-hooks-bundled\n" in fields
+    assert f"Depends: python3 (>= 3.{sys.version_info.minor}), python3 (<< 3.{sys.version_info.minor + 1})\n" in fields
+    dpkg_deb("-x", str(built), str(tmp_path / "root"))
+    command = [sys.executable, "-S", "-E", str(tmp_path / "root/usr/bin/resctrl-hook"), "--version"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert __version__ in done.stdout
 
 
 def test_the_spec_is_of_this_version(dist: Path) -> None:
