@@ -28,16 +28,17 @@ from resctrl_hooks.cli.tables import (
     table,
 )
 from resctrl_hooks.cli.view import WATCH_SECONDS, View, view_options
-from resctrl_hooks.inventory.amounts import scaled
+from resctrl_hooks.inventory.amounts import scaled, with_margin
 from resctrl_hooks.inventory.coverage import MARK, is_partial
 from resctrl_hooks.inventory.feature_display.memory import CGROUP
 from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals
-from resctrl_hooks.inventory.models import Counter, Failure, Pod, PodDetails, meaning, short_id
+from resctrl_hooks.inventory.interval import interval_of
+from resctrl_hooks.inventory.models import Counter, Failure, Pod, PodDetails, TurnRate, meaning, short_id
 from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.refusals import REASON
-from resctrl_hooks.node.resctrl.counter_totals import summed
+from resctrl_hooks.node.resctrl.counter_totals import summed, turns
 from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading
 
 _MOST_THREADS = 20
@@ -135,6 +136,7 @@ def _told(context: Context, pod: Pod) -> _Told:
         **{name: getattr(pod, name) for name in Pod.model_fields},
         counters=[_counter(reading, record) for reading in readings],
         totals=[_counter(reading, record) for reading in summed(readings)],
+        turn_rate=_turn_rate(turns(context.monitor, pod.key) if readings else []),
         failures=_failures(context, pod.key),
     )
     return _Told(told, readings, problem)
@@ -145,6 +147,20 @@ def _readings(context: Context, key: str) -> tuple[list[Reading], str]:
         return context.monitor.read(key, by_class=True), ""
     except HookError as error:
         return [], str(error)
+
+
+def _turn_rate(found: list[tuple[float, float]]) -> TurnRate | None:
+    seconds = sum(time for time, _ in found)
+    if not seconds:
+        return None
+    interval = interval_of(found)
+    return TurnRate(
+        bytes_per_second=sum(moved for _, moved in found) / seconds,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+        turns=len(found),
+        counted_seconds=round(seconds, 3),
+    )
 
 
 def _failures(context: Context, key: str) -> list[Failure]:
@@ -292,8 +308,18 @@ def _print_counters(out: Console, pod: PodDetails, readings: list[Reading], prob
             "-" if counter.seconds is None else f"{mark}{duration(counter.seconds)}",
         )
     print_table(out, rows)
+    if pod.turn_rate is not None:
+        _line(out, f"in turns: {escape(_turns_said(pod.turn_rate))}", 4)
     if any(counter.partial for counter in pod.counters):
         out.print(f"{MARK}: not counted for all of the pod's life")
+
+
+def _turns_said(rate: TurnRate) -> str:
+    """What the turns of a pod say: ``37 ± 20 MB/s``."""
+    over = f"{counted(rate.turns, 'turn')}, {duration(rate.counted_seconds)} counted"
+    if rate.low is None or rate.high is None:
+        return f"{scaled(rate.bytes_per_second, 'B/s')}, too few turns for an interval ({over})"
+    return f"{with_margin(rate.bytes_per_second, rate.high - rate.bytes_per_second, 'B/s')} ({over})"
 
 
 def _said(counter: Counter, mark: str) -> str:

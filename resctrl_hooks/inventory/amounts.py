@@ -1,6 +1,7 @@
 """Numbers with a unit, short enough for a table."""
 
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+_THOUSAND, _TEN = 1000.0, 10.0
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
@@ -15,3 +16,13 @@ def scaled(value: float, unit: str, *, binary: bool = False) -> str:
         return f"{value:.0f} {unit}"
     digits = 2 - (abs(value) >= 9.995) - (abs(value) >= 99.95)  # noqa: PLR2004  # three digits that mean something
     return f"{value:.{digits}f} {prefixes[place]}{unit}"
+
+
+def with_margin(value: float, margin: float, unit: str) -> str:
+    """A number and how far it may be off, by the same prefix: ``37 ± 20 MB/s``."""
+    place = 0
+    largest = max(abs(value), margin)
+    while largest >= _THOUSAND and place < len(_PREFIXES) - 1:
+        largest, value, margin, place = largest / _THOUSAND, value / _THOUSAND, margin / _THOUSAND, place + 1
+    digits = 0 if largest >= _TEN else 1
+    return f"{value:.{digits}f} ± {margin:.{digits}f} {_PREFIXES[place]}{unit}"

@@ -186,6 +186,16 @@ class Counter(Record):
     partial: bool = Field(default=False, description="Whether the value misses a part of the pod's life.")
 
 
+class TurnRate(Record):
+    """The memory traffic of a pod that takes turns, from its last turns: the truth is between ``low`` and ``high``."""
+
+    bytes_per_second: float
+    low: float | None = Field(description="Of the interval of 95 %; null where there were too few turns for one.")
+    high: float | None
+    turns: int
+    counted_seconds: float
+
+
 class Failure(Record):
     """Something that went wrong for a pod."""
 
@@ -200,6 +210,7 @@ class PodDetails(Pod):
 
     counters: list[Counter] = Field(default_factory=list, description="By class.")
     totals: list[Counter] = Field(default_factory=list, description="Over all classes of the pod; `rdtClass` is null.")
+    turn_rate: TurnRate | None = Field(default=None, description="Of a pod that takes turns.")
     failures: list[Failure] = Field(default_factory=list)
 
 

@@ -60,6 +60,7 @@ class Snapshot:
         foreign: the groups that other programs created, by class and name.
         classes: by name; the root class's is empty.
         rmids: how many RMIDs are in use: one for each group and each class.
+        turns: by key, the seconds and bytes of each of the last turns of those that take turns.
     """
 
     when: float
@@ -69,6 +70,7 @@ class Snapshot:
     foreign: dict[tuple[str, str], Counts] = field(default_factory=dict)
     classes: dict[str, ClassCounts] = field(default_factory=dict)
     rmids: int = 0
+    turns: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
 
 def open_files() -> OpenFiles:
@@ -87,10 +89,11 @@ def take(context: Context, files: OpenFiles | None = None) -> Snapshot:
         HookError: there is no resctrl, or the state directory can't be used.
     """
     resctrl = context.monitor.resctrl
+    resctrl.classes()  # first of all: where there is no resctrl, nothing is to be created for it
     look = context.monitor.look(files)
     read = read_group if files is None else files.read_group
     paths = [slot.path for slot in look.slots]
-    found = Snapshot(look.when, dict(zip(paths, look.slots, strict=True)), look.readings)
+    found = Snapshot(look.when, dict(zip(paths, look.slots, strict=True)), look.readings, turns=look.turns)
     prefix = context.monitor.group_prefix
     ours = {(rdt_class, prefix + key): group for (rdt_class, key), group in look.groups.items()}
     for rdt_class, key in look.groups:

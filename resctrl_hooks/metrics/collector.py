@@ -15,7 +15,7 @@ from resctrl_hooks.node.errors import HookError
 
 from .classes import class_families
 from .packages import package_family
-from .pods import pod_families
+from .pods import pod_families, turn_families
 from .selection import EVERYTHING, Selection
 from .self_metrics import own_families
 
@@ -68,6 +68,7 @@ class NodeCollector(Collector):
         self._names.learn(snapshot.pods)
         return [
             *pod_families(snapshot.pods, self._names, self._selection),
+            *turn_families(snapshot.turns, self._names, self._selection),
             *class_families(self._context, snapshot, self._selection),
             package_family(),
         ]

@@ -177,6 +177,10 @@ if TYPE_CHECKING:
         """By class."""
         spent: "NotRequired[dict[str, dict[str, float]]]"
         """By class and path, the seconds of what is ``done``."""
+        turns: "NotRequired[list[list[int | float]]]"
+        """Of a key that takes turns, the seconds and bytes of each of the last."""
+        turn: "NotRequired[list[int | float]]"
+        """The seconds and bytes at the end of the last one."""
 
     class CountersRecord(TypedDict):
         """The whole file; ``layout`` are the paths of the counters, in the order of all lists."""
@@ -193,6 +197,7 @@ if TYPE_CHECKING:
 
         boot: str
         last: float
+        gap: NotRequired[float]
         since: "dict[str, list[Any]]"
 
     # refusals, a line each

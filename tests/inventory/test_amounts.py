@@ -1,4 +1,6 @@
-from resctrl_hooks.inventory.amounts import scaled
+import pytest
+
+from resctrl_hooks.inventory.amounts import scaled, with_margin
 
 
 def test_amounts_have_three_digits_and_a_prefix() -> None:
@@ -13,3 +15,16 @@ def test_amounts_have_three_digits_and_a_prefix() -> None:
         "1.25 GB/s",
         "64.0 KiB",
     ]
+
+
+@pytest.mark.parametrize(
+    "value, margin, text",
+    [
+        (37e6, 20e6, "37 ± 20 MB/s"),
+        (1.5e6, 4.25e6, "1.5 ± 4.2 MB/s"),
+        (0, 0, "0.0 ± 0.0 B/s"),
+        (2e9, 3e7, "2.0 ± 0.0 GB/s"),
+    ],
+)
+def test_a_number_and_its_margin_have_one_unit(value: float, margin: float, text: str) -> None:
+    assert with_margin(value, margin, "B/s") == text

@@ -2,9 +2,9 @@
 
 from ..host.files import read_file, write_file
 from ..ledger import RMIDS, lock_name
-from ..sharing.claims import begin_to_hold, claim_of, entry_of, holders, now
+from ..sharing.claims import begin_to_hold, chance, claim_of, entry_of, holders, now
 from ..sharing.counter_turns import times_of
-from ..sharing.decision import Claim, turns
+from ..sharing.decision import Claim, gap, spread, turns
 from ..sharing.handover import give_back, hand_on
 from ..sharing.priority import version_of
 from .adopt import take_in
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..context import Context
     from .report import Report
 
-_LAST = "turn"  # a file of the state directory: the boot and the time of the last round
+_LAST = "turn"  # a file of the state directory: the boot, the time of the last round and for how long it lasts
 _PATIENCE = 0.5
 
 
@@ -65,13 +65,17 @@ def take_turns(context: "Context", containers: "list[Running]", report: "Report"
         claim = claim_of(key, record)
         if claim is not None and key in living and record is not None and not record["groups"]:
             waiting.append(claim)
+    holding = holders(context.ledger)
+    last, lasts = _last_round(context, interval)
+    shuffled = spread(interval, len(holding), len(waiting))
     pairs = turns(
-        holders(context.ledger),
+        holding,
         waiting,
         now(),
-        last=_last_round(context),
-        interval=interval,
+        last=last,
+        interval=lasts,
         at_least=at_least,
+        delay=lambda: shuffled * chance(),
     )
     for giver, taker in pairs:
         try:
@@ -80,15 +84,19 @@ def take_turns(context: "Context", containers: "list[Running]", report: "Report"
         except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             report.fail(context, taker.key, error)
     if pairs:
-        write_file(f"{context.ledger.folder}/{_LAST}", f"{context.monitor.boot} {now()}".encode())
+        write_file(
+            f"{context.ledger.folder}/{_LAST}", f"{context.monitor.boot} {now()} {gap(interval, chance())}".encode()
+        )
 
 
-def _last_round(context: "Context") -> float:
+def _last_round(context: "Context", interval: float) -> "tuple[float, float]":
+    """When the last round was, and for how long it lasts."""
     try:
-        boot, _, time = read_file(f"{context.ledger.folder}/{_LAST}", 128).decode("ascii", "replace").partition(" ")
-        return float(time) if boot == context.monitor.boot else float("-inf")
+        words = read_file(f"{context.ledger.folder}/{_LAST}", 128).decode("ascii", "replace").split()
+        boot, time, lasts = (*words, str(interval))[:3]
+        return (float(time), float(lasts)) if boot == context.monitor.boot else (float("-inf"), interval)
     except (OSError, ValueError):
-        return float("-inf")
+        return float("-inf"), interval
 
 
 def _hand_on(

@@ -14,6 +14,7 @@ from ..host.files import format_json, is_there, parse_json, read_file, write_fil
 from ..ledger import TOTALS
 from .counters import CUMULATIVE, GAUGE, PERF, UNASSIGNED, slot_at
 from .group_counts import add, counted, counted_on, set_never_ran, spend, timed_on, trust
+from .turn_counts import end_turn, places_of, turns_and_now
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Carried:
         self.layout: "list[str]" = kept["layout"]
         self.slots = [slot_at(path) for path in self.layout]
         self.counting = list(range(len(self.slots)))
+        self._turns = places_of(self.slots)
         self.energy = self._energy()
 
     def _energy(self) -> "list[tuple[int, int]]":
@@ -93,6 +95,7 @@ class Carried:
             return
         self.seen = True
         self.slots = slots
+        self._turns = places_of(slots)
         self.counting = [place for place, slot in enumerate(slots) if slot.counter.kind == CUMULATIVE]
         self.energy = self._energy()
         names = [slots[place].path for place in self.counting]
@@ -155,6 +158,8 @@ class Carried:
                 self._bank(kept, rdt_class, group)
         kept["groups"] = new
         kept["times"] = new_times
+        if any(isinstance(said[1][place], str) for said in groups.values() for place in self._turns) or not groups:
+            end_turn(kept, *self._so_far(key))
         trust(kept, groups, self.slots, self._now)
 
     def seconds(self, key: str, rdt_class: str) -> "dict[str, float]":
@@ -185,6 +190,23 @@ class Carried:
             if value is not None:
                 total = (total or 0) + value
         return total
+
+    def turns(self, key: str) -> "list[tuple[float, float]]":
+        """What a key counted in each of its turns, as `turn_counts` has it: seconds and bytes."""
+        kept = self.keys.get(key)
+        return [] if kept is None else turns_and_now(kept, *self._so_far(key))
+
+    def _so_far(self, key: str) -> "tuple[float, int | float]":
+        """For how many seconds a key's memory traffic was counted, and the bytes; 0 s for one of several classes."""
+        kept = self.keys[key]
+        classes = {*kept["groups"], *kept.get("done", {})}
+        if len(classes) != 1:
+            return 0.0, 0
+        (rdt_class,) = classes
+        paths = [self.slots[place].path for place in self._turns]
+        seconds = self.seconds(key, rdt_class)
+        moved = sum(self.total(key, rdt_class, path) or 0 for path in paths)
+        return min((seconds.get(path, 0.0) for path in paths), default=0.0), moved
 
     def _times_of(self, kept: "CountsRecord", rdt_class: str, times: "list[Any]", names: "list[str]") -> "list[Any]":
         """The times of a group whose files are now these; those of the others are spent."""
@@ -221,6 +243,8 @@ class Carried:
         before = kept["groups"].get(rdt_class)
         if before is not None:
             self._bank(kept, rdt_class, before)
+            del kept["groups"][rdt_class]
+            end_turn(kept, *self._so_far(key))
         numbers = [values[place] for place in self.counting]
         # One that is assigned later starts at 0; of one that can't be read just now, the first number is the start.
         offsets = [(0 if n == UNASSIGNED else None) if n is None or isinstance(n, str) else -n for n in numbers]

@@ -43,9 +43,10 @@ class Look:
         readings: by key.
         groups: by class and key, the group's identity and what each of its files said, in the order of ``slots``.
         listed: by class, the names of all of its groups; empty in a look at a few keys.
+        turns: by key, the seconds and bytes of each turn of those that take turns.
     """
 
-    __slots__ = ("groups", "listed", "readings", "slots", "when")
+    __slots__ = ("groups", "listed", "readings", "slots", "turns", "when")
 
     def __init__(self, when: float, slots: "list[Slot]", listed: "dict[str, list[str]]") -> None:
         self.when = when
@@ -53,6 +54,7 @@ class Look:
         self.listed = listed
         self.readings: "dict[str, list[Reading]]" = {}
         self.groups: "dict[tuple[str, str], tuple[str, list[Raw]]]" = {}
+        self.turns: "dict[str, list[tuple[float, float]]]" = {}
 
 
 def look(
@@ -81,6 +83,12 @@ def look(
 def read(monitor: "Counted", keys: "list[str] | None", *, by_class: bool) -> "dict[str, list[Reading]]":
     """The readings of these keys, or of every tracked key; errors as those of `look`."""
     return look(monitor, keys, by_class=by_class).readings
+
+
+def turns(monitor: "Counted", key: str) -> "list[tuple[float, float]]":
+    """The seconds and bytes of each turn of a key, as the last look found them; empty for one that takes none."""
+    with monitor.ledger.lock_totals(LOCK, monitor.patience):
+        return Carried(monitor.ledger, monitor.boot).turns(key)
 
 
 def settle(
@@ -152,6 +160,8 @@ class _Scrape:
             result.readings[key] = readings if by_class else summed(readings)
             for rdt_class, group in groups.items():
                 result.groups[rdt_class, key] = group
+            if "turns" in self._carried.keys.get(key, ()):
+                result.turns[key] = self._carried.turns(key)
         return result
 
     def _folders(self, wanted: "set[str]", listed: "dict[str, list[str]]") -> "list[tuple[str, str, str]]":

@@ -5,6 +5,7 @@ one look, not by reading hundreds of records. An entry is made before its key ha
 it, so the index may name too many, of whom the record then tells; those it lacks, reconcile enters.
 """
 
+import posix
 import time
 
 from ..ledger import RMIDS
@@ -19,11 +20,18 @@ if TYPE_CHECKING:
 _ZERO = 1_000_000  # of a priority in a file's name, which has no sign: they range from minus this to this
 _DIGITS = 7
 _MICROSECONDS = 1_000_000
+_CHANCE_BYTES = 4
+_CHANCES = 1 << 32
 
 
 def now() -> float:
     """Seconds of the clock that claims are told in; it begins with the boot that records belong to."""
     return int(time.monotonic() * _MICROSECONDS) / _MICROSECONDS  # as the index can say it
+
+
+def chance() -> float:
+    """Return a random number, from 0 to less than 1."""
+    return int.from_bytes(posix.urandom(_CHANCE_BYTES), "big") / _CHANCES
 
 
 def claim_of(key: str, record: "PodRecord | None") -> "Claim | None":

@@ -1,12 +1,13 @@
 """Turns with assignable bandwidth counters: who of several equals is counted next, and since when each is or isn't.
 
-What is kept is one file, ``counter-turns``: the boot, when the last round was, and by key whether it is counted and
-since when. Whoever uses it holds the lock of `counter_share`.
+What is kept is one file, ``counter-turns``: the boot, when the last round was and for how long it lasts, and by key
+whether it is counted and since when. Whoever uses it holds the lock of `counter_share`.
 """
 
 from ..host.files import format_json, parse_json, read_file, write_file
 from ..resctrl.counter_share import OURS
-from .claims import now
+from .claims import chance, now
+from .decision import gap, spread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def times_of(settings: "Settings") -> "tuple[float, float]":
 def set_turns(monitor: "Monitor", settings: "Settings", holders: "Iterable[Holder]", event: str) -> None:
     """If it is time for a round, gives each of our holders its place in it: see `counter_share.share`.
 
-    Those whose turn is too short yet keep theirs, then come those who have waited longest, then those who have been
+    Those whose turn is too short yet keep theirs, then come those who wait, by age and chance, then those who have been
     counted for the shortest time.
     """
     ours = [holder for holder in holders if holder.kind == OURS]
@@ -47,12 +48,14 @@ def set_turns(monitor: "Monitor", settings: "Settings", holders: "Iterable[Holde
         key: since[key] if since.get(key, [None])[0] == has else [has, time] for key, has in counted.items()
     }
     interval, at_least = times_of(settings)
-    if time - kept["last"] >= interval and not all(counted.values()):
-        kept["last"] = time
+    if time - kept["last"] >= kept.get("gap", interval) and not all(counted.values()):
+        kept["last"], kept["gap"] = time, gap(interval, chance())
+        shuffled = spread(interval, sum(counted.values()), len(counted) - sum(counted.values()))
+        delays = {key: shuffled * chance() for key in counted}
         for holder in ours:
             has, began = since[holder.key]
             if not has:
-                holder.turn = (_WAITS, began)
+                holder.turn = (_WAITS, began + delays[holder.key])
             else:
                 holder.turn = (_KEEPS, began) if time - began < at_least else (_YIELDS, -began)
     write_file(f"{monitor.ledger.folder}/{_FILE}", format_json(kept))

@@ -5,7 +5,7 @@ All times are seconds of one clock that never goes back (CLOCK_MONOTONIC, which 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 class Claim:
@@ -47,6 +47,27 @@ def may_take(free: int, priority: int, *, reserved: int, above: int) -> bool:
     return free > (0 if priority > above else reserved)
 
 
+# Quantiles of an exponential distribution with mean 1, at eighths; the last stands for all above.
+_QUANTILES = (0.0, 0.134, 0.288, 0.47, 0.693, 0.981, 1.386, 2.079, 4.0)
+_SHORTEST = 1 / 3  # of the interval
+
+
+def gap(interval: float, chance: float) -> float:
+    """Return for how long a round lasts: ``interval`` on average, a third to three times of it by ``chance`` (0 to 1).
+
+    With rounds of one length a load that comes in bursts can keep step with its pod's turns, and is then counted always
+    or never. Exponential lengths make what one turn meets nearly independent of what the last one met.
+    """
+    place, part = divmod(chance * (len(_QUANTILES) - 1), 1)
+    low, high = _QUANTILES[int(place)], _QUANTILES[min(int(place) + 1, len(_QUANTILES) - 1)]
+    return interval * (_SHORTEST + (1 - _SHORTEST) * (low + (high - low) * part))
+
+
+def spread(interval: float, counted: int, waiting: int) -> float:
+    """Return by how many seconds the order of those who wait is shuffled: two cycles of turns."""
+    return 2 * interval * (counted + waiting) / max(counted, 1)
+
+
 def turns(
     holders: "Iterable[Claim]",
     waiting: "Iterable[Claim]",
@@ -55,10 +76,12 @@ def turns(
     last: float,
     interval: float,
     at_least: float,
+    delay: "Callable[[], float]" = float,
 ) -> "list[tuple[Claim, Claim]]":
     """Who hands on to whom now: pairs of equals, each in one pair at most, in the order of the queue.
 
-    Every ``interval`` seconds there is a round (``last`` was the one before); in a round as many waiting pods as there
+    ``delay`` gives the seconds by which each of those who wait is put back in it, at random. Every ``interval`` seconds
+    there is a round (``last`` was the one before); in a round as many waiting pods as there
     are holders of their priority get a turn, from those who have held longest, and nobody's turn ends before it has
     lasted ``at_least`` seconds.
     """
@@ -70,9 +93,11 @@ def turns(
     by_priority: "dict[int, list[Claim]]" = {}
     for claim in ripe:
         by_priority.setdefault(claim.priority, []).append(claim)
+    waiting = list(waiting)
+    known = {claim.key: claim for claim in waiting}
     pairs = []
-    for taker in queue(waiting):
+    for taker in queue(Claim(claim.key, claim.priority, claim.since + delay()) for claim in waiting):
         givers = by_priority.get(taker.priority)
         if givers:
-            pairs.append((givers.pop(0), taker))
+            pairs.append((givers.pop(0), known[taker.key]))
     return pairs

@@ -114,6 +114,8 @@ def turns_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., d
 
     def turns_at(time: float, **counted: list[bool]) -> dict[str, Any]:
         monkeypatch.setattr(counter_turns, "now", lambda: time)
+        monkeypatch.setattr(counter_turns, "chance", lambda: 0.0)
+        monkeypatch.setattr(counter_turns, "gap", lambda interval, chance: interval)
         holders = [
             Holder(f"/{key}/{number}", {"mbm_total_bytes": {0: True, 1: has}}, OURS, key)
             for key, groups in counted.items()

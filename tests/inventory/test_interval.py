@@ -1,0 +1,161 @@
+"""Turns and loads in bursts: the rate has no bias, and its interval contains the truth.
+
+The node is a model without a kernel: pods take turns by the product's own decisions, and one of them moves bytes in
+bursts. What is looked at is a window of its turns, as `show` would have them; the phase of the load and all chances
+come from a fixed seed. `python tests/inventory/test_interval.py` prints the table of docs/sharing.md.
+"""
+
+import math
+import random
+from typing import NamedTuple
+
+import pytest
+
+from resctrl_hooks.inventory.interval import LEAST_TURNS, Interval, interval_of
+from resctrl_hooks.node.resctrl.turn_counts import MOST
+from resctrl_hooks.node.sharing.decision import Claim, gap, spread, turns
+
+WINDOWS = 120
+POD = "00"
+
+
+class Load(NamedTuple):
+    """A load that moves a byte a second while it is busy; so many pods share so many RMIDs, with turns of so long."""
+
+    busy: float
+    period: float
+    turn: float
+    pods: int
+    rmids: int
+
+    def moved(self, start: float, end: float, phase: float) -> float:
+        """The bytes between two moments."""
+        return self._until(end - phase) - self._until(start - phase)
+
+    def _until(self, moment: float) -> float:
+        periods = math.floor(moment / self.period)
+        return periods * self.busy + min(moment - periods * self.period, self.busy)
+
+
+class Result(NamedTuple):
+    """Of all windows: how far the mean rate is off, how many intervals contain the truth, half widths by the truth."""
+
+    bias: float
+    contain: float
+    width: float
+    shown: float
+
+
+LOADS = [
+    Load(4, 12, 6, pods=2, rmids=1),
+    Load(4, 12, 6, pods=12, rmids=3),
+    Load(20, 60, 10, pods=2, rmids=1),
+    Load(20, 60, 10, pods=12, rmids=3),
+    Load(20, 60, 10, pods=6, rmids=1),
+    Load(3, 10, 10, pods=2, rmids=1),
+    Load(3, 10, 5, pods=2, rmids=1),
+    Load(3, 10, 10, pods=12, rmids=3),
+]
+
+
+def turns_of(load: Load, seconds: float, chances: random.Random, *, by_chance: bool) -> list[tuple[float, float]]:
+    """Begin and end of each turn of one pod."""
+    keys = [f"{number:02}" for number in range(load.pods)]
+    chances.shuffle(keys)
+    holders = [Claim(key, 0, 0.0) for key in keys[: load.rmids]]
+    waiting = [Claim(key, 0, -chances.random() * load.turn) for key in keys[load.rmids :]]
+    shuffled = spread(load.turn, load.rmids, len(waiting)) if by_chance else 0.0
+    now, began, found = 0.0, 0.0 if POD in keys[: load.rmids] else None, []
+    while now < seconds:
+        lasts = gap(load.turn, chances.random()) if by_chance else load.turn
+        now += lasts
+        pairs = turns(
+            holders,
+            waiting,
+            now,
+            last=now - lasts,
+            interval=lasts,
+            at_least=0,
+            delay=lambda: shuffled * chances.random(),
+        )
+        for giver, taker in pairs:
+            holders = [*(one for one in holders if one != giver), Claim(taker.key, 0, now)]
+            waiting = [*(one for one in waiting if one != taker), Claim(giver.key, 0, now)]
+            if giver.key == POD and began is not None:
+                found.append((began, now))
+                began = None
+            elif taker.key == POD:
+                began = now
+    return found
+
+
+def result_of(load: Load, window: float, *, by_chance: bool = True, windows: int = WINDOWS) -> Result:
+    """What windows of a pod's turns say of its load."""
+    chances = random.Random(f"{load} {window}")
+    rates, inside, widths = [], [], []
+    start = load.turn * load.pods / load.rmids
+    for _ in range(windows):
+        phase = chances.random() * load.period
+        parts = [
+            (max(begin, start), min(end, start + window))
+            for begin, end in turns_of(load, start + window, chances, by_chance=by_chance)
+            if end > start and begin < start + window
+        ][-MOST:]
+        counted = [(end - begin, load.moved(begin, end, phase)) for begin, end in parts]
+        interval = interval_of(counted)
+        if interval is None:
+            continue
+        first = parts[0][0] if len(parts) == MOST else start
+        truth = load.moved(first, start + window, phase) / (start + window - first)
+        rates.append(interval.rate)
+        inside.append(interval.low - 1e-9 <= truth <= interval.high + 1e-9)
+        widths.append(interval.half / truth)
+    if not rates:
+        return Result(0, 0, 0, 0)
+    number = len(rates)
+    bias = math.fsum(rates) / number / (load.busy / load.period) - 1
+    return Result(bias, sum(inside) / number, sorted(widths)[number // 2], number / windows)
+
+
+@pytest.mark.parametrize("load", LOADS, ids=str)
+def test_interval_contains_the_truth_in_95_of_100_windows_and_the_rate_has_no_bias(load: Load) -> None:
+    found = result_of(load, 25 * load.turn * load.pods / load.rmids)
+    assert found.contain >= 0.95, found
+    assert abs(found.bias) < 1.3 * found.width / math.sqrt(WINDOWS), (found, "three standard errors of the mean")
+    assert found.shown == 1
+
+
+def test_turns_of_one_length_are_what_made_rates_wrong() -> None:
+    """The load keeps step with the turns: what it did in one it does in all, and nothing says so."""
+    found = result_of(LOADS[0], 300, by_chance=False)
+    assert found.contain < 0.1, found
+    assert found.width < 0.1, found
+
+
+def test_interval_needs_turns() -> None:
+    assert interval_of([(10.0, 100.0)] * (LEAST_TURNS - 1)) is None
+    assert interval_of([(10.0, 100.0)] * LEAST_TURNS) == Interval(10.0, 0.0)
+    assert Interval(10.0, 15.0).low == 0
+    assert Interval(10.0, 15.0).high == 25
+
+
+@pytest.mark.parametrize("chance, length", [(0.0, 10), (0.5, 10 + 20 * 0.693), (0.999999, 90)])
+def test_length_of_a_round_is_a_third_to_three_times_its_mean(chance: float, length: float) -> None:
+    assert gap(30, chance) == pytest.approx(length, rel=1e-3)
+
+
+def test_mean_length_of_a_round_is_the_configured_one() -> None:
+    assert math.fsum(gap(30, number / 1000) for number in range(1000)) / 1000 == pytest.approx(30, rel=0.01)
+
+
+if __name__ == "__main__":
+    print("| load | pods, RMIDs | turns | window | inside | half width | bias | shown |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|")
+    for one in LOADS:
+        for cycles in (10, 25, 50):
+            length = cycles * one.turn * one.pods / one.rmids
+            said = result_of(one, length, windows=400)
+            print(
+                f"| {one.busy} of {one.period} s | {one.pods}, {one.rmids} | {one.turn} s | {length / 60:.0f} min "
+                f"| {said.contain:.0%} | {said.width:.0%} | {said.bias:+.1%} | {said.shown:.0%} |"
+            )

@@ -1,0 +1,93 @@
+"""What a key counted in each of its turns, and what `show` and the metrics make of it."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from counter_tree import say
+from monitored_host import KEYS, MonitoredHost, monitored_host
+
+from resctrl_hooks.node.resctrl.counter_totals import turns
+from resctrl_hooks.node.resctrl.turn_counts import MOST, end_turn, turns_and_now
+
+if TYPE_CHECKING:
+    from resctrl_hooks.node.records import CountsRecord
+
+TURNS = 9
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """A plain tree with one pod, whose bandwidth counter is taken away and given again."""
+    resctrl = tmp_path / "resctrl"
+    (resctrl / "mon_groups").mkdir(parents=True)
+    with monitored_host(tmp_path, str(resctrl)) as found:
+        with found.context.monitor.hold(KEYS[0]) as held:
+            held.record.update({"namespace": "shop", "pod": "web-0"})
+            group = Path(held.ensure_group("").path)
+        for folder in (resctrl, group):
+            say(folder, llc_occupancy=1, mbm_total_bytes=0)
+        yield found
+
+
+def take_turns(host: MonitoredHost, number: int) -> None:
+    group = host.resctrl / "mon_groups" / KEYS[0]
+    for value in [0, 100, "Unassigned"] * number:
+        say(group, mbm_total_bytes=value)
+        host.context.monitor.read(KEYS[0])
+        time.sleep(0.002)  # the clock of totals has milliseconds
+
+
+def test_turns_are_what_was_counted_until_each_end() -> None:
+    kept: CountsRecord = {"groups": {}}
+    assert turns_and_now(kept, 5.0, 50) == []
+    end_turn(kept, 5.0, 50)
+    end_turn(kept, 5.0, 50)  # it isn't counted still
+    end_turn(kept, 7.0, 90)
+    assert turns_and_now(kept, 7.0, 90) == [(5.0, 50.0), (2.0, 40.0)]
+    assert turns_and_now(kept, 8.0, 90) == [(5.0, 50.0), (2.0, 40.0), (1.0, 0)]
+
+
+def test_turns_that_are_kept_are_the_latest() -> None:
+    kept: CountsRecord = {"groups": {}}
+    for number in range(1, MOST + 5):
+        end_turn(kept, float(number), number * number)
+    found = turns_and_now(kept, MOST + 4.0, 0)
+    assert (len(found), found[-1]) == (MOST, (1.0, 2 * (MOST + 4) - 1))
+
+
+def test_a_pod_that_is_always_counted_takes_no_turns(host: MonitoredHost) -> None:
+    for value in (1, 2, 3):
+        say(host.resctrl / "mon_groups" / KEYS[0], mbm_total_bytes=value)
+        host.context.monitor.read(KEYS[0])
+    assert turns(host.context.monitor, KEYS[0]) == []
+    assert "in turns" not in host.run("show", "shop/web-0").output
+    assert "resctrl_turns_mbm_total_low_bytes_per_second{" not in host.run("metrics").stdout
+
+
+def test_show_and_metrics_have_the_interval_of_a_pod_that_takes_turns(host: MonitoredHost) -> None:
+    take_turns(host, TURNS)
+    assert [moved for _, moved in turns(host.context.monitor, KEYS[0])] == [100] * TURNS
+    (pod,) = json.loads(host.run("show", "shop/web-0", "-o", "json").stdout)["items"]
+    rate = pod["turnRate"]
+    assert rate["turns"] == TURNS
+    assert 0 <= rate["low"] < rate["bytesPerSecond"] < rate["high"]
+    assert f"({TURNS} turns, " in host.run("show", "shop/web-0").output
+    assert " ± " in host.run("show", "shop/web-0").output
+    said = host.run("metrics").stdout
+    for end in ("low", "high"):
+        (line,) = [
+            line for line in said.splitlines() if line.startswith(f"resctrl_turns_mbm_total_{end}_bytes_per_second{{")
+        ]
+        assert 'namespace="shop",pod="web-0"' in line
+        assert float(line.split()[-1]) == pytest.approx(rate[end])
+
+
+def test_show_says_that_there_are_too_few_turns(host: MonitoredHost) -> None:
+    take_turns(host, 2)
+    (pod,) = json.loads(host.run("show", "shop/web-0", "-o", "json").stdout)["items"]
+    assert (pod["turnRate"]["low"], pod["turnRate"]["high"]) == (None, None)
+    assert "too few turns for an interval" in host.run("show", "shop/web-0").output
