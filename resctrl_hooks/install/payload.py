@@ -47,12 +47,13 @@ class Payload(NamedTuple):
         return _LAUNCH.format(version=self.version, folder=self.folder, compiled=compiled).encode()
 
 
-def payload() -> Payload:
-    """The node half of this very package, and the NRI plugin, in a folder of its own in the node half's."""
+def payload(*, plugin: bool = True) -> Payload:
+    """Return the node half of this very package, with ``plugin`` also the NRI plugin, in a folder of it."""
     from resctrl_hooks import __version__  # noqa: PLC0415  # the library's front imports all of it
 
     project = resources.files("resctrl_hooks")
-    modules = dict(sorted([*_modules(project / "node"), *_modules(project / PLUGIN, f"{PLUGIN}/")]))
+    beside = _modules(project / PLUGIN, f"{PLUGIN}/") if plugin else ()
+    modules = dict(sorted([*_modules(project / "node"), *beside]))
     return Payload(__version__, folder_name(modules), modules)
 
 

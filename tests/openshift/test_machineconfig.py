@@ -290,9 +290,18 @@ def is_for_readers(statement: ast.stmt) -> bool:
 
 
 def test_output_is_smaller_than_what_kubectl_apply_keeps_in_an_annotation(text: str) -> None:
-    """kubectl writes the whole object, as JSON, into an annotation of at most 262144 bytes; 150000 leaves room."""
+    """kubectl writes the whole object, as JSON, into an annotation of at most 262144 bytes; these leave room."""
     assert len(text.encode()) < 150_000
-    assert len(rendered("--nri").encode()) < 150_000
+    assert len(rendered("--nri").encode()) < 180_000
+
+
+def test_modules_of_the_plugin_come_with_its_unit_alone() -> None:
+    for words, there in (((), False), (("--nri",), True)):
+        value = yaml.safe_load(rendered(*words))
+        (packed,) = [data for path, data in laid_out_files(value).items() if path.endswith(ARCHIVE)]
+        assert ("nri/command.py" in unpacked_archive(packed)) is there
+        units = {unit["name"] for unit in value["spec"]["config"]["systemd"]["units"]}
+        assert ("resctrl-hooks-nri.service" in units) is there
 
 
 def test_the_policy_names_what_we_deliver(value: dict[str, Any]) -> None:
@@ -316,7 +325,7 @@ def test_new_code_is_all_covered_by_the_policy(value: dict[str, Any], monkeypatc
     policy = yaml.safe_load(rendered("--policy"))["spec"]["nodeDisruptionPolicy"]
     code = payload()
     other = code._replace(folder="node-0123456789ab", version="9.9.9")
-    monkeypatch.setattr(delivery, "payload", lambda: other)
+    monkeypatch.setattr(delivery, "payload", lambda **_: other)
     newer = yaml.safe_load(rendered())
     was, now = ({file["path"]: file for file in files_of(one)} for one in (value, newer))
     changed = {path for path in was.keys() | now.keys() if was.get(path) != now.get(path)}
