@@ -11,9 +11,9 @@ from resctrl_hooks.config.problems import Problem
 from resctrl_hooks.config.show import Shown
 from resctrl_hooks.explanation.model import Explanation
 from resctrl_hooks.inventory.models import DomainUsage, FreeCounters, Group, Pod, PodDetails, Refusal, Rmids, Usage
+from resctrl_hooks.inventory.topology_view import TopologyReport
 from resctrl_hooks.node.reconcile.report import API_VERSION
 from resctrl_hooks.rdt.classes import ClassReport
-from resctrl_hooks.topology_view import TopologyReport
 
 RECONCILE_COUNTS = (
     *("containers", "threadsMoved", "threadsOutside", "groupsFreed", "membersBuried", "mended", "tidied"),

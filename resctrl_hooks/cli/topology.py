@@ -4,9 +4,9 @@ import click
 
 from resctrl_hooks.cli.document import Column, Form, is_table, output_option, print_listing
 from resctrl_hooks.cli.node import open_node
+from resctrl_hooks.inventory.topology_view import as_before, draw, report
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.host.cpulist import format_list
-from resctrl_hooks.topology_view import as_before, draw, report
 
 _CSV: tuple[Column, ...] = (
     ("name", lambda part: part.name),

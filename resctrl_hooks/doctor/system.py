@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+from resctrl_hooks.doctor.memory import memory_checks
 from resctrl_hooks.install import systemd
 from resctrl_hooks.install.guard import node_command
 from resctrl_hooks.install.paths import PYTHON, UNITS
 from resctrl_hooks.install.units import COMPILE, MOUNT, TIMER, WAKE, WITHOUT_SYSTEMD
 from resctrl_hooks.inventory.feature_display.memtierd import NOT_RUNNING
-from resctrl_hooks.memory_checks import memory_checks
 from resctrl_hooks.node.call_metrics import read as read_calls
 from resctrl_hooks.node.features.memtierd.feature import NAME as MEMTIERD
 from resctrl_hooks.node.features.placement.kubelet import STATES

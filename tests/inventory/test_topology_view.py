@@ -9,11 +9,11 @@ from conftest import Host
 from machines import MACHINES, machine, write_sysfs
 
 from resctrl_hooks.cli import main
+from resctrl_hooks.inventory.topology_view import LEGEND
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.entries import Entry
 from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED, Decision
 from resctrl_hooks.node.host.topology import SLOW, MemoryNode, Topology
-from resctrl_hooks.topology_view import LEGEND
 
 
 def topology(host: Host, of: Topology, *words: str, **section: object) -> str:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from conftest import FIXTURES
 
-from resctrl_hooks.memory_checks import MemoryCheck, memory_checks
+from resctrl_hooks.doctor.memory import MemoryCheck, memory_checks
 from resctrl_hooks.node.settings import Settings
 
 if TYPE_CHECKING:
