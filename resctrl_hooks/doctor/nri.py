@@ -11,6 +11,7 @@ from resctrl_hooks.install.containerd import CONFIG, is_on, major_version, read_
 from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import NRI
 from resctrl_hooks.node.host.files import parse_json
+from resctrl_hooks.node.reconcile.vanished import read_vanished
 from resctrl_hooks.nri.command import DEFAULT_SOCKET
 from resctrl_hooks.nri.status import NAME
 
@@ -19,6 +20,7 @@ from .host import Host, names
 
 _PRECONFIGURED: Final = "/opt/nri/plugins"
 _LIMIT: Final = 1 << 20
+_REMOVES_GROUPS: Final = "resctrl-mon"
 _OTHERS: Final = ("nri-", "hook-injector", "resctrl-mon")
 """How the names of programs begin that are other NRI plugins: those of containers/nri-plugins and of containerd/nri."""
 
@@ -90,4 +92,22 @@ def _others(host: Host) -> Iterator[Finding]:
         )
 
 
-CHECKS: Final = {"nri": plugin}
+def removed_groups(host: Host) -> Iterator[Finding]:
+    """Groups of living pods that another program removed, and the programs here that are known to do so."""
+    found = read_vanished(host.settings.state_dir)
+    if not found["total"]:
+        yield ok("no group of a living pod was removed by another program")
+        return
+    running = sorted(
+        f"{name} (process {process.pid})"
+        for process in (psutil.process_iter(["cmdline"]) if host.runs else ())
+        if _REMOVES_GROUPS in (name := os.path.basename((process.info["cmdline"] or [""])[0]))
+    )
+    who = f"; {', '.join(running)} is known to do that" if running else ""
+    yield problem(
+        f"another program removed {found['total']} groups of living pods, last {_ago(found['last'])} ago{who}",
+        "stop nri-resctrl-mon on this node, or set groupPrefix: it removes groups with a UUID as their name only",
+    )
+
+
+CHECKS: Final = {"nri": plugin, "removed groups": removed_groups}

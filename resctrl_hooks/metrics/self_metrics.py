@@ -12,6 +12,7 @@ from resctrl_hooks.inventory.gather import rmids_of
 from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.feature_table import CLASS, CONTAINER, FEATURES
+from resctrl_hooks.node.reconcile.vanished import read_vanished
 from resctrl_hooks.node.registry import features_in_use
 
 from .nri import nri_families
@@ -31,6 +32,7 @@ def own_families(context: Context) -> list[Metric]:
     return [
         _info(),
         *_rmids(context),
+        _vanished(context),
         _unmet(context),
         *_work(context),
         *nri_families(context),
@@ -66,6 +68,12 @@ def _rmids(context: Context) -> list[Metric]:
         GaugeMetricFamily("resctrl_hooks_waiting_pods", text, waiting),
         GaugeMetricFamily("resctrl_hooks_queued_pods", queued, waiting if context.settings.shares_rmids else 0),
     ]
+
+
+def _vanished(context: Context) -> Metric:
+    text = "Groups of living pods that another program removed, as reconcile found them, since boot."
+    total = read_vanished(context.settings.state_dir)["total"]
+    return CounterMetricFamily("resctrl_hooks_groups_vanished", text, total)
 
 
 def _unmet(context: Context) -> Metric:

@@ -12,6 +12,7 @@ Layout of the state directory::
     totals/             what is carried over the ends of groups (`carried`, `metrics.class_totals`), and their locks
     calls, calls.old    a line for each call of a hook, which `call_metrics` counts
     short-of-counters   there while a pod lacks a bandwidth counter, where the kernel assigns them
+    vanished            how many groups of living pods another program removed, in all and by key
     searched            made by a hook that looked for dead keys in vain; others don't for some seconds
     wake                touched when somebody starts to wait; a systemd path unit looks at it
 

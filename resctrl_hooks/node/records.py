@@ -268,6 +268,15 @@ if TYPE_CHECKING:
         boot: str
         processes: "list[list[int]]"
 
+    # vanished
+
+    class VanishedRecord(TypedDict):
+        """Groups of living pods that another program removed; of each pod how often, when last, when to try again."""
+
+        total: int
+        last: float
+        pods: "dict[str, list[float]]"
+
     # nri.json
 
     class EventRecord(TypedDict):

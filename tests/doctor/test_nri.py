@@ -11,7 +11,7 @@ from install.staged import install
 
 from resctrl_hooks.doctor.finding import Finding
 from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.nri import plugin
+from resctrl_hooks.doctor.nri import plugin, removed_groups
 from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import NRI
 
@@ -83,3 +83,13 @@ def test_where_it_is_not_wanted_nothing_is_wrong(host: Host) -> None:
         words(list(plugin(host)))
         == "ok: the NRI plugin is not installed; where the runtime calls the hook, it isn't needed"
     )
+
+
+def test_removed_groups_are_a_problem_with_a_remedy(host: Host) -> None:
+    assert [found.level for found in removed_groups(host)] == ["ok"]
+    told = {"total": 3, "last": time.time() - 30, "pods": {}}
+    (Path(host.settings.state_dir) / "vanished").write_text(json.dumps(told))
+    (found,) = removed_groups(host)
+    assert found.level == "problem"
+    assert "another program removed 3 groups of living pods, last 30 s ago" in found.text
+    assert "nri-resctrl-mon" in str(found.remedy)

@@ -17,6 +17,7 @@ from .cleanup import tidy
 from .discovery import observe
 from .enforce import enforce
 from .report import Options, Report
+from .vanished import note_vanished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
 
         refresh(context, containers, report)
         containers = by_rank(context, containers)
+    if not options.dry_run:
+        backed_off = note_vanished(context, containers, report)
+        for container in containers:
+            container.wanted = container.wanted and container.key not in backed_off
     waiting = enforce(context, containers, options, report)
     until = time.monotonic() + _PATIENCE_FOR_LIMBO
     while waiting and options.wait and not options.dry_run and time.monotonic() < until:

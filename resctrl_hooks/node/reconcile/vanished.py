@@ -1,0 +1,99 @@
+"""Detects groups of living pods that another program removed, and waits longer each time it happens again.
+
+nri-resctrl-mon removes every group with a UUID as its name that it did not create itself, again every 30 s. Creating
+such a group again each time gives the pod nothing but counters that restart.
+"""
+
+import time
+
+from ..errors import HookError
+from ..host.files import format_json, parse_json, read_file, write_file
+from ..log import WARNING
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..container.running import Running
+    from ..context import Context
+    from ..records import VanishedRecord
+    from .report import Report
+
+VANISHED = "vanished"
+"""The file of the state directory that counts vanished groups, as JSON."""
+
+_LIMIT = 1 << 20
+_PATIENCE = 0.5
+_FIRST_WAIT, _LONGEST_WAIT = 60.0, 3600.0  # seconds from the second time on, doubled each time
+_FORGOTTEN = 2 * _LONGEST_WAIT  # seconds without another one, after which the next one is the first again
+
+
+class GroupVanishedError(HookError):
+    """Another program removed a group whose tasks live, again and again."""
+
+    reason = "vanished"
+    hint = "stop nri-resctrl-mon on this node, or set groupPrefix; `resctrl-hook doctor` names the program"
+
+
+def read_vanished(state_dir: str) -> "VanishedRecord":
+    """Return how many groups have vanished since boot, and for each pod how often and when last."""
+    empty: "VanishedRecord" = {"total": 0, "last": 0.0, "pods": {}}
+    try:
+        found = parse_json(read_file(f"{state_dir}/{VANISHED}", _LIMIT))
+    except (OSError, ValueError):
+        return empty
+    return {**empty, **found} if isinstance(found, dict) else empty
+
+
+def note_vanished(context: "Context", containers: "Iterable[Running]", report: "Report") -> "set[str]":
+    """Count recorded groups of living containers that are gone; return the keys that must wait for another one.
+
+    Args:
+        context: the node.
+        containers: the living containers.
+        report: where a key that must wait fails.
+    """
+    known = read_vanished(context.settings.state_dir)
+    pods = known["pods"]
+    now = time.time()
+    fresh = _gone(context, containers, {key for key, (_, _, until) in pods.items() if until})
+    over = [one for one in pods.values() if 0 < one[2] <= now]
+    for one in over:
+        one[2] = 0.0  # the group is created again now, and if it is gone after that, it has vanished again
+    for key in fresh:
+        count, last, _ = pods.get(key, [0, 0.0, 0.0])
+        count = 1 if now - last > _FORGOTTEN else int(count) + 1
+        wait = min(_FIRST_WAIT * 2 ** min(count - 2, 16), _LONGEST_WAIT) if count > 1 else 0.0
+        pods[key] = [count, now, now + wait if wait else 0.0]
+        known["total"] += 1
+        known["last"] = now
+        message = f"group of {key} vanished while its tasks live: another program removed it ({count} times)"
+        context.log(WARNING, message, stage="reconcile", key=key, reason=GroupVanishedError.reason)
+    living = {container.key for container in containers}
+    waiting = {key: until for key, (_, _, until) in pods.items() if until > now and key in living}
+    for key, until in waiting.items():
+        error = GroupVanishedError(f"its group vanished {pods[key][0]} times; created again in {until - now:.0f} s")
+        report.fail(context, key, error)
+    if fresh or over:
+        known["pods"] = {key: one for key, one in pods.items() if now - one[1] < _FORGOTTEN}
+        write_file(f"{context.settings.state_dir}/{VANISHED}", format_json(known))
+    return set(waiting)
+
+
+def _gone(context: "Context", containers: "Iterable[Running]", waiting: "set[str]") -> "list[str]":
+    """Return the keys of which a recorded group is gone, while its class and a container in it are there."""
+    resctrl, prefix = context.monitor.resctrl, context.monitor.group_prefix
+    found = []
+    for key, rdt_class in sorted({(one.key, one.recorded_class) for one in containers if one.recorded}, key=str):
+        if key in waiting or rdt_class is None or resctrl.exists(rdt_class, prefix + key):
+            continue
+        if not resctrl.fs.is_folder(f"{resctrl.class_folder(rdt_class)}/mon_groups"):
+            continue  # no resctrl, or the class went with all its groups
+        try:
+            with context.monitor.hold(key, _PATIENCE) as locked:
+                recorded = rdt_class in locked.origins and not resctrl.exists(rdt_class, locked.name)
+        except HookError:
+            continue  # whoever has it looks after it
+        if recorded:
+            found.append(key)
+    return found
