@@ -17,6 +17,7 @@ from resctrl_hooks.rdt.capabilities import read_abilities
 from resctrl_hooks.rdt.config import wanted_schemata
 
 from .document import Document, DocumentError, parse_document
+from .plugin_keys import with_our_case
 from .problems import InvalidConfigError, Problem, dotted, of_validation
 from .root import Configuration
 from .section import FeatureSection, KeyPath, Remark, Section
@@ -76,6 +77,7 @@ def check_text(text: bytes, path: str, *, here: bool = False) -> Checked:
     if not isinstance(value, dict):
         what = "the configuration should be a mapping, not a list or a single value"
         return Checked(path, None, [Problem(what, "begin with a key such as `namespaces:`", "", 1, path)])
+    value, renamed = with_our_case(value)
     try:
         config = Configuration.model_validate(value)
     except ValidationError as error:
@@ -85,6 +87,10 @@ def check_text(text: bytes, path: str, *, here: bool = False) -> Checked:
         what = f"it compiles to more than the {LARGEST} bytes that hooks read"
         return Checked(path, None, [Problem(what, "patterns (`team-*`) stand for many names", file=path)])
     found = [*_remarks(config, document)]
+    found += [
+        Problem(f"this is read as {name}", f"write {name}", key, document.line((key,)), document.path, "note")
+        for key, name in renamed.items()
+    ]
     if here:
         found += [*_about_this_machine(config, document), *_about_this_resctrl(config, document)]
     return Checked(path, config, found)

@@ -70,6 +70,19 @@ def test_keys_of_a_class_in_any_case_as_the_plugin_reads_them() -> None:
     assert (found.name, found.allowswap, found.memtierdconfig) == ("a", True, "policy: {}")
 
 
+def test_top_level_keys_of_the_plugins_in_any_case_are_valid_with_a_note() -> None:
+    checked = check("ResctrlPath: /r\nNamespaces: [shop]\nlabelselector: {app: web}\n")
+    assert checked.valid().namespaces == ["shop"]
+    assert checked.valid().resctrl_path == "/r"
+    assert checked.valid().label_selector == {"app": "web"}
+    assert [(found.severity, found.line) for found in checked.problems] == [("note", 1), ("note", 2), ("note", 3)]
+    assert "this is read as resctrlPath" in str(checked.problems[0])
+
+
+def test_two_spellings_of_one_key_are_an_error() -> None:
+    assert check("namespaces: [a]\nNamespaces: [b]\n").errors
+
+
 def test_telemetry_is_accepted_and_said_to_be_ignored() -> None:
     (note,) = check("resctrlPath: /r\ntelemetry: {prometheus: {port: 1}}\n").problems
     assert (note.line, note.key, note.severity) == (2, "telemetry", "note")
