@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from ..resctrl.locked_key import LockedKey
 
 NAME = "blockio"
-ANNOTATIONS = ("class.blockio.resctrl-hooks.io", "blockio.resources.beta.kubernetes.io")
+_NRI = "blockioclass.resource-policy.nri.io"  # topology-aware's and balloons'
+ANNOTATIONS = ("class.blockio.resctrl-hooks.io", "blockio.resources.beta.kubernetes.io", _NRI)
 _LIMITS = (
     ("throttleReadBps", "rbps"),
     ("throttleWriteBps", "wbps"),

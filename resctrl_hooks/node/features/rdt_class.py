@@ -22,6 +22,7 @@ NAME = "rdt"
 OURS = "class.rdt.resctrl-hooks.io"
 # goresctrl's, as containerd and CRI-O read them (goresctrl, pkg/rdt and pkg/kubernetes).
 _BETA = "rdt.resources.beta.kubernetes.io"
+_NRI = "rdtclass.resource-policy.nri.io"  # topology-aware's and balloons'
 _CRI = "io.kubernetes.cri.rdt-class"
 _ROOT_NAMES = ("", "/", "system/default")
 
@@ -116,7 +117,7 @@ def _annotations(workload: "Workload") -> "list[str]":
     names = [f"{OURS}/{own}", OURS] if own else [OURS]
     if workload.runtime != "cri-o":  # which refuses these, or has obeyed them: then the bundle says so
         names += [*([f"{_BETA}/container.{own}"] if own else []), f"{_BETA}/pod", _CRI]
-    return names
+    return names + workload.own_and_pods(_NRI)
 
 
 FEATURE = RdtClass()

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import Host, workload_of
+from conftest import ID, POD_CGROUP, Host, workload_of
 
 from resctrl_hooks.node import registry
 from resctrl_hooks.node.features import blockio
@@ -92,6 +92,14 @@ def test_whole_disks_in_the_order_of_their_names_each_once(tmp_path: Path, monke
     assert blockio.devices_of(["/dev/sd*", "/dev/n*"], str(tmp_path)) == ["8:0", "8:2"]  # sdc has gone meanwhile
     assert blockio.devices_of(["/dev/sdb", "/dev/sda1", "/dev/sda"], str(tmp_path)) == ["8:2", "8:0"]
     assert blockio.devices_of(["/sda"], str(tmp_path)) == ["8:0"]
+
+
+def test_annotation_of_the_resource_policy_plugins_chooses_a_class(host: Host) -> None:
+    host.configure(blockio={"enabled": True, "allow": {"*": ["*"]}, "classes": {"slow": [{"weight": 30}]}})
+    host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    annotations = {"blockioclass.resource-policy.nri.io/pod": "slow"}
+    (step,) = registry.plan(blockio.FEATURE, workload_of(host, **annotations), host.context())
+    assert step.parameters["class"] == "slow"
 
 
 @pytest.mark.parametrize(

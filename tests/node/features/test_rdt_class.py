@@ -14,6 +14,7 @@ from resctrl_hooks.node.features.rdt_class import RdtClassError
 from resctrl_hooks.node.host.procfs import Cgroup
 
 OURS = "class.rdt.resctrl-hooks.io"
+NRI = "rdtclass.resource-policy.nri.io"
 BETA = "rdt.resources.beta.kubernetes.io"
 PODMAN = {"io.container.manager": "libpod"}
 CONTAINERD = {
@@ -56,6 +57,9 @@ def plan(host: Host, annotations: dict[str, str], **of: Any) -> Step:
         (CONTAINERD | {f"{BETA}/pod": "silver", f"{BETA}/container.c0": "gold"}, "gold"),
         (PODMAN | {"io.kubernetes.cri.rdt-class": "silver"}, "silver"),
         (PODMAN | {f"{BETA}/pod": "silver"}, "silver"),
+        (crio_annotations() | {f"{NRI}/pod": "silver", f"{NRI}/container.c0": "gold"}, "gold"),
+        (CONTAINERD | {f"{NRI}/pod": "gold"}, "gold"),
+        (CONTAINERD | {f"{BETA}/pod": "gold", f"{NRI}/pod": "silver"}, "gold"),
         (crio_annotations() | {OURS: "/"}, ""),
         (crio_annotations(), ""),
     ],
