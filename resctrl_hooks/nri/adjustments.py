@@ -65,6 +65,50 @@ def adjustment(workload: "Workload", steps: "list[Step]", settings: "Settings", 
     return {name: value for name, value in found.items() if value}
 
 
+def respecting(adjusted: "Adjustment", container: "Adjustment") -> "tuple[Adjustment, list[str]]":
+    """Return an adjustment without the values that a container has already, and what it has that differs from ours.
+
+    A plugin that is called earlier has set them, or the runtime's client: two plugins that set one field make the
+    creation fail, also where both set the same value.
+
+    Args:
+        adjusted: what `adjustment` made.
+        container: the message's container, as earlier plugins have left it.
+    """
+    linux: "Adjustment" = adjusted.get("linux", {})
+    told: "Adjustment" = container.get("linux", {})
+    resources, has = linux.get("resources", {}), told.get("resources", {})
+    differing: "list[str]" = []
+    kept: "Adjustment" = {
+        **{name: value for name, value in linux.items() if name != "resources"},
+        "resources": {name: value for name, value in resources.items() if name not in ("unified", "cpu")},
+    }
+    for name in ("scheduler", "io_priority"):
+        _leave(name, kept, told, differing)
+    for name in ("rdt_class", "blockio_class"):
+        _leave(name, kept["resources"], has, differing)
+    for group in ("unified", "cpu"):
+        if group in resources:
+            kept["resources"][group] = dict(resources[group])
+            for name in resources[group]:
+                _leave(name, kept["resources"][group], has.get(group, {}), differing)
+    kept["resources"] = {name: value for name, value in kept["resources"].items() if value}
+    whole = {**adjusted, "linux": {name: value for name, value in kept.items() if value}}
+    return {name: value for name, value in whole.items() if value}, differing
+
+
+def _leave(name: str, ours: "Adjustment", theirs: "Adjustment", differing: "list[str]") -> None:
+    """Takes a value out of ours that is among theirs, and notes it if it differs."""
+    if name in ours and theirs.get(name) not in (None, "", {}):
+        if ours[name] != theirs[name]:
+            differing.append(f"{name} is {_text(theirs[name])}, ours would be {_text(ours[name])}")
+        del ours[name]
+
+
+def _text(value: "Any") -> str:
+    return str(value.get("value", value) if isinstance(value, dict) else value)[:80]
+
+
 def _memory(needs: "Adjustment", linux: "Adjustment", resources: "Adjustment", version: "tuple[int, int]") -> None:
     resources.setdefault("unified", {}).update(needs["limits"])
 

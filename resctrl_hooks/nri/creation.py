@@ -15,7 +15,7 @@ from ..node.refusals import RefusedError
 from ..node.registry import concerns, failure_policy, features_in_use, is_in_use, kind_of, serves
 from ..node.resctrl.errors import BadClassError
 from ..node.steps import with_room
-from .adjustments import adjustment
+from .adjustments import adjustment, respecting
 from .cpusets import STAGE, note, without_cpuset
 from .protobuf import encode
 from .workload import workload_of
@@ -74,7 +74,12 @@ def adjusted_by(steps: "list[Step]", workload: "Workload", event: "Event", conte
         RefusedError: it can't be done, and the general policy is ``fail``.
     """
     try:
-        return adjustment(workload, steps, context.settings, event.version)
+        found, differing = respecting(adjustment(workload, steps, context.settings, event.version), event.container)
+        if differing:
+            what = f"{CREATE_CONTAINER} of {event}: set already, by an earlier NRI plugin or the runtime's client"
+            fields = {"key": event.key, "container": event.id}
+            context.log(WARNING, f"{what}; left unchanged: {'; '.join(differing)}", stage=CREATE_CONTAINER, **fields)
+        return found
     except DeadlineError:
         raise
     except Exception as caught:

@@ -194,7 +194,15 @@ class NodePlugin:
             self._without_pid.add(container)
         if code is None:
             what = "the container is refused" if self.refusal(event, payload) else _LEFT.get(name, _USUALLY_LEFT)
-            self.log(ERROR, f"{name} was not served: its process died or took too long; {what}", reason="fault")
+            said = f"{name}{self._of(event, payload)} was not served: its process died or took too long; {what}"
+            self.log(ERROR, said, reason="fault")
+
+    def _of(self, event: str, payload: bytes) -> str:
+        """Names the pod and container of an event, where it has one that can be read."""
+        try:
+            return f" of {Event(event, payload, self._runtime, self._nri)}" if payload else ""
+        except HookError:
+            return ""
 
     def refusal(self, event: str, payload: bytes) -> str:
         """Why a container is refused whose CreateContainer came to nothing: nobody can say any more what concerns it.

@@ -49,7 +49,9 @@ def workload_of(pod: "dict[str, Any]", container: "dict[str, Any]", runtime: str
         cgroups = cgroups_of(settings.proc_path, pid)
     else:
         cgroups = [Cgroup("", cgroup_of(pod.get("linux", {}).get("cgroup_parent", "")))]
-    workload = derive(state, Bundle(_as_oci(container.get("linux", {}))), cgroups, settings.cgroup_path, dialect)
+    workload = derive(
+        state, Bundle(_as_oci(container.get("linux", {}), created=bool(pid))), cgroups, settings.cgroup_path, dialect
+    )
     workload.labels = pod.get("labels", {})
     return workload
 
@@ -65,8 +67,12 @@ def cgroup_of(parent: str) -> str:
     return "".join(f"/{'-'.join(words[: end + 1])}.slice" for end in range(len(words)))
 
 
-def _as_oci(linux: "dict[str, Any]") -> "dict[str, Any]":
-    """The part of a bundle's config.json that the message tells."""
+def _as_oci(linux: "dict[str, Any]", *, created: bool) -> "dict[str, Any]":
+    """The part of a bundle's config.json that the message tells.
+
+    Before a container is ``created``, the RDT class is the one that an earlier plugin has asked for; afterwards its
+    process tells the class, since a runtime without RDT support takes the value and does nothing.
+    """
     told = linux.get("resources", {})
     resources: "dict[str, Any]" = {
         "cpu": {name: _value(value) for name, value in told.get("cpu", {}).items()},
@@ -76,6 +82,8 @@ def _as_oci(linux: "dict[str, Any]") -> "dict[str, Any]":
     if _value(told.get("blockio_class", {})):
         resources["blockIO"] = {"class": told["blockio_class"]["value"]}
     config: "dict[str, Any]" = {"cgroupsPath": linux.get("cgroups_path", ""), "resources": resources}
+    if not created and _value(told.get("rdt_class", {})):
+        config["intelRdt"] = {"closID": told["rdt_class"]["value"]}
     if "rdt" in linux:
         rdt = linux["rdt"]
         config["intelRdt"] = {

@@ -114,3 +114,43 @@ def test_a_path_that_others_can_change_is_not_given(tmp_path: Path, monkeypatch:
     for bad, why in (("/dev/null", alone), ("/proc/self", "is a link")):
         with pytest.raises(AdjustmentError, match=f"{bad} {why}"):
             check_owner(bad)
+
+
+@pytest.mark.parametrize(
+    "earlier, left",
+    [
+        ({"memory.high": str(64 << 20)}, {"memory.swap.max": "max"}),  # the same value is a conflict for NRI
+        ({"memory.high": "100"}, {"memory.swap.max": "max"}),
+        ({"memory.high": "100", "memory.swap.max": "max"}, None),
+        ({"memory.low": "1"}, {"memory.swap.max": "max", "memory.high": str(64 << 20)}),
+    ],
+)
+def test_values_that_an_earlier_plugin_set_are_not_sent(
+    start: Callable[..., Plugin], earlier: dict[str, str], left: dict[str, str] | None
+) -> None:
+    plugin = start(**LIMITS, failurePolicy="fail", nri={"adjust": ["memory"]})
+    one = container(linux={"resources": {"unified": earlier}})
+    code, words, payload = plugin.greet().event("CreateContainer", MEMORY, one)
+    assert not code, words
+    found = decode("CreateContainerResponse", payload).get("adjust", {})
+    assert found == ({"linux": {"resources": {"unified": left}}} if left else {})
+    differs = earlier.get("memory.high") == "100"
+    assert ("left unchanged: memory.high is 100, ours would be 67108864" in plugin.log()) == differs
+
+
+def test_rdt_class_that_an_earlier_plugin_set_stays(host: Host, start: Callable[..., Plugin]) -> None:
+    host.add_class("gold")
+    rdt = {"enabled": True, "allow": {"*": ["gold"]}, "failurePolicy": "fail"}
+    plugin = start(rdt=rdt, nri={"adjust": ["rdt"]})
+    one = container(linux={"resources": {"rdt_class": {"value": "silver"}}})
+    assert plugin.greet().event("CreateContainer", asking("gold"), one) == (0, "", b"")
+
+
+def test_scheduler_that_an_earlier_plugin_set_stays(start: Callable[..., Plugin]) -> None:
+    plugin = start(scheduling=SCHEDULING, nri={"adjust": ["scheduling"]})
+    one = container(linux={"scheduler": {"policy": 4}})
+    code, _, payload = plugin.greet(NRI_version="v0.12.0").event("CreateContainer", QUICK, one)
+    assert not code
+    found = decode("CreateContainerResponse", payload)["adjust"]["linux"]
+    assert found == {"resources": {"unified": {"cpu.weight": "200"}}, "io_priority": {"class": 2, "priority": 4}}
+    assert "left unchanged: scheduler is {'policy': 4}" in plugin.log()

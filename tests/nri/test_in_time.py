@@ -160,7 +160,8 @@ def test_an_event_whose_process_died_refuses_where_the_policy_for_all_is_to(
     event = encode("ContainerEvent", {"pod": POD, "container": container(id_="a" * 64)})
     plugin.served("CreateContainer", event, 1.0, None)
     outcome = "the container is refused" if refused else "the container goes on as it is"
-    assert f"CreateContainer was not served: its process died or took too long; {outcome}" in host.log.read_text()
+    said = f"CreateContainer of shop/web-0/c0 was not served: its process died or took too long; {outcome}"
+    assert said in host.log.read_text()
     assert bool(plugin.refusal("CreateContainer", event)) == refused
     assert not plugin.refusal("StartContainer", event)
 
@@ -253,3 +254,11 @@ def test_nor_does_any_other_trouble_with_that(
     code, answer = serve(pod, **config)
     assert not code
     assert decode("CreateContainerResponse", answer)["adjust"].keys() == {"mounts"}
+
+
+def test_removal_of_a_pod_that_was_not_served_names_the_pod(host: Host) -> None:
+    plugin = plugin_of(host)
+    plugin.served("RemovePodSandbox", encode("PodEvent", {"pod": POD}), 1.0, None)
+    plugin.served("RemovePodSandbox:StateChange", encode("StateChangeEvent", {"pod": POD}), 1.0, None)
+    said = "RemovePodSandbox of shop/web-0 was not served: its process died or took too long; reconcile will"
+    assert host.log.read_text().count(said) == 2
