@@ -40,6 +40,11 @@ def missing_for_promtool() -> str:
     return "" if shutil.which("promtool") else "promtool is not installed (Debian's package prometheus, 96 MB)"
 
 
+def missing_for_victoriametrics() -> str:
+    """What the test of the dashboards' queries lacks here; any version will do."""
+    return "" if shutil.which("victoria-metrics") else "victoria-metrics is not installed"
+
+
 def missing_for_otlp() -> str:
     """What the test with a receiver of OpenTelemetry's protocol lacks here."""
     program = shutil.which("victoria-metrics")
@@ -106,13 +111,14 @@ MISSING: dict[str, Callable[[], str]] = {
     "browser": missing_for_browser,
     "promtool": missing_for_promtool,
     "otlp": missing_for_otlp,
+    "victoriametrics": missing_for_victoriametrics,
     "ignition": missing_for_ignition,
     "grafana": missing_for_grafana,
     "kubectl": missing_for_kubectl,
     "debian": missing_for_debian,
     "rpm": missing_for_rpm,
 }
-OPTIONAL = {"promtool", "otlp", "ignition", "grafana", "kubectl", "debian", "rpm"}
+OPTIONAL = {"promtool", "otlp", "victoriametrics", "ignition", "grafana", "kubectl", "debian", "rpm"}
 """Not expected even of continuous integration."""
 _LEFT_OUT = pytest.StashKey[list[str]]()
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import socket
 import subprocess
 import time
@@ -16,7 +17,6 @@ from monitored_host import KEYS, MonitoredHost, host_of_one_pod
 
 from resctrl_hooks.metrics.otlp import Pusher
 
-pytestmark = pytest.mark.otlp
 KEY = KEYS[0]
 PATH = "/opentelemetry/v1/metrics"
 
@@ -75,6 +75,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         yield found
 
 
+@pytest.mark.otlp
 def test_it_has_what_was_pushed(host: MonitoredHost, receiver: VictoriaMetrics) -> None:
     said: list[str] = []
     with Pusher(host.context, f"{receiver.url}{PATH}", 60, said.append):
@@ -97,9 +98,38 @@ def test_it_has_what_was_pushed(host: MonitoredHost, receiver: VictoriaMetrics) 
     )
 
 
+@pytest.mark.otlp
 def test_what_it_refuses_is_said(host: MonitoredHost, receiver: VictoriaMetrics) -> None:
     said: list[str] = []
     with Pusher(host.context, f"{receiver.url}/no/such/path", 60, said.append):
         pass
     assert len(said) == 1
     assert "400" in said[0]
+
+
+@pytest.mark.victoriametrics
+def test_it_answers_every_query_of_the_dashboards_with_what_prometheus_recorded(receiver: VictoriaMetrics) -> None:
+    """As remote write brings it: recorded series of one node and one pod, for an hour."""
+    labels = 'instance="a",namespace="shop",pod="web",domain_name="mon_L3_00",rdt_class="",stage="poststop"'
+    texts = []
+    for file in (Path(__file__).parents[2] / "contrib/grafana").glob("*.json"):
+        panels = json.loads(file.read_text())["panels"]
+        texts += [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    assert len(texts) > 60
+    now = int(time.time())
+    lines = [
+        f"{name}{{{labels}}} {1 + step} {(now - 3600 + 60 * step) * 1000}"
+        for name in sorted({name for text in texts for name in re.findall(r"\w+:\w+:\w+", text)})
+        for step in range(60)
+    ]
+    body = "\n".join(lines).encode()
+    urllib.request.urlopen(f"{receiver.url}/api/v1/import/prometheus", data=body, timeout=30).close()
+    receiver.series()
+    variables = {"$node": "a", "$namespace": ".*", "$pod": ".*", "$__range": "1h"}
+    for text in texts:
+        query = text
+        for name, value in variables.items():
+            query = query.replace(name, value)
+        answer = json.loads(receiver.get("/api/v1/query_range", query=query, start=str(now - 1800), step="60"))
+        assert answer["status"] == "success", query
+        assert answer["data"]["result"], query
