@@ -1,0 +1,117 @@
+"""`top` by L3 cache: a cache that is full beside an empty one is seen, and pods that move most stand out."""
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from counter_tree import say_paths
+from monitored_host import KEYS, MonitoredHost, monitored_host
+from rich.console import Console
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.cli.top_table import Scene, domain_line, usage_table
+from resctrl_hooks.inventory.models import DomainUsage
+from resctrl_hooks.inventory.rates import Rates
+from resctrl_hooks.inventory.snapshot import in_domain, take
+from resctrl_hooks.inventory.usage import Line
+
+SIZE = 1200
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """Two caches, and a pod that fills one of them."""
+    resctrl = tmp_path / "resctrl"
+    for name in ("mon_groups", "info/L3"):
+        (resctrl / name).mkdir(parents=True)
+    for name, text in (("info/L3/cbm_mask", "fff"), ("schemata", "L3:0=fff;1=fff"), ("size", f"L3:0={SIZE};1={SIZE}")):
+        (resctrl / name).write_text(f"{text}\n")
+    with monitored_host(tmp_path, str(resctrl)) as found, found.context.monitor.hold(KEYS[0]) as held:
+        held.record.update({"namespace": "shop", "pod": "web-0"})
+        for folder in (resctrl, Path(held.ensure_group("").path)):
+            for domain, occupancy in (("mon_L3_00", SIZE), ("mon_L3_01", 0)):
+                say_paths(folder, {f"{domain}/llc_occupancy": occupancy, f"{domain}/mbm_total_bytes": 5})
+        held.unlock()
+        yield found
+
+
+def test_a_full_cache_beside_an_empty_one_is_seen(host: MonitoredHost) -> None:
+    made = json.loads(host.run("top", "--interval", "0.1", "--capacity", "1G", "-o", "json").stdout)
+    assert [(one["domain"], one["llcOccupancyBytes"], one["llcBytes"]) for one in made["domains"]] == [
+        (0, SIZE, SIZE),
+        (1, 0, SIZE),
+    ]
+    assert [one["peakBytesPerSecond"] for one in made["domains"]] == [1e9, 1e9]
+    text = host.run("top", "--once", "--interval", "0.1", "--capacity", "1G").stdout
+    assert "L3 0 0 B/s (0% of peak), 100% full   L3 1 0 B/s (0% of peak), 0% full" in text
+
+
+@pytest.mark.parametrize("domain, share", [("0", 100.0), ("1", 0.0)])
+def test_pods_of_one_cache_have_their_share_of_it(host: MonitoredHost, domain: str, share: float) -> None:
+    made = json.loads(host.run("top", "--interval", "0.1", "--domain", domain, "-o", "json").stdout)
+    assert made["domain"] == int(domain)
+    assert {item["name"]: item["llcSharePercent"] for item in made["items"]}["shop/web-0"] == share
+
+
+@pytest.mark.parametrize(
+    "words", [["--domain", "7"], ["--capacity", "fast"], ["--capacity", "0"], ["--capacity", "1X"]]
+)
+def test_a_cache_or_capacity_that_cannot_be_is_wrong_use(host: MonitoredHost, words: list[str]) -> None:
+    assert host.run("top", "--once", "--interval", "0.1", *words).exit_code == 2
+
+
+def test_a_snapshot_of_one_domain_has_nothing_of_the_others(host: MonitoredHost) -> None:
+    part = in_domain(take(host.context), "mon_L3_01")
+    assert {slot.domain.folder for slot in part.slots.values()} == {"mon_L3_01"}
+    assert {reading.domain.folder for readings in part.pods.values() for reading in readings} == {"mon_L3_01"}
+    assert all(path.startswith("mon_L3_01/") for found in part.classes.values() for path in found.whole)
+
+
+def scene() -> Scene:
+    rates = {"loud": 60.0, "middle": 25.0, "quiet": 15.0}
+    lines = [Line("pod", name, name, Rates(1.0, rate)) for name, rate in rates.items()]
+    domains = [
+        DomainUsage(
+            domain=number,
+            memory_bandwidth_bytes_per_second=9e9,
+            peak_bytes_per_second=1e10,
+            llc_occupancy_bytes=50,
+            llc_bytes=100,
+        )
+        for number in range(4)
+    ]
+    return Scene("n", "0", [*lines, Line("total", "TOTAL", "", Rates(3.0, 100.0))], 100, domains=domains, domain=1)
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_pods_that_move_most_have_a_colour_unless_no_color_is_set(
+    monkeypatch: pytest.MonkeyPatch, *, no_color: bool
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    out = Console(file=io.StringIO(), width=100, force_terminal=True, color_system="standard")
+    found = scene()
+    made = usage_table(found, found.lines, by="pod", sort="mbm", reverse=False, width=100, pictures=False, headers=True)
+    out.print(made)
+    assert isinstance(out.file, io.StringIO)
+    colours = {name: re.findall(rf"\x1b\[(\d+)m{name}", out.file.getvalue()) for name in ("loud", "middle", "quiet")}
+    expected = {"loud": [], "middle": [], "quiet": []} if no_color else {"loud": ["31"], "middle": ["33"], "quiet": []}
+    assert colours == expected
+
+
+@pytest.mark.parametrize("width, shown", [(40, 1), (80, 2), (170, 4)])
+def test_the_line_of_caches_has_as_many_as_there_is_room_for(width: int, shown: int) -> None:
+    text = domain_line(scene(), width)
+    assert len(text) <= width
+    assert text.plain.count("L3 ") == shown
+
+
+def test_the_options_are_explained() -> None:
+    text = CliRunner().invoke(main, ["top", "--help"]).output
+    assert "--domain N" in text
+    assert "--capacity" in text
