@@ -114,6 +114,10 @@ def name_podmans(pods: list[Pod]) -> None:
         pod.pod = pod.pod or names.pods.get(pod.key, "")
         for one in pod.containers:
             one.name = one.name or names.containers.get(one.id, "")
+    for pod in pods:
+        for one in pod.containers:
+            if one.runtime == PODMAN and one.id == pod.key:  # a container in no pod, which metrics call so, too
+                pod.pod = pod.pod or one.name
 
 
 def state_of(pod: Pod, *, waiting: bool) -> State:

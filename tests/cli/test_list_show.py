@@ -216,6 +216,8 @@ def test_podmans_names_are_asked_of_podman(
             locked.add_member(container, {"runtime": "podman", "container": ""}, host.process())
     text = host.run("list", "--all").output
     assert [line.split()[0] for line in text.splitlines()[1:5]] == ["shop", "member", "web", "web"]
+    in_json = {item["key"]: item["pod"] for item in json.loads(host.run("list", "-o", "json").stdout)["items"]}
+    assert in_json == {alone: "web", pod: "shop"}
     assert host.json("show", "web")["key"] == alone
     assert host.json("show", "member")["key"] == pod
     assert host.json("show", "shop")["key"] == pod
