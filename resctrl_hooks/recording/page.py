@@ -9,10 +9,25 @@ from plotly.io import to_html
 from plotly.subplots import make_subplots
 
 from resctrl_hooks import __version__
+from resctrl_hooks.inventory.interval import Interval
 
-from .analysis import MEASURES, OTHERS, Measure, Points, Recording, by_namespace, domains, largest, series, uncovered
+from .analysis import (
+    BANDWIDTH,
+    MEASURES,
+    OTHERS,
+    Measure,
+    Points,
+    Recording,
+    User,
+    by_namespace,
+    domains,
+    largest,
+    series,
+    uncovered,
+)
 from .energy import shares
 from .noise import BUSY_SHARE, NOISY_SHARE, Noisy, answer, noisy
+from .turns import turn_rates
 
 _MOST_LINES = 12
 _MOST_SHADES = 20
@@ -59,9 +74,30 @@ def page_of(recording: Recording, grams_per_kwh: float | None = None) -> str:
             drawn = to_html(figure, full_html=False, include_plotlyjs=first)
             first = False
             parts.append(f'<div class="chart">{drawn}</div>')
+    in_turns = turn_rates(recording)
+    if in_turns:
+        drawn = to_html(_in_turns(in_turns), full_html=False, include_plotlyjs=first)
+        parts.append(f'<h2>Pods that took turns</h2><div class="chart">{drawn}</div>')
     parts += [_energy(recording, grams_per_kwh), _noisy(times), _uncovered(recording)]
     head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>{"".join(parts)}</body></html>\n'
+
+
+def _in_turns(rates: Mapping[User, Interval]) -> go.Figure:
+    """Return a chart of the mean bandwidth of each pod that took turns, with the interval as error bars."""
+    most = sorted(rates, key=lambda user: -rates[user].rate)[:_MOST_ROWS]
+    found = [rates[user] for user in most]
+    bars = {
+        "array": [one.half / BANDWIDTH.scale for one in found],
+        "arrayminus": [(one.rate - one.low) / BANDWIDTH.scale for one in found],
+    }
+    figure = go.Figure()
+    figure.add_bar(
+        x=[escape(user.name) for user in most], y=[one.rate / BANDWIDTH.scale for one in found], error_y=bars
+    )
+    figure.update_layout(height=_HEIGHT + 80, margin={"t": 40, "b": 40}, template="plotly_white")
+    figure.update_yaxes(title=f"{BANDWIDTH.unit}, 95 of 100 within the bar", rangemode="tozero")
+    return figure
 
 
 def _summary(recording: Recording) -> str:

@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from kernel.counted.said import Comparison
+from kernel.counted.said import TOTAL, Comparison
 from kernel.counted.steps import Stepped, at_rest, copy, in_steps
 from kernel.groups import Resctrl
 from kernel.pods import KubernetesPod
 from kernel.runtimes import wait_until
+from resctrl_hooks.inventory.rates import of_pod
+from resctrl_hooks.inventory.snapshot import open_files, take
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.settings import load
 
 pytestmark = pytest.mark.counted
 
@@ -21,12 +25,19 @@ def test_a_total_goes_on_in_another_class(pods: list[KubernetesPod], comparison:
     container = Stepped(pid)
     container.step()
     before = comparison.check(pod.uid, "copies 20 MiB in the root class")
+    context, files = Context(load(comparison.installed.config)[0]), open_files()
+    looks = [take(context, files)]
     resctrl.make("gold")
     for thread in pod.threads(pid):
         Path(resctrl.path("gold"), "tasks").write_text(f"{thread}\n")
     comparison.installed.reconcile()
     container.step()
+    looks.append(take(context, files))
     after = comparison.check(pod.uid, "and 20 MiB in class gold", "gold")
+    looks.append(take(context, files))
+    assert of_pod(looks[0], looks[1], pod.uid).total is None, "nobody knows when the threads left their class"
+    assert of_pod(looks[0], looks[1], pod.uid).moved[TOTAL] == after - before
+    assert of_pod(looks[1], looks[2], pod.uid).total == 0, "it waits for its next step, and is counted"
     assert 1.7 < after / before < 2.3
 
 

@@ -1,0 +1,43 @@
+"""Pods that took turns in a recording: the mean rate of each, and the interval that its turns' spread gives it."""
+
+from resctrl_hooks.inventory.interval import Interval, interval_of
+
+from .analysis import BANDWIDTH, Recording, User
+from .sampler import POD, Row
+
+
+def turn_rates(recording: Recording) -> dict[User, Interval]:
+    """The memory traffic of each pod that took turns, over its domains; none for a pod with too few turns."""
+    domains: dict[User, list[list[tuple[float, float]]]] = {}
+    for (user, _), rows in recording.rows.items():
+        if user.kind == POD:
+            turns = _turns([row for _, row in rows])
+            if len(turns) > 1:
+                domains.setdefault(user, []).append(turns)
+    found = {}
+    for user, parts in domains.items():
+        if len({len(turns) for turns in parts}) == 1:
+            together = [
+                (max(time for time, _ in turn), sum(moved for _, moved in turn)) for turn in zip(*parts, strict=True)
+            ]
+            interval = interval_of(together)
+            if interval is not None:
+                found[user] = interval
+    return found
+
+
+def _turns(rows: list[Row]) -> list[tuple[float, float]]:
+    """Seconds and bytes of each turn: what was counted between the ends of two runs of rows with a number."""
+    found: list[tuple[float, float]] = []
+    end: tuple[float, float] | None = None
+    last: tuple[float, float] | None = None
+    for row in [*rows, {}]:
+        value, seconds = row.get(BANDWIDTH.column), row.get(BANDWIDTH.seconds)
+        if value is not None and seconds is not None:
+            last = float(seconds), float(value)
+            end = end or last
+        elif last is not None and end is not None:
+            if last[0] > end[0] and last[1] >= end[1]:
+                found.append((last[0] - end[0], last[1] - end[1]))
+            end, last = last, None
+    return found

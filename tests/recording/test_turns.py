@@ -1,0 +1,38 @@
+"""Pods that took turns in a recording, and the error bars of their rates."""
+
+from resctrl_hooks.inventory.interval import LEAST_TURNS
+from resctrl_hooks.recording.analysis import recording_of
+from resctrl_hooks.recording.page import page_of
+from resctrl_hooks.recording.sampler import Row
+from resctrl_hooks.recording.turns import turn_rates
+
+
+def rows_of(turns: int, *, waits: bool = True) -> list[Row]:
+    """Turns of two looks each, with 10 or 30 bytes a second; then a look without a number."""
+    rows: list[Row] = []
+    total = seconds = 0.0
+    for turn in range(turns):
+        for look in range(2 + waits):
+            if look < 2:
+                total, seconds = total + (10 if turn % 2 else 30), seconds + 1
+            counted = {"mbm_total_bytes": total if look < 2 else None}
+            when = f"2026-01-01T00:{len(rows) // 60:02}:{len(rows) % 60:02}.000+00:00"
+            place = {"host": "n1", "kind": "pod", "key": "a", "domain": "mon_L3_00", "namespace": "shop", "pod": "web"}
+            rows.append({"time": when, "counted_seconds": seconds, **place, **counted})
+    return rows
+
+
+def test_report_has_the_interval_of_a_pod_that_took_turns() -> None:
+    recording = recording_of(rows_of(2 * LEAST_TURNS))
+    ((user, interval),) = turn_rates(recording).items()
+    assert user.name == "shop/web"
+    assert 17 < interval.rate < 23
+    assert 0 < interval.half < 20
+    assert "Pods that took turns" in page_of(recording)
+
+
+def test_report_has_no_interval_of_a_pod_that_is_always_counted_or_had_few_turns() -> None:
+    for rows in (rows_of(2 * LEAST_TURNS, waits=False), rows_of(LEAST_TURNS - 2)):
+        recording = recording_of(rows)
+        assert turn_rates(recording) == {}
+        assert "Pods that took turns" not in page_of(recording)
