@@ -1,4 +1,8 @@
-"""An HTTP server for Prometheus: a scrape for each GET of /metrics, and /healthz, which reads nothing of the node."""
+"""An HTTP server for Prometheus: GET of /metrics reads the node, /healthz reads nothing of it.
+
+Anybody may connect who can reach it, so connections, their time and the work for them are bounded: scrapes that wait
+for one another share one answer.
+"""
 
 import errno
 import ipaddress
@@ -7,17 +11,21 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 from wsgiref.simple_server import WSGIRequestHandler
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
-from prometheus_client.exposition import ThreadingWSGIServer
+from prometheus_client.exposition import ThreadingWSGIServer, choose_encoder, gzip_accepted
 
 from resctrl_hooks.node.errors import HookError
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+    _Request = socket.socket | tuple[bytes, socket.socket]
+    _Address = tuple[str, int] | str
 
 DEFAULT_PORT = 9777
 _LOOPBACK = "127.0.0.1"
@@ -27,6 +35,9 @@ SERVER = "resctrl-hook"  # the interpreter's version is nobody's business
 _METHODS = "GET, HEAD, OPTIONS"
 _PLAIN = [("Content-Type", "text/plain; charset=utf-8")]
 _SLOW_CLIENT_SECONDS = 10
+_REQUEST_SECONDS = 30  # from the connection to the end of the answer, however slowly it is read
+_VERSIONS = frozenset(("0.0.1", "0.0.4", "1.0.0", "2.0.0"))  # of the formats, as scrapers ask for them
+_MOST_CONNECTIONS = 64  # served at once; those beyond are closed, and the oldest of them ends within a request's time
 _LAST_PORT = (1 << 16) - 1
 _LONGEST_PORT = 5
 _HINTS = {
@@ -65,7 +76,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 def application(registry: CollectorRegistry) -> "WSGIApplication":
     """prometheus_client's own application at /metrics, which answers HEAD too; "ok" at /healthz; 404 elsewhere."""
-    metrics: WSGIApplication = make_wsgi_app(registry)
+    scrape = SharedScrape(make_wsgi_app(registry))
     pages = {HEALTH: ("200 OK", b"ok\n")}
     missing = ("404 Not Found", f"metrics are at {METRICS}\n".encode())
 
@@ -80,13 +91,79 @@ def application(registry: CollectorRegistry) -> "WSGIApplication":
                 status, headers = said, given
                 return bytes  # the old way to write, which nobody here uses
 
-            asked = environ | {"REQUEST_METHOD": "GET"} if head else environ
-            body = b"".join(metrics(asked, begin))
+            asked = {
+                "REQUEST_METHOD": "GET" if head else environ["REQUEST_METHOD"],
+                "PATH_INFO": METRICS,
+                "HTTP_ACCEPT": _known(environ.get("HTTP_ACCEPT", "")),
+                "HTTP_ACCEPT_ENCODING": "gzip" if gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", "")) else "",
+            }
+            body = scrape(asked, begin)
         headers = [(name, _METHODS if name == "Allow" else value) for name, value in headers]
         start_response(status, [*headers, ("Server", SERVER), ("Content-Length", str(len(body)))])
         return [] if head else [body]
 
     return answer
+
+
+def _known(accept: str) -> str:
+    """The formats of an Accept header without those of other versions: at a word the library fails."""
+    kept = []
+    for part in accept.split(","):
+        versions = [word.partition("=")[2].strip() for word in part.split(";") if word.strip().startswith("version")]
+        if _VERSIONS.issuperset(versions):
+            kept.append(part)
+    return choose_encoder(",".join(kept))[1]
+
+
+def _end(request: "_Request") -> None:
+    """Ends a connection: whoever serves it finds it closed."""
+    if isinstance(request, socket.socket):
+        with suppress(OSError):
+            request.shutdown(socket.SHUT_RDWR)
+
+
+class SharedScrape:
+    """The metrics' application, of which requests of one kind that come during a scrape share the next one's answer."""
+
+    def __init__(self, metrics: "WSGIApplication") -> None:
+        self._metrics = metrics
+        self._lock = threading.Lock()
+        self._scraping = threading.Lock()
+        self._next: dict[tuple[str, ...], _Answer] = {}
+        self.waiting = 0
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> bytes:
+        """Return the body for a request, and begin the answer."""
+        kind = tuple(environ.get(name, "") for name in ("REQUEST_METHOD", "HTTP_ACCEPT", "HTTP_ACCEPT_ENCODING"))
+        with self._lock:
+            answer = self._next.setdefault(kind, _Answer())
+            self.waiting += 1
+        with self._scraping:
+            if not answer.status:
+                with self._lock:
+                    if self._next.get(kind) is answer:
+                        del self._next[kind]  # who comes from now on waits for the next one
+                answer.fill(self._metrics, environ)
+        with self._lock:
+            self.waiting -= 1
+        start_response(answer.status, answer.headers)
+        return answer.body
+
+
+class _Answer:
+    """What one scrape came to."""
+
+    def __init__(self) -> None:
+        self.status = ""
+        self.headers: list[tuple[str, str]] = []
+        self.body = b""
+
+    def fill(self, metrics: "WSGIApplication", environ: "WSGIEnvironment") -> None:
+        def begin(said: str, given: list[tuple[str, str]], error: object = None, /) -> Callable[[bytes], object]:
+            self.status, self.headers = said, given
+            return bytes  # the old way to write, which nobody here uses
+
+        self.body = b"".join(metrics(environ, begin))
 
 
 class Server(ThreadingWSGIServer):
@@ -105,6 +182,31 @@ class Server(ThreadingWSGIServer):
             hint = _HINTS.get(error.errno or 0, "")
             raise ListenAddressError(what, hint=hint, errno=error.errno or 0) from error
         self.set_app(application(registry))
+        self._open: dict[_Request, None] = {}
+        self._opening = threading.Lock()
+
+    def process_request(self, request: "_Request", client_address: "_Address") -> None:
+        """Serve a connection in a thread of its own. Where as many as may be are open, the oldest one ends."""
+        with self._opening:
+            oldest = next(iter(self._open)) if len(self._open) >= _MOST_CONNECTIONS else None
+            if oldest is not None:
+                del self._open[oldest]
+            self._open[request] = None
+        if oldest is not None:
+            _end(oldest)
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: "_Request", client_address: "_Address") -> None:
+        """Serve a connection, and end it when its time is over."""
+        watch = threading.Timer(_REQUEST_SECONDS, _end, (request,))
+        watch.daemon = True
+        watch.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            watch.cancel()
+            with self._opening:
+                self._open.pop(request, None)
 
     @property
     def url(self) -> str:

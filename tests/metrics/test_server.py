@@ -3,22 +3,26 @@
 import gzip
 import http.client
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from email.message import Message
 from pathlib import Path
 
 import pytest
+from conftest import always
 from counter_tree import say
 from monitored_host import KEYS, MonitoredHost, monitored_host
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_classic
 
+from resctrl_hooks.metrics import server as serving
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
-from resctrl_hooks.metrics.server import ListenAddressError, Server, parse_address
+from resctrl_hooks.metrics.server import ListenAddressError, Server, SharedScrape, parse_address
 
 parse_openmetrics: Callable[[str], Iterator[Metric]] = openmetrics.text_string_to_metric_families  # it has no types
 Ask = Callable[..., tuple[int, Message, bytes]]
@@ -55,6 +59,7 @@ def ask(host: MonitoredHost) -> Iterator[Ask]:
         finally:
             connection.close()
 
+    answer.port = server.server_address[1]  # type: ignore[attr-defined]
     yield answer
     server.shutdown()
     server.server_close()
@@ -184,3 +189,60 @@ def test_a_port_that_somebody_has(host: MonitoredHost) -> None:
         done = host.run("metrics", "--listen", f"127.0.0.1:{server.server_address[1]}")
     assert done.exit_code == 1
     assert "(EADDRINUSE); another process listens there" in done.stderr
+
+
+@pytest.mark.parametrize("version", ["x", "", "1.x", "9" * 5000, "1.0.0.0"])
+def test_accept_header_with_an_unknown_version_gets_the_default_format(ask: Ask, version: str) -> None:
+    status, headers, _ = ask("/metrics", Accept=f"application/openmetrics-text; version={version}")
+    assert status == 200
+    assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
+
+
+def test_scrapes_that_wait_share_one_answer() -> None:
+    begun, goes_on, calls = threading.Event(), threading.Event(), []
+
+    def metrics(environ: object, start: Callable[[str, list[tuple[str, str]]], object]) -> list[bytes]:
+        calls.append(environ)
+        begun.set()
+        assert goes_on.wait(10)
+        start("200 OK", [])
+        return [str(len(calls)).encode()]
+
+    scrape = SharedScrape(metrics)
+    told: list[bytes] = []
+    asked = {"REQUEST_METHOD": "GET"}
+    threads = [threading.Thread(target=lambda: told.append(scrape(asked, always(None)))) for _ in range(20)]
+    threads[0].start()
+    assert begun.wait(10)
+    for thread in threads[1:]:
+        thread.start()
+    while scrape.waiting < len(threads):
+        time.sleep(0.001)
+    goes_on.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(told) == [b"1"] + [b"2"] * 19
+
+
+def test_connections_beyond_the_limit_end_the_oldest(
+    host: MonitoredHost, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 3)
+    port = ask.port  # type: ignore[attr-defined]
+    slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(5)]
+    for connection in slow:
+        connection.sendall(b"GET /metrics")
+    assert ask("/healthz")[0] == 200
+    assert slow[0].recv(1) == b""
+    for connection in slow:
+        connection.close()
+
+
+def test_request_that_takes_too_long_is_ended(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One byte now and then satisfies a timeout of each read."""
+    monkeypatch.setattr(serving, "_REQUEST_SECONDS", 0.2)
+    port = ask.port  # type: ignore[attr-defined]
+    with socket.create_connection(("127.0.0.1", port)) as slow:
+        slow.settimeout(10)
+        slow.sendall(b"GET /metrics HTTP/1.1\r\n")
+        assert slow.recv(1) == b""

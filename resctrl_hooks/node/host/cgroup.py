@@ -114,11 +114,17 @@ def folders_for(name: str, folder: str, scope: str) -> "list[str]":
 
 
 def processes(folder: str) -> "list[int]":
-    """The processes in a cgroup; none if it isn't there."""
+    """The processes in a cgroup; none if it isn't there, or is threaded.
+
+    Raises:
+        CgroupError: it can't be read, so that nobody knows.
+    """
     try:
         return [int(line) for line in read_kernel_file(f"{folder}/cgroup.procs").split()]
-    except OSError:
-        return []
+    except OSError as error:
+        if error.errno in (*GONE, errno.EOPNOTSUPP):
+            return []
+        raise CgroupError.of_file(error, f"{folder}/cgroup.procs", "read") from error
 
 
 def _file_of(folder: str, name: str) -> str:

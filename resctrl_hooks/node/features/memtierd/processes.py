@@ -71,7 +71,7 @@ def _recorded(folder: "Opened") -> "list[tuple[int, int]]":
     try:
         found: KeeperRecord = parse_json(folder.read(RECORD))
         return [(int(pid), int(begun)) for pid, begun in found["processes"]] if found["boot"] == boot_id(PROC) else []
-    except (OSError, ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError):
         return []
 
 
