@@ -103,6 +103,10 @@ class Monitoring(FeatureSection):
     share: Share | None = None
     """Pods of one priority take turns where there are fewer RMIDs than pods. Without it the first keep theirs."""
 
+    limits: dict[NamespacePattern, Annotated[int, Field(ge=0)]] = {}
+    """How many RMIDs each namespace may hold. The first pattern that fits counts; without one there is no limit. The
+    pods beyond it wait, whatever their priority is."""
+
     def remarks(self) -> list[Remark]:
         """Rules that can never be reached, and a reserve that is for everybody or nobody."""
         found = super().remarks()

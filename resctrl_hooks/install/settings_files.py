@@ -6,7 +6,11 @@ from typing import Final
 
 from resctrl_hooks.config.applied import compile_file
 from resctrl_hooks.config.check import check_file
-from resctrl_hooks.node.settings import COMPILED_NAME, LAST_VALID_NAME
+from resctrl_hooks.node.errors import SettingsError
+from resctrl_hooks.node.host.files import parse_json, read_file
+from resctrl_hooks.node.settings import COMPILED_NAME, FORMAT, LAST_VALID_NAME, Settings
+
+_LIMIT: Final = 1 << 20
 
 FIRST: Final = b"""\
 # The configuration of resctrl-hooks. Everything has a default, so this file may stay as it is.
@@ -39,10 +43,14 @@ def compiled_files(config: str, root: str = "") -> dict[str, bytes]:
         OSError: it can't be read.
     """
     if config.endswith(".json"):
-        return {} if os.path.lexists(root + config) else {config: b'{"format": 1}\n'}
+        if not os.path.lexists(root + config):
+            return {config: b'{"format": 1}\n'}
+        _check_compiled(root + config)
+        return {}
     folder = config.rpartition("/")[0]
     files = {}
     if os.path.lexists(f"{root}{folder}/{COMPILED_NAME}"):
+        _check_compiled(f"{root}{folder}/{COMPILED_NAME}")
         return {}  # also without a YAML file beside it: an image's, say
     if os.path.lexists(root + config):
         compiled = compile_file(root + config)
@@ -53,3 +61,21 @@ def compiled_files(config: str, root: str = "") -> dict[str, bytes]:
             compiled = compile_file(file.name)
         files[config] = FIRST
     return files | {f"{folder}/{name}": compiled for name in (LAST_VALID_NAME, COMPILED_NAME)}
+
+
+def _check_compiled(path: str) -> None:
+    """Refuse a compiled file that no hook could read.
+
+    Raises:
+        SettingsError: it is not one.
+        OSError: it can't be read.
+    """
+    try:
+        value = parse_json(read_file(path, _LIMIT, follow=True))
+    except ValueError as error:
+        value, why = None, f": {error}"
+    else:
+        why = ""
+    if not isinstance(value, dict) or value.get("format", FORMAT) != FORMAT:
+        raise SettingsError(f"{path} is not a compiled configuration{why}", hint="remove it, or run config apply")
+    Settings(value, path)

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import re
+import stat
 from typing import Final
 
 _FOLDER_MODE: Final = 0o755
@@ -31,7 +32,10 @@ class Tree:
     def read(self, path: str) -> bytes | None:
         """A file's content, or None if it isn't there."""
         try:
-            with open(self.real(path), "rb") as file:
+            fd = os.open(self.real(path), os.O_RDONLY | os.O_NONBLOCK)
+            with os.fdopen(fd, "rb") as file:  # a folder in a file's place is EISDIR here
+                if not stat.S_ISREG(os.fstat(fd).st_mode):
+                    raise OSError(errno.EINVAL, "not a regular file: remove it", self.real(path))
                 return file.read()
         except (FileNotFoundError, NotADirectoryError):
             return None

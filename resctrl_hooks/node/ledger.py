@@ -39,7 +39,7 @@ from .host.files import (
     remove_file,
     write_file,
 )
-from .names import default_key_validator
+from .names import default_key_validator, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ CALLS = "calls"
 RMIDS = "rmids"
 TOTALS = "totals"  # apart from the records, which obey nobody but root: who reads counters writes here alone
 _FOLDERS = ("pods", "containers", "idle", "waiting", TOTALS, "locks")  # locks last: where it is, the others are
+_NAMES = ("namespace", "pod", "container")  # fields of records that are shown
 _PATHS = ("cgroup", "podCgroup", "bundle")  # fields of records that are opened
 _MEMBER = "c-"
 _SHORTEST_NAP, _LONGEST_NAP = 0.0005, 0.01  # seconds
@@ -196,6 +197,8 @@ class Ledger:
 
     def key_of(self, container: str) -> str:
         """The key that a container belongs to, or an empty string."""
+        if not default_key_validator(container):
+            return ""  # such as NRI may name: none was recorded
         try:
             key = posix.readlink(f"{self.folder}/containers/{container}")
         except PermissionError as error:
@@ -338,7 +341,13 @@ class Ledger:
             raise errors.LedgerError.of_file(error, path) from error
         # A newer version may add to a record, but keeps what this one reads; a format of its own is not ours to read.
         ours = isinstance(record, dict) and record.get("format") == _FORMAT
-        return record if ours and all(_is_path(record.get(name)) for name in _PATHS) else None
+        if not ours or not all(_is_path(record.get(name)) for name in _PATHS):
+            return None
+        for name in _NAMES:
+            value = record.get(name)
+            if value and not (isinstance(value, str) and value.isprintable()):
+                record[name] = printable(str(value))
+        return record
 
     def _write(self, key: str, name: str, record: "PodRecord | MemberRecord") -> None:
         record["format"] = _FORMAT

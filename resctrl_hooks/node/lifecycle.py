@@ -106,6 +106,18 @@ def release_key(locked: "LockedKey", context: "Context") -> bool:
     return True
 
 
+def reap_some(context: "Context") -> int:
+    """Ends dead keys of those that are marked idle, at most as many as one call of a hook may look at."""
+    return reap(context, _some(context.ledger.marked("idle"), str(context.monitor.boot)))
+
+
+def _some(keys: "list[str]", seed: str) -> "list[str]":
+    """Keys to look at, other ones in each process where there are too many."""
+    most = min(len(keys), _MOST_SEARCHED)
+    begin = hash(seed) % len(keys) if most < len(keys) else 0
+    return (keys + keys)[begin : begin + most]
+
+
 def reap(context: "Context", keys: "Iterable[str]", but: str = "") -> int:
     """Ends those of the keys that are dead, without waiting for anyone's lock, and returns how many it ended.
 
@@ -137,7 +149,8 @@ def make_room(context: "Context", but: str, *, thorough: bool = False) -> int:
     node has hundreds: so a hook looks at a part of them, and none does where another has just looked in vain.
     Reconcile, which is woken, looks at all, and so does who is ``thorough``: whose container would be refused.
     """
-    ended = reap(context, context.ledger.marked("idle"), but)
+    idle = context.ledger.marked("idle")
+    ended = reap(context, idle if thorough else _some(idle, but), but)
     if ended and not thorough:
         return ended
     keys = context.ledger.keys()
@@ -146,9 +159,7 @@ def make_room(context: "Context", but: str, *, thorough: bool = False) -> int:
     if context.ledger.age(_SEARCHED) < _SEARCH_AGAIN:
         return 0
     context.ledger.touch(_SEARCHED)  # before the search: many hooks come at once
-    most = min(len(keys), _MOST_SEARCHED)
-    begin = hash(but) % len(keys) if most < len(keys) else 0  # another in each process
-    ended = reap(context, (keys + keys)[begin : begin + most], but)
+    ended = reap(context, _some(keys, but), but)
     if ended:
         context.ledger.flag(_SEARCHED, on=False)  # there may be more
     return ended

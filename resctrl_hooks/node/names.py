@@ -19,6 +19,11 @@ def namespace_in_words(namespace: str) -> str:
     return f"namespace {namespace}" if namespace else "a container without a namespace"
 
 
+def printable(text: str) -> str:
+    """A text for terminals and metrics: escape sequences and lone surrogates become question marks."""
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def is_hex(text: str, length: int) -> bool:
     """Whether ``text`` is exactly ``length`` lower-case hexadecimal digits."""
     return len(text) == length and _HEX.issuperset(text)

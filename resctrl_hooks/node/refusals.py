@@ -8,6 +8,7 @@ import time
 
 from .errors import HookError
 from .host.files import format_json, make_folder, parse_json, read_file
+from .names import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class RefusedError(HookError):
     reason = "refused"
 
 
+_SHOWN = frozenset(("namespace", "pod", "container", "id", "why"))
 REASON = RefusedError.reason  # in the figures about calls
 
 
@@ -71,5 +73,7 @@ def recent_refusals(folder: str) -> "list[RefusalRecord]":
                 continue  # of a hook that was killed
             whole = isinstance(value, dict) and isinstance(value.get("time"), int)
             if whole:
+                for field in _SHOWN & value.keys():
+                    value[field] = printable(str(value[field]))
                 found.append(value)
     return found

@@ -171,10 +171,7 @@ def _put(found: "Message", field: _Field, values: "list[Any]") -> None:
 
 
 def _text(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise WireError("a string is not UTF-8") from error
+    return data.decode("utf-8", "replace")  # an id that is none is refused, and no other name is a reason to fail
 
 
 def _encoded(field: _Field, value: "Any") -> bytes:

@@ -435,3 +435,31 @@ def test_without_systemd_it_says_what_runs_reconcile(monkeypatch: pytest.MonkeyP
     assert note.endswith(f"* * * * * root {PYTHON} -I -S -B {LAUNCH} --config {CONFIG} reconcile")
     monkeypatch.setattr("resctrl_hooks.install.systemd.is_running", lambda: True)
     assert ("reconcile --watch" in run("install", "--runtime", "crio", "--dry-run", *words).output) is bool(words)
+
+
+def test_fifo_in_a_files_place_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    place = tmp_path / UNITS.lstrip("/") / TIMER
+    place.parent.mkdir(parents=True)
+    os.mkfifo(place)
+    done = run("install", "--runtime", "podman", "--root", str(tmp_path))
+    assert done.exit_code == 1
+    assert "not a regular file: remove it" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["garbage", "[]", '{"format": 7}', '{"format": 1, "namespaces": 3}'])
+def test_compiled_configuration_that_no_hook_can_read_is_refused(tmp_path: Path, text: str) -> None:
+    place = tmp_path / CONFIG.lstrip("/")
+    place.parent.mkdir(parents=True)
+    place.with_name("config.json").write_text(text)
+    done = run("install", "--runtime", "podman", "--root", str(tmp_path))
+    assert done.exit_code != 0
+    assert "config.json" in done.stderr
+    assert not (tmp_path / LAUNCH.lstrip("/")).exists()
+
+
+@pytest.mark.parametrize("name", ["prerm", "postinst"])
+def test_maintainer_script_names_the_packaged_program(name: str) -> None:
+    """The caller's PATH may have another one first."""
+    text = (Path(__file__).parents[2] / "contrib/packages" / name).read_text()
+    assert " /usr/bin/resctrl-hook " in text
+    assert not re.search(r"(?<!/usr/bin/)resctrl-hook (un)?install", text)

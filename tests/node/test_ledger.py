@@ -83,9 +83,9 @@ def test_a_state_directory_that_others_can_only_read_is_used(tmp_path: Path) -> 
 def test_records(ledger: Ledger) -> None:
     assert ledger.read_pod("k") is None
     ledger.write_pod("k", {"groups": {"": "created"}})
-    ledger.write_member("k", "m", {"pid": 7, "pod": "\ud800"})
+    ledger.write_member("k", "m", {"pid": 7, "pod": "\xe9"})
     assert ledger.read_pod("k") == {"groups": {"": "created"}, "format": 1}
-    assert ledger.read_member("k", "m") == {"pid": 7, "pod": "\ud800", "format": 1}
+    assert ledger.read_member("k", "m") == {"pid": 7, "pod": "\xe9", "format": 1}
     assert ledger.members("k") == ["m"]
     ledger.mark("idle", "k")
     ledger.mark("waiting", "k")
@@ -414,3 +414,19 @@ def test_lock_below_a_read_only_mount_is_taken(tmp_path: Path, monkeypatch: pyte
     with ledger.lock_named("tally", 1), pytest.raises(LockTimeoutError):
         ledger.lock_named("tally", 0)
     ledger.lock_named("other", 1).__exit__()
+
+
+@pytest.mark.parametrize("container", ["a\0b", "", "../x", "a\ufffd"])
+def test_container_with_an_impossible_id_has_no_key(tmp_path: Path, container: str) -> None:
+    """NRI names whatever the runtime does; a NUL in a path is no OSError."""
+    assert Ledger(str(tmp_path)).key_of(container) == ""
+
+
+def test_names_in_records_are_printable(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path / "state"))
+    ledger.prepare()
+    ledger.write_pod("key", {"namespace": "a\ud800", "pod": "\x1b[31mred", "cgroup": ""})
+    ledger.write_member("key", "id", {"container": "c\n0"})
+    record = ledger.read_pod("key") or {}
+    assert (record["namespace"], record["pod"]) == ("a?", "?[31mred")
+    assert (ledger.read_member("key", "id") or {})["container"] == "c?0"

@@ -315,3 +315,14 @@ def test_what_looks_dead(host: Host, cgroup: str, release: str, dead: bool) -> N
     (host.cgroup / "a").mkdir()
     tracked(host, cgroup=cgroup)
     assert looks_dead(host.context(), "k") is dead
+
+
+def test_hook_looks_at_a_part_of_many_idle_keys(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "_MOST_SEARCHED", 5)
+    for number in range(20):
+        tracked(host, key=f"k{number}")
+        host.context().ledger.mark("idle", f"k{number}")
+    assert lifecycle.reap_some(host.context()) == 5
+    assert len(host.context().ledger.keys()) == 15
+    assert make_room(host.context(), "mine") == 5
+    assert make_room(host.context(), "mine", thorough=True) == 10

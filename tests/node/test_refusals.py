@@ -142,3 +142,9 @@ def test_a_file_of_more_than_a_mib_is_nobody_s_of_ours(tmp_path: Path) -> None:
     assert len(recent_refusals(str(tmp_path))) == 1
     (tmp_path / FILE).write_bytes(line.ljust((1 << 20) + 1))
     assert recent_refusals(str(tmp_path)) == []
+
+
+def test_refusal_is_shown_without_escape_sequences(tmp_path: Path) -> None:
+    record_refusal(str(tmp_path), {"pod": "\x1b[2Jgone", "namespace": "\ud800"}, "no\tway")
+    (found,) = recent_refusals(str(tmp_path))
+    assert (found["pod"], found["namespace"], found["why"]) == ("?[2Jgone", "?", "no?way")

@@ -115,6 +115,10 @@ def ensure_group(container: "Container", rdt_class: str, locked: "LockedKey", co
         NoRMIDsError: there is no RMID, or the rules keep those that are free.
         ResctrlError, HookError: as `LockedKey.ensure_group`.
     """
+    if context.settings.groups.get("limits") and not locked.origins:
+        from ..sharing.limits import check_limit
+
+        check_limit(locked.key, container.namespace, context)
     if not context.settings.shares_rmids:
         locked.ensure_group(rdt_class)
         return

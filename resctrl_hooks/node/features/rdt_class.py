@@ -76,7 +76,10 @@ class RdtClass(Feature):
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
         """Whether the container is in the class, or in one that somebody else moved it to, which stays."""
-        return _where(context, container.pid) != ""
+        where = _where(context, container.pid)
+        if where is None:  # before Linux 5.9 nothing of /proc says so: the root class lists what is in no other
+            return container.pid not in context.monitor.resctrl.tasks("", "")
+        return where != ""
 
 
 def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":

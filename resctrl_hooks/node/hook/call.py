@@ -177,11 +177,10 @@ class _Call:
                 give_up(error, workload, context)
                 raise
         try:
-            idle = context.ledger.marked("idle")
-            if idle:
-                from ..lifecycle import reap  # an import that most calls don't need
+            if context.ledger.marked("idle"):
+                from ..lifecycle import reap_some  # an import that most calls don't need
 
-                reap(context, idle)
+                reap_some(context)
         except Exception as error:  # noqa: BLE001
             # This container's part is done: what others left behind, or too much of it, is no reason to refuse it.
             context.log(WARNING, f"idle groups are left to reconcile: {error}", stage=self.stage)

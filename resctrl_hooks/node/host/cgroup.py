@@ -133,7 +133,7 @@ def _file_of(folder: str, name: str) -> str:
     Raises:
         CgroupError: they would.
     """
-    if "/" in name or "/../" in f"{folder}/" or folder[:1] != "/":
+    if "/" in name or "/../" in f"{folder}/":
         raise CgroupError(f"invalid file of a cgroup: {name[:80]!r} in {folder[:200]!r}")
     return f"{folder}/{name}"
 

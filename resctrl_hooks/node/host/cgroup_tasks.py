@@ -8,7 +8,8 @@ from .files import GONE, is_folder, is_there, list_folder, read_kernel_file
 from .procfs import threads_of
 
 _LISTS = ("cgroup.threads", "tasks")  # version 2's, which unlike cgroup.procs threaded cgroups have too; version 1's
-_MOST_DEPTH = 16
+MOST_CGROUPS = 1000
+_LONGEST_PATH = 4000  # PATH_MAX is 4096, and a file's name comes behind it
 _LINKS_OF_A_LEAF = 2
 _ELSEWHERE = (*GONE, errno.EOPNOTSUPP)
 
@@ -18,27 +19,40 @@ def threads_of_container(proc: str, cgroup: str, pid: int) -> "list[int]":
 
     The latter also where its cgroup is a plain folder, as a simulated host's. A cgroup that has gone has no threads:
     by now its init's process id may be somebody else's.
+
+    At most `MOST_CGROUPS` cgroups are looked at, those nearest to its own: a container makes as many as it likes.
     """
     if cgroup:
-        found = _threads_in_cgroup(cgroup, 0)
+        found = _threads_in_cgroups(cgroup)
         if found or not is_folder(cgroup) or any(is_there(f"{cgroup}/{name}") for name in _LISTS):
             return found
     return _threads_below(proc, pid, set())
 
 
-def _threads_in_cgroup(folder: str, depth: int) -> "list[int]":
+def cgroups_below(cgroup: str) -> "list[str]":
+    """A container's own cgroup and those below it, the nearest first, at most `MOST_CGROUPS`."""
+    found = [cgroup]
+    for folder in found:
+        if _may_have_folders(folder):
+            for name in list_folder(folder):
+                if len(found) == MOST_CGROUPS:
+                    return found
+                below = f"{folder}/{name}"
+                if len(below) < _LONGEST_PATH and is_folder(below):
+                    found.append(below)
+    return found
+
+
+def _threads_in_cgroups(cgroup: str) -> "list[int]":
     found: "list[int]" = []
-    for name in _LISTS:
-        try:
-            found = [tid for tid in map(int, read_kernel_file(f"{folder}/{name}").split()) if tid > 0]
-            break
-        except OSError as error:
-            if error.errno not in _ELSEWHERE:
-                raise HookError.of_file(error, f"{folder}/{name}", "read") from error
-    if depth < _MOST_DEPTH and _may_have_folders(folder):
-        for name in list_folder(folder):
-            if is_folder(f"{folder}/{name}"):
-                found += _threads_in_cgroup(f"{folder}/{name}", depth + 1)
+    for folder in cgroups_below(cgroup):
+        for name in _LISTS:
+            try:
+                found += [tid for tid in map(int, read_kernel_file(f"{folder}/{name}").split()) if tid > 0]
+                break
+            except OSError as error:
+                if error.errno not in _ELSEWHERE:
+                    raise HookError.of_file(error, f"{folder}/{name}", "read") from error
     return found
 
 

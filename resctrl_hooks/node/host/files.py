@@ -182,14 +182,15 @@ def write_file(path: str, data: bytes, mode: int = 0o600) -> None:
     flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW
     fd = posix.open(temporary, flags, mode)
     try:
-        while data:
-            data = data[posix.write(fd, data) :]
+        try:
+            while data:
+                data = data[posix.write(fd, data) :]
+        finally:
+            posix.close(fd)
+        posix.rename(temporary, path)
     except OSError:
         remove_file(temporary)
         raise
-    finally:
-        posix.close(fd)
-    posix.rename(temporary, path)
 
 
 def make_folder(path: str, mode: int) -> bool:

@@ -89,6 +89,10 @@ def join(locked: "LockedKey", context: "Context", container: "Running", report: 
     _follow(locked, context, container)
     before = set(locked.origins)
     try:
+        if context.settings.groups.get("limits") and not locked.origins:
+            from ..sharing.limits import check_limit
+
+            check_limit(locked.key, container.namespace, context)
         if not _has_own_tasks(locked, context, container):
             pass
         elif context.settings.shares_rmids:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_FOR_LIMBO = 4.0
 _NAP = 0.3
+_MOST_SECONDS_FOR_THE_DEAD = 20.0  # thousands of records on a disk take minutes, and the living wait for them
 
 
 def reconcile(context: "Context", options: "Options | None" = None) -> Report:
@@ -87,7 +88,14 @@ def _end_what_is_dead(context: "Context", seen: "Observation", options: Options,
     keys = set(context.ledger.keys())
     suspects = keys.difference(living.values())
     suspects.update(context.ledger.key_of(member) for member in context.ledger.containers() if member not in living)
-    for key in sorted(keys if options.live is not None else suspects & keys):
+    todo = sorted(keys if options.live is not None else suspects & keys)
+    end = time.monotonic() + _MOST_SECONDS_FOR_THE_DEAD
+    for done, key in enumerate(todo):
+        if time.monotonic() > end:
+            what = f"{len(todo) - done} of {len(todo)} keys are left to the next pass"
+            context.log(INFO, what, stage="reconcile")
+            context.ledger.wake()
+            break
         unwanted = options.live is not None and key not in options.live
         try:
             report.learn(key, context.ledger.read_pod(key) or {})

@@ -2,10 +2,12 @@
 
 from ..host.files import read_file, write_file
 from ..ledger import RMIDS, lock_name
+from ..resctrl.errors import NoRMIDsError
 from ..sharing.claims import begin_to_hold, chance, claim_of, entry_of, holders, now
 from ..sharing.counter_turns import times_of
 from ..sharing.decision import Claim, gap, spread, turns
 from ..sharing.handover import give_back, hand_on
+from ..sharing.limits import check_limit
 from ..sharing.priority import version_of
 from .adopt import take_in
 from .rank import ALL, priority
@@ -64,6 +66,10 @@ def take_turns(context: "Context", containers: "list[Running]", report: "Report"
         record = context.ledger.read_pod(key)
         claim = claim_of(key, record)
         if claim is not None and key in living and record is not None and not record["groups"]:
+            try:
+                check_limit(key, living[key][0].namespace, context)
+            except NoRMIDsError:
+                continue
             waiting.append(claim)
     holding = holders(context.ledger)
     last, lasts = _last_round(context, interval)

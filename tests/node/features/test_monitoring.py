@@ -126,3 +126,18 @@ def test_what_is_done_is_what_was_planned(host: Host) -> None:
         assert locked.record["cgroup"] == f"/cg{POD_CGROUP}"
         assert (locked.record["namespace"], locked.record["pod"]) == ("shop", "web-0")
     assert host.tasks(f"gold/mon_groups/{UID}") == [100]
+
+
+def test_namespace_at_its_limit_waits_until_a_pod_of_it_ends(cluster: Cluster) -> None:
+    cluster.host.configure(runtimeRoots={"crun": str(cluster.root / "crun")}, monitoring={"limits": {"sh*": 1, "*": 9}})
+    first, second = UID, UID.replace("6c01", "6c02")
+    ended, first_pid = cluster.start(1, first)
+    _, pid = cluster.start(2, second)
+    assert cluster.groups_of(pid) == {("", "")}
+    report = cluster.reconcile()
+    assert "namespace shop holds 1 RMIDs and may have 1" in report.waiting[second]
+    cluster.poststop(ended)
+    cluster.kernel.end(first_pid)
+    cluster.end_pod(first)
+    assert cluster.reconcile().waiting == {}
+    assert cluster.groups_of(pid) == {("", second)}

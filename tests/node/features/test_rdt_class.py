@@ -170,3 +170,13 @@ def test_a_class_removed_under_a_living_container_is_noticed(rdt_host: Host) -> 
         (why,) = rdt_host.enforce().failures.values()
         assert "RDT class gold was removed; the container runs in the root class" in why
     assert rdt_host.log.read_text().count("RDT class gold was removed") == 1
+
+
+def test_class_that_was_not_joined_does_not_hold_where_proc_does_not_say(rdt_host: Host) -> None:
+    """As on Linux before 5.9."""
+    step = plan(rdt_host, crio_annotations() | {OURS: "gold"})
+    found = workload(crio_annotations())
+    (rdt_host.resctrl / "tasks").write_text("100\n")
+    assert not rdt_class.FEATURE.holds(step, found, rdt_host.context())
+    (rdt_host.resctrl / "tasks").write_text("")
+    assert rdt_class.FEATURE.holds(step, found, rdt_host.context())

@@ -17,41 +17,52 @@ def listed(folder: Path, *tids: int, name: str = "cgroup.threads") -> Path:
 
 def test_a_thread_of_another_pid_namespace_is_nobody(tmp_path: Path) -> None:
     top = listed(tmp_path / "top", 0, 1, 7)  # 0 written to `tasks` would move the hook itself
-    assert tasks._threads_in_cgroup(str(top), 0) == [1, 7]
+    assert tasks._threads_in_cgroups(str(top)) == [1, 7]
 
 
-def test_cgroups_below_are_searched_to_a_depth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "_MOST_DEPTH", 2)
-    folder = tmp_path
-    for depth in range(4):
-        folder = listed(folder / "c", depth + 10)
-    assert tasks._threads_in_cgroup(str(tmp_path / "c"), 0) == [10, 11, 12]
+def test_cgroups_below_are_searched_up_to_a_number_the_nearest_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "MOST_CGROUPS", 4)
+    top = listed(tmp_path / "c", 10)
+    for number in range(2):
+        listed(listed(top / f"b{number}", 20 + number) / "deep", 30 + number)
+    found = tasks._threads_in_cgroups(str(top))
+    assert (found[0], sorted(found[1:3]), len(found)) == (10, [20, 21], 4)
 
 
 def test_a_leaf_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     top = listed(tmp_path / "top", 7)
     monkeypatch.setattr(tasks, "_may_have_folders", lambda _folder: False)
     listed(top / "below", 8)
-    assert tasks._threads_in_cgroup(str(top), 0) == [7]
+    assert tasks._threads_in_cgroups(str(top)) == [7]
 
 
 def test_a_cgroup_that_is_gone_has_none(tmp_path: Path) -> None:
-    assert tasks._threads_in_cgroup(str(tmp_path / "gone"), 0) == []
+    assert tasks._threads_in_cgroups(str(tmp_path / "gone")) == []
 
 
 def test_what_can_not_be_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "top").mkdir()
     (tmp_path / "top" / tasks._LISTS[0]).mkdir()
     with pytest.raises(HookError, match="can't be read") as raised:
-        tasks._threads_in_cgroup(str(tmp_path / "top"), 0)
+        tasks._threads_in_cgroups(str(tmp_path / "top"))
     assert raised.value.errno
 
 
-def test_sixteen_cgroups_below_a_container_s_own_are_searched(tmp_path: Path) -> None:
+def test_threads_two_hundred_cgroups_deep_are_found(tmp_path: Path) -> None:
     folder = tmp_path
-    for depth in range(18):
+    for depth in range(200):
         folder = listed(folder / "c", depth + 10)
-    assert tasks.threads_of_container("", str(tmp_path / "c"), 1) == list(range(10, 27))
+    assert tasks.threads_of_container("", str(tmp_path / "c"), 1) == list(range(10, 210))
+
+
+def test_path_longer_than_the_kernel_takes_ends_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_LONGEST_PATH", len(str(tmp_path)) + 5)
+    folder = tmp_path
+    for depth in range(4):
+        folder = listed(folder / "c", depth + 10)
+    assert tasks.threads_of_container("", str(tmp_path / "c"), 1) == [10, 11]
 
 
 def test_version_2_s_list_is_enough(tmp_path: Path) -> None:

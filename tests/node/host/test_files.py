@@ -309,3 +309,10 @@ def test_in_a_large_text_an_integer_has_32_digits_at_most() -> None:
     assert parse_json(b"[" + large + b"1" * 32 + b"]") == [int("1" * 32)]
     with pytest.raises(ValueError, match="a number of that many digits"):
         parse_json(b"[" + large + b"1" * 33 + b"]")
+
+
+def test_file_that_can_not_be_renamed_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "pod").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_file(str(tmp_path / "pod"), b"x")
+    assert [path.name for path in tmp_path.iterdir()] == ["pod"]

@@ -533,3 +533,16 @@ def test_who_waits_is_said_by_name(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, rmids=1)
     cluster.appear(*cluster.spawn(1))
     assert f"  shop/web-0 ({POD}): " in cluster.reconcile().as_text()
+
+
+def test_dead_keys_that_take_too_long_are_left_to_the_next_pass(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        _, pid = cluster.start(number + 1, pod_number(number))
+        cluster.kernel.end(pid)
+        cluster.end_pod(pod_number(number))
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.reconcile._MOST_SECONDS_FOR_THE_DEAD", -1)
+    assert cluster.reconcile().released == []
+    monkeypatch.undo()
+    assert len(cluster.reconcile().released) == 3

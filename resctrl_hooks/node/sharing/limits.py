@@ -1,0 +1,36 @@
+"""How many RMIDs a namespace may hold, whatever priority its pods have: their labels are their authors' choice."""
+
+from ..names import matches
+from ..resctrl.errors import NoRMIDsError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..context import Context
+
+
+class NamespaceLimitError(NoRMIDsError):
+    """The namespace holds as many RMIDs as `monitoring.limits` lets it."""
+
+    reason = "namespace-limit"
+    hint = "the workload runs unmonitored until a pod of its namespace ends; monitoring.limits says how many may be"
+
+
+def check_limit(key: str, namespace: str, context: "Context") -> None:
+    """Check that a key that has no group yet may have one.
+
+    Hooks that run at the same moment may count before either has its group: a namespace can have as many too many.
+
+    Raises:
+        NamespaceLimitError: others of its namespace hold as many RMIDs as it may have.
+    """
+    limits: "dict[str, int]" = context.settings.groups.get("limits") or {}
+    most = next((number for pattern, number in limits.items() if matches(pattern, namespace)), None)
+    if most is None:
+        return
+    held = 0
+    for other in context.ledger.keys():  # noqa: SIM118  # a method of the ledger
+        record = context.ledger.read_pod(other) if other != key else None
+        if record is not None and record.get("namespace", "") == namespace:
+            held += len(record.get("groups", {}))
+    if held >= most:
+        raise NamespaceLimitError(f"namespace {namespace} holds {held} RMIDs and may have {most}")
