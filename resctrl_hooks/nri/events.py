@@ -16,7 +16,7 @@ from ..node.hook.deadline import set_deadline
 from ..node.hook.poststop import poststop
 from ..node.host.cgroup import read_value
 from ..node.host.procfs import start_time
-from ..node.lifecycle import release_container
+from ..node.lifecycle import reap, release_container
 from ..node.log import ERROR, INFO, WARNING
 from ..node.names import canonical_pod_uid, pod_uid_validator
 from ..node.refusals import REASON, RefusedError, record_refusal

@@ -5,6 +5,10 @@ CRI-O writes each label of a pod into the annotations of its sandbox's ``config.
 label, an annotation that its author may have written in order to look like one. The pod's annotations are in each of
 its containers too, where its labels aren't. That tells them apart: a label is what the sandbox says and the container
 doesn't. ``io.kubernetes.cri-o.Labels``, which has them all, is no source: an annotation of that name replaces it.
+
+A CRI-O that is restarted reads a pod's annotations from ``io.kubernetes.cri-o.Annotations`` of the sandbox, which an
+annotation of that name replaces, too: containers made later then lack the pod's annotations. The kubelet's own
+annotation ``kubernetes.io/config.seen``, a time in nanoseconds that no author knows, tells that.
 """
 
 from ..errors import InputError
@@ -18,11 +22,15 @@ if TYPE_CHECKING:
 # Labels that the kubelet gives to sandboxes and containers alike; being labels, they win over annotations in both.
 _KUBELETS = frozenset(("io.kubernetes.pod.uid", "io.kubernetes.pod.namespace", "io.kubernetes.pod.name"))
 
+# The kubelet's own annotation of each pod (kubernetes, pkg/kubelet/types, ConfigFirstSeenAnnotationKey).
+_SEEN = "kubernetes.io/config.seen"
+
 
 def pod_labels(workload: "Workload") -> "dict[str, str]":
     """A pod's labels; empty where its runtime tells none.
 
     One that an annotation of the pod's repeats, name and value, is left out: nothing tells whether it is a label too.
+    So are all but the kubelet's of a container to which the runtime has not copied its pod's annotations.
 
     Raises:
         InputError: the sandbox's bundle can't be read.
@@ -36,10 +44,11 @@ def pod_labels(workload: "Workload") -> "dict[str, str]":
         raise InputError(f"the pod's sandbox folder is not an absolute path: {folder[:200]!r}")
     try:
         notes = parse_json(read_file(f"{folder}/config.json", BUNDLE_LIMIT))["annotations"]
+        copied = notes.get(_SEEN) == workload.annotations.get(_SEEN)
         return {
             name: value
             for name, value in notes.items()
-            if isinstance(value, str) and (name in _KUBELETS or workload.annotations.get(name) != value)
+            if isinstance(value, str) and (name in _KUBELETS or (copied and workload.annotations.get(name) != value))
         }
     except OSError as error:
         raise InputError.of_file(error, f"the sandbox's {folder}/config.json", "read") from error

@@ -123,3 +123,18 @@ def test_what_the_kernel_says_of_a_sandbox_is_kept(host: Host) -> None:
     with pytest.raises(InputError) as raised:
         pod_labels(told)
     assert raised.value.errno == errno.ENOENT
+
+
+def test_container_without_its_pods_annotations_has_no_labels_but_the_kubelets(host: Host) -> None:
+    """A restarted CRI-O believes a pod that annotates `io.kubernetes.cri-o.Annotations: "{}"`."""
+    seen = {"kubernetes.io/config.seen": "2026-11-21T00:41:04.811546569Z"}
+    whole = pod(host, {"app": "web"}, seen | {"tier": "gold", "io.kubernetes.cri-o.Annotations": "{}"})
+    assert pod_labels(whole).get("app") == "web"
+    assert "tier" not in pod_labels(whole)
+    for name in ("tier", "io.kubernetes.cri-o.Annotations", *seen):
+        del whole.annotations[name]
+    assert pod_labels(whole) == {
+        "io.kubernetes.pod.uid": UID,
+        "io.kubernetes.pod.namespace": "shop",
+        "io.kubernetes.pod.name": "web-0",
+    }
