@@ -72,14 +72,14 @@ def deep(session: nox.Session) -> None:
     """The properties (hypothesis) by twenty times as many examples, other ones each time. Arguments are pytest's.
 
     Also 10 000 corrupted sessions of an NRI runtime, instead of 300, and an error at each system call of hook and
-    reconcile, instead of one in 24.
+    reconcile, instead of one in 24, and twice as many hostile inputs.
     """
     workers = ("-n", str(WORKERS), "--dist", "loadgroup", "--timeout=3600")
     run(session, "pytest", *workers, "-m", "hypothesis", "--hypothesis-profile=deep", *session.posargs)
     session.env["NRI_CORRUPTED_SESSIONS"] = "10000"
     run(session, "pytest", "tests/nri/test_service.py", "-k", "corrupted", "--timeout=3600")
-    session.env["FAULTS_EVERY"] = "1"
-    run(session, "pytest", "-n", "2", "tests/test_injected_errors.py", "--timeout=3600")
+    session.env.update(FAULTS_EVERY="1", HOSTILE_CASES="20000")
+    run(session, "pytest", "-n", "2", "tests/test_injected_errors.py", "tests/test_bad_input.py", "--timeout=3600")
 
 
 @nox.session

@@ -31,7 +31,7 @@ from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.registry import concerns, feature_named
 
 pytestmark = pytest.mark.no_cover
-CASES = 10_000
+CASES = int(os.environ.get("HOSTILE_CASES", "10000"))
 WHOLE_PROCESSES = 150
 
 # What a pod's author may write where a name, a class or a value is expected.

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -546,3 +547,23 @@ def test_dead_keys_that_take_too_long_are_left_to_the_next_pass(
     assert cluster.reconcile().released == []
     monkeypatch.undo()
     assert len(cluster.reconcile().released) == 3
+
+
+@pytest.mark.parametrize("jump", [86400.0, -86400.0])
+def test_clock_that_jumps_a_day_ends_and_loses_nothing(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, jump: float
+) -> None:
+    """CLOCK_REALTIME says when something was recorded; nobody's life goes by it."""
+    _, first = cluster.start(1)
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + jump)
+    assert cluster.reconcile().released == []
+    _, second = cluster.start(2, pod_number(2))
+    for pid, pod in ((first, POD), (second, pod_number(2))):
+        assert cluster.groups_of(pid) == {("", pod)}
+    monkeypatch.setattr(time, "time", clock)
+    report = cluster.reconcile()
+    assert (report.ok, report.released, report.moved) == (True, [], 0)
+    cluster.kernel.end(first)
+    cluster.end_pod()
+    assert cluster.reconcile().released == [POD]
