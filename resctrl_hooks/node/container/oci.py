@@ -102,11 +102,11 @@ def read_bundle(path: str) -> Bundle:
     try:
         config = parse_json(read_file(f"{path}/config.json", BUNDLE_LIMIT))
     except OSError as error:
-        raise errors.InputError.of_file(error, f"{path}/config.json", "read") from error
+        raise errors.InputError.of_file(error, f"{path[:200]}/config.json", "read") from error
     except ValueError as error:
-        raise errors.InputError(f"{path}/config.json is not JSON: {error}") from error
+        raise errors.InputError(f"{path[:200]}/config.json is not JSON: {error}") from error
     if not isinstance(config, dict):
-        raise errors.InputError(f"{path}/config.json is not a JSON object")
+        raise errors.InputError(f"{path[:200]}/config.json is not a JSON object")
     return Bundle(config)
 
 

@@ -215,3 +215,11 @@ def test_a_state_may_be_as_large_as_the_limit(
     assert host.groups() == groups
     assert ends == [0] * more
     assert (f"larger than {STATE_LIMIT} bytes" in outcome.stderr) == bool(more)
+
+
+def test_refusal_for_a_bundle_with_a_long_path_says_its_outcome(host: Host) -> None:
+    """A log line is bounded: the path must leave room for the rest."""
+    host.configure(failurePolicy="fail")
+    outcome = host.call(state(bundle="/" + "9" * 5000))
+    assert outcome.code == 79
+    assert "the container is refused" in outcome.stderr
