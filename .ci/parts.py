@@ -41,9 +41,11 @@ KERNELS: dict[str, list[str]] = {
     # Older kernels change what resctrl does, not what runtimes do. On the oldest, what the hooks do without rename.
     "6.12": ["tests/conformance", *INTEL],
     "6.1": ["tests/conformance", "tests/kernel/test_inheritance.py", "tests/kernel/test_lifetimes.py", *INTEL],
+    # The guest's own version with energy counters, built here from source; it runs only tests that need them.
+    "aet": ["tests/conformance", "tests/kernel/counted/test_energy.py", "tests/kernel/test_perf_rmids.py"],
 }
 """What runs on which kernel; the first is the guest's own, Linux 7.2."""
-TOGETHER = ("kernel 6.12", "kernel 6.1")
+TOGETHER = ("kernel 6.12", "kernel 6.1", "kernel aet")
 """Parts that run side by side, at the end: each has one long boot, which alone would leave processors idle."""
 RUNNING: set[subprocess.Popen[bytes]] = set()
 

@@ -94,14 +94,14 @@ def test_whatever_happens_there_is_a_last_line(tmp_path: Path, last: str, line: 
 def test_the_last_parts_run_side_by_side_and_end_with_us(tmp_path: Path) -> None:
     steps = """
         import threading
-        both = threading.Barrier(2, timeout=60)
+        all_of_them = threading.Barrier(len(parts.TOGETHER), timeout=60)
         def meets(part):
-            both.wait()
+            all_of_them.wait()
             part.counts = parts.Counts(passed=5)
             return ""
         STEPS = dict.fromkeys(parts.TOGETHER, meets)
         """
-    assert ended(tmp_path, steps).stdout.splitlines()[-1] == "10 passed, 0 failed, 0 skipped"
+    assert ended(tmp_path, steps).stdout.splitlines()[-1] == "15 passed, 0 failed, 0 skipped"
     steps = """
         import threading
         def sleeps(part):
@@ -110,7 +110,7 @@ def test_the_last_parts_run_side_by_side_and_end_with_us(tmp_path: Path) -> None
         STEPS = dict.fromkeys(parts.TOGETHER, sleeps)
         """
     done = ended(tmp_path, steps)
-    assert done.stdout.splitlines()[-1] == "0 passed, 2 failed, 0 skipped"
+    assert done.stdout.splitlines()[-1] == "0 passed, 3 failed, 0 skipped"
     assert "interrupted" in done.stdout
 
 

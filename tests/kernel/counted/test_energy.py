@@ -87,7 +87,7 @@ def energy(comparison: Comparison) -> Energy:
 
 def working(pod: KubernetesPod, steps: int, rdt_class: str = "") -> tuple[int, Stepped]:
     """A container that copies 20 MiB in each step."""
-    pid = pod.start("c0", in_steps(*[copy(20)] * steps), rdt_class=rdt_class)
+    pid = pod.start(f"c{pod.uid[0]}", in_steps(*[copy(20)] * steps), rdt_class=rdt_class)
     container = Stepped(pid)
     container.rest()
     return pid, container
@@ -126,27 +126,6 @@ def test_a_job_shorter_than_a_scrape_in_a_class(pods: list[KubernetesPod], energ
     pods[0].run("c0", copy(20), rdt_class="gold")
     real = energy.check(pods[0], "a job that has ended, in class gold", "gold")
     energy.check_commands(pods[0], "a job that has ended, in class gold", real)
-
-
-def test_a_recycled_rmid_and_a_handover(pods: list[KubernetesPod], energy: Energy, resctrl: Resctrl) -> None:
-    energy.installed.configure(monitoring={"priority": [{"namespaces": ["urgent"], "value": 10}]})
-    first, second = pods[:2]
-    pid, container = working(first, 1)
-    on(pid, HERE)
-    container.step()
-    rmid = energy.rmid(first)
-    before = energy.check(first, "works, and hands its RMID over")
-    resctrl.use_up()
-    pid = second.start("c0", in_steps(copy(30)), annotations={"io.kubernetes.pod.namespace": "urgent"})
-    taker = Stepped(pid)
-    on(pid, THERE)
-    taker.step()
-    assert energy.rmid(second) == rmid, energy.installed.said()
-    own = sum(energy.real(rmid)) - before
-    energy.hold("gets it and works in the other package", energy.said(second), own)
-    energy.hold("without an RMID, keeps", energy.said(first), before)
-    resctrl.clear()
-    resctrl.settle()
 
 
 def test_record_and_top(pods: list[KubernetesPod], energy: Energy, tmp_path: Path) -> None:
