@@ -68,12 +68,12 @@ def test_they_follow_the_settings(tmp_path: Path) -> None:
         assert "-/var/lib/rh -/mnt/resctrl" in found[RECONCILE]
 
 
-def test_exec_watcher_has_one_capability_and_the_hosts_network_namespace(
+def test_exec_watcher_has_two_capabilities_and_the_hosts_network_namespace(
     ours: dict[str, dict[str, dict[str, str]]],
 ) -> None:
     service = ours[EXEC]["Service"]
     assert service["ExecStart"].endswith(" watch")
-    assert service["CapabilityBoundingSet"] == "CAP_NET_ADMIN"
+    assert service["CapabilityBoundingSet"] == "CAP_NET_ADMIN CAP_SYS_NICE"
     assert service["RestrictAddressFamilies"].split() == ["AF_UNIX", "AF_NETLINK"]
     assert "PrivateNetwork" not in service, "the process connector is in the initial network namespace only"
     assert service["ReadWritePaths"] == "-/run/resctrl-hooks -/sys/fs/resctrl"

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -90,3 +91,38 @@ def test_storm_of_short_execs_leaks_nothing_and_leaves_the_host_alone(
     assert len(os.listdir(f"/proc/{figures['pid']}/fd")) < 12
     runtime.delete("stormed", force=True)
     assert not list(resctrl.groups())
+
+
+def read_total(folder: str) -> int:
+    return sum(int(path.read_text()) for path in Path(folder).glob("mon_data/mon_L3_*/mbm_total_bytes"))
+
+
+@pytest.mark.measures
+@pytest.mark.guest(count=1)
+@pytest.mark.parametrize("driver", ["cgroupfs"])
+def test_share_of_a_probe_that_is_counted(
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed, watcher: Watcher, resctrl: Resctrl
+) -> None:
+    resctrl.make("gold")  # has the container's tasks alone, so the class's sum is the truth
+    closid = {"linux": {"cgroupsPath": runtime.cgroups_path("probed"), "intelRdt": {"closID": "gold"}}}
+    runtime.create("probed", bundle("probed", STAY, hooks=installed.hooks, **closid))
+    runtime.start("probed")
+    group = place_of(runtime.pid("probed")).group
+    for what, command in (("/bin/true", "/bin/true"), ("loop", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done")):
+        words = ["/bin/true"] if what == "/bin/true" else ["/bin/sh", "-c", command]
+        wait_until(lambda: watcher.figures(), "the figures are written")
+        time.sleep(6)
+        before = read_total(resctrl.path("gold")), read_total(resctrl.path("gold", group)), watcher.figures()
+        begun = time.monotonic()
+        for _ in range(10):
+            runtime.command("exec", "probed", *words)
+        took = time.monotonic() - begun
+        after = read_total(resctrl.path("gold")), read_total(resctrl.path("gold", group))
+        time.sleep(6)
+        figures = watcher.figures()
+        share = (after[1] - before[1]) / (after[0] - before[0])
+        moved = figures["moved"] - before[2]["moved"]
+        gone = figures["gone"] - before[2]["gone"]
+        print(f"MEASURED {runtime.name} {what}: {100 * share:.1f} % of the class's bytes in the group, "
+              f"{moved} moved, {gone} gone, of 10 in {took:.1f} s")  # fmt: skip
+    runtime.delete("probed", force=True)

@@ -17,6 +17,7 @@ from .decision import Load
 from .listener import Listener, NoConnectorError
 from .move import BUSY, GONE, MOVED, NEW, WAITING, serve
 from .newcomers import Newcomers
+from .priority import become_ordinary, become_urgent
 from .sample import sample
 from .status import EVENTS, OFF, SAMPLING, Status
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 
 WATCH = "watch"
-MOST_EXECS = 1000  # each second; beyond that, samples
+MOST_EXECS = 1500  # each second; beyond that, samples
 DEGRADED = 10.0  # seconds of samples before events are tried again
 _SAMPLE_EVERY, _SAMPLE_SHARE = 2.0, 20  # seconds at least; a sample takes at most a twentieth of a processor
 _RETRIES = (0.002, 0.01, 0.05, 0.25)  # seconds until a process whose key was busy is looked at again
@@ -169,6 +170,7 @@ class Watcher:
             self.status.become(SAMPLING, str(error))
             self._say(WARNING, f"the exec watcher looks every {_SAMPLE_EVERY:g} s instead of at each exec: {error}")
             return
+        become_urgent()
         self._overruns = 0
         self._wanted = True  # for what came before
         self.status.become(EVENTS)
@@ -177,6 +179,7 @@ class Watcher:
         if self._source is not None:
             self._source.close()
             self._source = None
+            become_ordinary()
 
     def _take(self, source: "Source", pids: "list[int]") -> None:
         """Serve execs, or stop receiving them where there are too many."""
@@ -230,9 +233,12 @@ class Watcher:
     def _sample(self) -> None:
         begun = time.monotonic()
         self._wanted = False
+        become_ordinary()
         try:
             moved = sample(self._context)
         finally:
+            if self._source is not None:
+                become_urgent()
             took = time.monotonic() - begun
             self._sample_at = begun + max(_SAMPLE_EVERY, took * _SAMPLE_SHARE)
         self.status.values["samples"] += 1

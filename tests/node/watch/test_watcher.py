@@ -55,6 +55,9 @@ class Watched:
         self.refuse = refuse
         (self.cluster.host.proc / "self").mkdir()
         monkeypatch.setattr(module, "time", self.clock)
+        self.urgent = False
+        monkeypatch.setattr(module, "become_urgent", lambda: setattr(self, "urgent", True))
+        monkeypatch.setattr(module, "become_ordinary", lambda: setattr(self, "urgent", False))
         path = str(self.cluster.host.config)
         self.watcher = Watcher(path, load(path)[0], load, self._listen, stderr=False, most=20)
         self._watch_simulated_kernel()
@@ -128,6 +131,7 @@ def test_too_many_execs_are_sampled_for_a_while_and_reported(watched: Watched) -
     id_, _ = watched.cluster.start(1)
     watched.steps([*range(5000, 5030)])
     assert watched.sources[0].closed
+    assert not watched.urgent
     assert (watched.values["mode"], watched.values["degraded"]) == ("sampling", 1)
     assert "more than 20 execs in a second" in watched.cluster.host.log.read_text()
     pid = enter(watched, id_)
@@ -136,7 +140,7 @@ def test_too_many_execs_are_sampled_for_a_while_and_reported(watched: Watched) -
     assert watched.values["sampled"] == 1
     watched.clock.sleep(DEGRADED)
     watched.steps()
-    assert (len(watched.sources), watched.values["mode"]) == (2, "events")
+    assert (len(watched.sources), watched.values["mode"], watched.urgent) == (2, "events", True)
 
 
 def test_lost_events_are_counted_and_repaired(watched: Watched) -> None:
