@@ -45,6 +45,7 @@ class Host:
         (root / "resctrl/info").mkdir()
         for group in ("resctrl", f"resctrl/mon_groups/{KEY}"):
             (root / group / "tasks").touch()
+        self.tasks = root / "resctrl/mon_groups" / KEY / "tasks"
         self.state = root / "state"
         self.config = root / "config.json"
         self.config.write_text(
@@ -65,6 +66,10 @@ class Host:
             step = {"feature": "monitoring", "action": "join", "needs": {"class": ""}, "why": ""}
             details = {"cgroup": "/nowhere" if other else cgroup, "steps": [step]}
             locked.add_member(CONTAINER, details, os.getpid())
+
+    def forget_tasks(self) -> None:
+        """Empty the group's list, which in a plain file would have all that ever were in it."""
+        os.truncate(self.tasks, 0)
 
     def figures(self) -> dict[str, Any]:
         try:
@@ -126,7 +131,7 @@ def measure_rates(rates: list[float], seconds: float, *, other: bool) -> list[st
             process = Process(host)
             time.sleep(6)  # so that its figures of the beginning are written
             before, begun, told = process.seconds(), time.monotonic(), host.figures()
-            count = at_rate(rate, seconds)
+            count = at_rate(rate, seconds, host.forget_tasks)
             took = time.monotonic() - begun
             used = process.seconds() - before
             time.sleep(6)
@@ -179,6 +184,7 @@ def measure_latency(probes: int, *, urgent: bool) -> None:
         with subprocess.Popen([sys.executable, "-c", driver, str(probes)]) as child:
             while child.poll() is None:
                 del stamps[:]
+                host.forget_tasks()
                 for pid, stamp in zip(listener.wait(0.5), stamps, strict=False):
                     parent = parent_of(pid)
                     outcome = serve(host.context, containers, pid)
@@ -218,7 +224,7 @@ def soak(rate: float, seconds: float) -> None:
         print("|--:|--:|--:|--:|--:|--:|--:|--:|")
         total = 0
         for part in range(1, 11):
-            total += at_rate(rate, seconds / 10)
+            total += at_rate(rate, seconds / 10, host.forget_tasks)
             told, (rss, private) = host.figures(), process.memory()
             print(
                 f"| {seconds / 10 * part:.0f} | {total} | {told['events']} | {told['moved']} | {rss / 1024:.2f} "

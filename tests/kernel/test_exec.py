@@ -110,7 +110,7 @@ def test_share_of_a_probe_that_is_counted(
     group = place_of(runtime.pid("probed")).group
     for what, command in (("/bin/true", "/bin/true"), ("loop", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done")):
         words = ["/bin/true"] if what == "/bin/true" else ["/bin/sh", "-c", command]
-        wait_until(lambda: watcher.figures(), "the figures are written")
+        wait_until(watcher.figures, "the figures are written")
         time.sleep(6)
         before = read_total(resctrl.path("gold")), read_total(resctrl.path("gold", group)), watcher.figures()
         begun = time.monotonic()

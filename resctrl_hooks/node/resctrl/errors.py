@@ -37,7 +37,7 @@ class NoRMIDsError(ResctrlError):
     """All RMIDs are in use (ENOSPC), so no further mon_group can exist until one is removed."""
 
     reason = "no-rmids"
-    hint = "the workload runs unmonitored until a group is freed; `resctrl-hook list` shows who holds them"
+    hint = "`resctrl-hook list` shows which pods hold them"
 
 
 class RMIDsBusyError(NoRMIDsError):

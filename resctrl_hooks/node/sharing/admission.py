@@ -106,7 +106,7 @@ def _take_free(locked: "LockedKey", priority: int, version: int, rdt_class: str,
         if not may_take(free_rmids(monitor), priority, reserved=int(reserve.get("rmids", 0)), above=above):
             raise NoRMIDsError(
                 f"the free RMIDs are kept for pods of priorities above {above}",
-                hint="the workload runs unmonitored until more are free; see monitoring.reserve",
+                hint="see monitoring.reserve in the configuration",
             )
         _make(locked, priority, version, rdt_class, monitor)
 
