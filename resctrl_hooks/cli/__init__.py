@@ -36,6 +36,7 @@ _COMMANDS = {
     "report": ("report", "Draw a recording as one HTML page."),
     "topology": ("topology", "Draw this node's CPUs, caches and memory."),
     "rdt": ("rdt", "Apply and show declared RDT classes."),
+    "guard": ("guard", "Lower RDT classes while the memory of others is full."),
     "simulate": ("simulate", "Mount a simulated resctrl."),
     "demo": ("demo", "See a container land in its group, on any Linux machine."),
 }

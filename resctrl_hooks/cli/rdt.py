@@ -10,6 +10,7 @@ from rich.markup import escape
 from resctrl_hooks.cli.document import Column, Form, is_table, output_option, print_listing
 from resctrl_hooks.cli.node import as_it_would_be, open_node
 from resctrl_hooks.cli.tables import console, print_table, table
+from resctrl_hooks.inventory.guard import held_values
 from resctrl_hooks.rdt.classes import ClassReport
 from resctrl_hooks.rdt.classes import apply as apply_classes
 from resctrl_hooks.rdt.classes import show as show_classes
@@ -32,7 +33,7 @@ def show(config: str, *, form: Form) -> None:
     context = open_node(config, unapplied=True)
     settings = context.settings
     capacity = settings.monitoring.get("capacity")
-    reports = show_classes(context.monitor.resctrl, settings.rdt.get("classes") or {}, capacity)
+    reports = show_classes(context.monitor.resctrl, settings.rdt.get("classes") or {}, capacity, held_values(context))
     _print(reports, form)
 
 
@@ -46,7 +47,7 @@ def apply(config: str, *, dry_run: bool, form: Form) -> None:
         context = open_node(file, unapplied=True)
     declared = context.settings.rdt.get("classes") or {}
     capacity = context.settings.monitoring.get("capacity")
-    reports = apply_classes(context.monitor.resctrl, declared, capacity, dry_run=dry_run)
+    reports = apply_classes(context.monitor.resctrl, declared, capacity, held_values(context), dry_run=dry_run)
     _print(reports, form, changes=True, dry_run=dry_run)
 
 
@@ -59,6 +60,8 @@ def _about_units(reports: list[ClassReport]) -> list[str]:
             declared = report.declared.get(resource)
             if declared is not None and not isinstance(declared, int):
                 lines.append(f"{report.name}: {resource} is declared as {_in_words(declared)}")
+        for domain, value in sorted(report.held.items()):
+            lines.append(f"{report.name}: the guard holds MB of domain {domain} below the declared {value}")
     return lines
 
 

@@ -10,6 +10,7 @@ from resctrl_hooks.config.applied import Change
 from resctrl_hooks.config.problems import Problem
 from resctrl_hooks.config.show import Shown
 from resctrl_hooks.explanation.model import Explanation
+from resctrl_hooks.inventory.guard import GuardedDomain
 from resctrl_hooks.inventory.models import DomainUsage, FreeCounters, Group, Pod, PodDetails, Refusal, Rmids, Usage
 from resctrl_hooks.inventory.topology_view import TopologyReport
 from resctrl_hooks.node.reconcile.report import API_VERSION
@@ -62,6 +63,21 @@ _LISTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
         },
     ),
     "rdt": ("RdtClassList", ClassReport, {}),
+    "guard": (
+        "GuardStatus",
+        GuardedDomain,
+        {
+            "running": bool,
+            "mode": Literal["off", "observe", "act"],
+            "why": str,
+            "unit": str,
+            "started": float,
+            "updated": float,
+            "actions": dict[str, int],
+            "invalidSamples": int,
+            "throttledSeconds": dict[str, float],
+        },
+    ),
     "doctor": ("FindingList", CheckResult, {"ok": bool}),
     "explain": ("ExplanationList", Explanation, {}),
     "topology": ("TopologyList", TopologyReport, {}),

@@ -1,8 +1,9 @@
 """The ``monitoring`` section: each pod's mon_group, and who has one where there are too few RMIDs."""
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.sharing.counter_turns import INTERVAL
@@ -29,6 +30,38 @@ class PriorityRule(Section):
 
     value: Priority
     """The priority of the pods that it fits; the highest is served first."""
+
+
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([MG]B)(?:/s|ps)")
+_BYTES = {"MB": 1e6, "GB": 1e9}
+_RATE_SCHEMA = {"type": "string", "pattern": "^[0-9]+(\\.[0-9]+)? *[MG]B(/s|ps)$"}
+_ALL = "*"
+
+
+def _rate(value: Any, at: tuple[str, ...]) -> float:
+    if isinstance(value, float):
+        return value  # checked already
+    found = _RATE.fullmatch(value) if isinstance(value, str) else None
+    if found is None or not float(found[1]):
+        raise wrong(f"{value!r} is not a bandwidth", "write a number and its unit: 180GB/s", at=at)
+    return float(found[1]) * _BYTES[found[2]]
+
+
+def _capacity(value: Any) -> Any:
+    """Return bytes per second by memory domain; `*` where one value is given for all."""
+    if not isinstance(value, dict):
+        return {_ALL: _rate(value, ())}
+    for key in value:
+        if key != _ALL and not (isinstance(key, str) and key.isdigit()):
+            raise wrong(f"{key!r} is not a domain", 'write its id of schemata in quotes: "0"', at=(str(key),))
+    return {str(key): _rate(one, (str(key),)) for key, one in value.items()}
+
+
+Capacity = Annotated[
+    dict[str, float],
+    BeforeValidator(_capacity),
+    WithJsonSchema({"anyOf": [_RATE_SCHEMA, {"type": "object", "additionalProperties": _RATE_SCHEMA}]}),
+]
 
 
 class Reserve(Section):
@@ -106,6 +139,11 @@ class Monitoring(FeatureSection):
     limits: dict[NamespacePattern, Annotated[int, Field(ge=0)]] = {}
     """How many RMIDs each namespace may hold. The first pattern that fits counts; without one there is no limit. The
     pods beyond it wait, whatever their priority is."""
+
+    capacity: Capacity = {}
+    """What the memory of each L3 domain carries, such as `180GB/s` for all, or by domain id of `schemata`: `{"0":
+    180GB/s}`. Where several L3 domains share one memory, the lowest id names it. `record` prints the largest bandwidth
+    that it saw, as a lower bound."""
 
     def remarks(self) -> list[Remark]:
         """Rules that can never be reached, and a reserve that is for everybody or nobody."""

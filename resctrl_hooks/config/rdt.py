@@ -1,16 +1,16 @@
 """The ``rdt`` section."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.names import valid_class
 from resctrl_hooks.node.resctrl.bandwidth_unit import parse_amount
 
 from .classes import ClassDefaults, allowed_in_vain
-from .section import Allow, FailurePolicy, FeatureSection, KeyPath, Remark, Section, wrong
+from .section import Allow, ClassName, Duration, FailurePolicy, FeatureSection, KeyPath, Remark, Section, wrong
 
 MASKS = ("L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA")
 _MASK = re.compile(r"(0x)?[0-9a-f]{1,16}")
@@ -75,6 +75,7 @@ _BY_DOMAIN = {"type": "object", "additionalProperties": _SOME}
 Bandwidth = Annotated[Any, AfterValidator(_bandwidths), WithJsonSchema({"anyOf": [*_SOME["anyOf"], _BY_DOMAIN]})]
 
 _DEFAULTS = FEATURES["rdt"].defaults
+_GUARD = _DEFAULTS["guard"]
 
 
 class RdtClass(Section):
@@ -127,6 +128,65 @@ def _no_class(name: str) -> str:
     raise wrong(f"{name!r} can't be a class", "write one part of a path, or / for the root class")
 
 
+def _floor(value: Any) -> Any:
+    _bandwidth(value, ())
+    return value
+
+
+Floor = Annotated[Any, AfterValidator(_floor), WithJsonSchema(_ONE)]
+
+
+class Throttle(Section):
+    """How far one class may be lowered."""
+
+    floor: Floor
+    """The guard never writes less: per cent (20 or "20%", on AMD of `monitoring.capacity`), or "2000MBps"."""
+
+
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+def _mode(value: Any) -> Any:
+    return "off" if value is False else value  # YAML reads a bare off as false
+
+
+class Guard(Section):
+    """Lowers the MB values of some classes while a memory domain is full. `act` is experimental."""
+
+    mode: Annotated[Literal["off", "observe", "act"], BeforeValidator(_mode)] = _GUARD["mode"]
+    """`observe` logs what `act` would write."""
+
+    protect: list[Annotated[str, AfterValidator(_class_or_root)]] = []
+    """Classes for whose sake others are lowered; never written."""
+
+    throttle: dict[ClassName, Throttle] = {}
+    """Classes that may be lowered, the first one first."""
+
+    high: Share = _GUARD["high"]
+    """Load of a memory domain at which classes are lowered."""
+
+    low: Share = _GUARD["low"]
+    """Load below which they are raised again."""
+
+    interval: Annotated[Duration, Field(ge=0.2, le=60)] = _GUARD["interval"]
+    """How often the guard looks."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Guard":
+        if self.low >= self.high:
+            raise wrong(f"low ({self.low:g}) is not below high ({self.high:g})", "leave a gap, such as 0.70 and 0.85")
+        both = sorted({*self.protect} & {*self.throttle})
+        if both:
+            raise wrong(f"{both[0]!r} is protected and throttled", "name each class once")
+        return self
+
+    def remarks(self) -> list[Remark]:
+        """A guard that cannot do anything."""
+        if self.mode == "off" or (self.protect and self.throttle):
+            return []
+        return [Remark((), "the guard does nothing without classes in `protect` and `throttle`")]
+
+
 class Rdt(FeatureSection):
     """RDT classes: which a workload is put into if its runtime chose none. Off unless `enabled` is true."""
 
@@ -146,6 +206,9 @@ class Rdt(FeatureSection):
     classes: dict[Annotated[str, AfterValidator(_class_or_root)], RdtClass] = {}
     """Classes that `resctrl-hook rdt apply` creates, and what each may use. Hooks create none. `/` is the
     root class."""
+
+    guard: Guard = Guard()
+    """Lowers classes while the memory of others is full."""
 
     def remarks(self) -> list[Remark]:
         """Classes that are chosen and not declared; they can have been made by others, if none is declared at all."""

@@ -4,6 +4,7 @@ import os
 from typing import Final, NamedTuple
 
 from resctrl_hooks.config.applied import read_compiled
+from resctrl_hooks.node.guard.section import OFF, guard_mode
 from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.settings import Settings, compiled_path
 from resctrl_hooks.node.watch.watcher import WATCH
@@ -14,7 +15,7 @@ from .hook_json import hook_json
 from .paths import CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS
 from .payload import Payload, payload
 from .settings_files import compiled_files, unapplied
-from .units import EXEC, MOUNT, NRI, units
+from .units import EXEC, GUARD, MOUNT, NRI, units
 
 _READABLE: Final = 0o644
 _TYPE: Final = 2  # the field of an fstab line
@@ -84,6 +85,8 @@ def plan(
             del texts[NRI]
         if NRI in texts or settings.monitoring["exec"] != WATCH:
             del texts[EXEC]  # the plugin's service watches execs too
+        if guard_mode(settings) == OFF:
+            del texts[GUARD]
         files += [PlannedFile(f"{UNITS}/{name}", data, UNIT) for name, data in texts.items()]
     notes += unapplied(config, root)
     registrations: dict[str, list[str]] = {}

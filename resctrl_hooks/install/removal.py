@@ -14,9 +14,9 @@ from .paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, MANIFEST, UNITS, VENDOR
 from .payload import is_payload_folder
 from .plan import DROP_IN, HOOK, SETTINGS, UNIT
 from .tree import Tree
-from .units import COMPILE, EXEC, MOUNT, NRI, RECONCILE, STARTED_BY, TIMER, WAKE
+from .units import COMPILE, EXEC, GUARD, MOUNT, NRI, RECONCILE, STARTED_BY, TIMER, WAKE
 
-_OWN_UNITS = (MOUNT, NRI, EXEC, TIMER, WAKE, RECONCILE, COMPILE)
+_OWN_UNITS = (MOUNT, GUARD, NRI, EXEC, TIMER, WAKE, RECONCILE, COMPILE)
 
 
 def registered(tree: Tree) -> list[str]:

@@ -15,10 +15,11 @@ COMPILE: Final = "resctrl-hooks-compile.service"
 RECONCILE: Final = "resctrl-hooks-reconcile.service"
 NRI: Final = "resctrl-hooks-nri.service"
 EXEC: Final = "resctrl-hooks-exec.service"
+GUARD: Final = "resctrl-hooks-guard.service"
 TIMER: Final = "resctrl-hooks-reconcile.timer"
 WAKE: Final = "resctrl-hooks-reconcile.path"
 
-ENABLED: Final = (MOUNT, COMPILE, TIMER, WAKE, NRI, EXEC)
+ENABLED: Final = (MOUNT, COMPILE, TIMER, WAKE, NRI, EXEC, GUARD)
 """What is enabled and started; the reconcile service is started by timer and path."""
 STARTED_BY: Final = {
     MOUNT: ("local-fs.target.wants",),
@@ -27,6 +28,7 @@ STARTED_BY: Final = {
     WAKE: ("paths.target.wants",),
     NRI: ("multi-user.target.wants",),
     EXEC: ("multi-user.target.wants",),
+    GUARD: ("multi-user.target.wants",),
 }
 """Where enabling links each, below the units' folder: what `systemctl enable` does, for hosts that don't run."""
 
@@ -198,6 +200,25 @@ SystemCallErrorNumber=EPERM
 WantedBy=multi-user.target
 """
 
+# The guard writes the schemata of classes, and its own files; what it changed is restored however it ends.
+_GUARD: Final = """\
+[Unit]
+Description=resctrl-hooks: bandwidth guard (rdt.guard; experimental)
+After={mount} {compile}
+Requires={mount}
+
+[Service]
+Type=notify
+ExecStart={command}
+ExecStopPost={restore}
+Restart=on-failure
+RestartSec=5
+WatchdogSec=30
+{hardening}
+[Install]
+WantedBy=multi-user.target
+"""
+
 _TIMER: Final = """\
 [Unit]
 Description=resctrl-hooks: reconcile every {period} seconds
@@ -251,6 +272,12 @@ def units(
     runtime_folder = boot_code.removeprefix("/run/").partition("/")[0]
     compile_ = node_command(config, "compile", *([boot_code] if boot_code else []), launch=launch, python=python)
     places = {"state": _path(state), "resctrl": _path(resctrl), "settings": _path(config.rpartition("/")[0])}
+    local = _HARDENING.format(
+        devices="PrivateDevices=yes",
+        network="PrivateNetwork=yes\nRestrictAddressFamilies=AF_UNIX",
+        capabilities="",
+        **places,
+    )
     texts = {
         MOUNT: _MOUNT.format(runtimes=_RUNTIMES, options=f"Options={options}\n" if options else ""),
         COMPILE: _COMPILE.format(
@@ -265,12 +292,7 @@ def units(
             compile=COMPILE,
             runtimes=_RUNTIMES,
             command=_line(node_command(config, "reconcile", "--waiting-ok", launch=launch, python=python)),
-            hardening=_HARDENING.format(
-                devices="PrivateDevices=yes",
-                network="PrivateNetwork=yes\nRestrictAddressFamilies=AF_UNIX",
-                capabilities="",
-                **places,
-            ),
+            hardening=local,
         ),
         NRI: _NRI.format(
             mount=MOUNT,
@@ -292,6 +314,13 @@ def units(
             command=_line(node_command(config, "watch", launch=launch, python=python)),
             state=places["state"],
             resctrl=places["resctrl"],
+        ),
+        GUARD: _GUARD.format(
+            mount=MOUNT,
+            compile=COMPILE,
+            command=_line(node_command(config, "guard", "run", launch=launch, python=python)),
+            restore=_line(node_command(config, "guard", "restore", launch=launch, python=python)),
+            hardening=local,
         ),
         TIMER: _TIMER.format(period=period),
         WAKE: _WAKE.format(state=state.replace("%", "%%"), reconcile=RECONCILE),

@@ -15,6 +15,7 @@ from resctrl_hooks.node.feature_table import CLASS, CONTAINER, FEATURES
 from resctrl_hooks.node.reconcile.vanished import read_vanished
 from resctrl_hooks.node.registry import features_in_use
 
+from .guard import guard_families
 from .nri import nri_families
 from .watch import watch_families
 
@@ -37,6 +38,7 @@ def own_families(context: Context) -> list[Metric]:
         *_work(context),
         *nri_families(context),
         *watch_families(context),
+        *guard_families(context),
     ]
 
 

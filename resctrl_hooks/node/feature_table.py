@@ -71,7 +71,16 @@ class Row:
 _MEMTIERD_MARK = "memtierd.nri.io"
 
 FEATURES: "dict[str, Row]" = {
-    "rdt": Row("rdt_class", "rdt", {"enabled": False}, CLASS),
+    "rdt": Row(
+        "rdt_class",
+        "rdt",
+        {
+            "enabled": False,
+            # Read by the guard's own process only.
+            "guard": {"mode": "off", "protect": [], "throttle": {}, "high": 0.85, "low": 0.70, "interval": 1.0},
+        },
+        CLASS,
+    ),
     "monitoring": Row(
         "monitoring",
         "",

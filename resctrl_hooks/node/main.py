@@ -1,4 +1,4 @@
-"""The node half's command line: ``[--config FILE] createRuntime|poststop|hook|reconcile|watch|nri|compile …``.
+"""The node half's command line: ``[--config FILE] createRuntime|poststop|hook|reconcile|watch|guard|nri|compile …``.
 
 Started by a runtime's hook or a systemd unit, from any folder, with an empty environment.
 """
@@ -41,6 +41,11 @@ def main(arguments: "list[str]", nri: "Callable[[str, list[str]], int] | None" =
         from .watch.command import watch_command
 
         return watch_command(config, arguments[1:])
+    if command == "guard":
+        gc.enable()
+        from .guard.command import guard_command
+
+        return guard_command(config, arguments[1:])
     if command == "nri" and nri is not None:
         gc.enable()
         return nri(config, arguments[1:])

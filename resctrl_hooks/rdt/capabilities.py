@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 
 from resctrl_hooks.node.errors import ResctrlError
-from resctrl_hooks.node.resctrl.bandwidth_unit import PER_CENT, unit_of
+from resctrl_hooks.node.resctrl.bandwidth_unit import PER_CENT, is_mbps, unit_of
 from resctrl_hooks.node.resctrl.errors import NotMountedError
 
 _MOST_PER_CENT = 100
@@ -63,7 +63,7 @@ def read_abilities(root: str) -> Capabilities:
             found.caches[name] = CacheCapability(int(mask, 16), int(_text(folder, "min_cbm_bits") or 1), gaps)
         elif least := _text(folder, "min_bandwidth"):
             values = read_schemata(root, "").get(name, {}).values()
-            unit = unit_of(int(least), [int(value) for value in values if value.isdigit()], mbps=_is_mbps(root))
+            unit = unit_of(int(least), [int(value) for value in values if value.isdigit()], mbps=is_mbps(root))
             most = _MOST_PER_CENT if unit == PER_CENT else 0
             step = int(_text(folder, "bandwidth_gran") or 1)
             found.bandwidths[name] = BandwidthCapability(int(least), step, most, unit)
@@ -106,9 +106,3 @@ def _text(folder: str, name: str) -> str:
             return source.read().strip()
     except OSError:
         return ""
-
-
-def _is_mbps(root: str) -> bool:
-    """Whether resctrl is mounted at ``root`` with ``mba_MBps``."""
-    mounts = [line.split() for line in _text("/proc/self", "mounts").splitlines()]
-    return any(mount[1] == root and "mba_MBps" in mount[3].split(",") for mount in mounts if len(mount) > 3)  # noqa: PLR2004  # fstab(5)

@@ -18,6 +18,8 @@ _NO_RMID = (
     "or free a group (`resctrl-hook list` shows which pods have one)"
 )
 
+_MB = "MB"
+
 State = Literal["as declared", "missing", "differs", "impossible", "not declared"]
 
 
@@ -29,6 +31,7 @@ class ClassReport(BaseModel):
     schemata: dict[str, dict[int, str]] = {}
     units: dict[str, str] = {}
     declared: dict[str, Any] = {}
+    held: dict[int, int] = {}
     mode: str = ""
     tasks: int = 0
     problems: list[str] = []
@@ -39,10 +42,16 @@ class ClassReport(BaseModel):
 Capacity = dict[str, float]
 
 
-def show(resctrl: Resctrl, declared: dict[str, Any], capacity: Capacity | None = None) -> list[ClassReport]:
+Held = dict[str, dict[int, int]]
+"""Declared MB values by class and L3 domain that the bandwidth guard has lowered for the moment."""
+
+
+def show(
+    resctrl: Resctrl, declared: dict[str, Any], capacity: Capacity | None = None, held: Held | None = None
+) -> list[ClassReport]:
     """Return every class: the root's first, then the declared ones, then the rest.
 
-    ``capacity`` is ``monitoring.capacity`` in bytes per second.
+    ``capacity`` is ``monitoring.capacity`` in bytes per second. Values in ``held`` do not count as differences.
 
     Raises:
         NotMountedError, ResctrlError: resctrl isn't there or can't be read.
@@ -51,12 +60,17 @@ def show(resctrl: Resctrl, declared: dict[str, Any], capacity: Capacity | None =
     there = resctrl.classes()
     names = [ROOT_NAME, *(name for name in declared if name != ROOT_NAME)]
     names += sorted(name for name in there if name not in declared)
-    known = _Declared(declared, can, capacity or {})
+    known = _Declared(declared, can, capacity or {}, held or {})
     return [_report(resctrl, name, known, there) for name in names]
 
 
 def apply(
-    resctrl: Resctrl, declared: dict[str, Any], capacity: Capacity | None = None, *, dry_run: bool = False
+    resctrl: Resctrl,
+    declared: dict[str, Any],
+    capacity: Capacity | None = None,
+    held: Held | None = None,
+    *,
+    dry_run: bool = False,
 ) -> list[ClassReport]:
     """Creates the declared classes that are missing and writes the schemata that differ. Removes nothing.
 
@@ -67,7 +81,7 @@ def apply(
     """
     can = read_abilities(resctrl.root)
     there = resctrl.classes()
-    known = _Declared(declared, can, capacity or {})
+    known = _Declared(declared, can, capacity or {}, held or {})
     reports = [_report(resctrl, name, known, there) for name in declared]
     missing = [report.name for report in reports if report.state == "missing"]
     if can.classes and len(there) + 1 + len(missing) > can.classes:
@@ -83,7 +97,8 @@ def apply(
 class _Declared:
     """The declared classes as schemata of this machine, and what of each it cannot do."""
 
-    def __init__(self, specs: dict[str, Any], can: Capabilities, capacity: Capacity) -> None:
+    def __init__(self, specs: dict[str, Any], can: Capabilities, capacity: Capacity, held: Held) -> None:
+        self.held = held
         self.specs = {name: spec or {} for name, spec in specs.items()}
         self.units = {name: bandwidth.unit for name, bandwidth in can.bandwidths.items()}
         both = {name: wanted_schemata(spec, can, capacity) for name, spec in self.specs.items()}
@@ -105,6 +120,8 @@ def _report(resctrl: Resctrl, name: str, known: _Declared, there: list[str]) -> 
         return report
     spec, problems = known.specs[name], known.problems[name]
     report.declared = {resource: value for resource, value in spec.items() if value is not None}
+    report.held = {domain: value for domain, value in known.held.get(folder, {}).items() if domain in have.get(_MB, {})}
+    have = _without_guard(have, report.held)
     report.problems = problems or (differences(known.wanted[name], have, spec) if exists else [])
     if problems:
         report.state = "impossible"
@@ -113,6 +130,13 @@ def _report(resctrl: Resctrl, name: str, known: _Declared, there: list[str]) -> 
     else:
         report.state = "differs" if report.problems else "as declared"
     return report
+
+
+def _without_guard(have: Schemata, held: dict[int, int]) -> Schemata:
+    """Return the schemata as they are without the bandwidth guard's changes."""
+    if not held:
+        return have
+    return {**have, _MB: {**have[_MB], **{domain: str(value) for domain, value in held.items()}}}
 
 
 def _applied(resctrl: Resctrl, report: ClassReport, known: _Declared) -> ClassReport:
@@ -148,7 +172,8 @@ def _planned(report: ClassReport, known: _Declared) -> list[str]:
     if report.state not in ("missing", "differs"):
         return []
     wanted = known.wanted[report.name]
-    return lines({name: values for name, values in wanted.items() if differences({name: values}, report.schemata)})
+    now = _without_guard(report.schemata, report.held)
+    return lines({name: values for name, values in wanted.items() if differences({name: values}, now)})
 
 
 def _read(path: str) -> str:

@@ -4,8 +4,10 @@ import posix
 import time
 
 from ..call_metrics import fold
+from ..guard.lease import restore_stale
 from ..host.files import UNFINISHED, list_folder, remove_file
 from ..host.procfs import start_time
+from ..log import NOTICE, WARNING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ def tidy(context: "Context", containers: "list[Running]", report: "Report") -> N
         report.tidied += remove_unfinished(context.ledger.folder, context.proc)
     except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
         report.fail(context, "stateDir", error)
+    _restore_limits(context, report)
     living = {container.key for container in containers}
     recorded = {container.id for container in containers if container.recorded}
     for container in context.ledger.containers():
@@ -43,6 +46,23 @@ def tidy(context: "Context", containers: "list[Running]", report: "Report") -> N
         if key not in living and not context.ledger.members(key):
             context.ledger.unmark("waiting", key)
             report.tidied += 1
+
+
+def _restore_limits(context: "Context", report: "Report") -> None:
+    """Restore the MB values that a killed bandwidth guard left lowered."""
+    try:
+        restored = restore_stale(context.monitor.resctrl, context.ledger.folder, context.proc)
+    except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
+        report.fail(context, "guard", error)
+        return
+    if restored is None:
+        return
+    report.repaired += len(restored.done)
+    report.problems += [f"cannot restore {line}" for line in restored.failed]
+    for line in restored.done:
+        context.log(NOTICE, f"restored what a guard that has ended left: {line}", stage="reconcile")
+    for line in restored.foreign:
+        context.log(WARNING, f"a guard that has ended left: {line}", stage="reconcile")
 
 
 def remove_unfinished(folder: str, proc: str) -> int:

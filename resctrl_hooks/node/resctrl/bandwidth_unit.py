@@ -5,6 +5,8 @@ is 1/8 GB/s for each L3. Sources: kernel, Documentation/filesystems/resctrl.rst,
 monitoring" and "mba_MBps"; fs/resctrl and arch/x86/kernel/cpu/resctrl/core.c (AMD's ``min_bandwidth`` is 0).
 """
 
+from ..host.files import kernel_text
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +31,12 @@ def unit_of(least: int, values: "Sequence[int]", *, mbps: bool = False) -> str:
     if least == 0:
         return AMD
     return MB_PER_SECOND if mbps or any(value > _MOST_PER_CENT for value in values) else PER_CENT
+
+
+def is_mbps(root: str) -> bool:
+    """Return whether resctrl is mounted at ``root`` with ``mba_MBps``."""
+    mounts = [line.split() for line in kernel_text("/proc/self/mounts").splitlines()]
+    return any(mount[1] == root and "mba_MBps" in mount[3].split(",") for mount in mounts if len(mount) > 3)  # noqa: PLR2004  # fstab(5)
 
 
 def parse_amount(text: str) -> "tuple[int, str] | None":

@@ -1,0 +1,96 @@
+"""`resctrl-hook guard`: runs the bandwidth guard, shows its state, and restores the values that it changed."""
+
+import sys
+import time
+from collections.abc import Callable
+
+import click
+from rich.markup import escape
+
+from resctrl_hooks.cli.document import Form, is_table, output_option, print_listing
+from resctrl_hooks.cli.node import open_node
+from resctrl_hooks.cli.tables import age, console, print_table, table
+from resctrl_hooks.config import find_effective
+from resctrl_hooks.errors import HookError
+from resctrl_hooks.inventory.guard import GuardedDomain, guard_status
+from resctrl_hooks.node.guard.command import guard_command
+from resctrl_hooks.node.settings import Settings
+
+_STYLES = {"idle": "green", "holding": "yellow", "pressed": "red", "exhausted": "red", "blind": "red"}
+
+
+@click.group()
+def command() -> None:
+    """Lower declared RDT classes while the memory of others is full (experimental; `rdt.guard`)."""
+
+
+@command.command("run")
+@click.pass_obj
+def run_guard(config: str) -> None:
+    """Guard this node until SIGTERM, then restore every value. A unit runs it: resctrl-hooks-guard.service."""
+    sys.exit(guard_command(config, ["run"], _find))
+
+
+@command.command("restore")
+@click.pass_obj
+def restore_guard(config: str) -> None:
+    """Restore the MB values that a guard changed. Values that another program wrote are left unchanged."""
+    sys.exit(guard_command(config, ["restore"], _find))
+
+
+@command.command("status")
+@output_option
+@click.pass_obj
+def show_status(config: str, *, form: Form) -> None:
+    """Show each memory domain's load and state, and each class's declared value and value now."""
+    context = open_node(config)
+    status = guard_status(context)
+    if status is None:
+        hint = "set rdt.guard.mode to observe, and start resctrl-hooks-guard.service"
+        raise HookError("no guard has run since the last boot", hint=hint)
+    if not is_table(form):
+        more = status.model_dump(mode="json", by_alias=True, exclude={"domains"})
+        print_listing(form, "GuardStatus", status.domains, _COLUMNS, **more)
+        return
+    out = console()
+    now = time.time()
+    state = "running" if status.running else f"not running; last seen {age(int(status.updated), now)} ago"
+    out.print(escape(f"guard: {status.mode}, {state}{f' ({status.why})' if status.why else ''}"))
+    rows = table("DOMAIN", "LOAD", "STATE", "SINCE", "CLASS", f"MB ({status.unit})", "LAST ACTION")
+    for domain in status.domains:
+        _add_rows(rows.add_row, domain, now)
+    print_table(out, rows)
+
+
+def _add_rows(add: Callable[..., None], domain: GuardedDomain, now: float) -> None:
+    load = "-" if domain.load is None else f"{'~' if domain.estimated else ''}{domain.load:.0%}"
+    style = _STYLES.get(domain.state, "")
+    state = f"[{style}]{domain.state}[/]" if style else domain.state
+    head = [domain.domain, load, state, age(int(domain.since), now)]
+    last = ""
+    if domain.last is not None:
+        done = domain.last
+        last = f"{age(int(done.time), now)} ago: {done.action} {done.rdt_class} ({done.reason})"
+    for name, limit in domain.classes.items() or [("-", None)]:
+        value = "-" if limit is None else _in_words(limit.declared, limit.now, overridden=limit.overridden)
+        add(*head, escape(name), value, escape(last))
+        head, last = [""] * len(head), ""
+
+
+def _in_words(declared: int, now: int, *, overridden: bool) -> str:
+    """``100``, ``100↓60`` for one that is lowered, ``100 (overridden)`` for one that another program changed."""
+    return f"{declared} (overridden)" if overridden else f"{declared}↓{now}" if now < declared else str(declared)
+
+
+_COLUMNS = [
+    ("DOMAIN", lambda domain: domain.domain),
+    ("LOAD", lambda domain: domain.load),
+    ("STATE", lambda domain: domain.state),
+    ("SINCE", lambda domain: domain.since),
+    ("CLASSES", lambda domain: [f"{name}={limit.now}/{limit.declared}" for name, limit in domain.classes.items()]),
+]
+
+
+def _find(config: str) -> tuple[Settings, str]:
+    found = find_effective(config)
+    return found.settings, found.problem

@@ -1,0 +1,99 @@
+"""The bandwidth guard's state as its status file has it, for `guard status`, the metrics and `rdt`."""
+
+import time
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.guard.lease import Lease
+from resctrl_hooks.node.guard.section import section
+from resctrl_hooks.node.guard.status import NAME
+from resctrl_hooks.node.host.files import parse_json, read_file
+from resctrl_hooks.node.host.procfs import start_time
+
+_LIMIT = 1 << 20
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+class GuardedClass(_Model):
+    """One class in a memory domain: values in the mount's unit, the rate in bytes per second."""
+
+    declared: int
+    now: int
+    floor: int
+    overridden: bool
+    rate: float | None
+
+
+class LastAction(BaseModel):
+    """What the guard did last in a domain; ``time`` in seconds since 1970."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    time: float
+    action: str
+    old: int
+    new: int
+    reason: str
+    rdt_class: str
+
+
+class GuardedDomain(_Model):
+    """A memory domain: the L3 domains that share it, the law's state since when, and its load."""
+
+    domain: str
+    l3: list[int]
+    state: str
+    since: float
+    load: float | None
+    estimated: bool
+    classes: dict[str, GuardedClass]
+    last: LastAction | None
+
+
+class GuardStatus(_Model):
+    """The whole guard. ``running`` is False for what an ended guard wrote last."""
+
+    running: bool
+    mode: Literal["off", "observe", "act"]
+    why: str
+    unit: str
+    started: float
+    updated: float
+    actions: dict[str, int]
+    invalid_samples: int
+    throttled_seconds: dict[str, float]
+    domains: list[GuardedDomain]
+
+
+def guard_status(context: Context) -> GuardStatus | None:
+    """Return the guard's state; None where no guard ran since the last boot, or its file cannot be used."""
+    try:
+        record = parse_json(read_file(f"{context.settings.state_dir}/{NAME}", _LIMIT))
+        domains = [
+            {"domain": name, "last": None, **of} | ({"last": _last(of["last"])} if "last" in of else {})
+            for name, of in record["domains"].items()
+        ]
+        running = time.time() - record["updated"] < _fresh(context) and start_time(context.proc, record["pid"]) > 0
+        return GuardStatus.model_validate({**record, "running": running, "domains": domains})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):
+        return None
+
+
+def held_values(context: Context) -> dict[str, dict[int, int]]:
+    """Return by RDT class and L3 domain the declared MB values that a guard's lease holds changed."""
+    lease = Lease(context.settings.state_dir, context.proc)
+    return lease.declared if lease.load() else {}
+
+
+def _fresh(context: Context) -> float:
+    return max(10.0, 5 * float(section(context.settings)["interval"]))
+
+
+def _last(record: dict[str, object]) -> dict[str, object]:
+    return {("rdt_class" if name == "class" else name): value for name, value in record.items()}

@@ -1,0 +1,90 @@
+"""How a limit of a memory domain becomes ``schemata`` values, and where the guard must not write.
+
+Intel: one L3 domain has one memory, and the value is a per cent. AMD: several L3 domains can share one memory, so the
+limit is spread over them by use.
+"""
+
+import posix
+
+from ..host.files import kernel_text
+from ..resctrl.bandwidth_unit import AMD, PER_CENT, convert, is_mbps, unit_of
+from .lease import RESOURCE, read_limits
+from .limit import Limit
+from .scale import OfRate, PerCent
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..host.topology import Topology
+    from ..resctrl.filesystem import Resctrl
+
+_MOST_TASKS = 256  # of a class are asked where they may run
+
+
+class Mount:
+    """What this mount's MB values mean: unit, scale, and the reason why the guard may only observe here, if any."""
+
+    def __init__(self, resctrl: "Resctrl") -> None:
+        info = f"{resctrl.root}/info/{RESOURCE}"
+        least, step = kernel_text(f"{info}/min_bandwidth"), kernel_text(f"{info}/bandwidth_gran")
+        self.least = int(least) if least.isdigit() else -1
+        values = read_limits(resctrl, "")
+        self.l3 = sorted(values)
+        self.unit = unit_of(self.least, list(values.values()), mbps=is_mbps(resctrl.root))
+        self.scale: "PerCent | OfRate" = OfRate() if self.unit == AMD else PerCent(int(step) if step.isdigit() else 1)
+        self.throttle_mode = kernel_text(f"{info}/thread_throttle_mode")
+        self.observe_only = ""
+        if not values or self.least < 0:
+            self.observe_only = "resctrl limits no memory bandwidth here (no MB in schemata)"
+        elif self.unit not in (AMD, PER_CENT):
+            self.observe_only = "resctrl is mounted with mba_MBps: the kernel controls the values itself"
+
+    def floor_of(self, value: "int | str", capacity: float) -> int:
+        """Return a configured floor as a number of this mount; one that it cannot express is its least."""
+        number, problem = convert(f"{value}%" if isinstance(value, int) else value, self.unit, capacity)
+        return max(self.least, 1, 0 if problem else number)
+
+    def limit(self, name: str, domain: "tuple[int, ...]", found: "dict[int, int]", floor: int) -> "Limit | None":
+        """Return the limit of a class in a memory domain as it is found, None where the class has no value."""
+        values = [found[number] for number in domain if number in found]
+        return Limit(sum(values), floor) if len(values) == len(domain) else None
+
+
+def spread(
+    value: int, domain: "Sequence[int]", use: "dict[int, float]", declared: "dict[int, int]"
+) -> "dict[int, int]":
+    """Return a limit's value for each L3 domain of a memory domain: by use, at least 1, at most what is declared.
+
+    ``value`` is the sum; ``use`` is the class's bytes per second by L3 domain.
+    """
+    if len(domain) == 1 or value >= sum(declared.values()):
+        return dict(declared) if len(domain) > 1 else {domain[0]: value}
+    total = sum(use.get(number, 0.0) for number in domain)
+    shares = {number: (use.get(number, 0.0) / total if total else 1 / len(domain)) for number in domain}
+    return {number: min(declared[number], max(1, int(value * shares[number]))) for number in domain}
+
+
+def shared_cores(resctrl: "Resctrl", name: str, protected: "Iterable[str]", topology: "Topology") -> bool:
+    """Return whether tasks of a class and of a protected one may run on hyperthreads of one core.
+
+    With ``thread_throttle_mode`` ``max`` the lower value of the two acts on both (resctrl.rst).
+    """
+    own = _cores(_cpus(resctrl, name), topology)
+    return any(own & _cpus(resctrl, other) for other in protected)
+
+
+def _cpus(resctrl: "Resctrl", name: str) -> int:
+    """Return the CPUs on which a class's tasks may run, as a set of bits."""
+    found = 0
+    for task in sorted(resctrl.tasks(name, ""))[:_MOST_TASKS]:
+        try:
+            for cpu in posix.sched_getaffinity(task):
+                found |= 1 << cpu
+        except OSError:
+            continue  # it has ended
+    return found
+
+
+def _cores(cpus: int, topology: "Topology") -> int:
+    return sum(core for core in topology.cores if core & cpus)

@@ -1,0 +1,168 @@
+"""The guard at work: one look at all domains each interval, the law's answer for each, and its effect on ``schemata``.
+
+It never touches the root class, a protected or an unnamed class, or a value that another program wrote.
+"""
+
+from ..errors import ResctrlError
+from ..log import NOTICE, WARNING
+from ..resctrl.bandwidth_unit import capacity_of
+from .actuator import Mount, shared_cores, spread
+from .law import LOWER, RAISE, REPORT, RESTORE, Change, Domain, Rules, Sample
+from .lease import RESOURCE, Lease, read_limits, restore, write_limits
+from .limit import Limit
+from .load import Look, Traffic, look, memory_domains, traffic
+from .pods import Pods
+from .section import ACT, OBSERVE, section
+from .status import Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..context import Context
+    from ..host.topology import Topology
+
+STAGE = "guard"
+_VERBS = {LOWER: "lowered", RAISE: "raised", RESTORE: "restored"}
+_WOULD = {LOWER: "would lower", RAISE: "would raise", RESTORE: "would restore"}
+
+
+class Guard:
+    """One node's guard. ``act`` writes, otherwise it only logs what it would do.
+
+    Raises:
+        ResctrlError: resctrl is not mounted.
+    """
+
+    def __init__(self, context: "Context", topology: "Topology | None", pid: int, now: float) -> None:
+        settings = section(context.settings)
+        self._context = context
+        self._resctrl = context.monitor.resctrl
+        self._topology = topology
+        self._capacity: "dict[str, float]" = context.settings.monitoring.get("capacity") or {}
+        self._throttle: "dict[str, Any]" = settings["throttle"]
+        self._protect = ["" if name == "/" else name for name in settings["protect"]]
+        self._rules = Rules(self._protect, [*self._throttle], settings["high"], settings["low"])
+        self._mount = Mount(self._resctrl)
+        self.mode: str = settings["mode"]
+        self._lease = Lease(context.settings.state_dir, context.proc)
+        self._lease.hold(pid)
+        self._status = Status(context.settings.state_dir, pid, self.mode, self._mount.unit)
+        if self.mode == ACT and self._mount.observe_only:
+            self._say(WARNING, f"guard only observes: {self._mount.observe_only}")
+            self.mode, self._status.values["why"] = OBSERVE, self._mount.observe_only
+        self._status.values["mode"] = self.mode
+        self._pods = Pods(context)
+        self._numbers = memory_domains(self._mount.l3, topology)
+        self._domains = [Domain(self._limits_of(numbers), now) for numbers in self._numbers]
+        self._before: "Look | None" = None
+        missing = [str(numbers[0]) for numbers in self._numbers if not capacity_of(self._capacity, numbers[0])]
+        if missing:
+            self._say(WARNING, f"no monitoring.capacity for memory domain {', '.join(missing)}: its load stays unknown")
+
+    def _limits_of(self, numbers: "tuple[int, ...]") -> "dict[str, Limit]":
+        """Return the limits of the throttled classes in a memory domain, as they are found."""
+        found = {}
+        for name, rule in self._throttle.items():
+            floor = self._mount.floor_of((rule or {}).get("floor", 0), capacity_of(self._capacity, numbers[0]))
+            limit = self._mount.limit(name, numbers, read_limits(self._resctrl, name), floor)
+            if limit is None:
+                self._say(WARNING, f"RDT class {name} has no {RESOURCE} value on this node: it is not throttled")
+            else:
+                found[name] = limit
+        return found
+
+    def look(self, now: float) -> None:
+        """Look once at all domains, and do what the law says."""
+        after = look(self._resctrl, ["", *self._resctrl.classes()], self._mount.l3, now)
+        before, self._before = self._before, after
+        if before is None:
+            return
+        for domain, found in zip(self._domains, traffic(before, after, self._numbers)):
+            carries = capacity_of(self._capacity, found.domain[0])
+            load = found.load(self._capacity)
+            sample = Sample(now, load, carries, found.rates)
+            old = dict(domain.limits)
+            changes = domain.decide(sample, _present(self._rules, domain), self._mount.scale)
+            self._status.saw(domain, found, load, after.time - before.time)
+            for change in changes:
+                self._do(domain, found, change, old, before, after)
+            if load is not None and load >= self._rules.high:
+                self._pods.look(found.domain, [*domain.limits])
+        self._status.write()
+
+    def _do(
+        self, domain: Domain, found: Traffic, change: Change, old: "dict[str, Limit]", before: Look, after: Look
+    ) -> None:
+        number = found.domain[0]
+        if change.kind == REPORT:
+            self._say(WARNING, f"guard: memory domain {number} is exhausted: {change.reason}", domain=number)
+        elif self.mode == OBSERVE:
+            self._say(NOTICE, f"guard {_WOULD[change.kind]} {self._in_words(number, change)}", domain=number)
+        else:
+            problem = self._write(found, change, old[change.name], before, after)
+            if problem:
+                # The value that stands is not the law's, so the law must not build on it.
+                limit = old[change.name]
+                domain.limits[change.name] = Limit(limit.declared, limit.floor, limit.now, overridden=True)
+                self._say(WARNING, f"guard: {problem}; class {change.name} is left alone until the guard restarts")
+                return
+            self._say(NOTICE, f"guard {_VERBS[change.kind]} {self._in_words(number, change)}", domain=number)
+        self._status.did(number, change)
+
+    def _write(self, found: Traffic, change: Change, limit: Limit, before: Look, after: Look) -> str:
+        """Write a class's values in a memory domain; return an empty string or why nothing was written."""
+        name, numbers = change.name, found.domain
+        now = read_limits(self._resctrl, name)
+        if any(number not in now for number in numbers):
+            return f"RDT class {name} or its {RESOURCE} is gone"
+        held = self._lease.ours.get(name, {})
+        if any(number in held and now[number] != held[number][-1] for number in numbers):
+            return f"another program changed {RESOURCE} of class {name} to {now}"
+        declared = {number: self._lease.declared.get(name, {}).get(number, now[number]) for number in numbers}
+        if not held and sum(declared.values()) != limit.declared:
+            return f"another program changed {RESOURCE} of class {name} to {now}"
+        shared = self._mount.throttle_mode == "max" and change.kind == LOWER and self._topology is not None
+        if shared and shared_cores(self._resctrl, name, self._protect, self._topology):  # type: ignore[arg-type]  # as above
+            return (
+                f"thread_throttle_mode is max and class {name} shares processor cores with a protected class, "
+                "which a limit would slow too"
+            )
+        use = _use(name, before, after)
+        new = spread(change.new, numbers, use, declared)
+        self._lease.intend(name, {number: now[number] for number in numbers}, new)
+        try:
+            write_limits(self._resctrl, name, new)
+        except ResctrlError as error:
+            return str(error)
+        return ""
+
+    def _in_words(self, number: int, change: Change) -> str:
+        pods = self._pods.largest(number, change.name)
+        by = f"; largest pods: {', '.join(pods)}" if pods else ""
+        return (
+            f"{RESOURCE} of class {change.name} on memory domain {number} from {change.old} to {change.new} "
+            f"({self._mount.unit}): {change.reason}{by}"
+        )
+
+    def end(self) -> None:
+        """Restore every declared value."""
+        for line in restore(self._resctrl, self._lease).failed:
+            self._say(WARNING, f"guard: cannot restore {line}")
+
+    def _say(self, priority: int, text: str, **fields: "str | int") -> None:
+        self._context.log(priority, text, stage=STAGE, **fields)
+
+
+def _present(rules: Rules, domain: Domain) -> Rules:
+    """Return the rules without classes that have no limit in this domain."""
+    return Rules(rules.protect, [name for name in rules.throttle if name in domain.limits], rules.high, rules.low)
+
+
+def _use(name: str, before: Look, after: Look) -> "dict[int, float]":
+    """Return how much a class moved in each L3 domain between two looks, in bytes."""
+    found = {}
+    for number, (total, _) in after.counts.get(name, {}).items():
+        old, _ = before.counts.get(name, {}).get(number, (None, None))
+        found[number] = float(total - old) if total is not None and old is not None and total > old else 0.0
+    return found

@@ -1,0 +1,56 @@
+"""The largest pods of a class in a full memory domain, for the guard's log: whose traffic a cut is about to slow."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..context import Context
+
+_SHOWN = 3
+
+
+class Pods:
+    """The counters of the mon_groups of some classes, as they were at the last two looks."""
+
+    def __init__(self, context: "Context") -> None:
+        self._context = context
+        self._last: "dict[tuple[int, str], dict[str, int]]" = {}
+        self._moved: "dict[tuple[int, str], dict[str, int]]" = {}
+
+    def look(self, domain: "tuple[int, ...]", classes: "Iterable[str]") -> None:
+        """Read the counters of each group of the classes in a memory domain."""
+        resctrl = self._context.monitor.resctrl
+        for name in classes:
+            now: "dict[str, int]" = {}
+            for group in resctrl.groups(name):
+                folder = f"{resctrl.group_folder(name, group)}/mon_data"
+                files = [f"{folder}/mon_L3_{number:02d}/mbm_total_bytes" for number in domain]
+                now[group] = sum(_bytes(self._context, file) for file in files)
+            place = (domain[0], name)
+            before = self._last.get(place, {})
+            self._moved[place] = {group: value - before[group] for group, value in now.items() if group in before}
+            self._last[place] = now
+
+    def largest(self, domain: int, name: str) -> "list[str]":
+        """Return the names of the pods that moved most between the last two looks, the largest first."""
+        moved = self._moved.get((domain, name), {})
+        groups = sorted((group for group, value in moved.items() if value > 0), key=lambda group: -moved[group])
+        return [self._named(group) for group in groups[:_SHOWN]]
+
+    def _named(self, group: str) -> str:
+        key = group[len(self._context.settings.group_prefix) :]
+        try:
+            record = self._context.ledger.read_pod(key)
+        except (OSError, ValueError):
+            record = None
+        pod = record.get("pod", "") if record else ""
+        namespace = record.get("namespace", "") if record else ""
+        return f"{namespace}/{pod}" if namespace and pod else pod or group
+
+
+def _bytes(context: "Context", path: str) -> int:
+    try:
+        text = context.monitor.resctrl.fs.read(path).strip()
+    except OSError:
+        return 0
+    return int(text) if text.isdigit() else 0

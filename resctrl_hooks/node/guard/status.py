@@ -1,0 +1,76 @@
+"""The guard's state for other programs: a file in the state directory, read by `guard status` and the metrics."""
+
+import time
+
+from ..host.files import format_json, write_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .law import Change, Domain
+    from .load import Traffic
+
+NAME = "guard.json"
+
+
+class Status:
+    """The file's content. Times are seconds since 1970; limits are in the mount's ``unit``."""
+
+    def __init__(self, state_dir: str, pid: int, mode: str, unit: str) -> None:
+        self._path = f"{state_dir}/{NAME}"
+        self.values: "dict[str, Any]" = {
+            "pid": pid,
+            "started": time.time(),
+            "mode": mode,
+            "unit": unit,
+            "why": "",
+            "domains": {},
+            "actions": {},
+            "invalidSamples": 0,
+            "throttledSeconds": {},
+        }
+
+    def saw(self, domain: "Domain", found: "Traffic", load: "float | None", seconds: float) -> None:
+        """Record one look at a domain that took ``seconds``."""
+        name = str(found.domain[0])
+        known = self.values["domains"].setdefault(name, {"l3": list(found.domain), "since": time.time()})
+        if known.get("state") != domain.state:
+            known.update({"state": domain.state, "since": time.time()})
+        known["load"] = load
+        known["estimated"] = found.estimated
+        known["classes"] = {
+            rdt_class: {
+                "declared": limit.declared,
+                "now": limit.now,
+                "floor": limit.floor,
+                "overridden": limit.overridden,
+                "rate": found.rates.get(rdt_class),
+            }
+            for rdt_class, limit in domain.limits.items()
+        }
+        self.values["invalidSamples"] += load is None
+        throttled = self.values["throttledSeconds"]
+        for rdt_class in domain.cut:
+            throttled[rdt_class] = throttled.get(rdt_class, 0.0) + seconds
+
+    def did(self, number: int, change: "Change") -> None:
+        """Record an action on a domain."""
+        actions = self.values["actions"]
+        actions[change.kind] = actions.get(change.kind, 0) + 1
+        self.values["domains"][str(number)]["last"] = {
+            "time": time.time(),
+            "action": change.kind,
+            "class": change.name,
+            "old": change.old,
+            "new": change.new,
+            "reason": change.reason,
+        }
+
+    def write(self) -> None:
+        """Write the file. Errors are ignored: figures are no reason to stop."""
+        self.values["updated"] = time.time()
+        try:
+            write_file(self._path, format_json(self.values), 0o600)
+        except OSError:
+            pass

@@ -1,0 +1,115 @@
+"""`resctrl-hook guard`, and what `rdt`, the metrics and reconcile know of a guard."""
+
+import json
+
+import pytest
+from click.testing import CliRunner, Result
+from conftest import Host
+from jsonschema import validate
+from node.guard.node import Node
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.cli.schemas import schemas
+from resctrl_hooks.metrics.guard import guard_families
+from resctrl_hooks.node.reconcile.cleanup import tidy
+from resctrl_hooks.node.reconcile.report import Report
+
+FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
+
+
+def run(host: Host, *words: str) -> Result:
+    return CliRunner().invoke(main, ["--config", str(host.config), *words])
+
+
+@pytest.fixture
+def node(host: Host) -> Node:
+    """A node whose guard has lowered a class once."""
+    made = Node(host)
+    host.process(100)
+    made.pass_time(made.guard(pid=100), FULL, 6)
+    return made
+
+
+def test_status_shows_load_state_and_lowered_class(node: Node) -> None:
+    shown = run(node.host, "guard", "status").output
+    assert "guard: act, running" in shown
+    (row,) = [line for line in shown.splitlines() if "bronze" in line and "settling" in line]
+    assert row.split()[:3] == ["0", "95%", "settling"]
+    assert "100↓90" in row
+    assert "lower bronze (load 95%)" in row
+
+
+def test_status_as_json_follows_its_schema(node: Node) -> None:
+    value = json.loads(run(node.host, "guard", "status", "-o", "json").output)
+    validate(value, schemas()["guard"])
+    assert value["actions"] == {"lower": 1}
+    assert value["items"][0]["classes"]["bronze"]["now"] == 90
+
+
+def test_status_without_a_guard_says_how_to_start_one(host: Host) -> None:
+    done = run(host, "guard", "status")
+    assert done.exit_code == 1
+    assert "no guard has run since the last boot" in done.output
+
+
+def test_restore_gives_the_declared_values_back(node: Node) -> None:
+    context = node.context()
+    assert node.limit("bronze") == "MB:0=90"
+    node.host.end_process(100)
+    report = Report()
+    context.monitor.resctrl.fs = node.fs
+    tidy(context, [], report)
+    assert node.limit("bronze") == "MB:0=100"
+    assert report.repaired == 1
+    assert any("restored what a guard that has ended left" in line for line in node.lines)
+
+
+def test_lowered_class_is_as_declared_for_rdt_show(node: Node) -> None:
+    section = {"mode": "act", "protect": ["gold"], "throttle": {"bronze": {"floor": 20}, "silver": {"floor": 50}}}
+    node.host.configure(rdt={"classes": {"bronze": {"MB": 100}}, "guard": section})
+    done = run(node.host, "rdt", "show")
+    assert done.exit_code == 0, done.output
+    assert "the guard holds MB of domain 0 below the declared 100" in done.output
+    assert run(node.host, "rdt", "apply").exit_code == 0
+    assert node.limit("bronze") == "MB:0=90"
+
+
+def test_metrics_have_state_limits_and_capacity(node: Node) -> None:
+    samples = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in guard_families(node.context())
+        for sample in family.samples
+    }
+    assert samples["resctrl_domain_capacity_bytes_per_second", "*"] == 100e9
+    assert samples["resctrl_guard_running", "act"] == 1
+    assert samples["resctrl_guard_state", "0", "settling"] == 1
+    assert samples["resctrl_guard_state", "0", "idle"] == 0
+    assert samples["resctrl_guard_class_limit", "0", "bronze", "now"] == 90
+    assert samples["resctrl_guard_class_limit", "0", "bronze", "declared"] == 100
+    assert samples["resctrl_guard_load_ratio", "0"] == pytest.approx(0.95)
+    assert samples["resctrl_guard_actions_total", "lower"] == 1
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("rdt: {guard: {low: 0.9, high: 0.8}}", "low (0.9) is not below high (0.8)"),
+        ("rdt: {guard: {protect: [a], throttle: {a: {floor: 20}}}}", "'a' is protected and throttled"),
+        ("rdt: {guard: {throttle: {a: {floor: 0}}}}", "0 should be at least 1"),
+        ("rdt: {guard: {mode: on}}", "mode"),
+        ("monitoring: {capacity: 180}", "is not a bandwidth"),
+        ("monitoring: {capacity: {a: 180GB/s}}", "'a' is not a domain"),
+    ],
+)
+def test_wrong_guard_configuration_is_refused(host: Host, text: str, problem: str) -> None:
+    path = host.root / "config.yaml"
+    path.write_text(text)
+    done = CliRunner().invoke(main, ["--config", str(path), "config", "check"])
+    assert done.exit_code == 2
+    assert problem in done.output
+
+
+def test_bare_off_is_a_mode(host: Host) -> None:
+    path = host.root / "config.yaml"
+    path.write_text("rdt: {guard: {mode: off}}\nmonitoring: {capacity: {'3': 1.5GB/s}}\n")
+    assert CliRunner().invoke(main, ["--config", str(path), "config", "check"]).exit_code == 0

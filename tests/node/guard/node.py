@@ -1,0 +1,109 @@
+"""A node with made-up MB values and counters: resctrl as a tree of folders whose ``schemata`` can be written."""
+
+import errno
+from pathlib import Path
+from typing import Any
+
+from conftest import Host
+
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.guard.guard import Guard
+from resctrl_hooks.node.log import Log
+from resctrl_hooks.node.resctrl.filesystem import Filesystem
+from resctrl_hooks.node.settings import load
+
+GB = 1_000_000_000
+
+
+class Schemata(Filesystem):
+    """Applies what is written to ``schemata`` as the kernel does: only the named domains change."""
+
+    def __init__(self) -> None:
+        self.writes: list[tuple[str, str]] = []
+        self.before: Any = lambda _: None
+        self.after: Any = lambda _: None
+
+    def write(self, path: str, value: bytes) -> None:
+        """Merge an MB line; anything else goes into the file as it is."""
+        if not path.endswith("/schemata"):
+            super().write(path, value)
+            return
+        self.before(path)
+        file = Path(path)
+        if not file.exists():
+            raise OSError(errno.ENOENT, "no such class", path)
+        line = value.decode().strip()
+        assert line.startswith("MB:"), "the guard writes MB only"
+        now = dict(part.split("=") for part in file.read_text().strip().removeprefix("MB:").split(";"))
+        now.update(dict(part.split("=") for part in line.removeprefix("MB:").split(";")))
+        file.write_text(f"MB:{';'.join(f'{number}={value}' for number, value in sorted(now.items()))}\n")
+        self.writes.append((file.parent.name, line))
+        self.after(path)
+
+
+class Node:
+    """Classes with counters on one or more L3 domains; `pass_time` lets them count and the guard look."""
+
+    def __init__(
+        self, host: Host, classes: tuple[str, ...] = ("gold", "silver", "bronze"), *, l3: tuple[int, ...] = (0,),
+        amd: bool = False, mode: str = "act", capacity: str = "100",
+    ) -> None:  # fmt: skip
+        self.host = host
+        self.root = host.resctrl
+        self.l3 = l3
+        self.most = 2048 if amd else 100
+        for name in ("", *classes):
+            self.add_class(name)
+        info = self.root / "info/MB"
+        info.mkdir(parents=True, exist_ok=True)
+        (info / "min_bandwidth").write_text("0\n" if amd else "10\n")
+        (info / "bandwidth_gran").write_text("1\n" if amd else "10\n")
+        (info / "thread_throttle_mode").write_text("per-thread\n")
+        self.fs = Schemata()
+        section = {"mode": mode, "protect": ["gold"], "throttle": {"bronze": {"floor": 20}, "silver": {"floor": 50}}}
+        host.configure(rdt={"guard": section}, monitoring={"capacity": {"*": float(capacity) * GB}})
+        self.now = 0.0
+        self.lines: list[str] = []
+
+    def context(self) -> Context:
+        """The node as the guard's process opens it."""
+        settings, _ = load(str(self.host.config))
+        context = Context(settings, Log({"target": "none"}, stderr=False))
+        context.monitor.resctrl.fs = self.fs
+        context.log = lambda _, message, **__: self.lines.append(message)  # type: ignore[assignment]
+        return context
+
+    def guard(self, pid: int = 100) -> Guard:
+        """A guard that begins now."""
+        context = self.context()
+        context.ledger.prepare()
+        return Guard(context, None, pid, self.now)
+
+    def add_class(self, name: str) -> None:
+        """Make a class with counters at 0 and every limit open."""
+        folder = self.root / name
+        (folder / "mon_groups").mkdir(parents=True, exist_ok=True)
+        (folder / "tasks").touch()
+        (folder / "schemata").write_text(f"MB:{';'.join(f'{number}={self.most}' for number in self.l3)}\n")
+        for number in self.l3:
+            self.count(name, number, 0, 0)
+
+    def count(self, name: str, number: int, total: int | str, local: int | str | None = None) -> None:
+        """Set the counters of a class on an L3 domain."""
+        folder = self.root / name / f"mon_data/mon_L3_{number:02d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "mbm_total_bytes").write_text(f"{total}\n")
+        (folder / "mbm_local_bytes").write_text(f"{total if local is None else local}\n")
+
+    def pass_time(self, guard: Guard, rates: dict[str, float], seconds: int = 1) -> None:
+        """Let classes move so many GB/s on the first domain for some seconds, with a look after each."""
+        for _ in range(seconds):
+            self.now += 1
+            for name, rate in rates.items():
+                path = self.root / name / f"mon_data/mon_L3_{self.l3[0]:02d}/mbm_total_bytes"
+                self.count(name, self.l3[0], int(path.read_text()) + int(rate * GB))
+            guard.look(self.now)
+
+    def limit(self, name: str) -> str:
+        """The MB line of a class."""
+        return (self.root / name / "schemata").read_text().strip()

@@ -1,0 +1,221 @@
+"""The guard at work on a made-up node: what it writes, what it never writes, and what stands after it."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import Host
+
+from resctrl_hooks.node.guard.law import BLIND
+from resctrl_hooks.node.guard.lease import Lease, restore, restore_stale
+from resctrl_hooks.node.guard.status import NAME
+
+from .node import Node
+
+FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
+CALM = {"gold": 5.0, "silver": 1.0, "bronze": 1.0}
+
+
+class Killed(BaseException):
+    """SIGKILL in the middle of a write."""
+
+
+def declared(node: Node) -> bool:
+    return all(node.limit(name) == f"MB:0={node.most}" for name in ("", "gold", "silver", "bronze"))
+
+
+def test_full_domain_lowers_the_first_class_only(host: Host) -> None:
+    node = Node(host)
+    node.pass_time(node.guard(), FULL, 6)
+    assert node.fs.writes == [("bronze", "MB:0=90")]
+    assert node.limit("gold") == node.limit("") == "MB:0=100"
+    assert "guard lowered MB of class bronze on memory domain 0 from 100 to 90 (per cent): load 95%" in node.lines
+
+
+def test_observe_writes_nothing_and_says_what_it_would_do(host: Host) -> None:
+    node = Node(host, mode="observe")
+    node.pass_time(node.guard(), FULL, 60)
+    assert node.fs.writes == []
+    assert not (host.state / "guard-lease.json").exists()
+    assert "guard would lower MB of class bronze on memory domain 0 from 100 to 90 (per cent): load 95%" in node.lines
+
+
+def test_end_of_the_guard_restores_every_value(host: Host) -> None:
+    node = Node(host)
+    guard = node.guard()
+    node.pass_time(guard, FULL, 30)
+    assert node.limit("bronze") != "MB:0=100"
+    guard.end()
+    assert declared(node)
+    assert not (host.state / "guard-lease.json").exists()
+
+
+def test_end_of_the_pressure_restores_every_value(host: Host) -> None:
+    node = Node(host)
+    guard = node.guard()
+    node.pass_time(guard, FULL, 30)
+    node.pass_time(guard, CALM, 400)
+    assert declared(node)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the write", "after the write"])
+@pytest.mark.parametrize("number", range(1, 9))
+def test_killed_guard_is_repaired_by_reconcile(host: Host, number: int, *, after: bool) -> None:
+    node = Node(host)
+    writes: list[str] = []
+
+    def die(path: str) -> None:
+        writes.append(path)
+        if len(writes) == number:
+            raise Killed
+
+    setattr(node.fs, "after" if after else "before", die)
+    guard = node.guard(pid=999_999)  # a process that has ended by the time of the reconcile
+    with pytest.raises(Killed):
+        node.pass_time(guard, FULL, 200)
+    setattr(node.fs, "after" if after else "before", lambda _: None)
+    context = node.context()
+    restored = restore_stale(context.monitor.resctrl, str(host.state), str(host.proc))
+    assert restored is not None
+    assert not restored.failed + restored.foreign
+    assert declared(node)
+    assert restore_stale(context.monitor.resctrl, str(host.state), str(host.proc)) is None
+
+
+def test_lease_of_a_living_guard_is_left_alone(host: Host) -> None:
+    node = Node(host)
+    host.process(100)
+    node.pass_time(node.guard(pid=100), FULL, 6)
+    assert restore_stale(node.context().monitor.resctrl, str(host.state), str(host.proc)) is None
+    assert node.limit("bronze") == "MB:0=90"
+
+
+def test_value_of_another_program_is_left_alone_until_the_restart(host: Host) -> None:
+    node = Node(host)
+    guard = node.guard()
+    node.pass_time(guard, FULL, 6)
+    (node.root / "bronze/schemata").write_text("MB:0=70\n")
+    node.pass_time(guard, FULL, 60)
+    assert node.limit("bronze") == "MB:0=70"
+    assert any("another program changed MB of class bronze" in line for line in node.lines)
+    assert {name for name, _ in node.fs.writes[1:]} == {"silver"}
+    guard.end()
+    assert node.limit("bronze") == "MB:0=70"
+    assert node.limit("silver") == "MB:0=100"
+
+
+def test_value_changed_before_the_first_cut_is_left_alone(host: Host) -> None:
+    node = Node(host)
+    guard = node.guard()
+    (node.root / "bronze/schemata").write_text("MB:0=70\n")
+    node.pass_time(guard, FULL, 20)
+    assert node.limit("bronze") == "MB:0=70"
+
+
+def test_removed_class_ends_the_guards_work_on_it(host: Host) -> None:
+    node = Node(host)
+    guard = node.guard()
+    node.pass_time(guard, FULL, 6)
+    shutil.rmtree(node.root / "bronze")
+    node.pass_time(guard, {"gold": 20.0, "silver": 75.0}, 20)
+    guard.end()
+    assert node.limit("silver") == "MB:0=100"
+    assert not (node.root / "bronze").exists()
+
+
+def test_remounted_resctrl_keeps_its_own_values(host: Host) -> None:
+    node = Node(host)
+    guard = node.guard()
+    node.pass_time(guard, FULL, 12)
+    for name in ("silver", "bronze"):
+        shutil.rmtree(node.root / name)
+        node.add_class(name)
+    before = len(node.fs.writes)
+    guard.end()
+    assert len(node.fs.writes) == before
+    assert declared(node)
+
+
+@pytest.mark.parametrize("value", ["Unavailable", "Unassigned", "Error", ""])
+def test_counter_without_a_number_stops_writes_and_restores(host: Host, value: str) -> None:
+    node = Node(host)
+    guard = node.guard()
+    node.pass_time(guard, FULL, 6)
+    node.fs.writes.clear()
+    for _ in range(20):
+        node.now += 1
+        node.count("silver", 0, value)
+        guard.look(node.now)
+    assert node.fs.writes == [("bronze", "MB:0=100")]
+    assert f'"state": "{BLIND}"' in (host.state / NAME).read_text()
+
+
+def test_counter_that_falls_is_no_traffic(host: Host) -> None:
+    node = Node(host)
+    guard = node.guard()
+    node.pass_time(guard, FULL, 2)
+    node.now += 1
+    node.count("bronze", 0, 5)
+    guard.look(node.now)
+    assert '"load": null' in (host.state / NAME).read_text()
+
+
+def test_group_without_an_assigned_counter_makes_the_load_unknown(host: Host) -> None:
+    node = Node(host)
+    (node.root / "info/L3_MON").mkdir()
+    (node.root / "mbm_L3_assignments").write_text("mbm_total_bytes:0=e\nmbm_local_bytes:0=e\n")
+    group = node.root / "bronze/mon_groups/pod"
+    group.mkdir()
+    (group / "mbm_L3_assignments").write_text("mbm_total_bytes:0=_\nmbm_local_bytes:0=_\n")
+    node.pass_time(node.guard(), FULL, 20)
+    assert node.fs.writes == []
+    assert '"load": null' in (host.state / NAME).read_text()
+
+
+def test_domain_without_a_capacity_is_never_limited(host: Host) -> None:
+    node = Node(host, capacity="0")
+    node.pass_time(node.guard(), FULL, 30)
+    assert node.fs.writes == []
+    assert any("no monitoring.capacity for memory domain 0" in line for line in node.lines)
+
+
+def test_mount_with_mbps_is_only_observed(host: Host) -> None:
+    node = Node(host)
+    (node.root / "schemata").write_text("MB:0=4294967295\n")
+    node.pass_time(node.guard(), FULL, 30)
+    assert node.fs.writes == []
+    assert any("guard only observes: resctrl is mounted with mba_MBps" in line for line in node.lines)
+
+
+def test_amd_limit_starts_at_the_measured_rate(host: Host) -> None:
+    node = Node(host, amd=True)
+    node.pass_time(node.guard(), FULL, 6)
+    assert node.fs.writes == [("bronze", f"MB:0={int(55e9 / 125e6 * 0.8)}")]
+
+
+def test_lease_of_an_earlier_boot_is_removed(host: Host) -> None:
+    node = Node(host)
+    node.pass_time(node.guard(pid=999_999), FULL, 6)
+    boot = host.proc / "sys/kernel/random/boot_id"
+    boot.parent.mkdir(parents=True, exist_ok=True)
+    boot.write_text("another\n")
+    assert restore_stale(node.context().monitor.resctrl, str(host.state), str(host.proc)) is None
+    assert not (host.state / "guard-lease.json").exists()
+    assert node.limit("bronze") == "MB:0=90"
+
+
+def test_refused_restoration_keeps_the_lease(host: Host) -> None:
+    node = Node(host)
+    node.pass_time(node.guard(pid=999_999), FULL, 6)
+
+    def refuse(path: str) -> None:
+        raise OSError(22, "Invalid argument", path)
+
+    node.fs.before = refuse
+    context = node.context()
+    lease = Lease(str(host.state), str(host.proc))
+    assert lease.load()
+    assert restore(context.monitor.resctrl, lease).failed
+    assert Path(lease.path).exists()
+    assert os.stat(lease.path).st_mode & 0o777 == 0o600

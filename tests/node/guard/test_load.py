@@ -1,0 +1,77 @@
+"""Traffic and load of memory domains, from made-up counters."""
+
+import pytest
+
+from resctrl_hooks.node.guard.actuator import spread
+from resctrl_hooks.node.guard.load import Look, memory_domains, traffic
+from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
+
+
+def look(time: float, **classes: dict[int, tuple[int | None, int | None]]) -> Look:
+    return Look(time, dict(classes))
+
+
+def test_load_of_two_domains_adds_the_others_remote_traffic() -> None:
+    before = look(0, a={0: (0, 0), 1: (0, 0)}, b={0: (0, 0), 1: (0, 0)})
+    after = look(2, a={0: (100, 60), 1: (0, 0)}, b={0: (0, 0), 1: (50, 30)})
+    first, second = traffic(before, after, [(0,), (1,)])
+    assert (first.rate, first.estimated) == ((60 + 20) / 2, False)
+    assert (second.rate, second.estimated) == ((30 + 40) / 2, False)
+    assert first.rates == {"a": 50.0, "b": 0.0}
+
+
+def test_load_of_three_domains_spreads_remote_traffic_and_is_estimated() -> None:
+    before = look(0, a={0: (0, 0), 1: (0, 0), 2: (0, 0)})
+    after = look(1, a={0: (100, 60), 1: (0, 0), 2: (0, 0)})
+    found = traffic(before, after, [(0,), (1,), (2,)])
+    assert [one.rate for one in found] == [60, 20, 20]
+    assert all(one.estimated for one in found)
+
+
+def test_load_without_local_counters_is_estimated_from_totals() -> None:
+    before = look(0, a={0: (0, None), 1: (0, None)})
+    after = look(1, a={0: (100, None), 1: (40, None)})
+    assert [(one.rate, one.estimated) for one in traffic(before, after, [(0,), (1,)])] == [(100, True), (40, True)]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        look(1, a={0: (None, 5)}, b={0: (10, 5)}),
+        look(1, a={0: (3, 3)}, b={0: (10, 5)}),
+        look(1, a={0: (10, 5)}),
+        look(0, a={0: (10, 5)}, b={0: (10, 5)}),
+    ],
+    ids=["no number", "fell", "a class is gone", "no time"],
+)
+def test_missing_or_falling_value_gives_no_load(after: Look) -> None:
+    before = look(0, a={0: (5, 5)}, b={0: (5, 5)})
+    (found,) = traffic(before, after, [(0,)])
+    assert found.rate is None
+    assert found.load({"*": 1.0}) is None
+
+
+def test_load_is_the_share_of_the_configured_capacity() -> None:
+    (found,) = traffic(look(0, a={3: (0, 0)}), look(1, a={3: (50, 50)}), [(3,)])
+    assert found.load({"3": 100.0}) == 0.5
+    assert found.load({"*": 200.0}) == 0.25
+    assert found.load({}) is None
+
+
+def test_caches_with_one_memory_are_one_domain() -> None:
+    node = MemoryNode(0, 0b1111, {0: 10}, 1 << 30, UNKNOWN)
+    topology = Topology(0b1111, [1, 2, 4, 8], l3={0: 0b11, 8: 0b1100}, nodes=[node])
+    assert memory_domains([8, 0], topology) == [(0, 8)]
+    assert memory_domains([8, 0], None) == [(0,), (8,)]
+
+
+def test_clusters_of_one_cache_are_one_domain() -> None:
+    nodes = [MemoryNode(0, 0b01, {}, 1, UNKNOWN), MemoryNode(1, 0b10, {}, 1, UNKNOWN)]
+    assert memory_domains([0], Topology(0b11, [1, 2], l3={0: 0b11}, nodes=nodes)) == [(0,)]
+
+
+def test_limit_is_spread_over_the_caches_by_use() -> None:
+    assert spread(100, (0, 1), {0: 30.0, 1: 10.0}, {0: 2048, 1: 2048}) == {0: 75, 1: 25}
+    assert spread(100, (0, 1), {0: 5.0}, {0: 2048, 1: 2048}) == {0: 100, 1: 1}
+    assert spread(4096, (0, 1), {0: 5.0}, {0: 2048, 1: 2048}) == {0: 2048, 1: 2048}
+    assert spread(60, (4,), {}, {4: 100}) == {4: 60}
