@@ -20,6 +20,35 @@ API_VERSION = "resctrl-hooks/v1"
 """Of the envelope that all of our JSON has; within one version keys are added, never renamed."""
 
 
+# Each figure of a report: the attribute, its JSON key, its row in the text ({} is "would be " in a dry run), whether it
+# counts as a change, and the event of its entries in ``items``.
+_FIELDS: "tuple[tuple[str, str, str, bool, str], ...]" = (
+    ("containers", "containers", "containers that run", False, ""),
+    ("adopted", "adopted", "containers {}brought into their group", True, "adopted"),
+    ("moved", "threadsMoved", "threads {}moved", True, ""),
+    ("left", "threadsOutside", "threads still outside", False, ""),
+    ("released", "released", "pods {}released", True, "released"),
+    ("freed", "groupsFreed", "groups {}freed", False, ""),
+    ("cleaned", "membersBuried", "dead containers {}cleaned up", True, ""),
+    ("claimed", "claimed", "groups {}claimed or removed", True, "claimed"),
+    ("placed", "placed", "containers {}placed that ran unplaced", True, "placed"),
+    ("applied", "applied", "containers {}given their {}", True, ""),
+    ("repaired", "mended", "things {}put right", True, ""),
+    ("tidied", "tidied", "", True, ""),
+    ("orphans", "strays", "orphaned memtierd instances that would be stopped", True, ""),
+    ("foreign", "foreignGroups", "", False, ""),
+    ("counters_given", "countersGiven", "bandwidth counters {}assigned", True, ""),
+    ("counters_taken", "countersTaken", "bandwidth counters {}taken back", True, ""),
+    ("uncounted", "uncounted", "pods without a bandwidth counter", False, "uncounted"),
+    ("turns", "turns", "RMIDs handed on in turns", True, "handed-on"),
+    ("waiting", "waiting", "pods that wait for an RMID", False, ""),
+    ("queued", "queued", "", False, "queued"),
+    ("unmet", "unmet", "what running containers can't have any more", False, ""),
+    ("failures", "failures", "failures", False, ""),
+    ("problems", "problems", "", False, ""),
+)
+
+
 class Options:
     """How to reconcile: only say what would be done, live keys from elsewhere, claim groups of a lost ledger."""
 
@@ -80,21 +109,7 @@ class Report:
     @property
     def changed(self) -> bool:
         """Whether anything was, or in a dry run would be, done."""
-        return bool(
-            self.adopted
-            or self.moved
-            or self.released
-            or self.cleaned
-            or self.claimed
-            or self.placed
-            or self.applied
-            or self.repaired
-            or self.orphans
-            or self.turns
-            or self.tidied
-            or self.counters_given
-            or self.counters_taken
-        )
+        return any(getattr(self, name) for name, _, _, change, _ in _FIELDS if change)
 
     def learn(self, key: str, record: "PodRecord | MemberRecord", container: str = "") -> None:
         """Remembers the names that a record has, for what is said of a key, or of a container by its id."""
@@ -144,15 +159,7 @@ class Report:
 
     def _items(self) -> "Iterator[dict[str, str]]":
         """What was done for, or is wrong with, a pod or container: one entry each, by name where it has one."""
-        lists: "dict[str, Iterable[str]]" = {
-            "adopted": self.adopted,
-            "released": self.released,
-            "claimed": self.claimed,
-            "placed": self.placed,
-            "handed-on": self.turns,
-            "queued": self.queued,
-            "uncounted": self.uncounted,
-        }
+        lists: "dict[str, Iterable[str]]" = {event: getattr(self, name) for name, _, _, _, event in _FIELDS if event}
         for name, ids in self.applied.items():
             lists[f"applied {name}"] = ids
         for event, whom in lists.items():
@@ -177,33 +184,14 @@ class Report:
 
     def as_dict(self) -> "dict[str, Any]":
         """The figures, and lists of keys and ids."""
-        return {
-            "ok": self.ok,
-            "dryRun": self.dry_run,
-            "containers": self.containers,
-            "adopted": sorted(self.adopted),
-            "threadsMoved": self.moved,
-            "threadsOutside": self.left,
-            "released": sorted(self.released),
-            "groupsFreed": self.freed,
-            "membersBuried": self.cleaned,
-            "claimed": sorted(self.claimed),
-            "placed": sorted(self.placed),
-            "applied": {name: sorted(ids) for name, ids in sorted(self.applied.items())},
-            "unmet": self.unmet,
-            "mended": self.repaired,
-            "strays": sorted(self.orphans),
-            "tidied": self.tidied,
-            "foreignGroups": sorted(self.foreign),
-            "countersGiven": self.counters_given,
-            "countersTaken": self.counters_taken,
-            "uncounted": {key: list(domains) for key, domains in sorted(self.uncounted.items())},
-            "waiting": self.waiting,
-            "queued": sorted(self.queued),
-            "turns": sorted(self.turns),
-            "failures": self.failures,
-            "problems": self.problems,
-        }
+        found: "dict[str, Any]" = {"ok": self.ok, "dryRun": self.dry_run}
+        for name, key, _, _, _ in _FIELDS:
+            value = getattr(self, name)
+            found[key] = sorted(value) if isinstance(value, (list, set)) and name != "problems" else value
+        found["applied"] = {name: sorted(ids) for name, ids in sorted(self.applied.items())}
+        found["uncounted"] = {key: list(domains) for key, domains in sorted(self.uncounted.items())}
+        found["queued"] = sorted(self.queued)
+        return found
 
     def as_line(self) -> str:
         """The report for the log."""
@@ -220,24 +208,14 @@ class Report:
 
     def _rows(self) -> "list[tuple[str, int]]":
         would = "would be " if self.dry_run else ""
-        return [
-            ("containers that run", self.containers),
-            (f"containers {would}brought into their group", len(self.adopted)),
-            (f"threads {would}moved", self.moved),
-            ("threads still outside", self.left),
-            (f"pods {would}released", len(self.released)),
-            (f"groups {would}freed", self.freed),
-            (f"dead containers {would}cleaned up", self.cleaned),
-            (f"groups {would}claimed or removed", len(self.claimed)),
-            (f"containers {would}placed that ran unplaced", len(self.placed)),
-            *((f"containers {would}given their {name}", len(ids)) for name, ids in sorted(self.applied.items())),
-            (f"things {would}put right", self.repaired + self.tidied),
-            ("orphaned memtierd instances that would be stopped", len(self.orphans)),
-            (f"bandwidth counters {would}assigned", self.counters_given),
-            (f"bandwidth counters {would}taken back", self.counters_taken),
-            ("pods without a bandwidth counter", len(self.uncounted)),
-            ("RMIDs handed on in turns", len(self.turns)),
-            ("pods that wait for an RMID", len(self.waiting) + len(self.queued)),
-            ("what running containers can't have any more", len(self.unmet)),
-            ("failures", len(self.failures)),
-        ]
+        rows: "list[tuple[str, int]]" = []
+        for name, _, text, _, _ in _FIELDS:
+            value = getattr(self, name)
+            number = value if isinstance(value, int) else len(value)
+            if name == "applied":
+                rows += [(text.format(would, feature), len(ids)) for feature, ids in sorted(self.applied.items())]
+            elif text:
+                rows.append((text.format(would), number))
+            elif name in ("tidied", "queued"):  # one row with the field before
+                rows[-1] = rows[-1][0], rows[-1][1] + number
+        return rows
