@@ -164,11 +164,6 @@ class CrioPod(Pod):
         rdt_class = self.notes.get(f"{RDT}/container.{container}", self.notes.get(f"{RDT}/pod", ""))
         return super().make_bundle(container, command, rdt_class=rdt_class, **options)
 
-    def cgroups_path(self, container: str) -> str:
-        """As CRI-O names it."""
-        form = "{}:crio:{}" if self.runtime.driver == "systemd" else "{}/crio-{}"
-        return form.format(self.parent, self.id_of(container))
-
     def start(self, container: str, command: str | list[str], **options: Any) -> int:
         """Creates and starts a container; its init process. One that can't be created is deleted, as CRI-O does it."""
         try:

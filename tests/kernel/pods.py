@@ -46,8 +46,9 @@ class Pod(abc.ABC):
         return container
 
     def cgroups_path(self, container: str) -> str:
-        """`linux.cgroupsPath` of a container."""
-        return self.runtime.cgroups_path(container, self.parent)
+        """`linux.cgroupsPath` of a container as CRI-O names it, which shows the runtime: annotations do not."""
+        form = "{}:crio:{}" if self.runtime.driver == "systemd" else "{}/crio-{}"
+        return form.format(self.parent, self.id_of(container))
 
     def make_bundle(
         self,

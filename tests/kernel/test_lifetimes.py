@@ -47,7 +47,7 @@ class Pod:
             command,
             annotations=annotations,
             hooks=self.installed.hooks if hooked else {},
-            linux={"cgroupsPath": f"{POD}/{container}", **linux},
+            linux={"cgroupsPath": f"{POD}/crio-{container}", **linux},
         )
         self.runtime.create(container, bundle)
         self.runtime.start(container)
@@ -73,7 +73,7 @@ class Pod:
 
     def threads(self, container: str) -> set[int]:
         """All thread ids in a container's cgroup."""
-        return {int(line) for line in (self.cgroup / container / "cgroup.threads").read_text().split()}
+        return {int(line) for line in (self.cgroup / f"crio-{container}" / "cgroup.threads").read_text().split()}
 
     def clean(self) -> None:
         self.runtime.clean()
