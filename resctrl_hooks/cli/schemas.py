@@ -11,7 +11,17 @@ from resctrl_hooks.config.problems import Problem
 from resctrl_hooks.config.show import Shown
 from resctrl_hooks.explanation.model import Explanation
 from resctrl_hooks.inventory.guard import GuardedDomain
-from resctrl_hooks.inventory.models import DomainUsage, FreeCounters, Group, Pod, PodDetails, Refusal, Rmids, Usage
+from resctrl_hooks.inventory.models import (
+    DomainUsage,
+    FreeCounters,
+    Group,
+    MemoryUsage,
+    Pod,
+    PodDetails,
+    Refusal,
+    Rmids,
+    Usage,
+)
 from resctrl_hooks.inventory.topology_view import TopologyReport
 from resctrl_hooks.node.reconcile.report import API_VERSION
 from resctrl_hooks.rdt.classes import ClassReport
@@ -60,6 +70,7 @@ _LISTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
             "uncounted": int,
             "domain": int | None,
             "domains": list[DomainUsage],
+            "memoryDomains": list[MemoryUsage],
         },
     ),
     "rdt": ("RdtClassList", ClassReport, {}),

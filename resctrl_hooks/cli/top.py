@@ -20,11 +20,13 @@ from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Bandwidth, Duration
 from resctrl_hooks.cli.tables import console, print_table
 from resctrl_hooks.cli.top_screen import Screen
-from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, usage_table
+from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, memory_lines, usage_table
 from resctrl_hooks.cli.view import View, view_options
 from resctrl_hooks.inventory.cache_size import l3_sizes
 from resctrl_hooks.inventory.gather import pod_of, rmids_of
-from resctrl_hooks.inventory.models import DomainUsage, Usage
+from resctrl_hooks.inventory.guard import lowered_values
+from resctrl_hooks.inventory.memory_load import domains_of, memory_usage
+from resctrl_hooks.inventory.models import DomainUsage, MemoryUsage, Usage
 from resctrl_hooks.inventory.snapshot import Snapshot, in_domain, open_files, take
 from resctrl_hooks.inventory.usage import (
     GROUPINGS,
@@ -109,6 +111,8 @@ class _Looks:
         self._sizes = l3_sizes(context.monitor.resctrl.root)
         self._capacity = capacity
         self._peaks: dict[int, float] = {}
+        self._limits: dict[str, float] = context.settings.monitoring.get("capacity") or {}
+        self._memory = domains_of(context, self._before) if self._limits else []
         self._made = 0
         self._domains = {slot.domain.id: slot.domain.folder for slot in self._before.slots.values() if _is_cache(slot)}
         self.domain = domain
@@ -130,9 +134,11 @@ class _Looks:
         domains = [self._usage_of(id_, usage(*part, Unnamed())) for id_, part in sorted(parts.items())]
         lines = usage(*((before, now) if self.domain is None else parts[self.domain]), self._users)
         seconds = now.when - before.when
+        names = {line.key: line.name for line in lines if line.kind == POD}
+        memory = memory_usage(before, now, self._memory, self._limits, names) if self._limits else []
         if self._view.filtered:
             lines = with_total([line for line in lines if line.kind == POD and self._is_wanted(line)])
-        return self.scene(lines, rmids=now.rmids, seconds=seconds, domains=domains)
+        return self.scene(lines, rmids=now.rmids, seconds=seconds, domains=domains, memory=memory)
 
     def _usage_of(self, domain: int, lines: list[Line]) -> DomainUsage:
         rates = next(line.rates for line in lines if line.kind == TOTAL)
@@ -149,7 +155,12 @@ class _Looks:
         )
 
     def scene(
-        self, lines: list[Line], rmids: int = 0, seconds: float = 0.0, domains: Sequence[DomainUsage] = ()
+        self,
+        lines: list[Line],
+        rmids: int = 0,
+        seconds: float = 0.0,
+        domains: Sequence[DomainUsage] = (),
+        memory: Sequence[MemoryUsage] = (),
     ) -> Scene:
         """What there is to show of these lines."""
         context = self._context
@@ -158,7 +169,19 @@ class _Looks:
         size = sum(self._sizes.values()) if self.domain is None else self._sizes.get(self.domain, 0)
         now = time.strftime("%H:%M:%S")
         several = domains if len(domains) > 1 or self._capacity else ()
-        return Scene(os.uname().nodename, now, lines, size, found, waiting, seconds, several, self.domain)
+        return Scene(
+            os.uname().nodename,
+            now,
+            lines,
+            size,
+            found,
+            waiting,
+            seconds,
+            several,
+            self.domain,
+            memory,
+            lowered_values(context),
+        )
 
     def _is_wanted(self, line: Line) -> bool:
         if line.key not in self._wanted:
@@ -194,6 +217,7 @@ def _print(scene: Scene, view: View, by: str) -> None:
             uncounted=scene.uncounted,
             domain=scene.domain,
             domains=list(scene.domains),
+            memoryDomains=list(scene.memory),
         )
         if view.old:
             for item, line in zip(value["items"], lines, strict=True):
@@ -209,6 +233,8 @@ def _print(scene: Scene, view: View, by: str) -> None:
             out.print(head_line(scene, out.width), markup=False, soft_wrap=True)
             if scene.domains:
                 out.print(domain_line(scene, out.width))
+            for text in memory_lines(scene, out.width):
+                out.print(text)
         # Somebody reads a terminal, and a program the rest: pictures are no help there.
         made = usage_table(
             scene,

@@ -10,7 +10,7 @@ from resctrl_hooks.cli.bars import bar, sparkline
 from resctrl_hooks.cli.tables import Name, counted, table
 from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.inventory.coverage import MARK
-from resctrl_hooks.inventory.models import DomainUsage, Rmids
+from resctrl_hooks.inventory.models import DomainUsage, MemoryUsage, Rmids
 from resctrl_hooks.inventory.rates import Rates
 from resctrl_hooks.inventory.usage import FOREIGN, POD, TOTAL, UNHELD, Line
 
@@ -38,6 +38,10 @@ class Scene:
     """Each L3 cache, where there are several."""
     domain: int | None = None
     """The one that is shown; None for all of them together."""
+    memory: Sequence[MemoryUsage] = ()
+    """Each memory domain, where ``monitoring.capacity`` is configured."""
+    lowered: Mapping[str, str] = field(default_factory=dict)
+    """By RDT class, the values that the guard holds below the declared ones: ``MB 100↓60``."""
     history: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
 
     @property
@@ -157,6 +161,8 @@ def usage_table(
     made = table(*heads, right=right, names=heads[0], headers=headers)
     for line in lines:
         name = line.name if by == "pod" or line.kind != POD else f"{line.name} ({line.members})"
+        if by == "class" and line.kind == POD and line.name in scene.lowered:
+            name += f" {scene.lowered[line.name]}"
         cells = (Text(column.cell(line, scene), no_wrap=True) for column in columns)
         made.add_row(
             Name(f"{MARK}{name}" if line.partial else name),
@@ -204,6 +210,23 @@ def domain_line(scene: Scene, width: int) -> Text:
         made.append("   ")
     made.right_crop(3)
     return made
+
+
+def memory_lines(scene: Scene, width: int) -> list[Text]:
+    """Return a line of each memory domain: traffic, load, and the pods that move most of it."""
+    found = []
+    for one in scene.memory:
+        mark = MARK if one.estimated else ""
+        rate, capacity = one.memory_bandwidth_bytes_per_second, one.capacity_bytes_per_second
+        text = f"memory {one.domain} {mark if rate is not None else ''}{_cell(rate, 'B/s')}"
+        if capacity:
+            load = _UNKNOWN if one.load_percent is None else f"{mark}{one.load_percent:.0f}%"
+            text += f", {load} of {scaled(capacity, 'B/s')}"
+        pods = ", ".join(f"{pod.name} {pod.share_percent:.0f}%" for pod in one.pods)
+        made = Text(f"{text}: {pods}" if pods else text, no_wrap=True)
+        made.truncate(width, overflow="ellipsis")
+        found.append(made)
+    return found
 
 
 def _heat(line: Line, scene: Scene) -> str:

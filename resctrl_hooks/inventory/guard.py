@@ -91,6 +91,19 @@ def held_values(context: Context) -> dict[str, dict[int, int]]:
     return lease.declared if lease.load() else {}
 
 
+def lowered_values(context: Context) -> dict[str, str]:
+    """Return by RDT class the values that a running guard holds below the declared ones, as ``MB 100↓60``."""
+    status = guard_status(context)
+    if status is None or not status.running or status.mode != "act":
+        return {}
+    found: dict[str, list[str]] = {}
+    for domain in status.domains:
+        for name, one in domain.classes.items():
+            if one.now < one.declared and not one.overridden:
+                found.setdefault(name, []).append(f"{one.declared}↓{one.now}")
+    return {name: f"MB {', '.join(dict.fromkeys(values))}" for name, values in found.items()}
+
+
 def _fresh(context: Context) -> float:
     return max(10.0, 5 * float(section(context.settings)["interval"]))
 

@@ -245,6 +245,26 @@ class DomainUsage(Record):
     llc_bytes: int | None
 
 
+class MemoryShare(Record):
+    """What a pod moves to and from the memory of a domain."""
+
+    name: str
+    memory_bandwidth_bytes_per_second: float
+    share_percent: float = Field(description="Of the domain's traffic.")
+
+
+class MemoryUsage(Record):
+    """The load of a memory domain in an interval."""
+
+    domain: int = Field(description="The lowest of its L3 domains.")
+    l3: list[int]
+    memory_bandwidth_bytes_per_second: float | None
+    capacity_bytes_per_second: float | None = Field(description="`monitoring.capacity`.")
+    load_percent: float | None
+    estimated: bool = Field(description="Remote traffic is spread evenly, or local traffic is not counted.")
+    pods: list[MemoryShare] = Field(description="The three that move most.")
+
+
 class FreeCounters(Record):
     """The assignable bandwidth counters of an L3 domain."""
 

@@ -10,6 +10,7 @@ from node.guard.node import Node
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.cli.schemas import schemas
+from resctrl_hooks.inventory.guard import lowered_values
 from resctrl_hooks.metrics.guard import guard_families
 from resctrl_hooks.node.reconcile.cleanup import tidy
 from resctrl_hooks.node.reconcile.report import Report
@@ -72,6 +73,12 @@ def test_lowered_class_is_as_declared_for_rdt_show(node: Node) -> None:
     assert "the guard holds MB of domain 0 below the declared 100" in done.output
     assert run(node.host, "rdt", "apply").exit_code == 0
     assert node.limit("bronze") == "MB:0=90"
+
+
+def test_lowered_values_are_those_of_a_running_guard(node: Node) -> None:
+    assert lowered_values(node.context()) == {"bronze": "MB 100↓90"}
+    node.host.end_process(100)
+    assert lowered_values(node.context()) == {}
 
 
 def test_metrics_have_state_limits_and_capacity(node: Node) -> None:

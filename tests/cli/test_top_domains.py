@@ -13,8 +13,8 @@ from monitored_host import KEYS, MonitoredHost, monitored_host
 from rich.console import Console
 
 from resctrl_hooks.cli import main
-from resctrl_hooks.cli.top_table import Scene, domain_line, usage_table
-from resctrl_hooks.inventory.models import DomainUsage
+from resctrl_hooks.cli.top_table import Scene, domain_line, memory_lines, usage_table
+from resctrl_hooks.inventory.models import DomainUsage, MemoryShare, MemoryUsage
 from resctrl_hooks.inventory.rates import Rates
 from resctrl_hooks.inventory.snapshot import in_domain, take
 from resctrl_hooks.inventory.usage import Line
@@ -109,6 +109,53 @@ def test_the_line_of_caches_has_as_many_as_there_is_room_for(width: int, shown: 
     text = domain_line(scene(), width)
     assert len(text) <= width
     assert text.plain.count("L3 ") == shown
+
+
+def memory(load: float | None, *, estimated: bool = False) -> MemoryUsage:
+    return MemoryUsage(
+        domain=8,
+        l3=[8],
+        memory_bandwidth_bytes_per_second=None if load is None else load * 1.8e9,
+        capacity_bytes_per_second=180e9,
+        load_percent=load,
+        estimated=estimated,
+        pods=[MemoryShare(name="batch/etl", memory_bandwidth_bytes_per_second=1e9, share_percent=61.2)] if load else [],
+    )
+
+
+@pytest.mark.parametrize(
+    "one, text",
+    [
+        (memory(90.0), "memory 8 162 GB/s, 90% of 180 GB/s: batch/etl 61%"),
+        (memory(90.0, estimated=True), "memory 8 ~162 GB/s, ~90% of 180 GB/s: batch/etl 61%"),
+        (memory(None), "memory 8 -, - of 180 GB/s"),
+    ],
+    ids=["exact", "estimated", "unknown"],
+)
+def test_memory_domain_has_a_line_with_its_load_and_largest_pods(one: MemoryUsage, text: str) -> None:
+    found = scene()
+    found.memory = [one]
+    assert [line.plain for line in memory_lines(found, 100)] == [text]
+    assert len(memory_lines(found, 20)[0]) <= 20
+
+
+def test_memory_domains_are_shown_where_a_capacity_is_configured(host: MonitoredHost) -> None:
+    assert json.loads(host.run("top", "--interval", "0.1", "-o", "json").stdout)["memoryDomains"] == []
+    config = json.loads(host.config.read_text()) | {"monitoring": {"capacity": {"*": 1e9}}}
+    host.config.write_text(json.dumps(config))
+    made = json.loads(host.run("top", "--interval", "0.1", "-o", "json").stdout)["memoryDomains"]
+    assert {one["capacityBytesPerSecond"] for one in made} == {1e9}
+    assert "memory 0 " in host.run("top", "--once", "--interval", "0.1").stdout
+
+
+def test_class_that_the_guard_holds_has_both_values_in_its_name() -> None:
+    found = scene()
+    found.lowered = {"bronze": "MB 100↓60"}
+    lines = [Line("pod", "bronze", "bronze", Rates(1.0, 9.0), members=7)]
+    out = Console(file=io.StringIO(), width=100)
+    out.print(usage_table(found, lines, by="class", sort="mbm", reverse=False, width=100, pictures=False, headers=True))
+    assert isinstance(out.file, io.StringIO)
+    assert "bronze (7) MB 100↓60" in out.file.getvalue()
 
 
 def test_the_options_are_explained() -> None:

@@ -98,13 +98,25 @@ def traffic(before: Look, after: Look, domains: "Sequence[tuple[int, ...]]") -> 
         own = {name: sum(total for total, _ in _pairs(of, domain)) for name, of in moved.items()}
         rate = sum(own.values())
         if split and len(domains) > 1:
-            local = sum(near or 0.0 for of in moved.values() for _, near in _pairs(of, domain))
-            others = [number for number in numbers if number not in domain]
-            remote = sum(max(0.0, total - (near or 0.0)) for of in moved.values() for total, near in _pairs(of, others))
-            rate = local + remote / (len(domains) - 1)
+            rate = sum(to_memory({n: pair for n, pair in of.items() if pair}, domain, domains) for of in moved.values())
         exact = len(domains) == 1 or (split and len(domains) == 2)  # noqa: PLR2004  # remote is then the other's
         found.append(Traffic(domain, rate, own, estimated=not exact))
     return found
+
+
+def to_memory(
+    of: "dict[int, tuple[float, float | None]]", domain: "tuple[int, ...]", domains: "Sequence[tuple[int, ...]]"
+) -> float:
+    """Return what goes to a domain's memory of a user's total and local traffic by L3 domain.
+
+    That is all of it where there is one domain; the local traffic of unknown parts counts as none.
+    """
+    if len(domains) == 1:
+        return sum(of[number][0] for number in domain)
+    local = sum(of[number][1] or 0.0 for number in domain)
+    others = [number for other in domains if other != domain for number in other]
+    remote = sum(max(0.0, of[number][0] - (of[number][1] or 0.0)) for number in others)
+    return local + remote / (len(domains) - 1)
 
 
 def _pairs(

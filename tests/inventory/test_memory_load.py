@@ -1,0 +1,88 @@
+"""Load of memory domains and its largest pods, from made-up counters of a node with two L3 caches."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from counter_tree import say_paths
+from monitored_host import KEYS, MonitoredHost, monitored_host
+
+from resctrl_hooks.inventory.memory_load import domains_of, memory_usage
+from resctrl_hooks.inventory.models import MemoryUsage
+from resctrl_hooks.inventory.snapshot import Snapshot, take
+
+NAMES = {KEYS[0]: "shop/cart", KEYS[1]: "batch/etl"}
+
+
+def say(folder: Path, first: tuple[object, object], second: tuple[object, object]) -> None:
+    """Set total and local traffic of the two L3 domains."""
+    values: dict[str, object] = {}
+    for domain, (total, local) in (("mon_L3_00", first), ("mon_L3_01", second)):
+        values |= {f"{domain}/mbm_total_bytes": total, f"{domain}/mbm_local_bytes": local}
+    say_paths(folder, values)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """Two pods in the root class."""
+    resctrl = tmp_path / "resctrl"
+    (resctrl / "mon_groups").mkdir(parents=True)
+    with monitored_host(tmp_path, str(resctrl), sysPath=str(tmp_path / "sys")) as found:
+        for key in NAMES:
+            with found.context.monitor.hold(key) as held:
+                folder = Path(held.ensure_group("").path)
+                say(folder, (0, 0), (0, 0))
+        say(resctrl, (0, 0), (0, 0))
+        yield found
+
+
+def groups(host: MonitoredHost) -> list[Path]:
+    return [next((host.resctrl / "mon_groups").glob(f"*{key}")) for key in NAMES]
+
+
+def begin(host: MonitoredHost) -> tuple[Snapshot, list[tuple[int, ...]]]:
+    before = take(host.context)
+    time.sleep(0.1)
+    return before, list(domains_of(host.context, before))
+
+
+def measured(host: MonitoredHost, before: Snapshot, domains: list[tuple[int, ...]]) -> list[MemoryUsage]:
+    """Return the usage of domains that can carry 1000 bytes in the interval."""
+    now = take(host.context)
+    return memory_usage(before, now, domains, {"*": 1000 / (now.when - before.when)}, NAMES)
+
+
+def test_load_of_two_domains_has_the_pods_that_fill_them(host: MonitoredHost) -> None:
+    before, domains = begin(host)
+    cart, etl = groups(host)
+    say(cart, (300, 200), (0, 0))
+    say(etl, (600, 600), (50, 50))
+    say(host.resctrl, (900, 800), (50, 50))
+    first, second = measured(host, before, domains)
+    assert (first.domain, first.l3, first.estimated) == (0, [0], False)
+    assert (first.load_percent, second.load_percent) == (80, 15)
+    assert [(pod.name, pod.share_percent) for pod in first.pods] == [("batch/etl", 75.0), ("shop/cart", 25.0)]
+    assert [pod.name for pod in second.pods] == ["shop/cart", "batch/etl"]
+
+
+@pytest.mark.parametrize("value", ["Unavailable", "Error", 0])
+def test_domain_with_an_unknown_value_has_no_load_and_no_pods(host: MonitoredHost, value: object) -> None:
+    say(host.resctrl, (500, 500), (0, 0))
+    before, domains = begin(host)
+    say(host.resctrl, (value, 500), (0, 0))
+    for one in measured(host, before, domains):
+        assert (one.memory_bandwidth_bytes_per_second, one.load_percent, one.pods) == (None, None, [])
+        assert one.capacity_bytes_per_second
+
+
+def test_load_without_local_counters_is_estimated(host: MonitoredHost) -> None:
+    for folder in (host.resctrl, *groups(host)):
+        for path in folder.glob("mon_data/*/mbm_local_bytes"):
+            path.unlink()
+    before, domains = begin(host)
+    say_paths(host.resctrl, {"mon_L3_00/mbm_total_bytes": 400})
+    first, second = measured(host, before, domains)
+    assert first.estimated
+    assert (first.load_percent, second.load_percent) == (40, 0)
+    assert first.pods == []
