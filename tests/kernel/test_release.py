@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from install.staged import FIRST, deliver
+import yaml
+from install.staged import FIRST, deliver, led
 
 from kernel.bare import clear_host
 from kernel.bundles import FIRST_INSTRUCTION
@@ -139,8 +140,12 @@ class Delivered(Installed):
         return ["/usr/bin/python3", "-I", "-S", self._folder + LAUNCH, "--config", self.config, *words]
 
     def bring(self, machineconfig: str) -> None:
-        """Another version's code."""
+        """Deliver another version's code, and compile it as its own unit does at boot and after each change."""
         deliver(Path(self._folder), machineconfig)
+        units = yaml.safe_load(machineconfig)["spec"]["config"]["systemd"]["units"]
+        (compiles,) = (unit["contents"] for unit in units if "compile" in unit["name"])
+        words = compiles.partition("ExecStart=")[2].splitlines()[0].split()
+        run([words[0], *(led(Path(self._folder), word) for word in words[1:])], environment=BARE)
 
     def moved(self, name: str) -> float:
         """Bytes that a container has moved, as this version's metrics have it."""
