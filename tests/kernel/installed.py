@@ -11,6 +11,7 @@ from install.staged import HOOKS, led, put
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.node import launch
+from resctrl_hooks.node.ledger import TOTALS
 
 LAUNCH = os.path.abspath(launch.__file__)
 PYTHON = ["/usr/bin/python3", "-I", "-S"]
@@ -95,10 +96,10 @@ class Installed:
             return source.read()
 
     def records(self) -> list[str]:
-        """All that the ledger holds: its files but for locks, and figures about calls."""
+        """All records of the ledger: its files but for locks, totals and figures about calls."""
         top = Path(self.state)
         found = [path.relative_to(top) for path in top.rglob("*") if not path.is_dir() or path.is_symlink()]
-        return sorted(str(path) for path in found if len(path.parts) > 1 and path.parts[0] != "locks")
+        return sorted(str(path) for path in found if len(path.parts) > 1 and path.parts[0] not in ("locks", TOTALS))
 
 
 class Staged(Installed):
