@@ -11,6 +11,7 @@ import click
 from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Duration
+from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.recording.files import FORMATS, RecordingError, Writer, writing
 from resctrl_hooks.recording.sampler import Row, Sampler
@@ -52,6 +53,9 @@ def command(config: str, *, interval: float, duration: float | None, output: str
         raise FailedError(f"{output} exists: choose another name, or --force to replace it") from error
     except OSError as error:
         raise FailedError(f"{output} can't be written: {error.strerror}") from error
+    peaks = ", ".join(f"domain {name} {scaled(rate, 'B/s')}" for name, rate in sorted(sampler.peaks.items()) if rate)
+    if peaks:
+        click.echo(f"resctrl-hook: largest bandwidth: {peaks}; lower bound for monitoring.capacity", err=True)
     click.echo(f"resctrl-hook: {samples} samples; draw them: resctrl-hook report {output}", err=True)
 
 

@@ -12,6 +12,8 @@ from resctrl_hooks.node.errors import LedgerError
 from resctrl_hooks.node.host.files import format_json, parse_json, read_file, write_file
 from resctrl_hooks.node.ledger import TOTALS, Ledger
 
+from .domain_totals import DomainTotals
+
 FILE: Final = "class-counters"
 _FORMAT: Final = 1
 _LIMIT: Final = 64 << 20
@@ -91,6 +93,7 @@ class ClassTotals:
             raise LedgerError.of_file(error, self._path) from error
         ours = isinstance(kept, dict) and (kept.get("format"), kept.get("boot")) == (_FORMAT, boot)
         self.classes = {name: ClassTotal(values) for name, values in kept["classes"].items()} if ours else {}
+        self.domains = DomainTotals(kept.get("domains", {}) if ours else {})
 
     def of(self, rdt_class: str) -> ClassTotal:
         """A class's totals; nothing yet for one that is new."""
@@ -99,7 +102,8 @@ class ClassTotals:
     def save(self, classes: set[str]) -> None:
         """Writes down those of the classes that there are."""
         kept = {name: total.as_record() for name, total in self.classes.items() if name in classes}
+        values = {"format": _FORMAT, "boot": self._boot, "classes": kept, "domains": self.domains.as_record()}
         try:
-            write_file(self._path, format_json({"format": _FORMAT, "boot": self._boot, "classes": kept}))
+            write_file(self._path, format_json(values))
         except OSError as error:
             raise LedgerError.of_file(error, self._path) from error

@@ -5,9 +5,11 @@ its groups, monitored or not, whatever `Selection` leaves out of the pods': thei
 a part of a class has no number now, the class has none: `snapshot` has the rule.
 """
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from resctrl_hooks.inventory.cache_size import l3_sizes
+from resctrl_hooks.inventory.memory_load import Domains
+from resctrl_hooks.inventory.rates import TOTAL
 from resctrl_hooks.inventory.snapshot import Snapshot
 from resctrl_hooks.inventory.snapshot import Values as Said
 from resctrl_hooks.node.context import Context
@@ -38,13 +40,16 @@ class _Families:
             family.add_metric([*labels, *domain_labels(slot).values()], value)
 
 
-def class_families(context: Context, snapshot: Snapshot, selection: Selection = EVERYTHING) -> list[Metric]:
-    """The families of classes, ungrouped tasks and foreign groups.
+def class_families(
+    context: Context, snapshot: Snapshot, selection: Selection = EVERYTHING, domains: Domains = ()
+) -> list[Metric]:
+    """The families of classes, ungrouped tasks, foreign groups and memory domains.
 
     Args:
         context: what the node is read with.
         snapshot: the node.
         selection: which counters are asked for; namespaces make no difference.
+        domains: the memory domains; without any they have no samples.
 
     Raises:
         HookError: the state directory can't be used.
@@ -59,6 +64,11 @@ def class_families(context: Context, snapshot: Snapshot, selection: Selection = 
     for place, counts in snapshot.foreign.items():
         for path, value in _numbers(counts.values).items():
             families.add(FOREIGN, _GROUP_LABELS, place, slots[path], value)
+    memory = CounterMetricFamily(
+        "resctrl_domain_mbm_bytes",
+        "Traffic to and from a memory domain, by all classes; remote traffic of more than two domains spread evenly.",
+        labels=["domain"],
+    )
     with context.ledger.lock_totals(FILE, context.monitor.patience):
         totals = ClassTotals(context.ledger, context.monitor.boot)
         for rdt_class, found in snapshot.classes.items():
@@ -79,8 +89,20 @@ def class_families(context: Context, snapshot: Snapshot, selection: Selection = 
                 slot = slots[path]
                 if slot.domain.node is None and selection.has_counter(slot.counter.name):
                     unknown.add_metric([rdt_class, slot.counter.name, *domain_labels(slot).values()], number)
+        if domains and selection.has_counter(TOTAL):
+            for domain, value in totals.domains.add(_totals_now(snapshot, totals), slots, domains).items():
+                memory.add_metric([domain], value)
         totals.save(set(snapshot.classes))
-    return [*families.found.values(), unknown, _cache_sizes(context.monitor.resctrl.root, slots)]
+    return [*families.found.values(), unknown, memory, _cache_sizes(context.monitor.resctrl.root, slots)]
+
+
+def _totals_now(snapshot: Snapshot, totals: ClassTotals) -> dict[str, Values]:
+    """Return the totals of each class whose counters have a number now."""
+    found: dict[str, Values] = {}
+    for name, of in snapshot.classes.items():
+        total = totals.of(name).total
+        found[name] = {path: total[path] for path in _counting(of.whole, snapshot.slots) if path in total}
+    return found
 
 
 def _numbers(values: Said) -> Values:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from resctrl_hooks.inventory.memory_load import Domains, domains_of
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.snapshot import open_files, take
 from resctrl_hooks.node import call_metrics as tally
@@ -38,6 +39,7 @@ class NodeCollector(Collector):
         self._names = PodNames(context)
         self._files = open_files()
         self._lock = threading.Lock()
+        self._domains: Domains | None = None
 
     def collect(self) -> Iterator[Metric]:
         """All families that have samples."""
@@ -66,10 +68,12 @@ class NodeCollector(Collector):
     def _pods(self) -> list[Metric]:
         snapshot = take(self._context, self._files)
         self._names.learn(snapshot.pods)
+        if self._domains is None:  # reading the topology costs more than all the rest
+            self._domains = domains_of(self._context, snapshot)
         return [
             *pod_families(snapshot.pods, self._names, self._selection),
             *turn_families(snapshot.turns, self._names, self._selection),
-            *class_families(self._context, snapshot, self._selection),
+            *class_families(self._context, snapshot, self._selection, self._domains),
             package_family(),
         ]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from resctrl_hooks.inventory.memory_load import Domains, domains_of, traffic_of
 from resctrl_hooks.inventory.package_energy import Packages
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.rates import ENERGY, TOTAL, growths
@@ -59,6 +60,9 @@ class Sampler:
         self._files = open_files()
         self._packages = Packages()
         self._before: Snapshot | None = None
+        self._domains: Domains | None = None
+        self.peaks: dict[int, float] = {}
+        """The largest bandwidth of each memory domain between two looks, in bytes per second."""
         self._counted: dict[tuple[str, str, str], float] = {}
         slots = [slot for slot in layout(f"{node.monitor.resctrl.root}/{MON_DATA}") if slot.domain.node is None]
         counters = dict.fromkeys(slot.counter.name for slot in slots if slot.counter.kind == CUMULATIVE)
@@ -111,8 +115,16 @@ class Sampler:
             rows += made.values()
         for package, joules in self._packages.read().items():
             rows.append({"time": when, "host": self._host, "kind": PACKAGE, "domain": package, PACKAGE_ENERGY: joules})
+        self._note_peaks(snapshot)
         self._before = snapshot
         return rows
+
+    def _note_peaks(self, snapshot: Snapshot) -> None:
+        if self._domains is None:
+            self._domains = domains_of(self._node, snapshot)
+        for one in traffic_of(self._before, snapshot, self._domains) if self._before else []:
+            if one.rate is not None:
+                self.peaks[one.domain[0]] = max(self.peaks.get(one.domain[0], 0.0), one.rate)
 
     def _rows(
         self, when: str, kind: str, labels: Row, numbers: Iterable[tuple[Slot, Raw]]

@@ -39,11 +39,13 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     (resctrl / "mon_groups").mkdir(parents=True)
     (resctrl / "info" / "L3_MON").mkdir(parents=True)
     (resctrl / "info" / "L3_MON" / "num_rmids").write_text("8\n")
-    with monitored_host(tmp_path, str(resctrl), classes=[{"name": "batch"}]) as found:
+    with monitored_host(
+        tmp_path, str(resctrl), classes=[{"name": "batch"}], monitoring={"capacity": {"*": 2e9, "1": 1e9}}
+    ) as found:
         with found.context.monitor.hold(KEYS[0]) as locked:
             for group in (resctrl, Path(locked.ensure_group("").path)):
                 say(group, llc_occupancy=1, mbm_total_bytes=1, mbm_local_bytes=1)
-                say_paths(group, {"mon_PERF_PKG_00/core_energy": 1.5, "mon_L3_01/mbm_total_bytes": "Unavailable"})
+                say_paths(group, {"mon_PERF_PKG_00/core_energy": 1.5, "mon_L3_01/llc_occupancy": "Unavailable"})
         foreign = resctrl / "mon_groups/kepler"
         foreign.mkdir()
         say(foreign, llc_occupancy=1, mbm_total_bytes=1)
@@ -102,6 +104,8 @@ UNMET = 'resctrl_hooks_unmet_containers{feature="memtierd"}'
 LAST = "resctrl_hooks_last_reconcile_timestamp_seconds"
 BUCKET = 'resctrl_hooks_duration_seconds_bucket{{stage="createRuntime",le="{}"}}'
 CLASS = 'resctrl_class_l3_mbm_total_bytes_total{rdt_class="",domain_name="mon_L3_00"}'
+MOVED = 'resctrl_domain_mbm_bytes_total{domain="0"}'
+CARRIES = 'resctrl_domain_capacity_bytes_per_second{domain="0"}'
 INFO, OTHER = (f'resctrl_hooks_build_info{{job="resctrl-hooks"{node}}}' for node in ("", ',instance="m"'))
 UP = 'up{job="resctrl-hooks"}'
 HEALTHY = {
@@ -126,6 +130,9 @@ CASES = {
     # The other node goes on; and a node that is taken out of the cluster is no target any more.
     "ResctrlExporterDown": Case({UP: "1x20 0x40", INFO: "1x20 _x40"}, {UP: "1x20 _x40", INFO: "1x20 _x40"}),
     "ResctrlBandwidthNearCapacity": Case({CLASS: "0+60x24 1440+6000x36"}, {CLASS: "0+6000x60"}),
+    "ResctrlMemoryDomainFull": Case(
+        {MOVED: "0+5400x60", CARRIES: "100x60"}, {MOVED: "0+4800x20 100000+5400x4 120000+4800x36", CARRIES: "100x60"}
+    ),
     "ResctrlCannotBeRead": Case({"resctrl_scrape_ok": "0x60"}, {"resctrl_scrape_ok": "1x20 0x3 1x40"}),
     "ResctrlReconcileStopped": Case({LAST: "0x60"}, {LAST: "0x4 240x4 480+60x55"}),
     "ResctrlPodsUnmonitored": Case(
@@ -157,6 +164,48 @@ def test_it_goes_off_when_it_should_and_no_other(tmp_path: Path, alert: str) -> 
 @pytest.mark.parametrize("alert", CASES)
 def test_it_stays_silent_where_nothing_is_wrong(tmp_path: Path, alert: str) -> None:
     check(tmp_path, [promtool_test(HEALTHY | CASES[alert].silent, "")])
+
+
+@pytest.mark.promtool
+def test_load_is_over_a_domains_own_capacity_or_that_of_all_others(tmp_path: Path) -> None:
+    series = {
+        'resctrl_domain_mbm_bytes_total{domain="0"}': "0+3000x60",
+        'resctrl_domain_mbm_bytes_total{domain="8"}': "0+3000x60",
+        'resctrl_domain_mbm_bytes_total{domain="8",instance="m"}': "0+3000x60",
+        'resctrl_domain_capacity_bytes_per_second{domain="*"}': "100x60",
+        'resctrl_domain_capacity_bytes_per_second{domain="8"}': "200x60",
+    }
+    name = "instance_domain:resctrl_domain_load:ratio"
+    expected = [
+        {"labels": f'{name}{{instance="n",domain="{domain}"}}', "value": load}
+        for domain, load in (("0", 0.5), ("8", 0.25))  # the other node has no capacity
+    ]
+    asked = [{"expr": name, "eval_time": "30m", "exp_samples": expected}]
+    values = [{"series": at_node(one), "values": text} for one, text in series.items()]
+    check(tmp_path, [{"interval": "1m", "input_series": values, "promql_expr_test": asked}])
+
+
+@pytest.mark.promtool
+def test_alert_of_a_full_domain_names_the_largest_namespaces(tmp_path: Path) -> None:
+    series = {MOVED: "0+5400x60", CARRIES: "100x60"}
+    for namespace, rate in (("shop", 600), ("batch", 6000), ("a", 60), ("b", 6)):
+        labels = f'namespace="{namespace}",pod="p",pod_uid="p",rdt_class=""'
+        series[f"l3_mbm_total_bytes_total{{{labels}}}"] = f"0+{rate}x60"
+        series[f'resctrl_counter_seconds_total{{{labels},counter="mbm_total_bytes"}}'] = "0+60x60"
+    rules = yaml.safe_load(RULES.read_text())["groups"][-1]["rules"]
+    (rule,) = [rule for rule in rules if rule.get("alert") == "ResctrlMemoryDomainFull"]
+    begin, _, rest = rule["annotations"]["description"].partition("{{")
+    end = rest.rpartition("}}")[2]
+    alert = {
+        "exp_labels": {"severity": "warning", "instance": "n", "domain": "0"},
+        "exp_annotations": {
+            "summary": "n: memory domain 0 carries 90% of its capacity",
+            "description": f"{begin}batch 100B/s; shop 10B/s; a 1B/s; {end}",
+        },
+    }
+    values = [{"series": at_node(one), "values": text} for one, text in series.items()]
+    asked = [{"alertname": "ResctrlMemoryDomainFull", "eval_time": "30m", "exp_alerts": [alert]}]
+    check(tmp_path, [{"interval": "1m", "input_series": values, "alert_rule_test": asked}])
 
 
 @pytest.mark.promtool

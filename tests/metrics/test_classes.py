@@ -1,5 +1,6 @@
 """Classes, what is in no group, others' groups: sums that hold, and totals that never go back."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -197,3 +198,32 @@ def empty(group: Path) -> None:
     """In a plain tree a group's files don't go with it."""
     for path in sorted(group.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
+
+
+def domain_bytes(host: MonitoredHost) -> dict[str, float]:
+    done = host.run("metrics", "--format", "prometheus")
+    return {
+        sample.labels["domain"]: sample.value
+        for family in parse(done.stdout)
+        for sample in family.samples
+        if sample.name == "resctrl_domain_mbm_bytes_total"
+    }
+
+
+def test_traffic_of_a_memory_domain_never_falls(host: MonitoredHost, tmp_path: Path) -> None:
+    assert domain_bytes(host) == {"0": 1380}
+    count(host, pods=(150, 200), kepler=50, ungrouped=30, gold=(1000, 5))
+    assert domain_bytes(host) == {"0": 1435}
+    shutil.move(host.resctrl / "mon_groups/kepler", tmp_path / "aside")
+    say(host.resctrl, llc_occupancy=380, mbm_total_bytes=380)
+    assert domain_bytes(host) == {"0": 1435}
+    shutil.move(host.resctrl / "gold", tmp_path / "aside-gold")
+    assert domain_bytes(host) == {"0": 1435}
+
+
+def test_traffic_of_a_memory_domain_is_absent_while_a_class_has_no_number(host: MonitoredHost) -> None:
+    assert domain_bytes(host) == {"0": 1380}
+    say(host.resctrl / "mon_groups/kepler", mbm_total_bytes="Unavailable")
+    assert domain_bytes(host) == {}
+    count(host, pods=(150, 200), kepler=50, ungrouped=25, gold=(1000, 5))
+    assert domain_bytes(host) == {"0": 1430}

@@ -255,6 +255,29 @@ def test_the_commands_record_and_report(host: MonitoredHost, tmp_path: Path) -> 
     assert not {"src", "href"} & tags.attributes, "the page needs nothing else"
 
 
+def test_largest_bandwidth_of_each_domain_is_that_of_all_looks(host: MonitoredHost) -> None:
+    sampler = Sampler(host.context)
+    sampler.look()
+    assert sampler.peaks == {}
+    time.sleep(0.05)
+    say(host.resctrl, mbm_total_bytes=1_010_000)
+    sampler.look()
+    (peak,) = sampler.peaks.values()
+    assert 0 < peak <= 1_000_000 / 0.05
+    say(host.resctrl, mbm_total_bytes="Unavailable")
+    sampler.look()
+    assert sampler.peaks == {0: peak}
+
+
+def test_record_prints_the_largest_bandwidth_as_a_lower_bound(
+    host: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Sampler, "_note_peaks", lambda self, _: self.peaks.update({0: 162e9, 8: 9e9}))
+    done = host.run("record", "--interval", "0.1", "--for", "0.2", "-o", str(tmp_path / "a.csv"))
+    words = "largest bandwidth: domain 0 162 GB/s, domain 8 9 GB/s; lower bound for monitoring.capacity"
+    assert words in done.stderr.replace(".00", "").replace("9.0 ", "9 "), done.stderr
+
+
 def test_it_ends_in_good_order_when_it_is_told_to(host: MonitoredHost, tmp_path: Path) -> None:
     target = tmp_path / "x.parquet"
     command = [sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), "record", "-o", str(target)]
