@@ -72,7 +72,8 @@ class FullHost(Crowd):
     def result(self) -> dict[str, Any]:
         """All that a container's start is to come to."""
         written = {name: (self.folder(MAIN) / name).read_text().strip() for name in (*LIMITS, *WEIGHTS)}
-        joined = self.pids[MAIN] in self.host.tasks(f"gold/mon_groups/{POD}")
+        group = f"gold/mon_groups/{POD}"
+        joined = group in self.host.groups() and self.pids[MAIN] in self.host.tasks(group)
         return self.seen() | {"written": written, "joined": joined, "features": self.recorded()}
 
 

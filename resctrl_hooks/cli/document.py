@@ -13,6 +13,7 @@ import click
 import yaml
 from pydantic import BaseModel
 
+from resctrl_hooks.node.names import printable
 from resctrl_hooks.node.reconcile.report import API_VERSION
 
 Form = Literal["table", "wide", "json", "yaml", "name", "csv"]
@@ -50,7 +51,7 @@ Column = tuple[str, Callable[[Any], Any]]
 
 
 def print_csv(columns: Sequence[Column], items: Iterable[Any], *, headers: bool) -> None:
-    """Prints items as CSV (RFC 4180): numbers without units, nothing where there is none."""
+    """Prints items as CSV (RFC 4180): numbers without units, nothing where there is none, no control characters."""
     writer = csv.writer(sys.stdout)
     if headers:
         writer.writerow([name for name, _ in columns])
@@ -61,7 +62,7 @@ def print_csv(columns: Sequence[Column], items: Iterable[Any], *, headers: bool)
 def print_names(names: Iterable[str]) -> None:
     """Print a name on each line, for loops and completion in a shell."""
     for name in names:
-        click.echo(name)
+        click.echo(printable(name))
 
 
 def print_listing(
@@ -112,8 +113,8 @@ def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return " ".join(str(part) for part in value)
-    return value
+        value = " ".join(str(part) for part in value)
+    return printable(value) if isinstance(value, str) else value
 
 
 def _plain(value: Any) -> Any:

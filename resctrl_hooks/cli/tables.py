@@ -7,10 +7,13 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from resctrl_hooks.node.names import printable
 
 _STEPS = ((86400, "d"), (3600, "h"), (60, "m"))
 _WIDTH_OF_NO_TERMINAL = 10_000
@@ -31,10 +34,19 @@ STATE_STYLES = {
 }
 
 
+class SafeConsole(Console):
+    """A console that prints no escape sequence but its own: names and reasons are what others wrote."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Rich's segments, in whose text each character that is not printable is a question mark."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else "\n".join(map(printable, text.split("\n"))), style, control)
+
+
 def console() -> Console:
     """Where to print: as wide as the terminal, or with whole lines where there is none."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=_WIDTH_OF_NO_TERMINAL)
+    found = SafeConsole(highlight=False)
+    return found if found.is_terminal else SafeConsole(highlight=False, width=_WIDTH_OF_NO_TERMINAL)
 
 
 class Name:

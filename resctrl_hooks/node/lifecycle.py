@@ -5,6 +5,8 @@ members are recorded (a live one proves that its cgroup is somewhere); without a
 settings say ``release: last-container``, when its last member is.
 """
 
+import time
+
 from . import errors
 from .feature import Step
 from .host.files import is_folder
@@ -108,11 +110,11 @@ def release_key(locked: "LockedKey", context: "Context") -> bool:
 
 def reap_some(context: "Context") -> int:
     """Ends dead keys of those that are marked idle, at most as many as one call of a hook may look at."""
-    return reap(context, _some(context.ledger.marked("idle"), str(context.monitor.boot)))
+    return reap(context, _some(context.ledger.marked("idle"), str(time.monotonic_ns())))
 
 
 def _some(keys: "list[str]", seed: str) -> "list[str]":
-    """Keys to look at, other ones in each process where there are too many."""
+    """Keys to look at, other ones for each seed and in each process where there are too many."""
     most = min(len(keys), _MOST_SEARCHED)
     begin = hash(seed) % len(keys) if most < len(keys) else 0
     return (keys + keys)[begin : begin + most]

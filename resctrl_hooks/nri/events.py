@@ -16,7 +16,7 @@ from ..node.hook.deadline import set_deadline
 from ..node.hook.poststop import poststop
 from ..node.host.cgroup import read_value
 from ..node.host.procfs import start_time
-from ..node.lifecycle import reap, release_container
+from ..node.lifecycle import reap_some, release_container
 from ..node.log import ERROR, INFO, WARNING
 from ..node.names import canonical_pod_uid, pod_uid_validator
 from ..node.refusals import REASON, RefusedError, record_refusal
@@ -216,15 +216,13 @@ def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Conte
 
 
 def _tidy(stage: str, context: "Context") -> bool:
-    """After a start, ends the pods that others left idle; returns whether that came to an end in time."""
+    """After a start, ends some pods that others left idle; returns whether that came to an end in time."""
     if stage not in STARTS:
         return True
     try:
         set_deadline(context.settings.deadline)
         try:
-            idle = context.ledger.marked("idle")
-            if idle:
-                reap(context, idle)
+            reap_some(context)
         finally:
             set_deadline(0)
     except Exception as caught:  # noqa: BLE001  # the runtime has its answer

@@ -282,3 +282,19 @@ def test_a_pod_in_two_classes_has_a_sum(host: MonitoredHost) -> None:
     assert "(all)" in host.run("show", "shop/two").output
     host.pod(1, "one")
     assert "(all)" not in host.run("show", "shop/one").output
+
+
+@pytest.mark.parametrize("form", [[], ["-o", "wide"], ["-o", "csv"], ["-o", "name"], ["-o", "json"], ["-o", "yaml"]])
+@pytest.mark.parametrize("command", [["list", "--all"], ["show", "web"], ["top", "--once", "--interval", "0.1"]])
+def test_no_escape_sequence_of_a_group_or_a_reason_is_printed(
+    host: MonitoredHost, command: list[str], form: list[str]
+) -> None:
+    key = host.pod(0, "web")
+    with host.context.monitor.hold(key) as locked:
+        record = locked.member("00" * 32)
+        assert record is not None
+        locked.add_member("00" * 32, {**record, "unmet": {"rdt": "class a\x1b]0;b\x07 is not there"}}, record["pid"])
+    os.mkdir(host.resctrl / "mon_groups" / "x\x1b[2Jy")
+    found = host.run(*command, *form)
+    assert found.exit_code == 0, found.output
+    assert found.stdout.replace("\r\n", "").replace("\n", "").isprintable()

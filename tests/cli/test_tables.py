@@ -4,9 +4,22 @@ import io
 
 import pytest
 from rich.console import Console
+from rich.markup import escape
 from rich.text import Text
 
-from resctrl_hooks.cli.tables import NO_BREAK, Name, often, print_table, print_wrapped, repeated, shortened, table
+from resctrl_hooks.cli.document import print_csv, print_names
+from resctrl_hooks.cli.tables import (
+    NO_BREAK,
+    Name,
+    SafeConsole,
+    console,
+    often,
+    print_table,
+    print_wrapped,
+    repeated,
+    shortened,
+    table,
+)
 
 POD = "openshift-cluster-node-tuning-operator/checkout-7d9f8c6b54-x2x9z"
 COLUMNS = ("POD", "KEY", "CONTAINERS", "TASKS", "STATE")
@@ -72,3 +85,30 @@ def test_what_comes_again_is_told_once_with_how_often() -> None:
     told = repeated([("a", 1), ("b", 2), ("a", 3)], lambda one: one[0])
     assert told == [(("b", 2), 1), (("a", 3), 2)]
     assert [often(times) for _, times in told] == ["", " (2 times)"]
+
+
+HOSTILE = "a\x1b[2Jb\x9b31mc\u202ed\ud800"
+SAFE = "a?[2Jb?31mc?d?"
+
+
+def test_what_is_printed_has_no_control_characters_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr("sys.stdout", written)
+    out = console()
+    rows = table(*COLUMNS, names="POD")
+    rows.add_row(Name(HOSTILE), escape(HOSTILE), escape(HOSTILE), "2", "assigned")
+    print_table(out, rows)
+    out.print(escape(HOSTILE), soft_wrap=True)
+    print_wrapped(out, Text(f"in  {HOSTILE}"), 4)
+    print_names([HOSTILE])
+    print_csv((("pod", str), ("all", lambda name: [name])), [HOSTILE], headers=False)
+    text = written.getvalue()
+    assert text.replace("\r\n", "").replace("\n", "").isprintable()
+    assert text.count(SAFE) == 5
+
+
+def test_console_keeps_its_own_colours_and_lines() -> None:
+    out = SafeConsole(force_terminal=True, color_system="standard", highlight=False, file=io.StringIO())
+    out.print(Text("a\x1b[2J", "red"), "b", sep="\n")
+    assert isinstance(out.file, io.StringIO)
+    assert out.file.getvalue() == "\x1b[31ma?[2J\x1b[0m\nb\n"

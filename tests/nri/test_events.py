@@ -11,7 +11,9 @@ import pytest
 from conftest import GROUP, ID, LAUNCH, POD_CGROUP, PYTHON, UID, Host
 
 from nri.fake_runtime import FakeRuntime, Peer
+from resctrl_hooks.node import lifecycle
 from resctrl_hooks.node.refusals import recent_refusals
+from resctrl_hooks.nri import events
 from resctrl_hooks.nri.protobuf import encode
 
 POD = {
@@ -391,3 +393,20 @@ def test_it_stays_small(host: Host, start: Callable[..., Plugin]) -> None:
     status = Path(f"/proc/{plugin.process.pid}/status").read_text()
     resident = int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
     assert resident < 30 * 1024
+
+
+def test_event_looks_at_a_part_of_many_idle_keys_and_at_another_part_next_time(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "_MOST_SEARCHED", 5)
+    context = host.context()
+    for number in range(20):
+        with context.monitor.hold(f"k{number}") as locked:
+            locked.save()
+        context.ledger.mark("idle", f"k{number}")
+    looked: list[str] = []
+    monkeypatch.setattr(lifecycle, "looks_dead", lambda _, key: looked.append(key))
+    for call in range(1, 51):
+        assert events._tidy(events.START, context)
+        assert len(looked) == 5 * call
+    assert len(set(looked)) == 20

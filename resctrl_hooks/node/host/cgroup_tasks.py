@@ -43,6 +43,11 @@ def cgroups_below(cgroup: str) -> "list[str]":
     return found
 
 
+def is_searched_in_part(cgroup: str) -> bool:
+    """Whether a container has as many cgroups as are searched, so that threads in further ones are not found."""
+    return bool(cgroup) and len(cgroups_below(cgroup)) == MOST_CGROUPS
+
+
 def _threads_in_cgroups(cgroup: str) -> "list[int]":
     found: "list[int]" = []
     for folder in cgroups_below(cgroup):

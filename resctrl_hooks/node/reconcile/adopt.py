@@ -4,6 +4,7 @@ import posix
 
 from ..feature import describe
 from ..feature_table import GROUP
+from ..host.cgroup_tasks import MOST_CGROUPS, is_searched_in_part
 from ..host.procfs import resctrl_groups_of
 from ..log import INFO, WARNING
 from ..registry import kind_of
@@ -62,6 +63,14 @@ def stray_threads(context: "Context", container: "Running") -> int:
     name = context.monitor.group_prefix + container.key
     expected = set() if container.recorded_class is None else {container.recorded_class}
     return len(outside(context, name, expected, container.cgroup, container.pid))
+
+
+def tell_of_bound(context: "Context", container: "Running") -> None:
+    """Log that a container has more cgroups than are searched: threads may be outside its group for good."""
+    if is_searched_in_part(container.cgroup):
+        what = f"{container} has {MOST_CGROUPS} cgroups or more: threads in others than the nearest {MOST_CGROUPS}"
+        what = f"{what} stay unmonitored until it removes some"
+        context.log(WARNING, what, stage="reconcile", key=container.key, container=container.id)
 
 
 def take_in(context: "Context", container: "Running", report: "Report") -> bool:

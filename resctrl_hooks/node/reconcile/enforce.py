@@ -14,7 +14,7 @@ from ..host.files import format_json
 from ..log import INFO, WARNING
 from ..registry import features_in_use, kind_of
 from ..steps import apply_steps
-from .adopt import can_join, join, note_class, record_late, record_running, stray_threads
+from .adopt import can_join, join, note_class, record_late, record_running, stray_threads, tell_of_bound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ class _Pass:
         if not (self._can_join and container.wanted):
             return 0
         try:
+            tell_of_bound(self._context, container)
             return stray_threads(self._context, container)
         except Exception as error:  # noqa: BLE001  # no feature's trouble is another's
             self._report.fail(self._context, container.key, error)

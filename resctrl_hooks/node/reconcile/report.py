@@ -5,6 +5,7 @@ import time
 
 from ..fault_report import as_hook_error
 from ..log import WARNING
+from ..names import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ class Report:
         for what, why in (*self.waiting.items(), *self.unmet.items(), *self.failures.items()):
             lines.append(f"  {self._said(what)}: {why}")
         lines += [f"  {what}" for what in (*sorted(self.orphans), *self.problems)]
-        return "\n".join(lines) + "\n"
+        return "\n".join(map(printable, lines)) + "\n"
 
     def _rows(self) -> "list[tuple[str, int]]":
         would = "would be " if self.dry_run else ""

@@ -65,11 +65,8 @@ def take_turns(context: "Context", containers: "list[Running]", report: "Report"
     for key in context.ledger.marked("waiting"):
         record = context.ledger.read_pod(key)
         claim = claim_of(key, record)
-        if claim is not None and key in living and record is not None and not record["groups"]:
-            try:
-                check_limit(key, living[key][0].namespace, context)
-            except NoRMIDsError:
-                continue
+        waits = claim is not None and key in living and record is not None and not record["groups"]
+        if claim is not None and waits and _may_hold(key, living[key][0].namespace, context):
             waiting.append(claim)
     holding = holders(context.ledger)
     last, lasts = _last_round(context, interval)
@@ -85,7 +82,10 @@ def take_turns(context: "Context", containers: "list[Running]", report: "Report"
     )
     for giver, taker in pairs:
         try:
-            if _hand_on(context, giver, taker, living, report):
+            # Asked again: another pod of its namespace may have got one just now.
+            if _may_hold(taker.key, living[taker.key][0].namespace, context) and _hand_on(
+                context, giver, taker, living, report
+            ):
                 report.turns.append(taker.key)
         except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             report.fail(context, taker.key, error)
@@ -93,6 +93,15 @@ def take_turns(context: "Context", containers: "list[Running]", report: "Report"
         write_file(
             f"{context.ledger.folder}/{_LAST}", f"{context.monitor.boot} {now()} {gap(interval, chance())}".encode()
         )
+
+
+def _may_hold(key: str, namespace: str, context: "Context") -> bool:
+    """Whether a pod's namespace may hold one more RMID."""
+    try:
+        check_limit(key, namespace, context)
+    except NoRMIDsError:
+        return False
+    return True
 
 
 def _last_round(context: "Context", interval: float) -> "tuple[float, float]":

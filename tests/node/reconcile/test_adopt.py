@@ -401,3 +401,19 @@ def test_record_without_names_gets_those_of_a_living_member(cluster: Cluster) ->
     record = cluster.context().ledger.read_pod(POD) or {}
     assert (record.get("namespace"), record.get("pod")) == ("shop", "web-0")
     assert cluster.reconcile().repaired == 0
+
+
+def test_container_with_more_cgroups_than_are_searched_is_told_of_in_each_pass(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id_, _ = cluster.start(1)
+    cluster.start(2)
+    own = f"/kubepods/pod{POD}/crio-{id_}"
+    late = [cluster.kernel.spawn(f"{own}/{number}") for number in range(9)]
+    monkeypatch.setattr("resctrl_hooks.node.host.cgroup_tasks.MOST_CGROUPS", 4)
+    report = cluster.reconcile()
+    assert report.ok
+    assert sum(cluster.groups_of(pid) == {("", POD)} for pid in late) == 3, "with its own cgroup four are searched"
+    (told,) = [line for line in cluster.host.log.read_text().splitlines() if "stay unmonitored" in line]
+    assert f"shop/web-0/c0 (cri-o, {POD})" in told
+    assert id_ in told

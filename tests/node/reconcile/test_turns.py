@@ -85,3 +85,17 @@ def test_threads_in_a_class_of_their_own_obey_the_reserve_too(tmp_path: Path) ->
     node.reconcile()
     assert node.kernel.groups() == {("", pod.key)}
     assert node.waiting() == [pod.key]
+
+
+def test_namespace_holds_no_more_than_its_limit_in_any_turn_and_each_of_its_pods_has_some(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=4, limits={"batch": 1}, **EVERY_PASS)
+    batch = [node.start("batch") for _ in range(3)]
+    shop = [node.start("shop") for _ in range(4)]
+    assert node.counted() == [batch[0], *shop[:2]]
+    served: set[str] = set()
+    for _ in range(40):
+        node.reconcile()
+        counted = node.counted()
+        assert [pod.namespace for pod in counted].count("batch") <= 1
+        served |= {pod.key for pod in counted}
+    assert served == {pod.key for pod in batch + shop}
