@@ -49,6 +49,7 @@ _ORDER: tuple[State, ...] = (
     "assigned",
     "idle",
     "unmonitored",
+    "refused",
 )  # what needs a look comes first
 _SORTS: dict[str, Callable[[Pod], Any]] = {
     "state": lambda pod: _ORDER.index(pod.state),

@@ -31,7 +31,7 @@ from resctrl_hooks.cli.view import WATCH_SECONDS, View, view_options
 from resctrl_hooks.inventory.amounts import scaled, with_margin
 from resctrl_hooks.inventory.coverage import MARK, is_partial
 from resctrl_hooks.inventory.feature_display.memory import CGROUP
-from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals
+from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals, refused_pod
 from resctrl_hooks.inventory.interval import interval_of
 from resctrl_hooks.inventory.models import Counter, Failure, Pod, PodDetails, TurnRate, meaning, short_id
 from resctrl_hooks.node import call_metrics as tally
@@ -121,7 +121,7 @@ def _chosen(context: Context, view: View) -> list[Pod]:
         *context.ledger.keys(),
         *context.ledger.marked("waiting"),
     }
-    pods = [pod for key in sorted(keys) if (pod := pod_of(context, key)) is not None]
+    pods = [pod for key in sorted(keys) if (pod := pod_of(context, key) or refused_pod(context, key)) is not None]
     if view.pods and not pods:
         raise click.ClickException(f"{', '.join(view.pods)} has ended")
     name_podmans(pods)

@@ -30,6 +30,7 @@ STATE_STYLES = {
     "waiting": "red",
     "idle": "dim",
     "unmonitored": "dim",
+    "refused": "red",
     "foreign": "cyan",
 }
 

@@ -79,12 +79,18 @@ def _ago(when: float) -> str:
     return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"  # noqa: PLR2004  # two minutes
 
 
-def _others(host: Host) -> Iterator[Finding]:
+def other_plugins(host: Host) -> set[str]:
+    """The programs of other NRI plugins: those that the runtime starts, and those that run by themselves."""
     found = set(names(host.tree.real(_PRECONFIGURED)))
     for process in psutil.process_iter(["cmdline"]) if host.runs else ():
         program = os.path.basename((process.info["cmdline"] or [""])[0])
         if program.startswith(_OTHERS):
             found.add(program)
+    return found
+
+
+def _others(host: Host) -> Iterator[Finding]:
+    found = other_plugins(host)
     if found:
         yield warning(
             f"other NRI plugins are here: {', '.join(sorted(found))}",

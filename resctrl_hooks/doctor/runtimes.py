@@ -12,17 +12,20 @@ from resctrl_hooks.install.directories import RUNTIMES, Runtime, RuntimeConfigEr
 from resctrl_hooks.install.guard import SHELL
 from resctrl_hooks.install.hook_json import hook_problems
 from resctrl_hooks.install.installation import named_folder
-from resctrl_hooks.install.paths import CODE, HOOK_NAME
+from resctrl_hooks.install.paths import CODE, HOOK_NAME, UNITS
+from resctrl_hooks.install.units import NRI
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
 from resctrl_hooks.node.settings import compiled_path
 
 from .finding import Finding, ok, problem, warning
 from .host import Host, names
+from .nri import other_plugins
 
 _OCI_RUNTIMES: Final = ("crun", "runc")
 _INSTALL: Final = "`resctrl-hook install --runtime {}`"
 _OPTION: Final = "--config"
 _SECONDS: Final = 30
+_INJECTOR: Final = "hook-injector"
 _NO_RMID: Final = "RMID"
 _NO_COUNTER: Final = "all bandwidth counters are in use"
 _CONTEXT: Final = 3  # user, role, type, and often a level
@@ -57,7 +60,9 @@ def registered(host: Host) -> Iterator[Finding]:
         except (OSError, RuntimeConfigError):
             continue
         ours = [f"{folder}/{HOOK_NAME}" for folder in read if host.tree.exists(f"{folder}/{HOOK_NAME}")]
-        if ours:
+        if runtime.by_nri and not any(_INJECTOR in name for name in other_plugins(host)):
+            yield _without_injector(host, runtime)
+        elif ours:
             callers.setdefault(ours[-1], []).append(runtime.name)
         elif host.manifest and runtime.name not in host.manifest.runtimes:
             yield ok(f"{runtime.name} doesn't call our hook, which was installed without it")
@@ -75,6 +80,16 @@ def registered(host: Host) -> Iterator[Finding]:
                         f"{folder}/{name}, which isn't ours, would be refused: {wrong[0]}",
                         "mend or remove it: CRI-O does not start with a malformed hook",
                     )
+
+
+def _without_injector(host: Host, runtime: Runtime) -> Finding:
+    """What serves containers of a runtime that calls no OCI hooks by itself."""
+    if host.tree.exists(f"{UNITS}/{NRI}"):
+        return ok(f"{runtime.name} calls no OCI hooks; the NRI plugin serves its containers, see nri")
+    text = f"{runtime.name} calls no OCI hooks: NRI's hook-injector plugin is not here"
+    if host.manifest and runtime.name not in host.manifest.runtimes:
+        return ok(f"{text}, and the installation left {runtime.name} out")
+    return warning(text, f"install the NRI plugin: {_INSTALL.format(runtime.name)}")
 
 
 def _registration(host: Host, runtimes: list[str], path: str) -> Iterator[Finding]:
@@ -104,13 +119,15 @@ def _registration(host: Host, runtimes: list[str], path: str) -> Iterator[Findin
             f"resctrl-hook --config {config} doctor",
         )
     else:
-        yield ok(f"{who} call{'s' * (len(runtimes) == 1)} our hook by {path}")
-        for name in runtimes:
-            if looks_past(RUNTIMES[name], host.tree, os.path.dirname(path)):
-                yield problem(
-                    LOOKS_PAST.format(name=name, folder=os.path.dirname(path)),
-                    f"{RUNTIMES[name].restart}; containers go on running",
-                )
+        blind = [name for name in runtimes if looks_past(RUNTIMES[name], host.tree, os.path.dirname(path))]
+        calling = [name for name in runtimes if name not in blind]
+        if calling:
+            yield ok(f"{' and '.join(calling)} call{'s' * (len(calling) == 1)} our hook by {path}")
+        for name in blind:
+            yield problem(
+                LOOKS_PAST.format(name=name, folder=os.path.dirname(path)),
+                f"{RUNTIMES[name].restart}; containers go on running",
+            )
 
 
 def _config_in(command: list[str]) -> str:

@@ -4,6 +4,7 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.host.files import is_folder
 from resctrl_hooks.node.names import canonical_pod_uid
+from resctrl_hooks.node.refusals import recent_refusals
 
 from .models import group_name
 from .pod_names import PodNames
@@ -43,6 +44,7 @@ def find(context: Context, what: str) -> str:
         found = found or {key for key, of in names.items() if what and any(name.startswith(what) for name in of)}
     if not found and what and serves_podman(context):
         found = _called_by_podman(context, what, keys)
+    found = found or _refused(context, what)
     found.discard("")
     if len(found) == 1:
         return found.pop()
@@ -57,6 +59,21 @@ def find(context: Context, what: str) -> str:
     called.learn(found)
     shown = ", ".join(sorted(called.of(key).whole for key in found)[:_MOST_SHOWN])
     raise NoSuchPodError(f"{what!r} can mean {len(found)} pods: {shown}", hint="give more of it")
+
+
+def _refused(context: Context, what: str) -> set[str]:
+    """The keys of refused containers whose pod, or who themselves, are called so."""
+    lately = recent_refusals(context.ledger.folder) if what else []
+    by_name = {
+        str(one.get("key", ""))
+        for one in lately
+        if what in (one.get("key"), one.get("pod"), f"{one.get('namespace', '')}/{one.get('pod', '')}")
+    }
+    return by_name or {
+        str(one.get("key", ""))
+        for one in lately
+        if str(one.get("id", "")).startswith(what) or str(one.get("key", "")).startswith(what.lower())
+    }
 
 
 def _foreign_group(context: Context, what: str) -> str:

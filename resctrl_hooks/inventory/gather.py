@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _MISSING = "missing"
 _FOREIGN = "foreign"
+_LACKING = ("waiting", "partly")  # a mark may outlive the wait until the next reconcile
 
 
 def gather(context: Context) -> Inventory:
@@ -32,10 +33,11 @@ def gather(context: Context) -> Inventory:
         HookError: the state directory can't be read.
     """
     resctrl = context.monitor.resctrl
-    found = Inventory(resctrl=resctrl.root, waiting=sorted(context.ledger.marked("waiting")))
-    waiting = set(found.waiting)
+    found = Inventory(resctrl=resctrl.root)
+    waiting = set(context.ledger.marked("waiting"))
     keys = sorted(set(context.ledger.keys()) | waiting)
     found.pods = [pod for pod in (pod_of(context, key, waiting) for key in keys) if pod is not None]
+    found.waiting = [pod.key for pod in found.pods if pod.key in waiting and pod.state in _LACKING]
     found.refusals = refusals(context)
     try:
         classes = ["", *sorted(resctrl.classes())]
@@ -58,6 +60,15 @@ def gather(context: Context) -> Inventory:
 def refusals(context: Context) -> list[Refusal]:
     """The containers that were refused lately, the latest last."""
     return [Refusal.model_validate(one) for one in recent_refusals(context.ledger.folder)]
+
+
+def refused_pod(context: Context, key: str) -> Pod | None:
+    """Return a pod of which only refusals are known; None if there are none of this key."""
+    found = [one for one in refusals(context) if one.key == key]
+    if not key or not found:
+        return None
+    last = found[-1]
+    return Pod(key=key, namespace=last.namespace, pod=last.pod, state="refused", since=found[0].time)
 
 
 def rmids_of(root: str, used: int) -> Rmids | None:
@@ -131,7 +142,7 @@ def state_of(pod: Pod, *, waiting: bool) -> State:
     # A key without members or a pod's cgroup is a program's own, which only that program can judge.
     if (pod.containers or pod.cgroup) and not alive:
         return "idle"
-    return "partly" if missing or waiting or any(container.outside for container in alive) else "assigned"
+    return "partly" if missing or any(container.outside for container in alive) else "assigned"
 
 
 def _group(context: Context, rdt_class: str, name: str, how: str) -> Group:

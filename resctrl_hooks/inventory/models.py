@@ -9,7 +9,9 @@ from pydantic.alias_generators import to_camel
 from resctrl_hooks.node.names import is_hex, pod_uid_validator
 from resctrl_hooks.node.resctrl.filesystem import MON_GROUPS
 
-State = Literal["assigned", "uncounted", "part-counted", "partly", "waiting", "idle", "unmonitored", "foreign"]
+State = Literal[
+    "assigned", "uncounted", "part-counted", "partly", "waiting", "idle", "unmonitored", "refused", "foreign"
+]
 
 STATES: dict[State, str] = {
     "assigned": "every thread of its containers is in its group",
@@ -19,6 +21,7 @@ STATES: dict[State, str] = {
     "waiting": "it got no RMID",
     "idle": "none of its containers runs; the group goes when the pod does",
     "unmonitored": "the configuration gives it no group; other features serve it",
+    "refused": "its containers were refused, and none has started",
     "foreign": "another program made this group",
 }
 SHORT_ID = 12

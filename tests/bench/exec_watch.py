@@ -216,15 +216,16 @@ def parent_of(pid: int) -> int:
 
 
 def soak(rate: float, seconds: float) -> None:
-    """Memory, descriptors and figures, ten times."""
+    """Memory, descriptors and figures at the beginning and ten times more."""
     with tempfile.TemporaryDirectory(dir=TMPFS) as folder:
         host = Host(Path(folder))
         process = Process(host)
         print("| s | execs started | events | moved | RSS MiB | private MiB | descriptors | processor s |")
         print("|--:|--:|--:|--:|--:|--:|--:|--:|")
         total = 0
-        for part in range(1, 11):
-            total += at_rate(rate, seconds / 10, host.forget_tasks)
+        time.sleep(6)  # so that its figures of the beginning are written
+        for part in range(11):
+            total += at_rate(rate, seconds / 10, host.forget_tasks) if part else 0
             told, (rss, private) = host.figures(), process.memory()
             print(
                 f"| {seconds / 10 * part:.0f} | {total} | {told['events']} | {told['moved']} | {rss / 1024:.2f} "

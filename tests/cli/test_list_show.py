@@ -264,6 +264,27 @@ def test_refused_containers_are_told(host: MonitoredHost) -> None:
     assert "bundle can't be read" not in said
 
 
+@pytest.mark.parametrize("what", ["shop/never", "never", KEYS[5], KEYS[5][:5], "d" * 8])
+def test_show_of_a_pod_whose_only_container_was_refused_names_the_refusal(host: MonitoredHost, what: str) -> None:
+    names = {"namespace": "shop", "pod": "never", "container": "c1", "id": "d" * 64, "key": KEYS[5]}
+    record_refusal(host.context.ledger.folder, names, "no RMID is free")
+    said = host.run("show", what)
+    assert said.exit_code == 0, said.output
+    assert "refused: its containers were refused, and none has started" in said.stdout
+    assert "shop/never/c1 was refused: no RMID is free" in said.stdout
+    (found,) = host.json("show", what, "-o", "json")["items"]
+    assert (found["key"], found["state"], found["containers"]) == (KEYS[5], "refused", [])
+    assert "no pod or container here is called" in host.run("show", "shop/another").stderr
+
+
+def test_a_pod_with_its_group_does_not_wait_whatever_its_mark(host: MonitoredHost) -> None:
+    key = host.pod(0, "served")
+    host.context.ledger.mark("waiting", key)  # until the next reconcile
+    found = listed(host)
+    assert [pod["state"] for pod in found["pods"]] == ["assigned"]
+    assert found["waiting"] == []
+
+
 def test_a_pod_in_two_classes_has_a_sum(host: MonitoredHost) -> None:
     os.mkdir(host.resctrl / "gold")
     key = host.pod(0, "two", rdt_class="gold")

@@ -499,6 +499,29 @@ def test_a_label_that_the_policy_does_not_give(here: Host, monkeypatch: pytest.M
 def test_a_runtime_that_does_not_look_into_the_folder(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtimes, "looks_past", lambda runtime, tree, folder: True)
     assert "crio has run since before" in patient.bad()["hook"]
+    assert "call" not in " ".join(text for name, level, text in patient.findings() if (name, level) == ("hook", "ok"))
+
+
+@pytest.mark.parametrize("beside, words", [(False, "podman calls"), (True, "podman and containerd call")])
+def test_only_runtimes_that_call_the_hook_are_said_to(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch, beside: bool, words: str
+) -> None:
+    monkeypatch.setattr(runtimes, "looks_past", lambda runtime, tree, folder: runtime.name == "crio")
+    for name in ("podman", "containerd"):
+        patient.write(f"usr/bin/{name}", "")
+    if beside:
+        patient.write("opt/nri/plugins/10-hook-injector", "")
+    said = [text for name, level, text in patient.findings() if (name, level) == ("hook", "ok")]
+    assert f"{words} our hook by {HOOKS}" in said
+    without = "containerd calls no OCI hooks: NRI's hook-injector plugin is not here, and the installation left it out"
+    assert (without.replace("left it", "left containerd") in said) is not beside
+
+
+def test_containerd_with_the_nri_plugin_needs_no_hook(patient: Patient) -> None:
+    patient.write("usr/bin/containerd", "")
+    patient.write("etc/systemd/system/resctrl-hooks-nri.service", "")
+    said = [text for name, level, text in patient.findings() if (name, level) == ("hook", "ok")]
+    assert "containerd calls no OCI hooks; the NRI plugin serves its containers, see nri" in said
 
 
 def test_a_container_without_its_memtierd_is_a_problem(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:

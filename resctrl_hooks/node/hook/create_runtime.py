@@ -115,8 +115,7 @@ def give_up(error: Exception, workload: "Workload", context: "Context") -> None:
         return  # all is taken back by now
     if not refuses(context):
         if isinstance(error, (errors.DeadlineError, errors.LockTimeoutError)):
-            context.ledger.mark("waiting", workload.key)  # needs no lock; reconcile finds the container itself
-            context.ledger.wake()
+            context.ledger.wake()  # reconcile finds the container itself; it may need no RMID
     elif not isinstance(error, errors.LockTimeoutError):  # without the lock nothing was done
         try:
             set_deadline(TIME_TO_TAKE_BACK)
