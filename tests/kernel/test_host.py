@@ -17,6 +17,8 @@ from resctrl_hooks.install import units
 from resctrl_hooks.install.paths import CODE, LAUNCH, UNITS
 
 pytestmark = pytest.mark.systemd
+NOT_HERE = {units.NRI, units.GUARD}
+"""Units of hosts with containerd, and of hosts whose configuration turns the guard on."""
 IMAGE = "localhost/busybox:test"
 STATE = "/run/resctrl-hooks"
 CONFIG = Path("/etc/resctrl-hooks/config.yaml")
@@ -122,14 +124,14 @@ def test_install_upgrade_uninstall_under_running_containers(podman: Callable[...
 
 
 def test_units_are_valid_and_active(installed: None) -> None:
-    ours = [name for name in units.units("/etc/resctrl-hooks/config.yaml") if name != units.NRI]  # not for Podman
+    ours = [name for name in units.units("/etc/resctrl-hooks/config.yaml") if name not in NOT_HERE]
     paths = [f"{UNITS}/{name}" for name in ours]
     said = run(["systemd-analyze", "verify", *paths], check=False)
     assert [line for line in said.splitlines() if "resctrl" in line] == []
     assert state_of(units.TIMER) == "active"
     assert state_of(units.WAKE) == "active"
     assert state_of(units.COMPILE) == "active"
-    for name in set(units.ENABLED) - {units.NRI}:
+    for name in set(units.ENABLED) - NOT_HERE:
         assert run(["systemctl", "is-enabled", name]).strip() == "enabled"
 
 
