@@ -107,7 +107,7 @@ class Pods:
         pids: dict[str, int] = {}
         for container, pod in self.of.items():
             with contextlib.suppress(OSError):
-                pids[container] = int((pod.cgroup / container / "cgroup.procs").read_text())
+                pids[container] = int((pod.cgroup / f"crio-{container}" / "cgroup.procs").read_text())
         return {container for container, pid in pids.items() if place_of(pid) == Place("", self.of[container].uid)}
 
     def remove(self) -> None:
