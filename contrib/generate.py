@@ -25,6 +25,8 @@ from resctrl_hooks.openshift.text import to_yaml
 REPOSITORY = Path(__file__).parents[1]
 SETTINGS = b'{"format": 1, "managedBy": "%s"}\n' % MANAGED_BY.encode()
 REFERENCE = "docs/configuration-reference.md"
+RULES = "contrib/prometheus/resctrl-hooks.rules.yaml"
+TOP = ":top20"
 MACHINE_CONFIG = "contrib/machineconfig/99-worker-resctrl-hooks.yaml"
 
 
@@ -38,7 +40,7 @@ def _butane() -> bytes:
 
 def _prometheus_rule() -> bytes:
     """The rules for the Prometheus Operator."""
-    rules = yaml.safe_load((REPOSITORY / "contrib/prometheus/resctrl-hooks.rules.yaml").read_text())
+    rules = yaml.safe_load((REPOSITORY / RULES).read_text())
     return to_yaml(
         {
             "apiVersion": "monitoring.coreos.com/v1",
@@ -50,6 +52,25 @@ def _prometheus_rule() -> bytes:
     ).encode()
 
 
+_GLOBAL_HEAD = """The rules of resctrl-hooks.rules.yaml that are about all nodes, for the Prometheus above several that
+each see a part of the nodes (docs/metrics.md); written by `nox -s generate`."""
+
+
+def _global_rules() -> bytes:
+    """The rules whose result has no instance, or needs all instances: they ask for recorded series only."""
+    found = []
+    for group in yaml.safe_load((REPOSITORY / RULES).read_text())["groups"]:
+        rules = [rule for rule in group["rules"] if is_global(rule.get("record", "instance:"))]
+        if rules:
+            found.append(group | {"rules": rules})
+    return to_yaml({"groups": found}, head=_GLOBAL_HEAD).encode()
+
+
+def is_global(record: str) -> bool:
+    """Return whether a recorded series needs all nodes."""
+    return not record.startswith("instance") or record.endswith(TOP)
+
+
 def files() -> dict[str, Callable[[], bytes]]:
     """By path in the repository, what makes each file."""
     made: dict[str, Callable[[], bytes]] = {
@@ -57,6 +78,7 @@ def files() -> dict[str, Callable[[], bytes]]:
         "contrib/grafana/resctrl-hooks.json": fleet,
         "contrib/grafana/resctrl-hooks-node.json": node,
         "contrib/prometheus/prometheusrule.yaml": _prometheus_rule,
+        "contrib/prometheus/resctrl-hooks-global.rules.yaml": _global_rules,
         f"hooks.d/{HOOK_NAME}": lambda: hook_json(DEFAULT_CONFIG),
         MACHINE_CONFIG: _machine_config,
         "contrib/machineconfig/99-worker-resctrl-hooks.bu": _butane,
