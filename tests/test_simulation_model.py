@@ -15,6 +15,7 @@ from resctrl_hooks.simulation.errors import RefusedError
 from resctrl_hooks.simulation.files import File
 from resctrl_hooks.simulation.machine import (
     BYTES_PER_SECOND,
+    CACHE_BYTES,
     FULL_MASK,
     LINES_PER_TASK,
     UNIT_BYTES,
@@ -269,6 +270,27 @@ def test_cache_lines_of_the_last_user_fade_away() -> None:
     assert bench.number("mon_groups/b", "mon_L3_00/llc_occupancy") > 0
     bench.now += 10
     assert bench.number("mon_groups/b", "mon_L3_00/llc_occupancy") == 0
+
+
+@pytest.mark.parametrize("clusters", [1, 2])
+def test_groups_never_have_more_than_the_cache_and_share_it_by_their_tasks(clusters: int) -> None:
+    bench = Bench(rmids=16, limbo=0, clusters=clusters)
+    for number, tasks in enumerate((60, 20), 1):
+        bench.make(f"mon_groups/{number}")
+        for task in range(tasks):
+            bench.write(f"mon_groups/{number}/tasks", str(bench.proc.start(1000 * number + task)))
+    bench.now += 10
+    many, few, whole = (
+        bench.number(group, "mon_L3_00/llc_occupancy") for group in ("mon_groups/1", "mon_groups/2", "")
+    )
+    assert 0.9 * CACHE_BYTES < whole <= CACHE_BYTES
+    assert many == pytest.approx(3 * few, abs=4 * clusters * UNIT_BYTES)
+    for task in range(60):
+        bench.proc.end(1000 + task)
+    bench.number("mon_groups/1", "mon_L3_00/llc_occupancy")
+    bench.now += 10
+    assert bench.number("mon_groups/1", "mon_L3_00/llc_occupancy") == 0
+    assert bench.number("mon_groups/2", "mon_L3_00/llc_occupancy") > few
 
 
 def test_a_counter_reads_what_it_is_told(bench: Bench) -> None:

@@ -17,18 +17,21 @@ from resctrl_hooks.node.reconcile.command import reconcile_command
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.option("-o", "--output", type=click.Choice(["json"]), help="Form of the report, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="As -o json.")
 @click.option("--live", metavar="FILE", default="", help="Keys that live, a JSON list or one a line: all others end.")
 @click.option("--claim", is_flag=True, help="After the ledger was lost: take groups of our shape as ours.")
 @click.option("--watch", metavar="DURATION", type=Duration(0), help="Stay, and repeat after each pause.")
 @click.pass_obj
-def command(config: str, *, dry_run: bool, as_json: bool, live: str, claim: bool, watch: float | None) -> None:
+def command(
+    config: str, *, dry_run: bool, output: str | None, as_json: bool, live: str, claim: bool, watch: float | None
+) -> None:
     """Make groups and records agree with what runs on this node.
 
     Containers without a group are brought into one, threads that entered later too; what belongs to dead pods and
     containers is released. Exit code 0 says that nothing is wrong any more, 1 that something still is.
     """
-    flags = {"--dry-run": dry_run, "--json": as_json, "--claim": claim}
+    flags = {"--dry-run": dry_run, "--json": as_json or output == "json", "--claim": claim}
     arguments = [name for name, given in flags.items() if given]
     if live:
         arguments += ["--live", live]

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from resctrl_hooks.cli.document import Column, document, print_csv, print_document, print_names
 from resctrl_hooks.cli.node import open_node
+from resctrl_hooks.cli.params import Duration
 from resctrl_hooks.cli.tables import (
     NO_BREAK,
     STATE_STYLES,
@@ -33,7 +34,9 @@ from resctrl_hooks.inventory.coverage import MARK, is_partial
 from resctrl_hooks.inventory.feature_display.memory import CGROUP
 from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals, refused_pod
 from resctrl_hooks.inventory.interval import interval_of
-from resctrl_hooks.inventory.models import Counter, Failure, Pod, PodDetails, TurnRate, meaning, short_id
+from resctrl_hooks.inventory.models import Counter, Failure, Pod, PodDetails, PodRates, TurnRate, meaning, short_id
+from resctrl_hooks.inventory.rates import Rates, of_pod
+from resctrl_hooks.inventory.snapshot import Snapshot, take
 from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
@@ -46,6 +49,7 @@ _MOST_LINES = 10
 _ROOT = "/"
 _FIELD = 10  # where the values of the first lines begin
 _ALL_CLASSES = "(all)"
+_ALL = 100.0  # per cent
 _SORTS: dict[str, Callable[[Pod], str]] = {"name": lambda pod: pod.name, "state": lambda pod: pod.state}
 _CSV: tuple[Column, ...] = (
     ("namespace", lambda line: line.pod.namespace),
@@ -65,8 +69,17 @@ _UNITS = {"By": ("B", True), "J": ("J", False), "F": ("F", False)}
 
 @click.command()
 @view_options(tuple(_SORTS), "name")
+@click.option("--rates", is_flag=True, help="Also measure bandwidth and power, for one interval.")
+@click.option(
+    "--interval",
+    type=Duration(0.1),
+    default="1s",
+    show_default=True,
+    metavar="DURATION",
+    help="Time that --rates measures, as 500ms, 2s or 1m.",
+)
 @click.pass_obj
-def command(config: str, *, view: View) -> None:
+def command(config: str, *, view: View, rates: bool, interval: float) -> None:
     """Show pods: containers, groups, tasks outside them, counters, memory, last errors.
 
     POD is a pod's name, NAMESPACE/POD, the start of its key or of a container's id, or what Podman calls it.
@@ -74,19 +87,21 @@ def command(config: str, *, view: View) -> None:
     if not view.filtered:
         raise click.UsageError("name a pod, or choose some with -n or -l; `resctrl-hook list` shows all.")
     context = open_node(config)
-    _show(context, view)
+    seconds = interval if rates else 0.0
     try:
+        _show(context, view, seconds)
         while view.watch:
             time.sleep(WATCH_SECONDS)
             if view.table:
                 console().clear()
-            _show(context, view)
+            _show(context, view, seconds)
     except KeyboardInterrupt:
         return
 
 
-def _show(context: Context, view: View) -> None:
-    found = [_told(context, pod) for pod in _chosen(context, view)]
+def _show(context: Context, view: View, seconds: float) -> None:
+    interval = _measure(context, seconds) if seconds else None
+    found = [_told(context, pod, interval) for pod in _chosen(context, view)]
     if view.form in ("json", "yaml"):
         value = document("PodDetailsList", [one.pod for one in found])
         if view.old and len(found) == 1:
@@ -129,7 +144,29 @@ def _chosen(context: Context, view: View) -> list[Pod]:
     return pods[::-1] if view.reverse else pods
 
 
-def _told(context: Context, pod: Pod) -> _Told:
+def _measure(context: Context, seconds: float) -> tuple[Snapshot, Snapshot] | None:
+    """Read the node at the beginning and at the end of an interval; None without resctrl, which `show` reports."""
+    try:
+        before = take(context)
+        time.sleep(seconds)
+        return before, take(context)
+    except HookError:
+        return None
+
+
+def _rates(interval: tuple[Snapshot, Snapshot], key: str) -> PodRates:
+    before, now = interval
+    found = of_pod(before, now, key) if key in now.pods else Rates()
+    return PodRates(
+        seconds=round(now.when - before.when, 3),
+        memory_bandwidth_bytes_per_second=found.total,
+        memory_bandwidth_local_bytes_per_second=found.local,
+        power_watts=found.watts,
+        counted_percent=None if found.counted is None else round(found.counted * 100, 1),
+    )
+
+
+def _told(context: Context, pod: Pod, interval: tuple[Snapshot, Snapshot] | None) -> _Told:
     readings, problem = _readings(context, pod.key)
     record = context.ledger.read_pod(pod.key) or {}
     told = PodDetails(
@@ -137,6 +174,7 @@ def _told(context: Context, pod: Pod) -> _Told:
         counters=[_counter(reading, record) for reading in readings],
         totals=[_counter(reading, record) for reading in summed(readings)],
         turn_rate=_turn_rate(turns(context.monitor, pod.key) if readings else []),
+        rates=None if interval is None else _rates(interval, pod.key),
         failures=_failures(context, pod.key),
     )
     return _Told(told, readings, problem)
@@ -233,6 +271,8 @@ def _print(pod: PodDetails, readings: list[Reading], problem: str, *, headers: b
     _print_groups(out, pod)
     _print_containers(out, pod)
     _print_counters(out, pod, readings, problem, headers=headers)
+    if pod.rates is not None:
+        _print_rates(out, pod.rates)
     out.print("\n[bold]Last errors[/]" + ("" if failures or pod.problems else ": none"))
     for failure, times in repeated(failures, _what)[-_MOST_LINES:]:
         _line(out, f"  {age(failure.time)} ago  {escape(_what(failure))}{often(times)}", 4)
@@ -312,6 +352,17 @@ def _print_counters(out: Console, pod: PodDetails, readings: list[Reading], prob
         _line(out, f"in turns: {escape(_turns_said(pod.turn_rate))}", 4)
     if any(counter.partial for counter in pod.counters):
         out.print(f"{MARK}: not counted for all of the pod's life")
+
+
+def _print_rates(out: Console, rates: PodRates) -> None:
+    counted_part = "" if rates.counted_percent in (None, _ALL) else f", {rates.counted_percent:.0f}% of it counted"
+    out.print(f"\n[bold]Rates[/], over {rates.seconds:.3g} s{counted_part}")
+    for name, value, unit in (
+        ("memory", rates.memory_bandwidth_bytes_per_second, "B/s"),
+        ("local", rates.memory_bandwidth_local_bytes_per_second, "B/s"),
+        ("power", rates.power_watts, "W"),
+    ):
+        out.print(f"  {name:<8}{'-' if value is None else scaled(value, unit)}")
 
 
 def _turns_said(rate: TurnRate) -> str:

@@ -199,6 +199,18 @@ class TurnRate(Record):
     counted_seconds: float
 
 
+class PodRates(Record):
+    """What a pod used in an interval; null for what is unknown."""
+
+    seconds: float = Field(description="Of the interval.")
+    memory_bandwidth_bytes_per_second: float | None
+    memory_bandwidth_local_bytes_per_second: float | None
+    power_watts: float | None
+    counted_percent: float | None = Field(
+        description="Of the interval in which the rates were counted; below 100 they are estimated."
+    )
+
+
 class Failure(Record):
     """Something that went wrong for a pod."""
 
@@ -214,6 +226,7 @@ class PodDetails(Pod):
     counters: list[Counter] = Field(default_factory=list, description="By class.")
     totals: list[Counter] = Field(default_factory=list, description="Over all classes of the pod; `rdtClass` is null.")
     turn_rate: TurnRate | None = Field(default=None, description="Of a pod that takes turns.")
+    rates: PodRates | None = Field(default=None, description="With `--rates` only.")
     failures: list[Failure] = Field(default_factory=list)
 
 

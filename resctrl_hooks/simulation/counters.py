@@ -1,8 +1,8 @@
 """What `mon_data` reads: counters that grow, at the steady rates of `machine.py`, while a group has live tasks.
 
 Each RMID has a meter. As in hardware the meter belongs to the RMID: a new group's bandwidth starts at 0, its energy
-where the previous user's ended, and cache lines of the previous user fade away. Energy of an RMID is `Unavailable` in
-a package until one of its tasks has run there.
+where the previous user's ended, and cache lines of the previous user fade away. RMIDs share a cache that is full.
+Energy of an RMID is `Unavailable` in a package until one of its tasks has run there.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from .assignment import UNASSIGNED, Assignments
 from .group import Group
 from .machine import (
     BYTES_PER_SECOND,
+    CACHE_BYTES,
     FARADS_PER_SECOND,
     LINES_PER_TASK,
     LOCAL_SHARE,
@@ -47,7 +48,7 @@ class Meter:
     work: dict[int, float] = field(default_factory=dict)
     """Seconds of live tasks since the mount, in each package where any ran."""
     lines: float = 0.0
-    """Bytes in each L3 cache."""
+    """Bytes that its tasks would have in each L3 cache if there were room for all."""
     starts: dict[tuple[str, int], float] = field(default_factory=dict)
     """The traffic there was when an event got its counter in a domain."""
 
@@ -122,6 +123,7 @@ class Counters:
         running: Callable[[Group], dict[int, float]],
         clock: Callable[[], float],
     ) -> None:
+        self._clusters = machine.clusters
         self._pieces = machine.l3_domains * machine.clusters
         self._places = domain_folders(machine)
         self.assignments = Assignments(machine, self._restart)
@@ -129,26 +131,31 @@ class Counters:
         self._running = running
         self._clock = clock
         self._meters: dict[int, Meter] = {}
+        # The sum of all meters: their lines fade alike, so that the lines of all need no loop over RMIDs.
+        self._node = Meter(clock())
 
     def settle(self, group: Group) -> Meter:
         """Count until now; before and after the group's tasks change, so that each rate has its own time."""
+        return self._run(group, self._living(group), self._running(group))
+
+    def _run(self, group: Group, tasks: int, running: dict[int, float]) -> Meter:
         now = self._clock()
         meter = self._meters.setdefault(group.rmid, Meter(now))
-        meter.run(now, self._living(group), self._running(group))
+        self._node.run(now, self._node.tasks + tasks - meter.tasks, {})
+        meter.run(now, tasks, running)
         return meter
 
     def start(self, group: Group) -> None:
         """Begin counting for a new group."""
-        meter = self._meters.setdefault(group.rmid, Meter(self._clock()))
-        meter.run(self._clock(), 0, {})
+        meter = self._run(group, 0, {})
         meter.traffic = 0.0
         meter.starts.clear()
         self.assignments.begin(group)
 
     def stop(self, group: Group) -> None:
         """End counting for a group that is removed."""
-        meter = self.settle(group)
-        meter.tasks, meter.running = 0, {}
+        self.settle(group)
+        self._run(group, 0, {})
         self.assignments.end(group)
 
     def _restart(self, group: Group, event: str, domain: int) -> None:
@@ -187,4 +194,5 @@ class Counters:
         if event in _SHARE:
             seconds = meter.traffic - meter.starts.get((event, place.domain), 0.0)
             return _units(seconds * _SHARE[event] / self._pieces) * place.parts
-        return _units(meter.lines) * place.parts
+        room = CACHE_BYTES / self._clusters
+        return _units(meter.lines * room / max(self._node.lines, room)) * place.parts

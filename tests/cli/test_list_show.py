@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -319,3 +320,19 @@ def test_no_escape_sequence_of_a_group_or_a_reason_is_printed(
     found = host.run(*command, *form)
     assert found.exit_code == 0, found.output
     assert found.stdout.replace("\r\n", "").replace("\n", "").isprintable()
+
+
+def test_rates_of_show_are_measured_on_request_and_unknown_ones_are_null(host: MonitoredHost) -> None:
+    host.pod(0, "whole")
+    host.context.monitor.ledger.mark("waiting", KEYS[3])
+    assert json.loads(host.run("show", KEYS[0], "-o", "json").stdout)["items"][0]["rates"] is None
+    words = ("show", KEYS[0], KEYS[3], "--rates", "--interval", "200ms")
+    found = {one["key"]: one["rates"] for one in json.loads(host.run(*words, "-o", "json").stdout)["items"]}
+    total, local = (found[KEYS[0]][f"memoryBandwidth{kind}BytesPerSecond"] for kind in ("", "Local"))
+    assert 0 < local < total
+    assert found[KEYS[0]]["powerWatts"] > 0
+    assert {found[KEYS[3]][name] for name in found[KEYS[3]] if name != "seconds"} == {None}
+    text = host.run(*words).output
+    amounts = r"Rates, over [\d.]+ s\n  memory  [\d.]+ MB/s\n  local   [\d.]+ MB/s\n  power   [\d.]+ W\n"
+    assert re.search(amounts, text), text
+    assert "  memory  -\n  local   -\n  power   -\n" in text

@@ -210,6 +210,7 @@ def test_alert_of_a_full_domain_names_the_largest_namespaces(tmp_path: Path) -> 
         "exp_annotations": {
             "summary": "n: memory domain 0 carries 90% of its capacity",
             "description": f"{begin}batch 100B/s; shop 10B/s; a 1B/s; {end}",
+            "runbook_url": rule["annotations"]["runbook_url"],
         },
     }
     values = [{"series": at_node(one), "values": text} for one, text in series.items()]

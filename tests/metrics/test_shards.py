@@ -80,7 +80,7 @@ def test_shards_and_a_server_above_count_each_node_once(tmp_path: Path) -> None:
         ]
         for query, value in EXPECTED.items():
             wait(above, query, value)
-        nodes = [set(values(one, "resctrl_hooks_build_info", "instance")) for one in shards]
+        nodes = [set(values(one, "last_over_time(resctrl_hooks_build_info[5m])", "instance")) for one in shards]
         assert all(nodes), "each has some of them"
         assert sum(map(len, nodes)) == len(set.union(*nodes)) == NODES
 
@@ -128,7 +128,7 @@ def prometheus(folder: Path, name: str, config: dict[str, Any], source: Path, *o
     (folder / f"{name}.rules.yaml").write_text(yaml.safe_dump(quick))
     with create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    every = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    every = {"scrape_interval": "3s", "evaluation_interval": "1s"}
     whole = {**config, "global": every, "rule_files": [str(folder / f"{name}.rules.yaml")]}
     (folder / f"{name}.yaml").write_text(yaml.safe_dump(whole))
     arguments = [f"--config.file={folder}/{name}.yaml", f"--storage.tsdb.path={folder}/{name}.data", *options]

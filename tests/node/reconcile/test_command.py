@@ -10,10 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from conftest import LAUNCH, PYTHON, Host, crio_annotations
 
 import resctrl_hooks
 from node.reconcile.cluster import POD, Cluster
+from resctrl_hooks.cli import main
 from resctrl_hooks.errors import HookError, InputError
 from resctrl_hooks.install.units import RECONCILE, units
 from resctrl_hooks.node.reconcile.command import reconcile_command
@@ -121,6 +123,13 @@ def test_the_report_is_a_table_and_json(host: Host, capsys: pytest.CaptureFixtur
     report = json.loads(capsys.readouterr().out)
     assert report["ok"] is True
     assert report["dryRun"] is True
+
+
+def test_the_peoples_command_prints_json_in_both_spellings(host: Host) -> None:
+    for words in (["--json"], ["-o", "json"]):
+        result = CliRunner().invoke(main, ["--config", str(host.config), "reconcile", "--dry-run", *words])
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["dryRun"] is True
 
 
 def full(host: Host, *arguments: str, peoples: bool) -> subprocess.CompletedProcess[bytes]:
