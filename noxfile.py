@@ -140,7 +140,9 @@ def release(session: nox.Session) -> None:
     (wheel,) = glob.glob("dist/*.whl")
     with tempfile.TemporaryDirectory() as folder:
         session.run(python, "-m", "venv", "--without-pip", folder, external=READY)
-        session.run(python, "-m", "pip", "--python", f"{folder}/bin/python", "install", "-q", wheel, external=READY)
+        report = f"{folder}/report.json"
+        install = ["install", "-q", "--report", report, wheel]
+        session.run(python, "-m", "pip", "--python", f"{folder}/bin/python", *install, external=READY)
         target = wheel.replace("-py3-none-any.whl", ".cdx.json")
         about = ["--pyproject", "pyproject.toml", "--mc-type", "application", "--output-reproducible", "--sv", "1.6"]
         sbom = [python, "-m", "cyclonedx_py", "environment", *about, "-o", target, f"{folder}/bin/python"]
@@ -149,7 +151,7 @@ def release(session: nox.Session) -> None:
         more = ["install", "-q", f"{wheel}[simulation]"]
         session.run(python, "-m", "pip", "--python", f"{folder}/bin/python", *more, external=READY)
         (modules,) = glob.glob(f"{folder}/lib/python*/site-packages")
-        session.run(python, "contrib/release.py", "dist", modules, external=READY)
+        session.run(python, "contrib/release.py", "dist", modules, report, external=READY)
 
 
 @nox.session

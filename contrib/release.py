@@ -1,10 +1,11 @@
 """What a release has beside wheel and sdist: Debian package, RPM spec, notes, checksums. `nox -s release` runs it.
 
-    python contrib/release.py DIST [SITE_PACKAGES]
+    python contrib/release.py DIST [SITE_PACKAGES [REPORT]]
 
 DIST has the wheel and the SBOM already. SITE_PACKAGES has the wheel and all that it needs, installed: of it comes a
-second Debian package, for systems whose own Python packages are older than what the wheel needs (Debian 12). From the
-same commit comes the same package again: its times are the commit's.
+second Debian package, for systems whose own Python packages are older than what the wheel needs (Debian 12). REPORT is
+pip's, of what the SBOM names: the hashes of those archives. From the same commit comes the same package again:
+its times are the commit's.
 """
 
 import gzip
@@ -17,9 +18,10 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from email.utils import formatdate
 from pathlib import Path
+from types import MappingProxyType
 
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 from man import man_page
@@ -176,11 +178,30 @@ def _describe(root: Path, control: str) -> None:
         _write(root / "DEBIAN" / script, text.encode(), _EXECUTABLE)
 
 
-def complete_sbom(text: str) -> str:
-    """The SBOM with what its generator can't know: which version of the project this is."""
+def downloaded(report: str) -> dict[str, str]:
+    """Return the SHA-256 of each archive that pip installed, by name, from its ``--report``."""
+    found = {}
+    for one in json.loads(report)["install"]:
+        hashes = one["download_info"].get("archive_info", {}).get("hashes", {})
+        if "sha256" in hashes:
+            found[_normal(one["metadata"]["name"])] = hashes["sha256"]
+    return found
+
+
+def complete_sbom(text: str, hashes: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return the SBOM with what its generator can't know: the project's version, and each archive's SHA-256 by name."""
     sbom = json.loads(text)
-    sbom["metadata"]["component"] |= {"version": __version__, "purl": f"pkg:pypi/resctrl-hooks@{__version__}"}
+    own = sbom["metadata"]["component"]
+    own |= {"version": __version__, "purl": f"pkg:pypi/resctrl-hooks@{__version__}"}
+    for component in (own, *sbom["components"]):
+        digest = hashes.get(_normal(component["name"]))
+        if digest:
+            component["hashes"] = [{"alg": "SHA-256", "content": digest}]
     return json.dumps(sbom, indent=2) + "\n"
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def checksums(folder: Path) -> str:
@@ -195,15 +216,17 @@ def _write(path: Path, data: bytes, mode: int = 0o644) -> None:
     path.chmod(mode)
 
 
-def main(folder: Path, site_packages: Path | None = None) -> None:
-    """Write all of it into a folder that has the wheel."""
+def main(folder: Path, site_packages: Path | None = None, report: Path | None = None) -> None:
+    """Write all of it into a folder that has the wheel; ``report`` is pip's, of what the SBOM names."""
     os.umask(0o022)  # dpkg-deb refuses folders that others cannot read
     (wheel,) = folder.glob(f"resctrl_hooks-{__version__}-*.whl")
     sys.stdout.write(f"{debian_package(wheel, folder).name}\n")
     if site_packages is not None:
         sys.stdout.write(f"{bundled_package(site_packages, folder).name}\n")
     for sbom in folder.glob("*.cdx.json"):
-        sbom.write_text(complete_sbom(sbom.read_text()))
+        hashes = downloaded(report.read_text()) if report else {}
+        hashes["resctrl-hooks"] = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        sbom.write_text(complete_sbom(sbom.read_text(), hashes))
     spec = (PACKAGES / "resctrl-hooks.spec").read_text()
     for mark, value in (("@VERSION@", __version__), ("@MAINTAINER@", maintainer())):
         spec = spec.replace(mark, value)

@@ -127,7 +127,7 @@ def test_the_sbom_is_valid_and_names_what_it_needs(tmp_path: Path) -> None:
     about = ["--pyproject", "pyproject.toml", "--mc-type", "application", "--sv", "1.6", "-o", str(target)]
     command = [sys.executable, "-m", "cyclonedx_py", "environment", *about, str(tmp_path / "alone/bin/python")]
     subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
-    text = RELEASE.complete_sbom(target.read_text())
+    text = RELEASE.complete_sbom(target.read_text(), {"resctrl-hooks": "a" * 64, "prometheus-client": "b" * 64})
     # In a process of its own: what it brings to check addresses takes seconds to import.
     validate = "import sys; from cyclonedx.schema import SchemaVersion; "
     validate += "from cyclonedx.validation.json import JsonStrictValidator as Validator; "
@@ -135,8 +135,23 @@ def test_the_sbom_is_valid_and_names_what_it_needs(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", validate], input=text, text=True, check=True)
     sbom = json.loads(text)
     assert sbom["metadata"]["component"]["purl"] == f"pkg:pypi/resctrl-hooks@{__version__}"
+    components = [sbom["metadata"]["component"], *sbom["components"]]
+    hashes = {one["hashes"][0]["content"]: one["name"].replace("_", "-") for one in components if "hashes" in one}
+    assert hashes == {"a" * 64: "resctrl-hooks", "b" * 64: "prometheus-client"}
     names = {component["name"].lower().replace("_", "-") for component in sbom["components"]}
     assert {re.split(r"[<>=]", dependency)[0] for dependency in DEPENDENCIES} <= names
+
+
+def test_hashes_are_those_of_the_archives_that_pip_installed() -> None:
+    """The wheel itself is a file; its own hash is the release's."""
+    archive = {"archive_info": {"hashes": {"sha256": "b" * 64}}}
+    report = {
+        "install": [
+            {"download_info": archive, "metadata": {"name": "prometheus_client"}},
+            {"download_info": {"dir_info": {}}, "metadata": {"name": "other"}},
+        ]
+    }
+    assert RELEASE.downloaded(json.dumps(report)) == {"prometheus-client": "b" * 64}
 
 
 # The packages

@@ -1,17 +1,11 @@
-"""Several Prometheus servers that see a part of the nodes each, and one above them, as docs/metrics.md describes it."""
+"""The rules of the Prometheus above several that see a part of the nodes each, as docs/metrics.md describes it.
 
-import json
+`tests/bench/shards.py` runs such servers.
+"""
+
 import re
 import subprocess
-import threading
-import time
-import urllib.parse
-import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from socket import create_server
 from typing import Any
 
 import pytest
@@ -21,24 +15,21 @@ REPOSITORY = Path(__file__).parents[2]
 RULES = REPOSITORY / "contrib/prometheus/resctrl-hooks.rules.yaml"
 GLOBAL_RULES = REPOSITORY / "contrib/prometheus/resctrl-hooks-global.rules.yaml"
 PAGE = REPOSITORY / "docs/metrics.md"
-NODES, SHARDS = 6, 2
-PATIENCE = 90.0
 RECORDED = re.compile(r"(?<![\w:])\w+:\w+:\w+")
-METRICS = """\
-resctrl_hooks_build_info 1
-resctrl_scrape_ok 1
-l3_llc_occupancy_bytes{{pod_uid="{node}",namespace="shop",pod="web",rdt_class="",domain_id="00"}} 1000
-l3_llc_occupancy_bytes{{pod_uid="{node}-b",namespace="batch",pod="job",rdt_class="",domain_id="00"}} 100
-"""
-EXPECTED = {
-    f"count(cluster:resctrl_nodes:count == {NODES})": 1,
-    f"cluster:resctrl_pods:count == {2 * NODES}": 2 * NODES,
-    'namespace:l3_llc_occupancy_bytes:sum{namespace="shop"}': 1000 * NODES,
-    'namespace:l3_llc_occupancy_bytes:sum{namespace="batch"}': 100 * NODES,
-    "count(instance:resctrl_exporter_up:bool == 1)": NODES,
-    "cluster:resctrl_nodes_down:count": 0,
-    "count(namespace:l3_llc_occupancy_bytes:sum)": 2,
-    "count(l3_llc_occupancy_bytes) or vector(0)": 0,
+SENT = {
+    'instance:resctrl_exporter_up:bool{instance="a"}': "1x30",
+    'instance:resctrl_exporter_up:bool{instance="b"}': "0x30",
+    'instance:resctrl_pods:count{instance="a"}': "3x30",
+    'instance:resctrl_pods:count{instance="b"}': "4x30",
+    'instance_namespace_pod:l3_mbm_total_bytes:last_counted_rate{instance="a",namespace="shop",pod="web"}': "10x30",
+    'instance_namespace_pod:l3_mbm_total_bytes:last_counted_rate{instance="b",namespace="shop",pod="web"}': "20x30",
+}
+"""What two shards of one node each send."""
+COUNTED = {
+    "cluster:resctrl_nodes:count": ("", 2),
+    "cluster:resctrl_nodes_down:count": ("", 1),
+    "cluster:resctrl_pods:count": ("", 7),
+    "namespace:l3_mbm_total_bytes:last_counted_rate": ('{namespace="shop"}', 30),
 }
 
 
@@ -68,105 +59,14 @@ def test_global_rules_ask_for_what_shards_send_or_for_their_own() -> None:
 
 
 @pytest.mark.promtool
-def test_shards_and_a_server_above_count_each_node_once(tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        port = stack.enter_context(served())
-        above = stack.enter_context(
-            prometheus(tmp_path, "above", {}, GLOBAL_RULES, "--web.enable-remote-write-receiver")
-        )
-        shards = [
-            stack.enter_context(prometheus(tmp_path, f"shard{number}", shard(number, port, above), RULES))
-            for number in range(SHARDS)
-        ]
-        for query, value in EXPECTED.items():
-            wait(above, query, value)
-        nodes = [set(values(one, "last_over_time(resctrl_hooks_build_info[5m])", "instance")) for one in shards]
-        assert all(nodes), "each has some of them"
-        assert sum(map(len, nodes)) == len(set.union(*nodes)) == NODES
-
-
-def shard(number: int, port: int, above: str) -> dict[str, Any]:
-    """The documented configuration of one shard, with our nodes and fast enough to be waited for."""
-    found = settings()
-    (job,) = found["scrape_configs"]
-    assert job["relabel_configs"][0]["modulus"] == SHARDS
-    job["relabel_configs"][1]["regex"] = str(number)
-    # Each node has an address of its own, as in a cluster: `__address__` decides about the shard.
-    job["static_configs"] = [{"targets": [f"127.0.0.{1 + node}:{port}" for node in range(NODES)]}]
-    (write,) = found["remote_write"]
-    write["url"] = f"{above}/api/v1/write"
-    write["queue_config"] = {"batch_send_deadline": "200ms"}
-    return found
-
-
-@contextmanager
-def served() -> Iterator[int]:
-    """Serve the nodes' metrics on every address of the loopback; yield the port."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write(METRICS.format(node=self.headers["Host"].partition(":")[0]).encode())
-
-        def log_message(self, *said: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_port
-        server.shutdown()
-
-
-@contextmanager
-def prometheus(folder: Path, name: str, config: dict[str, Any], source: Path, *options: str) -> Iterator[str]:
-    """Run a Prometheus with rules that are evaluated each second; yield its address."""
-    quick = yaml.safe_load(source.read_text())
-    for group in quick["groups"]:
-        group["interval"] = "1s"
-    (folder / f"{name}.rules.yaml").write_text(yaml.safe_dump(quick))
-    with create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    every = {"scrape_interval": "3s", "evaluation_interval": "1s"}
-    whole = {**config, "global": every, "rule_files": [str(folder / f"{name}.rules.yaml")]}
-    (folder / f"{name}.yaml").write_text(yaml.safe_dump(whole))
-    arguments = [f"--config.file={folder}/{name}.yaml", f"--storage.tsdb.path={folder}/{name}.data", *options]
-    with (
-        (folder / f"{name}.log").open("w") as log,
-        subprocess.Popen(["prometheus", *arguments, f"--web.listen-address=127.0.0.1:{port}"], stderr=log) as process,
-    ):
-        try:
-            wait_ready(f"http://127.0.0.1:{port}")
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-
-
-def wait_ready(url: str) -> None:
-    until = time.monotonic() + PATIENCE
-    while True:
-        try:
-            with urllib.request.urlopen(f"{url}/-/ready"):
-                return
-        except OSError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.1)
-
-
-def ask(url: str, query: str) -> list[dict[str, Any]]:
-    with urllib.request.urlopen(f"{url}/api/v1/query?{urllib.parse.urlencode({'query': query})}") as answer:
-        found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
-    return found
-
-
-def values(url: str, query: str, label: str) -> list[str]:
-    return [one["metric"][label] for one in ask(url, query)]
-
-
-def wait(url: str, query: str, value: float) -> None:
-    until = time.monotonic() + PATIENCE
-    while [float(one["value"][1]) for one in ask(url, query)] != [value]:
-        assert time.monotonic() < until, (query, value, ask(url, query))
-        time.sleep(0.2)
+def test_global_rules_sum_what_the_shards_send(tmp_path: Path) -> None:
+    asked = [
+        {"expr": name, "eval_time": "20m", "exp_samples": [{"labels": name + labels, "value": value}]}
+        for name, (labels, value) in COUNTED.items()
+    ]
+    series = [{"series": name, "values": numbers} for name, numbers in SENT.items()]
+    case = {"interval": "1m", "input_series": series, "promql_expr_test": asked}
+    file = tmp_path / "tests.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(GLOBAL_RULES)], "evaluation_interval": "1m", "tests": [case]}))
+    done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
