@@ -17,6 +17,7 @@ from traced_hook import TracedHook
 
 from resctrl_hooks.node.host.procfs import start_time
 from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.vanished import VANISHED
 from resctrl_hooks.simulation.mount import mounted
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Node:
         for key in self.host.context().ledger.keys():  # noqa: SIM118
             with self.host.context().monitor.hold(key) as locked:
                 locked.release()
+        (self.host.state / VANISHED).unlink(missing_ok=True)  # the next kill is one of other pods
         assert (self.host.groups(), self.host.records()) == ([], [])
         time.sleep(2 * LIMBO)
 
