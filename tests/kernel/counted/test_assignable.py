@@ -32,11 +32,12 @@ def test_six_pods_and_four_counters(pods: list[KubernetesPod], installed: Instal
     found = resctrl_hook("--config", installed.config, "doctor")
     assert "2 pods have no bandwidth counter" in found.stdout
     assert not [line for line in found.stdout.splitlines() if line.startswith("PROBLEM self-test")]
-    shown = {line["name"]: line for line in items(installed, "top", "--interval", "1s")}
+    lines = items(installed, "top", "--interval", "1s")
+    shown = {line["name"]: line for line in lines}
     for name in ("(in no group)", "TOTAL"):
         assert shown[name]["memoryBandwidthBytesPerSecond"] is None, "the root file is the sum of four pods"
     assert shown["TOTAL"]["uncounted"] == 2
-    assert sum(line["memoryBandwidthBytesPerSecond"] is not None for line in shown.values()) == 4
+    assert sum(line["memoryBandwidthBytesPerSecond"] is not None for line in lines) == 4
     for number, pod in enumerate(pods[:2]):
         pod.end(f"c{number}")
         pod.cgroup.rmdir()

@@ -59,6 +59,8 @@ def test_an_rmid_that_is_handed_on_counts_for_each_what_is_its_own(
     giver.step()
     rmid = comparison.rmid(low.uid)
     first = comparison.check(low.uid, "copies 20 MiB and hands its RMID on")
+    context, files = Context(load(installed.config)[0]), open_files()
+    before = take(context, files)
     no_rmid_left()
     taker = Stepped(high.start("taker", in_steps(copy(30)), annotations={"io.kubernetes.pod.namespace": "urgent"}))
     assert comparison.rmid(high.uid) == rmid, installed.said()
@@ -66,6 +68,11 @@ def test_an_rmid_that_is_handed_on_counts_for_each_what_is_its_own(
     giver.step()  # nobody counts this
     second = comparison.check(high.uid, "gets the RMID of another and copies 30 MiB", others=first)
     comparison.hold("20 MiB more without an RMID", sum(comparison.said(low.uid)), first)
+    now = take(context, files)
+    gave, took = of_pod(before, now, low.uid), of_pod(before, now, high.uid)
+    assert took.moved[TOTAL] == sum(comparison.said(high.uid))
+    assert not gave.moved.get(TOTAL), "what nobody counted is in no rate"
+    assert all(one.total is None or one.estimated for one in (gave, took)), "each was counted for a part"
     high.end("taker")
     os.rmdir(high.cgroup)
     wait_until(
