@@ -22,7 +22,7 @@ from resctrl_hooks.node.reconcile.report import Options
 from resctrl_hooks.node.settings import Settings
 
 PODS = 12
-TURNS = 10
+TURNS = 15
 INTERVAL = 1.0
 ALONE_SECONDS = 4.0
 EVENTS = ("mbm_total_bytes", "mbm_local_bytes")
