@@ -1,6 +1,5 @@
 """The bandwidth guard's state as its status file has it, for `guard status`, the metrics and `rdt`."""
 
-import time
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -8,7 +7,6 @@ from pydantic.alias_generators import to_camel
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.guard.lease import Lease
-from resctrl_hooks.node.guard.section import section
 from resctrl_hooks.node.guard.status import NAME
 from resctrl_hooks.node.host.files import parse_json, read_file
 from resctrl_hooks.node.host.procfs import start_time
@@ -79,7 +77,7 @@ def guard_status(context: Context) -> GuardStatus | None:
             {"domain": name, "last": None, **of} | ({"last": _last(of["last"])} if "last" in of else {})
             for name, of in record["domains"].items()
         ]
-        running = time.time() - record["updated"] < _fresh(context) and start_time(context.proc, record["pid"]) > 0
+        running = start_time(context.proc, record["pid"]) == record["start"] > 0
         return GuardStatus.model_validate({**record, "running": running, "domains": domains})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):
         return None
@@ -102,10 +100,6 @@ def lowered_values(context: Context) -> dict[str, str]:
             if one.now < one.declared and not one.overridden:
                 found.setdefault(name, []).append(f"{one.declared}↓{one.now}")
     return {name: f"MB {', '.join(dict.fromkeys(values))}" for name, values in found.items()}
-
-
-def _fresh(context: Context) -> float:
-    return max(10.0, 5 * float(section(context.settings)["interval"]))
 
 
 def _last(record: dict[str, object]) -> dict[str, object]:

@@ -40,6 +40,12 @@ def test_status_shows_load_state_and_lowered_class(node: Node) -> None:
     assert "lower bronze (load 95%)" in row
 
 
+def test_status_of_an_ended_guard_says_when_it_was_seen(node: Node) -> None:
+    node.host.end_process(100)
+    assert "guard: act, not running; last seen 0s ago" in run(node.host, "guard", "status").output
+    assert [family.name for family in guard_families(node.context())] == ["resctrl_domain_capacity_bytes_per_second"]
+
+
 def test_status_as_json_follows_its_schema(node: Node) -> None:
     value = json.loads(run(node.host, "guard", "status", "-o", "json").output)
     validate(value, schemas()["guard"])

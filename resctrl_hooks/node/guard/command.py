@@ -92,9 +92,9 @@ def _loop(guard: Guard, interval: float, notify: Notify, ended: "list[int]") -> 
     following = time.monotonic()
     while not ended:
         guard.look(time.monotonic())
-        notify.alive()
         following = max(following + interval, time.monotonic())
         while not ended and (left := following - time.monotonic()) > 0:
+            notify.alive()  # an interval may be longer than the watchdog's
             time.sleep(min(left, _PAUSE))
 
 

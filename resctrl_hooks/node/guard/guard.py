@@ -47,7 +47,7 @@ class Guard:
         self.mode: str = settings["mode"]
         self._lease = Lease(context.settings.state_dir, context.proc)
         self._lease.hold(pid)
-        self._status = Status(context.settings.state_dir, pid, self.mode, self._mount.unit)
+        self._status = Status(context.settings.state_dir, pid, self._lease.started, self.mode, self._mount.unit)
         if self.mode == ACT and self._mount.observe_only:
             self._say(WARNING, f"guard only observes: {self._mount.observe_only}")
             self.mode, self._status.values["why"] = OBSERVE, self._mount.observe_only

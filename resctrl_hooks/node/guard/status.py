@@ -15,12 +15,16 @@ NAME = "guard.json"
 
 
 class Status:
-    """The file's content. Times are seconds since 1970; limits are in the mount's ``unit``."""
+    """The file's content: times are seconds since 1970, limits are in the mount's ``unit``.
 
-    def __init__(self, state_dir: str, pid: int, mode: str, unit: str) -> None:
+    ``pid`` and its ``start`` in clock ticks name the guard's process.
+    """
+
+    def __init__(self, state_dir: str, pid: int, start: int, mode: str, unit: str) -> None:
         self._path = f"{state_dir}/{NAME}"
         self.values: "dict[str, Any]" = {
             "pid": pid,
+            "start": start,
             "started": time.time(),
             "mode": mode,
             "unit": unit,
