@@ -165,7 +165,7 @@ WantedBy=multi-user.target
 _EXEC: Final = """\
 [Unit]
 Description=resctrl-hooks: exec watcher
-Documentation=man:resctrl-hook(8)
+Documentation=https://docs.kernel.org/driver-api/connector.html
 After={mount} {compile}
 
 [Service]
