@@ -20,7 +20,7 @@ nox.options.sessions = ["lint", "types", "tests"]
 
 
 def run(session: nox.Session, *command: str) -> None:
-    """Runs a Python module's command with the environment's own interpreter."""
+    """Run a Python module's command with the environment's own interpreter."""
     if not READY:
         session.install("-q", "-e", ".[dev]")
     session.run(sys.executable if READY else "python", "-m", *command, external=READY)
@@ -84,7 +84,7 @@ def deep(session: nox.Session) -> None:
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """Changes of the node half that no test notices. Arguments: --sample N, --all, words of modules' paths."""
+    """Change of the node half that no test notices. Arguments: --sample N, --all, words of modules' paths."""
     if not READY:
         session.install("-q", "-e", ".[dev]")
     session.run(sys.executable if READY else "python", "tests/mutants.py", *session.posargs, external=READY)
@@ -121,7 +121,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def generate(session: nox.Session) -> None:
-    """Writes the files of this repository that are made from others: hook JSON, MachineConfig, units, man page."""
+    """Write the files of this repository that are made from others: hook JSON, MachineConfig, units, man page."""
     if not READY:
         session.install("-q", "-e", ".[dev]")
     session.run(sys.executable if READY else "python", "contrib/generate.py", external=READY)
@@ -129,7 +129,7 @@ def generate(session: nox.Session) -> None:
 
 @nox.session
 def release(session: nox.Session) -> None:
-    """Builds what a release has into dist/: wheel, sdist, Debian package, RPM spec, SBOM, notes, checksums."""
+    """Build what a release has into dist/: wheel, sdist, Debian package, RPM spec, SBOM, notes, checksums."""
     if not READY:
         session.install("-q", "-e", ".[dev]")
     python = sys.executable if READY else "python"

@@ -78,7 +78,7 @@ def sums(parts: Sequence[Part]) -> str:
 
 
 def table(parts: Sequence[Part]) -> str:
-    """A line for each part."""
+    """Return a line for each part."""
     header = ("passed", "failed", "skipped", "unsteady", "expected", "seconds")
     lines = [f"{'part':20}" + "".join(f"{word:>10}" for word in header)]
     for part in parts:
@@ -102,7 +102,7 @@ def started(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Ends it and what it started, unless it has ended."""
+    """End it and what it started, unless it has ended."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
@@ -110,15 +110,15 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def run(command: Sequence[str]) -> int:
-    """Runs a command; its exit status."""
+    """Run a command; its exit status."""
     with started(command) as process:
         return process.wait()
 
 
 def build_ahead() -> contextlib.AbstractContextManager[object]:
-    """Builds guest and kernels while other parts run: most of it is waiting for packages.
+    """Build guest and kernels while other parts run: most of it is waiting for packages.
 
-    What comes of it is not asked: `kernel` builds what is missing, waits for a build that still runs, and says why one
+    What comes of it is not asked: `kernel` builds what is missing, wait for a build that still runs, and says why one
     can't be had.
     """
     builds = " && ".join(f"{shlex.quote(sys.executable)} tests/vm build --kernel {name}" for name in KERNELS)
@@ -132,7 +132,7 @@ def check(part: Part) -> str:
 
 
 def unit(part: Part) -> str:
-    """The tests that need no guest."""
+    """Return the tests that need no guest."""
     with tempfile.TemporaryDirectory(prefix="ci-") as folder:
         report = os.path.join(folder, "unit.xml")
         status = run(["./dev", "-s", "tests", "--", f"--junitxml={report}"])
@@ -144,7 +144,7 @@ def unit(part: Part) -> str:
 
 
 def kernel(part: Part, name: str, until: float) -> str:
-    """The tests in the guest with one kernel, none of which begins after `until`."""
+    """Return the tests in the guest with one kernel, none of which begins after `until`."""
     if built := run([sys.executable, "tests/vm", "build", "--kernel", name]):
         if built != CANNOT_BUILD:
             return f"the guest can't be built: exit status {built}"
@@ -166,13 +166,13 @@ def kernel(part: Part, name: str, until: float) -> str:
 
 
 def parts_of(until: float) -> dict[str, Callable[[Part], str]]:
-    """All parts by their names, in order."""
+    """Return all parts by their names, in order."""
     kernels = {f"kernel {name}": functools.partial(kernel, name=name, until=until) for name in KERNELS}
     return {"lint": check, "types": check, "unit": unit, **kernels}
 
 
 def side_by_side(tasks: Sequence[Callable[[], None]]) -> None:
-    """Does them at the same time. If we are ended, so are they."""
+    """Do them at the same time. If we are ended, so are they."""
     with concurrent.futures.ThreadPoolExecutor(len(TOGETHER)) as pool:
         try:
             for task in [pool.submit(task) for task in tasks]:
@@ -184,7 +184,7 @@ def side_by_side(tasks: Sequence[Callable[[], None]]) -> None:
 
 
 def take(part: Part, step: Callable[[Part], str]) -> None:
-    """Runs one part, and says how long that took."""
+    """Run one part, and say how long that took."""
     print(f"CI: {part.name}", flush=True)
     begun = time.monotonic()
     try:
@@ -201,7 +201,7 @@ def interrupted(*_: object) -> None:
 
 
 def main() -> int:
-    """Runs everything; the exit status."""
+    """Run everything; the exit status."""
     signal.signal(signal.SIGTERM, interrupted)
     steps = parts_of(time.monotonic() + ENOUGH)
     parts = {name: Part(name, trouble="NOT RUN") for name in steps}

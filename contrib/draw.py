@@ -51,17 +51,17 @@ class Source:
         return text
 
     def now(self, target: dict[str, Any]) -> list[dict[str, Any]]:
-        """The answer to a query of now."""
+        """Return the answer to a query of now."""
         return ask(self._url, "query", query=self._expression(target), time=self._end)
 
     def over_time(self, target: dict[str, Any]) -> list[dict[str, Any]]:
-        """The answer to a query over all that is shown."""
+        """Return the answer to a query over all that is shown."""
         times = {"start": self._end - self._seconds, "end": self._end, "step": self._seconds / STEPS}
         return ask(self._url, "query_range", query=self._expression(target), **times)
 
 
 def legend(target: dict[str, Any], labels: dict[str, str]) -> str:
-    """A series' name."""
+    """Return a series' name."""
     text: str = target.get("legendFormat", "")
     for part in text.split("{{")[1:]:
         name = part.partition("}}")[0]
@@ -70,7 +70,7 @@ def legend(target: dict[str, Any], labels: dict[str, str]) -> str:
 
 
 def number(value: float, unit: str) -> str:
-    """A value as it is read."""
+    """Return a value as it is read."""
     if unit == "percentunit":
         return f"{value:.0%}"
     for size, prefix in PREFIXES:
@@ -80,13 +80,13 @@ def number(value: float, unit: str) -> str:
 
 
 def text(x: float, y: float, said: str, *, size: int = 11, color: str = "#ccccdc", anchor: str = "start") -> str:
-    """A line of text."""
+    """Return a line of text."""
     style = f'font-size="{size}" fill="{color}" text-anchor="{anchor}"'
     return f'<text x="{x:.0f}" y="{y:.0f}" {style}>{escape(said)}</text>'
 
 
 def lines(panel: dict[str, Any], series: list[Series], box: tuple[float, float, float, float]) -> list[str]:
-    """A panel's lines, and below them what they are called, the largest first."""
+    """Return a panel's lines, and below them what they are called, the largest first."""
     x, y, width, height = box
     unit = panel["fieldConfig"]["defaults"].get("unit", "short")
     stacked = panel["fieldConfig"]["defaults"].get("custom", {}).get("stacking", {}).get("mode") == "normal"
@@ -125,7 +125,7 @@ def lines(panel: dict[str, Any], series: list[Series], box: tuple[float, float, 
 
 
 def table(panel: dict[str, Any], source: Source, box: tuple[float, float, float, float]) -> list[str]:
-    """A table, in the order that the panel has."""
+    """Return a table, in the order that the panel has."""
     x, y, width, height = box
     options = {one["id"]: one["options"] for one in panel["transformations"]}
     headings: dict[str, str] = options["organize"]["renameByName"]
@@ -154,7 +154,7 @@ def table(panel: dict[str, Any], source: Source, box: tuple[float, float, float,
 
 
 def draw(url: str, minutes: float, dashboard: Path, node: str) -> str:
-    """The page."""
+    """Return the page."""
     source = Source(url, minutes, node)
     out, bottom = [], 0.0
     for panel in json.loads(dashboard.read_text())["panels"]:
@@ -187,7 +187,7 @@ def draw(url: str, minutes: float, dashboard: Path, node: str) -> str:
 
 
 def main() -> None:
-    """Draws what was asked for."""
+    """Draw what was asked for."""
     url, target, *more = sys.argv[1:]
     minutes, dashboard, node = [*more, *("60", str(DASHBOARD), EVERYTHING)[len(more) :]]
     Path(target).write_text(draw(url.rstrip("/"), float(minutes), Path(dashboard), node))

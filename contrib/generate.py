@@ -39,7 +39,7 @@ def _butane() -> bytes:
 
 
 def _prometheus_rule() -> bytes:
-    """The rules for the Prometheus Operator."""
+    """Return the rules for the Prometheus Operator."""
     rules = yaml.safe_load((REPOSITORY / RULES).read_text())
     return to_yaml(
         {
@@ -57,7 +57,7 @@ each see a part of the nodes (docs/metrics.md); written by `nox -s generate`."""
 
 
 def _global_rules() -> bytes:
-    """The rules whose result has no instance, or needs all instances: they ask for recorded series only."""
+    """Return the rules whose result has no instance, or needs all instances: they ask for recorded series only."""
     found = []
     for group in yaml.safe_load((REPOSITORY / RULES).read_text())["groups"]:
         rules = [rule for rule in group["rules"] if is_global(rule.get("record", "instance:"))]
@@ -94,7 +94,7 @@ def files() -> dict[str, Callable[[], bytes]]:
 
 
 def main() -> None:
-    """Writes all of them."""
+    """Write all of them."""
     for name, make in files().items():
         path = REPOSITORY / name
         data = make()

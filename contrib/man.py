@@ -34,7 +34,7 @@ _SEE_ALSO = ("runc(8)", "crun(1)", "podman(1)", "oci-hooks(5)", "crio.conf(5)", 
 
 
 def man_page() -> bytes:
-    """The page's source: one section for each command, in the order of the overview."""
+    """Return the page's source: one section for each command, in the order of the overview."""
     context = click.Context(main, info_name=_NAME, **main.context_settings)
     lines = [
         f'.TH RESCTRL\\-HOOK 8 "" "{_NAME}" "System Administration"',

@@ -38,7 +38,7 @@ class Registration:
         """The names of the instruments."""
 
     def close(self) -> None:
-        """Ends the observations and lets go of the monitor. It can be called again."""
+        """End the observations and let go of the monitor. It can be called again."""
         self._look.end()
 
 
@@ -50,7 +50,7 @@ def register(
     accept: Callable[[str, Reading], bool] | None = None,
     report: Callable[[HookError], None] | None = None,
 ) -> Registration:
-    """Registers an observable instrument for each counter that this machine has.
+    """Register an observable instrument for each counter that this machine has.
 
     What has no number (``Unavailable``, ``Unassigned``) is not observed: it is not zero. Of a cumulative counter that
     had one before, that is observed: its total so far. These never go back while their key is tracked.
@@ -77,7 +77,7 @@ def register(
 
 
 def instrument_name(slot: Slot) -> str:
-    """The instrument of a slot: ``mon_PERF_PKG_01/core_energy`` is ``perf.core.energy``."""
+    """Return the instrument of a slot: ``mon_PERF_PKG_01/core_energy`` is ``perf.core.energy``."""
     node = ["node"] if slot.domain.node is not None else []
     prefix = slot.domain.resource.partition("_")[0].lower()
     return ".".join([prefix, *node, *slot.counter.name.split("_")])

@@ -44,13 +44,13 @@ def _git(*words: str) -> list[str]:
 
 
 def changes(revision: str) -> set[str]:
-    """The paths that differ from where this branch left the revision."""
+    """Return the paths that differ from where this branch left the revision."""
     (base,) = _git("merge-base", "HEAD", revision)
     return {*_git("diff", "--name-only", base), *_git("ls-files", "--others", "--exclude-standard")}
 
 
 def _named(tree: ast.AST, path: str) -> Iterator[str]:
-    """The modules that a file names in its imports, wherever they stand in it."""
+    """Yield the modules that a file names in its imports, wherever they stand in it."""
     package = Path(path).parent.parts
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -64,7 +64,7 @@ def _named(tree: ast.AST, path: str) -> Iterator[str]:
 
 @functools.cache
 def imported(path: str) -> frozenset[str]:
-    """The project's files that a file imports."""
+    """Return the project's files that a file imports."""
     if not path.endswith(".py") or not (PROJECT / path).exists():
         return frozenset()
     found: set[str] = set()
@@ -77,7 +77,7 @@ def imported(path: str) -> frozenset[str]:
 
 
 def reached(path: str) -> set[str]:
-    """All that a test file imports, directly or not; a hub is reached, and nothing through it."""
+    """Return all that a test file imports, directly or not; a hub is reached, and nothing through it."""
     seen: set[str] = set()
     left = [path]
     while left:
@@ -98,7 +98,7 @@ def mirrored(changed: str) -> str:
 
 
 def concerns(path: str, changed: Iterable[str]) -> bool:
-    """Whether these changes concern a test file."""
+    """Return whether these changes concern a test file."""
     imports = reached(path)
     text = (PROJECT / path).read_text()
     for name in changed:
@@ -116,7 +116,7 @@ def concerns(path: str, changed: Iterable[str]) -> bool:
 
 
 def _on_a_kernel(path: str, name: str) -> bool:
-    """Whether a module concerns a test file of the guest."""
+    """Return whether a module concerns a test file of the guest."""
     if not path.startswith("tests/kernel/"):
         return False
     named = Path(path).stem.removeprefix("test_") in (*Path(name).with_suffix("").parts,)
@@ -125,7 +125,7 @@ def _on_a_kernel(path: str, name: str) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects what no change concerns."""
+    """Deselect what no change concerns."""
     if revision := config.getoption("--changed"):
         changed = changes(revision)
         paths = {str(item.path.relative_to(PROJECT)) for item in items if item.path.is_relative_to(PROJECT)}

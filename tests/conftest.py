@@ -52,7 +52,7 @@ BOTH_POLICIES = pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail",
 
 
 def examples(number: int) -> int:
-    """How many examples a property gets that has so many by default: more of them in the deep profile."""
+    """Return how many examples a property gets that has so many by default: more of them in the deep profile."""
     return number * settings.default.max_examples // 100 if settings.default else number
 
 
@@ -68,7 +68,7 @@ LONG = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begins with what takes long."""
+    """Begin with what takes long."""
     items.sort(key=lambda item: item.path.name not in LONG)
 
 
@@ -102,7 +102,7 @@ class Host:
         self.configure(**config)
 
     def configure(self, **config: Any) -> None:
-        """Puts a compiled configuration in force; the paths are this host's unless given."""
+        """Put a compiled configuration in force; the paths are this host's unless given."""
         values = {
             "format": 1,
             "resctrlPath": str(self.resctrl),
@@ -121,18 +121,18 @@ class Host:
         return report
 
     def context(self) -> Context:
-        """The node as a hook would see it."""
+        """Return the node as a hook would see it."""
         return Context(load(str(self.config))[0])
 
     def add_class(self, name: str) -> None:
-        """Makes a ctrl_group."""
+        """Make a ctrl_group."""
         (self.resctrl / name / "mon_groups").mkdir(parents=True)
         (self.resctrl / name / "tasks").touch()
 
     def process(
         self, pid: int, cgroup: str = "/", *, threads: tuple[int, ...] = (), start: int = 1000, rdt: str | None = None
     ) -> int:
-        """Makes a process in the made-up /proc, in a cgroup (v2) that is made too; ``rdt`` is its resctrl class."""
+        """Make a process in the made-up /proc, in a cgroup (v2) that is made too; ``rdt`` is its resctrl class."""
         folder = self.proc / str(pid)
         for thread in (pid, *threads):
             (folder / "task" / str(thread)).mkdir(parents=True, exist_ok=True)
@@ -144,15 +144,15 @@ class Host:
         return pid
 
     def end_process(self, pid: int) -> None:
-        """Takes a process out of the made-up /proc."""
+        """Take a process out of the made-up /proc."""
         shutil.rmtree(self.proc / str(pid))
 
     def end_cgroup(self, cgroup: str) -> None:
-        """Removes a cgroup and those below."""
+        """Remove a cgroup and those below."""
         shutil.rmtree(self.cgroup / cgroup.lstrip("/"))
 
     def bundle(self, config: dict[str, Any] | None = None, name: str = "bundle") -> str:
-        """Makes a bundle and returns its path."""
+        """Make a bundle and return its path."""
         folder = self.root / name
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(
@@ -161,7 +161,7 @@ class Host:
         return str(folder)
 
     def call(self, state: Any, stage: str = "hook", *, alone: bool = False) -> Outcome:
-        """Runs the hook on a state (JSON value or bytes): in this process, or with ``alone`` as a runtime does it."""
+        """Run the hook on a state (JSON value or bytes): in this process, or with ``alone`` as a runtime does it."""
         data = state if isinstance(state, bytes) else json.dumps(state).encode()
         before = self.log.stat().st_size if self.log.exists() else 0
         if alone:
@@ -176,20 +176,20 @@ class Host:
         return Outcome(code, stderr, log)
 
     def command(self, stage: str = "hook") -> list[str]:
-        """The command line of a hook's JSON, without its guard."""
+        """Return the command line of a hook's JSON, without its guard."""
         return [*PYTHON, str(LAUNCH), "--config", str(self.config), stage]
 
     def groups(self) -> list[str]:
-        """All mon_groups, as paths below resctrl."""
+        """Return all mon_groups, as paths below resctrl."""
         found = [*self.resctrl.glob("mon_groups/*"), *self.resctrl.glob("*/mon_groups/*")]
         return sorted(str(path.relative_to(self.resctrl)) for path in found)
 
     def tasks(self, group: str) -> list[int]:
-        """The thread ids in a group, in the order in which they came."""
+        """Return the thread ids in a group, in the order in which they came."""
         return [int(line) for line in (self.resctrl / group / "tasks").read_text().split()]
 
     def records(self) -> list[str]:
-        """All records of the ledger: its files but for locks, totals and figures about calls."""
+        """Return all records of the ledger: its files but for locks, totals and figures about calls."""
         found = [
             path.relative_to(self.state) for path in self.state.rglob("*") if not path.is_dir() or path.is_symlink()
         ]
@@ -197,13 +197,13 @@ class Host:
 
 
 def stat_line(pid: int, start: int, letter: str = "S") -> str:
-    """A line of /proc/pid/stat with a command name that tries to mislead."""
+    """Return a line of /proc/pid/stat with a command name that tries to mislead."""
     return f"{pid} (a) b (c) {letter} " + " ".join(["1"] * 18) + f" {start} 0 0\n"
 
 
 @contextmanager
 def standard_streams(data: bytes) -> Iterator[Any]:
-    """Puts ``data`` on descriptor 0 and collects what is written to descriptor 2, which hooks use directly."""
+    """Put ``data`` on descriptor 0 and collect what is written to descriptor 2, which hooks use directly."""
     kept = os.dup(0), os.dup(2)
     with os.fdopen(os.memfd_create("stdin"), "w+b") as stdin, os.fdopen(os.memfd_create("stderr"), "w+b") as stderr:
         stdin.write(data)
@@ -228,17 +228,17 @@ def standard_streams(data: bytes) -> Iterator[Any]:
 
 
 def state(**changes: Any) -> dict[str, Any]:
-    """A createRuntime state of crun's, of a plain container without annotations."""
+    """Return a createRuntime state of crun's, of a plain container without annotations."""
     return {"ociVersion": "1.2.1", "id": ID, "status": "created", "pid": 100, "bundle": "/nonexistent"} | changes
 
 
 def stopped(**changes: Any) -> dict[str, Any]:
-    """The state that a poststop gets, when process and bundle are gone."""
+    """Return the state that a poststop gets, when process and bundle are gone."""
     return state(status="stopped", pid=0, bundle="/gone") | changes
 
 
 def crio_annotations(uid: str = UID, **changes: str) -> dict[str, str]:
-    """The annotations that CRI-O gives a container of pod shop/web-0."""
+    """Return the annotations that CRI-O gives a container of pod shop/web-0."""
     return {
         "io.container.manager": "cri-o",
         "io.kubernetes.cri-o.ContainerType": "container",
@@ -254,7 +254,7 @@ CONTAINERDS = "io.containerd.runtime.v2.task"
 
 
 def containerd_annotations(uid: str, namespace: str) -> dict[str, str]:
-    """The annotations that containerd gives a container of a pod web-0."""
+    """Return the annotations that containerd gives a container of a pod web-0."""
     return {
         "io.kubernetes.cri.container-type": "container",
         "io.kubernetes.cri.sandbox-uid": uid,
@@ -272,7 +272,7 @@ def workload_of(host: Host, **annotations: str) -> Workload:
 
 
 def fixture(name: str) -> Any:
-    """A captured JSON file."""
+    """Return a captured JSON file."""
     return json.loads((FIXTURES / name).read_text())
 
 
@@ -290,11 +290,11 @@ def host(tmp_path: Path) -> Host:
 
 @pytest.fixture
 def pod(host: Host) -> dict[str, Any]:
-    """The state of a container of a Kubernetes pod whose process 100 is alive on the host."""
+    """Return the state of a container of a Kubernetes pod whose process 100 is alive on the host."""
     host.process(100, f"{POD_CGROUP}/crio-{ID}", threads=(101, 102))
     return state(bundle=host.bundle(), annotations=crio_annotations())
 
 
 def always(value: Any) -> Any:
-    """A function that returns this value whatever it is given, to stand in for another."""
+    """Return a function that returns this value whatever it is given, to stand in for another."""
     return lambda *_given, **_named: value

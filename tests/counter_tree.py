@@ -8,12 +8,12 @@ ENERGY = "mon_PERF_PKG_00/core_energy"
 
 
 def say(group: Path, **counters: object) -> None:
-    """Writes counters of domain mon_L3_00; others by their whole path as `say_paths` takes it."""
+    """Write counters of domain mon_L3_00; others by their whole path as `say_paths` takes it."""
     say_paths(group, {f"mon_L3_00/{name}": value for name, value in counters.items()})
 
 
 def say_paths(group: Path, values: dict[str, object]) -> None:
-    """Writes counters, by their path below mon_data."""
+    """Write counters, by their path below mon_data."""
     for path, value in values.items():
         file = group / "mon_data" / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -21,6 +21,6 @@ def say_paths(group: Path, values: dict[str, object]) -> None:
 
 
 def remake(group: Path, aside: Path) -> None:
-    """Makes a group anew. The old one stays aside, so that no file system gives its inode number again."""
+    """Make a group anew. The old one stays aside, so that no file system gives its inode number again."""
     group.rename(aside)
     group.mkdir()

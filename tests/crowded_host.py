@@ -72,7 +72,7 @@ class Crowd(PlacedHost):
         assert (outcome.code, outcome.stderr) == (0, "")
 
     def created(self) -> dict[str, Any]:
-        """A container whose process waits for its hooks."""
+        """Return a container whose process waits for its hooks."""
         self.process(MAIN)
         asked = {CLASS: "track", HIGH: "64M", CPUS: self.kind, "io.kubernetes.pod.uid": POD}
         state = self.state(MAIN, KINDS[self.kind], **asked)
@@ -94,7 +94,7 @@ class Crowd(PlacedHost):
         shutil.rmtree(self.host.root / "crun" / id_of(MAIN), ignore_errors=True)
 
     def ended(self) -> dict[str, Any]:
-        """The state of a container whose poststop is still to come."""
+        """Return the state of a container whose poststop is still to come."""
         state = self.created()
         self.call(state)
         self.ends()
@@ -120,7 +120,7 @@ class Crowd(PlacedHost):
         return report
 
     def processes(self) -> set[int]:
-        """Every process of this host: keepers and memtierds, and any hook."""
+        """Return every process of this host: keepers and memtierds, and any hook."""
         found = set()
         for folder in Path("/proc").glob("[0-9]*"):
             try:
@@ -131,7 +131,7 @@ class Crowd(PlacedHost):
         return found
 
     def named(self) -> set[int]:
-        """The keepers and memtierds that the run folders of recorded containers name."""
+        """Return the keepers and memtierds that the run folders of recorded containers name."""
         found: set[int] = set()
         for folder in run_folders(str(self.host.root / "memtierds")):
             opened = folder.open()
@@ -162,7 +162,7 @@ class Crowd(PlacedHost):
         return {name: (self.folder(MAIN) / name).read_text() for name in LIMITS}
 
     def recorded(self) -> set[str]:
-        """The features of which the container's record has a step."""
+        """Return the features of which the container's record has a step."""
         record = self.host.context().ledger.read_member(POD, id_of(MAIN))
         return {step["feature"] for step in (record or {}).get("steps", [])}
 

@@ -47,7 +47,7 @@ class _Mortal:
 
 @contextmanager
 def mortal(effects: int, seam: Any) -> Iterator[Any]:
-    """Kills whoever works inside at the effect after so many; gives the seam to use there in the place of ``seam``."""
+    """Kill whoever works inside at the effect after so many; give the seam to use there in the place of ``seam``."""
     life = [effects]
     modules: tuple[Any, ...] = (files, ledger)
     try:

@@ -18,7 +18,7 @@ def machine(
     efficient: int = 0,
     memory: int = 8 << 30,
 ) -> Topology:
-    """A machine with so many packages, NUMA nodes in each, L3 caches in each node, cores in each cache.
+    """Return a machine with so many packages, NUMA nodes in each, L3 caches in each node, cores in each cache.
 
     Threads are numbered as Linux does on most machines: first one thread of each core, then the second ones.
     ``efficient`` is how many of the last cores have one thread and are of the efficient kind.
@@ -77,7 +77,7 @@ MACHINES = {
 
 
 def write_sysfs(topology: Topology, root: Path) -> str:
-    """Writes a machine down as sysfs has it; returns the path to read it from."""
+    """Write a machine down as sysfs has it; return the path to read it from."""
     cpu = root / "devices/system/cpu"
     _write(cpu / "online", format_list(topology.online))
     _write(cpu / "offline", format_list(topology.offline))

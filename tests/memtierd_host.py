@@ -32,7 +32,7 @@ PANIC = "panic: runtime error: index out of range [3] with length 2"
 
 
 def panics(after: str = "") -> str:
-    """A stand-in that ends as the real one does when a process that it tracks dies at the wrong moment."""
+    """Return a stand-in that ends as the real one does when a process that it tracks dies at the wrong moment."""
     return f"#!/bin/sh\n{after}\ncat >&2 <<END\n{PANIC}\n\ngoroutine 1 [running]:\n{FRAMES}END\nexit 2\n"
 
 
@@ -105,12 +105,12 @@ class MemtierdHost:
         return record
 
     def step(self) -> Step:
-        """The step of it that is recorded of the container."""
+        """Return the step of it that is recorded of the container."""
         steps = [Step.of_record(step) for step in self.record()["steps"]]
         return next(step for step in steps if step.feature == memtierd.NAME)
 
     def runs(self) -> bool:
-        """Whether the container's memtierd does."""
+        """Return whether the container's memtierd does."""
         return bool(memtierd.running(self.step(), ID))
 
     def left(self) -> list[str]:

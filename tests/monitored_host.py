@@ -41,7 +41,7 @@ class MonitoredHost:
         rdt_class: str = "",
         namespace: str = "shop",
     ) -> str:
-        """Makes a pod with so many containers of one process, the last ones not in the group; returns its key."""
+        """Make a pod with so many containers of one process, the last ones not in the group; return its key."""
         key = KEYS[number]
         with self.context.monitor.hold(key) as locked:
             locked.record.update({"namespace": namespace, "pod": name, "cgroup": ""})
@@ -57,18 +57,18 @@ class MonitoredHost:
         return key
 
     def process(self) -> int:
-        """A process that does nothing."""
+        """Return a process that does nothing."""
         self.processes.append(subprocess.Popen(["sleep", "600"]))
         return self.processes[-1].pid
 
     def end(self) -> None:
-        """Ends every process."""
+        """End every process."""
         for process in self.processes:
             process.kill()
             process.wait()
 
     def run(self, *arguments: str) -> Result:
-        """Runs a command in this process."""
+        """Run a command in this process."""
         return CliRunner().invoke(main, ["--config", str(self.config), *arguments])
 
     def json(self, *arguments: str) -> Any:

@@ -144,7 +144,7 @@ class Trials:
         return True
 
     def watch(self) -> list[str]:
-        """Runs all tests once, as the code is; what fails is returned, and tries nothing."""
+        """Run all tests once, as the code is; what fails is returned, and try nothing."""
         out = self._scratch / "watched.json"
 
         def run() -> int:
@@ -168,7 +168,7 @@ class Trials:
         return [*self._unread, *failures]
 
     def reaching(self, change: Change, files: list[str]) -> tuple[list[str], list[str]]:
-        """The tests that run a change's lines, the first to try first; `files` begin with the module's own ones.
+        """Return the tests that run a change's lines, the first to try first; `files` begin with the module's own ones.
 
         Beside them the tests that start processes: of the first file, or, for lines that no test runs in its own
         process and those that an import runs, of all.
@@ -192,7 +192,7 @@ class Trials:
         return sorted(running, key=self._order(running, order)), self._quick(starting)
 
     def _quick(self, names: list[str]) -> list[str]:
-        """The quickest, as many as there is time for."""
+        """Return the quickest, as many as there is time for."""
         names = sorted(names, key=lambda name: self.tests[name].processor)
         ends = itertools.accumulate(self.tests[name].processor for name in names)
         return [name for name, end in zip(names, ends, strict=True) if end <= TIME]
@@ -205,7 +205,7 @@ class Trials:
         return lambda name: (_file(name) != first, seconds[_file(name)], _file(name), self.tests[name].processor)
 
     def survives(self, change: Change, files: list[str]) -> bool:
-        """Whether no test fails with a change."""
+        """Return whether no test fails with a change."""
         running, starting = self.reaching(change, files)
         names = [*running, *starting]
         items = {item.nodeid: item for item in self._session.items}
@@ -224,7 +224,7 @@ class Trials:
             return not names or self._forked(run, names)
 
     def _run(self, items: list[pytest.Item], most: int = 1) -> int:
-        """Runs tests in the session, until so many failed; 0: all. How many failed."""
+        """Run tests in the session, until so many failed; 0: all. How many failed."""
         session = self._session
         session.items = items
         session.testsfailed, session.shouldfail = 0, False
@@ -239,7 +239,10 @@ class Trials:
         return session.testsfailed
 
     def _forked(self, run: Callable[[], int], names: list[str] | None) -> bool:
-        """Whether it returns 0 in a fork. Who is not done in time is tried again, and then hangs, which is noticed."""
+        """Return whether it returns 0 in a fork.
+
+        Who is not done in time is tried again, and then hangs, which is noticed.
+        """
         seconds = sum(self.tests[name].seconds for name in names) if names is not None else 0.0
         limit = PATIENCE[0] + PATIENCE[1] * seconds if names is not None else 3600.0
         processor = int(PROCESSOR[0] + PROCESSOR[1] * seconds) if names is not None else 3600
@@ -279,7 +282,7 @@ def _file(name: str) -> str:
 
 
 def _ended(child: int, limit: float) -> int | None:
-    """A process' status, or None if it is still running after so many seconds, and ended."""
+    """Return a process' status, or None if it is still running after so many seconds, and ended."""
     until = time.monotonic() + limit
     pause = 0.002
     while True:
@@ -315,7 +318,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _swap(change: Change) -> None:
-    """Gives the changed function, where it is in memory, its new code.
+    """Give the changed function, where it is in memory, its new code.
 
     Raises:
         ValueError: it has variables of other functions, and others than before.
@@ -343,7 +346,7 @@ class _Chosen:
 
 
 def anew(names: list[str]) -> int:
-    """Runs the named tests in this interpreter, until one fails; pytest's exit code."""
+    """Run the named tests in this interpreter, until one fails; pytest's exit code."""
     return int(pytest.main([*OPTIONS, "-x", *sorted(set(map(_file, names)))], plugins=[_Chosen(names)]))
 
 

@@ -110,7 +110,7 @@ def _changes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _nodes(tree: ast.AST, statement: ast.AST, function: ast.AST | None) -> Iterator[tuple[ast.AST, Any, Any]]:
-    """The nodes of code that runs, each with its statement and the outermost function that has it in its body.
+    """Yield the nodes of code that runs, each with its statement and the outermost function that has it in its body.
 
     Without annotations and the inside of f-strings, whose places are not exact; and without the other side of
     `error.errno or 0`, which only types ask for: the kernel always says a number; and without `TYPE_CHECKING = False`.
@@ -133,7 +133,7 @@ def _nodes(tree: ast.AST, statement: ast.AST, function: ast.AST | None) -> Itera
 
 
 def mutants_of(path: Path) -> list[Mutant]:
-    """All mutants of a module."""
+    """Return all mutants of a module."""
     text = path.read_bytes()
     starts = [0]
     lines = text.splitlines(keepends=True)
@@ -160,7 +160,7 @@ def mutants_of(path: Path) -> list[Mutant]:
 
 
 def tests_of(module: str, *, own_only: bool) -> list[str]:
-    """The test files that try a module: its own ones first, or alone."""
+    """Return the test files that try a module: its own ones first, or alone."""
     every = (str(path.relative_to(PROJECT)) for path in sorted((PROJECT / "tests").rglob("test_*.py")))
     found = [
         path
@@ -190,11 +190,11 @@ class Verdict:
         self.out = os.dup(1)  # pytest captures the other
 
     def say(self, line: str) -> None:
-        """Prints a line at once."""
+        """Print a line at once."""
         os.write(self.out, f"{line}\n".encode())
 
     def work(self, trials: mutant_trials.Trials) -> None:
-        """Tries each of them."""
+        """Try each of them."""
         equivalent = known()
         for name in trials.watch():
             self.say(f"fails as it is, so it tries nothing: {name}")
@@ -267,7 +267,7 @@ def _in_a_copy(words: list[str]) -> int:
 
 
 def _end_leftovers(folder: bytes) -> None:
-    """Ends what mutants have started and no longer end, keepers of a memtierd: their command lines name the copy."""
+    """End what mutants have started and no longer end, keepers of a memtierd: their command lines name the copy."""
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if folder in (process / "cmdline").read_bytes():

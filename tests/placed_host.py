@@ -59,7 +59,7 @@ class PlacedHost:
         return outcome.log
 
     def run_unseen(self, name: str, milli: int = 0, **annotations: str) -> dict[str, Any]:
-        """A container that runs, as crun knows it, without that any hook was called; its state."""
+        """Return a container that runs, as crun knows it, without that any hook was called; its state."""
         self.process(name)
         told = self.state(name, milli, **annotations)
         bundle = Path(told["bundle"]) / "config.json"

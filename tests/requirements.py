@@ -56,7 +56,7 @@ def missing_for_otlp() -> str:
 
 
 def ignition_schema() -> str:
-    """The path of Ignition's own JSON schema, which is not ours to carry along; empty where it isn't."""
+    """Return the path of Ignition's own JSON schema, which is not ours to carry along; empty where it isn't."""
     named = os.environ.get("IGNITION_SCHEMA", "")
     beside = str(Path(__file__).parents[2] / "shared/fixtures/ignition-3.5-schema.json")
     return next((path for path in (named, beside) if path and os.path.exists(path)), "")

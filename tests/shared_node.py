@@ -66,7 +66,7 @@ class Pod:
         self.pid = 0
 
     def beside(self, other: Pod) -> Pod:
-        """Makes it another container of a pod."""
+        """Make it another container of a pod."""
         self.key = other.key
         self.cgroup = f"/kubepods/pod{self.key}/crio-{self.id}"
         return self
@@ -98,7 +98,7 @@ class SharedNode:
         beside: Pod | None = None,
         rdt_class: str = "",
     ) -> Pod:
-        """Starts a pod, or a container beside another in its pod; its hook is killed at the effect after so many."""
+        """Start a pod, or a container beside another in its pod; its hook is killed at the effect after so many."""
         pod = Pod(len(self.pods), namespace)
         if beside is not None:
             pod.beside(beside)
@@ -119,7 +119,7 @@ class SharedNode:
         return pod
 
     def end(self, pod: Pod) -> None:
-        """Ends a pod, its cgroup too, and calls its poststop."""
+        """End a pod, its cgroup too, and call its poststop."""
         self.kernel.end(pod.pid)
         pod.pid = 0
         shutil.rmtree(self.host.cgroup / f"kubepods/pod{pod.key}")
@@ -131,7 +131,7 @@ class SharedNode:
         return reconcile(self.context(seam), Options(wait=False))
 
     def counted(self) -> list[Pod]:
-        """The pods all of whose threads are in their own group."""
+        """Return the pods all of whose threads are in their own group."""
         return [
             pod
             for pod in self.pods

@@ -77,7 +77,7 @@ class Kernel(Filesystem):
         self.boot(1)
 
     def boot(self, number: int) -> None:
-        """Starts anew: nobody runs, resctrl is as the firmware leaves it, the boot id is another."""
+        """Start anew: nobody runs, resctrl is as the firmware leaves it, the boot id is another."""
         for pid in {process for process, _ in self.threads.table.values()}:
             self.end(pid)
         self.model = Resctrl(self.machine, self.threads, lambda: self.now)
@@ -91,7 +91,7 @@ class Kernel(Filesystem):
     # Processes
 
     def spawn(self, cgroup: str, threads: int = 1, rdt_class: str = "", group: str = "") -> int:
-        """Starts a process in a cgroup and in a resctrl group, as if by fork, and returns its pid."""
+        """Start a process in a cgroup and in a resctrl group, as if by fork, and return its pid."""
         pid = self._next_pid
         self._next_pid += threads
         for tid in range(pid, pid + threads):
@@ -111,7 +111,7 @@ class Kernel(Filesystem):
         return pid
 
     def end(self, pid: int) -> None:
-        """Ends a process, at once and without a zombie."""
+        """End a process, at once and without a zombie."""
         cgroup = (self.host.proc / str(pid) / "cgroup").read_text().strip().removeprefix("0::")
         for tid in self.threads.threads(pid):
             del self.threads.table[tid]
@@ -130,12 +130,12 @@ class Kernel(Filesystem):
         return (self.host.proc / str(tid) / "cgroup").read_text().strip().removeprefix("0::")
 
     def where(self, tid: int) -> tuple[str, str]:
-        """The class and the mon_group of a thread."""
+        """Return the class and the mon_group of a thread."""
         group = self.model.tasks.group_of(tid)
         return group.ctrl.name, group.name if group.parent is not None else ""
 
     def show_tasks(self) -> None:
-        """Writes what /proc says of every thread's groups."""
+        """Write what /proc says of every thread's groups."""
         for tid, (pid, _) in self.threads.table.items():
             rdt_class, group = self.where(tid)
             if self._shown.get(tid) == (rdt_class, group):
@@ -148,7 +148,7 @@ class Kernel(Filesystem):
     # resctrl
 
     def sync(self) -> None:
-        """Makes the plain tree show the model's groups as they are now."""
+        """Make the plain tree show the model's groups as they are now."""
         wanted = {""}
         for parent in self.model.all_classes():
             base = parent.name
@@ -160,7 +160,7 @@ class Kernel(Filesystem):
             (self.host.resctrl / path).mkdir(exist_ok=True)
 
     def show_counters(self) -> None:
-        """Writes every group's counters as they are now."""
+        """Write every group's counters as they are now."""
         for path in {""} | self._mirrored():
             if not path.endswith("mon_groups"):
                 self._show_counters(path)
@@ -236,9 +236,9 @@ class Kernel(Filesystem):
             return False
 
     def groups(self) -> set[tuple[str, str]]:
-        """Every mon_group: its class and name."""
+        """Return every mon_group: its class and name."""
         return {(parent.name, name) for parent in self.model.all_classes() for name in parent.monitored}
 
     def bundle(self, name: str, config: Mapping[str, Any]) -> Path:
-        """Makes a bundle."""
+        """Make a bundle."""
         return Path(self.host.bundle(dict(config), name))

@@ -31,7 +31,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
 
 
 def has(host: MonitoredHost, key: str) -> str:
-    """The lines of a pod's group."""
+    """Return the lines of a pod's group."""
     return (host.resctrl / "mon_groups" / key / "mbm_L3_assignments").read_text()
 
 
@@ -110,7 +110,7 @@ def test_nothing_of_this_where_the_kernel_assigns_none(host: MonitoredHost) -> N
 
 
 def moved(host: MonitoredHost, key: str, *, give: bool) -> None:
-    """Takes or gives a pod's total in domain 0."""
+    """Take or give a pod's total in domain 0."""
     folder = str(host.resctrl / "mon_groups" / key)
     assert rearrange(host.context.monitor, [Change(Holder(folder, {}, "ours", key), TOTAL, 0, give=give)])
 

@@ -77,7 +77,7 @@ class Inputs:
         self.configs = [fixture(path.name) for path in sorted(FIXTURES.glob("*-config.json"))]
 
     def state(self) -> bytes:
-        """A state, as bytes: valid but for one to three things, or torn apart."""
+        """Return a state, as bytes: valid but for one to three things, or torn apart."""
         draw = self.random
         value: Any = self._state()
         for _ in range(draw.randrange(4)):
@@ -136,7 +136,7 @@ class Inputs:
         )
 
     def bundle(self) -> str:
-        """A bundle's path; what is there may be anything."""
+        """Return a bundle's path; what is there may be anything."""
         draw = self.random
         kind = draw.choice(["good", "good", "spoiled", "spoiled", "torn", "none", "strange"])
         if kind == "none":
@@ -179,7 +179,7 @@ class Watch:
 
     @contextmanager
     def over(self, host: Host, cgroup: str = "") -> Iterator[None]:
-        """Fails where anything outside the resctrl root, the state directory, the log and ``cgroup`` is changed."""
+        """Fail where anything outside the resctrl root, the state directory, the log and ``cgroup`` is changed."""
         self.allowed = (f"{host.resctrl}/", f"{host.state}/", str(host.log), *([f"{cgroup}/"] if cgroup else []))
         self.parents = {str(path) for path in (host.state, *host.state.parents)}
         self.orphans: list[object] = []
@@ -212,7 +212,7 @@ WATCH = Watch()
 
 
 def hostile_host(folder: Path) -> Host:
-    """A host whose bundles may be anything."""
+    """Return a host whose bundles may be anything."""
     host = Host(folder)
     host.state.parent.mkdir()
     hostile_bundles(host)
@@ -234,7 +234,7 @@ def hostile_bundles(host: Host) -> None:
 
 
 def tree(root: Path, *leave_out: Path) -> set[str]:
-    """Every path below ``root``, but for what is below others."""
+    """Yield every path below ``root``, but for what is below others."""
 
     def walk(folder: str) -> Iterator[str]:
         for entry in os.scandir(folder):
@@ -331,7 +331,7 @@ CGROUP_FILES = {
 
 
 def demanding(inputs: Inputs) -> dict[str, Any]:
-    """A state that is one, of a container that asks for anything, in annotations and in its bundle."""
+    """Return a state that is one, of a container that asks for anything, in annotations and in its bundle."""
     draw = inputs.random
     notes: dict[str, Any] = crio_annotations()
     for name, sensible in draw.sample(sorted(ASKED.items()), draw.randrange(1, 5)):

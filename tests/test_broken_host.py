@@ -11,7 +11,7 @@ from conftest import ID, POD_CGROUP, UID, Host, Outcome, state
 
 
 def called(host: Host, told: dict[str, Any], *wrapper: str) -> Outcome:
-    """A whole process, as a runtime starts it."""
+    """Return a whole process, as a runtime starts it."""
     done = subprocess.run(
         [*wrapper, *host.command()], input=json.dumps(told).encode(), capture_output=True,
         env={"PATH": "/usr/bin:/bin"}, cwd="/", check=False,
@@ -21,7 +21,7 @@ def called(host: Host, told: dict[str, Any], *wrapper: str) -> Outcome:
 
 
 def read_only(folder: Path) -> list[str]:
-    """A command prefix that runs what follows where ``folder`` can't be written."""
+    """Return a command prefix that runs what follows where ``folder`` can't be written."""
     made = f"mount --bind '{folder}' '{folder}' && mount -o remount,bind,ro '{folder}'"
     return ["unshare", "--mount", "/bin/sh", "-ec", f'{made} && exec "$@"', "sh"]
 

@@ -30,7 +30,7 @@ def ci() -> ModuleType:
 
 
 def ended(tmp_path: Path, steps: str) -> subprocess.CompletedProcess[str]:
-    """Runs the parts with other steps in their place: functions `lint`, `unit` and so on of these lines."""
+    """Run the parts with other steps in their place: functions `lint`, `unit` and so on of these lines."""
     program = f"""
 import contextlib, os, runpy, signal, sys, time
 sys.argv[0] = {str(SCRIPT)!r}

@@ -56,7 +56,7 @@ OF_OTHERS = {"metadata", "scrape_configs", "datasources", "providers"}
 
 
 def fenced() -> list[Any]:
-    """The YAML blocks that are settings; those of pods, Prometheus and Grafana have other keys."""
+    """Return the YAML blocks that are settings; those of pods, Prometheus and Grafana have other keys."""
     return [
         pytest.param(textwrap.dedent(block), id=f"{page.name}:{number}")
         for page in [*PAGES, *OTHERS]
@@ -66,7 +66,7 @@ def fenced() -> list[Any]:
 
 
 def inline() -> list[Any]:
-    """The words in the text that set something: `memory: {failurePolicy: ignore}`, `monitoring.release: pod`."""
+    """Return the words in the text that set something: `memory: {failurePolicy: ignore}`, `monitoring.release: pod`."""
     found = {
         (page.name, words): None
         for page in [*PAGES, *OTHERS]
@@ -77,7 +77,7 @@ def inline() -> list[Any]:
 
 
 def nested(words: str) -> str:
-    """The same as a file: `a.b: c` is `{a: {b: c}}`."""
+    """Return the same as a file: `a.b: c` is `{a: {b: c}}`."""
     path, _, value = words.partition(": ")
     keys = path.split(".")
     return ": {".join(keys) + f": {value}" + "}" * (len(keys) - 1)

@@ -31,7 +31,7 @@ FILES: dict[str, Callable[[], bytes]] = GENERATOR.files()
 
 
 def readable(name: str, data: bytes) -> Any:
-    """A file's content; compressed parts unpacked, since not every zlib packs alike."""
+    """Return a file's content; compressed parts unpacked, since not every zlib packs alike."""
     if name != GENERATOR.MACHINE_CONFIG:
         return data
     value = yaml.safe_load(data)

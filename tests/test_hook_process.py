@@ -76,7 +76,7 @@ def test_a_killed_hook_leaves_what_poststop_needs(host: Host, pod: dict[str, Any
 
 
 def _until_it_reads(pid: int) -> None:
-    """Waits until a process sleeps in a read of its standard input."""
+    """Wait until a process sleeps in a read of its standard input."""
     end = time.monotonic() + 20
     while time.monotonic() < end:
         with open(f"/proc/{pid}/syscall") as file:

@@ -13,7 +13,7 @@ from resctrl_hooks.node.resctrl.filesystem import Filesystem
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, call: str, number: int) -> None:
-    """Makes one system call on resctrl fail."""
+    """Make one system call on resctrl fail."""
 
     def refusing(self: Filesystem, path: str, *_: object) -> None:
         raise OSError(number, os.strerror(number), path)

@@ -70,7 +70,7 @@ class FullHost(Crowd):
         return state
 
     def result(self) -> dict[str, Any]:
-        """All that a container's start is to come to."""
+        """Return all that a container's start is to come to."""
         written = {name: (self.folder(MAIN) / name).read_text().strip() for name in (*LIMITS, *WEIGHTS)}
         group = f"gold/mon_groups/{POD}"
         joined = group in self.host.groups() and self.pids[MAIN] in self.host.tasks(group)
@@ -85,7 +85,7 @@ def full(tmp_path: Path) -> Iterator[FullHost]:
 
 
 def points(calls: list[SystemCall], first: int) -> list[SystemCall]:
-    """The calls that are tried."""
+    """Return the calls that are tried."""
     return calls[first % EVERY :: EVERY]
 
 

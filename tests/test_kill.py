@@ -80,7 +80,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def calls(stage: Stage, status: str) -> list[tuple[str, int]]:
-    """Every system call of a stage after the launcher began: its name, and its number of that name."""
+    """Return every system call of a stage after the launcher began: its name, and its number of that name."""
     assert stage.hook(status).returncode == 0
     found = [(call.name, call.number) for call in stage.traced.calls()]
     assert len(found) > 50
@@ -88,7 +88,7 @@ def calls(stage: Stage, status: str) -> list[tuple[str, int]]:
 
 
 def clean(stage: Stage) -> None:
-    """Takes everything back, as if there had never been a hook on this host."""
+    """Take everything back, as if there had never been a hook on this host."""
     stage.has_ended()
     assert stage.reconcile(live=set()).ok
     assert stage.host.groups() == []

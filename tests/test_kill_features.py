@@ -35,14 +35,14 @@ def crowd(tmp_path: Path) -> Iterator[Crowd]:
 
 
 def chosen(calls: list[SystemCall], every: int = LOOKS) -> list[SystemCall]:
-    """The kill points among a run's calls: those with an effect, and of the others each so many-th."""
+    """Return the kill points among a run's calls: those with an effect, and of the others each so many-th."""
     looks = [call for call in calls if not call.is_effect]
     kept = set(looks[::every] if every else ())
     return [call for call in calls if call.is_effect or call in kept]
 
 
 def killed_at(crowd: Crowd, point: SystemCall, state: dict[str, Any], *options: str) -> bool:
-    """Runs the hook until it is killed, and says whether that was where it should be."""
+    """Run the hook until it is killed, and say whether that was where it should be."""
     done = crowd.traced.run(state, *options, point.kill())
     assert done.returncode == 0, (point, done.stderr)
     return crowd.traced.was_killed_at(point)

@@ -53,7 +53,7 @@ class Node:
         return {"key": key, "process": process, "state": state, "folder": self.host.root / "crun" / id_}
 
     def start(self, name: str, *injection: str) -> subprocess.CompletedProcess[bytes]:
-        """Calls a pod's hook; then it runs."""
+        """Call a pod's hook; then it runs."""
         pod = self.pods[name]
         done = self.traced.run(pod["state"], *injection)
         pod["folder"].mkdir(parents=True)
@@ -63,7 +63,7 @@ class Node:
         return done
 
     def clear(self) -> None:
-        """Ends all pods' lives, as far as we know of them."""
+        """End all pods' lives, as far as we know of them."""
         for pod in self.pods.values():
             for file in pod["folder"].glob("*"):
                 file.unlink()

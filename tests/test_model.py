@@ -115,7 +115,7 @@ class NodeLife(RuleBasedStateMachine):
         return container
 
     def launch(self, container: Container, threads: int, *, hooked: bool, effects: int = NEVER) -> None:
-        """Starts a container; its hook, if it is called, is killed at the effect after so many."""
+        """Start a container; its hook, if it is called, is killed at the effect after so many."""
         container.pids = [self.kernel.spawn(container.cgroup, threads, container.rdt_class)]
         state = self.state(container, "created")
         if hooked:

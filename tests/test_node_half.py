@@ -36,7 +36,7 @@ exec(compile(open(path, "rb").read(), path, "exec"), {"__name__": "__main__", "_
 
 @functools.cache
 def interpreters() -> list[str]:
-    """The system's own Python, and every other from 3.9 on that this machine can start."""
+    """Return the system's own Python, and every other from 3.9 on that this machine can start."""
     found: dict[str, str] = {}
     for name in ("/usr/bin/python3", *(f"python3.{minor}" for minor in range(9, 30))):
         path = shutil.which(name)
@@ -52,7 +52,7 @@ EVERY_PYTHON = pytest.mark.parametrize("python", interpreters())
 
 
 def running_code(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those that only type checkers see."""
+    """Yield all nodes but those that only type checkers see."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             continue
@@ -61,7 +61,7 @@ def running_code(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def evaluated(node: ast.AST) -> Iterator[ast.expr]:
-    """The annotations that are evaluated when a module runs."""
+    """Yield the annotations that are evaluated when a module runs."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         for argument in (
             *node.args.posonlyargs,
@@ -97,7 +97,7 @@ def test_a_module_is_python_3_9_and_imports_next_to_nothing(path: Path) -> None:
 def call(
     python: str, launch: Path, host: Host, state: Any, *arguments: str, **options: Any
 ) -> tuple[int, set[str], bytes]:
-    """Runs the node half in a whole process; its exit code, the modules that it imported, and its stderr."""
+    """Run the node half in a whole process; its exit code, the modules that it imported, and its stderr."""
     reader, writer = os.pipe()
     try:
         done = subprocess.run(
@@ -116,7 +116,7 @@ def call(
 
 
 def copied(folder: Path, *, compiled_by: str = "") -> Path:
-    """The node half in a folder whose name can be no package's; returns its launch script."""
+    """Return the node half in a folder whose name can be no package's; returns its launch script."""
     target = folder / "elsewhere" / "other-name.1.0"
     shutil.copytree(NODE, target, ignore=shutil.ignore_patterns("__pycache__", "compiled.c*", ".*"))
     if compiled_by:

@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel and the sdist, made by the build backend itself, without a network."""
+    """Return a folder with the wheel and the sdist, made by the build backend itself, without a network."""
     folder = tmp_path_factory.mktemp("dist")
     for target in ("wheel", "sdist"):
         command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]

@@ -89,7 +89,7 @@ class Machine:
         return Usage(self.topology, grants, self.reserved)
 
     def place(self, policy: str, requests: list[Request]) -> dict[str, Grant]:
-        """The grants of containers that come in this order, by id."""
+        """Return the grants of containers that come in this order, by id."""
         grants: dict[str, Grant] = {}
         for request in requests:
             usage = self.usage(list(grants.values()))
@@ -99,18 +99,18 @@ class Machine:
         return grants
 
     def whole(self, cpus: int) -> int:
-        """The CPUs of a set's whole cores."""
+        """Return the CPUs of a set's whole cores."""
         return sum(core for core in self.topology.cores if core & cpus == core)
 
     def cost(self, request: Request) -> int:
-        """The most CPUs that its whole cores can be: exact where all cores have as many threads."""
+        """Return the most CPUs that its whole cores can be: exact where all cores have as many threads."""
         most = max(self.thread_counts)
         if len(self.thread_counts) == 1:
             return -(-request.exclusive // most) * most
         return request.exclusive + most - 1
 
     def fitting(self, policy: str, requests: list[Request]) -> list[Request]:
-        """Those of them that fit all together, in any order.
+        """Return those of them that fit all together, in any order.
 
         Each part of the machine without parts in which somebody may share keeps a core, and so does each named pool.
         """
@@ -131,13 +131,13 @@ class Machine:
         return found
 
     def isolated_suffice(self, requests: list[Request]) -> bool:
-        """Whether all who prefer isolated CPUs get some, or nobody prefers them."""
+        """Return whether all who prefer isolated CPUs get some, or nobody prefers them."""
         wanted = sum(self.cost(request) for request in requests if request.isolated)
         return wanted <= count(self.whole(self.topology.isolated & ~self.reserved))
 
 
 def as_asked(request: Request, machine: Machine) -> str:
-    """The kind of place that a request gets where it fits."""
+    """Return the kind of place that a request gets where it fits."""
     if request.kind == RESERVED and not machine.reserved:
         return SHARED
     if request.kind == MIXED and not request.shared_milli:

@@ -25,7 +25,7 @@ def bench() -> ModuleType:
 
 
 def calls_of(host: Any) -> int:
-    """How many functions one reconcile calls, those in C included."""
+    """Return how many functions one reconcile calls, those in C included."""
     context = host.context
     count = 0
 

@@ -60,7 +60,7 @@ RELEASE = load_release()
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as `nox -s release` leaves it, but for the components of its SBOM."""
+    """Return a folder as `nox -s release` leaves it, but for the components of its SBOM."""
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
@@ -107,7 +107,7 @@ def test_checksums_are_of_every_file(dist: Path) -> None:
 
 
 def needed(name: str) -> Iterator[PathDistribution]:
-    """An installed distribution, and those that it needs, without extras."""
+    """Yield an installed distribution, and those that it needs, without extras."""
     found = distribution(name)
     assert isinstance(found, PathDistribution)
     yield found
@@ -297,7 +297,7 @@ def test_the_spec_builds_a_package_with_all_of_it(dist: Path, tmp_path: Path) ->
 
 @pytest.fixture
 def inside(package: Path, tmp_path: Path) -> Iterator[Callable[[str], str]]:
-    """Runs a shell's line in a clean Debian that has the package's file at /package.deb; nothing of it is kept."""
+    """Run a shell's line in a clean Debian that has the package's file at /package.deb; nothing of it is kept."""
     for name in ("upper", "work", "root"):
         (tmp_path / name).mkdir()
     layers = f"lowerdir={debian_root()},upperdir={tmp_path}/upper,workdir={tmp_path}/work"

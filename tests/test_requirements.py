@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 
 
 def collect(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Collects the tests with real runtimes on a machine whose PATH is empty."""
+    """Collect the tests with real runtimes on a machine whose PATH is empty."""
     kept = {name: value for name, value in os.environ.items() if name not in ("RESCTRL_HOOKS_TESTS", "PYTEST_ADDOPTS")}
     return subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", HERE / "test_runtimes.py"],

@@ -29,7 +29,7 @@ def stage() -> Iterator[Stage]:
 
 @pytest.fixture
 def runc(stage: Stage) -> Iterator[Callable[..., Bundle]]:
-    """Makes containers of runc's, which are deleted after the test."""
+    """Make containers of runc's, which are deleted after the test."""
     made: list[Bundle] = []
 
     def make(id_: str = NAME, **options: Any) -> Bundle:
@@ -59,7 +59,7 @@ def threads_of(pid: int) -> set[int]:
 
 
 def until(truth: Callable[[], object]) -> None:
-    """Waits for what a runtime does in the background; the test's own time limit ends it."""
+    """Wait for what a runtime does in the background; the test's own time limit ends it."""
     while not truth():
         time.sleep(0.02)
 
@@ -222,7 +222,7 @@ def test_podman_starts_under_ignore(stage: Stage, podman: Podman) -> None:
 
 
 def make_image(folder: Path) -> Path:
-    """A tar file with a program that waits, linked statically: Debian's busybox-static."""
+    """Return a tar file with a program that waits, linked statically: Debian's busybox-static."""
     tar = folder / "pause.tar"
     script = "#!/bin/sh\nwhile :; do /bin/sleep 60; done\n"
     root = folder / "image"

@@ -147,7 +147,7 @@ BROKEN = (
 
 
 def failures(path: Path, code: str, tests: str, machine: str = "") -> set[str]:
-    """The names of the conformance tests among `tests` that fail on a simulation broken with `code`."""
+    """Return the names of the conformance tests among `tests` that fail on a simulation broken with `code`."""
     serve = SERVE.format(broken=code, path=str(path), machine=machine)
     with subprocess.Popen([sys.executable, "-c", serve], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None

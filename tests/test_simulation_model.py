@@ -502,7 +502,7 @@ COMMANDS: dict[str, Callable[[Bench, int, str, str], None]] = {
 
 
 def groups(bench: Bench) -> Iterator[str]:
-    """The paths of all groups."""
+    """Yield the paths of all groups."""
     yield ""
     for above in ("", *bench.sim.classes):
         if above:

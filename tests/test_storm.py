@@ -49,12 +49,12 @@ def storm_of(host: Host, pids: list[int]) -> list[Container]:
 
 
 def all_at_once(host: Host, states: list[dict[str, Any]]) -> None:
-    """Starts a hook for each state before any is waited for; each must end well and say nothing."""
+    """Start a hook for each state before any is waited for; each must end well and say nothing."""
     assert outcomes_of(host, states) == [("", 0)] * len(states)
 
 
 def outcomes_of(host: Host, states: list[dict[str, Any]]) -> list[tuple[str, int]]:
-    """Starts a hook for each state before any is waited for; what each says on stderr, and its exit code."""
+    """Start a hook for each state before any is waited for; what each says on stderr, and its exit code."""
     paths = []
     for number, told in enumerate(states):
         path = host.root / f"state-{number}.json"

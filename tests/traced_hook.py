@@ -60,7 +60,7 @@ class TracedHook:
         subprocess.run([PYTHON[0], "-I", "-B", "-c", compile_it], check=True)
 
     def run(self, state: dict[str, Any], *injection: str, command: str = "hook") -> subprocess.CompletedProcess[bytes]:
-        """Calls the hook as its JSON does, or another command in its place.
+        """Call the hook as its JSON does, or another command in its place.
 
         With injections that end it or a call, only the calls that they name are traced: that is faster.
         """
@@ -106,7 +106,7 @@ class TracedHook:
         return "killed by SIGKILL" in self.trace.read_text()
 
     def was_killed_at(self, call: SystemCall) -> bool:
-        """Whether the last run was killed at this very call, or for one that changes nothing, at any."""
+        """Return whether the last run was killed at this very call, or for one that changes nothing, at any."""
         last = self.calls()[-1]
         # What a call gives back is not there yet.
         same = last.name == call.name and call.given.startswith(last.given)

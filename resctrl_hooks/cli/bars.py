@@ -8,7 +8,7 @@ _UNKNOWN = "·"
 
 
 def bar(share: float | None, width: int) -> str:
-    """A bar of ``width`` characters for a share from 0 to 1, with eighths of a character."""
+    """Return a bar of ``width`` characters for a share from 0 to 1, with eighths of a character."""
     if share is None:
         return _UNKNOWN + " " * (width - 1)
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)
@@ -17,7 +17,7 @@ def bar(share: float | None, width: int) -> str:
 
 
 def sparkline(values: Sequence[float | None], most: float, width: int) -> str:
-    """The last ``width`` values, the newest last, as heights from 0 to ``most``."""
+    """Return the last ``width`` values, the newest last, as heights from 0 to ``most``."""
     shown = values[-width:]
     text = "".join(_UNKNOWN if value is None else _height(value, most) for value in shown)
     return text.rjust(width)

@@ -21,7 +21,7 @@ FORMS: tuple[Form, ...] = ("wide", "json", "yaml", "name", "csv")
 
 
 def document(kind: str, items: Iterable[Any], *, old: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    """The envelope: what it is, of which host, when, and its items, as Kubernetes' lists are.
+    """Return the envelope: what it is, of which host, when, and its items, as Kubernetes' lists are.
 
     ``more`` are further keys of this kind. Models are dumped with the contract's camelCase keys. ``old`` is what the
     command printed before 0.2: its keys stay beside the envelope for this version.
@@ -38,7 +38,7 @@ def document(kind: str, items: Iterable[Any], *, old: Mapping[str, Any] | None =
 
 
 def print_document(form: str, value: Mapping[str, Any], *, compact: bool = False) -> None:
-    """Prints it as ``json`` or ``yaml``; ``compact`` is a line or a YAML document of a stream."""
+    """Print it as ``json`` or ``yaml``; ``compact`` is a line or a YAML document of a stream."""
     if form == "yaml":
         start = "---\n" if compact else ""
         click.echo(start + yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True), nl=False)
@@ -51,7 +51,7 @@ Column = tuple[str, Callable[[Any], Any]]
 
 
 def print_csv(columns: Sequence[Column], items: Iterable[Any], *, headers: bool) -> None:
-    """Prints items as CSV (RFC 4180): numbers without units, nothing where there is none, no control characters."""
+    """Print items as CSV (RFC 4180): numbers without units, nothing where there is none, no control characters."""
     writer = csv.writer(sys.stdout)
     if headers:
         writer.writerow([name for name, _ in columns])

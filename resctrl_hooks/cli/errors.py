@@ -29,7 +29,7 @@ class FailedError(click.ClickException):
         self.exit_code: int = code  # type: ignore[misc]  # click declares it for the class, and documents both
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Prints the line."""
+        """Print the line."""
         click.echo(f"{NAME}: {self.format_message()}", file=file, err=file is None)
 
 
@@ -37,7 +37,7 @@ class MisusedError(click.UsageError):
     """A command was called in a way that it can't be."""
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Prints the usage, and the line."""
+        """Print the usage, and the line."""
         if self.ctx is not None:
             help_ = f"Try '{self.ctx.command_path} --help' for help.\n"
             click.echo(f"{self.ctx.get_usage()}\n{help_}", file=file, err=file is None)
@@ -46,7 +46,7 @@ class MisusedError(click.UsageError):
 
 @contextmanager
 def in_one_line(arguments: Sequence[str] = ()) -> Iterator[None]:
-    """Turns whatever goes wrong into a `FailedError` or `MisusedError`, which click prints before it exits.
+    """Turn whatever goes wrong into a `FailedError` or `MisusedError`, which click prints before it exits.
 
     ``arguments`` are those of the command, to be repeated with sudo where that is all that it takes.
     """
@@ -73,7 +73,7 @@ def in_one_line(arguments: Sequence[str] = ()) -> Iterator[None]:
 
 
 def drop_unwritten() -> None:
-    """Forgets what stdout could not take, which has been said: the interpreter would try and complain once more."""
+    """Forget what stdout could not take, which has been said: the interpreter would try and complain once more."""
     stdout: TextIO | None = sys.stdout  # none where somebody has closed it
     if stdout is None:
         return
@@ -104,7 +104,7 @@ def _misuse(error: click.UsageError) -> str:
 
 
 def _fault(error: Exception) -> str:
-    """The system's own words for what the system refused; anything else is a mistake of ours, with its place."""
+    """Return the system's own words for what the system refused; anything else is a mistake of ours, with its place."""
     if isinstance(error, OSError) and error.strerror:
         text = ": ".join(str(part) for part in (error.filename, error.strerror) if part)
     else:

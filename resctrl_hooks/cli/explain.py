@@ -84,5 +84,5 @@ def _print_step(step: StepModel) -> None:
 
 
 def _plain(text: str) -> str:
-    """Text from a pod's author as a terminal may have it: without control characters."""
+    """Return text from a pod's author as a terminal may have it: without control characters."""
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")

@@ -11,7 +11,7 @@ from resctrl_hooks.node.settings import Settings
 
 
 def _find(config: str) -> tuple[Settings, str]:
-    """The settings as the hooks find them; and before anything was applied, those of the file, which is said."""
+    """Return the settings as the hooks find them; and before anything was applied, those of the file, which is said."""
     found = find_effective(config)
     return found.settings, found.problem
 

@@ -121,7 +121,7 @@ def _doctor(tree: Tree) -> str:
 
 
 def _has_plugin(before: Manifest | None) -> bool:
-    """Whether an earlier installation has the NRI plugin for its own sake, not for that of a runtime."""
+    """Return whether an earlier installation has the NRI plugin for its own sake, not for that of a runtime."""
     unit = f"{UNITS}/{NRI}"
     return (
         before is not None
@@ -158,7 +158,7 @@ def _restarts(todo: Plan, tree: Tree) -> Iterator[str]:
 
 
 def _print(todo: Plan, *, live: bool) -> None:
-    """Prints a plan in the order in which it is carried out: what is made on the way stands before what needs it."""
+    """Print a plan in the order in which it is carried out: what is made on the way stands before what needs it."""
     made = [(LAUNCHER, f"bytecode  {CODE}/{todo.payload.folder}/{name}.*") for name in ("compiled", "launch")]
     made += [(DROP_IN, f"link      {path}") for path in links(todo)]
     if live and links(todo):

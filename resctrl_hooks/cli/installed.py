@@ -9,14 +9,14 @@ from resctrl_hooks.node.settings import compiled_path
 
 
 def installed_config(context: click.Context, record: Manifest | None) -> str:
-    """The configuration that is named with --config, else that of the installation, else the default."""
+    """Return the configuration that is named with --config, else that of the installation, else the default."""
     named = context.find_root().get_parameter_source("config") is not ParameterSource.DEFAULT
     config: str = context.obj
     return config if named or record is None else record.config or config
 
 
 def leave_to_machine_config(root: str, config: str) -> None:
-    """Refuses to change what a MachineConfig brought: the machine config operator would call the node degraded.
+    """Refuse to change what a MachineConfig brought: the machine config operator would call the node degraded.
 
     Raises:
         click.ClickException: a MachineConfig did.

@@ -70,7 +70,7 @@ class Keys:
 
 
 def first_key(typed: str) -> tuple[str, str]:
-    """The first key of what a terminal sent, and the rest; keys without a name here are empty."""
+    """Return the first key of what a terminal sent, and the rest; keys without a name here are empty."""
     found = _SEQUENCE.match(typed)
     if found:
         return _NAMES.get(found[0], ""), typed[found.end() :]

@@ -189,7 +189,7 @@ class _Column(NamedTuple):
 
 
 def _columns(pods: Sequence[Pod], view: View) -> list[_Column]:
-    """The columns that say something of these pods."""
+    """Return the columns that say something of these pods."""
     namespace = f"{view.namespace}/" if view.namespace else ""
     columns = [
         _Column(
@@ -228,7 +228,7 @@ def _columns(pods: Sequence[Pod], view: View) -> list[_Column]:
 
 
 def _of_feature(columns: Columns) -> Iterator[_Column]:
-    """A feature's columns, which say of a pod what its living containers are together."""
+    """Return a feature's columns, which say of a pod what its living containers are together."""
 
     def column(place: int, head: str) -> _Column:
         def cell(containers: Sequence[Container]) -> str:
@@ -291,7 +291,7 @@ def _counters(pod: Pod) -> str:
 
 
 def _without(containers: Sequence[Container]) -> str:
-    """The features that containers which live should have, and have not; `show` says why."""
+    """Return the features that containers which live should have, and have not; `show` says why."""
     return ",".join(sorted({name for one in containers if one.alive for name in one.details.get("without", {})}))
 
 

@@ -95,7 +95,7 @@ def command(
 
 
 def _compare(path: str, content: Delivery) -> None:
-    """Prints what differs."""
+    """Print what differs."""
     ours = entries(content)
     try:
         with open(path, encoding="utf-8") as file:

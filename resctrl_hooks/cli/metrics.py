@@ -144,7 +144,7 @@ def _address(listen: str) -> tuple[str, int]:
 
 
 def _replace(path: str, text: bytes) -> None:
-    """Puts the text into place at once, readable by node_exporter's own user, under a name that it doesn't read."""
+    """Put the text into place at once, readable by node_exporter's own user, under a name that it doesn't read."""
     try:
         with tempfile.NamedTemporaryFile(dir=os.path.dirname(path) or ".", suffix=".new", delete=False) as file:
             try:

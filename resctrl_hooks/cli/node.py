@@ -13,7 +13,7 @@ from resctrl_hooks.node.settings import COMPILED_NAME
 
 
 def open_node(config: str, *, unapplied: bool = False) -> Context:
-    """The node as the settings in force describe it; looking at it logs nothing.
+    """Return the node as the settings in force describe it; looking at it logs nothing.
 
     With ``unapplied`` it is said if the configuration file was not applied, or edited since.
     """

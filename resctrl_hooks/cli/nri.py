@@ -50,7 +50,7 @@ def _find(config: str) -> tuple[Settings, str]:
 
 
 def _compiled(text: str) -> dict[str, Any]:
-    """The settings of a configuration in YAML that the runtime sent.
+    """Return the settings of a configuration in YAML that the runtime sent.
 
     Raises:
         SettingsError: it is not valid.

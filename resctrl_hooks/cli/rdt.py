@@ -52,7 +52,7 @@ def apply(config: str, *, dry_run: bool, form: Form) -> None:
 
 
 def _about_units(reports: list[ClassReport]) -> list[str]:
-    """The unit of each bandwidth, and what is declared in another one."""
+    """Return the unit of each bandwidth, and what is declared in another one."""
     units = {resource: unit for report in reports for resource, unit in report.units.items()}
     lines = [f"{resource} is in {unit}" for resource, unit in sorted(units.items())]
     for report in reports:

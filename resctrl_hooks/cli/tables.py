@@ -70,7 +70,7 @@ class Name:
 
 
 def shortened(text: str, width: int) -> str:
-    """A text of at most so many characters, the middle left out."""
+    """Return a text of at most so many characters, the middle left out."""
     if len(text) <= width:
         return text
     end = width // 2
@@ -87,7 +87,7 @@ def table(*columns: str, right: frozenset[str] = frozenset(), names: str = "", h
 
 
 def print_table(out: Console, rows: Table) -> None:
-    """Prints a table with all of its columns: wider than the terminal, which wraps it, if names can't give way enough.
+    """Print a table with all of its columns: wider than the terminal, which wraps it, if names can't give way enough.
 
     Rich would rather drop what doesn't fit, the state of a pod for one.
     """
@@ -101,10 +101,10 @@ def print_table(out: Console, rows: Table) -> None:
 
 
 def print_wrapped(out: Console, text: Text, indent: int) -> None:
-    """Prints a line whose later lines, in a narrow terminal, begin so far in.
+    """Print a line whose later lines, in a narrow terminal, begin so far in.
 
-    A command in backticks, and a word that is too long, stay whole: what the terminal itself wraps can be copied. So
-    do words with a `NO_BREAK` between them, which is printed as any other space.
+    A command in backticks, and a word that is too long, stay whole: what the terminal itself wraps can be copied. So do
+    words with a `NO_BREAK` between them, which is printed as any other space.
     """
     whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", NO_BREAK), text.plain)
     room = max(out.width - indent, _LEAST_TEXT)
@@ -122,7 +122,7 @@ def print_wrapped(out: Console, text: Text, indent: int) -> None:
 
 
 def age(since: int, now: float | None = None) -> str:
-    """How long ago, in the largest fitting unit; a dash if it isn't known."""
+    """Return how long ago, in the largest fitting unit; a dash if it isn't known."""
     if not since:
         return "-"
     seconds = max(int((now or time.time()) - since), 0)
@@ -133,7 +133,7 @@ def age(since: int, now: float | None = None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time in its two largest units: `2d3h`, `5m7s`."""
+    """Return a length of time in its two largest units: `2d3h`, `5m7s`."""
     left = int(seconds)
     words: list[str] = []
     for length, name in (*_STEPS, (1, "s")):
@@ -144,7 +144,7 @@ def duration(seconds: float) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things: `no problems`, `1 thread`, `2 threads`."""
+    """Return a number of things: `no problems`, `1 thread`, `2 threads`."""
     return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
 
 
@@ -158,5 +158,5 @@ def repeated(items: Iterable[Item], same: Callable[[Item], Hashable]) -> list[tu
 
 
 def often(times: int) -> str:
-    """How often something repeated came: `` (5 times)``, nothing for once."""
+    """Return how often something repeated came: `` (5 times)``, nothing for once."""
     return f" ({times} times)" if times > 1 else ""

@@ -270,7 +270,7 @@ def _item(line: Line, scene: Scene) -> Usage:
 
 
 def _live(looks: _Looks, interval: float, view: View, by: str) -> None:
-    """Shows it on the terminal's other screen until q, Ctrl-C, SIGTERM or the terminal's end."""
+    """Show it on the terminal's other screen until q, Ctrl-C, SIGTERM or the terminal's end."""
     out = console()
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGHUP, _end)

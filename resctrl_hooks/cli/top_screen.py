@@ -53,7 +53,7 @@ class Screen:
         self._history: dict[str, deque[float | None]] = {}
 
     def look(self, scene: Scene) -> None:
-        """Takes a new look, which a paused screen shows once it goes on."""
+        """Take a new look, which a paused screen shows once it goes on."""
         for by in GROUPINGS:
             for line in grouped(scene.lines, by):
                 if by == "pod" or line.kind == POD:
@@ -67,7 +67,7 @@ class Screen:
         return not (self._editing or self._help)
 
     def press(self, key: str) -> None:
-        """Does what a key says."""
+        """Do what a key says."""
         if self._editing:
             self._edit(key)
         elif self._help:
@@ -103,7 +103,7 @@ class Screen:
         self._offset = max(0, min(self._offset + lines, self._rows - self.page))
 
     def render(self, width: int, height: int) -> Group:
-        """The picture for a terminal of this size."""
+        """Return the picture for a terminal of this size."""
         scene = self._scene
         if self._help:
             return Group(Text(head_line(scene, width), style="reverse", no_wrap=True), Text(f"\n{_HELP}"))

@@ -55,7 +55,7 @@ class Scene:
         return max((line.rates.total or 0.0 for line in self.lines if line.kind not in (TOTAL, UNHELD)), default=0.0)
 
     def share(self, line: Line) -> float | None:
-        """The part of all L3 caches that a line's pod has, from 0 to 1."""
+        """Return the part of all L3 caches that a line's pod has, from 0 to 1."""
         if not self.llc_bytes or line.rates.occupancy is None:
             return None
         return line.rates.occupancy / self.llc_bytes
@@ -138,7 +138,7 @@ _COLUMNS = (
 def usage_table(
     scene: Scene, lines: Sequence[Line], *, by: str, sort: str, reverse: bool, width: int, pictures: bool, headers: bool
 ) -> Table:
-    """The lines as a table of the columns that there is room for; ``pictures`` are bars and sparklines."""
+    """Return the lines as a table of the columns that there is room for; ``pictures`` are bars and sparklines."""
     energy = any(line.rates.watts is not None for line in scene.lines)
     estimated = any(line.rates.estimated or (line.uncounted and line.kind == POD) for line in scene.lines)
     columns = [

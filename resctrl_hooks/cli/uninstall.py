@@ -83,7 +83,7 @@ def _settings(config: str) -> Settings | None:
 
 
 def _end_records(settings: Settings, *, release: bool) -> None:
-    """Removes the ledger, and before it the groups if that is wanted; a ledger that still describes groups stays."""
+    """Remove the ledger, and before it the groups if that is wanted; a ledger that still describes groups stays."""
     state = settings.state_dir
     if not release and os.path.isdir(f"{state}/pods") and os.listdir(f"{state}/pods"):
         click.echo(f"the groups of what is running stay, and so does {settings.state_dir}")

@@ -42,7 +42,7 @@ class View:
         return is_table(self.form)
 
     def chosen(self, context: Context, pods: Sequence[Pod]) -> list[Pod]:
-        """Those of the pods that were asked for.
+        """Return those of the pods that were asked for.
 
         Raises:
             NoSuchPodError: a pod that was named isn't there.
@@ -57,7 +57,7 @@ class View:
         ]
 
     def key(self, context: Context, what: str) -> str:
-        """The key of a pod that was named, in the namespace that was.
+        """Return the key of a pod that was named, in the namespace that was.
 
         Raises:
             NoSuchPodError: none, or more than one.
@@ -98,7 +98,7 @@ def _names(context: Context, namespace: str) -> list[tuple[str, str]]:
 
 
 def view_options(sorts: Sequence[str], default: str, *, watch: bool = True) -> Callable[[Any], Any]:
-    """Adds the options to a command, which gets a `View` as ``view``."""
+    """Add the options to a command, which gets a `View` as ``view``."""
     options = [
         click.argument("pods", nargs=-1, shell_complete=complete, metavar="[POD]..."),
         click.option("-o", "--output", type=click.Choice(FORMS), help="Form of the output, for programs but for wide."),

@@ -54,7 +54,7 @@ def values_of(config: Configuration) -> dict[str, Any]:
 
 
 def explicit_values_of(config: Configuration) -> dict[str, Any]:
-    """Every setting with the value that holds, defaults included."""
+    """Return every setting with the value that holds, defaults included."""
     values: dict[str, Any] = config.model_dump(mode="json", by_alias=True)
     settings = Settings(values_of(config))
     for name in FEATURES:
@@ -63,7 +63,7 @@ def explicit_values_of(config: Configuration) -> dict[str, Any]:
 
 
 def effective(given: dict[str, Any], path: str = "") -> tuple[dict[str, Any], Problem | None]:
-    """Settings with the defaults filled in, and why this version would not have written them, if so."""
+    """Return settings with the defaults filled in, and why this version would not have written them, if so."""
     checked = check_text(format_json(given), path)
     if checked.config is None:
         return {**explicit_values_of(Configuration()), **given}, checked.errors[0]
@@ -77,7 +77,7 @@ def compiled(config: Configuration, *, managed_by: str = "") -> bytes:
 
 
 def compile_file(path: str, *, managed_by: str = "") -> bytes:
-    """Checks a YAML file and compiles it, for whoever puts the result somewhere else (an image, a MachineConfig).
+    """Check a YAML file and compile it, for whoever puts the result somewhere else (an image, a MachineConfig).
 
     Raises:
         InvalidConfigError: it doesn't validate.
@@ -86,7 +86,7 @@ def compile_file(path: str, *, managed_by: str = "") -> bytes:
 
 
 def read_compiled(path: str) -> dict[str, Any] | None:
-    """The settings that a compiled file sets, or None if it isn't there or can't be used."""
+    """Return the settings that a compiled file sets, or None if it isn't there or can't be used."""
     try:
         value = parse_json(read_file(path, LARGEST, follow=True))
     except (OSError, ValueError):
@@ -100,7 +100,7 @@ def without_own_keys(values: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def apply_file(path: str, *, dry_run: bool = False) -> Applied:
-    """Validates a YAML file and puts it in force, atomically: hooks see the old settings or the new ones.
+    """Validate a YAML file and put it in force, atomically: hooks see the old settings or the new ones.
 
     Raises:
         InvalidConfigError: it doesn't validate, or others than root can write it; what was in force still is.
@@ -131,7 +131,7 @@ def apply_file(path: str, *, dry_run: bool = False) -> Applied:
 
 
 def apply_if_newer(path: str) -> Applied | None:
-    """Applies a YAML file that was edited since it was last applied; None where there is nothing to do.
+    """Apply a YAML file that was edited since it was last applied; None where there is nothing to do.
 
     Raises:
         InvalidConfigError, SettingsError, OSError: as `apply_file`.
@@ -140,7 +140,7 @@ def apply_if_newer(path: str) -> Applied | None:
 
 
 def is_newer(path: str) -> bool:
-    """Whether a YAML file was edited since it was last applied, and is what is to be in force on this node."""
+    """Return whether a YAML file was edited since it was last applied, and is what is to be in force on this node."""
     target = compiled_path(path)
     try:
         edited = os.stat(path).st_mtime
@@ -162,7 +162,7 @@ def changes_between(old: dict[str, Any], new: dict[str, Any]) -> list[Change]:
 
 
 def _flat(value: Any, at: KeyPath = ()) -> dict[str, Any]:
-    """Settings by their dotted key paths; a list is one setting unless it is of mappings."""
+    """Return settings by their dotted key paths; a list is one setting unless it is of mappings."""
     if isinstance(value, dict) and value:
         return {key: leaf for name, item in value.items() for key, leaf in _flat(item, (*at, name)).items()}
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
@@ -180,7 +180,7 @@ def _shown(value: Any) -> str:
 
 
 def _put(folder: str, name: str, data: bytes) -> None:
-    """Replaces a file whole, and durably: after a crash there is the old one or the new one."""
+    """Replace a file whole, and durably: after a crash there is the old one or the new one."""
     temporary = f"{folder}/.{name}.{os.getpid()}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     fd = os.open(temporary, flags, _MODE)

@@ -112,6 +112,6 @@ class Blockio(FeatureSection):
         return self
 
     def remarks(self) -> list[Remark]:
-        """Classes that nobody can have, for want of them."""
+        """Return classes that nobody can have, for want of them."""
         found = allowed_in_vain(self.allow, self.classes, "no class is called {pattern}; the classes are {known}")
         return [*super().remarks(), *found]

@@ -45,7 +45,7 @@ class Checked:
         return [problem for problem in self.problems if problem.severity != "error"]
 
     def valid(self) -> Configuration:
-        """The configuration.
+        """Return the configuration.
 
         Raises:
             InvalidConfigError: there isn't a valid one.
@@ -56,7 +56,7 @@ class Checked:
 
 
 def check_file(path: str) -> Checked:
-    """Reads and checks a configuration file; whatever is wrong is in the result, nothing is raised."""
+    """Read and check a configuration file; whatever is wrong is in the result, nothing is raised."""
     try:
         text = read_file(path, LARGEST, follow=True)
     except OSError as error:
@@ -68,7 +68,7 @@ def check_file(path: str) -> Checked:
 
 
 def check_text(text: bytes, path: str, *, here: bool = False) -> Checked:
-    """Checks the text of a configuration file; ``here``: also against this machine, which may not be the one meant."""
+    """Check the text of a configuration file; ``here``: also against this machine, which may not be the one meant."""
     try:
         document = parse_document(text, path)
     except DocumentError as error:
@@ -108,7 +108,7 @@ def _remarks(config: Configuration, document: Document) -> Iterator[Problem]:
 
 
 def _about_this_machine(config: Configuration, document: Document) -> Iterator[Problem]:
-    """CPUs that this machine can't have, hot-plugged ones included (sysfs-devices-system-cpu, ``possible``)."""
+    """Yield Cpus that this machine can't have, hot-plugged ones included (sysfs-devices-system-cpu, ``possible``)."""
     try:
         possible = read_kernel_file(f"{config.sys_path}/devices/system/cpu/possible").decode().strip()
         there = parse_list(possible)
@@ -138,7 +138,7 @@ def _about_this_resctrl(config: Configuration, document: Document) -> Iterator[P
 
 
 def _walk(value: Any, at: KeyPath) -> Iterator[tuple[KeyPath, Remark]]:
-    """The remarks of a section and of every section below it."""
+    """Yield the remarks of a section and of every section below it."""
     if isinstance(value, Section):
         yield from ((at, remark) for remark in value.remarks())
         for name, info in type(value).model_fields.items():
@@ -152,7 +152,7 @@ def _walk(value: Any, at: KeyPath) -> Iterator[tuple[KeyPath, Remark]]:
 
 
 def trust_problems(path: str) -> list[Problem]:
-    """Why a configuration file can't be trusted: memtierd, for one, runs what it says, as root."""
+    """Return why a configuration file can't be trusted: memtierd, for one, runs what it says, as root."""
     found = []
     for place, what in ((path, ""), (os.path.dirname(os.path.abspath(path)), "its folder ")):
         try:

@@ -18,7 +18,7 @@ class ClassDefaults(Section):
     """By the pod's QoS class."""
 
     def check_known(self, classes: list[str]) -> None:
-        """Raises for a default that is no class."""
+        """Raise for a default that is no class."""
         for where, chosen in (("namespaces", self.namespaces), ("qos", self.qos)):
             for key, name in chosen.items():
                 if name not in classes:
@@ -30,7 +30,7 @@ class ClassDefaults(Section):
 
 
 def allowed_in_vain(allow: Allow, known: Collection[str], text: str) -> list[Remark]:
-    """A remark for each pattern of an ``allow`` table that fits nothing that there is.
+    """Return a remark for each pattern of an ``allow`` table that fits nothing that there is.
 
     Args:
         allow: the table; remarks are relative to its section.

@@ -44,7 +44,7 @@ class Document:
     root: Node | None = field(default=None, repr=False)
 
     def line(self, path: KeyPath, within: int = 0) -> int:
-        """The line, from 1, of the key or item at a key path, or of the nearest thing above it that is there.
+        """Return the line, from 1, of the key or item at a key path, or of the nearest thing above it that is there.
 
         ``within`` is a line within the value itself, which counts where the value is a block (``|`` or ``>``).
         """
@@ -61,7 +61,7 @@ class Document:
 
 
 def parse_document(text: bytes, path: str) -> Document:
-    """Parses the text of the file ``path``.
+    """Parse the text of the file ``path``.
 
     Raises:
         DocumentError: it is not one YAML document of mappings, lists, texts, numbers and truth values.
@@ -99,7 +99,7 @@ def _of_yaml(error: yaml.MarkedYAMLError) -> DocumentError:
 
 
 def _child(node: Node | None, part: str | int) -> tuple[Node, Node] | None:
-    """The node that says where a part begins (a key, an item), and the value's own."""
+    """Return the node that says where a part begins (a key, an item), and the value's own."""
     if isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.value):
         return node.value[part], node.value[part]
     if isinstance(node, MappingNode):
@@ -120,7 +120,7 @@ class _Builder:
         self._open: set[int] = set()
 
     def build(self, node: Node, depth: int = 0) -> Any:
-        """The value of a node and all below it."""
+        """Return the value of a node and all below it."""
         if id(node) in self._done:
             self._count(self._sizes[id(node)], node)
             return self._done[id(node)]

@@ -39,7 +39,7 @@ class Effective:
 
 
 def find_effective(config: str = DEFAULT_CONFIG) -> Effective:
-    """Finds the settings for a ``--config FILE``: the compiled file, else the YAML validated in memory, else defaults.
+    """Find the settings for a ``--config FILE``: the compiled file, else the YAML validated in memory, else defaults.
 
     Raises:
         SettingsError: what is there can't be used, or ``FILE`` was named and isn't there.
@@ -71,7 +71,7 @@ def _never_applied(config: str) -> Effective:
 
 
 def effective_settings(config: str = DEFAULT_CONFIG, *, unapplied: bool = False) -> Settings:
-    """The settings for a command's ``--config``; that those in force are damaged goes to stderr.
+    """Return the settings for a command's ``--config``; that those in force are damaged goes to stderr.
 
     With ``unapplied`` so does that the file was not applied, which concerns commands that tell what hooks or the
     configuration make of a node, but nobody who looks at counters.

@@ -26,7 +26,7 @@ class LogSection(Section):
     """The syslog socket."""
 
     def remarks(self) -> list[Remark]:
-        """A file target without a file says nothing anywhere."""
+        """Return a file target without a file says nothing anywhere."""
         if self.target == "file" and self.file is None:
             return [Remark(("target",), "the target is a file, but log.file names none, so nothing is logged")]
         return []

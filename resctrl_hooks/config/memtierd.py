@@ -72,7 +72,7 @@ class Memtierd(FeatureSection):
 
 
 def check_template(text: str) -> str:
-    """Validates a ``memtierdconfig``: known variables, and YAML once they are filled in.
+    """Validate a ``memtierdconfig``: known variables, and YAML once they are filled in.
 
     memtierd notices neither a variable that is left nor a cgroup that isn't there, so it is noticed here.
     """
@@ -109,7 +109,7 @@ def _check_yaml(text: str, before: int) -> None:
 
 
 def _configs_in(value: Any) -> list[str]:
-    """The texts below ``config`` keys: memtierd reads each of them as YAML of its own."""
+    """Return the texts below ``config`` keys: memtierd reads each of them as YAML of its own."""
     if isinstance(value, list):
         return [text for item in value for text in _configs_in(item)]
     if not isinstance(value, dict):

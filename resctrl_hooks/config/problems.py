@@ -67,7 +67,7 @@ class InvalidConfigError(Exception):
 
 
 def dotted(path: KeyPath) -> str:
-    """A key path as people write it: ``classes[0].name``."""
+    """Return a key path as people write it: ``classes[0].name``."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -80,7 +80,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def of_validation(error: ValidationError, model: type[Section], document: Document) -> list[Problem]:
-    """All that pydantic found wrong, in the order of the file's lines."""
+    """Return all that pydantic found wrong, in the order of the file's lines."""
     alternatives: dict[KeyPath, list[ErrorDetails]] = {}
     found = []
     for details in error.errors():
@@ -95,7 +95,7 @@ def of_validation(error: ValidationError, model: type[Section], document: Docume
 
 
 def _in_document(details: ErrorDetails, value: Any) -> tuple[KeyPath, KeyPath | None]:
-    """The path of an error in the document; and of the value of which pydantic tried several types, if it did.
+    """Return the path of an error in the document; and of the value of which pydantic tried several types, if it did.
 
     Between the keys pydantic names the type that it tried, which is no key of the document's.
     """
@@ -164,7 +164,7 @@ def _words(details: ErrorDetails, path: KeyPath, model: type[Section]) -> tuple[
 
 
 def _choices(expected: str) -> list[str]:
-    """The words in pydantic's "'a', 'b' or 'c'"."""
+    """Return the words in pydantic's "'a', 'b' or 'c'"."""
     return expected.split("'")[1::2]
 
 
@@ -180,7 +180,7 @@ def _shown(value: Any) -> str:
 
 
 def _close(word: str, known: list[str]) -> str:
-    """The known word that was probably meant; case and dashes count for nothing."""
+    """Return the known word that was probably meant; case and dashes count for nothing."""
     plain = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower().replace("_", "").replace("-", ""), list(plain), 1, 0.6)
     return f'did you mean "{plain[close[0]]}"?' if close else ""
@@ -214,7 +214,7 @@ def _homes(model: type[Section], name: str, above: KeyPath = ()) -> list[str]:
 
 
 def _model_at(annotation: Any, path: KeyPath) -> type[BaseModel] | None:
-    """The model that a key path leads to, through lists, mappings and alternatives."""
+    """Return the model that a key path leads to, through lists, mappings and alternatives."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         if not path:

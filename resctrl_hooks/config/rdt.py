@@ -181,7 +181,7 @@ class Guard(Section):
         return self
 
     def remarks(self) -> list[Remark]:
-        """A guard that cannot do anything."""
+        """Return a guard that cannot do anything."""
         if self.mode == "off" or (self.protect and self.throttle):
             return []
         return [Remark((), "the guard does nothing without classes in `protect` and `throttle`")]

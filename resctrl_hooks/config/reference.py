@@ -19,7 +19,7 @@ _WIDTH = 120
 
 
 def reference() -> str:
-    """The Markdown of every setting, a table per section."""
+    """Return the Markdown of every setting, a table per section."""
     schema = json_schema()
     parts = [_table("General settings", "These stand at the top level.", Configuration, schema)]
     for name, section in Configuration.model_fields.items():
@@ -31,7 +31,7 @@ def reference() -> str:
 
 
 def in_page(page: str) -> str:
-    """A page with its generated part brought up to date.
+    """Return a page with its generated part brought up to date.
 
     Raises:
         ValueError: the page has no such part.
@@ -59,7 +59,7 @@ def _table(title: str, text: str, model: type[BaseModel], schema: dict[str, Any]
 
 
 def _section_of(field: FieldInfo) -> type[Section] | None:
-    """The model of a field that is a section, or a list or mapping of them."""
+    """Return the model of a field that is a section, or a list or mapping of them."""
     kind = field.annotation
     for found in (kind, *get_args(kind)):
         if isinstance(found, type) and issubclass(found, Section):
@@ -68,7 +68,7 @@ def _section_of(field: FieldInfo) -> type[Section] | None:
 
 
 def _kind(schema: dict[str, Any]) -> str:
-    """A value's type in words."""
+    """Return a value's type in words."""
     if "enum" in schema:
         return ", ".join(f"`{choice}`" for choice in schema["enum"])
     if "const" in schema:

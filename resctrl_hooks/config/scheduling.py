@@ -113,7 +113,7 @@ class SchedulingClass(Section):
         return self
 
     def remarks(self) -> list[Remark]:
-        """Pages of a size that no kernel has."""
+        """Return pages of a size that no kernel has."""
         text = "no kernel has huge pages of this size: all sizes are powers of two"
         return [Remark(("hugepages", size), text) for size in self.hugepages if not _is_power_of_two(size)]
 
@@ -143,6 +143,6 @@ class Scheduling(FeatureSection):
         return self
 
     def remarks(self) -> list[Remark]:
-        """Classes that nobody can have, for want of them."""
+        """Return classes that nobody can have, for want of them."""
         found = allowed_in_vain(self.allow, self.classes, "no class is called {pattern}; the classes are {known}")
         return [*super().remarks(), *found]

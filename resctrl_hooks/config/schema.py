@@ -8,6 +8,6 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema, of draft 2020-12. It knows keys, types and choices; `config check` knows the rest."""
+    """Return the schema, of draft 2020-12. It knows keys, types and choices; `config check` knows the rest."""
     schema = Configuration.model_json_schema(by_alias=True)
     return {"$schema": DIALECT, **schema, "title": "resctrl-hooks configuration"}

@@ -54,7 +54,7 @@ class Section(BaseModel):
 
 
 def wrong(what: str, right: str = "", *, at: KeyPath = (), line: int = 0) -> PydanticCustomError:
-    """The error for a validator to raise.
+    """Return the error for a validator to raise.
 
     Args:
         what: what is wrong.
@@ -164,7 +164,7 @@ _Item = TypeVar("_Item", bound=Named)
 
 
 def unique_names(items: list[_Item]) -> list[_Item]:
-    """Validates that no two items of a list have one name."""
+    """Validate that no two items of a list have one name."""
     seen: dict[str, int] = {}
     for index, item in enumerate(items):
         if item.name in seen:
@@ -185,7 +185,7 @@ class FeatureSection(Section):
     Without it the general `failurePolicy` holds."""
 
     def remarks(self) -> list[Remark]:
-        """A feature that has to be enabled, and was set up without that."""
+        """Return a feature that has to be enabled, and was set up without that."""
         said = self.model_fields_set
         if getattr(self, "enabled", True) or "enabled" in said or said <= {"failure_policy"}:
             return []

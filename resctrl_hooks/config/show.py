@@ -51,7 +51,7 @@ class Shown(BaseModel):
 
 
 def show_settings(config: str) -> Shown:
-    """Gathers what is in force for a ``--config FILE``.
+    """Gather what is in force for a ``--config FILE``.
 
     Raises:
         SettingsError: nothing that can be used is.

@@ -76,7 +76,7 @@ class Podman:
         return run([*self.command, *arguments], self.environment)
 
     def rootfs(self, name: str) -> list[str]:
-        """The options for a container with the host's files, through a folder of its own."""
+        """Return the options for a container with the host's files, through a folder of its own."""
         folder = f"{self._stage.folder}/{name}"
         binds = make_rootfs(folder)
         return [word for path in binds for word in ("-v", f"{path}:{path}:ro")] + [

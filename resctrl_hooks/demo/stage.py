@@ -64,15 +64,15 @@ class Stage:
         return Monitor(self.resctrl, state_dir=self.state_dir)
 
     def groups(self) -> list[str]:
-        """The names of all monitoring groups in the root class."""
+        """Return the names of all monitoring groups in the root class."""
         return sorted(os.listdir(f"{self.resctrl}/mon_groups"))
 
     def tasks(self, key: str) -> dict[int, str]:
-        """The threads in a key's group, with their names; a plain tree keeps those of ended processes too."""
+        """Return the threads in a key's group, with their names; a plain tree keeps those of ended processes too."""
         return {tid: name for tid in sorted(self.monitor.resctrl.tasks("", key)) if (name := _name_of(tid))}
 
     def records(self) -> list[str]:
-        """The keys in the ledger."""
+        """Return the keys in the ledger."""
         return sorted(self.monitor.ledger.keys())
 
     def new_log(self) -> list[str]:

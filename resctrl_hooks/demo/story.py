@@ -104,7 +104,7 @@ def _resctrl(stage: Stage) -> None:
 
 
 def _created(stage: Stage, names: list[str]) -> Subject:
-    """The first subject that can be created; each one that can't is said in a line."""
+    """Return the first subject that can be created; each one that can't is said in a line."""
     for name in names:
         subject = SUBJECTS[name](stage)
         try:
@@ -192,7 +192,7 @@ _MEANING = {
 
 
 def _sums(stage: Stage, subject: Subject) -> dict[str, tuple[float, Reading]]:
-    """Each counter over all domains."""
+    """Return each counter over all domains."""
     sums: dict[str, tuple[float, Reading]] = {}
     for reading in stage.monitor.read(subject.key):
         so_far = sums[reading.counter.name][0] if reading.counter.name in sums else 0

@@ -23,7 +23,7 @@ _READERS: Final = (
 
 
 def energy(host: Host) -> Iterator[Finding]:
-    """Whether the kernel counts energy, what keeps it from that, and whether raw readers get right numbers."""
+    """Yield whether the kernel counts energy, what keeps it from that, and whether raw readers get right numbers."""
     if not host.settings.monitoring["enabled"] or host.inventory is None:
         return
     info = f"{host.settings.resctrl_path}/info"
@@ -35,7 +35,7 @@ def energy(host: Host) -> Iterator[Finding]:
 
 
 def _absent(host: Host) -> Finding:
-    """Why resctrl has no energy counters."""
+    """Return why resctrl has no energy counters."""
     words = [word for word in host.proc("cmdline").split() if word.startswith("rdt=")]
     if any("!energy" in word.partition("=")[2].split(",") for word in words):
         return warning(
@@ -68,7 +68,7 @@ def _absent(host: Host) -> Finding:
 
 
 def _by_processor(host: Host, text: str, remedy: str) -> Finding:
-    """A warning where the processor has the counters; else nothing is wrong."""
+    """Return a warning where the processor has the counters; else nothing is wrong."""
     features = [name for name in host.tree.names(_TELEMETRY) if name.startswith("features-")]
     rmids = [host.text(f"{_TELEMETRY}/{name}/{_RMIDS}").strip() for name in features]
     found = next(filter(None, rmids), "")
@@ -78,7 +78,7 @@ def _by_processor(host: Host, text: str, remedy: str) -> Finding:
 
 
 def _kernel_config(host: Host) -> dict[str, str]:
-    """The running kernel's configuration by option; empty where it cannot be read."""
+    """Return the running kernel's configuration by option; empty where it cannot be read."""
     text = host.text(f"/boot/config-{host.proc('sys/kernel/osrelease').strip()}")
     if not text:
         try:
@@ -90,7 +90,7 @@ def _kernel_config(host: Host) -> dict[str, str]:
 
 
 def _limit(host: Host) -> Iterator[Finding]:
-    """Whether the energy counters' RMIDs limit all groups."""
+    """Yield whether the energy counters' RMIDs limit all groups."""
     info = f"{host.settings.resctrl_path}/info"
     numbers = {
         name: int(text)
@@ -110,7 +110,7 @@ def _limit(host: Host) -> Iterator[Finding]:
 
 
 def _readers(host: Host) -> Iterator[Finding]:
-    """Whether a program that reads the files itself, as Kepler's passive mode does, gets wrong numbers."""
+    """Yield whether a program that reads the files itself, as Kepler's passive mode does, gets wrong numbers."""
     inventory, settings = host.inventory, host.settings
     assert inventory is not None
     classes = {group.rdt_class for pod in inventory.pods for group in pod.groups} - {""}

@@ -35,6 +35,6 @@ def problem(text: str, remedy: str, fix: Callable[[], str] | None = None) -> Fin
 
 
 def some(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are."""
+    """Return the first few names, and how many more there are."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more

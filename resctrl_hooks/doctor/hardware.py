@@ -28,7 +28,7 @@ _WORDS: Final = {
 
 
 def _wanted(host: Host) -> bool:
-    """Whether anything that is configured uses resctrl; memory classes and placement don't."""
+    """Return whether anything that is configured uses resctrl; memory classes and placement don't."""
     return bool(host.settings.monitoring["enabled"] or host.settings.rdt["enabled"])
 
 
@@ -54,7 +54,7 @@ def processor(host: Host) -> Iterator[Finding]:
 
 
 def kernel(host: Host) -> Iterator[Finding]:
-    """Whether the kernel has resctrl, and which version of its rules."""
+    """Yield whether the kernel has resctrl, and which version of its rules."""
     if not _wanted(host):
         return
     release = host.proc("sys/kernel/osrelease").strip()
@@ -78,7 +78,7 @@ def kernel(host: Host) -> Iterator[Finding]:
 
 
 def mount(host: Host) -> Iterator[Finding]:
-    """Whether resctrl is mounted where the settings say, and how."""
+    """Yield whether resctrl is mounted where the settings say, and how."""
     if not _wanted(host):
         return
     path = host.settings.resctrl_path
@@ -100,7 +100,7 @@ def mount(host: Host) -> Iterator[Finding]:
 
 
 def _mounted(host: Host) -> tuple[str, str]:
-    """The type and the options of what is mounted in resctrl's place; empty for nothing."""
+    """Return the type and the options of what is mounted in resctrl's place; empty for nothing."""
     lines = [line.split() for line in host.proc("self/mounts").splitlines()]
     there = [words for words in lines if len(words) > 3 and words[1] == host.settings.resctrl_path]  # noqa: PLR2004
     return (there[-1][2], there[-1][3]) if there else ("", "")
@@ -111,7 +111,7 @@ def _is_simulated(host: Host) -> bool:
 
 
 def rmids(host: Host) -> Iterator[Finding]:
-    """How many monitoring ids there are, are used, and are waited for."""
+    """Return how many monitoring ids there are, are used, and are waited for."""
     inventory = host.inventory
     if inventory is None or inventory.rmids is None:
         return
@@ -137,7 +137,7 @@ def rmids(host: Host) -> Iterator[Finding]:
 
 
 def bandwidth_counters(host: Host) -> Iterator[Finding]:
-    """Whether every pod has a bandwidth counter, where the kernel assigns them, and who else holds some."""
+    """Yield whether every pod has a bandwidth counter, where the kernel assigns them, and who else holds some."""
     inventory = host.inventory
     if inventory is None or not inventory.bandwidth_counters:
         return

@@ -65,11 +65,11 @@ class Host:
         return read_manifest(self.tree)
 
     def text(self, path: str) -> str:
-        """A file's text below the root; empty if it can't be read."""
+        """Return a file's text below the root; empty if it can't be read."""
         return read(self.tree.real(path))
 
     def proc(self, name: str) -> str:
-        """A file's text in procfs."""
+        """Return a file's text in procfs."""
         return read(f"{self.settings.proc_path}/{name}")
 
     def run(self, *command: str) -> str | None:
@@ -86,7 +86,7 @@ class Host:
 
 
 def _in_force(tree: Tree, config: str) -> Effective:
-    """The settings below a root, where the default place is another path and may be as empty as on a host."""
+    """Return the settings below a root, where the default place is another path and may be as empty as on a host."""
     path = tree.real(config)
     compiled = compiled_path(path)
     nothing = not any(os.path.lexists(name) for name in (path, compiled, beside(compiled, LAST_VALID_NAME)))
@@ -96,7 +96,7 @@ def _in_force(tree: Tree, config: str) -> Effective:
 
 
 def read(path: str) -> str:
-    """A file's text, or an empty one."""
+    """Return a file's text, or an empty one."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -105,7 +105,7 @@ def read(path: str) -> str:
 
 
 def names(path: str) -> list[str]:
-    """A folder's names, sorted, or none."""
+    """Return a folder's names, sorted, or none."""
     try:
         return sorted(os.listdir(path))
     except OSError:

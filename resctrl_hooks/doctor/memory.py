@@ -27,7 +27,7 @@ class MemoryCheck:
 
 
 def memory_checks(settings: Settings) -> Iterator[MemoryCheck]:
-    """Looks at all that the configured classes need; nothing where there are no classes."""
+    """Look at all that the configured classes need; nothing where there are no classes."""
     if not settings.classes:
         return
     yield _controller(settings)

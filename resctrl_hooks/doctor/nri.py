@@ -26,7 +26,7 @@ _OTHERS: Final = ("nri-", "hook-injector", "resctrl-mon")
 
 
 def plugin(host: Host) -> Iterator[Finding]:
-    """The plugin's connection, where it is installed or runs; and others that may set the same fields."""
+    """Yield the plugin's connection, where it is installed or runs; and others that may set the same fields."""
     status = read_status(host)
     installed = host.tree.exists(f"{UNITS}/{NRI}")
     if not installed and status is None:
@@ -80,7 +80,7 @@ def _ago(when: float) -> str:
 
 
 def other_plugins(host: Host) -> set[str]:
-    """The programs of other NRI plugins: those that the runtime starts, and those that run by themselves."""
+    """Return the programs of other NRI plugins: those that the runtime starts, and those that run by themselves."""
     found = set(names(host.tree.real(_PRECONFIGURED)))
     for process in psutil.process_iter(["cmdline"]) if host.runs else ():
         program = os.path.basename((process.info["cmdline"] or [""])[0])
@@ -99,7 +99,7 @@ def _others(host: Host) -> Iterator[Finding]:
 
 
 def removed_groups(host: Host) -> Iterator[Finding]:
-    """Groups of living pods that another program removed, and the programs here that are known to do so."""
+    """Yield groups of living pods that another program removed, and the programs here that are known to do so."""
     found = read_vanished(host.settings.state_dir)
     if not found["total"]:
         yield ok("no group of a living pod was removed by another program")

@@ -21,7 +21,7 @@ _ID: Final = 12
 
 
 def placement(host: Host) -> Iterator[Finding]:
-    """Whether exclusive CPUs are exclusive, and the others have some."""
+    """Yield whether exclusive CPUs are exclusive, and the others have some."""
     if not host.settings.placement["enabled"]:
         return
     try:
@@ -58,7 +58,7 @@ def placement(host: Host) -> Iterator[Finding]:
 
 
 def _strangers(host: Host, book: Book, owned: int) -> list[str]:
-    """Living containers without a place whose cgroup has CPUs that somebody owns."""
+    """Return living containers without a place whose cgroup has CPUs that somebody owns."""
     known = book.entries
     found = []
     for container in living_containers(host.settings, host.settings.proc_path) if owned else ():

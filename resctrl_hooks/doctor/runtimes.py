@@ -33,7 +33,7 @@ _TEST_UID: Final = "00000000-0000-4000-8000-00000000d0c7"
 
 
 def found(host: Host) -> Iterator[Finding]:
-    """The runtimes that are installed, and the hook directories that each reads."""
+    """Yield the runtimes that are installed, and the hook directories that each reads."""
     there = _installed(host)
     if not there:
         yield warning("neither CRI-O nor Podman nor containerd is here", "install one, then `resctrl-hook install`")
@@ -52,7 +52,7 @@ def found(host: Host) -> Iterator[Finding]:
 
 
 def registered(host: Host) -> Iterator[Finding]:
-    """Whether our hook's JSON is where each runtime reads it, is well-formed, and names what is there."""
+    """Yield whether our hook's JSON is where each runtime reads it, is well-formed, and names what is there."""
     callers: dict[str, list[str]] = {}
     for runtime in _installed(host):
         try:
@@ -135,7 +135,7 @@ def _config_in(command: list[str]) -> str:
 
 
 def _modules(host: Host, folder: str, room: str = "") -> Iterator[str]:
-    """The modules that lie in the node half's folder and in its rooms, by their paths below it."""
+    """Yield the modules that lie in the node half's folder and in its rooms, by their paths below it."""
     for name in names(host.tree.real(f"{folder}/{room}")):
         if name.endswith(".py"):
             yield room + name
@@ -144,7 +144,7 @@ def _modules(host: Host, folder: str, room: str = "") -> Iterator[str]:
 
 
 def code(host: Host) -> Iterator[Finding]:
-    """Whether the installed node half is whole, this version's, and has bytecode for the host's Python."""
+    """Yield whether the installed node half is whole, this version's, and has bytecode for the host's Python."""
     if host.manifest is None:
         return
     again = "install again: `resctrl-hook install`"
@@ -178,7 +178,7 @@ def code(host: Host) -> Iterator[Finding]:
 
 
 def self_test(host: Host) -> Iterator[Finding]:
-    """Whether the registered command works: a throw-away process gets a group, and loses it again."""
+    """Yield whether the registered command works: a throw-away process gets a group, and loses it again."""
     command = _registered_command(host) if host.settings.monitoring["enabled"] else []
     if not command or not host.live or not os.path.isdir(f"{host.settings.resctrl_path}/mon_groups"):
         return

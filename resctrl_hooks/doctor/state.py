@@ -16,7 +16,7 @@ _BY_OTHERS: Final = 0o022
 
 
 def configuration(host: Host) -> Iterator[Finding]:
-    """Whether the configuration is valid and in force."""
+    """Yield whether the configuration is valid and in force."""
     from resctrl_hooks.config.check import check_file  # noqa: PLC0415  # the models, which not every command needs
 
     if host.settings_problem:
@@ -51,7 +51,7 @@ def _apply(host: Host) -> Callable[[], str]:
 
 
 def state_directory(host: Host) -> Iterator[Finding]:
-    """Whether records can be kept, and by root alone."""
+    """Yield whether records can be kept, and by root alone."""
     path = host.settings.state_dir
     try:
         found = os.lstat(path)
@@ -109,7 +109,7 @@ def permissions(host: Host) -> Iterator[Finding]:
 
 
 def _labels(host: Host, paths: tuple[str, ...]) -> Iterator[Finding]:
-    """Whether SELinux labels are those that the host's own policy has for these paths: matchpathcon(8)."""
+    """Yield whether SELinux labels are those that the host's own policy has for these paths: matchpathcon(8)."""
     if not os.path.isdir(host.tree.real("/sys/fs/selinux")):
         return
     for path in paths:
@@ -125,7 +125,7 @@ def _labels(host: Host, paths: tuple[str, ...]) -> Iterator[Finding]:
 
 
 def groups(host: Host) -> Iterator[Finding]:
-    """Groups without an owner, records without a group, threads outside."""
+    """Yield groups without an owner, records without a group, threads outside."""
     if os.geteuid() != 0:
         yield warning("not root, so not everything can be seen", "run `resctrl-hook doctor` as root")
     inventory = host.inventory
@@ -162,7 +162,7 @@ def groups(host: Host) -> Iterator[Finding]:
 
 
 def _claimable(host: Host) -> list[str]:
-    """The keys whose groups `reconcile --claim` would take: nobody but reconcile itself decides that."""
+    """Return the keys whose groups `reconcile --claim` would take: nobody but reconcile itself decides that."""
     from resctrl_hooks.node.reconcile.reconcile import reconcile as run  # noqa: PLC0415  # as above
     from resctrl_hooks.node.reconcile.report import Options  # noqa: PLC0415  # for this check only
 
@@ -182,7 +182,7 @@ def _reconcile(host: Host) -> Callable[[], str]:
 
 
 def other_configuration(host: Host) -> Iterator[Finding]:
-    """A named configuration is not what a plain installation's hooks go by."""
+    """Yield a named configuration is not what a plain installation's hooks go by."""
     if host.config != DEFAULT_CONFIG and host.manifest and host.manifest.config not in ("", host.config):
         yield warning(
             f"hooks were installed with {host.manifest.config}", f"resctrl-hook --config {host.manifest.config} doctor"

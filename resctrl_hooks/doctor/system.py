@@ -46,7 +46,7 @@ def cgroups(host: Host) -> Iterator[Finding]:
 
 
 def units(host: Host) -> Iterator[Finding]:
-    """Whether reconcile's timer and its wake-up call are active."""
+    """Yield whether reconcile's timer and its wake-up call are active."""
     if host.manifest is None:
         return
     there = [unit for unit in (MOUNT, COMPILE, TIMER, WAKE) if f"{UNITS}/{unit}" in host.manifest.files]
@@ -87,7 +87,7 @@ def _start(unit: str) -> str:
 
 
 def kubelet(host: Host) -> Iterator[Finding]:
-    """The kubelet's static managers, which write cpusets themselves."""
+    """Yield the kubelet's static managers, which write cpusets themselves."""
     folder = host.settings.placement["kubeletPath"]
     for name, what, pinning in STATES:
         text = host.text(f"{folder}/{name}")
@@ -126,7 +126,7 @@ def memory(host: Host) -> Iterator[Finding]:
 
 
 def user_namespace(host: Host) -> Iterator[Finding]:
-    """Whether we are on the host at all: hooks do nothing in another user namespace."""
+    """Yield whether we are on the host at all: hooks do nothing in another user namespace."""
     lines = [line.split() for line in host.proc("self/uid_map").splitlines()]
     if lines and lines != [["0", "0", "4294967295"]]:
         yield warning("this is a user namespace, where hooks leave containers alone", "run doctor as root on the host")

@@ -17,7 +17,7 @@ _LEFT: Final = "processes that enter containers are counted from the next reconc
 
 
 def exec_watcher(host: Host) -> Iterator[Finding]:
-    """Whether processes that enter running containers are counted from their first milliseconds."""
+    """Yield whether processes that enter running containers are counted from their first milliseconds."""
     if not is_wanted(host.settings):
         yield ok(f"no exec watcher, as monitoring.exec says: {_LEFT}")
         return

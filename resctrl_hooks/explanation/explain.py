@@ -44,7 +44,7 @@ class _Notes(Log):
 
 
 def explain(data: bytes, found: Effective, *, stage: str = "", bundle: str = "") -> Explanation:
-    """Explains what the hook would do for the state in ``data``.
+    """Explain what the hook would do for the state in ``data``.
 
     Args:
         data: an OCI state, as a runtime writes it to its hooks.
@@ -147,7 +147,7 @@ def _create_runtime(state: State, bundle: Bundle, context: Context, said: Explan
 
 
 def _said_step(step: Step, workload: Workload, context: Context) -> StepModel:
-    """A step with what is found at its place; changes nothing."""
+    """Return a step with what is found at its place; changes nothing."""
     found = Found() if step.action == SKIP else DISPLAYS[step.feature].probe(step, workload, context)
     return StepModel(step.feature, step.action, step.parameters, step.why, *found)
 

@@ -90,7 +90,7 @@ def choose(name: str, root: str = "") -> Directory:
 
 
 def directories(runtime: Runtime, root: str = "", *, ours: bool = True) -> tuple[str, ...]:
-    """The hook directories that a runtime reads, as its configuration says, the strongest last.
+    """Return the hook directories that a runtime reads, as its configuration says, the strongest last.
 
     Without ``ours``, as if our own drop-in weren't there.
 
@@ -112,7 +112,7 @@ def directories(runtime: Runtime, root: str = "", *, ours: bool = True) -> tuple
 
 
 def _after(before: tuple[str, ...], value: Any) -> tuple[str, ...]:
-    """A list replaces what came before, unless it has containers.conf's ``{append = true}`` in it."""
+    """Return a list replaces what came before, unless it has containers.conf's ``{append = true}`` in it."""
     if not isinstance(value, list):
         return before
     paths = tuple(item for item in value if isinstance(item, str) and item)
@@ -137,7 +137,7 @@ def _drop_in(runtime: Runtime, paths: tuple[str, ...]) -> bytes:
 
 
 def _writable(path: str) -> bool:
-    """Whether files can be made in a folder, or in the nearest one above it that is there."""
+    """Return whether files can be made in a folder, or in the nearest one above it that is there."""
     while not os.path.isdir(path):
         path = os.path.dirname(path)
     return os.access(path, os.W_OK)

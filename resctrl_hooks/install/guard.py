@@ -64,7 +64,7 @@ INTERPRETER_OPTIONS: Final = ("-I", "-S", "-B")
 
 
 def hook_command(config: str, *, launch: str = LAUNCH, python: str = PYTHON) -> list[str]:
-    """The hook's argument vector: each path is an argument of its own."""
+    """Return the hook's argument vector: each path is an argument of its own."""
     return [
         SHELL,
         "-c",
@@ -82,5 +82,5 @@ def hook_command(config: str, *, launch: str = LAUNCH, python: str = PYTHON) -> 
 
 
 def node_command(config: str, *arguments: str, launch: str = LAUNCH, python: str = PYTHON) -> list[str]:
-    """The argument vector of another command of the node half, for units: no guard and no alarm."""
+    """Return the argument vector of another command of the node half, for units: no guard and no alarm."""
     return [python, *INTERPRETER_OPTIONS, launch, "--config", config, *arguments]

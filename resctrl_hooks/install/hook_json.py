@@ -15,7 +15,7 @@ _WHEN: Final = {"always": bool, "annotations": dict, "commands": list, "hasBindM
 
 
 def hook_json(config: str, *, launch: str = LAUNCH, python: str = PYTHON) -> bytes:
-    """The registration's text.
+    """Return the registration's text.
 
     One command for both stages, so that the stage follows from the state's status. ``always``, since ``annotations``
     would not see what the kubelet adds; which containers we care about is the configuration's matter.
@@ -31,7 +31,7 @@ def hook_json(config: str, *, launch: str = LAUNCH, python: str = PYTHON) -> byt
 
 
 def hook_problems(text: bytes) -> list[str]:
-    """Why a runtime would not accept this text; CRI-O does not start where it finds such a file."""
+    """Return why a runtime would not accept this text; CRI-O does not start where it finds such a file."""
     try:
         value = json.loads(text)
     except ValueError as error:

@@ -25,7 +25,7 @@ _NAMED_FOLDER: Final = re.compile(rb"/(node-[0-9a-f]+)\"")
 
 
 def install(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
-    """Puts a plan's files on the host below ``tree``; the same again changes nothing.
+    """Put a plan's files on the host below ``tree``; the same again changes nothing.
 
     Killed anywhere, it leaves a host whose runtimes work, with the old hook, the new one or none; another `install` or
     `uninstall` finishes the matter.
@@ -85,7 +85,7 @@ def _record(plan: Plan, before: Manifest | None, tree: Tree) -> Manifest:
 
 
 def _kept_settings(before: Manifest | None) -> dict[str, str]:
-    """Settings that an earlier installation wrote and this one left as they are."""
+    """Return settings that an earlier installation wrote and this one left as they are."""
     return {path: kind for path, kind in (before.files if before else {}).items() if kind == SETTINGS}
 
 
@@ -98,13 +98,13 @@ def _sweep(plan: Plan, tree: Tree) -> None:
 
 
 def named_folder(tree: Tree) -> str:
-    """The modules' folder that the script on the host names, or an empty string."""
+    """Return the modules' folder that the script on the host names, or an empty string."""
     found = _NAMED_FOLDER.search(tree.read(LAUNCH) or b"")
     return found[1].decode() if found else ""
 
 
 def compile_modules(plan: Plan, tree: Tree, *, warn: Say) -> None:
-    """Makes the bytecode beside the modules, by the interpreter that will run it; without, hooks only start slower."""
+    """Make the bytecode beside the modules, by the interpreter that will run it; without, hooks only start slower."""
     folder = f"{CODE}/{plan.payload.folder}"
     real = tree.real(folder)
     command = [plan.python, "-I", "-S", "-B", f"{real}/launch.py", "compile", real, folder]
@@ -118,7 +118,7 @@ def compile_modules(plan: Plan, tree: Tree, *, warn: Say) -> None:
 
 
 def enable(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
-    """Enables the units, and on this very host starts them, resctrl's mount first."""
+    """Enable the units, and on this very host starts them, resctrl's mount first."""
     there = _units_in(plan)
     for path, target in links(plan).items():
         for missing in tree.missing_folders(path):
@@ -133,7 +133,7 @@ def enable(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
 
 
 def links(plan: Plan) -> dict[str, str]:
-    """The symbolic links that enable a plan's units, with what each leads to."""
+    """Return the symbolic links that enable a plan's units, with what each leads to."""
     return {f"{UNITS}/{folder}/{unit}": f"{UNITS}/{unit}" for unit in _units_in(plan) for folder in STARTED_BY[unit]}
 
 
@@ -142,7 +142,7 @@ def _units_in(plan: Plan) -> list[str]:
 
 
 def _retire(plan: Plan, tree: Tree, before: Manifest | None, keep: set[str], *, say: Say, warn: Say) -> None:
-    """Removes what only the earlier installation had.
+    """Remove what only the earlier installation had.
 
     The modules that were in force until now stay for the hooks that have just been started from them; the next
     installation takes them.

@@ -28,7 +28,7 @@ class Manifest:
     complete: bool = False
 
     def save(self, tree: Tree) -> None:
-        """Writes the record.
+        """Write the record.
 
         Raises:
             OSError: from the kernel.
@@ -38,7 +38,7 @@ class Manifest:
 
 
 def read_manifest(tree: Tree) -> Manifest | None:
-    """The record on a host, or None if there is none that can be read."""
+    """Return the record on a host, or None if there is none that can be read."""
     try:
         value = json.loads(tree.read(MANIFEST) or b"")
         if not isinstance(value, dict) or value.pop("format", None) != _FORMAT:

@@ -42,7 +42,10 @@ class Payload(NamedTuple):
     modules: dict[str, bytes]
 
     def launch(self, boot_code: str = "") -> bytes:
-        """The script in front. ``boot_code`` is where bytecode is made at each boot; default: beside the modules."""
+        """Return the script in front.
+
+        ``boot_code`` is where bytecode is made at each boot; default: beside the modules.
+        """
         compiled = f'"{boot_code}/{self.folder}"' if boot_code else "folder"
         return _LAUNCH.format(version=self.version, folder=self.folder, compiled=compiled).encode()
 
@@ -58,7 +61,7 @@ def payload(*, plugin: bool = True) -> Payload:
 
 
 def _modules(folder: Traversable, room: str = "") -> Iterator[tuple[str, bytes]]:
-    """The modules of a package and of the packages in it, by their paths below it."""
+    """Yield the modules of a package and of the packages in it, by their paths below it."""
     for item in folder.iterdir():
         if item.name.endswith(_ENDING):
             yield room + item.name, item.read_bytes()
@@ -67,7 +70,7 @@ def _modules(folder: Traversable, room: str = "") -> Iterator[tuple[str, bytes]]
 
 
 def folder_name(modules: dict[str, bytes]) -> str:
-    """The name of the folder of modules with this content."""
+    """Return the name of the folder of modules with this content."""
     digest = hashlib.sha256()
     for name, data in sorted(modules.items()):
         digest.update(b"%s %d\n" % (name.encode(), len(data)) + data)
@@ -75,6 +78,6 @@ def folder_name(modules: dict[str, bytes]) -> str:
 
 
 def is_payload_folder(name: str) -> bool:
-    """Whether a name below the code folder is that of some version's modules."""
+    """Return whether a name below the code folder is that of some version's modules."""
     digits = name.removeprefix(_FOLDER)
     return name.startswith(_FOLDER) and len(digits) == _DIGITS and set(digits) <= set("0123456789abcdef")

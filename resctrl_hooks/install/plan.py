@@ -112,14 +112,14 @@ def plan(
 
 
 def _settings(config: str, root: str, planned: dict[str, bytes]) -> Settings:
-    """The settings that will be in force."""
+    """Return the settings that will be in force."""
     path = compiled_path(config)
     data = planned.get(path)
     return Settings(parse_json(data) if data is not None else read_compiled(root + path) or {})
 
 
 def _is(path: str, data: bytes) -> bool:
-    """Whether a file is there with just this in it: ours, although its record was lost."""
+    """Return whether a file is there with just this in it: ours, although its record was lost."""
     try:
         with open(path, "rb") as file:
             return file.read() == data
@@ -128,7 +128,7 @@ def _is(path: str, data: bytes) -> bool:
 
 
 def mounted_otherwise(root: str, *, ours: bool) -> bool:
-    """Whether the host has an fstab line or, unless it is ours, a mount unit for resctrl."""
+    """Return whether the host has an fstab line or, unless it is ours, a mount unit for resctrl."""
     try:
         with open(f"{root}/etc/fstab", encoding="utf-8", errors="replace") as file:
             lines = [line.split() for line in file]

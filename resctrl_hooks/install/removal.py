@@ -20,13 +20,13 @@ _OWN_UNITS = (MOUNT, GUARD, NRI, EXEC, TIMER, WAKE, RECONCILE, COMPILE)
 
 
 def registered(tree: Tree) -> list[str]:
-    """The runtimes for which something is installed."""
+    """Return the runtimes for which something is installed."""
     record = read_manifest(tree)
     return record.runtimes if record else []
 
 
 def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say, warn: Say) -> None:
-    """Makes some runtimes no longer call the hook, and leaves the rest, for the others.
+    """Make some runtimes no longer call the hook, and leave the rest, for the others.
 
     Raises:
         OSError: from the kernel; another call finishes the matter.
@@ -59,7 +59,7 @@ def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say, warn: Say) ->
 
 
 def is_installed(tree: Tree) -> bool:
-    """Whether anything of an installation is there, whole or not."""
+    """Return whether anything of an installation is there, whole or not."""
     return read_manifest(tree) is not None or bool(_without_manifest(tree).files) or tree.exists(CODE)
 
 
@@ -83,7 +83,7 @@ def _remove_files(paths: list[str], tree: Tree, *, say: Say) -> None:
 
 
 def uninstall(tree: Tree, *, say: Say, warn: Say, release: Callable[[], None] = lambda: None) -> None:
-    """Removes everything that `install` put on the host below ``tree``, but settings that somebody has edited.
+    """Remove everything that `install` put on the host below ``tree``, but settings that somebody has edited.
 
     ``release`` ends what is recorded. It is called when neither hooks nor units come any more, and code and settings
     are still there: so an interrupted removal can be repeated.

@@ -10,12 +10,12 @@ _NOT_LOADED = " not loaded"
 
 
 def is_running() -> bool:
-    """Whether systemd is this host's init (sd_booted(3))."""
+    """Return whether systemd is this host's init (sd_booted(3))."""
     return os.path.isdir(_RUNNING)
 
 
 def systemctl(*arguments: str) -> str:
-    """Runs systemctl and returns what went wrong in one line, or an empty string."""
+    """Run systemctl and return what went wrong in one line, or an empty string."""
     try:
         done = subprocess.run(
             ["systemctl", *arguments],
@@ -34,7 +34,7 @@ def systemctl(*arguments: str) -> str:
 
 
 def reload_and_start(units: Iterable[str]) -> list[str]:
-    """Lets systemd read its units and starts some; returns what went wrong."""
+    """Let systemd read its units and start some; return what went wrong."""
     wrong = [systemctl("daemon-reload"), *(systemctl("restart", unit) for unit in units)]
     return [line for line in wrong if line]
 
@@ -49,5 +49,5 @@ def stop(units: Iterable[str]) -> list[str]:
 
 
 def reload() -> list[str]:
-    """Lets systemd read its units."""
+    """Let systemd read its units."""
     return [line for line in [systemctl("daemon-reload")] if line]

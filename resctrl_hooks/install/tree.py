@@ -26,11 +26,11 @@ class Tree:
         return self.root + path
 
     def exists(self, path: str) -> bool:
-        """Whether something has this name."""
+        """Return whether something has this name."""
         return os.path.lexists(self.real(path))
 
     def read(self, path: str) -> bytes | None:
-        """A file's content, or None if it isn't there."""
+        """Return a file's content, or None if it isn't there."""
         try:
             fd = os.open(self.real(path), os.O_RDONLY | os.O_NONBLOCK)
             with os.fdopen(fd, "rb") as file:  # a folder in a file's place is EISDIR here
@@ -48,7 +48,7 @@ class Tree:
             return []
 
     def write(self, path: str, data: bytes, mode: int) -> bool:
-        """Puts a file there, and says whether there was anything to do.
+        """Put a file there, and say whether there was anything to do.
 
         Raises:
             OSError: from the kernel; what was there before still is.
@@ -74,7 +74,7 @@ class Tree:
         return True
 
     def make_folder(self, path: str) -> None:
-        """Makes one folder, whose parent is there."""
+        """Make one folder, whose parent is there."""
         self._inside(os.path.dirname(self.real(path)))
         with contextlib.suppress(FileExistsError):
             os.mkdir(self.real(path), _FOLDER_MODE)
@@ -89,7 +89,7 @@ class Tree:
         return folder
 
     def missing_folders(self, path: str) -> list[str]:
-        """The folders above a file that aren't there, outermost first."""
+        """Return the folders above a file that aren't there, outermost first."""
         missing: list[str] = []
         folder = os.path.dirname(path)
         while folder != "/" and not os.path.isdir(self.real(folder)):
@@ -98,7 +98,7 @@ class Tree:
         return missing
 
     def link(self, path: str, target: str) -> None:
-        """Makes a symbolic link, in the place of another if there is one."""
+        """Make a symbolic link, in the place of another if there is one."""
         real = self.real(path)
         self._inside(os.path.dirname(real))
         if os.path.islink(real) and os.readlink(real) == target:
@@ -108,7 +108,7 @@ class Tree:
         os.symlink(target, real)
 
     def remove(self, path: str) -> bool:
-        """Removes a file or link, durably, and says whether it was there."""
+        """Remove a file or link, durably, and say whether it was there."""
         self._inside(os.path.dirname(self.real(path)))
         try:
             os.unlink(self.real(path))
@@ -118,7 +118,7 @@ class Tree:
         return True
 
     def remove_folder(self, path: str) -> bool:
-        """Removes a folder if it is empty, and says whether it went."""
+        """Remove a folder if it is empty, and say whether it went."""
         try:
             os.rmdir(self.real(path))
         except OSError:
@@ -126,7 +126,7 @@ class Tree:
         return True
 
     def remove_all(self, path: str) -> None:
-        """Removes a folder with all that is in it; links are removed, not followed."""
+        """Remove a folder with all that is in it; links are removed, not followed."""
         for name in self.names(path):
             inner = f"{path}/{name}"
             if os.path.isdir(self.real(inner)) and not os.path.islink(self.real(inner)):
@@ -136,7 +136,7 @@ class Tree:
         self.remove_folder(path)
 
     def sweep(self, folder: str, names: set[str]) -> None:
-        """Removes what an interrupted `write` of one of these names left in a folder."""
+        """Remove what an interrupted `write` of one of these names left in a folder."""
         for name in self.names(folder):
             found = _UNFINISHED.fullmatch(name)
             if found and found[1] in names:

@@ -256,7 +256,7 @@ def units(
     python: str = PYTHON,
     boot_code: str = "",
 ) -> dict[str, bytes]:
-    """The units' texts by name.
+    """Return the units' texts by name.
 
     Args:
         config: The configuration's path, for ``--config``.
@@ -329,12 +329,12 @@ def units(
 
 
 def _line(command: list[str]) -> str:
-    """A command as systemd reads it: % and $ doubled, and words quoted that need it."""
+    """Return a command as systemd reads it: % and $ doubled, and words quoted that need it."""
     return " ".join(_word(word.replace("%", "%%").replace("$", "$$")) for word in command)
 
 
 def _path(path: str) -> str:
-    """A path in a list of them, which need not be there."""
+    """Return a path in a list of them, which need not be there."""
     return _word(f"-{path}".replace("%", "%%"))
 
 

@@ -22,10 +22,10 @@ _SECONDS: Final = 10
 
 
 def looks_past(runtime: Runtime, tree: Tree, folder: str) -> bool:
-    """Whether a runtime runs that began before its hooks' folder was made, and so never looks into it.
+    """Return whether a runtime runs that began before its hooks' folder was made, and so never looks into it.
 
-    Only a process that has this very folder at that path counts: an image below a root isn't what runs here. What
-    can't be told, as the owner of the process if not root, is false.
+    Only a process that has this very folder at that path counts: an image below a root isn't what runs here. What can't
+    be told, as the owner of the process if not root, is false.
     """
     real = tree.real(folder)
     try:
@@ -53,7 +53,7 @@ def _has(pid: int, folder: str, real: str) -> bool:
 
 
 def _watched(pid: int) -> set[int]:
-    """The inodes that a process watches by inotify: proc_pid_fdinfo(5)."""
+    """Return the inodes that a process watches by inotify: proc_pid_fdinfo(5)."""
     found = set()
     try:
         for name in os.listdir(f"/proc/{pid}/fdinfo"):

@@ -6,7 +6,7 @@ _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 def scaled(value: float, unit: str, *, binary: bool = False) -> str:
-    """A number with a prefix: ``scaled(2.5e9, "B/s")`` is ``2.50 GB/s``."""
+    """Return a number with a prefix: ``scaled(2.5e9, "B/s")`` is ``2.50 GB/s``."""
     base, prefixes = (1024.0, _BINARY) if binary else (1000.0, _PREFIXES)
     place = 0
     while abs(value) >= base - 0.5 and place < len(prefixes) - 1:
@@ -19,7 +19,7 @@ def scaled(value: float, unit: str, *, binary: bool = False) -> str:
 
 
 def with_margin(value: float, margin: float, unit: str) -> str:
-    """A number and how far it may be off, by the same prefix: ``37 ± 20 MB/s``."""
+    """Return a number and how far it may be off, by the same prefix: ``37 ± 20 MB/s``."""
     place = 0
     largest = max(abs(value), margin)
     while largest >= _THOUSAND and place < len(_PREFIXES) - 1:

@@ -14,7 +14,7 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def l3_sizes(resctrl_root: str, sysfs: str = SYSFS_CPUS) -> dict[int, int]:
-    """Bytes of each L3 cache, by the id that resctrl's domains have; empty where nobody says."""
+    """Return bytes of each L3 cache, by the id that resctrl's domains have; empty where nobody says."""
     return _of_resctrl(resctrl_root) or _of_sysfs(sysfs)
 
 

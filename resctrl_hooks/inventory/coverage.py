@@ -55,7 +55,7 @@ def counted_state(context: Context, counters: BandwidthCounters) -> State:
 
 
 def free_counters(context: Context) -> list[FreeCounters]:
-    """How many bandwidth counters each L3 domain has left; empty where the kernel assigns none."""
+    """Return how many bandwidth counters each L3 domain has left; empty where the kernel assigns none."""
     assignments = Assignments(context.monitor.resctrl)
     if not assignments.enabled():
         return []

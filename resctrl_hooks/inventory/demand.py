@@ -52,7 +52,7 @@ def filled(available: int, wanted: dict[int, int], *, reserved: int = 0, above: 
 
 
 def demand_of(context: Context, inventory: Inventory) -> list[Demand]:
-    """The demand for RMIDs and, where the kernel assigns them, for the first event's counters in each domain."""
+    """Return the demand for RMIDs and, where the kernel assigns them, for the first event's counters in each domain."""
     found = []
     alive = [pod for pod in inventory.pods if pod.state not in ("unmonitored", "foreign")]
     if inventory.rmids is not None:

@@ -22,12 +22,12 @@ class NoSuchPodError(HookError):
 
 
 def recorded(context: Context) -> set[str]:
-    """The keys of all pods of which there is a record, and of those that wait for an RMID."""
+    """Return the keys of all pods of which there is a record, and of those that wait for an RMID."""
     return {*context.ledger.keys(), *context.ledger.marked("waiting")}
 
 
 def find(context: Context, what: str) -> str:
-    """The key that ``what`` means.
+    """Return the key that ``what`` means.
 
     Raises:
         NoSuchPodError: none, or more than one.
@@ -62,7 +62,7 @@ def find(context: Context, what: str) -> str:
 
 
 def _refused(context: Context, what: str) -> set[str]:
-    """The keys of refused containers whose pod, or who themselves, are called so."""
+    """Return the keys of refused containers whose pod, or who themselves, are called so."""
     lately = recent_refusals(context.ledger.folder) if what else []
     by_name = {
         str(one.get("key", ""))
@@ -77,7 +77,7 @@ def _refused(context: Context, what: str) -> set[str]:
 
 
 def _foreign_group(context: Context, what: str) -> str:
-    """The folder of a mon_group that others made, by what `list` calls it or its name alone; empty for none."""
+    """Return the folder of a mon_group that others made, by what `list` calls it or its name alone; empty for none."""
     resctrl = context.monitor.resctrl
     try:
         for rdt_class in ("", *resctrl.classes()):

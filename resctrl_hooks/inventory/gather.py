@@ -58,7 +58,7 @@ def gather(context: Context) -> Inventory:
 
 
 def refusals(context: Context) -> list[Refusal]:
-    """The containers that were refused lately, the latest last."""
+    """Return the containers that were refused lately, the latest last."""
     return [Refusal.model_validate(one) for one in recent_refusals(context.ledger.folder)]
 
 
@@ -117,7 +117,7 @@ def pod_of(context: Context, key: str, all_waiting: Collection[str] | None = Non
 
 
 def name_podmans(pods: list[Pod]) -> None:
-    """Gives containers and pods of Podman's the names that Podman has for them; asks it only if there are any."""
+    """Give containers and pods of Podman's the names that Podman has for them; ask it only if there are any."""
     theirs = [pod for pod in pods if any(one.runtime == PODMAN and not one.name for one in pod.containers)]
     names = podman_names() if theirs else None
     for pod in theirs if names else ():
@@ -132,7 +132,7 @@ def name_podmans(pods: list[Pod]) -> None:
 
 
 def state_of(pod: Pod, *, waiting: bool) -> State:
-    """The one word for a pod."""
+    """Return the one word for a pod."""
     alive = [container for container in pod.containers if container.alive]
     if not pod.groups and not waiting and pod.containers and not any(one.monitored for one in pod.containers):
         return "unmonitored"

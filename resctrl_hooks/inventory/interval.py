@@ -36,7 +36,7 @@ class Interval(NamedTuple):
 
 
 def interval_of(turns: Sequence[tuple[float, float]]) -> Interval | None:
-    """The interval of turns, each with its seconds and bytes; None for too few of them."""
+    """Return the interval of turns, each with its seconds and bytes; None for too few of them."""
     number = len(turns)
     if number < LEAST_TURNS:
         return None

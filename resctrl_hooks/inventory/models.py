@@ -42,7 +42,7 @@ def meaning(state: State, *, resctrl: bool) -> str:
 
 
 def short_id(id_: str) -> str:
-    """The start of a container's id or of a pod's UID, as Podman and crictl show ids.
+    """Return the start of a container's id or of a pod's UID, as Podman and crictl show ids.
 
     Any other key is a program's own name for its group, and stays whole.
     """

@@ -43,11 +43,11 @@ class PodNames:
         self._asked = float("-inf")
 
     def of(self, key: str) -> PodName:
-        """The names of a key; a short id instead of a name that nobody knows yet."""
+        """Return the names of a key; a short id instead of a name that nobody knows yet."""
         return self._known.get(key) or PodName("", short_id(key), "")
 
     def learn(self, keys: Iterable[str]) -> None:
-        """Brings the names up to date with the keys that there are."""
+        """Bring the names up to date with the keys that there are."""
         wanted = set(keys)
         for key in self._known.keys() - wanted:
             del self._known[key]

@@ -27,7 +27,7 @@ class PodmanNames(NamedTuple):
 
 
 def podman_names(command: tuple[str, ...] = _COMMAND) -> PodmanNames:
-    """Asks Podman for the names of all its containers and pods."""
+    """Ask Podman for the names of all its containers and pods."""
     names = PodmanNames({}, {})
     try:
         done = subprocess.run(
@@ -46,7 +46,7 @@ def podman_names(command: tuple[str, ...] = _COMMAND) -> PodmanNames:
 
 
 def serves_podman(context: Context) -> bool:
-    """Whether a container of Podman's is recorded."""
+    """Return whether a container of Podman's is recorded."""
     ledger = context.ledger
     return any(
         (ledger.read_member(key, one) or {}).get("runtime") == RUNTIME

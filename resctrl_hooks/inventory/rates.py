@@ -76,7 +76,7 @@ def growths(before: Snapshot, now: Snapshot, key: str) -> dict[tuple[str, str], 
 
 
 def of_pod(before: Snapshot, now: Snapshot, key: str) -> Rates:
-    """The rates of a pod between two snapshots."""
+    """Return the rates of a pod between two snapshots."""
     interval = now.when - before.when
     found = Rates(_occupancy(now.pods[key]))
     grown = growths(before, now, key)
@@ -102,7 +102,7 @@ def rate_of(growth: Growth, interval: float) -> float | None:
 
 
 def of_values(before: Values | None, now: Values, snapshot: Snapshot, seconds: float, *, is_new: bool) -> Rates:
-    """The rates of a foreign group, or of a class's ungrouped tasks, from what their files said.
+    """Return the rates of a foreign group, or of a class's ungrouped tasks, from what their files said.
 
     Args:
         before: at the earlier snapshot; None where it wasn't there.
@@ -136,7 +136,7 @@ def of_values(before: Values | None, now: Values, snapshot: Snapshot, seconds: f
 
 
 def added(parts: Sequence[Rates]) -> Rates:
-    """The sum; where any part of it is unknown, so is the sum."""
+    """Return the sum; where any part of it is unknown, so is the sum."""
     found = Rates(
         _sum_of([part.occupancy for part in parts]),
         _sum_of([part.total for part in parts]),
@@ -152,7 +152,7 @@ def added(parts: Sequence[Rates]) -> Rates:
 
 
 def total_of(parts: Iterable[float | None]) -> float | None:
-    """The sum; None where a part is unknown."""
+    """Return the sum; None where a part is unknown."""
     found = 0.0
     for part in parts:
         if part is None:
@@ -174,7 +174,7 @@ def _place(reading: Reading) -> tuple[str | None, str, str]:
 
 
 def _never_ran(reading: Reading) -> bool:
-    """Whether no task of the group has run in that package yet: there is no energy to tell of."""
+    """Return whether no task of the group has run in that package yet: there is no energy to tell of."""
     return reading.domain.resource == PERF and reading.state == UNAVAILABLE and reading.value is None
 
 

@@ -62,7 +62,7 @@ def _requirement(text: str) -> _Requirement:
 
 
 def labels_of(context: Context, pod: Pod) -> dict[str, str]:
-    """A pod's labels; empty where its runtime tells none (only CRI-O does) or no container of it runs."""
+    """Return a pod's labels; empty where its runtime tells none (only CRI-O does) or no container of it runs."""
     for one in pod.containers:
         record = context.ledger.read_member(pod.key, one.id) or {}
         try:

@@ -74,12 +74,12 @@ class Snapshot:
 
 
 def open_files() -> OpenFiles:
-    """Files to look again and again with: as many as this process may have open, less some for all else."""
+    """Return files to look again and again with: as many as this process may have open, less some for all else."""
     return OpenFiles(max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OTHER_FILES, 0))
 
 
 def take(context: Context, files: OpenFiles | None = None) -> Snapshot:
-    """Reads everything once.
+    """Read everything once.
 
     Args:
         context: what the node is read with.
@@ -152,7 +152,7 @@ def _is_in(folder: str, domain: str) -> bool:
 
 
 def is_known(slot: Slot, value: Raw) -> bool:
-    """Whether a value is one that can be added up.
+    """Return whether a value is one that can be added up.
 
     Energy of a package is ``Unavailable`` until a task of the group has run there: what was used until then is nothing.
     """
@@ -182,7 +182,7 @@ def _class_of(
 
 
 def _is_assigned(slot: Slot, states: dict[str, dict[int, bool]]) -> bool:
-    """Whether a class's own tasks have a counter, where the kernel assigns them."""
+    """Return whether a class's own tasks have a counter, where the kernel assigns them."""
     if slot.domain.resource != L3 or slot.counter.name not in EVENTS:
         return True
     return states.get(slot.counter.name, {}).get(slot.domain.id, True)
@@ -191,7 +191,7 @@ def _is_assigned(slot: Slot, states: dict[str, dict[int, bool]]) -> bool:
 def _read(
     read: Callable[[str, list[Slot]], tuple[str, list[Raw]]], folder: str, slots: list[Slot]
 ) -> tuple[str, list[Raw]]:
-    """A group's identity and what its files say; an empty identity for one that was removed a moment ago."""
+    """Return a group's identity and what its files say; an empty identity for one that was removed a moment ago."""
     try:
         return read(folder, slots)
     except OSError:

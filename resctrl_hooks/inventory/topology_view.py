@@ -17,7 +17,7 @@ _SHOWN = 12
 
 
 def draw(book: Book, *, usage: bool = False) -> str:
-    """The picture; with ``usage`` the containers stand below their parts of the machine."""
+    """Return the picture; with ``usage`` the containers stand below their parts of the machine."""
     topology, used = book.topology, book.usage()
     lines: list[str] = []
     _part(topology.root, 0, topology, used, book if usage else None, lines)
@@ -56,7 +56,7 @@ def _part(domain: Domain, depth: int, topology: Topology, used: Usage, book: Boo
 
 
 def _here(book: Book, domain: Domain) -> list[Entry]:
-    """The containers whose place is this part: the smallest that holds all of their pool and their own CPUs."""
+    """Return the containers whose place is this part: the smallest that holds all of their pool and their own CPUs."""
     found = []
     for entry in book.entries.values():
         cpus = (entry.decision.cpus | entry.decision.owned) & book.topology.online
@@ -127,7 +127,7 @@ class TopologyReport(Record):
 
 
 def report(book: Book, *, usage: bool = False) -> TopologyReport:
-    """The machine and, with ``usage``, who is where, for programs."""
+    """Return the machine and, with ``usage``, who is where, for programs."""
     record = book.topology.as_record()
     nodes = [{**node, "memory_bytes": node["memory"]} for node in record["nodes"]]
     return TopologyReport.model_validate({**record, "nodes": nodes, "usage": _placed(book) if usage else None})

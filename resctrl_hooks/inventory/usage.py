@@ -61,11 +61,11 @@ class Users:
         self._names = PodNames(context)
 
     def learn(self, keys: Iterable[str]) -> None:
-        """Brings names up to date with the keys that there are."""
+        """Bring names up to date with the keys that there are."""
         self._names.learn(keys)
 
     def line(self, key: str, used: Rates, readings: list[Reading]) -> Line:
-        """The line of a pod."""
+        """Return the line of a pod."""
         name = self._names.of(key)
         record = self._context.ledger.read_pod(key) or {}
         groups = record.get("groups") or {}
@@ -97,12 +97,12 @@ class Unnamed(Users):
 
 
 def is_uncounted(readings: Iterable[Reading]) -> bool:
-    """Whether a pod's memory traffic, or a part of it, isn't counted now."""
+    """Return whether a pod's memory traffic, or a part of it, isn't counted now."""
     return any(reading.counter.name == BANDWIDTH and reading.state != AVAILABLE for reading in readings)
 
 
 def usage(before: Snapshot, now: Snapshot, users: Users) -> list[Line]:
-    """The lines, unsorted: pods, foreign groups, ungrouped tasks, the total of the node last."""
+    """Return the lines, unsorted: pods, foreign groups, ungrouped tasks, the total of the node last."""
     seconds = now.when - before.when
     users.learn(now.pods)
     lines = [users.line(key, of_pod(before, now, key), readings) for key, readings in now.pods.items()]
@@ -122,7 +122,7 @@ def usage(before: Snapshot, now: Snapshot, users: Users) -> list[Line]:
 
 
 def _node(lines: list[Line], now: Snapshot, seconds: float) -> Line:
-    """The total of the node: all that was counted, by whom ever; None where anything is unknown."""
+    """Return the total of the node: all that was counted, by whom ever; None where anything is unknown."""
     sums: dict[str, float | None] = {}
     for counter in RATES:
         amount = total_of(line.rates.moved.get(counter, 0.0) for line in lines)
@@ -139,7 +139,7 @@ def _node(lines: list[Line], now: Snapshot, seconds: float) -> Line:
 
 
 def with_total(lines: list[Line]) -> list[Line]:
-    """The lines with the sum of them last."""
+    """Return the lines with the sum of them last."""
     users = [line for line in lines if line.kind != TOTAL]
     rates = added([line.rates for line in users])
     return [*users, Line(TOTAL, "TOTAL", "", rates, members=len(users), uncounted=_uncounted(users))]
@@ -175,7 +175,7 @@ def grouped(lines: list[Line], by: str) -> list[Line]:
 def ordered(
     lines: list[Line], sort: str, *, reverse: bool = False, last: Mapping[str, int] | None = None
 ) -> list[Line]:
-    """Pods and others' groups by what they use most of, or by name; what no group holds and the total stay last.
+    """Return pods and others' groups by what they use most of, or by name; what no group holds and the total stay last.
 
     ``last`` is the order of before, by name: lines that differ by less than a tenth keep it, so that what is looked at
     stays where it is.

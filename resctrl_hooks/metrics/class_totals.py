@@ -96,11 +96,11 @@ class ClassTotals:
         self.domains = DomainTotals(kept.get("domains", {}) if ours else {})
 
     def of(self, rdt_class: str) -> ClassTotal:
-        """A class's totals; nothing yet for one that is new."""
+        """Return a class's totals; nothing yet for one that is new."""
         return self.classes.setdefault(rdt_class, ClassTotal({}))
 
     def save(self, classes: set[str]) -> None:
-        """Writes down those of the classes that there are."""
+        """Write down those of the classes that there are."""
         kept = {name: total.as_record() for name, total in self.classes.items() if name in classes}
         values = {"format": _FORMAT, "boot": self._boot, "classes": kept, "domains": self.domains.as_record()}
         try:

@@ -33,7 +33,7 @@ class _Families:
         self._selection = selection
 
     def add(self, prefix: str, names: tuple[str, ...], labels: tuple[str, ...], slot: Slot, value: float) -> None:
-        """Adds a sample of a slot's counter."""
+        """Add a sample of a slot's counter."""
         if self._selection.has_counter(slot.counter.name):
             family = family_of(slot, names, prefix=prefix)
             family = self.found.setdefault(family.name, family)
@@ -115,7 +115,7 @@ def _counting(values: Said, slots: dict[str, Slot]) -> Values:
 
 
 def _inherited(slots: dict[str, Slot]) -> set[str]:
-    """The counters that a new group begins where the RMID's previous user ended."""
+    """Return the counters that a new group begins where the RMID's previous user ended."""
     return {path for path, slot in slots.items() if slot.domain.resource == PERF}
 
 

@@ -42,7 +42,7 @@ class NodeCollector(Collector):
         self._domains: Domains | None = None
 
     def collect(self) -> Iterator[Metric]:
-        """All families that have samples."""
+        """Return all families that have samples."""
         with self._lock:
             families = self._families()
         return (family for family in families if family.samples)
@@ -83,7 +83,7 @@ class NodeCollector(Collector):
 
 
 def registry_of(collector: NodeCollector) -> CollectorRegistry:
-    """A registry with this node alone: nothing of the process that happens to write its metrics."""
+    """Return a registry with this node alone: nothing of the process that happens to write its metrics."""
     registry = CollectorRegistry()
     registry.register(collector)
     return registry

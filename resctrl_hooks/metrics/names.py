@@ -18,7 +18,7 @@ _NODE = "node"
 
 
 def family_of(slot: Slot, labels: Sequence[str] = (), *, prefix: str = "") -> Family:
-    """An empty family for the counter of a slot; its samples have ``labels`` and then those of the domain.
+    """Return an empty family for the counter of a slot; its samples have ``labels`` and then those of the domain.
 
     ``prefix`` stands before the name of what isn't a pod's: such numbers are no part of a sum over pods.
     """
@@ -32,7 +32,7 @@ def family_of(slot: Slot, labels: Sequence[str] = (), *, prefix: str = "") -> Fa
 
 
 def domain_labels(slot: Slot) -> dict[str, str]:
-    """The labels that say where: id and folder as goresctrl has them, and the node of a part of a cache."""
+    """Return the labels that say where: id and folder as goresctrl has them, and the node of a part of a cache."""
     folder = slot.domain.folder
     found = {"domain_id": folder.partition("/")[0].rpartition("_")[2], "domain_name": folder.partition("/")[0]}
     if slot.domain.node is not None:

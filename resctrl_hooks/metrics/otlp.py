@@ -36,7 +36,7 @@ class EndpointError(HookError):
 
 
 def endpoint_of(url: str) -> str:
-    """The URL that metrics go to: with the protocol's own path where none is given.
+    """Return the URL that metrics go to: with the protocol's own path where none is given.
 
     Raises:
         EndpointError: it is no http or https URL.

@@ -74,7 +74,7 @@ def _as_one(parts: list[tuple[dict[str, str], float]]) -> list[tuple[dict[str, s
 def turn_families(
     turns: dict[str, list[tuple[float, float]]], names: PodNames, selection: Selection = EVERYTHING
 ) -> list[Metric]:
-    """The interval of each pod that takes turns, in which its rate of memory traffic is in 95 of 100 cases."""
+    """Return the interval of each pod that takes turns, in which its rate of memory traffic is in 95 of 100 cases."""
     families = [
         GaugeMetricFamily(
             f"resctrl_turns_mbm_total_{end}_bytes_per_second",
@@ -93,7 +93,7 @@ def turn_families(
 
 
 def _place(reading: Reading, families: dict[str, Family]) -> tuple[Family, str, dict[str, str]]:
-    """The family of a counter, what its samples are called, and where it is counted."""
+    """Return the family of a counter, what its samples are called, and where it is counted."""
     slot = Slot(reading.domain, reading.counter)
     family = family_of(slot, _LABELS)
     family = families.setdefault(family.name, family)

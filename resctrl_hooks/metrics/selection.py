@@ -12,7 +12,7 @@ class Selection(NamedTuple):
     namespaces: Sequence[str] = ()
 
     def has_counter(self, name: str) -> bool:
-        """Whether a counter, by its file's name in ``mon_data``, is asked for."""
+        """Return whether a counter, by its file's name in ``mon_data``, is asked for."""
         return _fits(name, self.counters)
 
     def useless_counters(self, names: Iterable[str]) -> list[str]:
@@ -21,7 +21,7 @@ class Selection(NamedTuple):
         return [glob for glob in self.counters if not any(fnmatchcase(name, glob) for name in names)]
 
     def has_namespace(self, name: str) -> bool:
-        """Whether the pods of a namespace are asked for; containers of Podman have an empty one."""
+        """Return whether the pods of a namespace are asked for; containers of Podman have an empty one."""
         return _fits(name, self.namespaces)
 
 

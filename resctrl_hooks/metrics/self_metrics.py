@@ -25,7 +25,7 @@ STAGES: Final = ("createRuntime", "poststop", RECONCILE)
 
 
 def own_families(context: Context) -> list[Metric]:
-    """Figures about the node's RMIDs and about our own work.
+    """Return figures about the node's RMIDs and about our own work.
 
     Raises:
         HookError: resctrl or the state directory can't be read.

@@ -106,7 +106,7 @@ def application(registry: CollectorRegistry) -> "WSGIApplication":
 
 
 def _known(accept: str) -> str:
-    """The formats of an Accept header without those of other versions: at a word the library fails."""
+    """Return the formats of an Accept header without those of other versions: at a word the library fails."""
     kept = []
     for part in accept.split(","):
         versions = [word.partition("=")[2].strip() for word in part.split(";") if word.strip().startswith("version")]
@@ -116,7 +116,7 @@ def _known(accept: str) -> str:
 
 
 def _end(request: "_Request") -> None:
-    """Ends a connection: whoever serves it finds it closed."""
+    """End a connection: whoever serves it finds it closed."""
     if isinstance(request, socket.socket):
         with suppress(OSError):
             request.shutdown(socket.SHUT_RDWR)
@@ -215,12 +215,12 @@ class Server(ThreadingWSGIServer):
         return f"http://{f'[{host}]' if ':' in host else host}:{port}{METRICS}"
 
     def end_on_signals(self) -> None:
-        """Makes SIGTERM and SIGINT end `serve_forever`, or keep it from starting."""
+        """Make SIGTERM and SIGINT end `serve_forever`, or keep it from starting."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Says in one line that an answer failed: a scraper that gave up waiting is no fault of ours."""
+        """Say in one line that an answer failed: a scraper that gave up waiting is no fault of ours."""
         error = sys.exc_info()[1]
         if not isinstance(error, (ConnectionError, TimeoutError)):
             sys.stderr.write(f"resctrl-hook: a scrape failed: {type(error).__name__}: {error}\n")
@@ -236,4 +236,4 @@ class _Handler(WSGIRequestHandler):
     sys_version = ""
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Says nothing of requests that were answered: there is one every few seconds."""
+        """Say nothing of requests that were answered: there is one every few seconds."""

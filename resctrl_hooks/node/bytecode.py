@@ -30,7 +30,7 @@ _USAGE = "usage: compile [FOLDER [SHOWN]]\n"
 
 
 def compiled_name() -> str:
-    """The file's name: it says whose bytecode it is, so that two interpreters can use one folder."""
+    """Return the file's name: it says whose bytecode it is, so that two interpreters can use one folder."""
     return f"compiled.{sys.implementation.cache_tag}"
 
 
@@ -48,25 +48,25 @@ class _Source:
         self.imports = _imports(self.tree, package)
 
     def take_imports(self) -> "tuple[tuple[str, tuple[str, ...]], ...]":
-        """Takes the imports out of the code that `launch.py` can do: all but those under another name."""
+        """Take the imports out of the code that `launch.py` can do: all but those under another name."""
         taken = [one for one in self.imports if not any(alias.asname for alias in one[0].names)]
         statements = [statement for statement, _, _ in taken]
         self.tree.body = [node for node in self.tree.body if node not in statements]
         return tuple((module, names) for _, module, names in taken)
 
     def code(self, folder: str) -> "CodeType":
-        """Its code, without what only readers need. ``folder`` is what its folder is called there."""
+        """Return its code, without what only readers need. ``folder`` is what its folder is called there."""
         _strip(self.tree)
         code: "CodeType" = compile(self.tree, f"{folder}/{self.path}", "exec", dont_inherit=True, optimize=2)
         return code
 
 
 def compile_folder(folder: str, target: str = "", shown: str = "") -> str:
-    """Compiles all modules in ``folder`` and in its archive for this interpreter into one file and returns its path.
+    """Compile all modules in ``folder`` and in its archive for this interpreter into one file and return its path.
 
     ``shown`` is the folder's name in the code, where it will lie elsewhere than now. The file begins with the magic
-    number and the size of a table in `marshal`'s format: the code to run at once, where C modules are, and, in bytes
-    of its own since most calls of a hook don't need it, where every other module's code is. `launch.py` reads it.
+    number and the size of a table in `marshal`'s format: the code to run at once, where C modules are, and, in bytes of
+    its own since most calls of a hook don't need it, where every other module's code is. `launch.py` reads it.
 
     Raises:
         OSError: a module can't be read, one that is needed isn't there, or the file can't be written.
@@ -98,7 +98,7 @@ def compile_folder(folder: str, target: str = "", shown: str = "") -> str:
 
 
 def _sources(folder: str, room: str = "") -> "list[str]":
-    """All modules' paths in a folder and the folders in it that are packages, in a fixed order."""
+    """Return all modules' paths in a folder and the folders in it that are packages, in a fixed order."""
     found = []
     for name in sorted(posix.listdir(f"{folder}/{room}")):
         if name.endswith(_ENDING):
@@ -121,7 +121,7 @@ def _imports(tree: "Module", package: "list[str]") -> "list[tuple[Any, str, tupl
 
 
 def _strip(node: "Any") -> None:
-    """Takes away what only readers and type checkers need: annotations of functions, and imports for them."""
+    """Take away what only readers and type checkers need: annotations of functions, and imports for them."""
     for field in node._fields:
         value = getattr(node, field, None)
         if field in ("annotation", "returns") and not hasattr(node, "simple"):  # that has a variable's
@@ -141,7 +141,7 @@ def _is_for_checkers(node: "Any") -> bool:
 
 
 def _in_order(sources: "dict[str, _Source]", folder: str) -> "list[str]":
-    """The package and what a createRuntime call needs, each module after its package and those that it imports.
+    """Return the package and what a createRuntime call needs, each module after its package and those that it imports.
 
     Raises:
         FileNotFoundError: one of them isn't there. What is compiled of a folder that is half delivered would stay
@@ -169,13 +169,13 @@ def _in_order(sources: "dict[str, _Source]", folder: str) -> "list[str]":
 
 
 def _library(name: str) -> str:
-    """The file of a C module of this interpreter, or an empty string for one that is built in."""
+    """Return the file of a C module of this interpreter, or an empty string for one that is built in."""
     spec = __import__(name).__spec__
     return spec.origin if spec is not None and spec.has_location and spec.origin else ""
 
 
 def compile_command(arguments: "list[str]") -> int:
-    """The node half's ``compile`` command: makes what an installed one starts from, and returns the exit code.
+    """Return the node half's ``compile`` command: makes what an installed one starts from, and returns the exit code.
 
     FOLDER is where it goes, this folder by default, and SHOWN what the modules' folder is called in tracebacks.
     """

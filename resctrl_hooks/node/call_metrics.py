@@ -67,7 +67,7 @@ class Tally:
         self.failures = [(when, stage, reasons, key) for when, stage, reasons, key in kept.get("last", [])]
 
     def stage(self, name: str) -> Stage:
-        """A stage's figures; all zero for one that never ran."""
+        """Return a stage's figures; all zero for one that never ran."""
         return self.stages.setdefault(name, Stage())
 
     def add_lines(self, data: bytes) -> None:
@@ -92,7 +92,7 @@ class Tally:
 
 
 def read(ledger: "Ledger") -> Tally:
-    """The figures up to now.
+    """Return the figures up to now.
 
     Raises:
         LedgerError: the state directory can't be used.
@@ -107,7 +107,7 @@ def read(ledger: "Ledger") -> Tally:
 
 
 def fold(ledger: "Ledger", patience: float = _PATIENCE) -> None:
-    """Adds the lines up on disk where they have become many; for reconcile and every exporter.
+    """Add the lines up on disk where they have become many; for reconcile and every exporter.
 
     Raises:
         LedgerError: the state directory can't be used, or somebody else folds for longer than ``patience``.
@@ -145,7 +145,7 @@ def _kept(ledger: "Ledger") -> "tuple[Tally, str]":
 
 
 def _lines(ledger: "Ledger", name: str) -> "tuple[bytes, str]":
-    """A file's lines and which file it is, so that none is counted twice by whoever was killed in between."""
+    """Return a file's lines and which file it is, so that none is counted twice by whoever was killed in between."""
     path = f"{ledger.folder}/{name}"
     try:
         found = posix.stat(path)

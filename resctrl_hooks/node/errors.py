@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """A type of error, by its name, when it is first asked for."""
+        """Return a type of error, by its name, when it is first asked for."""
         if name.startswith("_"):
             raise AttributeError(name)  # the import system looks for some
         from . import error_types

@@ -22,7 +22,7 @@ class FaultError(HookError):
 
 
 def describe(error: BaseException) -> str:
-    """An error that nobody foresaw, and where it arose."""
+    """Return an error that nobody foresaw, and where it arose."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -34,7 +34,7 @@ def describe(error: BaseException) -> str:
 
 
 def as_hook_error(error: Exception) -> HookError:
-    """An error of any kind in words for the operator: where many are served, one's trouble is no other's."""
+    """Return an error of any kind in words for the operator: where many are served, one's trouble is no other's."""
     if isinstance(error, HookError):
         return error
     if isinstance(error, OSError):
@@ -58,7 +58,7 @@ def report(
     find: "Callable[[str], tuple[Settings, str]]" = load,
     names: "dict[str, str] | None" = None,
 ) -> bool:
-    """Logs where an unexpected error arose, and says whether a container is refused for it, by the general policy.
+    """Log where an unexpected error arose, and say whether a container is refused for it, by the general policy.
 
     ``find`` gives the settings for ``config``, as in `hook.run`; ``names`` is what the container is called, as far as
     that is known, and None where there is none to refuse.

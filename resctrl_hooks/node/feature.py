@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         leaf: "Leaf | None"
 
         def threads(self, proc: str) -> "list[int]":
-            """The ids of all its threads."""
+            """Return the ids of all its threads."""
 
 
 SKIP = "skip"
@@ -55,12 +55,12 @@ class Step:
         self.why = why
 
     def as_record(self) -> "StepRecord":
-        """The step as the ledger keeps it."""
+        """Return the step as the ledger keeps it."""
         return {"feature": self.feature, "action": self.action, "needs": self.parameters}
 
     @classmethod
     def of_record(cls, record: "StepRecord") -> "Step":
-        """The step that the ledger kept."""
+        """Return the step that the ledger kept."""
         return cls(record["feature"], record["action"], record["needs"], "")
 
 

@@ -45,7 +45,7 @@ class CompiledFinder:
         self._libraries = libraries
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> "ModuleSpec | None":
-        """The spec of a module that the compiled file holds, with its code, or of one that it knows.
+        """Return the spec of a module that the compiled file holds, with its code, or of one that it knows.
 
         The file stays open, so that the code is of the same version as what runs already; root owns it, as the source.
         """
@@ -75,15 +75,15 @@ class CompiledFinder:
         return _Spec(name, loader, origin=library)
 
     def create_module(self, spec: "ModuleSpec") -> None:
-        """Leaves the making of the module to the interpreter."""
+        """Leave the making of the module to the interpreter."""
 
     def exec_module(self, module: "ModuleType") -> None:
-        """Runs a module's code."""
+        """Run a module's code."""
         exec(module.__spec__.loader_state, module.__dict__)  # type: ignore[union-attr]  # noqa: S102
 
 
 def _short(name: str) -> str:
-    """A module's name as the compiled file has it; any other module's as it is."""
+    """Return a module's name as the compiled file has it; any other module's as it is."""
     for above in (_PACKAGE, _PROJECT):
         if name.startswith(f"{above}."):
             return name[len(above) :]
@@ -91,7 +91,7 @@ def _short(name: str) -> str:
 
 
 def load_compiled() -> None:
-    """Takes modules from the compiled file, if it is there and this interpreter's, before all other ways to import."""
+    """Take modules from the compiled file, if it is there and this interpreter's, before all other ways to import."""
     # The same name as in `bytecode.py`, which may not be imported yet.
     path = f"{_COMPILED}/compiled.{sys.implementation.cache_tag}"
     try:
@@ -117,7 +117,7 @@ def load_compiled() -> None:
 
 
 def make_c_module(name: str, library: str = "") -> None:
-    """Makes a C module by its loader: built in, or of a ``library``. The import system's way there is as long again."""
+    """Make a C module by its loader: built in, or of a ``library``. The import system's way there is as long again."""
     if name in sys.modules:
         return
     try:
@@ -134,7 +134,7 @@ def make_c_module(name: str, library: str = "") -> None:
 
 
 def run_at_once(codes: "tuple[tuple[str, CodeType, bool, Imports], ...]") -> None:
-    """Makes modules of codes that come in the order of their imports, each package before what is in it.
+    """Make modules of codes that come in the order of their imports, each package before what is in it.
 
     What they import of each other is bound here: the statement for it is not in the code, and takes ten times as long.
     """
@@ -151,7 +151,7 @@ def run_at_once(codes: "tuple[tuple[str, CodeType, bool, Imports], ...]") -> Non
 
 
 def make_module(name: str, *, package: bool) -> "ModuleType":
-    """An empty module of the package, or with an empty name the package, whose modules are this folder's."""
+    """Return an empty module of the package, or with an empty name the package, whose modules are this folder's."""
     module = _Module(_PACKAGE + name)
     sys.modules[_PACKAGE + name] = module
     # What relative imports go by; Python 3.15 no longer looks at __package__.

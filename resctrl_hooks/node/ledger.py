@@ -65,7 +65,7 @@ _PRIVATE = 0o700
 
 
 def lock_name(key: str) -> str:
-    """The name of the lock that a key hashes to. Whoever takes two takes them in the order of their names."""
+    """Return the name of the lock that a key hashes to. Whoever takes two takes them in the order of their names."""
     number = 0
     for letter in key.encode("utf-8", "surrogatepass"):
         number = (number * 31 + letter) & 0xFFFFFFFF
@@ -83,7 +83,7 @@ class Ledger:
         self.folder = folder
 
     def lock(self, key: str, patience: float) -> "Lock":
-        """Takes the lock that ``key`` hashes to, waiting at most ``patience`` seconds.
+        """Take the lock that ``key`` hashes to, waiting at most ``patience`` seconds.
 
         Raises:
             LockTimeoutError: somebody held it all that time.
@@ -91,11 +91,11 @@ class Ledger:
         return self.lock_named(lock_name(key), patience)
 
     def lock_named(self, name: str, patience: float) -> "Lock":
-        """Takes the lock of this name: one of the keys', or one that a feature keeps for the whole node."""
+        """Take the lock of this name: one of the keys', or one that a feature keeps for the whole node."""
         return self._lock_file(f"{self.folder}/locks/{name}", patience)
 
     def lock_totals(self, name: str, patience: float) -> "Lock":
-        """Takes the lock of a file of totals, beside it."""
+        """Take the lock of a file of totals, beside it."""
         return self._lock_file(f"{self.folder}/{TOTALS}/{name}.lock", patience)
 
     def _lock_file(self, path: str, patience: float) -> "Lock":
@@ -106,7 +106,7 @@ class Ledger:
             raise errors.LedgerError.of_file(error, error.filename or path) from error
 
     def _check_owner(self) -> None:
-        """Refuses a folder that others own or can write: root undoes what its records say."""
+        """Refuse a folder that others own or can write: root undoes what its records say."""
         try:
             check_owner(posix.stat(self.folder), self.folder)
         except FileNotFoundError:
@@ -126,7 +126,7 @@ class Ledger:
         return posix.open(path if is_there(path) else self.folder, posix.O_RDONLY | posix.O_NOFOLLOW)
 
     def prepare(self) -> None:
-        """Makes the state directory and its folders, for root alone."""
+        """Make the state directory and its folders, for root alone."""
         for path in (self.folder, *(f"{self.folder}/{name}" for name in _FOLDERS)):
             if not make_folder(path, _PRIVATE) and not is_folder(path):
                 raise FileExistsError(errno.EEXIST, "not a folder", path)  # a link perhaps, which others could redirect
@@ -134,20 +134,20 @@ class Ledger:
     # Records of keys
 
     def keys(self) -> "list[str]":
-        """Every key that has a record."""
+        """Return every key that has a record."""
         return [name for name in self._names("pods") if default_key_validator(name)]
 
     def read_pod(self, key: str) -> "PodRecord | None":
-        """The record of a key, or None if there is none or it is damaged."""
+        """Return the record of a key, or None if there is none or it is damaged."""
         record: "PodRecord | None" = self._read(f"{self.folder}/pods/{key}/pod")
         return record
 
     def write_pod(self, key: str, record: "PodRecord") -> None:
-        """Replaces the record of a key."""
+        """Replace the record of a key."""
         self._write(key, "pod", record)
 
     def remove_pod(self, key: str) -> None:
-        """Removes all that is known of a key: its markers, its members, its record, in that order."""
+        """Remove all that is known of a key: its markers, its members, its record, in that order."""
         for folder in ("idle", "waiting"):
             self.unmark(folder, key)
         for member in self.members(key):
@@ -165,25 +165,25 @@ class Ledger:
     # Records of members
 
     def members(self, key: str) -> "list[str]":
-        """The members of a key."""
+        """Return the members of a key."""
         names = self._names(f"pods/{key}")
         return [name[len(_MEMBER) :] for name in names if name.startswith(_MEMBER) and UNFINISHED not in name]
 
     def read_member(self, key: str, member: str) -> "MemberRecord | None":
-        """The record of a member, or None if there is none or it is damaged."""
+        """Return the record of a member, or None if there is none or it is damaged."""
         record: "MemberRecord | None" = self._read(f"{self.folder}/pods/{key}/{_MEMBER}{member}")
         return record
 
     def has_member(self, key: str, member: str) -> bool:
-        """Whether a member has a record, whatever that says."""
+        """Return whether a member has a record, whatever that says."""
         return is_there(f"{self.folder}/pods/{key}/{_MEMBER}{member}")
 
     def write_member(self, key: str, member: str, record: "MemberRecord") -> None:
-        """Replaces the record of a member."""
+        """Replace the record of a member."""
         self._write(key, _MEMBER + member, record)
 
     def remove_member(self, key: str, member: str) -> bool:
-        """Forgets a member and, if it is still this key's, where it was found. Says whether there was one."""
+        """Forget a member and, if it is still this key's, where it was found. Says whether there was one."""
         path = f"{self.folder}/pods/{key}/{_MEMBER}{member}"
         try:
             was_there = remove_file(path)
@@ -196,7 +196,7 @@ class Ledger:
     # Where a container's records are
 
     def key_of(self, container: str) -> str:
-        """The key that a container belongs to, or an empty string."""
+        """Return the key that a container belongs to, or an empty string."""
         if not default_key_validator(container):
             return ""  # such as NRI may name: none was recorded
         try:
@@ -208,7 +208,7 @@ class Ledger:
         return key if default_key_validator(key) else ""
 
     def point(self, container: str, key: str) -> None:
-        """Says where a container's record will be. Written before the record itself."""
+        """Say where a container's record will be. Written before the record itself."""
         path = f"{self.folder}/containers/{container}"
         try:
             try:
@@ -221,15 +221,15 @@ class Ledger:
             raise errors.LedgerError.of_file(error, path) from error
 
     def containers(self) -> "list[str]":
-        """Every container that is pointed at."""
+        """Return every container that is pointed at."""
         return self._names("containers")
 
     def forget(self, container: str) -> None:
-        """Removes the pointer of a container whose record is gone."""
+        """Remove the pointer of a container whose record is gone."""
         remove_file(f"{self.folder}/containers/{container}")
 
     def forget_unusable(self, container: str) -> None:
-        """Removes a pointer to what can be no key. One that isn't there may just be being written anew, and stays."""
+        """Remove a pointer to what can be no key. One that isn't there may just be being written anew, and stays."""
         path = f"{self.folder}/containers/{container}"
         try:
             usable = default_key_validator(posix.readlink(path))
@@ -243,7 +243,7 @@ class Ledger:
     # Markers
 
     def mark(self, folder: str, key: str) -> None:
-        """Marks a key as ``idle`` or ``waiting``, or puts a name into another folder of empty files."""
+        """Mark a key as ``idle`` or ``waiting``, or put a name into another folder of empty files."""
         path = self._mark(folder, key)
         flags = posix.O_WRONLY | posix.O_CREAT | posix.O_NOFOLLOW
         try:
@@ -257,7 +257,7 @@ class Ledger:
             raise errors.LedgerError.of_file(error, path) from error
 
     def unmark(self, folder: str, key: str) -> bool:
-        """Takes a mark away, and says whether there was one."""
+        """Take a mark away, and say whether there was one."""
         path = self._mark(folder, key)
         try:
             return remove_file(path)
@@ -265,17 +265,17 @@ class Ledger:
             raise errors.LedgerError.of_file(error, path) from error
 
     def _mark(self, folder: str, key: str) -> str:
-        """The path of a mark, whose name may come from a record."""
+        """Return the path of a mark, whose name may come from a record."""
         if not default_key_validator(key):
             raise errors.LedgerError(f"invalid name of a file in {self.folder}/{folder}: {key[:80]!r}")
         return f"{self.folder}/{folder}/{key}"
 
     def marked(self, folder: str) -> "list[str]":
-        """The keys that carry a mark."""
+        """Return the keys that carry a mark."""
         return [key for key in self._names(folder) if default_key_validator(key)]
 
     def flag(self, name: str, *, on: bool) -> None:
-        """Makes or removes a file of the state directory that says something of the whole node."""
+        """Make or remove a file of the state directory that says something of the whole node."""
         path = f"{self.folder}/{name}"
         try:
             if not on:
@@ -286,7 +286,7 @@ class Ledger:
             raise errors.LedgerError.of_file(error, path) from error
 
     def flagged(self, name: str) -> bool:
-        """Whether such a file is there."""
+        """Return whether such a file is there."""
         return is_there(f"{self.folder}/{name}")
 
     def age(self, name: str) -> float:
@@ -298,18 +298,18 @@ class Ledger:
         return age if age >= 0 else float("inf")
 
     def touch(self, name: str) -> None:
-        """Makes such a file anew, so that its age begins; that it can't be is no failure."""
+        """Make such a file anew, so that its age begins; that it can't be is no failure."""
         try:
             write_file(f"{self.folder}/{name}", b"")
         except OSError:
             pass
 
     def wake(self) -> None:
-        """Touches the file that a systemd path unit watches, which starts reconcile at once."""
+        """Touch the file that a systemd path unit watches, which starts reconcile at once."""
         self.touch("wake")  # else the timer comes round anyway
 
     def tally(self, stage: str, seconds: float, reasons: "Iterable[str]" = (), key: str = "") -> None:
-        """Adds a line for one call: when, its stage, its microseconds, why it failed (``-``: it did not), its key.
+        """Add a line for one call: when, its stage, its microseconds, why it failed (``-``: it did not), its key.
 
         Lines are appended whole, so no lock is needed. Where nobody counts them, they end at a bound.
         """
@@ -366,7 +366,7 @@ class Ledger:
 
 
 def _is_path(value: "Any") -> bool:
-    """Whether a field is an absolute path that leads nowhere else, or nothing."""
+    """Return whether a field is an absolute path that leads nowhere else, or nothing."""
     return not value or (isinstance(value, str) and value[0] == "/" and "/../" not in f"{value}/")
 
 

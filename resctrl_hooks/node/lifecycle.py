@@ -35,16 +35,16 @@ _SHORT_PATIENCE = 0.05  # seconds that the dead may cost the living for each loc
 
 
 def forget(container: str, key: str, context: "Context") -> None:
-    """Takes back what was done for a container under a key, and ends the key if that is dead then."""
+    """Take back what was done for a container under a key, and end the key if that is dead then."""
     with context.monitor.hold(key) as locked:
         release_container(locked, container, context)
         release_key(locked, context)
 
 
 def release_container(locked: "LockedKey", member: str, context: "Context") -> bool:
-    """Takes back all steps of a member that has died, the last first, and forgets it.
+    """Take back all steps of a member that has died, the last first, and forget it.
 
-    Where a step's lock is held by somebody for too long, the member is kept, so that it can be tried again; returns
+    Where a step's lock is held by somebody for too long, the member is kept, so that it can be tried again; return
     whether it is forgotten. A step that can't be taken back otherwise keeps nobody's group.
     """
     record = locked.member(member)
@@ -68,7 +68,7 @@ def release_container(locked: "LockedKey", member: str, context: "Context") -> b
 
 
 def is_of_earlier_run(member: "MemberRecord | None", context: "Context") -> bool:
-    """Whether a poststop that comes now ends an earlier run of a container.
+    """Return whether a poststop that comes now ends an earlier run of a container.
 
     It does where the container was started again before any poststop came, and lives. Any other poststop says that its
     container is dead, whatever its process looks like.
@@ -93,7 +93,7 @@ def fate(record: "PodRecord", members: "Iterable[MemberRecord | None]", context:
 
 
 def release_key(locked: "LockedKey", context: "Context") -> bool:
-    """Ends the key if it is dead, else marks it idle if no member lives; says whether it ended."""
+    """End the key if it is dead, else marks it idle if no member lives; say whether it ended."""
     what = fate(locked.record, (locked.member(member) for member in locked.members()), context)
     if what == WAITS:
         context.ledger.mark("idle", locked.key)
@@ -109,7 +109,7 @@ def release_key(locked: "LockedKey", context: "Context") -> bool:
 
 
 def reap_some(context: "Context") -> int:
-    """Ends dead keys of those that are marked idle, at most as many as one call of a hook may look at."""
+    """End dead keys of those that are marked idle, at most as many as one call of a hook may look at."""
     return reap(context, _some(context.ledger.marked("idle"), str(time.monotonic_ns())))
 
 
@@ -121,7 +121,7 @@ def _some(keys: "list[str]", seed: str) -> "list[str]":
 
 
 def reap(context: "Context", keys: "Iterable[str]", but: str = "") -> int:
-    """Ends those of the keys that are dead, without waiting for anyone's lock, and returns how many it ended.
+    """End those of the keys that are dead, without waiting for anyone's lock, and return how many it ended.
 
     A key whose lock is held is in use by another hook, so it is passed over; so is ``but``, which the caller holds.
     """
@@ -145,11 +145,11 @@ def reap(context: "Context", keys: "Iterable[str]", but: str = "") -> int:
 
 
 def make_room(context: "Context", but: str, *, thorough: bool = False) -> int:
-    """Ends dead keys for a hook that finds no free RMID, and returns how many.
+    """End dead keys for a hook that finds no free RMID, and return how many.
 
     Those that are marked idle come first. All others are seldom dead, since a poststop ends its own key, and a full
     node has hundreds: so a hook looks at a part of them, and none does where another has just looked in vain.
-    Reconcile, which is woken, looks at all, and so does who is ``thorough``: whose container would be refused.
+    Reconcile, which is woken, look at all, and so does who is ``thorough``: whose container would be refused.
     """
     idle = context.ledger.marked("idle")
     ended = reap(context, idle if thorough else _some(idle, but), but)
@@ -168,7 +168,7 @@ def make_room(context: "Context", but: str, *, thorough: bool = False) -> int:
 
 
 def looks_dead(context: "Context", key: str) -> bool:
-    """Whether a key may be dead, told by one look without its lock."""
+    """Return whether a key may be dead, told by one look without its lock."""
     record = context.ledger.read_pod(key)
     if record is None:
         return True

@@ -41,7 +41,7 @@ class Log:
         self._stderr = stderr
 
     def __call__(self, priority: int, message: str, **fields: "str | int") -> None:
-        """Logs one event. Fields become journald's, with RESCTRL_ before their upper-case names."""
+        """Log one event. Fields become journald's, with RESCTRL_ before their upper-case names."""
         if priority <= WARNING and self._stderr:
             try:
                 posix.write(2, f"{IDENTIFIER}: {_clean(message)}\n".encode("utf-8", "backslashreplace"))

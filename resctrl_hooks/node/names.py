@@ -20,12 +20,12 @@ def namespace_in_words(namespace: str) -> str:
 
 
 def printable(text: str) -> str:
-    """A text for terminals and metrics: escape sequences and lone surrogates become question marks."""
+    """Return a text for terminals and metrics: escape sequences and lone surrogates become question marks."""
     return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def is_hex(text: str, length: int) -> bool:
-    """Whether ``text`` is exactly ``length`` lower-case hexadecimal digits."""
+    """Return whether ``text`` is exactly ``length`` lower-case hexadecimal digits."""
     return len(text) == length and _HEX.issuperset(text)
 
 
@@ -44,7 +44,7 @@ def canonical_pod_uid(uid: str) -> str:
 
 
 def pod_uid_validator(key: str) -> bool:
-    """Accepts as ``key`` a pod UID: a UUID with its dashes or 32 hexadecimal digits, in either case."""
+    """Accept as ``key`` a pod UID: a UUID with its dashes or 32 hexadecimal digits, in either case."""
     text = key.lower()
     if is_hex(text, 32):
         return True
@@ -56,7 +56,7 @@ def pod_uid_validator(key: str) -> bool:
 
 
 def default_key_validator(key: str) -> bool:
-    """Accepts a ``key`` that is one safe part of a path: letters, digits and ``_+.-``, no leading dot, 200 at most."""
+    """Accept a ``key`` that is one safe part of a path: letters, digits and ``_+.-``, no leading dot, 200 at most."""
     return 0 < len(key) <= _LONGEST_ID and key[0] != "." and _ID.issuperset(key)
 
 
@@ -65,12 +65,12 @@ KEY_RULE = "allowed are 1 to 200 letters, digits and _+.- with no dot at the sta
 
 
 def workload_key_validator(key: str) -> bool:
-    """Accepts a ``key`` as the hooks have them: a canonical pod UID, or the 64 digits of a Podman pod or container."""
+    """Accept a ``key`` as the hooks have them: a canonical pod UID, or the 64 digits of a Podman pod or container."""
     return is_hex(key, _ID_LENGTH) or (len(key) == _UUID_LENGTH and pod_uid_validator(key) and key == key.lower())
 
 
 def valid_container_id(text: str) -> bool:
-    """Whether ``text`` is a container id as runc and crun take it, and safe as a file name."""
+    """Return whether ``text`` is a container id as runc and crun take it, and safe as a file name."""
     return default_key_validator(text)
 
 
@@ -85,7 +85,7 @@ def valid_class(name: str) -> bool:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether ``name`` fits a shell-like ``pattern`` of literals, ``*`` and ``?`` (fnmatch imports ``re``)."""
+    """Return whether ``name`` fits a shell-like ``pattern`` of literals, ``*`` and ``?`` (fnmatch imports ``re``)."""
     here = there = 0
     star = mark = -1
     while there < len(name):

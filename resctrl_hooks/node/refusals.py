@@ -36,7 +36,7 @@ REASON = RefusedError.reason  # in the figures about calls
 
 
 def record_refusal(folder: str, names: "dict[str, str]", why: str) -> None:
-    """Adds a line for a container: its names, and why. The oldest lines go when there are too many.
+    """Add a line for a container: its names, and why. The oldest lines go when there are too many.
 
     A line is appended whole, so no lock is needed; of two hooks that turn the file over at once one may lose lines.
     """

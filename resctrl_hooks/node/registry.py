@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def feature_named(name: str) -> "Feature | None":
-    """The feature of a recorded step; None for one that this version doesn't know."""
+    """Return the feature of a recorded step; None for one that this version doesn't know."""
     row = FEATURES.get(name)
     if row is None:
         return None
@@ -32,7 +32,7 @@ def kind_of(name: str) -> str:
 
 
 def is_in_use(name: str, settings: "Settings") -> bool:
-    """Whether the settings turn a feature on."""
+    """Return whether the settings turn a feature on."""
     key = FEATURES[name].by_class
     if key:
         return any(spec.get(key) for spec in settings.classes)
@@ -54,7 +54,7 @@ def features_in_use(settings: "Settings", workload: "Workload | None" = None) ->
 
 
 def plan(feature: "Feature", workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
-    """The steps of a feature for a workload; one that is a pod's sandbox has none.
+    """Return the steps of a feature for a workload; one that is a pod's sandbox has none.
 
     Raises:
         HookError: as `Feature.plan`.
@@ -65,7 +65,7 @@ def plan(feature: "Feature", workload: "Workload", context: "Context", earlier: 
 
 
 def concerns(name: str, workload: "Workload", settings: "Settings") -> bool:
-    """Whether a feature may have something to do for a workload, as far as that can be told without the feature.
+    """Return whether a feature may have something to do for a workload, as far as that can be told without the feature.
 
     Importing it to hear that it hasn't would cost more than all the rest, for nearly all containers of most nodes.
     """

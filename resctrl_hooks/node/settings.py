@@ -106,7 +106,7 @@ class Settings(Sections):
         return any(self.monitoring.get(name) is not None for name in ("priority", "reserve", "share"))
 
     def selects(self, namespace: str) -> str:
-        """Why the namespace filter leaves a namespace out, or an empty string if it doesn't.
+        """Return why the namespace filter leaves a namespace out, or an empty string if it doesn't.
 
         As the resctrl-mon plugin has it: no namespaces means all of them. Patterns (``team-*``) are ours.
         """
@@ -117,7 +117,7 @@ class Settings(Sections):
     def check_allowed(
         self, table: str, workload: "Requester", name: str, what: str, error: "type[errors.HookError]"
     ) -> None:
-        """Refuses ``what`` to a workload whose namespace an ``allow`` table (``rdt.allow``) denies this ``name``.
+        """Refuse ``what`` to a workload whose namespace an ``allow`` table (``rdt.allow``) denies this ``name``.
 
         Raises:
             HookError: of the type ``error``: who may not do what, and which table says so.
@@ -133,7 +133,7 @@ class Settings(Sections):
             raise error(message, hint=f"{table} in the configuration says who may")
 
     def selects_labels(self, labels: "dict[str, str]") -> str:
-        """Why the label selector leaves a pod with these labels out, or an empty string if it doesn't."""
+        """Return why the label selector leaves a pod with these labels out, or an empty string if it doesn't."""
         for name, value in self.label_selector.items():
             if labels.get(name) != value:
                 return f"label {name}={value} of the label selector is not the pod's, or an annotation is the same"
@@ -141,7 +141,7 @@ class Settings(Sections):
 
 
 def _section(given: "Any", defaults: "dict[str, Any]", what: str) -> "dict[str, Any]":
-    """A feature's section, with its defaults where it says nothing.
+    """Return a feature's section, with its defaults where it says nothing.
 
     A path, a word or a list that can't be empty says nothing where it is; an empty table allows nothing.
     """
@@ -158,7 +158,7 @@ def _section(given: "Any", defaults: "dict[str, Any]", what: str) -> "dict[str, 
 
 
 def allows(allow: "dict[str, list[str]] | None", namespace: str, class_name: str) -> bool:
-    """Whether an ``allow`` table, of namespace patterns to class patterns, lets a namespace have a class."""
+    """Return whether an ``allow`` table, of namespace patterns to class patterns, lets a namespace have a class."""
     return any(
         matches(pattern, namespace) and any(matches(wanted, class_name) for wanted in classes)
         for pattern, classes in (allow or {}).items()
@@ -166,17 +166,17 @@ def allows(allow: "dict[str, list[str]] | None", namespace: str, class_name: str
 
 
 def compiled_path(config: str) -> str:
-    """The compiled file for a ``--config FILE``: config.json beside the YAML, or FILE itself if it is JSON."""
+    """Return the compiled file for a ``--config FILE``: config.json beside the YAML, or FILE itself if it is JSON."""
     return config if config.endswith(".json") else beside(config, COMPILED_NAME)
 
 
 def beside(path: str, name: str) -> str:
-    """The path of another file in the folder of ``path``."""
+    """Return the path of another file in the folder of ``path``."""
     return path[: path.rfind("/") + 1] + name
 
 
 def load(config: str = DEFAULT_CONFIG) -> "tuple[Settings, str]":
-    """Returns the settings in force and what is wrong with them, an empty string for nothing.
+    """Return the settings in force and what is wrong with them, an empty string for nothing.
 
     A file that is missing at the default place means the defaults. One that is damaged or not to be trusted is replaced
     by the last valid one that was applied.
@@ -233,7 +233,7 @@ def _newer_yaml(config: str, compiled: str) -> str:
 
 
 def is_unapplied(config: str) -> bool:
-    """Whether the YAML file was edited since it was applied, or was never applied."""
+    """Return whether the YAML file was edited since it was applied, or was never applied."""
     compiled = compiled_path(config)
     if config == compiled or not is_there(config):
         return False

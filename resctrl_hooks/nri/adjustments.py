@@ -38,7 +38,7 @@ class AdjustmentError(HookError):
 
 
 def adjusts(settings: "Settings") -> bool:
-    """Whether anything may be changed in any container."""
+    """Return whether anything may be changed in any container."""
     return bool(settings.nri.get("adjust")) or any(spec.get(name) for spec in settings.classes for name in _BROUGHT)
 
 
@@ -98,7 +98,7 @@ def respecting(adjusted: "Adjustment", container: "Adjustment") -> "tuple[Adjust
 
 
 def _leave(name: str, ours: "Adjustment", theirs: "Adjustment", differing: "list[str]") -> None:
-    """Takes a value out of ours that is among theirs, and notes it if it differs."""
+    """Take a value out of ours that is among theirs, and notes it if it differs."""
     if name in ours and theirs.get(name) not in (None, "", {}):
         if ours[name] != theirs[name]:
             differing.append(f"{name} is {_text(theirs[name])}, ours would be {_text(ours[name])}")
@@ -201,7 +201,7 @@ def _device(spec: "dict[str, Any]") -> "Adjustment":
 
 
 def check_owner(path: str, *, device: bool = False) -> None:
-    """Sees that a path, and each folder above it, is root's and writable by nobody else; that none of them is a link.
+    """See that a path, and each folder above it, is root's and writable by nobody else; that none of them is a link.
 
     A device itself may be writable by others: that is what devices are for.
 

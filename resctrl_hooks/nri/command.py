@@ -32,7 +32,7 @@ _FLAGS = ("v", "vv")
 
 
 def nri_command(config: str, arguments: "list[str]", find: "Find" = load, compile_: "Compile | None" = None) -> int:
-    """Serves NRI until SIGTERM; 0 then, 1 where another instance runs, 2 for wrong use.
+    """Serve NRI until SIGTERM; 0 then, 1 where another instance runs, 2 for wrong use.
 
     ``find`` gives the settings for a configuration's path, ``compile_`` for one that the runtime sends.
     """
@@ -100,7 +100,7 @@ def _exec_watcher(config: str, find: "Find", plugin: NodePlugin, *, stderr: bool
 
 
 def parse(arguments: "list[str]") -> "dict[str, str] | None":
-    """The options given, by name without dashes; None for wrong use."""
+    """Return the options given, by name without dashes; None for wrong use."""
     given: "dict[str, str]" = {}
     rest = list(arguments)
     while rest:
@@ -119,14 +119,14 @@ def parse(arguments: "list[str]") -> "dict[str, str] | None":
 
 
 def prepare(folder: str) -> None:
-    """Makes the state directory."""
+    """Make the state directory."""
     from ..node.ledger import Ledger
 
     Ledger(folder).prepare()
 
 
 def _overriding(find: "Find", given: "dict[str, str]") -> "Find":
-    """Settings with what the options say: where cgroups are, how much is logged."""
+    """Return settings with what the options say: where cgroups are, how much is logged."""
 
     def found(config: str) -> "tuple[Settings, str]":
         settings, problem = find(config)

@@ -41,18 +41,18 @@ class Connection:
             raise
 
     def fileno(self) -> int:
-        """The socket's descriptor, for poll."""
+        """Return the socket's descriptor, for poll."""
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Hangs up."""
+        """Hang up."""
         self._socket.close()
 
     def read(self) -> "Iterator[ttrpc.Message]":
-        """The messages that are complete now; to be called when there is something to read.
+        """Yield the messages that are complete now; to be called when there is something to read.
 
-        A request can only be one of the runtime's, a response only one to a call of ours: each is what its
-        multiplexed connection is for.
+        A request can only be one of the runtime's, a response only one to a call of ours: each is what its multiplexed
+        connection is for.
 
         Raises:
             ClosedError: the runtime hung up.
@@ -72,7 +72,7 @@ class Connection:
                 yield message
 
     def call(self, method: str, payload: bytes) -> int:
-        """Calls the runtime; the stream on which the answer will come.
+        """Call the runtime; the stream on which the answer will come.
 
         Raises:
             ClosedError: the runtime hung up, or does not read.
@@ -82,7 +82,7 @@ class Connection:
         return self._stream
 
     def answer(self, stream: int, payload: bytes = b"", code: int = ttrpc.OK, message: str = "") -> None:
-        """Answers a call of the runtime's.
+        """Answer a call of the runtime's.
 
         Raises:
             ClosedError: as `call`.

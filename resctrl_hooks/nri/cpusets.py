@@ -22,12 +22,12 @@ STAGE = NAME
 
 
 def is_specified(settings: "Settings") -> bool:
-    """Whether cpusets are to stand in specifications."""
+    """Return whether cpusets are to stand in specifications."""
     return bool(settings.placement["enabled"]) and NAME in (settings.nri.get("adjust") or [])
 
 
 def without_cpuset(adjusted: "dict[str, Any]") -> "dict[str, Any]":
-    """An adjustment without the cpuset that a preview brought into it."""
+    """Return an adjustment without the cpuset that a preview brought into it."""
     resources = {name: value for name, value in adjusted["linux"]["resources"].items() if name != "cpu"}
     linux = {**adjusted["linux"], "resources": resources}
     kept = {**adjusted, "linux": {name: value for name, value in linux.items() if value}}
@@ -35,7 +35,7 @@ def without_cpuset(adjusted: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def note(container: str, cpus: str, context: "Context") -> None:
-    """Writes down what a specification says now.
+    """Write down what a specification says now.
 
     Raises:
         OSError, LockTimeoutError: that can't be done.
@@ -50,7 +50,7 @@ def noted(context: "Context") -> "set[str]":
 
 
 def forget(containers: "set[str]", context: "Context") -> None:
-    """Forgets what the specifications of these say: they are gone.
+    """Forget what the specifications of these say: they are gone.
 
     Raises:
         OSError, LockTimeoutError: that can't be done.
@@ -62,13 +62,13 @@ def forget(containers: "set[str]", context: "Context") -> None:
 
 
 def cpus_of(container: "dict[str, Any]") -> str:
-    """The CPUs in the specification of a container, as the runtime tells of it; empty for none."""
+    """Return the CPUs in the specification of a container, as the runtime tells of it; empty for none."""
     cpus: str = container.get("linux", {}).get("resources", {}).get("cpu", {}).get("cpus", "")
     return cpus
 
 
 def learn(listed: "dict[str, str]", before: "set[str]", context: "Context") -> None:
-    """Takes what specifications say from the runtime's list of all containers, CPUs by id: what was sent may be lost.
+    """Take what specifications say from the runtime's list of all containers, CPUs by id: what was sent may be lost.
 
     Those noted ``before`` who aren't listed are gone; those noted since came after the list. A cpuset of one that was
     never placed is somebody else's choice, and not noted.

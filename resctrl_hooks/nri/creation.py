@@ -34,7 +34,7 @@ _TIME_TO_FORGET = 0.1  # seconds for a lock, after the deadline and well before 
 
 
 def create_container(event: "Event", context: "Context") -> "tuple[str, bytes]":
-    """Refuses what can be known to fail, for features whose policy is to refuse; adjusts what may be adjusted.
+    """Refuse what can be known to fail, for features whose policy is to refuse; adjusts what may be adjusted.
 
     ``context.strict`` says at each step whether a container is refused if this comes to no end.
 
@@ -113,7 +113,7 @@ def previewed(feature: "Feature", step: "Step", workload: "Workload", context: "
 
 
 def is_noted(container: str, cpus: str, context: "Context") -> bool:
-    """Writes down the cpuset of a specification; false where that can't be done, or not in time."""
+    """Write down the cpuset of a specification; false where that can't be done, or not in time."""
     try:
         note(container, cpus, context)
     except (HookError, OSError) as caught:
@@ -153,7 +153,7 @@ def reserve(feature: "Feature", step: "Step", workload: "Workload", context: "Co
 
 
 def _stop_waiting(key: str, context: "Context") -> None:
-    """Lets a pod that nobody knew before its container was refused not wait for an RMID; tried again, it waits anew."""
+    """Let a pod that nobody knew before its container was refused not wait for an RMID; tried again, it waits anew."""
     try:
         with context.monitor.hold(key, _TIME_TO_FORGET) as locked:
             if locked.tracked and not locked.origins and not locked.members():

@@ -52,7 +52,7 @@ def container_of(name: str, payload: bytes) -> str:
 
 
 def has_record(name: str, payload: bytes, state_dir: str) -> bool:
-    """Whether anything is recorded of the container of a message, or of its pod where it names no container.
+    """Return whether anything is recorded of the container of a message, or of its pod where it names no container.
 
     One that cannot be read counts as recorded, so that the error is reported where the event is served.
     """

@@ -55,7 +55,7 @@ class NoProcessError(Exception):
 
 
 def start_container(event: Event, context: "Context") -> "tuple[str, bytes]":
-    """Does for a process that waits to be started what createRuntime does, unless that has been done.
+    """Do for a process that waits to be started what createRuntime does, unless that has been done.
 
     Nothing is refused: CRI-O starts a container that is refused here, so nothing is undone for that.
 
@@ -77,7 +77,7 @@ def start_container(event: Event, context: "Context") -> "tuple[str, bytes]":
 
 
 def late_start(event: Event, context: "Context") -> "tuple[str, bytes]":
-    """Serves a container whose StartContainer named no process; its threads may have run before."""
+    """Serve a container whose StartContainer named no process; its threads may have run before."""
     try:
         summary, answer = start_container(event, context)
     except NoProcessError:
@@ -90,7 +90,7 @@ def late_start(event: Event, context: "Context") -> "tuple[str, bytes]":
 
 
 def is_done(container: str, pid: int, context: "Context") -> bool:
-    """Whether a container is recorded with this very process."""
+    """Return whether a container is recorded with this very process."""
     key = context.ledger.key_of(container)
     record = context.ledger.read_member(key, container) if key else None
     if record is None or not pid or record.get("pid") != pid:
@@ -109,13 +109,13 @@ def lenient(settings: "Settings") -> "Settings":
 
 
 def stop_container(event: Event, context: "Context") -> "tuple[str, bytes]":
-    """Takes back what was done for a container that has ended; RemoveContainer again, in case Stop never came."""
+    """Take back what was done for a container that has ended; RemoveContainer again, in case Stop never came."""
     state = State(event.id, "stopped", 0, "", {})
     return poststop(state, context), b""
 
 
 def remove_pod(event: Event, context: "Context") -> "tuple[str, bytes]":
-    """Ends the pod's groups: its cgroup is still there, and nothing will come in it any more.
+    """End the pod's groups: its cgroup is still there, and nothing will come in it any more.
 
     Unless something lives in it: a pod whose sandbox has died gets a new one, and then the old one is removed.
     """
@@ -168,7 +168,7 @@ def updates(started: str, context: "Context") -> bytes:
 
 
 def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Context", reply: "Reply") -> bool:
-    """Serves one event within the deadline; replies, then logs and counts it.
+    """Serve one event within the deadline; replies, then log and counts it.
 
     The reply is a status code, and by `pack` the answer or why it is refused and what is to be updated in other
     containers afterwards. ``runtime`` is its name and its version of NRI. Returns whether the process can be trusted
@@ -232,7 +232,7 @@ def _tidy(stage: str, context: "Context") -> bool:
 
 
 def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> bytes:
-    """Takes in what ran before this plugin was connected, then reconciles; returns an UpdateContainers, or nothing.
+    """Take in what ran before this plugin was connected, then reconcile; return an UpdateContainers, or nothing.
 
     The settings of ``context`` are `lenient` ones.
     """

@@ -30,7 +30,9 @@ class Demultiplexer:
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> "Iterator[tuple[int, bytes]]":
-        """The frames that are complete now: connection and payload. What comes before an error is given before it.
+        """Yield the frames that are complete now: connection and payload.
+
+        What comes before an error is given before it.
 
         Raises:
             WireError: a frame belongs to no known connection, or is larger than any message.
@@ -51,7 +53,7 @@ class Demultiplexer:
 
 
 def frames_of(connection: int, message: bytes) -> bytes:
-    """The frames in which a message travels."""
+    """Return the frames in which a message travels."""
     parts = [message[:FIRST_FRAME], message[FIRST_FRAME:]]
     head = connection.to_bytes(_NUMBER, "big")
     return b"".join([head + len(part).to_bytes(_NUMBER, "big") + part for part in parts if part])

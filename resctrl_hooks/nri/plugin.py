@@ -97,14 +97,14 @@ class NodePlugin:
         return self._settings
 
     def _use(self, settings: Settings) -> None:
-        """Puts settings in force; processes that were forked before are not asked again."""
+        """Put settings in force; processes that were forked before are not asked again."""
         self._settings = settings
         self._generation += 1
         features = features_in_use(settings)
         self._creates = adjusts(settings) or any(failure_policy(one.name, settings) == "fail" for one in features)
 
     def generation(self) -> int:
-        """How often the settings have changed."""
+        """Return how often the settings have changed."""
         return self._generation
 
     def subscription(self) -> int:
@@ -113,11 +113,11 @@ class NodePlugin:
         return mask_of(name for name in events.HANDLERS if name != CREATE_CONTAINER or self._creates)
 
     def log(self, priority: int, message: str, **fields: "str | int") -> None:
-        """Says something that is about no event."""
+        """Say something that is about no event."""
         Log(self._settings.log, stderr=self._stderr)(priority, message, stage="nri", **fields)
 
     def configure(self, request: "dict[str, Any]") -> None:
-        """Takes the runtime's name, its patience, and a configuration, if it has one for us."""
+        """Take the runtime's name, its patience, and a configuration, if it has one for us."""
         self._runtime = request.get("runtime_name", "")
         self._version = request.get("runtime_version", "")
         self._nri = request.get("NRI_version", "")
@@ -133,10 +133,10 @@ class NodePlugin:
             self.log(ERROR, f"the runtime's configuration for this plugin can't be used: {error}; {self._config} holds")
 
     def serves(self, event: str, payload: bytes) -> bool:
-        """Whether the event needs a process; one look at the records tells whether there is anything to end.
+        """Return whether the event needs a process; one look at the records tells whether there is anything to end.
 
-        PostStartContainer does only after a StartContainer without a pid, which containerd sends for containers that
-        it found again after a crash.
+        PostStartContainer does only after a StartContainer without a pid, which containerd sends for containers that it
+        found again after a crash.
         """
         settings = self.refresh()
         name = event.partition(":")[0]
@@ -224,19 +224,19 @@ class NodePlugin:
         return "its NRI plugin's process died or took too long" if "fail" in policies else ""
 
     def updated(self, why: str) -> None:
-        """Says when the runtime has not updated other containers as it was asked to."""
+        """Say when the runtime has not updated other containers as it was asked to."""
         if why:
             self.log(WARNING, f"the runtime could not be told of cpusets, which hold nevertheless: {why}")
 
     def connected(self) -> None:
-        """Says so."""
+        """Say so."""
         self._told = ""
         self._status.connected(self._runtime, self._version)
         self._notify(READY="1", STATUS=f"connected to {self._runtime} {self._version}")
         self.log(NOTICE, f"connected to {self._runtime} {self._version} as {self.index}-{self.name}")
 
     def dropped(self, why: str) -> None:
-        """Says so, once for each reason."""
+        """Say so, once for each reason."""
         self._status.dropped(why)
         if why != self._told:
             self._told = why
@@ -253,7 +253,7 @@ def _stamp(path: str) -> object:
 
 
 def _json(text: str) -> "dict[str, Any]":
-    """Settings as JSON, which is all that the node half can read."""
+    """Return settings as JSON, which is all that the node half can read."""
     try:
         found = parse_json(text.encode())
     except ValueError as error:

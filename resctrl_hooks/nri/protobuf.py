@@ -57,7 +57,7 @@ _BY_NAME = {message: {field.name: field for field in fields.values()} for messag
 
 
 def decode(name: str, data: bytes) -> "Message":
-    """Reads a message of the type ``name``, one of `MESSAGES`.
+    """Read a message of the type ``name``, one of `MESSAGES`.
 
     Raises:
         WireError: these bytes are no such message, or it is nested too deeply or has too many fields.
@@ -66,7 +66,7 @@ def decode(name: str, data: bytes) -> "Message":
 
 
 def encode(name: str, message: "Message") -> bytes:
-    """The bytes of a message of the type ``name``.
+    """Return the bytes of a message of the type ``name``.
 
     Raises:
         KeyError: the type has no field of such a name.
@@ -113,7 +113,7 @@ class _Decoder:
         return found
 
     def _number(self, name: str, found: "Message", field: "_Field | None", wire: int, at: int, end: int) -> int:
-        """Takes a field of another wire type than a length; returns where the next one begins."""
+        """Take a field of another wire type than a length; return where the next one begins."""
         if wire == _VARINT:
             value, at = self._varint(at, end)
             if field is not None and field.kind in _SCALARS:

@@ -39,7 +39,7 @@ class Resident:
         self._connection: "Connection | None" = None
 
     def close(self) -> None:
-        """Closes what a child must not hold: the runtime sees the end of a connection only when nobody has it."""
+        """Close what a child must not hold: the runtime sees the end of a connection only when nobody has it."""
         if self._connection is not None:
             self._connection.close()
 
@@ -64,7 +64,7 @@ class Resident:
         self._notify(STOPPING="1")
 
     def _serve(self, workers: "Workers") -> str:
-        """Serves one connection to its end, and says why it ended; empty for one that is to follow at once."""
+        """Serve one connection to its end, and say why it ended; empty for one that is to follow at once."""
         try:
             self._connection = Connection(self._path)
         except OSError as error:
@@ -83,7 +83,7 @@ class Resident:
         return "it was told to end"
 
     def _wait(self, seconds: float, workers: "Workers") -> None:
-        """Looks after children, and tells the watchdog, while there is no connection."""
+        """Look after children, and tell the watchdog, while there is no connection."""
         until = time.monotonic() + seconds
         while not self._ended and (left := until - time.monotonic()) > 0:
             waiting = select.poll()

@@ -27,31 +27,31 @@ if TYPE_CHECKING:
         index: str
 
         def configure(self, request: "dict[str, Any]") -> None:
-            """Takes what the runtime says of itself, and a configuration that came with it."""
+            """Take what the runtime says of itself, and a configuration that came with it."""
 
         def subscription(self) -> int:
             """The events that the settings need now, as Configure's answer has them; may read the settings anew."""
 
         def generation(self) -> int:
-            """A number that changes with the settings: processes of an earlier one serve by the old settings."""
+            """Return a number that changes with the settings: processes of an earlier one serve by the old settings."""
 
         def serves(self, event: str, payload: bytes) -> bool:
-            """Whether there is anything to do on an event; ``event`` is its name as `serve` takes it."""
+            """Return whether there is anything to do on an event; ``event`` is its name as `serve` takes it."""
 
         def serve(self, event: str, payload: bytes, reply: "Reply") -> bool:
-            """Serves one event, in a process of its own; replies with what `pack` makes."""
+            """Serve one event, in a process of its own; replies with what `pack` makes."""
 
         def synchronize(self, parts: "list[bytes]", reply: "Reply") -> None:
-            """Makes the node agree with what the runtime has, in a process of its own; replies as `serve` does."""
+            """Make the node agree with what the runtime has, in a process of its own; replies as `serve` does."""
 
         def limit(self, timeout: float) -> float:
-            """How long an event that the runtime gives so many seconds may take before its process is killed."""
+            """Return how long an event that the runtime gives so many seconds may take before its process is killed."""
 
         def served(self, event: str, payload: bytes, seconds: float, code: "int | None") -> None:
             """Counts an event: 0 is served, None that its process came to nothing."""
 
         def refusal(self, event: str, payload: bytes) -> str:
-            """Why a container is refused of whose event no process made anything; empty where it goes on."""
+            """Return why a container is refused of whose event no process made anything; empty where it goes on."""
 
         def updated(self, why: str) -> None:
             """The runtime has answered an UpdateContainers: why it could not be done, or nothing."""
@@ -97,12 +97,12 @@ class ResubscribeError(Exception):
 
 
 def mask_of(events: "Iterable[str]") -> int:
-    """The events' bits, as Configure's answer has them."""
+    """Return the events' bits, as Configure's answer has them."""
     return sum(1 << EVENTS.index(event) - 1 for event in events)
 
 
 def pack(payload: bytes, others: bytes) -> bytes:
-    """A process's answer: the event's payload or why it is refused, and an UpdateContainers for afterwards."""
+    """Return a process's answer: the event's payload or why it is refused, and an UpdateContainers for afterwards."""
     return len(payload).to_bytes(_HEAD, "big") + payload + others
 
 
@@ -128,7 +128,7 @@ class Service:
         }
 
     def run(self, until: "Callable[[], bool]") -> None:
-        """Registers and serves, for as long as ``until`` is false.
+        """Register and serve, for as long as ``until`` is false.
 
         Raises:
             ClosedError: the runtime hung up.
@@ -163,7 +163,7 @@ class Service:
             self._open = False
 
     def _patience(self, begun: float) -> int:
-        """Milliseconds until there is something to do without anybody's saying so."""
+        """Return milliseconds until there is something to do without anybody's saying so."""
         now = time.monotonic()
         seconds = min(self._notify.alive(), self._workers.next_limit() - now, _LOOK_AGAIN)
         if not (self._registered and self._configured):
@@ -278,7 +278,7 @@ class Service:
         return done
 
     def _send_updates(self) -> None:
-        """Sends what must be updated outside of any event: from inside of one the runtime would wait for itself.
+        """Send what must be updated outside of any event: from inside of one the runtime would wait for itself.
 
         One after the other, so that a container ends with what was said last.
         """

@@ -54,7 +54,7 @@ class Status:
             self.write()
 
     def write(self) -> None:
-        """Writes the file; that it can't be is nobody's trouble but the reader's."""
+        """Write the file; that it can't be is nobody's trouble but the reader's."""
         self._written = time.monotonic()
         try:
             write_file(self._path, format_json(self.values), 0o600)

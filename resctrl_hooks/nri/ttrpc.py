@@ -34,7 +34,7 @@ class Message:
         self.payload = payload
 
     def encoded(self) -> bytes:
-        """The bytes of it."""
+        """Return the bytes of it."""
         head = len(self.payload).to_bytes(4, "big") + self.stream.to_bytes(4, "big")
         return head + bytes((self.kind, 0)) + self.payload
 
@@ -46,7 +46,7 @@ class Messages:
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> "Iterator[Message]":
-        """The messages that are complete now. What comes before an error is given before it.
+        """Yield the messages that are complete now. What comes before an error is given before it.
 
         Raises:
             WireError: one is larger than ttrpc allows.
@@ -65,14 +65,14 @@ class Messages:
 
 
 def request(stream: int, service: str, method: str, payload: bytes, timeout: float) -> bytes:
-    """A call; ``timeout`` in seconds."""
+    """Return a call; ``timeout`` in seconds."""
     fields: "dict[str, Any]" = {"service": service, "method": method, "payload": payload}
     fields["timeout_nano"] = int(timeout * 1e9)
     return Message(stream, REQUEST, encode("Request", fields)).encoded()
 
 
 def response(stream: int, payload: bytes, code: int = OK, message: str = "") -> bytes:
-    """The answer to a call: what it returns, or why it failed."""
+    """Return the answer to a call: what it returns, or why it failed."""
     fields: "dict[str, Any]" = {"status": {"code": code, "message": message} if code else {}}
     if payload and not code:
         fields["payload"] = payload
@@ -80,7 +80,7 @@ def response(stream: int, payload: bytes, code: int = OK, message: str = "") -> 
 
 
 def decode_request(message: Message) -> "dict[str, Any]":
-    """A call's service, method, payload and timeout_nano.
+    """Return a call's service, method, payload and timeout_nano.
 
     Raises:
         WireError: it is none.
@@ -89,7 +89,7 @@ def decode_request(message: Message) -> "dict[str, Any]":
 
 
 def decode_response(message: Message) -> "tuple[int, str, bytes]":
-    """An answer's status code, its message, and what the call returned.
+    """Return an answer's status code, its message, and what the call returned.
 
     Raises:
         WireError: it is none.

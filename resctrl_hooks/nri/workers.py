@@ -44,7 +44,7 @@ class Worker:
         self.answer = bytearray()
 
     def is_complete(self) -> bool:
-        """Whether the whole answer is there. The socket may stay open: in what the process has started."""
+        """Return whether the whole answer is there. The socket may stay open: in what the process has started."""
         return len(self.answer) >= _HEAD and len(self.answer) >= _HEAD + int.from_bytes(self.answer[:_LENGTH], "big")
 
 
@@ -141,7 +141,7 @@ class Workers:
         worker.limit, worker.done = time.monotonic() + seconds, done
 
     def descriptors(self) -> "list[int]":
-        """The sockets on which answers come, and the pipe on which signals do, for poll."""
+        """Return the sockets on which answers come, and the pipe on which signals do, for poll."""
         return [self._awake, *self._living]
 
     def next_limit(self) -> float:
@@ -149,7 +149,7 @@ class Workers:
         return min((worker.limit for worker in self._living.values()), default=_NEVER)
 
     def is_busy(self) -> bool:
-        """Whether any event is being served."""
+        """Return whether any event is being served."""
         return any(worker.done is not None for worker in self._living.values())
 
     def collect(self, ready: "list[int]") -> None:
@@ -246,7 +246,7 @@ class Workers:
 
 
 def _is_sent(fd: int, job: bytes) -> bool:
-    """Whether a process has taken a job; one that died or does not read any more has not."""
+    """Return whether a process has taken a job; one that died or does not read any more has not."""
     try:
         return posix.write(fd, job) == len(job)
     except OSError:

@@ -22,7 +22,9 @@ _MOST_PID = 1 << 31
 
 
 def workload_of(pod: "dict[str, Any]", container: "dict[str, Any]", runtime: str, settings: "Settings") -> "Workload":
-    """The container of a message; ``runtime`` is what Configure called it. Without a process it has no cgroup yet.
+    """Return the container of a message; ``runtime`` is what Configure called it.
+
+    Without a process it has no cgroup yet.
 
     Raises:
         InputError: the message names no container.
@@ -57,7 +59,7 @@ def workload_of(pod: "dict[str, Any]", container: "dict[str, Any]", runtime: str
 
 
 def cgroup_of(parent: str) -> str:
-    """A pod's cgroup by its ``cgroup_parent``: a path, or a slice, whose name says in which slices it is.
+    """Return a pod's cgroup by its ``cgroup_parent``: a path, or a slice, whose name says in which slices it is.
 
     Source: systemd.slice(5).
     """
@@ -68,7 +70,7 @@ def cgroup_of(parent: str) -> str:
 
 
 def _as_oci(linux: "dict[str, Any]", *, created: bool) -> "dict[str, Any]":
-    """The part of a bundle's config.json that the message tells.
+    """Return the part of a bundle's config.json that the message tells.
 
     Before a container is ``created``, the RDT class is the one that an earlier plugin has asked for; afterwards its
     process tells the class, since a runtime without RDT support takes the value and does nothing.

@@ -55,7 +55,7 @@ def _comments(tokens: list[tokenize.TokenInfo], lines: list[bytes]) -> Iterator[
 
 
 def _annotations(tree: ast.Module, tokens: list[tokenize.TokenInfo]) -> Iterator[tuple[_Place, _Place, bytes]]:
-    """The annotations of functions' arguments and of what they return."""
+    """Yield the annotations of functions' arguments and of what they return."""
     arrows = [_bytes(token) for token in tokens if token.string == "->"]
     for node in ast.walk(tree):
         if isinstance(node, ast.arg) and node.annotation is not None:
@@ -79,7 +79,7 @@ def _span(node: ast.stmt | ast.expr) -> tuple[_Place, _Place]:
 
 
 def _is_text(statement: ast.stmt) -> bool:
-    """Whether a statement is a docstring, or a text in the place of one after a variable."""
+    """Return whether a statement is a docstring, or a text in the place of one after a variable."""
     return (
         isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Constant)

@@ -61,13 +61,13 @@ def delivery(
     nri: bool = False,
     archive: bool = True,
 ) -> Delivery:
-    """The files and units for compiled settings; with ``nri`` the plugin's unit and modules too.
+    """Return the files and units for compiled settings; with ``nri`` the plugin's unit and modules too.
 
     With ``archive`` all modules are in one compressed file, otherwise each is a file that people can read.
 
     The modules' folder carries their digest, so that an update never mixes two versions; the operator removes the old
-    folder's files after it has written the new ones. Bytecode is made at each boot below /run, since the operator
-    would call files that it doesn't know none of its business, and leave them behind.
+    folder's files after it has written the new ones. Bytecode is made at each boot below /run, since the operator would
+    call files that it doesn't know none of its business, and leave them behind.
     """
     code = payload(plugin=nri)  # a seventh of the whole
     boot_code = f"{BOOT_CODE}/{code.folder}"

@@ -31,7 +31,7 @@ _WRITABLE: Final = ("/etc/", "/usr/local/", "/var/", "/opt/")
 
 
 def ignition(delivery: Delivery) -> dict[str, Any]:
-    """The Ignition configuration: files compressed and inline."""
+    """Return the Ignition configuration: files compressed and inline."""
     return {
         "ignition": {"version": VERSION},
         "storage": {
@@ -47,7 +47,7 @@ def ignition(delivery: Delivery) -> dict[str, Any]:
 
 
 def contents(data: bytes) -> dict[str, str]:
-    """A file's content as Ignition carries it inline, compressed unless that makes it larger.
+    """Return a file's content as Ignition carries it inline, compressed unless that makes it larger.
 
     It is the same on each call, hence without a time in it.
     """
@@ -58,7 +58,7 @@ def contents(data: bytes) -> dict[str, str]:
 
 
 def unpacked(value: dict[str, str]) -> bytes:
-    """The content of a file of ours.
+    """Return the content of a file of ours.
 
     Raises:
         ValueError: it isn't carried as `contents` does it.

@@ -24,7 +24,7 @@ _LABEL: Final = "machineconfiguration.openshift.io/role"
 
 
 def role_problem(role: str) -> str:
-    """Why this is no pool's name, or an empty string."""
+    """Return why this is no pool's name, or an empty string."""
     return "" if _ROLE.fullmatch(role) else f"{role!r} is no name of a pool: lower-case letters, digits and dashes"
 
 
@@ -41,7 +41,7 @@ def metadata(role: str, delivery: Delivery) -> dict[str, Any]:
 
 
 def machine_config(delivery: Delivery, role: str, kernel_arguments: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The MachineConfig."""
+    """Return the MachineConfig."""
     return {
         "apiVersion": "machineconfiguration.openshift.io/v1",
         "kind": "MachineConfig",
@@ -70,7 +70,7 @@ def machine_config_problems(value: dict[str, Any], text: str) -> list[str]:
 def butane(
     delivery: Delivery, role: str, kernel_arguments: tuple[str, ...] = (), *, modules: str = ""
 ) -> dict[str, Any]:
-    """The same as Butane source, for those who keep that under version control; its contents can be read.
+    """Return the same as Butane source, for those who keep that under version control; its contents can be read.
 
     With ``modules``, the folder of the node half below Butane's ``--files-dir``, its modules are not inline.
     """
@@ -112,12 +112,12 @@ def _butane_contents(file: DeliveredFile, modules: str) -> dict[str, str]:
 
 
 def disruption_policy() -> dict[str, Any]:
-    """The cluster-wide policy: what changes later needs no reboot, a changed unit is started anew.
+    """Return the cluster-wide policy: what changes later needs no reboot, a changed unit is started anew.
 
     Hooks read their settings at each call, CRI-O reads its hooks' folder anew when it changes, and code has a folder of
-    its own for each version. That folder's parent stands for all of them: the operator takes the longest path that
-    fits a changed file (machine-config-operator, FindClosestFilePolicyPathMatch). One that knows whole paths only
-    reboots the node for new code, as without the entry.
+    its own for each version. That folder's parent stands for all of them: the operator takes the longest path that fits
+    a changed file (machine-config-operator, FindClosestFilePolicyPathMatch). One that knows whole paths only reboots
+    the node for new code, as without the entry.
 
     In the API both lists are maps, by path and by name (openshift/api, operator/v1): a server-side apply adds these
     entries and leaves those of others.

@@ -45,7 +45,7 @@ def entries(delivery: Delivery) -> list[Entry]:
 
 
 def rendered_entries(text: str) -> tuple[str, list[Entry]]:
-    """The version that a rendered MachineConfig names (empty before 0.2.0), and what it puts on a node.
+    """Return the version that a rendered MachineConfig names (empty before 0.2.0), and what it puts on a node.
 
     Raises:
         NotOursError: it is no MachineConfig of this project.
@@ -86,13 +86,13 @@ def differences(release: list[Entry], rendered: list[Entry]) -> list[Difference]
 
 
 def _parted(listed: list[Entry], folder: str) -> tuple[list[Entry], list[Entry]]:
-    """Those outside of the code's folder, and those in it."""
+    """Return those outside of the code's folder, and those in it."""
     inside = [entry for entry in listed if folder and f"/{folder}/" in entry.path]
     return [entry for entry in listed if entry not in inside], inside
 
 
 def code_folder(listed: list[Entry]) -> str:
-    """The name of the folder of modules, which says which code it is; empty where there is none."""
+    """Return the name of the folder of modules, which says which code it is; empty where there is none."""
     names = {part for entry in listed for part in entry.path.split("/") if is_payload_folder(part)}
     return min(names, default="")
 

@@ -32,6 +32,6 @@ _Dumper.add_representer(Mode, _mode)
 
 
 def to_yaml(value: Any, *, head: str = "") -> str:
-    """The YAML text, below comment lines."""
+    """Return the YAML text, below comment lines."""
     comment = "".join(f"# {line}".rstrip() + "\n" for line in head.splitlines())
     return comment + yaml.dump(value, Dumper=_Dumper, sort_keys=False, default_flow_style=False, width=10**9)

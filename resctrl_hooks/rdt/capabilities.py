@@ -46,7 +46,7 @@ class Capabilities:
 
 
 def read_abilities(root: str) -> Capabilities:
-    """Reads what the resctrl mounted at ``root`` can do.
+    """Read what the resctrl mounted at ``root`` can do.
 
     Raises:
         NotMountedError: there is none.
@@ -73,7 +73,7 @@ def read_abilities(root: str) -> Capabilities:
 
 
 def read_schemata(root: str, name: str) -> Schemata:
-    """The schemata of a class, the root's for an empty name.
+    """Return the schemata of a class, the root's for an empty name.
 
     Raises:
         NotMountedError: there is no resctrl.
@@ -90,7 +90,7 @@ def read_schemata(root: str, name: str) -> Schemata:
 
 
 def parse_schemata(text: str) -> Schemata:
-    """Reads lines such as ``L3:0=fff;1=fff``."""
+    """Read lines such as ``L3:0=fff;1=fff``."""
     found: Schemata = {}
     for line in text.splitlines():
         name, colon, values = line.strip().partition(":")

@@ -72,7 +72,7 @@ def apply(
     *,
     dry_run: bool = False,
 ) -> list[ClassReport]:
-    """Creates the declared classes that are missing and writes the schemata that differ. Removes nothing.
+    """Create the declared classes that are missing and write the schemata that differ. Removes nothing.
 
     All of it is validated first: where one class is impossible here, nothing is changed.
 
@@ -168,7 +168,7 @@ def _applied(resctrl: Resctrl, report: ClassReport, known: _Declared) -> ClassRe
 
 
 def _planned(report: ClassReport, known: _Declared) -> list[str]:
-    """The lines of schemata to be written."""
+    """Return the lines of schemata to be written."""
     if report.state not in ("missing", "differs"):
         return []
     wanted = known.wanted[report.name]

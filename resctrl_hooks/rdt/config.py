@@ -134,7 +134,7 @@ def _same(resource: str, value: str, other: str) -> bool:
 
 
 def lines(wanted: Schemata) -> list[str]:
-    """The lines to write, one resource each."""
+    """Return the lines to write, one resource each."""
     return [
         f"{resource}:{';'.join(f'{domain}={value}' for domain, value in sorted(values.items()))}"
         for resource, values in wanted.items()

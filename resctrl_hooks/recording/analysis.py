@@ -96,7 +96,7 @@ class Recording:
 
 
 def recording_of(rows: Iterable[Row]) -> Recording:
-    """The rows, sorted by user and domain. With several hosts a user's name begins with its own."""
+    """Return the rows, sorted by user and domain. With several hosts a user's name begins with its own."""
     rows = list(rows)
     hosts = sorted({str(row.get("host") or "") for row in rows})
     found = Recording(hosts, sorted({_seconds(row) for row in rows}))
@@ -117,7 +117,7 @@ def domains(recording: Recording, measure: Measure) -> dict[str, dict[User, Poin
 
 
 def series(recording: Recording, measure: Measure) -> dict[User, Points]:
-    """A measure of each user, over its domains; a moment at which any of these has no number has none."""
+    """Return a measure of each user, over its domains; a moment at which any of these has no number has none."""
     found: dict[User, Points] = {}
     parts: dict[User, list[Points]] = defaultdict(list)
     for (user, _), rows in recording.rows.items():
@@ -132,7 +132,7 @@ def series(recording: Recording, measure: Measure) -> dict[User, Points]:
 
 
 def by_namespace(users: dict[User, Points]) -> dict[str, Points]:
-    """The sums over each namespace; who has none is under its own name."""
+    """Return the sums over each namespace; who has none is under its own name."""
     found: dict[str, Points] = defaultdict(lambda: defaultdict(float))
     for user, points in users.items():
         for moment, value in points.items():
@@ -141,7 +141,7 @@ def by_namespace(users: dict[User, Points]) -> dict[str, Points]:
 
 
 def largest(lines: dict[str, Points], most: int) -> dict[str, Points]:
-    """The lines that are largest over all of the time, the others as one."""
+    """Return the lines that are largest over all of the time, the others as one."""
     order = sorted(lines, key=lambda name: -sum(lines[name].values()))
     found = {name: lines[name] for name in order[:most]}
     rest: Points = defaultdict(float)

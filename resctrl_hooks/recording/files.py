@@ -22,7 +22,7 @@ class Writer(Protocol):
     """Takes the rows of one look after another."""
 
     def write(self, rows: Iterable[Row]) -> None:
-        """Adds the rows of a look."""
+        """Add the rows of a look."""
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def check(path: str) -> None:
 
 
 def read(path: str) -> list[Row]:
-    """All rows of a recording, in order of time.
+    """Return all rows of a recording, in order of time.
 
     Raises:
         RecordingError: it is none, or the extra isn't installed.

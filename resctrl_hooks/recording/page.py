@@ -55,7 +55,7 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; } .note { col
 
 
 def page_of(recording: Recording, grams_per_kwh: float | None = None) -> str:
-    """The page, as text; with CO2 where ``grams_per_kwh`` says what a kilowatt hour causes."""
+    """Return the page, as text; with CO2 where ``grams_per_kwh`` says what a kilowatt hour causes."""
     title = f"resctrl recording of {', '.join(recording.hosts) or 'a node'}"
     said = f'<p class="answer">{escape(answer(recording))}</p>'
     parts = [f"<h1>{escape(title)}</h1>", said, _summary(recording)]

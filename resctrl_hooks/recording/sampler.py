@@ -32,13 +32,13 @@ _OWN_SECONDS = ("mbm_local_bytes",)  # counters that are assigned, and so counte
 
 
 def column_of(counter: Counter) -> str:
-    """A counter's column: its file's name, with its unit at the end."""
+    """Return a counter's column: its file's name, with its unit at the end."""
     unit = _UNITS.get(counter.unit, "")
     return counter.name if not unit or counter.name.endswith(f"_{unit}") else f"{counter.name}_{unit}"
 
 
 def counted_column(counter: str) -> str:
-    """The column of the seconds for which a counter has counted, by the counter's name."""
+    """Return the column of the seconds for which a counter has counted, by the counter's name."""
     return f"{counter}_{COUNTED}" if counter in _OWN_SECONDS else COUNTED
 
 
@@ -76,7 +76,7 @@ class Sampler:
         """What each row has: `LABELS`, the counters of this machine, and for how long they counted."""
 
     def look(self) -> list[Row]:
-        """The rows of this moment.
+        """Return the rows of this moment.
 
         Raises:
             HookError: resctrl or the state directory can't be read.
@@ -129,7 +129,7 @@ class Sampler:
     def _rows(
         self, when: str, kind: str, labels: Row, numbers: Iterable[tuple[Slot, Raw]]
     ) -> dict[str, dict[str, Value]]:
-        """A row for each domain. What has no number is named in ``missing``, with the word that says why."""
+        """Return a row for each domain. What has no number is named in ``missing``, with the word that says why."""
         found: dict[str, dict[str, Value]] = {}
         for slot, value in numbers:
             if value is None:

@@ -7,7 +7,7 @@ from .sampler import POD, Row
 
 
 def turn_rates(recording: Recording) -> dict[User, Interval]:
-    """The memory traffic of each pod that took turns, over its domains; none for a pod with too few turns."""
+    """Return the memory traffic of each pod that took turns, over its domains; none for a pod with too few turns."""
     domains: dict[User, list[list[tuple[float, float]]]] = {}
     for (user, _), rows in recording.rows.items():
         if user.kind == POD:
@@ -27,7 +27,7 @@ def turn_rates(recording: Recording) -> dict[User, Interval]:
 
 
 def _turns(rows: list[Row]) -> list[tuple[float, float]]:
-    """Seconds and bytes of each turn: what was counted between the ends of two runs of rows with a number."""
+    """Return seconds and bytes of each turn: what was counted between the ends of two runs of rows with a number."""
     found: list[tuple[float, float]] = []
     end: tuple[float, float] | None = None
     last: tuple[float, float] | None = None

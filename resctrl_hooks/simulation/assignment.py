@@ -34,7 +34,7 @@ class Assignments:
         self._taken = dict.fromkeys(machine.domains, 0)
 
     def counts(self, group: Group, event: str, domain: int) -> bool:
-        """Whether an event is counted: it has a counter, or needs none."""
+        """Return whether an event is counted: it has a counter, or needs none."""
         return not self.enabled or event not in EVENTS or (event, domain) in group.assigned
 
     def begin(self, group: Group) -> None:

@@ -93,7 +93,7 @@ class Place(NamedTuple):
 
 
 def domain_folders(machine: Machine) -> dict[str, Place]:
-    """The folders of `mon_data`, by their path in it."""
+    """Return the folders of `mon_data`, by their path in it."""
     folders: dict[str, Place] = {}
     for domain in machine.domains:
         path = f"mon_L3_{domain:02d}"

@@ -16,7 +16,7 @@ _HEX = frozenset("0123456789abcdefABCDEF")
 
 
 def mask_text(mask: int, machine: Machine) -> str:
-    """A mask as `cpus` shows it: hexadecimal, in chunks of 32 bits."""
+    """Return a mask as `cpus` shows it: hexadecimal, in chunks of 32 bits."""
     width = -(-machine.cpus // 4)
     digits = f"{mask:0{width}x}"
     head = len(digits) % _CHUNK_DIGITS
@@ -25,7 +25,7 @@ def mask_text(mask: int, machine: Machine) -> str:
 
 
 def list_text(mask: int) -> str:
-    """A mask as `cpus_list` shows it: `0-3,8`."""
+    """Return a mask as `cpus_list` shows it: `0-3,8`."""
     ranges: list[str] = []
     cpu = 0
     while mask >> cpu:

@@ -39,7 +39,7 @@ class File:
 
 
 def info_files(sim: Resctrl) -> dict[str, File]:
-    """The files of `info`, by their path below it: what the machine can do, and what the kernel last said."""
+    """Return the files of `info`, by their path below it: what the machine can do, and what the kernel last said."""
     machine = sim.machine
     kinds: dict[str, list[str]] = {}
     for folder, place in domain_folders(machine).items():
@@ -101,7 +101,7 @@ def info_files(sim: Resctrl) -> dict[str, File]:
 
 
 def group_files(sim: Resctrl, group: Group) -> dict[str, File]:
-    """The files in a group's own directory, by name."""
+    """Return the files in a group's own directory, by name."""
     machine = sim.machine
     rows: list[tuple[str, Callable[[], str], Callable[[str, Caller], None] | None]] = [
         (
@@ -144,6 +144,6 @@ def group_files(sim: Resctrl, group: Group) -> dict[str, File]:
 
 
 def counter_file(sim: Resctrl, group: Group, folder: str, event: str) -> File:
-    """A counter's file."""
+    """Return a counter's file."""
     path = f"mon_data/{folder}/{event}"
     return File(group, path, _READABLE, lambda: f"{sim.counters.text(group, folder, event)}\n", None, (folder, event))

@@ -44,6 +44,6 @@ class Group:
         return self.parent or self
 
     def family(self) -> Iterator["Group"]:
-        """The group and its MON groups."""
+        """Yield the group and its MON groups."""
         yield self
         yield from self.monitored.values()

@@ -50,7 +50,7 @@ class Resctrl:
         return 1 if group is self.root else self.tasks.living(group)
 
     def _running(self, group: Group) -> dict[int, float]:
-        """How many tasks of a group each package runs; one that may use several runs evenly in all of them."""
+        """Return how many tasks of a group each package runs; one that may use several runs evenly in all of them."""
         if not self.machine.energy:
             return {}
         running: dict[int, float] = {}
@@ -61,7 +61,7 @@ class Resctrl:
         return running
 
     def all_classes(self) -> list[Group]:
-        """Every CTRL group, the root group first."""
+        """Return every CTRL group, the root group first."""
         return [self.root, *self.classes.values()]
 
     def _others(self, group: Group) -> list[Group]:
@@ -204,7 +204,7 @@ class Resctrl:
 
 
 def _line(text: str) -> str:
-    """A line without its newline; without one the kernel refuses and leaves `last_cmd_status` as it was."""
+    """Return a line without its newline; without one the kernel refuses and leaves `last_cmd_status` as it was."""
     if not text.endswith("\n"):
         raise RefusedError(errno.EINVAL)
     return text[:-1]

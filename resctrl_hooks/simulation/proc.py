@@ -16,25 +16,25 @@ class Proc(Protocol):
     """The questions. An answer about a thread that is gone is empty or None, never an exception."""
 
     def life(self, tid: int) -> Life | None:
-        """Whether the thread exists, and since when."""
+        """Return whether the thread exists, and since when."""
 
     def lineage(self, tid: int) -> tuple[int, int] | None:
-        """The thread's process and that process's parent."""
+        """Return the thread's process and that process's parent."""
 
     def owners(self, tid: int) -> tuple[int, int] | None:
-        """Its real and its saved user id."""
+        """Return its real and its saved user id."""
 
     def children(self, tid: int) -> set[int]:
         """Processes that this thread started."""
 
     def threads(self, pid: int) -> set[int]:
-        """All threads of the process that `pid` leads; empty for a thread that leads none."""
+        """Return all threads of the process that `pid` leads; empty for a thread that leads none."""
 
     def cpus(self, tid: int) -> str:
-        """The CPUs that the thread may run on, such as ``0-3,8``."""
+        """Return the CPUs that the thread may run on, such as ``0-3,8``."""
 
     def everything(self) -> list[int]:
-        """Every thread of the machine."""
+        """Return every thread of the machine."""
 
 
 class Procfs:

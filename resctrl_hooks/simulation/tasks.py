@@ -73,7 +73,7 @@ class Tasks:
                 waiting.append(self._known[tid])
 
     def _task(self, tid: int) -> Task | None:
-        """The task of a thread that is still the one that was put there."""
+        """Return the task of a thread that is still the one that was put there."""
         task = self._known.get(tid)
         if task is None:
             return None
@@ -163,7 +163,7 @@ class Tasks:
         self._prune()
 
     def of(self, group: Group) -> list[int]:
-        """The threads of a group itself, without those of its MON groups; of the root group only those known."""
+        """Return the threads of a group itself, without those of its MON groups; of the root group only those known."""
         for tid in list(self._by_group.get(group, ())):
             task = self._task(tid)
             if task is not None:
@@ -171,7 +171,7 @@ class Tasks:
         return sorted(self._by_group.get(group, ()))
 
     def living(self, group: Group) -> int:
-        """How many threads of the group itself are no zombies."""
+        """Return how many threads of the group itself are no zombies."""
         return len(self._living(group))
 
     def _living(self, group: Group) -> list[int]:
@@ -179,7 +179,7 @@ class Tasks:
         return [tid for tid, life in lives if life is not None and not life.zombie]
 
     def cpus(self, group: Group) -> list[str]:
-        """The CPUs that each thread of the group itself may run on; zombies are left out."""
+        """Return the CPUs that each thread of the group itself may run on; zombies are left out."""
         return [self._proc.cpus(tid) for tid in self._living(group)]
 
     def listed(self, group: Group) -> list[int]:

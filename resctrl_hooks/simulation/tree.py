@@ -170,7 +170,7 @@ class Tree:
         return group, f"{directory.path}/{name}".lstrip("/")
 
     def names(self, directory: Directory) -> Iterable[str]:
-        """The names that are in a directory now, `.` and `..` first; of a group that is gone, nothing else."""
+        """Return the names that are in a directory now, `.` and `..` first; of a group that is gone, nothing else."""
         names = [".", ".."]
         if directory.group.deleted:
             return names

@@ -52,7 +52,7 @@ class Contents:
         return files
 
     def _of_classes(self, snapshot: Snapshot) -> Values:
-        """The classes' totals, as the metrics have them."""
+        """Return the classes' totals, as the metrics have them."""
         samples = {
             (family.name, sample.labels["domain_name"], sample.labels.get("node"), sample.labels["rdt_class"]): sample
             for family in class_families(self._context, snapshot)
@@ -83,7 +83,7 @@ class Contents:
         return files
 
     def _mirror_uids(self) -> dict[str, str]:
-        """The mirror pods' UIDs by the keys of static pods, as the file has them now, or had them last."""
+        """Return the mirror pods' UIDs by the keys of static pods, as the file has them now, or had them last."""
         if not self._pods_file:
             return {}
         try:

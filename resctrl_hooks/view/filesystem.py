@@ -64,7 +64,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
         self._when = time.monotonic()
 
     def _find(self, path: str) -> str | set[str]:
-        """The text of a file or the names in a folder."""
+        """Return the text of a file or the names in a folder."""
         self._refresh()
         found = self._folders.get(path.strip("/")) or self._files.get(path.strip("/"))
         if found is None and path.strip("/") not in self._folders:

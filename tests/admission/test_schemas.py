@@ -25,7 +25,7 @@ CUSTOM = {
 
 
 def objects() -> dict[str, dict[str, Any]]:
-    """All objects that people apply, by file or folder and by name."""
+    """Return all objects that people apply, by file or folder and by name."""
     texts = {
         folder: subprocess.run(
             ["kubectl", "kustomize", str(CONTRIB / folder)], capture_output=True, text=True, check=True

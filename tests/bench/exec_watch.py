@@ -123,7 +123,7 @@ def at_rate(rate: float, seconds: float, each: Callable[[], None] = lambda: None
 
 
 def measure_rates(rates: list[float], seconds: float, *, other: bool) -> list[str]:
-    """A row for each rate."""
+    """Return a row for each rate."""
     rows = []
     for rate in rates:
         with tempfile.TemporaryDirectory(dir=TMPFS) as folder:
@@ -207,7 +207,7 @@ def measure_latency(probes: int, *, urgent: bool) -> None:
 
 
 def parent_of(pid: int) -> int:
-    """A process's parent; 0 for one that has ended."""
+    """Return a process's parent; 0 for one that has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

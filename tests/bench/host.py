@@ -45,7 +45,7 @@ class Host:
         self.configure(self.resctrl)
 
     def configure(self, resctrl: Path, **sections: Any) -> None:
-        """Puts settings in force: all as by default but for where things are, and for ``sections``."""
+        """Put settings in force: all as by default but for where things are, and for ``sections``."""
         values: dict[str, Any] = {
             "format": 1,
             "resctrlPath": str(resctrl),
@@ -56,7 +56,7 @@ class Host:
         (self.installed / "etc/resctrl-hooks/config.json").write_text(json.dumps(values))
 
     def hook(self) -> list[str]:
-        """The command line of the registration, its files found below this host's root."""
+        """Return the command line of the registration, its files found below this host's root."""
         return [
             f"{self.installed}{word}" if word.startswith(("/usr/local/", "/etc/")) else word for word in self._arguments
         ]
@@ -105,13 +105,13 @@ class Host:
             self.read_journal()
 
     def end(self, states: dict[str, Path]) -> None:
-        """Ends the process of `container`: a poststop finds it gone."""
+        """End the process of `container`: a poststop finds it gone."""
         pid = json.loads(states["creating"].read_text())["pid"]
         os.kill(pid, signal.SIGKILL)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
     def read_journal(self) -> int:
-        """Takes the log's lines, so that the next hook finds room for its own; returns how many there were."""
+        """Take the log's lines, so that the next hook finds room for its own; return how many there were."""
         lines = 0
         with contextlib.suppress(BlockingIOError):
             while self.journal.recv(1 << 16):
@@ -119,11 +119,11 @@ class Host:
         return lines
 
     def clear(self) -> None:
-        """Removes the groups that a hook which keeps no record has left."""
+        """Remove the groups that a hook which keeps no record has left."""
         for group in (self.resctrl / "mon_groups").iterdir():
             shutil.rmtree(group)
 
 
 def bare(python: str, stdin: Path) -> Call:
-    """The interpreter and nothing else: what no hook in Python can be faster than."""
+    """Return the interpreter and nothing else: what no hook in Python can be faster than."""
     return Call([python, "-I", "-S", "-c", "pass"], stdin)

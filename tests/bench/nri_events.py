@@ -96,7 +96,7 @@ class Messages:
         self._container = _without_event(sent["START_CONTAINER"].data)
 
     def payload(self, event: str, number: int, pid: int) -> bytes:
-        """The payload of an event of container `number`, alone in its pod."""
+        """Return the payload of an event of container `number`, alone in its pod."""
         pod = {"id": f"{number:064x}", "uid": uid(number)}
         if event in POD_EVENTS:
             return self._pod + encode("PodEvent", {"pod": pod})
@@ -109,7 +109,7 @@ def _is_state_change(said: dict[str, object]) -> bool:
 
 
 def _without_event(message: bytes) -> bytes:
-    """The fields of a StateChange's payload but for the event's number, numbered as in the calls of NRI 0.12."""
+    """Return the fields of a StateChange's payload but for the event's number, numbered as in the calls of NRI 0.12."""
     at = message.index(b"StateChange") + len("StateChange") + 1
     payload = memoryview(message)[at:]
     size, start = _varint(payload, 0)
@@ -133,12 +133,12 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def uid(number: int) -> str:
-    """The UID of a pod."""
+    """Return the UID of a pod."""
     return f"3f0ac7f2-8a3b-4f0e-9a55-{number:012x}"
 
 
 def measured(host: Host, plugin: Running, count: int) -> Cost:
-    """Runs lives with a plugin, one after the other, then starts in a row."""
+    """Run lives with a plugin, one after the other, then start in a row."""
     messages = Messages()
     events = subscribed(plugin.peer)
     with waiting(host) as pid:
@@ -159,7 +159,7 @@ def measured(host: Host, plugin: Running, count: int) -> Cost:
 
 
 def subscribed(peer: Peer) -> list[str]:
-    """Greets a plugin; the events that it wants, in the order of a life."""
+    """Greet a plugin; the events that it wants, in the order of a life."""
     peer.take_registration()
     mask = peer.configure().get("events", 0) or 0x7FF
     assert peer.ask("Synchronize")[0] == 0
@@ -183,14 +183,14 @@ def waiting(host: Host) -> Iterator[int]:
 
 
 def life(host: Host, peer: Peer, messages: Messages, events: list[str], number: int, pid: int) -> dict[str, float]:
-    """The seconds of each event of a container alone in its pod."""
+    """Return the seconds of each event of a container alone in its pod."""
     return {event: timed(host, peer, messages, event, number, pid) for event in events}
 
 
 def timed(
     host: Host, peer: Peer, messages: Messages, event: str, number: int, pid: int, *, pause: float = 0.002
 ) -> float:
-    """Sends an event; seconds until its answer."""
+    """Send an event; seconds until its answer."""
     tasks = host.resctrl / "mon_groups" / uid(number) / "tasks"
     if event == "RemovePodSandbox" and tasks.exists():
         tasks.unlink()  # which the kernel does with the group
@@ -220,7 +220,7 @@ def used(pid: int) -> float:
 
 
 def children(pid: int) -> list[int]:
-    """The living children of a process."""
+    """Return the living children of a process."""
     return [int(one) for path in Path(f"/proc/{pid}/task").glob("*/children") for one in path.read_text().split()]
 
 
@@ -231,7 +231,7 @@ def memory_of(pid: int) -> tuple[int, int]:
 
 
 def main() -> int:
-    """Measures and prints; 1 if more than the goal's 30 MB of memory are resident."""
+    """Measure and print; 1 if more than the goal's 30 MB of memory are resident."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=50, help="lives of a container alone in its pod")
     parser.add_argument("--no-op", metavar="PATH", help="NRI's template plugin")

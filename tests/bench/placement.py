@@ -66,7 +66,7 @@ class Host:
         return self.root / "installed/etc/resctrl-hooks/config.json"
 
     def configure(self, *, placed: bool) -> None:
-        """Puts settings in force, with placement or without."""
+        """Put settings in force, with placement or without."""
         self.installed.configure(self.installed.resctrl)
         values = json.loads(self.config.read_text())
         values |= {"procPath": str(self.root / "proc"), "cgroupPath": str(self.root / "cgroup"), "sysPath": self.sys}
@@ -75,7 +75,7 @@ class Host:
         self.config.write_text(json.dumps(values))
 
     def state(self, number: int, kind: str, milli: int) -> dict[str, Any]:
-        """A container: its process, its cgroup, its bundle, and the state that its hooks are given."""
+        """Return a container: its process, its cgroup, its bundle, and the state that its hooks are given."""
         id_, uid, pid = f"{number:064x}", f"3f0ac7f2-8a3b-4f0e-9a55-{number // PER_POD:012d}", 1000 + number
         path = f"/kubepods/burstable/pod{uid}/crio-{id_}"
         folder = Path(f"{self.root}/cgroup{path}")
@@ -114,7 +114,7 @@ class Host:
         create_runtime(derive(parsed, read_bundle(parsed.bundle), cgroups, context.settings.cgroup_path), context)
 
     def life(self, number: int, kind: str) -> dict[str, Call]:
-        """The two hooks of one more container; `end` comes between them."""
+        """Return the two hooks of one more container; `end` comes between them."""
         told = self.state(number, kind, 500 if kind == "shared" else 2000)
         paths = {stage: self.root / f"{stage}.json" for stage in ("createRuntime", "poststop")}
         paths["createRuntime"].write_text(json.dumps(told))
@@ -150,7 +150,7 @@ def rounds(host: Host, count: int) -> dict[str, list[float]]:
 
 
 def main() -> int:
-    """Prints the table; exit code 1 if the bar isn't met."""
+    """Print the table; exit code 1 if the bar isn't met."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--profile", action="store_true", help="where the time goes, in this process")

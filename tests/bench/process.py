@@ -32,7 +32,7 @@ class Call(NamedTuple):
     stdin: Path
 
     def seconds(self) -> tuple[float, float]:
-        """Runs it and returns the time from its start to its end, and what of a processor it and its children used."""
+        """Run it and return the time from its start to its end, and what of a processor it and its children used."""
         stderr = self.stdin.with_suffix(".stderr")
         actions = [
             (os.POSIX_SPAWN_OPEN, 0, str(self.stdin), os.O_RDONLY, 0),
@@ -46,7 +46,7 @@ class Call(NamedTuple):
         return took, usage.ru_utime + usage.ru_stime
 
     def peak(self, python: str) -> int:
-        """Runs it and returns the kilobytes of memory of the largest process in it."""
+        """Run it and return the kilobytes of memory of the largest process in it."""
         told = subprocess.run(
             [python, "-I", "-S", "-c", _PEAK, str(self.stdin), *self.command],
             capture_output=True, text=True, check=True,
@@ -56,7 +56,7 @@ class Call(NamedTuple):
         return int(kilobytes)
 
     def instructions(self) -> int:
-        """Runs it in valgrind and returns how many instructions it executes outside the kernel, children included."""
+        """Run it in valgrind and return how many instructions it executes outside the kernel, children included."""
         log = self.stdin.with_suffix(".valgrind")
         for old in log.parent.glob(f"{log.name}.*"):
             old.unlink()

@@ -90,7 +90,7 @@ class Host:
         (self.root / "proc" / str(100 + number) / "cpu_resctrl_groups").write_text(f"res:/\nmon:{uid}\n")
 
     def reconcile(self) -> float:
-        """Seconds of processor time, user and system, of one that finds all well."""
+        """Return seconds of processor time, user and system, of one that finds all well."""
         started = time.process_time()
         assert not reconcile(self.context, Options(wait=False)).changed
         return time.process_time() - started
@@ -134,14 +134,14 @@ def with_posix(paths: list[str]) -> None:
 
 
 def took(subject: Callable[[list[str]], None], paths: list[str]) -> float:
-    """Seconds of processor time."""
+    """Return seconds of processor time."""
     started = time.process_time()
     subject(paths)
     return time.process_time() - started
 
 
 def main() -> int:
-    """Prints the table; exit code 1 if the bar isn't met."""
+    """Print the table; exit code 1 if the bar isn't met."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=5)
     parser.add_argument("--containers", type=int, nargs="+", default=[100, 1000, 10000])

@@ -22,7 +22,7 @@ class Row(NamedTuple):
 
 
 def table(rows: list[Row], machine: str) -> str:
-    """The rows as Markdown."""
+    """Return the rows as Markdown."""
     counted = rows[0].instructions is not None
     head = [
         "",
@@ -42,7 +42,7 @@ def table(rows: list[Row], machine: str) -> str:
 
 
 def write(page: Path, text: str) -> None:
-    """Replaces the figures in a page.
+    """Replace the figures in a page.
 
     Raises:
         ValueError: the page has no place for them.

@@ -81,7 +81,7 @@ class Bench:
         ]
 
     def round(self, measure: Callable[[Call], Figure]) -> Iterator[tuple[str, Figure]]:
-        """Calls every subject once."""
+        """Call every subject once."""
         host = self.host
         with host.container() as states:
             yield BARE, measure(bare(self.python, states["creating"]))
@@ -103,7 +103,7 @@ class Bench:
     def _container(
         self, create: str, stop: str, command: list[str], measure: Callable[[Call], Figure], but: str = ""
     ) -> Iterator[tuple[str, Figure]]:
-        """A container's whole life: its createRuntime makes the pod's group, its poststop removes it."""
+        """Yield a container's whole life: its createRuntime makes the pod's group, its poststop removes it."""
         with self.host.container(but) as states:
             yield create, measure(Call(command, states["creating"]))
             self._expect(1, create)
@@ -122,7 +122,7 @@ class Bench:
 
 
 def measured(bench: Bench, count: int, *, instructions: bool) -> list[Row]:
-    """Runs all rounds and makes a row for each subject."""
+    """Run all rounds and make a row for each subject."""
     for _ in bench.round(Call.seconds):  # everything is in the page cache from here on
         pass
     times: dict[str, list[tuple[float, float]]] = {}
@@ -156,7 +156,7 @@ def measured(bench: Bench, count: int, *, instructions: bool) -> list[Row]:
 
 
 def show(text: str) -> None:
-    """Says what goes on, at a terminal."""
+    """Say what goes on, at a terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\033[K{text}")
         sys.stderr.flush()

@@ -41,7 +41,7 @@ SCRAPE = "a whole scrape, as OpenMetrics text"
 
 
 def make_node(root: Path, groups: int) -> Context:
-    """A node with so many pods of one group each."""
+    """Return a node with so many pods of one group each."""
     resctrl = root / "resctrl"
     (resctrl / "mon_groups").mkdir(parents=True)
     context = Context(Settings({"resctrlPath": str(resctrl), "stateDir": str(root / "state")}), Log({"target": "none"}))
@@ -74,7 +74,7 @@ def with_posix(paths: list[str]) -> None:
 
 
 def main() -> int:
-    """Prints the table; exit code 1 if the bar isn't met."""
+    """Print the table; exit code 1 if the bar isn't met."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=25)
     parser.add_argument("--groups", type=int, default=500)

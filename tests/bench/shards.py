@@ -50,14 +50,14 @@ EXPECTED = {
 
 
 def settings() -> dict[str, Any]:
-    """The configuration in the documentation."""
+    """Return the configuration in the documentation."""
     (block,) = re.findall(r"^```yaml\n(scrape_configs:.+?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     found: dict[str, Any] = yaml.safe_load(block)
     return found
 
 
 def shard(number: int, port: int, above: str) -> dict[str, Any]:
-    """The documented configuration of one shard, with our nodes and fast enough to be waited for."""
+    """Return the documented configuration of one shard, with our nodes and fast enough to be waited for."""
     found = settings()
     (job,) = found["scrape_configs"]
     assert job["relabel_configs"][0]["modulus"] == SHARDS

@@ -45,12 +45,12 @@ class Node:
         self.configure()
 
     def configure(self, **monitoring: object) -> None:
-        """Puts rules in force."""
+        """Put rules in force."""
         roots, cgroups = {"crun": str(self.root / "crun")}, str(self.root / "cgroup")
         self.host.configure(self.resctrl, runtimeRoots=roots, cgroupPath=cgroups, monitoring=monitoring)
 
     def add(self, number: int) -> None:
-        """Makes a pod of low priority, that gets an RMID if there is one."""
+        """Make a pod of low priority, that gets an RMID if there is one."""
         process = subprocess.Popen(["sleep", "3600"])
         self.sleepers.append(process)
         id_, uid = f"{number:064x}", f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
@@ -82,19 +82,19 @@ class Node:
         return int((self.resctrl / "info/L3_MON/num_rmids").read_text()) - 1
 
     def end(self) -> None:
-        """Ends all processes."""
+        """End all processes."""
         for process in self.sleepers:
             process.kill()
             process.wait()
 
     def reconcile(self) -> list[str]:
-        """The command line of a pass."""
+        """Return the command line of a pass."""
         hook = self.host.hook_without_guard()
         return [*hook[: hook.index("--config") + 2], "reconcile", "--json", "--waiting-ok"]
 
 
 def traced(command: list[str], stdin: Path, folder: Path) -> tuple[int, list[str]]:
-    """How many system calls a command has, and which files it reads, each as often as it does."""
+    """Return how many system calls a command has, and which files it reads, each as often as it does."""
     with stdin.open("rb") as source:
         trace = ["strace", "-f", "-qq", "-o", str(folder / "trace"), *command]
         subprocess.run(trace, stdin=source, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
@@ -103,7 +103,7 @@ def traced(command: list[str], stdin: Path, folder: Path) -> tuple[int, list[str
 
 
 def seconds(command: list[str], stdin: Path) -> float:
-    """How long a command takes, with what starting it takes."""
+    """Return how long a command takes, with what starting it takes."""
     with stdin.open("rb") as source:
         began = time.perf_counter()
         subprocess.run(command, stdin=source, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
@@ -164,7 +164,7 @@ def turns(node: Node, count: int) -> None:
 
 
 def main() -> None:
-    """Prints both tables."""
+    """Print both tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--pods", type=int, default=100)
     parser.add_argument("--count", type=int, default=10)

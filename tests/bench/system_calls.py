@@ -59,7 +59,7 @@ def run(name: str, root: Path, groups: int, passes: int) -> None:
 
 
 def counted(name: str, groups: int, passes: int) -> dict[str, int]:
-    """The system calls of a process with so many passes, by name."""
+    """Return the system calls of a process with so many passes, by name."""
     with tempfile.TemporaryDirectory(dir=TMPFS) as folder:
         output = Path(folder) / "strace"
         words = ["--child", name, folder, str(groups), str(passes)]
@@ -68,7 +68,7 @@ def counted(name: str, groups: int, passes: int) -> dict[str, int]:
 
 
 def main() -> int:
-    """Prints the table; exit code 1 if the bar isn't met."""
+    """Print the table; exit code 1 if the bar isn't met."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--groups", type=int, nargs="+", default=[50, 100, 200])
     parser.add_argument("--subjects", nargs="+", default=SUBJECTS)

@@ -33,7 +33,7 @@ def as_nobody() -> Iterator[None]:
 
 @pytest.fixture
 def readable() -> Iterator[Host]:
-    """A host whose folder anybody may enter, with a state directory that only root may read."""
+    """Return a host whose folder anybody may enter, with a state directory that only root may read."""
     with tempfile.TemporaryDirectory(prefix="rh") as folder:
         os.chmod(folder, 0o755)
         host = Host(Path(folder), runtimeRoots={"all": [f"{folder}/runtime"]})

@@ -24,7 +24,7 @@ def run(host: Host, *words: str) -> Result:
 
 @pytest.fixture
 def node(host: Host) -> Node:
-    """A node whose guard has lowered a class once."""
+    """Return a node whose guard has lowered a class once."""
     made = Node(host)
     host.process(100)
     made.pass_time(made.guard(pid=100), FULL, 6)

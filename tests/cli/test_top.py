@@ -39,7 +39,7 @@ def by_name(lines: Any) -> dict[str, dict[str, Any]]:
 
 
 def watts(host: MonitoredHost, **tasks: int) -> dict[str, dict[str, Any]]:
-    """The lines of `top`, once the power of each agrees with its number of tasks.
+    """Return the lines of `top`, once the power of each agrees with its number of tasks.
 
     A busy machine reads late. It is late by some time, whatever the interval, so a longer one is nearer to the truth.
     """
@@ -104,7 +104,7 @@ class Terminal:
         self.seen = ""
 
     def wait_for(self, text: str) -> None:
-        """Reads the screen until it has shown a text."""
+        """Read the screen until it has shown a text."""
         end = time.monotonic() + 30
         while text not in self.seen:
             assert time.monotonic() < end, self.seen
@@ -117,7 +117,7 @@ class Terminal:
         os.write(self.fd, key.encode())
 
     def exit_code(self) -> int:
-        """Its exit code, once the screen's last content was read."""
+        """Return its exit code, once the screen's last content was read."""
         while True:
             try:
                 data = os.read(self.fd, 65536)

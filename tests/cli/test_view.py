@@ -242,7 +242,7 @@ def test_reconcile_names_pods(host: MonitoredHost) -> None:
 
 
 def as_its_schema_says(name: str, made: dict[str, Any]) -> set[str]:
-    """Holds it to the command's schema; the keys that are not in it."""
+    """Hold it to the command's schema; the keys that are not in it."""
     schema = schemas()[name]
     assert refusal(made, schema) == ""
     assert refusal(made | {"apiVersion": "resctrl-hooks/v2"}, schema)

@@ -115,7 +115,7 @@ def root(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def _is_served(root: str) -> bool:
-    """Whether somebody serves this filesystem, who has given it its processor."""
+    """Return whether somebody serves this filesystem, who has given it its processor."""
     return any(
         line.split()[1:3] == [root, "fuse.resctrl"] for line in Path("/proc/self/mounts").read_text().splitlines()
     )
@@ -129,7 +129,7 @@ def _mount(root: str, *options: str) -> None:
 
 @pytest.fixture
 def resctrl(root: str) -> Iterator[Resctrl]:
-    """The filesystem, without groups before and after."""
+    """Return the filesystem, without groups before and after."""
     filesystem = Resctrl(root, kernel_version(os.uname().release) if ROOT else NEWEST)
     filesystem.clean()
     yield filesystem
@@ -138,7 +138,7 @@ def resctrl(root: str) -> Iterator[Resctrl]:
 
 @pytest.fixture
 def process() -> Iterator[Callable[[], int]]:
-    """Starts processes that do nothing, in the root class, and ends them after the test."""
+    """Start processes that do nothing, in the root class, and end them after the test."""
     with ExitStack() as stack:
 
         def start() -> int:
@@ -151,5 +151,5 @@ def process() -> Iterator[Callable[[], int]]:
 
 @pytest.fixture
 def task(process: Callable[[], int]) -> int:
-    """A process of one thread, in the root class."""
+    """Return a process of one thread, in the root class."""
     return process()

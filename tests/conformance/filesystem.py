@@ -46,16 +46,16 @@ class Resctrl:
         self.kernel = kernel
 
     def path(self, *parts: str) -> str:
-        """The absolute path of something."""
+        """Return the absolute path of something."""
         return os.path.join(self.root, *parts)
 
     def read(self, *parts: str) -> str:
-        """The text of a file."""
+        """Return the text of a file."""
         with open(self.path(*parts), encoding="utf-8") as file:
             return file.read()
 
     def lines(self, *parts: str) -> list[str]:
-        """The lines of a file without the blanks around them, sorted: kernels order resources differently."""
+        """Return the lines of a file without the blanks around them, sorted: kernels order resources differently."""
         return sorted(line.strip() for line in self.read(*parts).splitlines())
 
     def write(self, path: str, text: str | bytes) -> int:
@@ -91,7 +91,7 @@ class Resctrl:
             assert self.status in self.as_said(words)
 
     def as_said(self, words: str) -> set[str]:
-        """How this kernel may say these words."""
+        """Return how this kernel may say these words."""
         if self.kernel < NAMES_THE_TASK:
             lines = [line for line in words.splitlines() if not line.startswith("Error while processing task")]
             words = "\n".join(lines)
@@ -138,11 +138,11 @@ class Resctrl:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), self.root)
 
     def tasks(self, group: str = "") -> set[int]:
-        """The thread ids in a group's `tasks`."""
+        """Return the thread ids in a group's `tasks`."""
         return {int(line) for line in self.read(group, "tasks").split()}
 
     def names(self, path: str = "") -> set[str]:
-        """The names in a directory."""
+        """Return the names in a directory."""
         return set(os.listdir(self.path(path)))
 
     def classes(self) -> list[str]:

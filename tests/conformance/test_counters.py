@@ -10,7 +10,7 @@ TOTAL = "mon_data/mon_L3_00/mbm_total_bytes"
 
 
 def domains(resctrl: Resctrl, group: str) -> dict[str, set[str]]:
-    """The domains of a group and the counters in each."""
+    """Return the domains of a group and the counters in each."""
     return {name: resctrl.names(f"{group}/mon_data/{name}") for name in resctrl.names(f"{group}/mon_data")}
 
 

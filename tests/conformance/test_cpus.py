@@ -9,14 +9,14 @@ from .filesystem import Resctrl
 
 @pytest.fixture
 def last(resctrl: Resctrl) -> int:
-    """The highest CPU, of at least two."""
+    """Return the highest CPU, of at least two."""
     mask = int(resctrl.read("cpus").replace(",", ""), 16)
     assert mask & 3 == 3, "needs two CPUs"
     return mask.bit_length() - 1
 
 
 def cpus(resctrl: Resctrl, group: str = "") -> int:
-    """The mask of a group, after a look at whether both files say the same."""
+    """Return the mask of a group, after a look at whether both files say the same."""
     mask = int(resctrl.read(group, "cpus").replace(",", ""), 16)
     listed = 0
     for span in filter(None, resctrl.read(group, "cpus_list").strip().split(",")):

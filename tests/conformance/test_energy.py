@@ -23,7 +23,7 @@ Busy = Callable[[str], "subprocess.Popen[Any]"]
 
 @pytest.fixture
 def busy(resctrl: Resctrl) -> Iterator[Busy]:
-    """Starts processes that work on the first CPU, which is in package 0, from the start in a group."""
+    """Start processes that work on the first CPU, which is in package 0, from the start in a group."""
     with ExitStack() as stack:
 
         def start(group: str) -> "subprocess.Popen[Any]":
@@ -43,7 +43,7 @@ def busy(resctrl: Resctrl) -> Iterator[Busy]:
 
 
 def joules(resctrl: Resctrl, group: str) -> float | None:
-    """The group's energy in package 0; None where there is no number yet."""
+    """Return the group's energy in package 0; None where there is no number yet."""
     text = resctrl.read(group, ENERGY[0])
     return None if text == UNAVAILABLE else float(text)
 

@@ -31,18 +31,18 @@ def limits(resctrl: Resctrl) -> Limits:
 
 @pytest.fixture
 def gold(resctrl: Resctrl) -> str:
-    """The schemata of a new class."""
+    """Return the schemata of a new class."""
     return f"{resctrl.make('gold')}/schemata"
 
 
 def values(resctrl: Resctrl, resource: str, name: str = "schemata", group: str = "gold") -> list[str]:
-    """The values of a resource, by domain."""
+    """Return the values of a resource, by domain."""
     rows = dict(line.strip().split(":") for line in resctrl.read(group, name).splitlines())
     return [plain(part.partition("=")[2]) for part in rows[resource].split(";")]
 
 
 def plain(value: str) -> str:
-    """A value without what older kernels pad it with."""
+    """Return a value without what older kernels pad it with."""
     return value.strip().lstrip("0") or "0"
 
 

@@ -36,7 +36,7 @@ def waiting_thread() -> Iterator[int]:
 
 @pytest.fixture
 def own_process(resctrl: Resctrl) -> Iterator[int]:
-    """This process, brought back to the root group afterwards."""
+    """Return this process, brought back to the root group afterwards."""
     yield os.getpid()
     resctrl.write("tasks", str(os.getpid()))
 

@@ -431,7 +431,7 @@ def test_a_runtime_that_nobody_wanted_the_hook_for_is_no_fault(patient: Patient)
 
 @pytest.fixture
 def here(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> Host:
-    """The host as if it were this very one, where systemd does not run."""
+    """Return the host as if it were this very one, where systemd does not run."""
     monkeypatch.setattr(Host, "live", True)
     monkeypatch.setattr("resctrl_hooks.install.systemd.is_running", lambda: False)
     return Host(CONFIG, str(patient.root))

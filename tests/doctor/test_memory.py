@@ -19,7 +19,7 @@ SAMPLE = yaml.safe_load((FIXTURES / "nri-memtierd.yaml").read_text())
 
 @pytest.fixture
 def paths(tmp_path: Path) -> dict[str, Any]:
-    """A node without anything that memory classes need."""
+    """Return a node without anything that memory classes need."""
     for name in ("cgroup", "proc", "sys"):
         (tmp_path / name).mkdir()
     section = {"runDir": str(tmp_path / "run"), "binary": str(tmp_path / "memtierd")}

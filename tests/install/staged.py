@@ -29,12 +29,12 @@ FIRST = Path(__file__).parents[1] / "fixtures/machineconfig-0.1.0.yaml"
 
 
 def run(*words: str) -> Result:
-    """The command, in this process."""
+    """Return the command, in this process."""
     return CliRunner().invoke(main, list(words))
 
 
 def compile_once(plan: Plan, tree: Tree, *, warn: Say) -> None:
-    """Compiles modules as an installation does, and the same ones by the same Python later by copying what came of it.
+    """Compile modules as an installation does, and the same ones by the same Python later by copying what came of it.
 
     It takes a fifth of a second, and is the same wherever it lies (`test_what_is_staged_does_not_depend_on_where`).
     """
@@ -55,7 +55,7 @@ _BYTECODE: dict[tuple[str, str], dict[str, bytes]] = {}
 
 
 def install(root: Path, *words: str, runtime: str = "crio") -> str:
-    """Installs below ``root`` and returns what the command said."""
+    """Install below ``root`` and return what the command said."""
     result = run("install", "--runtime", runtime, "--root", str(root), *words)
     assert result.exit_code == 0, result.output
     return result.output
@@ -80,7 +80,7 @@ def put(root: Path, *, runtime: str = "crio") -> None:
 
 
 def deliver(root: Path, machineconfig: str) -> None:
-    """Brings a version's code as a MachineConfig does: each file at once, in order, then what only others had goes."""
+    """Bring a version's code as a MachineConfig does: each file at once, in order, then what only others had goes."""
     files: list[dict[str, Any]] = yaml.safe_load(machineconfig)["spec"]["config"]["storage"]["files"]
     code = {f"{root}{file['path']}": file for file in files if file["path"].startswith(f"{CODE}/")}
     for name, file in code.items():
@@ -94,7 +94,7 @@ def deliver(root: Path, machineconfig: str) -> None:
 
 
 def uninstall(root: Path, *words: str) -> str:
-    """Uninstalls from below ``root``."""
+    """Uninstall from below ``root``."""
     result = run("uninstall", "--root", str(root), *words)
     assert result.exit_code == 0, result.output
     return result.output
@@ -107,7 +107,7 @@ def files(root: Path) -> set[str]:
 
 
 def command(root: Path, hook: str = HOOKS) -> list[str]:
-    """The command of the registered hook, its paths led below the root as a chroot would."""
+    """Return the command of the registered hook, its paths led below the root as a chroot would."""
     value = json.loads((root / hook.lstrip("/")).read_text())["hook"]
     assert value["path"] == "/bin/sh"
     words: list[str] = value["args"]
@@ -115,7 +115,7 @@ def command(root: Path, hook: str = HOOKS) -> list[str]:
 
 
 def impatient(words: list[str], seconds: int = SOON) -> list[str]:
-    """A command with alarms that go off sooner."""
+    """Return a command with alarms that go off sooner."""
     for before, after in ((f"alarm({ALARM})", "alarm({})"), (f"ITIMER_PROF,{BUSY_ALARM}", "ITIMER_PROF,{}")):
         assert sum(word.count(before) for word in words) == 1
         words = [word.replace(before, after.format(seconds)) for word in words]
@@ -127,6 +127,6 @@ def led(root: Path, word: str) -> str:
 
 
 def call(words: list[str], state: Any = b"{}", *, timeout: float = 30) -> subprocess.CompletedProcess[bytes]:
-    """Calls a hook as a runtime does: an empty environment, some folder, the state on stdin."""
+    """Call a hook as a runtime does: an empty environment, some folder, the state on stdin."""
     data = state if isinstance(state, bytes) else json.dumps(state).encode()
     return subprocess.run(words, input=data, capture_output=True, check=False, env={}, cwd="/", timeout=timeout)

@@ -83,7 +83,7 @@ stateDir: {host}/run/resctrl-hooks
 
 
 def steps(script: str) -> list[int]:
-    """The lines at which a script's commands begin; a condition is one command."""
+    """Return the lines at which a script's commands begin; a condition is one command."""
     lines = enumerate(script.splitlines())
     return [number for number, line in lines if line and line[0] not in " #" and line != "fi"]
 
@@ -192,7 +192,7 @@ for _ in range(600):
 
 @pytest.fixture
 def short() -> Iterator[Path]:
-    """A folder for Podman's own files, whose paths may not be long."""
+    """Return a folder for Podman's own files, whose paths may not be long."""
     with tempfile.TemporaryDirectory(prefix="m-") as folder:
         yield Path(folder)
 
@@ -205,7 +205,7 @@ class Place(NamedTuple):
 
 
 def metrics_container() -> tuple[dict[str, Any], dict[str, str]]:
-    """The container that serves metrics, and the host's paths by volume."""
+    """Return the container that serves metrics, and the host's paths by volume."""
     spec = daemonset("metrics.yaml")["spec"]
     (container,) = spec["containers"]
     return container, {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"]}
@@ -221,7 +221,7 @@ def rights(container: dict[str, Any]) -> list[str]:
 
 
 def mounts(container: dict[str, Any], paths: dict[str, str], host: Path) -> list[str]:
-    """The folders of a host below `host`, where the manifest mounts them."""
+    """Return the folders of a host below `host`, where the manifest mounts them."""
     found = []
     for mount in container["volumeMounts"]:
         source = host / paths[mount["name"]].lstrip("/")

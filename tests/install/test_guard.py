@@ -77,7 +77,7 @@ def test_nobody_reading_stderr_is_no_failure(shell: list[str]) -> None:
 
 
 def written_whole(words: list[str], state: bytes) -> int:
-    """Writes a state as crun does, whom SIGPIPE kills where its hook ends before it has read all; the hook's exit."""
+    """Write a state as crun does, whom SIGPIPE kills where its hook ends before it has read all; the hook's exit."""
     with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env={}, cwd="/") as hook:
         assert hook.stdin
         hook.stdin.write(state)  # BrokenPipeError where crun would be killed
@@ -150,7 +150,7 @@ def test_a_dead_loop_ends_by_the_processor_time_that_it_uses(host: Path, breakag
 
 
 def blocked(words: list[str]) -> list[str]:
-    """A command with every signal blocked, as crun starts its hooks."""
+    """Return a command with every signal blocked, as crun starts its hooks."""
     block = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals()); "
     return [sys.executable, "-c", f"{block}os.execv(sys.argv[1], sys.argv[1:])", *words]
 

@@ -17,7 +17,7 @@ from resctrl_hooks.install.units import TIMER
 
 
 def another_version(monkeypatch: pytest.MonkeyPatch, number: int = 1) -> Payload:
-    """Makes the package seem to be another version of itself."""
+    """Make the package seem to be another version of itself."""
     old = payload()
     modules = old.modules | {"extra.py": f"NUMBER = {number}\n".encode()}
     new = Payload(f"0.2.{number}", f"node-{number:012x}", modules)
@@ -26,7 +26,7 @@ def another_version(monkeypatch: pytest.MonkeyPatch, number: int = 1) -> Payload
 
 
 def contents(root: Path) -> dict[str, tuple[int, bytes | str]]:
-    """The mode of each file below a root, and what is in it."""
+    """Return the mode of each file below a root, and what is in it."""
     return {
         name: (path.lstat().st_mode, path.readlink().as_posix() if path.is_symlink() else path.read_bytes())
         for name in files(root)

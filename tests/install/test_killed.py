@@ -18,7 +18,7 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 def version(name: str, digit: str) -> Payload:
-    """A small node half that says which version of it runs, if all of it is there."""
+    """Return a small node half that says which version of it runs, if all of it is there."""
     launch = (
         "import sys\nfolder = __file__.rpartition('/')[0]\n"
         "parts = [open(f'{folder}/{part}.py').read().strip() for part in 'abc']\n"
@@ -39,12 +39,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[[Payload], None]:
-    """Makes the package be a version."""
+    """Make the package be a version."""
     return lambda shipped: monkeypatch.setattr("resctrl_hooks.install.plan.payload", lambda: shipped)
 
 
 def killed_before(number: int, act: Callable[[], object]) -> bool:
-    """Does something in a child that dies before its change number so-and-so; says whether it came to that."""
+    """Do something in a child that dies before its change number so-and-so; say whether it came to that."""
     child = os.fork()
     if child == 0:
         try:
@@ -79,7 +79,7 @@ def _die_at(number: int) -> None:
 
 
 def each_kill(root: Path, prepare: Callable[[], object], act: Callable[[], object]) -> Iterator[int]:
-    """The host below ``root`` after each point where ``act`` can be killed."""
+    """Yield the host below ``root`` after each point where ``act`` can be killed."""
     number = 0
     while True:
         shutil.rmtree(root, ignore_errors=True)
@@ -107,7 +107,7 @@ def runs(root: Path) -> str:
 
 
 def content(root: Path) -> dict[str, object]:
-    """All files with what is in them; of the record, what it means."""
+    """Return all files with what is in them; of the record, what it means."""
     found: dict[str, object] = {}
     for name in files(root):
         path = root / name.lstrip("/")

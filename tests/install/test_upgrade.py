@@ -33,7 +33,7 @@ class Delivered:
         self.pids: dict[str, int] = {}
 
     def call(self, *words: str, said: str = "") -> str:
-        """The command line that is in hooks' JSON, and so in each container's bundle."""
+        """Return the command line that is in hooks' JSON, and so in each container's bundle."""
         command = ["/usr/bin/python3", "-I", "-S", f"{self.root}{LAUNCH}", "--config", str(self.host.config), *words]
         done = subprocess.run(command, input=said, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -61,7 +61,7 @@ class Delivered:
         return json.dumps(value | ({"pid": self.pids[id_]} if status == "creating" else {}))
 
     def groups(self) -> dict[str, int]:
-        """The groups by their inode numbers, which another group of that name would not have."""
+        """Return the groups by their inode numbers, which another group of that name would not have."""
         return {entry.name: entry.inode() for entry in os.scandir(self.host.resctrl / "mon_groups")}
 
     def moved(self, id_: str) -> float:

@@ -29,7 +29,7 @@ class Load(NamedTuple):
     rmids: int
 
     def moved(self, start: float, end: float, phase: float) -> float:
-        """The bytes between two moments."""
+        """Return the bytes between two moments."""
         return self._until(end - phase) - self._until(start - phase)
 
     def _until(self, moment: float) -> float:

@@ -25,7 +25,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """How often Podman itself was asked; it knows a pod, and a container of a plain root folder."""
+    """Return how often Podman itself was asked; it knows a pod, and a container of a plain root folder."""
     asked: list[str] = []
 
     def podman_names() -> PodmanNames:

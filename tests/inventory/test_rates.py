@@ -20,7 +20,7 @@ def reading(
 
 
 def snapshot(when: float, *readings: Reading, held: tuple[str, ...] | None = None, tracked: bool = True) -> Snapshot:
-    """A look at one pod, which has groups in the classes that are ``held``, or in those of its readings."""
+    """Return a look at one pod, which has groups in the classes that are ``held``, or in those of its readings."""
     classes = {one.rdt_class or "" for one in readings if one.state != WAITING} if held is None else set(held)
     return Snapshot(when, {}, {KEY: list(readings)} if tracked else {}, {KEY: classes} if classes else {})
 

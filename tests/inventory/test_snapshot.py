@@ -21,7 +21,7 @@ TOTAL = "mon_L3_00/mbm_total_bytes"
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    """The whole node says 100, one pod's group 40, another one's is unavailable; a foreign group says 10."""
+    """Return the whole node says 100, one pod's group 40, another one's is unavailable; a foreign group says 10."""
     resctrl = tmp_path / "resctrl"
     (resctrl / "mon_groups" / "theirs").mkdir(parents=True)
     (resctrl / "info").mkdir()

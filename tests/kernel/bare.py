@@ -9,7 +9,7 @@ KEPT = ("/etc/resctrl-hooks", "/run/resctrl-hooks")
 
 
 def clear_host() -> None:
-    """Takes off whatever an earlier test has installed or left."""
+    """Take off whatever an earlier test has installed or left."""
     resctrl_hook("uninstall", "--release-groups")
     for folder in KEPT:
         shutil.rmtree(folder, ignore_errors=True)

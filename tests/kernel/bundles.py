@@ -49,7 +49,7 @@ posix.waitpid(child, 0)
 
 
 def make_rootfs(folder: str) -> str:
-    """A root file system with busybox and its commands."""
+    """Return a root file system with busybox and its commands."""
     for name in ("bin", "proc", "sys", "dev", "tmp", "etc", "usr"):
         os.makedirs(os.path.join(folder, name))
     for name in ("lib", "lib64"):  # for HOST_USR
@@ -89,7 +89,7 @@ def make_bundle(
     linux: Mapping[str, Any] | None = None,
     mounts: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """Writes a bundle.
+    """Write a bundle.
 
     Args:
         folder: where; made if missing.

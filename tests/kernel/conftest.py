@@ -52,7 +52,7 @@ def boot() -> dict[str, object]:
 
 @pytest.fixture
 def resctrl() -> Iterator[Resctrl]:
-    """The real resctrl, without any group before and after."""
+    """Return the real resctrl, without any group before and after."""
     mounted = Resctrl(os.environ["RESCTRL_ROOT"])
     mounted.clear()
     yield mounted
@@ -61,13 +61,13 @@ def resctrl() -> Iterator[Resctrl]:
 
 @pytest.fixture(scope="session")
 def rootfs(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A busybox root file system, for bundles and images."""
+    """Return a busybox root file system, for bundles and images."""
     return make_rootfs(str(tmp_path_factory.mktemp("rootfs") / "rootfs"))
 
 
 @pytest.fixture
 def bundle(rootfs: str, tmp_path: object) -> Callable[..., str]:
-    """Makes bundles: `bundle("name", "echo hello", hooks=…, annotations=…, linux=…)`."""
+    """Make bundles: `bundle("name", "echo hello", hooks=…, annotations=…, linux=…)`."""
 
     def make(name: str, command: str | list[str], **options: object) -> str:
         return make_bundle(os.path.join(str(tmp_path), "bundles", name), rootfs, command, **options)  # type: ignore[arg-type]
@@ -77,25 +77,25 @@ def bundle(rootfs: str, tmp_path: object) -> Callable[..., str]:
 
 @pytest.fixture
 def recorder(tmp_path: object) -> Recorder:
-    """A hook that writes down what it is given."""
+    """Return a hook that writes down what it is given."""
     return Recorder(os.path.join(str(tmp_path), "recorder"))
 
 
 @pytest.fixture(params=DRIVERS)
 def driver(request: pytest.FixtureRequest) -> str:
-    """Each cgroup driver."""
+    """Return each cgroup driver."""
     return str(request.param)
 
 
 @pytest.fixture(params=["runc", "crun"])
 def runtime_name(request: pytest.FixtureRequest) -> str:
-    """Each OCI runtime."""
+    """Return each OCI runtime."""
     return str(request.param)
 
 
 @pytest.fixture
 def runtime(runtime_name: str, driver: str) -> Iterator[Runtime]:
-    """Each OCI runtime under each cgroup driver; its containers go at the end."""
+    """Return each OCI runtime under each cgroup driver; its containers go at the end."""
     chosen = Runtime(runtime_name, driver)
     yield chosen
     chosen.clean()
@@ -103,13 +103,13 @@ def runtime(runtime_name: str, driver: str) -> Iterator[Runtime]:
 
 @pytest.fixture(scope="session")
 def image(rootfs: str) -> str:
-    """An image of busybox in the root user's storage."""
+    """Return an image of busybox in the root user's storage."""
     return Podman("crun", "cgroupfs").import_image(rootfs, IMAGE)
 
 
 @pytest.fixture
 def podman(runtime_name: str, driver: str, image: str) -> Iterator[Callable[..., Podman]]:
-    """Makes Podmans: `podman(hooks=FOLDER)`, for each OCI runtime and cgroup driver. `image` is there already."""
+    """Make Podmans: `podman(hooks=FOLDER)`, for each OCI runtime and cgroup driver. `image` is there already."""
     del image
     made: list[Podman] = []
 
@@ -141,7 +141,7 @@ def node(containerd: Containerd, resctrl: Resctrl) -> Iterator[Containerd]:
 
 @pytest.fixture
 def plugin(node: Containerd, tmp_path: Path) -> Iterator[Callable[..., Plugin]]:
-    """Makes a plugin with settings, not started yet."""
+    """Make a plugin with settings, not started yet."""
     made: list[Plugin] = []
 
     def make(**settings: Any) -> Plugin:

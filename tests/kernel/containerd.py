@@ -55,7 +55,7 @@ version = 3
 
 
 def make_image(rootfs: str, name: str, command: list[str], path: str) -> str:
-    """An archive as `docker save` makes it: one layer with a root file system, and a command."""
+    """Return an archive as `docker save` makes it: one layer with a root file system, and a command."""
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as files:
         files.add(rootfs, ".", recursive=True)
@@ -78,7 +78,7 @@ def make_image(rootfs: str, name: str, command: list[str], path: str) -> str:
 
 
 def _is_removed(cgroup: str) -> bool:
-    """Whether a cgroup with all below it can be removed; removes it then."""
+    """Return whether a cgroup with all below it can be removed; removes it then."""
     try:
         for folder, _, _ in os.walk(cgroup, topdown=False):
             os.rmdir(folder)
@@ -123,7 +123,7 @@ class Containerd:
             json.dump(specification, out)
 
     def start(self) -> None:
-        """Starts it, and waits until it serves the CRI."""
+        """Start it, and wait until it serves the CRI."""
         with open(self._config, "w", encoding="utf-8") as out:
             systemd = str(self.systemd).lower()
             out.write(CONFIG.format(systemd=systemd, folder=self.folder))
@@ -146,7 +146,7 @@ class Containerd:
         return os.path.exists(NRI)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Stops it; its containers go on."""
+        """Stop it; its containers go on."""
         assert self._process is not None
         self._process.send_signal(number)
         self._process.wait(PATIENCE)
@@ -157,12 +157,12 @@ class Containerd:
         return os.path.join(self.folder, "containerd.log")
 
     def said(self) -> str:
-        """Its log."""
+        """Return its log."""
         with open(self.log_path, encoding="utf-8", errors="replace") as source:
             return source.read()
 
     def import_images(self, rootfs: str) -> None:
-        """Puts the images of pods and of their sandboxes there."""
+        """Put the images of pods and of their sandboxes there."""
         for name, command in ((IMAGE, ["/bin/sh"]), (PAUSE, ["/bin/sleep", "1000000"])):
             path = make_image(rootfs, name, command, os.path.join(self.folder, "image.tar"))
             run(["ctr", "-n", "k8s.io", "images", "import", "--local", "--snapshotter", "native", path])
@@ -173,18 +173,18 @@ class Containerd:
             )
 
     def pod(self, name: str, *, runtime: str = "runc", **options: Any) -> "Pod":
-        """Runs a pod's sandbox."""
+        """Run a pod's sandbox."""
         self._pods.append(Pod(self, name, runtime, **options))
         return self._pods[-1]
 
     def starter(self, pod: "Pod", container: str) -> Any:
-        """Begins to start a container; a call whose `result` waits for the end of that."""
+        """Begin to start a container; a call whose `result` waits for the end of that."""
         request = self.api.StartContainerRequest(container_id=container)
         assert pod in self._pods
         return self.runtime.StartContainer.future(request, timeout=PATIENCE)
 
     def kill_all(self) -> None:
-        """Kills it, and all pods without telling anybody: the cheapest end of many. For the last test of a boot."""
+        """Kill it, and all pods without telling anybody: the cheapest end of many. For the last test of a boot."""
         self.stop(signal.SIGKILL)
         for pod in [pod for pod in self._pods if os.path.isdir(pod.cgroup)]:
             with open(f"{pod.cgroup}/cgroup.kill", "w", encoding="ascii") as kill:
@@ -193,12 +193,12 @@ class Containerd:
         self._pods.clear()
 
     def stopper(self, container: str) -> Any:
-        """Begins to stop a container; a call whose `exception` waits for the end of that."""
+        """Begin to stop a container; a call whose `exception` waits for the end of that."""
         request = self.api.StopContainerRequest(container_id=container, timeout=0)
         return self.runtime.StopContainer.future(request, timeout=PATIENCE)
 
     def clean(self) -> None:
-        """Removes all pods."""
+        """Remove all pods."""
         while self._pods:
             self._pods.pop().remove()
 
@@ -273,26 +273,26 @@ class Pod:
         return self._api.CreateContainerRequest(pod_sandbox_id=self.id, config=config, sandbox_config=self._config)
 
     def create(self, name: str, command: list[str], *, attempt: int = 0, cpus: str = "") -> str:
-        """Creates a container; its id."""
+        """Create a container; its id."""
         request = self._creation(name, command, attempt=attempt, cpus=cpus)
         made: str = self._containerd.runtime.CreateContainer(request, timeout=PATIENCE).container_id
         self.containers.append(made)
         return made
 
     def start(self, container: str) -> None:
-        """Starts a container."""
+        """Start a container."""
         self._containerd.runtime.StartContainer(
             self._api.StartContainerRequest(container_id=container), timeout=PATIENCE
         )
 
     def run(self, name: str, command: list[str], **options: Any) -> str:
-        """Creates and starts a container; its id."""
+        """Create and start a container; its id."""
         made = self.create(name, command, **options)
         self.start(made)
         return made
 
     def run_all(self, names: list[str], command: list[str]) -> None:
-        """Creates containers all at once, then starts them all at once."""
+        """Create containers all at once, then start them all at once."""
         runtime, api = self._containerd.runtime, self._api
         created = [runtime.CreateContainer.future(self._creation(name, command), timeout=PATIENCE) for name in names]
         made = [call.result().container_id for call in created]
@@ -310,17 +310,17 @@ class Pod:
             return "".join(line.split(" ", 3)[3] for line in source)
 
     def has_ended(self, container: str) -> bool:
-        """Whether a container has ended, as the CRI says."""
+        """Return whether a container has ended, as the CRI says."""
         request = self._api.ContainerStatusRequest(container_id=container)
         status = self._containerd.runtime.ContainerStatus(request, timeout=PATIENCE).status
         return bool(status.state == self._api.CONTAINER_EXITED)
 
     def pid(self, container: str) -> int:
-        """A running container's init process."""
+        """Return a running container's init process."""
         return int(self._info(container)["pid"])
 
     def specification(self, container: str) -> dict[str, Any]:
-        """A container's OCI specification, as containerd keeps it."""
+        """Return a container's OCI specification, as containerd keeps it."""
         found: dict[str, Any] = self._info(container)["runtimeSpec"]
         return found
 
@@ -331,26 +331,26 @@ class Pod:
         return found
 
     def stop(self, container: str) -> None:
-        """Stops a container at once."""
+        """Stop a container at once."""
         request = self._api.StopContainerRequest(container_id=container, timeout=0)
         self._containerd.runtime.StopContainer(request, timeout=PATIENCE)
 
     def remove_container(self, container: str) -> None:
-        """Removes a container, stopped or not."""
+        """Remove a container, stopped or not."""
         self._containerd.runtime.RemoveContainer(
             self._api.RemoveContainerRequest(container_id=container), timeout=PATIENCE
         )
         self.containers.remove(container)
 
     def end(self) -> None:
-        """Stops and removes the sandbox with all containers; the kubelet removes the cgroup later."""
+        """Stop and remove the sandbox with all containers; the kubelet removes the cgroup later."""
         runtime = self._containerd.runtime
         runtime.StopPodSandbox(self._api.StopPodSandboxRequest(pod_sandbox_id=self.id), timeout=PATIENCE)
         runtime.RemovePodSandbox(self._api.RemovePodSandboxRequest(pod_sandbox_id=self.id), timeout=PATIENCE)
         self.id = ""
 
     def remove(self) -> None:
-        """Ends it if that has not been done, and removes its cgroup."""
+        """End it if that has not been done, and remove its cgroup."""
         if self.id:
             self.end()
         deadline = time.monotonic() + PATIENCE

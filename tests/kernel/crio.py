@@ -41,14 +41,14 @@ class Watch:
                 raise OSError(ctypes.get_errno(), "can't be watched", folder)
 
     def changed(self) -> bool:
-        """Whether there was a change since it was asked last."""
+        """Return whether there was a change since it was asked last."""
         try:
             return bool(os.read(self._fd, 1 << 16))
         except BlockingIOError:
             return False
 
     def close(self) -> None:
-        """Looks no more."""
+        """Look no more."""
         os.close(self._fd)
 
 
@@ -142,7 +142,7 @@ class CrioPod(Pod):
         return found
 
     def id_of(self, container: str) -> str:
-        """The id of a container's last attempt: each has its own."""
+        """Return the id of a container's last attempt: each has its own."""
         return self._ids[container]
 
     @property
@@ -151,7 +151,7 @@ class CrioPod(Pod):
         return self.crio.hooks
 
     def annotations(self, container: str) -> dict[str, str]:
-        """The pod's annotations, over which CRI-O writes its own."""
+        """Return the pod's annotations, over which CRI-O writes its own."""
         return {
             **self.notes,
             **self._words("config", self.id_of(container)),
@@ -159,13 +159,13 @@ class CrioPod(Pod):
         }
 
     def make_bundle(self, container: str, command: str | list[str], **options: Any) -> str:
-        """The bundle of a new attempt of a container, in the RDT class that the pod's annotations name."""
+        """Return the bundle of a new attempt of a container, in the RDT class that the pod's annotations name."""
         self._ids[container] = secrets.token_hex(32)
         rdt_class = self.notes.get(f"{RDT}/container.{container}", self.notes.get(f"{RDT}/pod", ""))
         return super().make_bundle(container, command, rdt_class=rdt_class, **options)
 
     def start(self, container: str, command: str | list[str], **options: Any) -> int:
-        """Creates and starts a container; its init process. One that can't be created is deleted, as CRI-O does it."""
+        """Create and start a container; its init process. One that can't be created is deleted, as CRI-O does it."""
         try:
             return super().start(container, command, **options)
         except Failed:

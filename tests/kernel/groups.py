@@ -24,13 +24,13 @@ class Place:
 
 
 def parse_place(text: str) -> Place:
-    """Reads cpu_resctrl_groups: `res:/` or `res:gold`, then `mon:` or `mon:podA`."""
+    """Read cpu_resctrl_groups: `res:/` or `res:gold`, then `mon:` or `mon:podA`."""
     fields = dict(line.split(":", 1) for line in text.splitlines())
     return Place(fields["res"].strip("/"), fields["mon"].strip("/"))
 
 
 def parse_places(printed: str) -> dict[str, Place]:
-    """Reads what bundles.EVERYBODY prints: who is where."""
+    """Read what bundles.EVERYBODY prints: who is where."""
     return {who: parse_place(text) for line in printed.splitlines() for who, text in json.loads(line).items()}
 
 
@@ -47,12 +47,12 @@ class Resctrl:
         self.root = root
 
     def path(self, rdt_class: str = "", group: str = "") -> str:
-        """The folder of a class, or of a monitoring group in it."""
+        """Return the folder of a class, or of a monitoring group in it."""
         parts = [self.root, rdt_class] if rdt_class else [self.root]
         return os.path.join(*parts, *(["mon_groups", group] if group else []))
 
     def make(self, rdt_class: str = "", group: str = "") -> str:
-        """Makes a class or a group; its folder. Waits while RMIDs that other tests freed are still in limbo."""
+        """Make a class or a group; its folder. Waits while RMIDs that other tests freed are still in limbo."""
         path = self.path(rdt_class, group)
         deadline = time.monotonic() + LIMBO_SECONDS
         while True:
@@ -66,7 +66,7 @@ class Resctrl:
                 return path
 
     def use_up(self) -> list[str]:
-        """Makes groups of others until no RMID is left, not in limbo either: their folders."""
+        """Make groups of others until no RMID is left, not in limbo either: their folders."""
         made: list[str] = []
         while True:
             try:
@@ -77,7 +77,7 @@ class Resctrl:
                 return made
 
     def settle(self) -> None:
-        """Waits until no RMID but one is in limbo. Without it the next container, whose hook doesn't wait, has none.
+        """Wait until no RMID but one is in limbo. Without it the next container, whose hook doesn't wait, has none.
 
         mkdir alone tells, and what it took goes through limbo again. So all are taken, which shows that none is there,
         and go there together; they come back together, when the kernel's worker has looked.
@@ -87,12 +87,12 @@ class Resctrl:
         os.rmdir(self.make(group="other"))
 
     def join(self, task: int, rdt_class: str = "", group: str = "") -> None:
-        """Moves one thread."""
+        """Move one thread."""
         with open(os.path.join(self.path(rdt_class, group), "tasks"), "w", encoding="ascii") as tasks:
             tasks.write(str(task))
 
     def tasks(self, rdt_class: str = "", group: str = "") -> set[int]:
-        """The thread ids in a class or group."""
+        """Return the thread ids in a class or group."""
         with open(os.path.join(self.path(rdt_class, group), "tasks"), encoding="ascii") as tasks:
             return {int(line) for line in tasks}
 
@@ -107,7 +107,7 @@ class Resctrl:
         yield from classes
 
     def clear(self) -> None:
-        """Removes every group and class."""
+        """Remove every group and class."""
         for path in list(self.groups()):
             with contextlib.suppress(FileNotFoundError):
                 os.rmdir(path)

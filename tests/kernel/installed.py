@@ -18,12 +18,12 @@ PYTHON = ["/usr/bin/python3", "-I", "-S"]
 
 
 def resctrl_hook(*words: str) -> Result:
-    """The people's command, in this process: to start another one takes an emulated host seconds."""
+    """Return the people's command, in this process: to start another one takes an emulated host seconds."""
     return CliRunner().invoke(main, list(words))
 
 
 def succeeds(*words: str) -> str:
-    """The people's command, which must succeed: what it printed."""
+    """Return the people's command, which must succeed: what it printed."""
     result = resctrl_hook(*words)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -50,14 +50,14 @@ class Installed:
         self.configure(**settings)
 
     def configure(self, **settings: Any) -> None:
-        """Replaces the settings."""
+        """Replace the settings."""
         paths = {"resctrlPath": os.environ["RESCTRL_ROOT"], "stateDir": self.state, "deadlineSeconds": self.DEADLINE}
         log = {"target": "file", "file": self.log}
         with open(self.config, "w", encoding="utf-8") as out:
             json.dump({"format": 1, **paths, "log": log, **settings}, out)
 
     def command(self, *words: str) -> list[str]:
-        """A command line of the node half."""
+        """Return a command line of the node half."""
         return [*PYTHON, LAUNCH, "--config", self.config, *words]
 
     @property
@@ -81,7 +81,7 @@ class Installed:
         return folder
 
     def reconcile(self, *, check: bool = True) -> int:
-        """Runs it once; its exit status, which is not 0 as long as a pod waits or something is wrong."""
+        """Run it once; its exit status, which is not 0 as long as a pod waits or something is wrong."""
         done = subprocess.run(
             self.command("reconcile"), check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True
         )
@@ -89,14 +89,14 @@ class Installed:
         return done.returncode
 
     def said(self) -> str:
-        """The log so far."""
+        """Return the log so far."""
         if not os.path.exists(self.log):
             return ""
         with open(self.log, encoding="utf-8") as source:
             return source.read()
 
     def records(self) -> list[str]:
-        """All records of the ledger: its files but for locks, totals and figures about calls."""
+        """Return all records of the ledger: its files but for locks, totals and figures about calls."""
         top = Path(self.state)
         found = [path.relative_to(top) for path in top.rglob("*") if not path.is_dir() or path.is_symlink()]
         return sorted(str(path) for path in found if len(path.parts) > 1 and path.parts[0] not in ("locks", TOTALS))

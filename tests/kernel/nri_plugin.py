@@ -21,21 +21,21 @@ class Plugin(Installed):
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> "Plugin":
-        """Starts it and waits until it has taken in what runs."""
+        """Start it and wait until it has taken in what runs."""
         before = self.said().count("Synchronize: ")
         self.process = subprocess.Popen(self.command("nri", "--socket", NRI))
         wait_until(lambda: self.said().count("Synchronize: ") > before, "the plugin is synchronised")
         return self
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """Ends it."""
+        """End it."""
         assert self.process is not None
         self.process.send_signal(number)
         self.process.wait(60)
         self.process = None
 
     def count(self, words: str) -> int:
-        """How often it has logged something."""
+        """Return how often it has logged something."""
         return self.said().count(words)
 
     def status(self) -> dict[str, Any]:
@@ -45,10 +45,10 @@ class Plugin(Installed):
 
 
 def groups(resctrl: Resctrl) -> set[str]:
-    """All monitoring groups, by their paths below resctrl."""
+    """Return all monitoring groups, by their paths below resctrl."""
     return {os.path.relpath(path, resctrl.root) for path in resctrl.groups() if "mon_groups" in path}
 
 
 def group_of(pod: Pod) -> str:
-    """A pod's group in the root class."""
+    """Return a pod's group in the root class."""
     return f"mon_groups/{pod.uid}"

@@ -39,7 +39,7 @@ class Pod(abc.ABC):
 
     @abc.abstractmethod
     def annotations(self, container: str) -> dict[str, str]:
-        """Those that a container has."""
+        """Return those that a container has."""
 
     def id_of(self, container: str) -> str:
         """What the runtime calls a container of this name."""
@@ -60,7 +60,7 @@ class Pod(abc.ABC):
         hooks: dict[str, Any] | None = None,
         **options: Any,
     ) -> str:
-        """The bundle of one of its containers, in an RDT class; annotations replace or join the usual ones.
+        """Return the bundle of one of its containers, in an RDT class; annotations replace or join the usual ones.
 
         `hooks` are in place of those that the pod's containers have.
         """
@@ -73,29 +73,29 @@ class Pod(abc.ABC):
         return self._bundle(name, command, hooks=hooks, annotations=notes, linux=linux, **options)
 
     def run(self, container: str, command: str | list[str], **options: Any) -> str:
-        """Runs a container to its end, and deletes it: what it printed."""
+        """Run a container to its end, and delete it: what it printed."""
         bundle = self.make_bundle(container, command, **options)
         return self.runtime.run(self.id_of(container), bundle)
 
     def start(self, container: str, command: str | list[str], **options: Any) -> int:
-        """Creates and starts a container; its init process."""
+        """Create and start a container; its init process."""
         bundle = self.make_bundle(container, command, **options)
         self.runtime.create(self.id_of(container), bundle)
         self.runtime.start(self.id_of(container))
         return self.runtime.pid(self.id_of(container))
 
     def end(self, container: str) -> None:
-        """Kills and deletes one."""
+        """Kill and delete one."""
         self.runtime.kill(self.id_of(container))
         self.runtime.delete(self.id_of(container))
 
     def threads(self, pid: int) -> set[int]:
-        """All thread ids in the cgroup of a process: a container's."""
+        """Return all thread ids in the cgroup of a process: a container's."""
         folder = CGROUPS / Path(f"/proc/{pid}/cgroup").read_text().strip().removeprefix("0::/")
         return {int(line) for line in (folder / "cgroup.threads").read_text().split()}
 
     def remove(self) -> None:
-        """Ends the pod: its containers, then its cgroup, as the kubelet does it."""
+        """End the pod: its containers, then its cgroup, as the kubelet does it."""
         self.runtime.clean()
         if self.runtime.driver == "systemd":
             run(["systemctl", "stop", self.parent], check=False)

@@ -20,7 +20,7 @@ class Failed(Exception):  # noqa: N818  # reads as what happened
 
 
 def run(words: Sequence[str], *, check: bool = True, environment: dict[str, str] | None = None) -> str:
-    """Runs a command; what it printed, both streams.
+    """Run a command; what it printed, both streams.
 
     The output goes through a file, not a pipe: a container inherits it and may outlive the command.
     """
@@ -42,7 +42,7 @@ def run(words: Sequence[str], *, check: bool = True, environment: dict[str, str]
 
 
 def wait_until(true: Any, what: str) -> None:
-    """Waits for a condition (a function) to hold."""
+    """Wait for a condition (a function) to hold."""
     deadline = time.monotonic() + WAIT
     while not true():
         assert time.monotonic() < deadline, f"never happened: {what}"
@@ -81,12 +81,12 @@ class Runtime:
         self._started.append(container)
 
     def forget(self, container: str) -> None:
-        """Spares `clean` a container that is gone: each deletion starts a process, slow when emulated."""
+        """Spare `clean` a container that is gone: each deletion starts a process, slow when emulated."""
         self._started = [name for name in self._started if name != container]
         self._pids.pop(container, None)
 
     def create(self, container: str, bundle: str) -> None:
-        """Creates a container: createRuntime hooks run, its command does not yet."""
+        """Create a container: createRuntime hooks run, its command does not yet."""
         self.note(container)
         file = os.path.join(bundle, "pid")
         self.command("create", "--bundle", bundle, "--pid-file", file, container)
@@ -94,11 +94,11 @@ class Runtime:
             self._pids[container] = int(source.read())
 
     def start(self, container: str) -> None:
-        """Lets the command run."""
+        """Let the command run."""
         self.command("start", container)
 
     def run(self, container: str, bundle: str, *, check: bool = True) -> str:
-        """Runs a container to its end, and deletes it: what it printed."""
+        """Run a container to its end, and delete it: what it printed."""
         self.note(container)
         printed = self.command("run", "--bundle", bundle, container, check=check)
         if check:
@@ -106,12 +106,12 @@ class Runtime:
         return printed
 
     def state(self, container: str) -> dict[str, Any]:
-        """The runtime's state of it."""
+        """Return the runtime's state of it."""
         found: dict[str, Any] = json.loads(self.command("state", container))
         return found
 
     def pid(self, container: str) -> int:
-        """Its init process."""
+        """Return its init process."""
         return self._pids.get(container) or int(self.state(container)["pid"])
 
     def wait_stopped(self, container: str) -> None:
@@ -128,19 +128,19 @@ class Runtime:
         wait_until(has_ended, f"{container} stops")
 
     def kill(self, container: str, number: signal.Signals = signal.SIGKILL) -> None:
-        """Sends it a signal, and waits for its end."""
+        """Send it a signal, and wait for its end."""
         self.command("kill", container, str(int(number)))
         self.wait_stopped(container)
 
     def delete(self, container: str, *, force: bool = False, check: bool = True) -> str:
-        """Deletes it: poststop hooks run."""
+        """Delete it: poststop hooks run."""
         printed = self.command("delete", *(["--force"] if force else []), container, check=check)
         if check:
             self.forget(container)
         return printed
 
     def clean(self) -> None:
-        """Removes whatever a test left, by another try what a busy machine is too slow to end for the first."""
+        """Remove whatever a test left, by another try what a busy machine is too slow to end for the first."""
         for container in self._started:
             for _ in range(TRIES):
                 self.delete(container, force=True, check=False)
@@ -176,7 +176,7 @@ class Podman:
         return run([*self.words, *words], check=check)
 
     def import_image(self, rootfs: str, name: str) -> str:
-        """Makes an image of a root file system; its name."""
+        """Make an image of a root file system; its name."""
         archive = tempfile.NamedTemporaryFile(suffix=".tar", delete=False)  # noqa: SIM115  # podman reads it by name
         archive.close()
         try:
@@ -192,20 +192,20 @@ class Podman:
         return self.command(*words, check=check).strip()
 
     def inspect(self, container: str, template: str) -> str:
-        """A field of a container, by a Go template."""
+        """Return a field of a container, by a Go template."""
         return self.command("inspect", "--format", template, container).strip()
 
     def pids(self, *containers: str) -> list[int]:
-        """The init processes of containers."""
+        """Return the init processes of containers."""
         return [int(pid) for pid in self.command("inspect", "--format", "{{.State.Pid}}", *containers).split()]
 
     def pid(self, container: str) -> int:
-        """Its init process."""
+        """Return its init process."""
         (found,) = self.pids(container)
         return found
 
     def clean(self) -> None:
-        """Removes all containers, and all pods if there was one: each command takes a second or more."""
+        """Remove all containers, and all pods if there was one: each command takes a second or more."""
         if self._pods:
             self.command("pod", "rm", "--all", "--force", "--time=0", check=False)
         self.command("rm", "--all", "--force", "--time=0", check=False)

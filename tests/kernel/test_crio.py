@@ -27,7 +27,7 @@ MEMORY_CLASS = "class.memtierd.nri.io"
 
 
 def hook(*words: str, check: bool = True) -> str:
-    """The people's command, in this process: what it printed."""
+    """Return the people's command, in this process: what it printed."""
     result = CliRunner().invoke(main, list(words))
     assert not (check and result.exit_code), result.output
     return result.stdout
@@ -40,14 +40,14 @@ def install() -> None:
 
 
 def configure(**settings: Any) -> None:
-    """Puts a configuration in force; the deadline is one that an emulated host can keep."""
+    """Put a configuration in force; the deadline is one that an emulated host can keep."""
     CONFIG.write_text(yaml.safe_dump({"deadlineSeconds": 8, **settings}))
     hook("config", "apply")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def installed() -> Iterator[None]:
-    """Our hook on this host, for CRI-O."""
+    """Return our hook on this host, for CRI-O."""
     clear_host()
     install()
     yield
@@ -62,7 +62,7 @@ def runtime_name(driver: str) -> str:
 
 @pytest.fixture
 def crio(runtime: Runtime, bundle: Callable[..., str], resctrl: Resctrl, tmp_path: Path) -> Iterator[Crio]:
-    """A CRI-O with RDT classes gold and silver, on a host without pods."""
+    """Return a CRI-O with RDT classes gold and silver, on a host without pods."""
     configure()
     for rdt_class in ("gold", "silver"):
         resctrl.make(rdt_class)
@@ -73,7 +73,7 @@ def crio(runtime: Runtime, bundle: Callable[..., str], resctrl: Resctrl, tmp_pat
 
 @pytest.fixture
 def pods(crio: Crio) -> Iterator[Callable[..., CrioPod]]:
-    """Makes pods, whose end nothing is left of: `pods(UID, "web-0", labels=…, annotations=…)`."""
+    """Make pods, whose end nothing is left of: `pods(UID, "web-0", labels=…, annotations=…)`."""
     made: list[CrioPod] = []
 
     def make(*arguments: Any, **options: Any) -> CrioPod:
@@ -231,5 +231,5 @@ def test_podmans_containers_can_be_left_out(
 
 
 def start_in(engine: Podman, image: str) -> int:
-    """Runs a container under Podman; its init process."""
+    """Run a container under Podman; its init process."""
     return engine.pid(engine.run(image, "sleep 1000", "-d"))

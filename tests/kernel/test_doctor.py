@@ -38,7 +38,7 @@ def runtime_name() -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def installed() -> Iterator[None]:
-    """Our hook on this host, for Podman, with a deadline that an emulated host can keep."""
+    """Return our hook on this host, for Podman, with a deadline that an emulated host can keep."""
     clear_host()
     succeeds(*INSTALL)
     (CONFIG / "config.yaml").write_text("deadlineSeconds: 8\n")
@@ -48,7 +48,7 @@ def installed() -> Iterator[None]:
 
 
 def doctor() -> tuple[bool, list[dict[str, Any]]]:
-    """Whether there is no problem, and all that is found."""
+    """Return whether there is no problem, and all that is found."""
     result = resctrl_hook("doctor", "--json")
     said = json.loads(result.stdout)
     assert (result.exit_code == 0) is said["ok"], result.output
@@ -56,7 +56,7 @@ def doctor() -> tuple[bool, list[dict[str, Any]]]:
 
 
 def findings() -> tuple[bool, list[dict[str, Any]]]:
-    """Whether there is no problem, and what is not in order."""
+    """Return whether there is no problem, and what is not in order."""
     ok, found = doctor()
     return ok, [finding for finding in found if finding["level"] != "ok"]
 

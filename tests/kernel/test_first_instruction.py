@@ -44,7 +44,7 @@ def has_threads(pod: KubernetesPod, pid: int, number: int) -> bool:
 
 
 def nothing_is_left(pod: KubernetesPod, resctrl: Resctrl) -> None:
-    """Ends the pod, and looks that reconcile leaves nothing of it."""
+    """End the pod, and look that reconcile leaves nothing of it."""
     pod.remove()
     pod.installed.reconcile()
     assert list(resctrl.groups()) == []
@@ -116,7 +116,7 @@ HOSTILE = {
 
 
 def everything(*folders: str) -> set[tuple[str, int]]:
-    """Each file and folder below these, with its inode: whatever is made, removed or made anew."""
+    """Return each file and folder below these, with its inode: whatever is made, removed or made anew."""
     found = set()
     for top in folders:
         for folder, names, files in os.walk(top):

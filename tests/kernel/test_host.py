@@ -48,7 +48,7 @@ def configure() -> None:
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[None]:
-    """Our hook on this host, for Podman; installed once for all tests that change nothing of it."""
+    """Return our hook on this host, for Podman; installed once for all tests that change nothing of it."""
     clear_host()
     succeeds("install", "--runtime", "podman")
     configure()
@@ -72,7 +72,7 @@ def groups(resctrl: Resctrl) -> list[str]:
 
 
 def ours() -> set[str]:
-    """Files on this host whose path has our name."""
+    """Return files on this host whose path has our name."""
     folders = ("/etc", "/usr/share/containers", "/usr/local", "/run")
     found = set()
     for top in folders:
@@ -182,7 +182,7 @@ def test_a_pod_without_an_rmid_wakes_reconcile_and_is_served_when_there_is_one(
 
 @pytest.fixture
 def command_in_its_place() -> Iterator[None]:
-    """The people's command where reconcile looks for it."""
+    """Return the people's command where reconcile looks for it."""
     path = Path("/usr/local/bin/resctrl-hook")
     package = Path(units.__file__).parents[2]
     path.write_text(f'#!/bin/sh\nPYTHONPATH={package} exec {sys.executable} -m resctrl_hooks "$@"\n')

@@ -45,13 +45,13 @@ def runtime_name() -> str:
 
 
 def compile_once(plan: Plan, tree: Tree, *, warn: Say) -> None:
-    """Compiles a version's modules unless an earlier attempt has: it takes an emulated host seconds."""
+    """Compile a version's modules unless an earlier attempt has: it takes an emulated host seconds."""
     if not list(Path(CODE, plan.payload.folder).glob("*.cpython-*")):
         compile_modules(plan, tree, warn=warn)
 
 
 def killed_before(name: str, change: str, *words: str) -> None:
-    """Runs a command in a child that dies before it writes or removes a file of this name."""
+    """Run a command in a child that dies before it writes or remove a file of this name."""
     child = os.fork()
     if child == 0:
         code = 1

@@ -20,7 +20,7 @@ ASKED = {RDT: "gold", CLASS: "track", SCHEDULING: "background", BLOCKIO: "slow"}
 
 @pytest.fixture
 def installed(tmp_path: Path, resctrl: Resctrl) -> Iterator[Installed]:
-    """All features, with nothing that refuses."""
+    """Return all features, with nothing that refuses."""
     program = tmp_path / "stand-in"
     program.write_text(STAND_IN)
     program.chmod(0o755)
@@ -39,7 +39,10 @@ def installed(tmp_path: Path, resctrl: Resctrl) -> Iterator[Installed]:
 
 
 def memtierds() -> list[int]:
-    """The stand-ins that run. systemd starts one that failed again itself, under another pid than the folder names."""
+    """Return the stand-ins that run.
+
+    systemd starts one that failed again itself, under another pid than the folder names.
+    """
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

@@ -33,7 +33,7 @@ class Pod:
         self.cgroup.mkdir(parents=True, exist_ok=True)
 
     def start(self, container: str, command: str = SLEEP, *, hooked: bool = True, **linux: Any) -> int:
-        """Creates and starts a container; its init process."""
+        """Create and start a container; its init process."""
         annotations = {
             "io.container.manager": "cri-o",
             "io.kubernetes.cri-o.ContainerType": "container",
@@ -54,12 +54,12 @@ class Pod:
         return self.runtime.pid(container)
 
     def end(self, container: str) -> None:
-        """Kills and deletes it."""
+        """Kill and delete it."""
         self.runtime.kill(container)
         self.runtime.delete(container)
 
     def reconcile(self, *options: str) -> dict[str, Any]:
-        """Runs it once; its report, without which nothing is wrong any more."""
+        """Run it once; its report, without which nothing is wrong any more."""
         command = self.installed.command("reconcile", "--json", *options)
         done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True)
         report: dict[str, Any] = json.loads(done.stdout)
@@ -72,7 +72,7 @@ class Pod:
         return sum(reading.value or 0 for reading in readings if reading.counter.name == "mbm_total_bytes")
 
     def threads(self, container: str) -> set[int]:
-        """All thread ids in a container's cgroup."""
+        """Return all thread ids in a container's cgroup."""
         return {int(line) for line in (self.cgroup / f"crio-{container}" / "cgroup.threads").read_text().split()}
 
     def clean(self) -> None:

@@ -26,7 +26,7 @@ FILL = "dd if=/dev/zero of=/dev/filled bs=1M count=48 2>/dev/null; echo filled >
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Installed:
-    """The hook with the classes above; nobody needs an RMID here."""
+    """Return the hook with the classes above; nobody needs an RMID here."""
     return Installed(
         str(tmp_path / "installed"),
         monitoring={"enabled": False},

@@ -55,7 +55,7 @@ class Node:
         return sorted(self.run_dir.glob("*/*/*/*"))
 
     def pids(self) -> list[int]:
-        """The stand-ins that live."""
+        """Return the stand-ins that live."""
         found = []
         for folder in self.folders():
             pid = int((folder / "memtierd.pid").read_text())
@@ -82,7 +82,7 @@ class Node:
 
 @pytest.fixture
 def node(tmp_path: Path, boot: dict[str, object]) -> Node:
-    """The node; each test leaves nothing of memtierd."""
+    """Return the node; each test leaves nothing of memtierd."""
     made = Node(tmp_path, boot["init"] == "systemd")
     assert made.left() == []
     return made
@@ -209,7 +209,7 @@ def test_many_containers(bundle: Callable[..., str], node: Node) -> None:
 
 
 def several(runtime: Runtime, what: str, names: list[str], bundle: Callable[..., str], node: Node) -> None:
-    """Creates or deletes containers, side by side."""
+    """Create or delete containers, side by side."""
     options = ["--systemd-cgroup"] if runtime.driver == "systemd" else []
     running = []
     for name in names:

@@ -27,7 +27,7 @@ ONE_RUNTIME = pytest.mark.parametrize("runtime_name", ["crun"])
 
 @pytest.fixture
 def host(tmp_path: Path, resctrl: Resctrl) -> Iterator[Installed]:
-    """The hook with its records where they are on a node."""
+    """Return the hook with its records where they are on a node."""
     del resctrl
     found = Installed(str(tmp_path / "host"), stateDir=STATE)
     found.state = STATE
@@ -56,7 +56,7 @@ def spec() -> dict[str, Any]:
 
 
 def as_podman_has_it(pod: dict[str, Any]) -> list[str]:
-    """The container's rights and mounts as options."""
+    """Return the container's rights and mounts as options."""
     (container,) = pod["containers"]
     context = container["securityContext"]
     assert context["allowPrivilegeEscalation"] is False
@@ -71,7 +71,7 @@ def as_podman_has_it(pod: dict[str, Any]) -> list[str]:
 
 
 def code() -> list[str]:
-    """The project and its packages, which a real image has inside."""
+    """Return the project and its packages, which a real image has inside."""
     folders = [path for path in sys.path if path.startswith(("/job", "/opt"))]
     tops = sorted({"/" + path.split("/")[1] for path in folders})
     return [*(f"--volume={top}:{top}:ro" for top in tops), f"--env=PYTHONPATH={':'.join(folders)}"]

@@ -19,7 +19,7 @@ ALL = sum(IN_EACH)
 
 @pytest.fixture(scope="module")
 def rootfs(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A root file system of one program: each container has a copy."""
+    """Return a root file system of one program: each container has a copy."""
     folder = tmp_path_factory.mktemp("rootfs")
     (folder / "bin").mkdir()
     shutil.copy(BUSYBOX, folder / SLEEP[0].lstrip("/"))
@@ -35,7 +35,7 @@ def test_fifty_containers_are_taken_in_kept_over_a_kill_and_nothing_of_them_is_l
     processes = {pod.name: [pod.pid(container) for container in pod.containers] for pod in pods}
 
     def astray(of: list[Pod]) -> int:
-        """How many containers aren't in their pods' groups."""
+        """Return how many containers aren't in their pods' groups."""
         return sum(place_of(pid) != Place("", pod.uid) for pod in of for pid in processes[pod.name])
 
     assert astray(pods) == ALL == 50

@@ -24,13 +24,13 @@ ALLOWED = {"enabled": True, "allow": {"shop": ["*"]}}
 
 
 def has(pod: Pod, container: str) -> int:
-    """The CPUs that a container's processes may run on."""
+    """Return the CPUs that a container's processes may run on."""
     status = Path(f"/proc/{pod.pid(container)}/status").read_text()
     return parse_list(next(line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list")))
 
 
 def specified(pod: Pod, container: str) -> int:
-    """Those that its specification says."""
+    """Return those that its specification says."""
     return parse_list(pod.specification(container)["linux"]["resources"].get("cpu", {}).get("cpus", ""))
 
 

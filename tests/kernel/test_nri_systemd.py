@@ -48,7 +48,7 @@ def test_under_systemds_cgroup_driver(
 
 @pytest.fixture
 def installed(resctrl: Resctrl, node: Containerd) -> Iterator[Path]:
-    """The host with the plugin installed on it, as an operator does; the folder of its state."""
+    """Return the host with the plugin installed on it, as an operator does; the folder of its state."""
     clear_host()
     config = Path("/etc/resctrl-hooks/config.yaml")
     config.parent.mkdir(parents=True)

@@ -43,7 +43,7 @@ def seen(pid: int) -> tuple[str, str]:
 
 
 def cpuset_of(pid: int) -> Path:
-    """The cgroup that has the container's cpuset: its own, or under systemd the scope that crun's one is in."""
+    """Return the cgroup that has the container's cpuset: its own, or under systemd the scope that crun's one is in."""
     folder = Path("/sys/fs/cgroup") / Path(f"/proc/{pid}/cgroup").read_text().strip().removeprefix("0::/")
     return folder if (folder / "cpuset.cpus").exists() else folder.parent
 
@@ -194,7 +194,7 @@ def expand_text(text: str) -> list[str]:
 
 
 def switch(cpus: Iterable[int], *, on: bool) -> None:
-    """Takes CPUs offline or back, until cpusets have followed."""
+    """Take CPUs offline or back, until cpusets have followed."""
     for cpu in cpus:
         Path(f"/sys/devices/system/cpu/cpu{cpu}/online").write_text(str(int(on)))
     online = set(expand(Path("/sys/devices/system/cpu/online").read_text().strip()))

@@ -46,7 +46,7 @@ def said(pid: int) -> Place:
 
 
 def pid_and_id(engine: Podman, container: str) -> tuple[int, str]:
-    """A container's init process and its id, with one command."""
+    """Return a container's init process and its id, with one command."""
     pid, name = engine.inspect(container, "{{.State.Pid}} {{.Id}}").split()
     return int(pid), name
 
@@ -187,7 +187,7 @@ def test_what_enters_later_is_brought_in(engine: Podman, image: str, staged: Sta
 
 
 def sleeping(seconds: int) -> list[int]:
-    """The processes that sleep so long."""
+    """Return the processes that sleep so long."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -214,7 +214,7 @@ def test_without_resctrl_podmans_containers_start_or_are_refused(
 
 @pytest.fixture
 def service() -> Iterator[str]:
-    """The name of a transient service, which ends with the test."""
+    """Return the name of a transient service, which ends with the test."""
     name = "split-test.service"
     yield name
     run(["systemctl", "stop", name], check=False)

@@ -42,7 +42,7 @@ def runtime_name() -> str:
 
 @pytest.fixture
 def resctrl() -> Iterator[Resctrl]:
-    """A resctrl that shows RMIDs, none of which the test before has left in limbo."""
+    """Return a resctrl that shows RMIDs, none of which the test before has left in limbo."""
     with mounted_with("debug"):
         mounted = Resctrl(ROOT)
         mounted.settle()
@@ -82,7 +82,7 @@ def states(installed: Installed) -> dict[str, str]:
 
 
 def reconciled(installed: Installed, wanted: Callable[[], bool], what: str) -> None:
-    """Reconciles until something holds: RMIDs stay in limbo for a second or more."""
+    """Reconcile until something holds: RMIDs stay in limbo for a second or more."""
 
     def holds() -> bool:
         installed.reconcile(check=False)

@@ -100,7 +100,7 @@ def type_(line: str) -> str:
 
 @pytest.fixture
 def host(image: str, resctrl: Resctrl) -> Iterator[None]:
-    """A host with an image, and without anything of ours; cleaned up whatever happens on it."""
+    """Return a host with an image, and without anything of ours; cleaned up whatever happens on it."""
     del image, resctrl
     clear_host()
     yield

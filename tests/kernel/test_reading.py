@@ -26,14 +26,14 @@ def monitor(resctrl: Resctrl, tmp_path: Path) -> Monitor:
 
 @pytest.fixture
 def worker() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is busy, so that its group counts."""
+    """Return a process that is busy, so that its group counts."""
     with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as process:
         yield process
         process.kill()
 
 
 def made(monitor: Monitor, rdt_class: str = "") -> str:
-    """The key's group, once an RMID is out of limbo; its folder."""
+    """Return the key's group, once an RMID is out of limbo; its folder."""
     deadline = time.monotonic() + LIMBO_SECONDS
     while True:
         try:
@@ -53,13 +53,13 @@ def by_path(readings: list[Reading]) -> dict[str, float]:
 
 
 def by_hand(group: str) -> dict[str, int]:
-    """All counters of a group, file by file."""
+    """Return all counters of a group, file by file."""
     root = Path(group) / "mon_data"
     return {str(path.relative_to(root)): int(path.read_text()) for path in root.glob("*/*")}
 
 
 def grown(group: str, least: int) -> None:
-    """Waits until a group has counted so much."""
+    """Wait until a group has counted so much."""
     deadline = time.monotonic() + LIMBO_SECONDS
     while by_hand(group)[TOTAL] <= least:
         assert time.monotonic() < deadline
@@ -132,7 +132,7 @@ def test_the_inode_number_tells_a_new_group_from_a_renamed_one(
 
 @pytest.fixture
 def release() -> Callable[[], tuple[int, int]]:
-    """This kernel's major and minor version."""
+    """Return this kernel's major and minor version."""
 
     def version() -> tuple[int, int]:
         major, minor, *_ = os.uname().release.split(".")

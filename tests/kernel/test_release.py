@@ -57,7 +57,7 @@ def load_release() -> Any:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The Debian package of this tree."""
+    """Return the Debian package of this tree."""
     wheel = tmp_path / f"resctrl_hooks-{__version__}-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         for path in sorted((PROJECT / "resctrl_hooks").rglob("*")):
@@ -70,7 +70,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def libraries(tmp_path: Path) -> Path:
-    """A package that provides the guest's libraries to Debian's Python."""
+    """Return a package that provides the guest's libraries to Debian's Python."""
     root = tmp_path / "libraries"
     (root / "DEBIAN").mkdir(parents=True)
     names = [f"{OF_DEBIAN.get(name, f'python3-{name}')} (= {version(name)})" for name in DEPENDENCIES]
@@ -91,7 +91,7 @@ def clean_host() -> Iterator[None]:
 
 
 def there(path: str) -> int:
-    """A group by its inode number, which another of that name would not have."""
+    """Return a group by its inode number, which another of that name would not have."""
     return os.stat(path).st_ino
 
 
@@ -136,7 +136,7 @@ class Delivered(Installed):
     """A host that has a version's code from its MachineConfig; settings are this test's."""
 
     def command(self, *words: str) -> list[str]:
-        """The command line that is in hooks' JSON and in the bundles of containers."""
+        """Return the command line that is in hooks' JSON and in the bundles of containers."""
         return ["/usr/bin/python3", "-I", "-S", self._folder + LAUNCH, "--config", self.config, *words]
 
     def bring(self, machineconfig: str) -> None:
@@ -148,7 +148,7 @@ class Delivered(Installed):
         run([words[0], *(led(Path(self._folder), word) for word in words[1:])], environment=BARE)
 
     def moved(self, name: str) -> float:
-        """Bytes that a container has moved, as this version's metrics have it."""
+        """Return bytes that a container has moved, as this version's metrics have it."""
         lines = succeeds("--config", self.config, "metrics", "--format", "prometheus").splitlines()
         mine = [line for line in lines if line.startswith("l3_mbm_total_bytes_total{") and f'pod="{name}"' in line]
         assert mine

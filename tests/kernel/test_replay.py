@@ -95,11 +95,11 @@ class Capture:
                 init.kill()
 
     def created(self, pid: int) -> dict[str, Any]:
-        """The state at createRuntime."""
+        """Return the state at createRuntime."""
         return self.state | {"pid": pid, "bundle": str(self.bundle)}
 
     def ended(self) -> dict[str, Any]:
-        """The state at poststop."""
+        """Return the state at poststop."""
         return self.stopped | {"id": self.id, "bundle": str(self.bundle)}
 
     def remove_cgroup(self) -> None:

@@ -17,7 +17,7 @@ UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 
 
 def fill(resctrl: Resctrl, count: int) -> list[str]:
-    """Takes `count` RMIDs, the root group having the first."""
+    """Take `count` RMIDs, the root group having the first."""
     return [resctrl.make(group=f"pod{number}") for number in range(count)]
 
 
@@ -58,7 +58,7 @@ def pod(tmp_path: Path, runtime_name: str, bundle: Callable[..., str], resctrl: 
 
 
 def refusal(resctrl: Resctrl) -> int:
-    """Makes groups pod0, pod1, … until the kernel refuses: with which errno."""
+    """Make groups pod0, pod1, … until the kernel refuses: with which errno."""
     for number in itertools.count():
         try:
             os.mkdir(resctrl.path(group=f"pod{number}"))
@@ -68,7 +68,7 @@ def refusal(resctrl: Resctrl) -> int:
 
 
 def nothing_is_left(pod: KubernetesPod) -> None:
-    """Ends the container, of which poststop leaves nothing, then the pod, of which reconcile leaves nothing."""
+    """End the container, of which poststop leaves nothing, then the pod, of which reconcile leaves nothing."""
     pod.end("c0")
     assert not {"c0", "c-c0"} & {os.path.basename(record) for record in pod.installed.records()}
     pod.remove()

@@ -42,7 +42,7 @@ def folder() -> Iterator[str]:
 
 @pytest.fixture
 def staged(folder: str) -> Staged:
-    """The hook, which refuses whatever it can't monitor."""
+    """Return the hook, which refuses whatever it can't monitor."""
     return Staged(f"{folder}/host", runtime="podman", failurePolicy="fail")
 
 

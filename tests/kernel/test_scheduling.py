@@ -51,13 +51,13 @@ def folder_of(pid: int) -> Path:
 
 
 def holder(pid: int, name: str) -> Path:
-    """The file of a container's cgroup, or under systemd of the scope that crun's one is in."""
+    """Return the file of a container's cgroup, or under systemd of the scope that crun's one is in."""
     folder = folder_of(pid)
     return folder / name if (folder / name).exists() else folder.parent / name
 
 
 def child_of(pid: int) -> int:
-    """The one process that the container's command has started, by its pid here."""
+    """Return the one process that the container's command has started, by its pid here."""
     path = Path(f"/proc/{pid}/task/{pid}/children")
     wait_until(lambda: path.read_text().split(), "the command has a child")
     return int(path.read_text().split()[0])

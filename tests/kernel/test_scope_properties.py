@@ -27,7 +27,7 @@ IN_FORCE = {
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Installed:
-    """All features that systemd is told of."""
+    """Return all features that systemd is told of."""
     allowed = {"enabled": True, "allow": {"": ["*"]}}
     small = {"cpuWeight": 20, "cpuMax": "50000 100000", "memoryLow": "8M"}
     return Installed(

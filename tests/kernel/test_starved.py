@@ -60,7 +60,7 @@ class Running(NamedTuple):
 
 
 def begin(cgroup: Path, *words: str) -> Running:
-    """Begins a command in a cgroup."""
+    """Begin a command in a cgroup."""
     enter = ["/bin/sh", "-c", 'echo 0 >"$0" && exec "$@"', str(cgroup / "cgroup.procs")]
     output = tempfile.TemporaryFile("w+")  # noqa: SIM115  # no pipe, which containers would inherit
     return Running(subprocess.Popen([*enter, *words], stdin=subprocess.DEVNULL, stdout=output, stderr=output), output)
@@ -91,19 +91,19 @@ class Pods:
         self.of[container] = made
 
     def words(self, verb: str, container: str) -> list[str]:
-        """The runtime's command to `create` or `delete` it."""
+        """Return the runtime's command to `create` or `delete` it."""
         pod = self.of[container]
         how = ["--bundle", pod.make_bundle(container, SLEEP)] if verb == "create" else ["--force"]
         return [pod.runtime.name, verb, *how, container]
 
     def at_once(self, verb: str, cgroup: Path) -> dict[str, str]:
-        """Creates or deletes all containers at once; what each said that failed, and nothing for the others."""
+        """Create or delete all containers at once; what each said that failed, and nothing for the others."""
         words = {container: self.words(verb, container) for container in self.of}
         running = {container: begin(cgroup, *one) for container, one in words.items()}
         return {container: one.failure() for container, one in running.items()}
 
     def in_their_groups(self) -> set[str]:
-        """The containers that are in the groups of their pods."""
+        """Return the containers that are in the groups of their pods."""
         pids: dict[str, int] = {}
         for container, pod in self.of.items():
             with contextlib.suppress(OSError):
@@ -111,7 +111,7 @@ class Pods:
         return {container for container, pid in pids.items() if place_of(pid) == Place("", self.of[container].uid)}
 
     def remove(self) -> None:
-        """Removes whatever is left of them, without a hook."""
+        """Remove whatever is left of them, without a hook."""
         code_gone(self.host)
         for container, pod in self.of.items():
             pod.runtime.delete(container, force=True, check=False)
@@ -120,7 +120,7 @@ class Pods:
 
 @pytest.fixture(scope="module")
 def node(rootfs: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Pods]]:
-    """Makes nodes, on a resctrl without groups."""
+    """Make nodes, on a resctrl without groups."""
     resctrl = Resctrl(os.environ["RESCTRL_ROOT"])
     resctrl.clear()
     made: list[Pods] = []

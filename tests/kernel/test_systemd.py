@@ -19,7 +19,7 @@ def driver() -> str:
 
 
 def memory_high(pid: int) -> tuple[str, str]:
-    """The file of the process's own cgroup, and what it says."""
+    """Return the file of the process's own cgroup, and what it says."""
     with open(f"/proc/{pid}/cgroup", encoding="ascii") as source:
         path = os.path.join("/sys/fs/cgroup", source.read().strip().removeprefix("0::/"), "memory.high")
     with open(path, encoding="ascii") as source:

@@ -124,7 +124,7 @@ def rates_alone(pods: list[Pod], resctrl: Resctrl, *, counted: int) -> dict[str,
 
 
 def rates_in_turns(pods: list[Pod], context: Context, *, counted: int) -> tuple[dict[str, float], dict[str, float]]:
-    """The rate of each pod after its turns, and the seconds for which it was counted."""
+    """Return the rate of each pod after its turns, and the seconds for which it was counted."""
     deadline = time.monotonic() + 40
     while len(context.ledger.marked("rmids")) < counted and time.monotonic() < deadline:
         reconcile(context, Options())  # the groups of `rates_alone` are in limbo for a second
@@ -144,7 +144,7 @@ def rates_in_turns(pods: list[Pod], context: Context, *, counted: int) -> tuple[
 
 
 def compare(pods: list[Pod], alone: dict[str, float], turns: dict[str, float], seconds: dict[str, float]) -> None:
-    """Prints the table, and holds each pod's rate to its own."""
+    """Print the table, and hold each pod's rate to its own."""
     print("pod  alone kB/s  in turns kB/s  counted s  off by")
     worst = 0.0
     for number, pod in enumerate(pods):

@@ -376,7 +376,7 @@ def test_the_rate_of_pods_in_turns_is_by_the_seconds_that_they_were_counted(tmp_
 
 
 def check(folder: Path, tests: list[dict[str, Any]]) -> None:
-    """Runs promtool's unit tests."""
+    """Run promtool's unit tests."""
     file = folder / "tests.yaml"
     file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
     done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False)
@@ -397,7 +397,7 @@ def promtool_test(series: dict[str, str], going_off: str) -> dict[str, Any]:
 
 
 def at_node(name: str) -> str:
-    """A series' name with an instance."""
+    """Return a series' name with an instance."""
     if "instance=" in name:
         return name
     return f'{name[:-1]},instance="n"}}' if name.endswith("}") else f'{name}{{instance="n"}}'

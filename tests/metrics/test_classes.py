@@ -43,7 +43,7 @@ def count(host: MonitoredHost, pods: tuple[int, ...], kepler: int, ungrouped: in
 
 
 def scrape(host: MonitoredHost, *options: str) -> dict[tuple[str, str], float]:
-    """All samples of the L3 by name and class (or group)."""
+    """Return all samples of the L3 by name and class (or group)."""
     done = host.run("metrics", "--format", "prometheus", *options)
     assert done.exit_code == 0, done.output
     return {

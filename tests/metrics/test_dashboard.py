@@ -56,7 +56,7 @@ def queries(dashboard: dict[str, Any]) -> dict[str, str]:
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    """A host of Podman's with two containers, energy, a class, a foreign group, one counter without a number."""
+    """Return a host of Podman's with two containers, energy, a class, a foreign group, one counter without a number."""
     resctrl = tmp_path / "resctrl"
     for name in ("mon_groups/kepler", "gold/mon_groups", "info/L3_MON", "info/L3"):
         (resctrl / name).mkdir(parents=True)
@@ -138,7 +138,7 @@ def test_panels_of_many_have_ten_lines_at_most(dashboard: dict[str, Any]) -> Non
 
 
 def series_of(text: str, instance: str) -> list[dict[str, str]]:
-    """A host's metrics as promtool takes them: counters go up by 600 a minute."""
+    """Return a host's metrics as promtool takes them: counters go up by 600 a minute."""
     found = []
     for family in parse(text):
         for sample in family.samples:
@@ -233,7 +233,7 @@ class _Prometheus(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *said: object) -> None:
-        """Says nothing."""
+        """Say nothing."""
 
 
 def test_it_can_be_drawn_without_grafana(tmp_path: Path, file: Path, dashboard: dict[str, Any]) -> None:

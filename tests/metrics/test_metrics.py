@@ -25,7 +25,7 @@ NASTY = 'a"b\\c\nd'
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    """A plain tree with one pod in two classes, energy and Sub-NUMA nodes."""
+    """Return a plain tree with one pod in two classes, energy and Sub-NUMA nodes."""
     resctrl = tmp_path / "resctrl"
     (resctrl / "mon_groups").mkdir(parents=True)
     (resctrl / "gold" / "mon_groups").mkdir(parents=True)
@@ -47,7 +47,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
 
 
 def registry(host: MonitoredHost) -> CollectorRegistry:
-    """The host's metrics; what can't be read is an error of the test."""
+    """Return the host's metrics; what can't be read is an error of the test."""
 
     def fail(problem: HookError) -> None:
         raise AssertionError(problem)

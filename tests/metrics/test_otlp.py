@@ -34,7 +34,7 @@ KEY = KEYS[0]
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    """A plain tree with one pod, energy and Sub-NUMA nodes."""
+    """Return a plain tree with one pod, energy and Sub-NUMA nodes."""
     with host_of_one_pod(tmp_path) as (found, folders):
         for folder in folders:
             say_paths(folder, {"mon_PERF_PKG_01/core_energy": 1.5, "mon_L3_00/mon_sub_L3_01/mbm_total_bytes": 600})
@@ -204,7 +204,7 @@ class _Answer(http.server.BaseHTTPRequestHandler):
         self.server.came.set()
 
     def log_message(self, *given: object) -> None:
-        """Says nothing."""
+        """Say nothing."""
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ ALL = {"l3_llc_occupancy_bytes", "l3_mbm_total_bytes", "l3_mbm_local_bytes", "re
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    """A pod in each of three namespaces."""
+    """Return a pod in each of three namespaces."""
     (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
     with monitored_host(tmp_path, str(tmp_path / "resctrl")) as found:
         for key, namespace in zip(KEYS, ("team-a", "team-b", "ml"), strict=False):

@@ -30,7 +30,7 @@ Ask = Callable[..., tuple[int, Message, bytes]]
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    """A plain tree with one pod."""
+    """Return a plain tree with one pod."""
     (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
     with monitored_host(tmp_path, str(tmp_path / "resctrl")) as found:
         with found.context.monitor.hold(KEYS[0]) as locked:
@@ -45,7 +45,7 @@ def registry(host: MonitoredHost) -> CollectorRegistry:
 
 @pytest.fixture
 def ask(host: MonitoredHost) -> Iterator[Ask]:
-    """Asks a server of the host's metrics: status, headers, body."""
+    """Ask a server of the host's metrics: status, headers, body."""
     server = Server(("127.0.0.1", 0), registry(host))
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()

@@ -34,7 +34,7 @@ COUNTED = {
 
 
 def settings() -> dict[str, Any]:
-    """The configuration in the documentation."""
+    """Return the configuration in the documentation."""
     (block,) = re.findall(r"^```yaml\n(scrape_configs:.+?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     found: dict[str, Any] = yaml.safe_load(block)
     return found

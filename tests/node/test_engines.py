@@ -18,7 +18,7 @@ MODULES = [
 
 
 def features_in(tree: ast.AST) -> set[str]:
-    """The features that a module names: as a string, as a section of the settings, or by an import."""
+    """Return the features that a module names: as a string, as a section of the settings, or by an import."""
     found = set()
     for node in ast.walk(tree):
         match node:

@@ -194,7 +194,7 @@ class Failing:
 
 
 def dead_of(feature: Failing, host: Host, monkeypatch: pytest.MonkeyPatch) -> Context:
-    """A node with two dead keys, each with a member that the feature has served."""
+    """Return a node with two dead keys, each with a member that the feature has served."""
     monkeypatch.setattr(lifecycle, "feature_named", lambda name: feature)
     context = host.context()
     for key in ("a", "b"):

@@ -26,13 +26,13 @@ class Peer:
         self._stream = -1
 
     def send(self, message: bytes, connection: int = multiplexer.PLUGIN, *, largest: int = 4096) -> None:
-        """Sends a message, in frames of at most `largest` bytes."""
+        """Send a message, in frames of at most `largest` bytes."""
         for at in range(0, len(message), largest):
             part = message[at : at + largest]
             self.socket.sendall(connection.to_bytes(4, "big") + len(part).to_bytes(4, "big") + part)
 
     def receive(self) -> tuple[int, ttrpc.Message]:
-        """The next message: connection and message.
+        """Return the next message: connection and message.
 
         Raises:
             EOFError: the plugin hung up.
@@ -49,7 +49,7 @@ class Peer:
         return self._ready.pop(0)
 
     def take_registration(self, code: int = 0, words: str = "") -> dict[str, Any]:
-        """Reads RegisterPlugin and answers it: what the plugin said."""
+        """Read RegisterPlugin and answer it: what the plugin said."""
         connection, message = self.receive()
         asked = ttrpc.decode_request(message)
         assert (connection, asked["method"]) == (multiplexer.RUNTIME, "RegisterPlugin")
@@ -57,20 +57,20 @@ class Peer:
         return decode("RegisterPluginRequest", asked["payload"])
 
     def request(self, method: str, payload: bytes = b"", timeout: float = 2.0) -> int:
-        """Calls the plugin without waiting for what it says; the stream."""
+        """Call the plugin without waiting for what it says; the stream."""
         self._stream += 2
         self.send(ttrpc.request(self._stream, PLUGIN_SERVICE, method, payload, timeout))
         return self._stream
 
     def ask(self, method: str, payload: bytes = b"", timeout: float = 2.0) -> Answer:
-        """Calls the plugin: status code, words, payload of its answer."""
+        """Call the plugin: status code, words, payload of its answer."""
         stream = self.request(method, payload, timeout)
         connection, message = self.receive()
         assert (connection, message.stream) == (multiplexer.PLUGIN, stream)
         return ttrpc.decode_response(message)
 
     def configure(self, **fields: Any) -> dict[str, Any]:
-        """Configures the plugin as containerd does: what it subscribes to."""
+        """Configure the plugin as containerd does: what it subscribes to."""
         told = {"runtime_name": "containerd", "runtime_version": "2.1.9", "request_timeout": 2000, **fields}
         code, words, payload = self.ask("Configure", encode("ConfigureRequest", told))
         assert not code, words
@@ -85,17 +85,17 @@ class Peer:
     def event(
         self, method: str, pod: dict[str, Any], container: dict[str, Any] | None = None
     ) -> tuple[int, str, bytes]:
-        """A lifecycle event as NRI 0.12 has it."""
+        """Return a lifecycle event as NRI 0.12 has it."""
         message = {"pod": pod, **({"container": container} if container else {})}
         return self.ask(method, encode("ContainerEvent" if container else "PodEvent", message))
 
     def state_change(self, number: int, pod: dict[str, Any], container: dict[str, Any] | None = None) -> Answer:
-        """The same up to NRI 0.11."""
+        """Return the same up to NRI 0.11."""
         message = {"event": number, "pod": pod, **({"container": container} if container else {})}
         return self.ask("StateChange", encode("StateChangeEvent", message))
 
     def close(self) -> None:
-        """Hangs up."""
+        """Hang up."""
         self.socket.close()
 
 
@@ -111,12 +111,12 @@ class FakeRuntime:
         self.peers: list[Peer] = []
 
     def accept(self) -> Peer:
-        """The next plugin that connects."""
+        """Return the next plugin that connects."""
         self.peers.append(Peer(self._listener.accept()[0]))
         return self.peers[-1]
 
     def close(self) -> None:
-        """Ends as a runtime does: its connections end with it, and its socket goes."""
+        """End as a runtime does: its connections end with it, and its socket goes."""
         for peer in self.peers:
             peer.close()
         self._listener.close()

@@ -41,7 +41,7 @@ class Sent:
 
 
 def session(name: str) -> Iterator[Sent]:
-    """The messages of a session, in order, those put together that came in parts."""
+    """Yield the messages of a session, in order, those put together that came in parts."""
     parts: tuple[bytes, ...] = ()
     with open(os.path.join(FOLDER, f"{name}.jsonl"), encoding="utf-8") as source:
         for line in source:

@@ -26,7 +26,7 @@ HANDLED = ("CreateContainer", "StartContainer", "StopContainer", "RemovePodSandb
 
 
 def update(container: str) -> bytes:
-    """An UpdateContainers."""
+    """Return an UpdateContainers."""
     one = {"container_id": container, "linux": {"resources": {"cpu": {"cpus": "2"}}}}
     return encode("UpdateContainersRequest", {"update": [one]})
 
@@ -65,7 +65,7 @@ class Stub:
         return b"unfit" not in payload
 
     def answer(self, event: str, payload: bytes) -> tuple[int, bytes, bytes]:
-        """How an event ends: its code, its answer, and what others are to be told."""
+        """Return how an event ends: its code, its answer, and what others are to be told."""
         name = "StateChangeEvent" if event.endswith(":StateChange") else "ContainerEvent"
         pod = decode(name, payload).get("pod", {}).get("name", "")
         self.tell("serve", event, pod)
@@ -107,7 +107,7 @@ class Stub:
 
 
 def connected(path: str) -> Connection:
-    """A connection, as soon as the runtime has room for another one."""
+    """Return a connection, as soon as the runtime has room for another one."""
     while True:
         with contextlib.suppress(BlockingIOError):
             return Connection(path)
@@ -115,7 +115,7 @@ def connected(path: str) -> Connection:
 
 
 def main() -> None:
-    """Serves as the real one does, or with a third argument so many connections, one after the other without pauses."""
+    """Serve as the real one does, or with a third argument so many connections, one after the other without pauses."""
     path, out, *count = sys.argv[1:]
     stub, notify = Stub(out), Notify()
     resident = Resident(path, stub, notify)

@@ -32,7 +32,7 @@ class Node:
         self.process = subprocess.Popen(words)
 
     def children(self) -> list[int]:
-        """The service's processes that have not ended."""
+        """Return the service's processes that have not ended."""
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [pid for pid in map(int, path.read_text().split()) if is_alive(pid)]
 

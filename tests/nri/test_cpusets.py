@@ -23,7 +23,7 @@ OWNER = {**POD, "id": "t" * 64, "annotations": {CPUS: "exclusive:3"}}
 
 @pytest.fixture
 def place(host: Host, start: Callable[..., Plugin]) -> Callable[..., Plugin]:
-    """Starts a plugin on a machine of four CPUs, with placement."""
+    """Start a plugin on a machine of four CPUs, with placement."""
     sys = write_sysfs(machine(cores=4, threads=1), host.root / "sys")
     section = {"enabled": True, "allow": {"*": ["*"]}, "kubeletPath": str(host.root / "kubelet")}
 
@@ -45,7 +45,7 @@ def process(host: Host, pid: int, id_: str) -> None:
 
 
 def created(peer: Peer, pod: dict[str, Any], id_: str) -> str:
-    """Creates a container: the CPUs that its specification has then."""
+    """Create a container: the CPUs that its specification has then."""
     code, words, payload = peer.event("CreateContainer", pod, container(id_=id_))
     assert not code, words
     adjusted = decode("CreateContainerResponse", payload).get("adjust", {})
@@ -53,14 +53,14 @@ def created(peer: Peer, pod: dict[str, Any], id_: str) -> str:
 
 
 def started(peer: Peer, host: Host, pod: dict[str, Any], id_: str, pid: int, cpus: str) -> None:
-    """Starts it, with what its specification has by now."""
+    """Start it, with what its specification has by now."""
     process(host, pid, id_)
     linux = {"resources": {"cpu": {"cpus": cpus}}} if cpus else {}
     assert peer.event("StartContainer", pod, container(pid, id_, linux=linux)) == OK
 
 
 def updated(peer: Peer, code: int = 0, words: str = "") -> dict[str, str]:
-    """Takes an UpdateContainers and answers it: CPUs by container."""
+    """Take an UpdateContainers and answer it: CPUs by container."""
     connection, message = peer.receive()
     asked = ttrpc.decode_request(message)
     assert (connection, asked["method"]) == (multiplexer.RUNTIME, "UpdateContainers")

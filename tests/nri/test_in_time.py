@@ -26,7 +26,7 @@ OTHER = {"uid": UID[:-1] + "2", "cgroup": POD_CGROUP[:-1] + "2"}
 
 
 def plugin_of(host: Host, **config: Any) -> NodePlugin:
-    """A plugin with such settings, in this process."""
+    """Return a plugin with such settings, in this process."""
     host.configure(runtimeRoots={"runc": str(host.root / "none")}, **config)
     status = Status(str(host.state), "")
     plugin = NodePlugin("resctrl-hooks", "90", str(host.config), notify=Notify(), status=status, stderr=False)
@@ -52,7 +52,7 @@ def serve(host: Host) -> Iterator[Callable[..., tuple[int, bytes]]]:
 
 
 def crowded(host: Host) -> dict[str, Any]:
-    """The settings of a node with one RMID for pods below 50, which a pod of low priority may have first."""
+    """Return the settings of a node with one RMID for pods below 50, which a pod of low priority may have first."""
     (host.resctrl / "info/L3_MON").mkdir(parents=True)
     (host.resctrl / "info/L3_MON/num_rmids").write_text("5\n")
     (host.cgroup / OTHER["cgroup"].lstrip("/")).mkdir(parents=True)
@@ -219,7 +219,7 @@ def test_one_that_can_not_be_placed_leaves_no_group(host: Host, serve: Callable[
 
 
 def placed_with_mounts(host: Host) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A pod whose containers get a cpuset and what their class brings, and the settings of its node."""
+    """Return a pod whose containers get a cpuset and what their class brings, and the settings of its node."""
     config = {
         "sysPath": write_sysfs(machine(cores=4, threads=1), host.root / "sys"),
         "monitoring": {"enabled": False},

@@ -16,7 +16,7 @@ HEAD = 10  # of a ttrpc message
 
 
 def table_name(sent: Sent) -> str:
-    """The type of a message as our table names it: one for all events that are alike."""
+    """Return the type of a message as our table names it: one for all events that are alike."""
     name: str = sent.said["type"]
     if name in messages.MESSAGES:
         return name
@@ -56,7 +56,7 @@ ENUMS = {
 
 
 def as_numbers(value: Any) -> Any:
-    """The capture's words as ours: the names of enums as numbers, everything as text."""
+    """Return the capture's words as ours: the names of enums as numbers, everything as text."""
     if isinstance(value, dict):
         return {name: as_numbers(item) for name, item in value.items()}
     if isinstance(value, list):

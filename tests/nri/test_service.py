@@ -297,7 +297,7 @@ def is_served(sent: Sent) -> bool:
 
 
 def corrupted(draw: random.Random) -> tuple[bytes, list[Sent]]:
-    """A session of the runtime's with one thing wrong, and its requests that are whole before that."""
+    """Return a session of the runtime's with one thing wrong, and its requests that are whole before that."""
     requests = [sent for sent in MESSAGES if sent.from_runtime and sent.connection == multiplexer.PLUGIN]
     whole = draw.sample(requests, draw.randint(0, 3))
     bad = bytearray(multiplexer.frames_of(multiplexer.PLUGIN, draw.choice(requests).data))
@@ -348,7 +348,7 @@ def test_corrupted_sessions_end_with_one_sentence_and_lose_no_event_that_could_b
 
 
 def standing_by(plugin: Plugin, other_than: str = "") -> str:
-    """The process that waits for the next event, once there is one and no other."""
+    """Return the process that waits for the next event, once there is one and no other."""
     children = Path(f"/proc/{plugin.process.pid}/task/{plugin.process.pid}/children")
     deadline = time.monotonic() + 60
     while True:

@@ -193,7 +193,7 @@ def test_butane_says_the_same(value: dict[str, Any]) -> None:
 
 
 def unpacked_archive(data: bytes) -> dict[str, bytes]:
-    """The modules in an archive, read by the standard library alone."""
+    """Return the modules in an archive, read by the standard library alone."""
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:bz2") as archive:
         contents = {member.name: archive.extractfile(member) for member in archive}
         return {name: file.read() for name, file in contents.items() if file}
@@ -274,7 +274,7 @@ class Bare(ast.NodeTransformer):
 
 
 def statements(source: bytes) -> list[tuple[str, list[int]]]:
-    """A module's statements as text, and the lines on which it has some."""
+    """Return a module's statements as text, and the lines on which it has some."""
     tree = Bare().visit(ast.parse(source))
     return [(ast.dump(one), [node.lineno for node in ast.walk(one) if isinstance(node, ast.stmt)]) for one in tree.body]
 

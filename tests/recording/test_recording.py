@@ -32,7 +32,7 @@ NASTY = "</script><script>document.title='forged'</script>"
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    """A plain tree: a pod, a group that somebody else made, and tasks in no group."""
+    """Return a plain tree: a pod, a group that somebody else made, and tasks in no group."""
     resctrl = tmp_path / "resctrl"
     (resctrl / "mon_groups" / "theirs").mkdir(parents=True)
     (resctrl / "info").mkdir()
@@ -133,7 +133,7 @@ def test_a_damaged_parquet_file_is_one_line(tmp_path: Path) -> None:
 
 
 def rows_of(**pods: list[float | None]) -> list[Row]:
-    """A recording of one domain: each pod's mbm_total_bytes, a look each second."""
+    """Return a recording of one domain: each pod's mbm_total_bytes, a look each second."""
     return [
         {
             "time": f"2026-01-01T00:00:{second:02}.000+00:00", "host": "n1", "kind": "pod", "key": pod,

@@ -8,7 +8,7 @@ from resctrl_hooks.recording.turns import turn_rates
 
 
 def rows_of(turns: int, *, waits: bool = True) -> list[Row]:
-    """Turns of two looks each, with 10 or 30 bytes a second; then a look without a number."""
+    """Turn of two looks each, with 10 or 30 bytes a second; then a look without a number."""
     rows: list[Row] = []
     total = seconds = 0.0
     for turn in range(turns):

@@ -29,7 +29,7 @@ class Reader:
         self.zones = [zone for zone in zones if "core_energy" in names(f"mon_data/{zone}")]
 
     def look(self, running: Mapping[str, float]) -> Look:
-        """Groups are looked for in the root class only, by names that are UIDs of running pods."""
+        """Return groups are looked for in the root class only, by names that are UIDs of running pods."""
         found = [name for name in self._names("mon_groups") if UID.fullmatch(name) and name in running]
         return Look(self._energy("mon_data"), {uid: self._energy(f"mon_groups/{uid}/mon_data") for uid in found})
 
@@ -42,7 +42,7 @@ class Reader:
 
 
 def grown(before: Mapping[str, float] | None, now: Mapping[str, float] | None) -> float | None:
-    """The increase over all packages; one that fell counts as none."""
+    """Return the increase over all packages; one that fell counts as none."""
     if before is None or now is None:
         return None
     return sum(max(now[zone] - before.get(zone, now[zone]), 0) for zone in now)

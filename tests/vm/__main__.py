@@ -53,7 +53,7 @@ def _parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def main(words: list[str]) -> int:
-    """The command line; the exit status."""
+    """Return the command line; the exit status."""
     options, rest = _parse(words)
     boot = machine.Boot(init=options.init, **{name: getattr(options, name) for name in NUMBERS})
     machine.terminate_as_interrupt()
@@ -75,7 +75,7 @@ def main(words: list[str]) -> int:
 
 
 def _run(built: machine.Machine, boot: machine.Boot, words: list[str], *, shell: bool, limit: float) -> int:
-    """A command, or a shell on this terminal, in the guest; its exit status."""
+    """Return a command, or a shell on this terminal, in the guest; its exit status."""
     environment = {"RESCTRL_ROOT": suite.ROOT}
     script = shlex.join(words)
     if shell:

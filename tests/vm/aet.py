@@ -63,7 +63,7 @@ def _make(guest: str, target: str) -> None:
 
 
 def stamp(guest: str) -> str:
-    """Changes when the kernel would."""
+    """Change when the kernel would."""
     return cache.stamp_of([CONFIG], BUILD, os.path.basename(guest))
 
 

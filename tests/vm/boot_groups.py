@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # after -k and -m have chosen
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects what belongs to another boot."""
+    """Deselect what belongs to another boot."""
     wanted = config.getoption("--boot")
     if wanted is None:
         return
@@ -61,26 +61,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips a test for which there is no time left: emulation is slow, and how slow depends on the machine."""
+    """Skip a test for which there is no time left: emulation is slow, and how slow depends on the machine."""
     if time.monotonic() - _STARTED > item.config.getoption("--seconds"):
         pytest.skip("no time left")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Takes down what fails."""
+    """Take down what fails."""
     if report.failed:
         _FAILED[report.nodeid] = None
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Writes down what has failed."""
+    """Write down what has failed."""
     if path := session.config.getoption("--failed-to"):
         with open(path, "w", encoding="utf-8") as out:
             out.writelines(f"{name}\n" for name in _FAILED)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Writes down the boots, in the order in which the tests ask for them, with the numbers of tests by file."""
+    """Write down the boots, in the order in which the tests ask for them, with the numbers of tests by file."""
     if path := session.config.getoption("--boots-to"):
         boots: dict[str, dict[str, int]] = {}
         for item in session.items:

@@ -27,12 +27,12 @@ class VmError(Exception):
 
 
 def say(text: str) -> None:
-    """Tells the person on standard error what is going on; standard output belongs to the tests."""
+    """Tell the person on standard error what is going on; standard output belongs to the tests."""
     print(f"vm: {text}", file=sys.stderr, flush=True)  # a command's own voice
 
 
 def folder() -> str:
-    """The cache folder: $RESCTRL_VM_CACHE, else $XDG_CACHE_HOME/resctrl-hooks, else /var/cache/resctrl-hooks."""
+    """Return the cache folder: $RESCTRL_VM_CACHE, else $XDG_CACHE_HOME/resctrl-hooks, else /var/cache/resctrl-hooks."""
     if own := os.environ.get(VARIABLE):
         path = os.path.abspath(own)
     elif xdg := os.environ.get("XDG_CACHE_HOME"):
@@ -53,13 +53,13 @@ def stamp_of(files: Iterable[str], *more: object) -> str:
 
 
 def remove(path: str) -> None:
-    """Removes a tree, never crossing into a file system that is mounted in it."""
+    """Remove a tree, never crossing into a file system that is mounted in it."""
     subprocess.run(["rm", "-rf", "--one-file-system", "--", path], check=True)
 
 
 @contextlib.contextmanager
 def locked(path: str, waiting: str) -> Iterator[None]:
-    """Holds an exclusive lock on the file `path`; says `waiting` if somebody else has it."""
+    """Hold an exclusive lock on the file `path`; say `waiting` if somebody else has it."""
     with open(path, "w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -103,7 +103,7 @@ def part(name: str, stamp: str, make: Callable[[str], None]) -> Iterator[str]:
 
 
 def _forget_old(cache: str, name: str) -> None:
-    """Removes what nobody uses, but for the newest few."""
+    """Remove what nobody uses, but for the newest few."""
     stamps = [os.path.join(cache, entry) for entry in os.listdir(cache) if entry.startswith(f"{name}-")]
     for path in sorted(stamps, key=os.path.getmtime, reverse=True)[KEEP_PARTS:]:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -117,7 +117,7 @@ def _forget_old(cache: str, name: str) -> None:
 
 
 def new_run() -> str:
-    """A new folder for one run's logs and reports; the oldest ones go."""
+    """Return a new folder for one run's logs and reports; the oldest ones go."""
     runs = os.path.join(folder(), "runs")
     os.makedirs(runs, exist_ok=True)
     for old in sorted(os.listdir(runs))[: -KEEP_RUNS + 1]:

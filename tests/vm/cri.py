@@ -18,13 +18,13 @@ _UNPACKED = "/var/tmp/cri"
 
 
 def download(root: str, log: str) -> None:
-    """Fetches the package's file into the tree, while that has its package lists."""
+    """Fetch the package's file into the tree, while that has its package lists."""
     fetch = f"mkdir {_UNPACKED} && cd {_UNPACKED} && apt-get -q download {PACKAGE} && dpkg-deb -x {PACKAGE}_*.deb ."
     debian.in_root(root, ["sh", "-c", fetch], log)
 
 
 def generate(root: str, python: str, log: str) -> None:
-    """Makes the modules `cri_api_pb2` and `cri_api_pb2_grpc` in the virtual environment whose interpreter is given."""
+    """Make the modules `cri_api_pb2` and `cri_api_pb2_grpc` in the virtual environment whose interpreter is given."""
     site = glob.glob(f"{root}{os.path.dirname(os.path.dirname(python))}/lib/python3.*/site-packages")[0]
     inside = site.removeprefix(root)
     os.rename(f"{root}{_UNPACKED}/{PROTO}", f"{root}{_UNPACKED}/{MODULE}.proto")

@@ -26,7 +26,7 @@ LOG_TAIL = 15
 
 
 def need_builder() -> None:
-    """Says in one sentence why this machine can't build the guest, if it can't."""
+    """Say in one sentence why this machine can't build the guest, if it can't."""
     if platform.machine() != "x86_64":
         raise VmError(f"the guest needs an amd64 machine, this is {platform.machine()}")
     if not os.path.exists("/etc/debian_version"):
@@ -36,7 +36,7 @@ def need_builder() -> None:
 
 
 def logged(command: Sequence[str], log: str, *, cwd: str | None = None, **environment: str) -> None:
-    """Runs a command, in folder `cwd` if given, with its output going to the end of `log`.
+    """Run a command, in folder `cwd` if given, with its output going to the end of `log`.
 
     Raises:
         VmError: the command failed; the message ends with the last lines of its output.
@@ -62,7 +62,7 @@ def logged(command: Sequence[str], log: str, *, cwd: str | None = None, **enviro
 
 
 def install_tools(log: str) -> None:
-    """Installs what the build itself needs, if it is missing."""
+    """Install what the build itself needs, if it is missing."""
     missing = [package for tool, package in TOOLS.items() if not shutil.which(tool)]
     if not os.path.exists("/usr/include/stdio.h"):
         missing += ALSO
@@ -74,7 +74,7 @@ def install_tools(log: str) -> None:
 
 
 def mirror(log: str) -> str:
-    """The Debian mirror that this machine's apt uses."""
+    """Return the Debian mirror that this machine's apt uses."""
     listing = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Origin: Debian"]
 
     def known() -> list[str]:
@@ -91,13 +91,13 @@ def mirror(log: str) -> str:
 
 
 def apt_settings() -> str:
-    """The machine's apt settings about the way to the mirror, as an apt.conf for elsewhere."""
+    """Return the machine's apt settings about the way to the mirror, as an apt.conf for elsewhere."""
     dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout
     return "".join(f"{line}\n" for line in dump.splitlines() if line.startswith(APT_SETTINGS))
 
 
 def download(package: str, suite: str, target: str, log: str) -> str:
-    """Fetches what `package` (a metapackage) depends on first from another Debian suite: the path of the .deb.
+    """Fetch what `package` (a metapackage) depends on first from another Debian suite: the path of the .deb.
 
     The machine's apt does it, with lists and cache of its own in `target`: the machine's stay as they are.
     """
@@ -129,7 +129,7 @@ def isolated(command: Sequence[str], proc: str = "/proc") -> list[str]:
 
 
 def in_root(root: str, command: Sequence[str], log: str, environment: Mapping[str, str] | None = None) -> None:
-    """Runs a command with `root` as its root folder."""
+    """Run a command with `root` as its root folder."""
     settings = {"DEBIAN_FRONTEND": "noninteractive", "INITRD": "No", "LC_ALL": "C.UTF-8", **(environment or {})}
     words = [f"{name}={value}" for name, value in settings.items()]
     chroot = ["chroot", root, "/usr/bin/env", *words, *command]

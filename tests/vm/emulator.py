@@ -15,7 +15,7 @@ PLUGIN = "rdt.so"
 
 
 def program(guest: str, path: str) -> list[str]:
-    """The command line of a program of the tree's, by the tree's own loader and libraries.
+    """Return the command line of a program of the tree's, by the tree's own loader and libraries.
 
     So it needs neither a chroot nor root, and nothing of it is installed on this machine.
     """
@@ -25,7 +25,7 @@ def program(guest: str, path: str) -> list[str]:
 
 
 def qemu(guest: str) -> list[str]:
-    """The emulator's command line so far: the tree's QEMU with the tree's firmware."""
+    """Return the emulator's command line so far: the tree's QEMU with the tree's firmware."""
     share = os.path.join(guest, "root/usr/share")
     return [*program(guest, "usr/bin/qemu-system-x86_64"), "-L", f"{share}/qemu", "-L", f"{share}/seabios"]
 
@@ -36,7 +36,7 @@ def environment(guest: str) -> dict[str, str]:
 
 
 def _try(guest: str, library: str) -> None:
-    """Loads the plugin once: a QEMU without the plugin interface that it needs is found now, not at the first boot."""
+    """Load the plugin once: a QEMU without the plugin interface that it needs is found now, not at the first boot."""
     command = [*qemu(guest), "-machine", "none", "-accel", "tcg", "-display", "none", "-monitor", "stdio"]
     tried = subprocess.run(
         [*command, "-plugin", library],

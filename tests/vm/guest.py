@@ -67,7 +67,7 @@ def requirements(*more: str) -> list[str]:
 
 
 def stamp() -> str:
-    """Changes when the guest would."""
+    """Change when the guest would."""
     return cache.stamp_of([os.path.join(HERE, name) for name in ("guest.py", "cri.py")], requirements(cri.EXTRA))
 
 

@@ -66,12 +66,12 @@ def _newc(entries: list[tuple[str, int, bytes]]) -> bytes:
 
 
 def pack_initrd(root: str, tree: str, version: str, target: str) -> None:
-    """Writes the initrd of a kernel with modules."""
+    """Write the initrd of a kernel with modules."""
     _pack_initrd(root, list(_needed(root, tree, version)), target)
 
 
 def _pack_initrd(root: str, modules: list[str], target: str) -> None:
-    """Writes the initrd: busybox, the modules for the boot, `initrd-init`, and what makes the guest run its job."""
+    """Write the initrd: busybox, the modules for the boot, `initrd-init`, and what makes the guest run its job."""
 
     def content(path: str) -> bytes:
         with open(path, "rb") as source:
@@ -98,7 +98,7 @@ def _pack_initrd(root: str, modules: list[str], target: str) -> None:
 
 
 def _make_own(root: str, target: str) -> None:
-    """Takes the kernel that the guest's Debian has."""
+    """Take the kernel that the guest's Debian has."""
     version = os.listdir(os.path.join(root, "usr/lib/modules"))[0]
     pack_initrd(root, "/", version, os.path.join(target, "initrd.gz"))
     image = (f"{root}/boot/vmlinuz-{version}", f"{root}/usr/lib/modules/{version}/vmlinuz")
@@ -106,7 +106,7 @@ def _make_own(root: str, target: str) -> None:
 
 
 def _make_older(name: str, root: str, target: str) -> None:
-    """Fetches an older kernel and makes what a boot with it needs."""
+    """Fetch an older kernel and make what a boot with it needs."""
     log = os.path.join(target, "build.log")
     debian.need_builder()
     debian.install_tools(log)

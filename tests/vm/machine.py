@@ -174,7 +174,7 @@ def _travels(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def _metadata(archive: tarfile.TarFile) -> None:
-    """Makes the project look installed, as pip would: its commands, and the metadata that importlib.metadata reads."""
+    """Make the project look installed, as pip would: its commands, and the metadata that importlib.metadata reads."""
     with open(os.path.join(guest.PROJECT, "pyproject.toml"), "rb") as source:
         project = tomllib.load(source)
     with open(os.path.join(guest.PROJECT, project["tool"]["hatch"]["version"]["path"]), encoding="utf-8") as source:
@@ -205,7 +205,7 @@ def _write_job(path: str, script: str, compiled: str) -> None:
 
 
 def _disk(serial: str, path: str, options: str) -> list[str]:
-    """A disk that the guest finds by its serial, whatever order the kernel names disks in."""
+    """Return a disk that the guest finds by its serial, whatever order the kernel names disks in."""
     path = path.replace(",", ",,")  # QEMU's way to write a comma
     return [
         *("-drive", f"file={path},if=none,id={serial},format=raw,{options}"),
@@ -242,7 +242,7 @@ def _command(machine: Machine, boot: Boot, work: str, *, shell: bool, energy: en
 
 
 def _follow(path: str, process: subprocess.Popen[bytes], deadline: float, show: Callable[[str], None]) -> None:
-    """Shows what the job prints as it comes, until the emulator has ended.
+    """Show what the job prints as it comes, until the emulator has ended.
 
     Raises:
         VmError: the guest was still running at `deadline` (of time.monotonic).
@@ -286,14 +286,14 @@ def _emulator(command: list[str], machine: Machine, work: str, *, shell: bool) -
 
 
 def end_all() -> None:
-    """Ends the emulators of other threads, whose boots then fail, and those that they may start yet."""
+    """End the emulators of other threads, whose boots then fail, and those that they may start yet."""
     _ENDING.set()
     for process in list(_RUNNING):
         process.kill()
 
 
 def _results(work: str) -> int:
-    """Unpacks what came back; the job's exit status.
+    """Unpack what came back; the job's exit status.
 
     Raises:
         VmError: nothing came back.
@@ -316,7 +316,7 @@ def _results(work: str) -> int:
 
 
 def _tail(work: str) -> str:
-    """The last words of kernel and emulator, for an error message."""
+    """Return the last words of kernel and emulator, for an error message."""
     lines = []
     for name in ("console", "qemu"):
         with contextlib.suppress(OSError), open(os.path.join(work, name), encoding="utf-8", errors="replace") as log:
@@ -340,7 +340,7 @@ def boot_once(  # each is a choice of the person who boots
     environment: Mapping[str, str] | None = None,
     show: Callable[[str], None] | None = None,
 ) -> Outcome:
-    """Boots the guest, runs `script` (for sh, in the project's folder) as root and powers the guest off.
+    """Boot the guest, run `script` (for sh, in the project's folder) as root and powers the guest off.
 
     Args:
         machine: from built().

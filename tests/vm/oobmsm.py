@@ -98,7 +98,7 @@ class Device:
         return VALID | share + (rest if aggregator == 0 else 0)
 
     def read(self, region: int, at: int, length: int) -> bytes:
-        """Bytes of a region."""
+        """Return bytes of a region."""
         if region == CONFIG_REGION:
             return bytes(self._config[at : at + length])
         aggregator, rest = divmod(at - COUNTERS, STEP)
@@ -126,7 +126,7 @@ class Device:
                 self._quads(MAILBOX, 0)
 
     def answer(self, command: int, body: bytes) -> bytes | None:
-        """The answer to a vfio-user message; None to an unknown one."""
+        """Return the answer to a vfio-user message; None to an unknown one."""
         if command in (2, 8, 13):  # map memory, set interrupts, reset
             return b""
         if command == 15:  # several writes

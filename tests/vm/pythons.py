@@ -39,7 +39,7 @@ SCRIPT = "/usr/share/debootstrap/scripts/sid"
 
 
 def version_of(command: str) -> tuple[int, int] | None:
-    """An interpreter's version, or None if it doesn't start."""
+    """Return an interpreter's version, or None if it doesn't start."""
     try:
         done = subprocess.run(
             [command, "-I", "-c", "import sys; print(*sys.version_info[:2])"],
@@ -54,7 +54,7 @@ def version_of(command: str) -> tuple[int, int] | None:
 
 
 def here() -> dict[tuple[int, int], str]:
-    """The interpreters of this machine, from 3.9 on, by version."""
+    """Return the interpreters of this machine, from 3.9 on, by version."""
     found: dict[tuple[int, int], str] = {}
     pyenv = os.path.expanduser("~/.pyenv/versions")
     folders = [os.path.join(pyenv, name, "bin") for name in (os.listdir(pyenv) if os.path.isdir(pyenv) else [])]
@@ -85,7 +85,7 @@ def _make(release: str) -> Callable[[str], None]:
 
 
 def start_script(root: str, version: tuple[int, int], folder: str) -> str:
-    """Makes a command that runs the interpreter of another release's tree with that tree's loader and libraries."""
+    """Make a command that runs the interpreter of another release's tree with that tree's loader and libraries."""
     name = f"python{version[0]}.{version[1]}"
     prefix = os.path.join(folder, name)
     os.makedirs(f"{prefix}/bin")
@@ -104,21 +104,21 @@ def start_script(root: str, version: tuple[int, int], folder: str) -> str:
 
 
 def fetched(version: tuple[int, int], release: str, folder: str) -> str:
-    """An interpreter out of a Debian release, fetched once and kept."""
+    """Return an interpreter out of a Debian release, fetched once and kept."""
     debian.need_builder()
     with cache.part(f"python-{release}", cache.stamp_of([os.path.abspath(__file__)]), _make(release)) as tree:
         return start_script(f"{tree}/root", version, folder)
 
 
 def pytest(arguments: tuple[str, ...], path: list[str]) -> bool:
-    """Runs tests with more folders of interpreters in PATH."""
+    """Run tests with more folders of interpreters in PATH."""
     environment = {**os.environ, "PATH": os.pathsep.join([*path, os.environ["PATH"]])}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     return subprocess.run(command, cwd=PROJECT, env=environment, check=False).returncode == 0
 
 
 def people(command: str, folder: str) -> bool:
-    """Installs the package into an environment of that interpreter's, and runs tests of the people half in it."""
+    """Install the package into an environment of that interpreter's, and run tests of the people half in it."""
     subprocess.run([command, "-m", "venv", folder], check=True)
     subprocess.run([f"{folder}/bin/pip", "install", "-q", f"{PROJECT}[tests]"], check=True)
     done = subprocess.run([f"{folder}/bin/resctrl-hook", "--version"], check=False, capture_output=True, text=True)
@@ -127,7 +127,7 @@ def people(command: str, folder: str) -> bool:
 
 
 def people_elsewhere(command: str, version: tuple[int, int], folder: str) -> bool:
-    """The same for an interpreter out of another release, which has no pip: this one's fetches what it needs."""
+    """Return the same for an interpreter out of another release, which has no pip: this one's fetches what it needs."""
     target = [f"--python-version={version[0]}.{version[1]}", "--implementation=cp"]
     target += [f"--platform={name}" for name in guest.PLATFORMS]
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--only-binary=:all:"]
@@ -138,7 +138,7 @@ def people_elsewhere(command: str, version: tuple[int, int], folder: str) -> boo
 
 
 def main() -> int:
-    """Tries all; 1 if a half fails on one of its Pythons, 98 if one that must be tried can't be had."""
+    """Try all; 1 if a half fails on one of its Pythons, 98 if one that must be tried can't be had."""
     ok = True
     with tempfile.TemporaryDirectory(prefix="pythons") as folder:
         found = here()

@@ -27,7 +27,7 @@ class Counts:
         return self
 
     def add(self, report: str) -> None:
-        """Adds a JUnit file's numbers."""
+        """Add a JUnit file's numbers."""
         for suite in ET.parse(report).getroot().iter("testsuite"):
             tests, skipped = int(suite.get("tests", 0)), int(suite.get("skipped", 0))
             failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
@@ -65,7 +65,7 @@ class Total:
 
     @classmethod
     def of(cls, reports: list[Report]) -> Self:
-        """The sums."""
+        """Return the sums."""
         counts = Counts()
         for report in reports:
             counts += report.counts
@@ -83,13 +83,13 @@ class Total:
         return self.ran >= self.chosen and not self.counts.skipped
 
     def save(self, path: str) -> None:
-        """Writes it as JSON."""
+        """Write it as JSON."""
         with open(path, "w", encoding="utf-8") as out:
             json.dump(dataclasses.asdict(self), out)
 
     @classmethod
     def load(cls, path: str) -> Self:
-        """Reads what `save` wrote."""
+        """Read what `save` wrote."""
         with open(path, encoding="utf-8") as source:
             values = json.load(source)
         return cls(Counts(**values["counts"]), values["chosen"], values["unsteady"])
@@ -115,6 +115,6 @@ class Screen:
 
 
 def write(text: str) -> None:
-    """Shows a piece as it is, at once."""
+    """Show a piece as it is, at once."""
     sys.stdout.write(text)
     sys.stdout.flush()

@@ -45,7 +45,7 @@ def _measured() -> dict[str, dict[str, float]]:
 
 
 def seconds(name: str, needs: dict[str, object]) -> float:
-    """How long one test of this file takes on average in such a boot."""
+    """Return how long one test of this file takes on average in such a boot."""
     return _measured().get(name, {}).get(str(needs.get("init", "shell")), UNKNOWN)
 
 
@@ -59,7 +59,7 @@ def split(share: Share, longest: float) -> list[Share]:
 
 
 def shared_out(needed: list[Share], jobs: int) -> list[Share]:
-    """The boots, the longest first: the last ones then end together. One job gets no more than there must be."""
+    """Return the boots, the longest first: the last ones then end together. One job gets no more than there must be."""
     if jobs == 1:
         return needed
     longest = sum(share.seconds for share in needed) / (jobs * EACH)

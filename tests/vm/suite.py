@@ -52,7 +52,9 @@ def chosen(arguments: list[str]) -> list[str]:
 
 
 def boots_needed(arguments: list[str], work: str, kernel: str = kernels.OWN) -> list[Share]:
-    """The chosen tests by what they say about their boots. Collecting imports the tests here, but runs none of them.
+    """Return the chosen tests by what they say about their boots.
+
+    Collecting imports the tests here, but runs none of them.
 
     Tests of energy counters need the kernel that has them; on that, there are no others.
 
@@ -95,11 +97,11 @@ class Suite:
     jobs: int = 1
 
     def needed(self, needs: dict[str, object]) -> Boot:
-        """The boot with these needs."""
+        """Return the boot with these needs."""
         return dataclasses.replace(self.base, **needs)  # type: ignore[arg-type]  # an unknown name fails here, as it should
 
     def boot(self, share: Share, arguments: list[str], work: str, show: Callable[[str], None]) -> Report:
-        """Boots once for these tests."""
+        """Boot once for these tests."""
         boot = self.needed(share.needs)
         os.mkdir(work)
         command = ["python", "-m", "pytest", *PYTEST, *IN_GUEST, f"--boot={json.dumps(share.needs)}"]
@@ -134,7 +136,7 @@ class Suite:
         return report
 
     def boot_again(self, share: Share, first: Report, work: str, show: Callable[[str], None]) -> Report:
-        """Boots once more, for what failed the first time; how it all ended then."""
+        """Boot once more, for what failed the first time; how it all ended then."""
         say(f"once more, in a boot of their own: {' '.join(first.failed)}")
         names = {name.partition("::")[0]: 0 for name in first.failed}
         second = self.boot(Share(share.needs, names), first.failed, work, show)
@@ -149,7 +151,7 @@ class Suite:
 
 
 def jobs_here() -> int:
-    """How many boots this machine can have at the same time: one for each processor that has memory for it.
+    """Return how many boots this machine can have at the same time: one for each processor that has memory for it.
 
     A guest is busy on one processor at a time, whatever it has: its tests do one thing after another.
     """
@@ -158,7 +160,7 @@ def jobs_here() -> int:
 
 
 def run(suite: Suite, arguments: list[str], *, kernel: str, again: bool = False, counts_to: str = "") -> int:
-    """Runs the tests that `arguments` (of pytest) choose; without any file, the suites.
+    """Run the tests that `arguments` (of pytest) choose; without any file, the suites.
 
     Args:
         suite: how.
@@ -208,7 +210,7 @@ def run(suite: Suite, arguments: list[str], *, kernel: str, again: bool = False,
 
 
 def summarize(reports: list[Report], total: results.Total, *, kernel: str) -> None:
-    """Prints what failed, and the numbers of all boots."""
+    """Print what failed, and the numbers of all boots."""
     for report in reports:
         write("".join(f"FAILED {name}\n" for name in report.failed))
     kernel_name = "the guest's kernel" if kernel == kernels.OWN else f"Linux {kernel}"

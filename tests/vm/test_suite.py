@@ -97,7 +97,7 @@ class Booted(suite.Suite):
 
 @pytest.fixture
 def needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Share]:
-    """The boots that the tests are said to need."""
+    """Return the boots that the tests are said to need."""
     boots: list[Share] = []
     monkeypatch.setattr(suite, "boots_needed", lambda *_: boots)
     monkeypatch.setattr(cache, "new_run", lambda: str(tmp_path))

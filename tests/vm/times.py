@@ -41,7 +41,7 @@ class Session:
 
 
 def file_of(classname: str) -> str:
-    """The file of a test, from JUnit's dotted name of its module, and maybe of its class."""
+    """Return the file of a test, from JUnit's dotted name of its module, and maybe of its class."""
     words = classname.split(".")
     while words and not os.path.exists(os.path.join(PROJECT, f"{'/'.join(words)}.py")):
         words.pop()
@@ -57,7 +57,7 @@ def read(report: str, name: str, wall: float | None = None) -> Session:
 
 
 def idle(stat: str) -> str:
-    """The percentage from a copy of a guest's /proc/stat (man 5 proc: user, nice, system, idle, iowait, …)."""
+    """Return the percentage from a copy of a guest's /proc/stat (man 5 proc: user, nice, system, idle, iowait, …)."""
     if not os.path.exists(stat):
         return ""
     with open(stat, encoding="ascii") as source:
@@ -66,7 +66,7 @@ def idle(stat: str) -> str:
 
 
 def sessions(paths: Iterable[str]) -> Iterator[Session]:
-    """All of these reports, second boots left out."""
+    """Yield all of these reports, second boots left out."""
     for path in paths:
         if os.path.isfile(path):
             yield read(path, "unit")
@@ -80,7 +80,7 @@ def sessions(paths: Iterable[str]) -> Iterator[Session]:
 
 
 def by_phase(found: list[Session]) -> list[str]:
-    """A table: what passes before pytest runs, with pytest but in no test, and in tests."""
+    """Return a table: what passes before pytest runs, with pytest but in no test, and in tests."""
     lines = ["| | tests | s | boot, start and end | collection | tests | idle |", "|---|---|---|---|---|---|---|"]
     for one in found:
         between = max(0.0, one.inside - one.running)
@@ -90,7 +90,7 @@ def by_phase(found: list[Session]) -> list[str]:
 
 
 def by_file(found: list[Session]) -> list[str]:
-    """A table of the files that take longest."""
+    """Return a table of the files that take longest."""
     taken: dict[tuple[str, str], list[float]] = {}
     for one in found:
         kind = "unit" if one.name == "unit" else init_of(one)
@@ -104,7 +104,7 @@ def by_file(found: list[Session]) -> list[str]:
 
 
 def init_of(one: Session) -> str:
-    """The guest's init in a session."""
+    """Return the guest's init in a session."""
     return "systemd" if "init=systemd" in one.name else "shell"
 
 

@@ -24,13 +24,13 @@ _BY_ANNOTATION = "(limits)"
 
 
 def memory_of(cgroup: str) -> dict[str, str]:
-    """The memory limits and use of a cgroup as the kernel has them now; nothing where they can't be read."""
+    """Return the memory limits and use of a cgroup as the kernel has them now; nothing where they can't be read."""
     found = {name: kernel_text(f"{cgroup}/{name}") for name in (_FILES if cgroup else ())}
     return {name: text for name, text in found.items() if text}
 
 
 def _describe(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, Any]:
-    """The class ("" for limits by annotation alone) and the limits that were set."""
+    """Return the class ("" for limits by annotation alone) and the limits that were set."""
     needs: LimitNeeds = steps[0]["needs"]
     return {"class": needs["class"], **needs["limits"]}
 

@@ -41,12 +41,12 @@ class Columns(NamedTuple):
 
 
 def as_recorded(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, Any]:
-    """The steps' parameters, by action."""
+    """Return the steps' parameters, by action."""
     return {str(step.get("action", "")): dict(step.get("needs") or {}) for step in steps}
 
 
 def of_class(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, Any]:
-    """A class, and what it set."""
+    """Return a class, and what it set."""
     needs: SchedulingNeeds = steps[0]["needs"]  # of the features with classes the one that keeps most
     values = {str(name): str(value) for name, value in needs.get("values") or []}
     return {"class": needs["class"], **needs.get("process", {}), **values}

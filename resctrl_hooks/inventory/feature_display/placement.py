@@ -36,7 +36,7 @@ def _describe(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, An
 
 
 def _pool(step: Step, workload: Workload, context: Context) -> Found:
-    """The pool that would be chosen now, why, and which others came next."""
+    """Return the pool that would be chosen now, why, and which others came next."""
     try:
         decision, cpus = preview(step, workload, context)
     except HookError as error:

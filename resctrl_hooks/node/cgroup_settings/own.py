@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def own_cgroup(container: "Container", context: "Context") -> "Leaf | None":
-    """The container's own cgroup, or None if its process is gone.
+    """Return the container's own cgroup, or None if its process is gone.
 
     Raises:
         CgroupError: the host has no cgroup v2 of its own, or the container no cgroup of its own.

@@ -44,7 +44,7 @@ def tell(
     others: "dict[str, str] | None" = None,
     **fields: "str | int",
 ) -> "dict[str, str]":
-    """Tells systemd of what a unit's cgroup is given, so that a daemon-reload keeps it; returns what it took.
+    """Tell systemd of what a unit's cgroup is given, so that a daemon-reload keeps it; return what it took.
 
     If it refuses, the values hold until a daemon-reload, which is worth a warning with these fields and no more. With
     one property that it doesn't know it refuses all, so then the ``others`` are left to those whose they are.

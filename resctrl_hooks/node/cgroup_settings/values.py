@@ -16,7 +16,7 @@ _LARGEST_BFQ = 1000
 
 
 def put(container: "Container", values: "list[list[str]]", properties: "dict[str, str]", context: "Context") -> None:
-    """Writes ``values``, pairs of a file's name and what goes into it, and tells systemd the ``properties`` of them.
+    """Write ``values``, pairs of a file's name and what goes into it, and tell systemd the ``properties`` of them.
 
     A service's are not the container's alone, and its part of one is delegated.
 
@@ -59,7 +59,7 @@ def _write(folder: str, name: str, value: str) -> None:
 
 
 def is_in_force(have: str, name: str, value: str) -> bool:
-    """Whether a file says what was written; one with a line for each device says more than that."""
+    """Return whether a file says what was written; one with a line for each device says more than that."""
     if name not in _DEVICE_FILES:
         return same_value(name, have, value)
     device, *wanted = value.split()
@@ -72,7 +72,7 @@ def is_in_force(have: str, name: str, value: str) -> bool:
 
 
 def are_in_force(values: "list[list[str]]", container: "Container", context: "Context") -> bool:
-    """Whether all values are as written; true for a container that has ended."""
+    """Return whether all values are as written; true for a container that has ended."""
     leaf = own_cgroup(container, context)
     return leaf is None or all(
         is_in_force(read_value(folder, file), file, line)

@@ -24,7 +24,7 @@ class ClassError(HookError):
 def chosen_class(
     workload: "Workload", settings: "Settings", feature: str, annotations: "tuple[str, ...]"
 ) -> "tuple[str, Any, str]":
-    """The name of the class ("" for none), its definition, and why.
+    """Return the name of the class ("" for none), its definition, and why.
 
     ``annotations`` are names without what follows: ``/container.NAME`` counts before ``/NAME``, ``/pod`` and none.
 
@@ -70,7 +70,7 @@ def class_name(
 
 
 def _default_class(workload: "Workload", defaults: "dict[str, Any]") -> "tuple[str, str]":
-    """The operator's default for a namespace, else for a QoS class ("" for none), and which of them it is."""
+    """Return the operator's default for a namespace, else for a QoS class ("" for none), and which of them it is."""
     for pattern, name in (defaults.get("namespaces") or {}).items():
         if matches(pattern, workload.namespace):
             return name, f"the default of {f'namespaces {pattern}' if pattern else 'containers without a namespace'}"

@@ -82,7 +82,7 @@ def choice_of(workload: "Workload", settings: "Settings") -> Choice:
 
 
 def _annotations(workload: "Workload", what: str) -> "list[str]":
-    """An annotation's full names, the container's own before its pod's."""
+    """Return an annotation's full names, the container's own before its pod's."""
     own = [f"{what}{SUFFIX}/{workload.container}"] if workload.container else []
     return [*own, what + SUFFIX]
 
@@ -100,7 +100,7 @@ def _class_named(name: str, workload: "Workload", settings: "Settings") -> "dict
 
 
 def canonical(limit: str, value: str) -> str:
-    """A limit as the kernel writes it: ``max`` or bytes.
+    """Return a limit as the kernel writes it: ``max`` or bytes.
 
     The kernel takes what it shouldn't: a lone newline, ``010``, ``0x100`` and less than a page all become 0, and too
     much becomes ``max``. So only ``max`` and plain numbers with one of K M G T pass.

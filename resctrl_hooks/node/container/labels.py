@@ -27,7 +27,7 @@ _SEEN = "kubernetes.io/config.seen"
 
 
 def pod_labels(workload: "Workload") -> "dict[str, str]":
-    """A pod's labels; empty where its runtime tells none.
+    """Return a pod's labels; empty where its runtime tells none.
 
     One that an annotation of the pod's repeats, name and value, is left out: nothing tells whether it is a label too.
     So are all but the kubelet's of a container to which the runtime has not copied its pod's annotations.

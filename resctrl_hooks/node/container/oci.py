@@ -65,7 +65,7 @@ class Bundle:
 
 
 def parse_state(data: bytes) -> State:
-    """Reads the state that a runtime hands to its hooks.
+    """Read the state that a runtime hands to its hooks.
 
     Raises:
         InputError: it is not JSON, not a state, or names a container id that no runtime would.
@@ -92,7 +92,7 @@ def parse_state(data: bytes) -> State:
 
 
 def read_bundle(path: str) -> Bundle:
-    """Reads ``config.json`` of a bundle folder.
+    """Read ``config.json`` of a bundle folder.
 
     Raises:
         InputError: it is missing, unreadable, too large, or not a configuration.

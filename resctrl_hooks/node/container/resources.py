@@ -16,7 +16,7 @@ _LONGEST_NUMBER = 16
 
 
 def qos_of(workload: "Workload") -> str:
-    """The QoS class of a pod, from the name of its cgroup; empty for what is no pod of the kubelet's.
+    """Return the QoS class of a pod, from the name of its cgroup; empty for what is no pod of the kubelet's.
 
     The kubelet puts pods of the two lower classes below a cgroup of theirs (kubernetes, pkg/kubelet/cm).
     """
@@ -29,7 +29,7 @@ def qos_of(workload: "Workload") -> str:
 
 
 def cpu_request(resources: "dict[str, Any]") -> "tuple[int, int]":
-    """A container's CPU request and limit in thousandths of a CPU, 0 for none, from ``linux.resources``.
+    """Return a container's CPU request and limit in thousandths of a CPU, 0 for none, from ``linux.resources``.
 
     Requests are given as shares, 1024 for a CPU (kubernetes, MilliCPUToShares). Where there is only a limit, as with
     ``podman run --cpus``, it is the request too. Where they aren't there, cgroup v2's own ``cpu.weight`` and

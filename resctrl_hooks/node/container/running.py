@@ -52,14 +52,14 @@ class Running:
         return f"{name or 'container'} ({self.runtime or self.id[:12]}, {self.key[:36]})"
 
     def joins(self, step: "StepRecord | None") -> None:
-        """Takes over what its step of monitoring says, if it has one."""
+        """Take over what its step of monitoring says, if it has one."""
         self.wanted = step is not None
         if step is not None:
             self.rdt_class = step["needs"]["class"]
             self.recorded_class = self.rdt_class if self.recorded else None
 
     def look_again(self, proc: str) -> bool:
-        """Whether it is still the same process; if so, finds out in which class it is now."""
+        """Return whether it is still the same process; if so, finds out in which class it is now."""
         if start_time(proc, self.pid) != self.start:
             return False
         try:
@@ -71,7 +71,7 @@ class Running:
         return True
 
     def threads(self, proc: str) -> "list[int]":
-        """The ids of all its threads, whatever processes it has started."""
+        """Return the ids of all its threads, whatever processes it has started."""
         return threads_of_container(proc, self.cgroup, self.pid)
 
     def details(self) -> "MemberRecord":

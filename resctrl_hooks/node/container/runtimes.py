@@ -41,14 +41,14 @@ class Found:
 
 
 def roots_of(settings: "Settings") -> "list[str]":
-    """The state folders to look in."""
+    """Return the state folders to look in."""
     configured = settings.runtime_roots.values()
     folders = [path for value in configured for path in (value if isinstance(value, list) else [value])]
     return folders or list(DEFAULT_ROOTS)
 
 
 def living_containers(settings: "Settings", proc: str) -> "list[Found]":
-    """Every container of every runtime whose init process is the one that the runtime started.
+    """Return every container of every runtime whose init process is the one that the runtime started.
 
     Raises:
         HookError: a runtime's folder can't be read.
@@ -72,7 +72,7 @@ def _names(root: str) -> "list[str]":
 
 
 def _read(folder: str, id_: str, kinds: "list[Kind]") -> "Found | None":
-    """Reads a container's state in whichever runtime's form it is; the form that fits is tried first the next time."""
+    """Read a container's state in whichever runtime's form it is; the form that fits is tried first the next time."""
     for kind in tuple(kinds):
         name, read = kind
         try:

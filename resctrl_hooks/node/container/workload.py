@@ -135,12 +135,12 @@ class Workload:
         return "", ""
 
     def own_and_pods(self, name: str) -> "list[str]":
-        """An annotation's names, the container's own before its pod's, in all forms that the field writes."""
+        """Return an annotation's names, the container's own before its pod's, in all forms that the field writes."""
         own = [f"{name}/container.{self.container}", f"{name}/{self.container}"] if self.container else []
         return [*own, f"{name}/pod", name]
 
     def threads(self, proc: str) -> "list[int]":
-        """The ids of its threads: before it runs, all are its init process's."""
+        """Return the ids of its threads: before it runs, all are its init process's."""
         return threads_of(proc, self.pid)
 
     def details(self) -> "MemberRecord":
@@ -164,7 +164,7 @@ class Workload:
 def derive(
     state: "State", bundle: "Bundle", cgroups: "list[Cgroup]", cgroup_root: str, dialect: "Dialect | None" = None
 ) -> Workload:
-    """Says what the container is, from its state, its bundle and the cgroups that its process is really in.
+    """Say what the container is, from its state, its bundle and the cgroups that its process is really in.
 
     ``dialect`` is whose annotations these are, where that is known otherwise than from themselves.
 
@@ -228,7 +228,7 @@ def _bad_key(message: str, hint: str) -> "HookError":
 
 
 def dialect_of(annotations: "dict[str, str]") -> Dialect:
-    """The dialect of the runtime family that seems to have written these annotations."""
+    """Return the dialect of the runtime family that seems to have written these annotations."""
     for name, value, dialect in _MARKS:
         if name in annotations and (not value or annotations[name] == value):
             return dialect

@@ -43,7 +43,7 @@ class BlockIO(Feature):
     name = NAME
 
     def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
-        """Sets the limits and weights of the container's class, unless the runtime has set some.
+        """Set the limits and weights of the container's class, unless the runtime has set some.
 
         Raises:
             ClassError: there is no such class, or its namespace may not have it.
@@ -62,7 +62,7 @@ class BlockIO(Feature):
         return [Step(NAME, "limit", needs, f"{shown}: {why}")]
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-        """Writes the values."""
+        """Write the values."""
         needs: "CgroupNeeds" = step.parameters
         put(container, needs["values"], needs["properties"], context)
 
@@ -72,7 +72,7 @@ class BlockIO(Feature):
         return needs["properties"]
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
-        """Whether all values are in force."""
+        """Return whether all values are in force."""
         needs: "CgroupNeeds" = step.parameters
         return are_in_force(needs["values"], container, context)
 
@@ -136,7 +136,7 @@ def devices_of(patterns: "list[str]", sys_path: str) -> "list[str]":
 
 
 def without_brackets(pattern: str) -> "list[str]":
-    """The patterns that one with brackets stands for: ``sd[ac-d]*`` for ``sda*``, ``sdc*`` and ``sdd*``."""
+    """Return the patterns that one with brackets stands for: ``sd[ac-d]*`` for ``sda*``, ``sdc*`` and ``sdd*``."""
     before, _, rest = pattern.partition("[")
     inside, bracket, after = rest.partition("]")
     if not bracket:
@@ -150,7 +150,7 @@ def without_brackets(pattern: str) -> "list[str]":
 
 
 def whole_disk(device: str, sys_path: str) -> str:
-    """The disk of a partition: the kernel limits whole devices only."""
+    """Return the disk of a partition: the kernel limits whole devices only."""
     base = f"{sys_path}/dev/block/{device}"
     return (kernel_text(f"{base}/../dev") if is_there(f"{base}/partition") else "") or device
 

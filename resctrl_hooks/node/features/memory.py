@@ -29,7 +29,7 @@ class Memory(Feature):
     name = NAME
 
     def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
-        """Sets the limits that the container's class and annotations choose.
+        """Set the limits that the container's class and annotations choose.
 
         Raises:
             MemoryClassError, MemoryLimitError: they choose what is not there, not allowed or not sensible.
@@ -52,7 +52,7 @@ class Memory(Feature):
         return [Step(NAME, "limit", needs, f"{limits}: {choice.why}")]
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-        """Writes the limits where they hold at once and, on a scope of systemd's, where a daemon-reload leaves them."""
+        """Write the limits where they hold at once and, on a scope of systemd's, where a daemon-reload leaves them."""
         needs: "LimitNeeds" = step.parameters
         put(container, _values(needs["limits"]), self.properties(step, container, context), context)
 
@@ -68,7 +68,7 @@ class Memory(Feature):
         return {_PROPERTIES[name]: _INFINITY if value == MAX else value for name, value in limits.items()}
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
-        """Whether all limits are in force."""
+        """Return whether all limits are in force."""
         needs: "LimitNeeds" = step.parameters
         return are_in_force(_values(needs["limits"]), container, context)
 

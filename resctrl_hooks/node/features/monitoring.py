@@ -81,7 +81,7 @@ class Monitoring(Feature):
 
 
 def why_not(workload: "Workload", context: "Context") -> str:
-    """Why a workload is not to be monitored, or an empty string."""
+    """Return why a workload is not to be monitored, or an empty string."""
     settings = context.settings
     if workload.bundle.monitored and not settings.monitoring["takeOver"]:
         return "the runtime makes its own mon_group (linux.intelRdt.enableMonitoring); monitoring.takeOver is false"

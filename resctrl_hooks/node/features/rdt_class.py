@@ -39,7 +39,7 @@ class RdtClass(Feature):
     name = NAME
 
     def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
-        """Joins the class that was chosen, unless the runtime has assigned one already.
+        """Join the class that was chosen, unless the runtime has assigned one already.
 
         Raises:
             RdtClassError: the class isn't there, or the namespace may not have it.
@@ -51,7 +51,7 @@ class RdtClass(Feature):
         return [Step(NAME, INTO_CLASS, needs, f"RDT class {name}, {why}")]
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-        """Moves every thread of the container into the class.
+        """Move every thread of the container into the class.
 
         Raises:
             RdtClassError: the class was removed under the container, or somebody moves it back.
@@ -75,7 +75,7 @@ class RdtClass(Feature):
             )
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
-        """Whether the container is in the class, or in one that somebody else moved it to, which stays."""
+        """Return whether the container is in the class, or in one that somebody else moved it to, which stays."""
         where = _where(context, container.pid)
         if where is None:  # before Linux 5.9 nothing of /proc says so: the root class lists what is in no other
             return container.pid not in context.monitor.resctrl.tasks("", "")
@@ -83,7 +83,7 @@ class RdtClass(Feature):
 
 
 def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
-    """The class that a workload is to be put into ("" for none), and why.
+    """Return the class that a workload is to be put into ("" for none), and why.
 
     Raises:
         RdtClassError: as `plan`.
@@ -106,7 +106,7 @@ def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
 
 
 def _where(context: "Context", pid: int) -> "str | None":
-    """The class that a process is in, "" for the root class, None where nothing says so."""
+    """Return the class that a process is in, "" for the root class, None where nothing says so."""
     try:
         where = resctrl_groups_of(context.proc, pid) if pid else None
     except ProcessLookupError:

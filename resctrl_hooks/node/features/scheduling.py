@@ -48,7 +48,7 @@ class Scheduling(Feature):
     name = NAME
 
     def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
-        """Sets what the container's class says.
+        """Set what the container's class says.
 
         Raises:
             ClassError: there is no such class, or its namespace may not have it.
@@ -72,7 +72,7 @@ class Scheduling(Feature):
         return [Step(NAME, "schedule", needs, f"{shown or 'nothing'}: {why}")]
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-        """Sets the process's part on each of its threads, then the cgroup's."""
+        """Set the process's part on each of its threads, then the cgroup's."""
         needs: "SchedulingNeeds" = step.parameters
         process = needs["process"]
         threads = container.threads(context.proc)
@@ -89,7 +89,7 @@ class Scheduling(Feature):
         return needs["properties"]
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
-        """Whether its init process is scheduled so, and its cgroup has the values.
+        """Return whether its init process is scheduled so, and its cgroup has the values.
 
         Its other processes may have chosen otherwise since, as far as they may.
         """
@@ -98,7 +98,7 @@ class Scheduling(Feature):
 
 
 def cgroup_values_of(spec: "dict[str, Any]") -> "tuple[list[list[str]], dict[str, str]]":
-    """A class's values for the cgroup's files, and the properties by which systemd keeps them.
+    """Return a class's values for the cgroup's files, and the properties by which systemd keeps them.
 
     Raises:
         MemoryLimitError: an amount of memory is none.

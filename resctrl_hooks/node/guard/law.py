@@ -129,7 +129,7 @@ class Domain:
         return [self._move(RESTORE, name, self.limits[name].declared, time, reason) for name in self.cut]
 
     def _is_pressed(self, sample: Sample, rules: Rules) -> bool:
-        """Whether the domain is full, with a victim in it and a class whose cut can help."""
+        """Return whether the domain is full, with a victim in it and a class whose cut can help."""
         if sample.load is None or sample.load < rules.high:
             return False
         traffic = sample.load * sample.capacity

@@ -78,7 +78,7 @@ class Lease:
         write_file(self.path, format_json(record), 0o600)
 
     def is_ours(self, name: str, number: int, value: int) -> bool:
-        """Whether the guard wrote this value, or left it as it was."""
+        """Return whether the guard wrote this value, or left it as it was."""
         return value in (*self.ours.get(name, {}).get(number, ()), self.declared.get(name, {}).get(number))
 
     def remove(self) -> None:

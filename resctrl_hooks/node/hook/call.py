@@ -30,7 +30,7 @@ REFUSED = 79  # the only other exit code; whatever else a broken hook answers, t
 
 
 def run(config: str, stage: str, find: "Callable[[str], tuple[Settings, str]]" = load) -> int:
-    """Serves one call by a runtime: reads the state from stdin, does its stage, logs, and returns the exit code.
+    """Serve one call by a runtime: read the state from stdin, do its stage, log, and return the exit code.
 
     ``stage`` is ``createRuntime``, ``poststop``, or ``hook`` for what the state's status says. ``find`` gives the
     settings for ``config``: the command that people type can also go by a file that was never applied. A fault of our
@@ -65,7 +65,7 @@ def _run(call: "_Call", config: str, find: "Callable[[str], tuple[Settings, str]
 
 
 def _answer(call: "_Call", context: Context, started: float) -> int:
-    """Serves a call within the deadline, counts and logs it, and returns its exit code."""
+    """Serve a call within the deadline, counts and log it, and return its exit code."""
     settings = context.settings
     try:
         set_deadline(settings.deadline)
@@ -119,7 +119,7 @@ class _Call:
         return found
 
     def fields(self, error: "errors.HookError | None" = None) -> "dict[str, str | int]":
-        """The structured part of a log line."""
+        """Return the structured part of a log line."""
         fields: "dict[str, str | int]" = {"stage": self.stage}
         if self.state is not None:
             fields["container"] = self.state.id
@@ -130,14 +130,14 @@ class _Call:
         return fields
 
     def _read(self) -> bytes:
-        """The state, or of one that is too large the beginning."""
+        """Return the state, or of one that is too large the beginning."""
         data = self.data = read_beginning(0, STATE_LIMIT)
         if len(data) > STATE_LIMIT:
             read_to_end(0)
         return data
 
     def is_refusable(self) -> bool:
-        """Whether refusing is an answer: not to a poststop, which must never fail, nor to what may be one."""
+        """Return whether refusing is an answer: not to a poststop, which must never fail, nor to what may be one."""
         if self.state is None:
             if self.data is None:
                 try:
@@ -156,7 +156,7 @@ class _Call:
         context.ledger.tally(self.stage, seconds, reasons, self.workload.key if self.workload else "")
 
     def serve(self, context: Context) -> str:
-        """Does the stage and says what was done in a few words."""
+        """Do the stage and say what was done in a few words."""
         data = self._read()
         if len(data) > STATE_LIMIT:
             raise errors.InputError(f"the container state is larger than {STATE_LIMIT} bytes")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def create_runtime(workload: "Workload", context: "Context") -> str:
-    """Does the steps of every feature for a workload whose process waits to be started.
+    """Do the steps of every feature for a workload whose process waits to be started.
 
     Raises:
         RefusedError: a step failed whose feature's policy is ``fail``; everything done here is reverted.
@@ -97,19 +97,19 @@ def planned(
 
 
 def refuses(context: "Context") -> bool:
-    """Whether a container is refused for which time has run out, or the ledger can't be used."""
+    """Return whether a container is refused for which time has run out, or the ledger can't be used."""
     return context.strict or context.settings.failure_policy == "fail"
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether an error says that the container must not start."""
+    """Return whether an error says that the container must not start."""
     from ..refusals import RefusedError  # only when something went wrong
 
     return isinstance(error, RefusedError)
 
 
 def give_up(error: Exception, workload: "Workload", context: "Context") -> None:
-    """Leaves what is missing to reconcile, or under ``fail`` takes back what was done: poststop may never come."""
+    """Leave what is missing to reconcile, or under ``fail`` takes back what was done: poststop may never come."""
     set_deadline(0)
     if is_refusal(error):
         return  # all is taken back by now

@@ -14,7 +14,7 @@ _PAGE = 4096
 
 
 def set_deadline(seconds: float) -> None:
-    """Makes DeadlineError rise here after so many seconds, again and again; 0 takes that back.
+    """Make DeadlineError rise here after so many seconds, again and again; 0 takes that back.
 
     Seconds in which we only waited for a processor don't count: a node with too much to do is slow, and what is slow
     gets done; what hangs waits for something else, or keeps a processor busy.

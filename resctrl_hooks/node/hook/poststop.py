@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 def poststop(state: "State", context: "Context") -> str:
-    """Takes back what the ledger recorded of a container: the state may be poorer than createRuntime's was.
+    """Take back what the ledger recorded of a container: the state may be poorer than createRuntime's was.
 
     Says in a few words what was done.
 

@@ -64,7 +64,7 @@ class Leaf:
 
 
 def leaf_of(proc: str, root: str, pid: int, container: str, own: str = "") -> "Leaf | None":
-    """The cgroup of a container, or None if its process is gone.
+    """Return the cgroup of a container, or None if its process is gone.
 
     ``own`` is the folder that is known to be its own: its process may have moved into one of its own making below.
 
@@ -114,7 +114,7 @@ def folders_for(name: str, folder: str, scope: str) -> "list[str]":
 
 
 def processes(folder: str) -> "list[int]":
-    """The processes in a cgroup; none if it isn't there, or is threaded.
+    """Return the processes in a cgroup; none if it isn't there, or is threaded.
 
     Raises:
         CgroupError: it can't be read, so that nobody knows.
@@ -128,7 +128,7 @@ def processes(folder: str) -> "list[int]":
 
 
 def _file_of(folder: str, name: str) -> str:
-    """The path of a cgroup's file. Both parts may come from a record, and must lead nowhere else.
+    """Return the path of a cgroup's file. Both parts may come from a record, and must lead nowhere else.
 
     Raises:
         CgroupError: they would.
@@ -154,7 +154,7 @@ def read_value(folder: str, name: str) -> str:
 
 
 def write_value(folder: str, name: str, value: str) -> None:
-    """Writes a value and looks that the kernel has it.
+    """Write a value and look that the kernel has it.
 
     The file is never created, and never waited for: a memory.high below what is in use would hold the writer up until
     the kernel has reclaimed the rest (kernel, Documentation/admin-guide/cgroup-v2.rst, "memory.high").
@@ -178,7 +178,7 @@ def write_value(folder: str, name: str, value: str) -> None:
 
 
 def same_value(name: str, have: str, want: str) -> bool:
-    """Whether what a file says is what was wanted of it, as that file's values are kept.
+    """Return whether what a file says is what was wanted of it, as that file's values are kept.
 
     Amounts of memory are rounded down to pages, those of huge pages to whole huge ones (mm/hugetlb_cgroup.c), and a
     clamp of 100 per cent reads ``max`` (kernel/sched/core.c, cpu_uclamp_print). All others stay as written.
@@ -202,7 +202,7 @@ def _grain(name: str) -> int:
 
 
 def _refusal(folder: str, name: str, value: str, error: OSError) -> CgroupError:
-    """The error for a value that can't be written, by the errno and by what is there."""
+    """Return the error for a value that can't be written, by the errno and by what is there."""
     number = case = error.errno or 0
     controller = name.partition(".")[0]
     if not is_folder(folder):

@@ -10,7 +10,7 @@ _ID_LENGTH = 64
 
 
 def own_cgroup(path: str, container: str, asked: str) -> str:
-    """The part of a cgroup path that is the container's alone, so that what is done there concerns nobody else.
+    """Return the part of a cgroup path that is the container's alone, so that what is done there concerns nobody else.
 
     The runtimes name it after the container, or as ``linux.cgroupsPath`` asked: "/path", or "slice:prefix:name"; an
     ``asked`` that isn't known is empty. What is below it the container made itself, as systemd in it does, but for
@@ -52,7 +52,7 @@ def container_in_cgroup(path: str) -> str:
 
 
 def pod_in_cgroup(path: str) -> "tuple[str, str]":
-    """The pod that a cgroup path belongs to, and the pod's own part of the path; two empty strings for none.
+    """Return the pod that a cgroup path belongs to, and the pod's own part of the path; two empty strings for none.
 
     The kubelet names a pod's cgroup ``pod<uid>`` or, under systemd, ``kubepods-…-pod<uid with _ for ->.slice``
     (kubernetes, pkg/kubelet/cm); Podman's is the pod's id, or ``…-libpod_pod_<id>.slice``, and holds ``libpod-<id>``.

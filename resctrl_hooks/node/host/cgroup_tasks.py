@@ -15,10 +15,10 @@ _ELSEWHERE = (*GONE, errno.EOPNOTSUPP)
 
 
 def threads_of_container(proc: str, cgroup: str, pid: int) -> "list[int]":
-    """All thread ids of a container: those in its own cgroup and below, or else of its init and all descendants.
+    """Return all thread ids of a container: those in its own cgroup and below, or else of its init and all descendants.
 
-    The latter also where its cgroup is a plain folder, as a simulated host's. A cgroup that has gone has no threads:
-    by now its init's process id may be somebody else's.
+    The latter also where its cgroup is a plain folder, as a simulated host's. A cgroup that has gone has no threads: by
+    now its init's process id may be somebody else's.
 
     At most `MOST_CGROUPS` cgroups are looked at, those nearest to its own: a container makes as many as it likes.
     """
@@ -30,7 +30,7 @@ def threads_of_container(proc: str, cgroup: str, pid: int) -> "list[int]":
 
 
 def cgroups_below(cgroup: str) -> "list[str]":
-    """A container's own cgroup and those below it, the nearest first, at most `MOST_CGROUPS`."""
+    """Return a container's own cgroup and those below it, the nearest first, at most `MOST_CGROUPS`."""
     found = [cgroup]
     for folder in found:
         if _may_have_folders(folder):
@@ -44,7 +44,7 @@ def cgroups_below(cgroup: str) -> "list[str]":
 
 
 def is_searched_in_part(cgroup: str) -> bool:
-    """Whether a container has as many cgroups as are searched, so that threads in further ones are not found."""
+    """Return whether a container has as many cgroups as are searched, so that threads in further ones are not found."""
     return bool(cgroup) and len(cgroups_below(cgroup)) == MOST_CGROUPS
 
 
@@ -70,7 +70,7 @@ def _may_have_folders(folder: str) -> bool:
 
 
 def _threads_below(proc: str, pid: int, seen: "set[int]") -> "list[int]":
-    """The threads of a process and, from /proc/pid/task/tid/children, of all its descendants."""
+    """Return the threads of a process and, from /proc/pid/task/tid/children, of all its descendants."""
     found: "list[int]" = []
     queue = [pid]
     while queue:

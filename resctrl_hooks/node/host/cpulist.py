@@ -4,7 +4,7 @@ _MOST = 1 << 14  # CPUs; the kernel's own limit is 8192 (CONFIG_NR_CPUS)
 
 
 def parse_list(text: str) -> int:
-    """The set that a list such as ``0-3,8`` means.
+    """Return the set that a list such as ``0-3,8`` means.
 
     Raises:
         ValueError: it is none.
@@ -23,7 +23,7 @@ def parse_list(text: str) -> int:
 
 
 def format_list(mask: int) -> str:
-    """The list of a set, as the kernel writes it; empty for the empty set."""
+    """Return the list of a set, as the kernel writes it; empty for the empty set."""
     parts = []
     place = 0
     while mask:
@@ -38,7 +38,7 @@ def format_list(mask: int) -> str:
 
 
 def members(mask: int) -> "list[int]":
-    """The numbers in a set, in order."""
+    """Return the numbers in a set, in order."""
     found = []
     while mask:
         low = mask & -mask
@@ -48,10 +48,10 @@ def members(mask: int) -> "list[int]":
 
 
 def lowest(mask: int) -> int:
-    """The lowest number in a set; -1 for the empty set."""
+    """Return the lowest number in a set; -1 for the empty set."""
     return (mask & -mask).bit_length() - 1
 
 
 def count(mask: int) -> int:
-    """How many there are in a set (int.bit_count is of Python 3.10)."""
+    """Return how many there are in a set (int.bit_count is of Python 3.10)."""
     return bin(mask).count("1")

@@ -53,7 +53,7 @@ _scan_small = make_scanner(_Decoder)  # type: ignore[arg-type]  # as above
 
 
 def parse_json(data: bytes) -> "Any":
-    """Returns the JSON value in UTF-8 ``data``.
+    """Return the JSON value in UTF-8 ``data``.
 
     Raises:
         ValueError: not UTF-8, not JSON, nested too deeply, or followed by something else.
@@ -81,12 +81,12 @@ _encode = make_encoder(None, _no_json, encode_basestring_ascii, None, ": ", ", "
 
 
 def format_json(value: "Any") -> bytes:
-    """Returns ``value`` as one line of ASCII JSON, which lone surrogates of hostile input survive as escapes."""
+    """Return ``value`` as one line of ASCII JSON, which lone surrogates of hostile input survive as escapes."""
     return ("".join(_encode(value, 0)) + "\n").encode()
 
 
 def read_file(path: str, limit: int, *, trusted: bool = False, follow: bool = False) -> bytes:
-    """Reads a regular file of at most ``limit`` bytes without following a link in its last part.
+    """Read a regular file of at most ``limit`` bytes without following a link in its last part.
 
     With ``trusted``, only one that root (or whoever runs this) owns and nobody else can write is read: what it says
     will be obeyed. A FIFO or device in the file's place is refused rather than waited for.
@@ -112,18 +112,18 @@ def read_file(path: str, limit: int, *, trusted: bool = False, follow: bool = Fa
 
 
 def is_roots_alone(found: "posix.stat_result") -> bool:
-    """Whether root, or whoever runs this, owns what was found, and nobody else can write it."""
+    """Return whether root, or whoever runs this, owns what was found, and nobody else can write it."""
     return not found.st_mode & (S_IWGRP | S_IWOTH) and found.st_uid in (0, posix.geteuid())
 
 
 def check_owner(found: "posix.stat_result", path: str) -> None:
-    """Refuses what others own or can write, by OSError EPERM: root is about to obey what it says."""
+    """Refuse what others own or can write, by OSError EPERM: root is about to obey what it says."""
     if not is_roots_alone(found):
         raise OSError(errno.EPERM, "others than root own it or can write it", path)
 
 
 def read_all(fd: int, limit: int, what: str) -> bytes:
-    """Reads ``fd`` to its end; more than ``limit`` bytes are OSError EFBIG that names ``what``."""
+    """Read ``fd`` to its end; more than ``limit`` bytes are OSError EFBIG that names ``what``."""
     data = read_beginning(fd, limit)
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"larger than {limit} bytes", what)
@@ -131,7 +131,7 @@ def read_all(fd: int, limit: int, what: str) -> bytes:
 
 
 def read_beginning(fd: int, limit: int) -> bytes:
-    """Reads ``fd`` to its end, or until that is more than ``limit`` bytes.
+    """Read ``fd`` to its end, or until that is more than ``limit`` bytes.
 
     It begins with a page, since the kernel clears a buffer as large as what one asks /proc/sys for.
     """
@@ -143,7 +143,7 @@ def read_beginning(fd: int, limit: int) -> bytes:
 
 
 def read_to_end(fd: int) -> None:
-    """Reads ``fd`` to its end for nobody: SIGPIPE kills who writes to a pipe that is closed, as crun to its hook's."""
+    """Read ``fd`` to its end for nobody: SIGPIPE kills who writes to a pipe that is closed, as crun to its hook's."""
     try:
         while posix.read(fd, _PIPE):
             pass
@@ -152,7 +152,7 @@ def read_to_end(fd: int) -> None:
 
 
 def read_kernel_file(path: str) -> bytes:
-    """Reads a small file of procfs, sysfs, cgroupfs or resctrl, whose size is only known by reading."""
+    """Read a small file of procfs, sysfs, cgroupfs or resctrl, whose size is only known by reading."""
     fd = posix.open(path, posix.O_RDONLY)
     try:
         data = posix.read(fd, _PAGE)
@@ -171,7 +171,7 @@ def kernel_text(path: str) -> str:
 
 
 def write_file(path: str, data: bytes, mode: int = 0o600) -> None:
-    """Replaces ``path`` by ``data``, atomically against a kill at any moment: the old content or the new, never half.
+    """Replace ``path`` by ``data``, atomically against a kill at any moment: the old content or the new, never half.
 
     There is no fsync: everything that is written this way describes one boot and is void after the next.
 
@@ -194,7 +194,7 @@ def write_file(path: str, data: bytes, mode: int = 0o600) -> None:
 
 
 def make_folder(path: str, mode: int) -> bool:
-    """Makes a folder, and for all to read those above it that are missing; says whether it was missing itself.
+    """Make a folder, and for all to read those above it that are missing; say whether it was missing itself.
 
     The path begins with a slash. Folders that are there stay as they are, and may be links: as /var/run is.
     """
@@ -214,7 +214,7 @@ def make_folder(path: str, mode: int) -> bool:
 
 
 def remove_file(path: str) -> bool:
-    """Removes ``path`` if it is there, and says whether it was."""
+    """Remove ``path`` if it is there, and say whether it was."""
     try:
         posix.unlink(path)
     except FileNotFoundError:
@@ -223,7 +223,7 @@ def remove_file(path: str) -> bool:
 
 
 def list_folder(path: str) -> "list[str]":
-    """The names in a folder, or none if it isn't there."""
+    """Return the names in a folder, or none if it isn't there."""
     try:
         return posix.listdir(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -231,7 +231,7 @@ def list_folder(path: str) -> "list[str]":
 
 
 def is_folder(path: str) -> bool:
-    """Whether ``path`` is a folder, and no link to one."""
+    """Return whether ``path`` is a folder, and no link to one."""
     try:
         return posix.lstat(path).st_mode & S_IFMT == S_IFDIR
     except (FileNotFoundError, NotADirectoryError):
@@ -239,7 +239,7 @@ def is_folder(path: str) -> bool:
 
 
 def is_there(path: str) -> bool:
-    """Whether there is anything of that path."""
+    """Return whether there is anything of that path."""
     try:
         posix.lstat(path)
     except OSError:

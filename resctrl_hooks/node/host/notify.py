@@ -17,7 +17,7 @@ class Notify:
         self._next = 0.0
 
     def __call__(self, **fields: str) -> None:
-        """Says things: ``READY="1"``, ``STATUS="…"``."""
+        """Say things: ``READY="1"``, ``STATUS="…"``."""
         if not self._address:
             return
         import _socket
@@ -34,7 +34,7 @@ class Notify:
             sender.close()
 
     def alive(self) -> float:
-        """Tells the watchdog if it is time to; how long until it is again, in seconds."""
+        """Tell the watchdog if it is time to; how long until it is again, in seconds."""
         now = time.monotonic()
         if now >= self._next and self._address and self.interval < float("inf"):
             self(WATCHDOG="1")

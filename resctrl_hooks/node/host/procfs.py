@@ -43,7 +43,7 @@ def cgroups_of(proc: str, pid: int) -> "list[Cgroup]":
 
 
 def resctrl_groups_of(proc: str, pid: int, tid: int = 0) -> "tuple[str, str] | None":
-    """The RDT class ("" for the root) and the mon_group of a task, or None where the kernel doesn't say.
+    """Return the RDT class ("" for the root) and the mon_group of a task, or None where the kernel doesn't say.
 
     It doesn't where resctrl is not mounted or is a simulation, and before Linux 5.9. Source: fs/resctrl/rdtgroup.c,
     proc_resctrl_show.
@@ -67,7 +67,7 @@ def resctrl_groups_of(proc: str, pid: int, tid: int = 0) -> "tuple[str, str] | N
 
 
 def threads_of(proc: str, pid: int) -> "list[int]":
-    """The thread ids of a process, its own pid among them; empty if it is gone."""
+    """Return the thread ids of a process, its own pid among them; empty if it is gone."""
     try:
         return sorted(int(name) for name in posix.listdir(f"{proc}/{pid}/task"))
     except OSError as error:
@@ -88,12 +88,12 @@ def start_time(proc: str, pid: int) -> int:
 
 
 def boot_id(proc: str) -> str:
-    """This boot's random id, or an empty string where /proc is not the host's own."""
+    """Return this boot's random id, or an empty string where /proc is not the host's own."""
     return _read(f"{proc}/sys/kernel/random/boot_id").strip()
 
 
 def in_initial_user_namespace() -> bool:
-    """Whether we are in the host's own user namespace; a rootless runtime runs hooks as root of another one.
+    """Return whether we are in the host's own user namespace; a rootless runtime runs hooks as root of another one.
 
     Sources: user_namespaces(7): the initial namespace maps all ids to themselves.
     """

@@ -31,7 +31,7 @@ class ProgramError(HookError):
 
 
 def find_program(name: str, folders: "tuple[str, ...]" = SYSTEM_FOLDERS) -> str:
-    """The path of a program: ``name`` itself if it is absolute, else in the first of the folders that has it.
+    """Return the path of a program: ``name`` itself if it is absolute, else in the first of the folders that has it.
 
     It runs as root, so others than root may not be able to write it.
 
@@ -53,7 +53,7 @@ def find_program(name: str, folders: "tuple[str, ...]" = SYSTEM_FOLDERS) -> str:
 
 
 def run(arguments: "list[str]", seconds: float) -> "tuple[int, str]":
-    """Runs a program (an absolute path first) and returns its exit code and what it printed, stderr too.
+    """Run a program (an absolute path first) and return its exit code and what it printed, stderr too.
 
     Raises:
         ProgramError: it can't be started, or was still running after so many seconds and is killed.
@@ -83,7 +83,7 @@ def run(arguments: "list[str]", seconds: float) -> "tuple[int, str]":
 
 
 def spawn(arguments: "list[str]", output: int, *, leader: bool) -> int:
-    """Starts a program with nothing on stdin and ``output`` as stdout and stderr; returns its pid.
+    """Start a program with nothing on stdin and ``output`` as stdout and stderr; return its pid.
 
     As a ``leader`` it has a process group of its own, else it is in ours.
 

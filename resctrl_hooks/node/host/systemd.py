@@ -18,17 +18,17 @@ class UnitError(HookError):
 
 
 def available(cgroup_root: str) -> bool:
-    """Whether systemd manages this machine and the cgroups below a folder: a simulated host's are nobody's."""
+    """Return whether systemd manages this machine and the cgroups below a folder: a simulated host's are nobody's."""
     return cgroup_root == CGROUP_ROOT and is_folder(_BOOTED)
 
 
 def patience(deadline: float) -> float:
-    """How long one of systemd's programs may take, in seconds: two of them fit into a hook's deadline."""
+    """Return how long one of systemd's programs may take, in seconds: two of them fit into a hook's deadline."""
     return deadline / 2
 
 
 def set_properties(unit: str, properties: "dict[str, str]", seconds: float) -> None:
-    """Sets properties of a running unit until it ends, so that a daemon-reload keeps them.
+    """Set properties of a running unit until it ends, so that a daemon-reload keeps them.
 
     Raises:
         UnitError: systemd refuses.

@@ -110,7 +110,7 @@ class Topology:
         return self.domains[-1]
 
     def domain(self, name: str) -> "Domain | None":
-        """The domain of a name."""
+        """Return the domain of a name."""
         return next((domain for domain in self.domains if domain.name == name), None)
 
     @property
@@ -119,7 +119,7 @@ class Topology:
         return sum(1 << node.id for node in self.nodes)
 
     def memory_near(self, cpus: int) -> "list[MemoryNode]":
-        """The nodes of ordinary memory (with CPUs, or ranked as DRAM), the nearest to a set of CPUs first."""
+        """Return the nodes of ordinary memory (with CPUs, or ranked as DRAM), the nearest to a set of CPUs first."""
         own = [node for node in self.nodes if node.cpus & cpus]
 
         def away(node: MemoryNode) -> "tuple[int, int]":
@@ -154,7 +154,7 @@ class Topology:
 
     @classmethod
     def of_record(cls, record: "TopologyRecord") -> "Topology":
-        """The machine that `as_record` wrote down.
+        """Return the machine that `as_record` wrote down.
 
         Raises:
             KeyError, TypeError, ValueError, AttributeError: it did not.

@@ -19,7 +19,7 @@ class TopologyError(HookError):
 
 
 def read_topology(sys_path: str) -> Topology:
-    """Reads the machine below a sysfs mount. One CPU of each core is asked, not all of them.
+    """Read the machine below a sysfs mount. One CPU of each core is asked, not all of them.
 
     Raises:
         TopologyError: there are no CPUs there.
@@ -71,7 +71,7 @@ def read_topology(sys_path: str) -> Topology:
 
 
 def _last_cache(folder: str, fallback: int) -> "tuple[int, int]":
-    """The L3 cache of a CPU: its id and the CPUs that share it. Usually at index3."""
+    """Return the L3 cache of a CPU: its id and the CPUs that share it. Usually at index3."""
     for index in ("index3", "index2", "index4", "index1", "index0"):
         if kernel_text(f"{folder}/{index}/level") == _LAST_LEVEL_CACHE:
             return _number(f"{folder}/{index}/id", fallback), _list(f"{folder}/{index}/shared_cpu_list")
@@ -100,7 +100,7 @@ def _memory_nodes(sys_path: str, online: int) -> "list[MemoryNode]":
 
 
 def _tiers(folder: str) -> "dict[int, int]":
-    """The memory tier of each node: a lower number means faster memory."""
+    """Return the memory tier of each node: a lower number means faster memory."""
     found = {}
     for name in list_folder(folder):
         rank = name[len("memory_tier") :]
@@ -111,7 +111,7 @@ def _tiers(folder: str) -> "dict[int, int]":
 
 
 def _memory(path: str) -> int:
-    """Bytes of memory, from the line ``Node 0 MemTotal: 16 kB``."""
+    """Return bytes of memory, from the line ``Node 0 MemTotal: 16 kB``."""
     for line in kernel_text(path).splitlines():
         words = line.split()
         if "MemTotal:" in words and words[-2].isdigit():
@@ -120,7 +120,7 @@ def _memory(path: str) -> int:
 
 
 def _first_list(base: str, *names: str) -> int:
-    """The first of these files that says anything; older kernels have other names."""
+    """Return the first of these files that says anything; older kernels have other names."""
     for name in names:
         found = _list(f"{base}/{name}")
         if found:

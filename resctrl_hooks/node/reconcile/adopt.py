@@ -131,7 +131,7 @@ def join(locked: "LockedKey", context: "Context", container: "Running", report: 
 
 
 def _has_own_tasks(locked: "LockedKey", context: "Context", container: "Running") -> bool:
-    """Whether a container has a task that is to be in its key's group: all of them may be in a foreign group."""
+    """Return whether a container has a task that is to be in its key's group: all of them may be in a foreign group."""
     if context.settings.groups["takeOver"]:
         return True
     found = outside(context, locked.name, set(), container.cgroup, container.pid)
@@ -199,10 +199,10 @@ def note_class(container: "Running") -> None:
 
 
 def _follow_class(locked: "LockedKey", context: "Context", old: str, new: str, used: "set[str]") -> bool:
-    """Renames the group of a class that living tasks have left into the one that they are in now.
+    """Rename the group of a class that living tasks have left into the one that they are in now.
 
-    RMID and counters go with it. Only an empty group in a class that no living task of the key uses is renamed, since
-    a rename changes the class of every task in it, and only where the new class has none. Says whether it did. Linux
+    RMID and counters go with it. Only an empty group in a class that no living task of the key uses is renamed, since a
+    rename changes the class of every task in it, and only where the new class has none. Says whether it did. Linux
     can't before Linux 6.5, and then both groups are kept and counted together.
     """
     resctrl = context.monitor.resctrl

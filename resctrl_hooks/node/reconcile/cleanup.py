@@ -19,7 +19,7 @@ _OLD = 60.0  # seconds; a write takes a fraction of one, and a writer's pid may 
 
 
 def tidy(context: "Context", containers: "list[Running]", report: "Report") -> None:
-    """Removes marks and pointers that lead nowhere, and what killed writers left; adds the calls up."""
+    """Remove marks and pointers that lead nowhere, and what killed writers left; add the calls up."""
     try:
         fold(context.ledger)
         report.tidied += remove_unfinished(context.ledger.folder, context.proc)
@@ -66,7 +66,7 @@ def _restore_limits(context: "Context", report: "Report") -> None:
 
 
 def remove_unfinished(folder: str, proc: str) -> int:
-    """Removes files of a folder that somebody was writing when killed, and returns how many these were.
+    """Remove files of a folder that somebody was writing when killed, and return how many these were.
 
     `files.write_file` names them after the writer's pid.
     """

@@ -31,7 +31,7 @@ _LONGEST_PAUSE = 86400.0
 
 
 def apply_edited(config: str) -> None:
-    """Lets the people's command put an edited configuration in force, where it is installed: we can't read YAML."""
+    """Let the people's command put an edited configuration in force, where it is installed: we can't read YAML."""
     if not is_unapplied(config):
         return
     try:
@@ -51,7 +51,7 @@ def apply_edited(config: str) -> None:
 
 
 def reconcile_command(config: str, arguments: "list[str]", apply: "Callable[[str], None]" = apply_edited) -> int:
-    """Runs the command; returns 0 if nothing is wrong (any more), 1 if something is, 2 for wrong use or settings.
+    """Run the command; return 0 if nothing is wrong (any more), 1 if something is, 2 for wrong use or settings.
 
     ``apply`` puts an edited configuration in force, before each time.
     """
@@ -131,7 +131,7 @@ def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool, wait
 
 
 def _print(text: str) -> bool:
-    """Writes to stdout, unless somebody has closed it; false, and said, if that can't be done."""
+    """Write to stdout, unless somebody has closed it; false, and said, if that can't be done."""
     try:
         # At once: the process may end without another chance to say that it failed.
         print(text, end="", flush=True)  # noqa: T201

@@ -43,7 +43,7 @@ class Observation:
                         yield rdt_class, key
 
     def in_use(self, context: "Context", rdt_class: str, key: str) -> bool:
-        """Whether a group has tasks, or its key a container or a pod's cgroup anywhere on this node."""
+        """Return whether a group has tasks, or its key a container or a pod's cgroup anywhere on this node."""
         if self._pods is None:
             self._pods = set(_pods_in_cgroups(context.settings.cgroup_path, "", 0))
         if key in self._pods or any(key in (container.key, container.id) for container in self.containers):
@@ -52,7 +52,7 @@ class Observation:
 
 
 def observe(context: "Context") -> Observation:
-    """Finds every living container, from the runtimes' folders and from the ledger (one may be just starting)."""
+    """Find every living container, from the runtimes' folders and from the ledger (one may be just starting)."""
     containers: "list[Running]" = []
     problems: "list[str]" = []
     found = {container.id: container for container in living_containers(context.settings, context.proc)}
@@ -94,7 +94,7 @@ def _recorded(key: str, found: Found, record: "MemberRecord", context: "Context"
 
 
 def _unrecorded(found: Found, context: "Context") -> Running:
-    """A container that no hook has seen, or only one that was killed: every feature in use plans for it."""
+    """Return a container that no hook has seen, or only one that was killed: every feature in use plans for it."""
     workload = workload_of(found.id, found.pid, found.bundle, context.proc, context.settings.cgroup_path)
     container = Running(workload.key, found, workload.details(), recorded=False)
     _plan(container, workload, context)
@@ -103,10 +103,10 @@ def _unrecorded(found: Found, context: "Context") -> Running:
 
 
 def _plan(container: Running, workload: "Workload", context: "Context", only: "list[str] | None" = None) -> None:
-    """Adds the steps of every feature in use to a container, or of those in ``only``, whose plan has failed before.
+    """Add the steps of every feature in use to a container, or of those in ``only``, whose plan has failed before.
 
-    What can't be planned is among its `Running.unmet`. The group's own trouble is everybody's if nobody has planned
-    for the container: we don't know then whether it is ours at all.
+    What can't be planned is among its `Running.unmet`. The group's own trouble is everybody's if nobody has planned for
+    the container: we don't know then whether it is ours at all.
     """
     before = (list(container.steps), dict(container.unmet))
     container.unplanned = []
@@ -138,12 +138,12 @@ def _plan(container: Running, workload: "Workload", context: "Context", only: "l
 
 
 def group_step(container: Running) -> "StepRecord | None":
-    """The step of a container's record that joins its pod's group."""
+    """Return the step of a container's record that joins its pod's group."""
     return next((step for step in container.steps if kind_of(step["feature"]) == GROUP), None)
 
 
 def _pods_in_cgroups(root: str, path: str, depth: int) -> "Iterator[str]":
-    """The pods that have a cgroup below ``root``, wherever the kubelet or Podman put them."""
+    """Yield the pods that have a cgroup below ``root``, wherever the kubelet or Podman put them."""
     for name in list_folder(root + path):
         below = f"{path}/{name}"
         if is_folder(root + below):

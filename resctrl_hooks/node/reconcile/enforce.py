@@ -215,7 +215,7 @@ def _had(context: "Context", container: "Running", step: Step, lost: str, report
 
 
 def _lost(feature: "Feature", step: Step, container: "Running", context: "Context") -> str:
-    """Why what a feature had started runs no more, where it can tell."""
+    """Return why what a feature had started runs no more, where it can tell."""
     try:
         return feature.lost(step, container, context)
     except DeadlineError:

@@ -8,7 +8,7 @@ _LIMIT = 16 << 20
 
 
 def read_live(path: str) -> "set[str]":
-    """Reads keys that a caller knows to be alive: a JSON list of strings, or one key a line, pod UIDs in any spelling.
+    """Read keys that a caller knows to be alive: a JSON list of strings, or one key a line, pod UIDs in any spelling.
 
     Raises:
         InputError: the file can't be read, is neither, or names what can be no key: all that it doesn't name ends.

@@ -30,7 +30,7 @@ _MOST_SECONDS_FOR_THE_DEAD = 20.0  # thousands of records on a disk take minutes
 
 
 def reconcile(context: "Context", options: "Options | None" = None) -> Report:
-    """Does it once and says what was done and what is still wrong.
+    """Do it once and say what was done and what is still wrong.
 
     Where an RMID is in limbo only, it waits a few seconds for it, as long as nothing else is wrong.
 
@@ -83,7 +83,7 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
 
 
 def _end_what_is_dead(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
-    """Ends keys whose pod or last member is dead, and members whose init is gone: that may free RMIDs for others."""
+    """End keys whose pod or last member is dead, and members whose init is gone: that may free RMIDs for others."""
     living = {container.id: container.key for container in seen.containers if container.recorded}
     keys = set(context.ledger.keys())
     suspects = keys.difference(living.values())
@@ -117,7 +117,7 @@ def _end_what_is_dead(context: "Context", seen: "Observation", options: Options,
 
 
 def _forget_missing(context: "Context", seen: "Observation", report: Report) -> None:
-    """Forgets recorded groups that somebody removed and no living container needs; `adopt` made the others anew.
+    """Forget recorded groups that somebody removed and no living container needs; `adopt` made the others anew.
 
     Their totals stay: those are kept apart from groups. A key of a program of its own is that program's to judge.
     """

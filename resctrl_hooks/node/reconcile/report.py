@@ -113,7 +113,7 @@ class Report:
         return any(getattr(self, name) for name, _, _, change, _ in _FIELDS if change)
 
     def learn(self, key: str, record: "PodRecord | MemberRecord", container: str = "") -> None:
-        """Remembers the names that a record has, for what is said of a key, or of a container by its id."""
+        """Remember the names that a record has, for what is said of a key, or of a container by its id."""
         pod: "dict[str, str]" = {"key": key, "namespace": record.get("namespace") or "", "pod": record.get("pod") or ""}
         self._names[key] = {**pod, "container": ""}
         if container:
@@ -184,7 +184,7 @@ class Report:
         return f"{name} ({what})" if name else what
 
     def as_dict(self) -> "dict[str, Any]":
-        """The figures, and lists of keys and ids."""
+        """Return the figures, and lists of keys and ids."""
         found: "dict[str, Any]" = {"ok": self.ok, "dryRun": self.dry_run}
         for name, key, _, _, _ in _FIELDS:
             value = getattr(self, name)
@@ -195,11 +195,11 @@ class Report:
         return found
 
     def as_line(self) -> str:
-        """The report for the log."""
+        """Return the report for the log."""
         return ", ".join(f"{text}: {count}" for text, count in self._rows() if count)
 
     def as_text(self) -> str:
-        """The report for people: a line for each thing that is not zero."""
+        """Return the report for people: a line for each thing that is not zero."""
         rows = self._rows()
         lines = [f"{text + ' ':.<48} {count}" for text, count in rows if count or text == rows[0][0]]
         for what, why in (*self.waiting.items(), *self.unmet.items(), *self.failures.items()):

@@ -27,7 +27,7 @@ class Gathering:
 
 
 def outside(context: "Context", name: str, classes: "set[str]", cgroup: str, pid: int) -> "list[tuple[int, str, str]]":
-    """The threads of a container that are not in group ``name`` of their class: thread id, class, group.
+    """Return the threads of a container that are not in group ``name`` of their class: thread id, class, group.
 
     Where /proc doesn't say (a simulation, Linux before 5.9), the groups' ``tasks`` files do, and the class is given as
     "?" since only a move can tell.
@@ -51,7 +51,7 @@ def outside(context: "Context", name: str, classes: "set[str]", cgroup: str, pid
 
 
 def gather(locked: "LockedKey", context: "Context", cgroup: str, pid: int, fallback_class: str) -> Gathering:
-    """Moves every thread of a container into the key's group of its own class, making groups where they are missing.
+    """Move every thread of a container into the key's group of its own class, making groups where they are missing.
 
     Threads in a group that somebody else made (a runtime's own, another tool's) stay there.
 

@@ -23,7 +23,7 @@ _PATIENCE = 0.5
 
 
 def refresh(context: "Context", containers: "list[Running]", report: "Report") -> None:
-    """Ranks those who hold an RMID by the rules in force, and makes the index agree with the records."""
+    """Rank those who hold an RMID by the rules in force, and make the index agree with the records."""
     version = version_of(context.settings.groups.get("priority") or [])
     index = {entry_of(claim): claim.key for claim in holders(context.ledger)}
     for container in {container.key: container for container in containers if container.wanted}.values():
@@ -96,7 +96,7 @@ def take_turns(context: "Context", containers: "list[Running]", report: "Report"
 
 
 def _may_hold(key: str, namespace: str, context: "Context") -> bool:
-    """Whether a pod's namespace may hold one more RMID."""
+    """Return whether a pod's namespace may hold one more RMID."""
     try:
         check_limit(key, namespace, context)
     except NoRMIDsError:
@@ -117,7 +117,7 @@ def _last_round(context: "Context", interval: float) -> "tuple[float, float]":
 def _hand_on(
     context: "Context", giver: "Claim", taker: "Claim", living: "dict[str, list[Running]]", report: "Report"
 ) -> bool:
-    """Gives the taker the giver's RMID; says whether it was. ``living`` has all pods' containers."""
+    """Give the taker the giver's RMID; say whether it was. ``living`` has all pods' containers."""
     monitor = context.monitor
     first, second = sorted((giver.key, taker.key), key=lock_name)
     with monitor.hold(first) as one, monitor.hold_beside(one, second, _PATIENCE) as other:

@@ -46,15 +46,15 @@ class Assignments:
         self._resctrl = resctrl
 
     def enabled(self) -> bool:
-        """Whether counters are assigned here: the processor can, and ``mbm_assign_mode`` is ``mbm_event``."""
+        """Return whether counters are assigned here: the processor can, and ``mbm_assign_mode`` is ``mbm_event``."""
         return _MODE in self._read(f"{self._root}/{_INFO}/mbm_assign_mode")
 
     def capacity(self) -> "dict[int, int]":
-        """How many counters each domain has; empty where counters aren't assigned."""
+        """Return how many counters each domain has; empty where counters aren't assigned."""
         return _numbers(self._read(f"{self._root}/{_INFO}/num_mbm_cntrs"))
 
     def available(self) -> "dict[int, int]":
-        """How many counters nobody has, by domain."""
+        """Return how many counters nobody has, by domain."""
         return _numbers(self._read(f"{self._root}/{_INFO}/available_mbm_cntrs"))
 
     def of(self, folder: str) -> "States":
@@ -62,7 +62,7 @@ class Assignments:
         return parse(self._read(f"{folder}/{FILE}"))
 
     def assign(self, folder: str, event: str, domain: int) -> None:
-        """Gives a group a counter for an event in a domain, which counts from 0 unless the group had it already.
+        """Give a group a counter for an event in a domain, which counts from 0 unless the group had it already.
 
         Raises:
             NoCountersError: the domain has none left.
@@ -71,7 +71,7 @@ class Assignments:
         self._write(folder, event, domain, _ASSIGNED)
 
     def unassign(self, folder: str, event: str, domain: int) -> None:
-        """Takes a group's counter away, with what it has counted: see `counter_share.rearrange`, which keeps that.
+        """Take a group's counter away, with what it has counted: see `counter_share.rearrange`, which keeps that.
 
         Raises:
             ResctrlError: the kernel refuses.

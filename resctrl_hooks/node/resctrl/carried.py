@@ -78,7 +78,7 @@ class Carried:
         return self._now
 
     def save(self) -> None:
-        """Replaces the file.
+        """Replace the file.
 
         Raises:
             LedgerError: it can't be written.
@@ -90,7 +90,7 @@ class Carried:
             raise LedgerError.of_file(error, self._path) from error
 
     def see(self, slots: "list[Slot]") -> None:
-        """Takes these files as those to read; what the file has of others is done with, as after a CPU hotplug."""
+        """Take these files as those to read; what the file has of others is done with, as after a CPU hotplug."""
         if not slots:
             return
         self.seen = True
@@ -209,7 +209,7 @@ class Carried:
         return min((seconds.get(path, 0.0) for path in paths), default=0.0), moved
 
     def _times_of(self, kept: "CountsRecord", rdt_class: str, times: "list[Any]", names: "list[str]") -> "list[Any]":
-        """The times of a group whose files are now these; those of the others are spent."""
+        """Return the times of a group whose files are now these; those of the others are spent."""
         since, gaps, looked = times
         before = dict(zip(self.layout, gaps or [0] * len(self.layout)))
         for name in before.keys() - set(names):
@@ -266,7 +266,7 @@ class Carried:
             spend(kept, rdt_class, name, looked - since - gap)
 
     def forget(self, tracked: "set[str]") -> None:
-        """Drops what is kept of keys that are no longer tracked, after a while."""
+        """Drop what is kept of keys that are no longer tracked, after a while."""
         untracked = self.keys.keys() - tracked
         if not untracked:
             return
@@ -284,5 +284,5 @@ class Carried:
 
 
 def _are_paths(layout: "Any") -> bool:
-    """Whether a file's layout is a list of paths that stay below the folder in which they are read."""
+    """Return whether a file's layout is a list of paths that stay below the folder in which they are read."""
     return isinstance(layout, list) and all(isinstance(path, str) and ".." not in path for path in layout)

@@ -18,7 +18,7 @@ _WORDS = {word.encode(): word for word in (UNAVAILABLE, UNASSIGNED, ERROR)}
 
 
 def layout(mon_data: str) -> "list[Slot]":
-    """The files of a ``mon_data`` folder, in order; empty where there is none. It is the same in every group."""
+    """Return the files of a ``mon_data`` folder, in order; empty where there is none. It is the same in every group."""
     slots: "list[Slot]" = []
     for name in _names(mon_data):
         domain = domain_named(name)
@@ -117,13 +117,13 @@ class OpenFiles:
         return read_group(folder, slots)
 
     def forget_unseen(self) -> None:
-        """Closes the files of groups that were not read since the last call."""
+        """Close the files of groups that were not read since the last call."""
         for identity in self._open.keys() - self._seen:
             self._drop(identity)
         self._seen.clear()
 
     def close(self) -> None:
-        """Closes all."""
+        """Close all."""
         for identity in list(self._open):
             self._drop(identity)
 
@@ -148,7 +148,7 @@ class OpenFiles:
 
 
 def _opened(group: int, file: str) -> int:
-    """A descriptor of a group's file; -1 where it isn't there."""
+    """Return a descriptor of a group's file; -1 where it isn't there."""
     try:
         return posix.open(file, posix.O_RDONLY | posix.O_CLOEXEC, dir_fd=group)
     except OSError:

@@ -53,7 +53,7 @@ class Holder:
         self.turn = turn
 
     def has(self, event: str, domain: int) -> bool:
-        """Whether an event is counted in a domain."""
+        """Return whether an event is counted in a domain."""
         return self.states.get(event, {}).get(domain, False)
 
 
@@ -112,12 +112,12 @@ def _held(holders: "Iterable[Holder]", domain: int, kind: str) -> int:
 
 
 def lacking(holder: Holder, event: str, domains: "Iterable[int]") -> "list[int]":
-    """The domains in which a holder has no counter for an event."""
+    """Return the domains in which a holder has no counter for an event."""
     return [domain for domain in domains if not holder.has(event, domain)]
 
 
 def holders_of(monitor: "Monitor") -> "list[Holder]":
-    """Every group of the mount with what it has, ours in the order of their keys' first records.
+    """Return every group of the mount with what it has, ours in the order of their keys' first records.
 
     Raises:
         NotMountedError, LedgerError: what their names say.
@@ -148,10 +148,10 @@ def _record(monitor: "Monitor", key: str) -> "PodRecord | None":
 
 
 def rearrange(monitor: "Monitor", changes: "Sequence[Change]") -> "list[Change]":
-    """Does the changes, and keeps the totals of the keys that they concern; returns those that could be done.
+    """Do the changes, and keep the totals of the keys that they concern; return those that could be done.
 
-    A counter that is gone when it is to be given (another group got it meanwhile) is nobody's fault: the next
-    `share` sees it.
+    A counter that is gone when it is to be given (another group got it meanwhile) is nobody's fault: the next `share`
+    sees it.
 
     Raises:
         LedgerError, NotMountedError: the totals can't be kept; nothing is changed then.

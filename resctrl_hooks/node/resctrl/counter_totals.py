@@ -64,7 +64,7 @@ def look(
     by_class: bool = True,
     read_one: "Callable[[str, list[Slot]], tuple[str, list[Raw]]]" = read_group,
 ) -> Look:
-    """Reads the counters of these keys, or of every tracked key, once.
+    """Read the counters of these keys, or of every tracked key, once.
 
     Args:
         monitor: what the node is read with.
@@ -81,7 +81,7 @@ def look(
 
 
 def read(monitor: "Counted", keys: "list[str] | None", *, by_class: bool) -> "dict[str, list[Reading]]":
-    """The readings of these keys, or of every tracked key; errors as those of `look`."""
+    """Return the readings of these keys, or of every tracked key; errors as those of `look`."""
     return look(monitor, keys, by_class=by_class).readings
 
 
@@ -212,14 +212,14 @@ class _Scrape:
         return values
 
     def _without_inherited(self, values: "list[Raw]", lines: "dict[str, Any]") -> "list[Raw]":
-        """The same without numbers that may be of the RMID's previous user."""
+        """Return the same without numbers that may be of the RMID's previous user."""
         return [
             INHERITED if slot.path in lines and not isinstance(value, str) else value
             for slot, value in zip(self._carried.slots, values)
         ]
 
     def _of_waiting(self, key: str, classes: "list[str]") -> "list[Reading]":
-        """The readings of a key without a group: what it counted before, in the classes in which it did."""
+        """Return the readings of a key without a group: what it counted before, in the classes in which it did."""
         if not classes and key not in self._waiting:
             return []  # it is not meant to be counted
         readings = []
@@ -234,7 +234,7 @@ class _Scrape:
 
 
 def summed(readings: "list[Reading]") -> "list[Reading]":
-    """The sums of readings by class; where a class in which the key has a group has no number, the sum says so.
+    """Return the sums of readings by class; where a class in which the key has a group has no number, the sum says so.
 
     A gauge then has no value. A total has what is known of it.
     """

@@ -65,7 +65,7 @@ COUNTERS: "dict[str, Counter]" = {
 
 
 def counter_named(name: str) -> Counter:
-    """The counter of a file's name; one that we don't know counts up, in a unit that we don't know."""
+    """Return the counter of a file's name; one that we don't know counts up, in a unit that we don't know."""
     return COUNTERS.get(name) or Counter(name, GAUGE if name.endswith("_occupancy") else CUMULATIVE, "", "")
 
 
@@ -172,7 +172,7 @@ def domain_named(name: str, below: "Domain | None" = None) -> "Domain | None":
 
 
 def slot_at(path: str) -> Slot:
-    """The slot of a path that `layout` once gave."""
+    """Return the slot of a path that `layout` once gave."""
     folder, _, counter = path.rpartition("/")
     name, _, part = folder.partition("/")
     domain = domain_named(name) or Domain(name, name, 0)

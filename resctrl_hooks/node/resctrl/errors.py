@@ -22,7 +22,7 @@ class NotMountedError(ResctrlError):
 
     @classmethod
     def at(cls, root: str, number: int = 0) -> "NotMountedError":
-        """The error for a place that has no resctrl."""
+        """Return the error for a place that has no resctrl."""
         return cls(f"there is no resctrl at {root}", hint=cls.hint.replace(RESCTRL_ROOT, root), errno=number)
 
 
@@ -67,7 +67,7 @@ class NotTrackedError(ResctrlError, KeyError):
 
     @classmethod
     def of(cls, key: str) -> "NotTrackedError":
-        """The error for a key."""
+        """Return the error for a key."""
         return cls(f"no group is tracked for {key}")
 
 
@@ -84,7 +84,7 @@ class TaskGoneError(ResctrlError):
 
     @classmethod
     def of(cls, pid: int) -> "TaskGoneError":
-        """The error for a process."""
+        """Return the error for a process."""
         return cls(f"process {pid} has ended", errno=errno.ESRCH)
 
 
@@ -95,7 +95,7 @@ class BadPidError(ResctrlError, ValueError):
 
     @classmethod
     def of(cls, pid: int) -> "BadPidError":
-        """The error for a number below 2."""
+        """Return the error for a number below 2."""
         why = {0: "it would be the caller itself", 1: "it is init, the parent of every service"}
         return cls(f"cannot move process {pid}: {why.get(pid, 'it is negative')}", errno=errno.EINVAL)
 

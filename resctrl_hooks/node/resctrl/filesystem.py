@@ -31,11 +31,11 @@ class Filesystem:
     """
 
     def mkdir(self, path: str) -> None:
-        """Makes the folder ``path``."""
+        """Make the folder ``path``."""
         posix.mkdir(path, 0o755)
 
     def rmdir(self, path: str) -> None:
-        """Removes the folder ``path``. In resctrl a group's files go with it; in a plain tree ours goes first."""
+        """Remove the folder ``path``. In resctrl a group's files go with it; in a plain tree ours goes first."""
         try:
             posix.rmdir(path)
         except OSError as error:
@@ -44,15 +44,15 @@ class Filesystem:
             posix.rmdir(path)
 
     def rename(self, old: str, new: str) -> None:
-        """Gives the folder ``old`` the path ``new``."""
+        """Give the folder ``old`` the path ``new``."""
         posix.rename(old, new)
 
     def read(self, path: str) -> bytes:
-        """Reads the whole file ``path``."""
+        """Read the whole file ``path``."""
         return read_kernel_file(path)
 
     def write(self, path: str, value: bytes) -> None:
-        """Puts ``value`` into the file ``path``, all of it in one system call.
+        """Put ``value`` into the file ``path``, all of it in one system call.
 
         O_APPEND and O_CREAT mean nothing to the kernel's own files, and make a plain tree of folders do for tests.
         """
@@ -63,11 +63,11 @@ class Filesystem:
             posix.close(fd)
 
     def listdir(self, path: str) -> "list[str]":
-        """The names in the folder ``path``."""
+        """Return the names in the folder ``path``."""
         return posix.listdir(path)
 
     def is_folder(self, path: str) -> bool:
-        """Whether ``path`` is a folder."""
+        """Return whether ``path`` is a folder."""
         return is_folder(path)
 
 
@@ -92,11 +92,11 @@ class Resctrl:
         return f"{self.root}/{rdt_class}" if rdt_class else self.root
 
     def group_folder(self, rdt_class: str, name: str) -> str:
-        """The folder of a mon_group."""
+        """Return the folder of a mon_group."""
         return f"{self.class_folder(rdt_class)}/{MON_GROUPS}/{name}"
 
     def create(self, rdt_class: str, name: str) -> None:
-        """Makes a mon_group, which takes an RMID. The class's own folder is never made.
+        """Make a mon_group, which takes an RMID. The class's own folder is never made.
 
         Raises:
             NoRMIDsError, RMIDsBusyError, GroupExistsError, BadClassError, NotMountedError, NotPermittedError,
@@ -109,7 +109,7 @@ class Resctrl:
             raise self.refused(error, f"mon_group {path} can't be made", rdt_class) from error
 
     def remove(self, rdt_class: str, name: str) -> bool:
-        """Removes a mon_group, and says whether it was there. Tasks in it fall back to the class's own group."""
+        """Remove a mon_group, and say whether it was there. Tasks in it fall back to the class's own group."""
         path = self.group_folder(rdt_class, name)
         try:
             self.fs.rmdir(path)
@@ -120,7 +120,7 @@ class Resctrl:
         return True
 
     def exists(self, rdt_class: str, name: str) -> bool:
-        """Whether the mon_group is there."""
+        """Return whether the mon_group is there."""
         path = self.group_folder(rdt_class, name)
         try:
             return self.fs.is_folder(path)
@@ -128,7 +128,7 @@ class Resctrl:
             raise self.refused(error, f"mon_group {path} can't be looked at", rdt_class) from error
 
     def move(self, rdt_class: str, name: str, new_class: str, new_name: str = "") -> bool:
-        """Moves a group into another class, or gives it another name; False where the kernel can't (before 6.5).
+        """Move a group into another class, or give it another name; False where the kernel can't (before 6.5).
 
         RMID and counters go with it. All tasks in it change class with it.
         """
@@ -157,14 +157,14 @@ class Resctrl:
         return [name for name in names if valid_class(name) and self.fs.is_folder(f"{self.root}/{name}/{MON_GROUPS}")]
 
     def groups(self, rdt_class: str) -> "list[str]":
-        """The names of the mon_groups of a class; none if the class is gone."""
+        """Return the names of the mon_groups of a class; none if the class is gone."""
         try:
             return self.fs.listdir(f"{self.class_folder(rdt_class)}/{MON_GROUPS}")
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def tasks(self, rdt_class: str, name: str) -> "set[int]":
-        """The thread ids in a mon_group, or with an empty name of the class itself. Empty if it is gone."""
+        """Return the thread ids in a mon_group, or with an empty name of the class itself. Empty if it is gone."""
         folder = self.group_folder(rdt_class, name) if name else self.class_folder(rdt_class)
         try:
             return {int(line) for line in self.fs.read(f"{folder}/tasks").split()}
@@ -174,7 +174,7 @@ class Resctrl:
             raise self.refused(error, f"{folder}/tasks can't be read", rdt_class) from error
 
     def assign(self, rdt_class: str, name: str, pid: int) -> int:
-        """Moves all threads of a process into a mon_group, checks that they arrived, and returns how many.
+        """Move all threads of a process into a mon_group, check that they arrived, and return how many.
 
         Raises:
             TaskGoneError: the process has ended.
@@ -188,7 +188,7 @@ class Resctrl:
         return len(seen)
 
     def move_all(self, rdt_class: str, name: str, threads: "Callable[[], list[int]]", pid: int = 0) -> "set[int]":
-        """Does `add_tasks` with what ``threads`` lists until that is nothing new, and returns all of it.
+        """Do `add_tasks` with what ``threads`` lists until that is nothing new, and return all of it.
 
         Threads started while we move others inherit their creator's group, so a few rounds find them all.
         """
@@ -202,10 +202,10 @@ class Resctrl:
         return seen
 
     def add_tasks(self, rdt_class: str, name: str, tids: "list[int]", pid: int = 0) -> None:
-        """Writes thread ids into a group's ``tasks``, one write each: lists are EINVAL on Linux 6.1.
+        """Write thread ids into a group's ``tasks``, one write each: lists are EINVAL on Linux 6.1.
 
-        An empty name is the class itself, where a thread is in no mon_group, whichever class it comes from.
-        A thread that has ended in the meantime is passed over, unless it is the process itself, ``pid``.
+        An empty name is the class itself, where a thread is in no mon_group, whichever class it comes from. A thread
+        that has ended in the meantime is passed over, unless it is the process itself, ``pid``.
         """
         path = f"{self.group_folder(rdt_class, name) if name else self.class_folder(rdt_class)}/tasks"
         for tid in tids:
@@ -219,7 +219,7 @@ class Resctrl:
                     raise self._gone(pid) from error
 
     def _check_arrival(self, rdt_class: str, name: str, pid: int, tids: "set[int]") -> None:
-        """Looks where each thread is: in /proc, or in ``tasks`` where that is all there is."""
+        """Look where each thread is: in /proc, or in ``tasks`` where that is all there is."""
         listed: "set[int] | None" = None
         for tid in tids:
             try:
@@ -237,7 +237,7 @@ class Resctrl:
                 raise NotArrivedError.of(f"thread {tid} of process {pid}", f"{rdt_class}/{name}", where)
 
     def has_energy(self) -> bool:
-        """Whether this kernel counts per package too (Application Energy Telemetry, Linux 7.0 and later)."""
+        """Return whether this kernel counts per package too (Application Energy Telemetry, Linux 7.0 and later)."""
         return self.fs.is_folder(f"{self.root}/info/PERF_PKG_MON")
 
     def last_cmd_status(self) -> str:

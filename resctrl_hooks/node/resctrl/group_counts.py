@@ -25,7 +25,7 @@ def set_never_ran(group: "list[Any]", values: "list[Raw]", energy: "list[tuple[i
 
 
 def counted_on(group: "list[Any]", numbers: "list[Raw]") -> "list[Any]":
-    """A group's entry after it said these numbers.
+    """Return a group's entry after it said these numbers.
 
     One that went back counts on from there: the total stands still. An offset of None waits for the first number, from
     which the counter then counts. One that is unassigned will begin at 0.
@@ -54,7 +54,7 @@ def counted_on(group: "list[Any]", numbers: "list[Raw]") -> "list[Any]":
 
 
 def timed_on(times: "list[Any]", before: "list[Any]", numbers: "list[Raw]", now: float, *, fresh: bool) -> "list[Any]":
-    """A group's times after it said these numbers. Those of a ``fresh`` one have counted since it was made."""
+    """Return a group's times after it said these numbers. Those of a ``fresh`` one have counted since it was made."""
     since, gaps, looked = times
     _, offsets, lasts = before
     gaps = list(gaps or [0] * len(numbers))
@@ -72,7 +72,7 @@ def timed_on(times: "list[Any]", before: "list[Any]", numbers: "list[Raw]", now:
 
 
 def spend(kept: "CountsRecord", rdt_class: str, name: str, seconds: float) -> None:
-    """Adds seconds that a counter of a class has counted, of a group that is done with."""
+    """Add seconds that a counter of a class has counted, of a group that is done with."""
     if seconds > 0:
         spent = kept.setdefault("spent", {}).setdefault(rdt_class, {})
         spent[name] = round(spent.get(name, 0) + seconds, 3)
@@ -90,7 +90,7 @@ def counted(last: "int | float | None", offset: "int | float | None") -> "int | 
 def add(
     kept: "CountsRecord", rdt_class: str, name: str, last: "int | float | None", offset: "int | float | None"
 ) -> None:
-    """Adds what a counter of a class has counted, of a group that is done with."""
+    """Add what a counter of a class has counted, of a group that is done with."""
     value = counted(last, offset)
     if value is not None:
         done = kept.setdefault("done", {}).setdefault(rdt_class, {})
@@ -98,7 +98,7 @@ def add(
 
 
 def trust(kept: "CountsRecord", groups: "dict[str, tuple[str, list[Raw]]]", slots: "list[Slot]", now: float) -> None:
-    """Forgets that groups were inherited, once what their gauges say is their own."""
+    """Forget that groups were inherited, once what their gauges say is their own."""
     inherited = kept.get("inherited")
     if not inherited:
         return

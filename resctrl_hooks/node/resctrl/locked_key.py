@@ -98,13 +98,13 @@ class LockedKey:
         self.unlock()
 
     def unlock(self) -> None:
-        """Lets go of the lock. Nothing may be done with the key until `lock_again`."""
+        """Let go of the lock. Nothing may be done with the key until `lock_again`."""
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.__exit__()
 
     def lock_again(self, patience: float) -> None:
-        """Takes the lock back, and reads the record anew: others may have had the key in the meantime.
+        """Take the lock back, and read the record anew: others may have had the key in the meantime.
 
         Args:
             patience: how many seconds to wait for it.
@@ -138,16 +138,16 @@ class LockedKey:
         return self.origins
 
     def group(self, rdt_class: str) -> Group:
-        """The recorded group in class ``rdt_class``; KeyError if there is none."""
+        """Return the recorded group in class ``rdt_class``; KeyError if there is none."""
         path = self._resctrl.group_folder(rdt_class, self.name)
         return Group(self.key, rdt_class, path, self.origins[rdt_class])
 
     def groups(self) -> "list[Group]":
-        """All recorded groups of the key."""
+        """Return all recorded groups of the key."""
         return [self.group(rdt_class) for rdt_class in sorted(self.origins)]
 
     def save(self) -> None:
-        """Writes the key's record."""
+        """Write the key's record."""
         self._ledger.write_pod(self.key, self.record)
         self.tracked = True
 
@@ -219,7 +219,7 @@ class LockedKey:
             self.tracked = False
 
     def assign_pid(self, pid: int) -> int:
-        """Moves process ``pid``, all its threads, into the key's group in its own class; returns how many threads.
+        """Move process ``pid``, all its threads, into the key's group in its own class; return how many threads.
 
         Raises what `Monitor.assign_pid` does.
         """
@@ -240,7 +240,7 @@ class LockedKey:
         return self._assign_where_possible(pid, where)
 
     def _assign_where_possible(self, pid: int, where: "tuple[str, str] | None") -> int:
-        """Tries the key's groups in turn where /proc doesn't say the task's class: the kernel refuses the others."""
+        """Try the key's groups in turn where /proc doesn't say the task's class: the kernel refuses the others."""
         from .errors import ClassMismatchError, NotTrackedError
 
         if not self.origins:
@@ -280,12 +280,12 @@ class LockedKey:
         self._ledger.unmark("idle", self.key)
 
     def remove_member(self, member: str) -> int:
-        """Forgets ``member``, and returns how many are left."""
+        """Forget ``member``, and return how many are left."""
         self._ledger.remove_member(self.key, member)
         return len(self.members())
 
     def members(self) -> "list[str]":
-        """The ids of the recorded members."""
+        """Return the ids of the recorded members."""
         return self._ledger.members(self.key)
 
     def member(self, member: str) -> "MemberRecord | None":
@@ -300,7 +300,7 @@ class LockedKey:
         return record_is_dead(self.member(member), self._boot, self._resctrl.proc)
 
     def release(self) -> "list[Group]":
-        """Removes the key's groups, but for shared ones, then everything recorded of it. Returns the groups removed."""
+        """Remove the key's groups, but for shared ones, then everything recorded of it. Returns the groups removed."""
         removed = [
             group
             for group in self.groups()
@@ -313,7 +313,7 @@ class LockedKey:
         return removed
 
     def _leave_index(self) -> None:
-        """Takes the key out of those that hold an RMID, where that is kept: see `sharing.claims`."""
+        """Take the key out of those that hold an RMID, where that is kept: see `sharing.claims`."""
         entry = self.record.get("claim", {}).get("entry")
         if entry:
             self._ledger.unmark(RMIDS, entry)
@@ -334,7 +334,7 @@ class LockedKey:
         self._save_or_forget()
 
     def release_but(self, classes: "set[str]") -> None:
-        """Removes the key's groups in other classes than ``classes``, but for shared ones, and forgets them."""
+        """Remove the key's groups in other classes than ``classes``, but for shared ones, and forget them."""
         for rdt_class in set(self.origins) - classes:
             if self.origins[rdt_class] != SHARED:
                 self._resctrl.remove(rdt_class, self.name)
@@ -343,7 +343,7 @@ class LockedKey:
 
 
 def record_is_dead(record: "MemberRecord | None", boot: str, proc: str) -> bool:
-    """Whether the init process that a member's record names is certainly gone."""
+    """Return whether the init process that a member's record names is certainly gone."""
     if record is None or record.get("boot") != boot:
         return True
     pid = record.get("pid", 0)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         """What `Monitor` logs through: a syslog priority, a sentence, and fields."""
 
         def __call__(self, priority: int, message: str, **fields: "str | int") -> None:
-            """Logs one event."""
+            """Log one event."""
 
 
 class Monitor:
@@ -75,7 +75,7 @@ class Monitor:
         self.boot = boot_id(proc)
 
     def canonical_key(self, key: str) -> str:
-        """The one spelling of ``key``, under which its groups and records stand.
+        """Return the one spelling of ``key``, under which its groups and records stand.
 
         Raises:
             BadKeyError: it, or what the canonicalizer makes of it, is not valid or not one safe part of a path.
@@ -112,7 +112,7 @@ class Monitor:
             raise
 
     def hold_beside(self, locked: LockedKey, key: str, patience: float) -> LockedKey:
-        """Takes a second key's lock beside one that is held, in the order of their names: so nobody waits in a ring.
+        """Take a second key's lock beside one that is held, in the order of their names: so nobody waits in a ring.
 
         Args:
             locked: the one that is held. It may let go of its lock for a moment, and then reads its record anew.
@@ -142,7 +142,7 @@ class Monitor:
         return beside
 
     def ensure_group(self, key: str, rdt_class: str = "") -> Group:
-        """Returns the key's group under a class, and makes it if there is none; the class's ctrl_group must exist.
+        """Return the key's group under a class, and make it if there is none; the class's ctrl_group must exist.
 
         It can be called again and again. A group of that name that somebody else made is shared: joined, and never
         removed by us.
@@ -162,7 +162,7 @@ class Monitor:
         return group
 
     def assign_pid(self, key: str, pid: int) -> int:
-        """Moves a process, with all its threads, into the key's group in the process's own class.
+        """Move a process, with all its threads, into the key's group in the process's own class.
 
         Returns how many threads were moved; they have been seen to arrive. What they start later is in the group by
         itself, so move a process before it forks.
@@ -182,7 +182,7 @@ class Monitor:
             return locked.assign_pid(pid)
 
     def remove(self, key: str) -> "Groups":
-        """Removes the groups of ``key`` in all classes and all that is recorded of it; returns the groups removed.
+        """Remove the groups of ``key`` in all classes and all that is recorded of it; return the groups removed.
 
         Raises:
             NotTrackedError: nothing is recorded of the key.
@@ -215,20 +215,23 @@ class Monitor:
             locked.add_member(member, pid=pid)
 
     def remove_member(self, key: str, member: str) -> int:
-        """Forgets ``member`` of ``key``, if it is one; returns how many are left. The group stays until `remove`."""
+        """Forget ``member`` of ``key``, if it is one; return how many are left. The group stays until `remove`."""
         with self.hold(key) as locked:
             return locked.remove_member(member) if default_key_validator(member) else len(locked.members())
 
     def member_count(self, key: str) -> int:
-        """How many members ``key`` has."""
+        """Return how many members ``key`` has."""
         return len(self.ledger.members(self.canonical_key(key)))
 
     def member_is_dead(self, key: str, member: str) -> bool:
-        """Whether the process of ``member`` of ``key`` is certainly gone; one added without a pid never is. No lock."""
+        """Return whether the process of ``member`` of ``key`` is certainly gone; one added without a pid never is.
+
+        No lock.
+        """
         return record_is_dead(self.ledger.read_member(key, member), self.boot, self.resctrl.proc)
 
     def reconcile(self, live: "Iterable[str]") -> "Keys":
-        """Removes every tracked key that is not in ``live``, and returns those. Untracked groups are left alone.
+        """Remove every tracked key that is not in ``live``, and return those. Untracked groups are left alone.
 
         Keys of ``live`` that are no valid keys are ignored.
         """
@@ -280,7 +283,7 @@ class Monitor:
         return read(self, None, by_class=by_class)
 
     def look(self, files: "OpenFiles | None" = None) -> "Look":
-        """Reads every tracked key once, by class, with what each group itself said.
+        """Read every tracked key once, by class, with what each group itself said.
 
         Args:
             files: those that a program keeps open that looks again and again.
@@ -293,7 +296,7 @@ class Monitor:
         return look(self) if files is None else look(self, read_one=files.read_group)
 
     def list(self) -> "Groups":
-        """Every group that the ledger records, sorted by key and class. Takes no lock."""
+        """Return every group that the ledger records, sorted by key and class. Takes no lock."""
         found = []
         for key in sorted(self.ledger.keys()):
             record = self.ledger.read_pod(key)

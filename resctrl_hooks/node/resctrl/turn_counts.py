@@ -16,7 +16,7 @@ MOST = 40
 
 
 def places_of(slots: "list[Slot]") -> "list[int]":
-    """The places of the files that turns are about: memory traffic of whole L3 domains."""
+    """Return the places of the files that turns are about: memory traffic of whole L3 domains."""
     return [
         place
         for place, slot in enumerate(slots)
@@ -33,7 +33,7 @@ def end_turn(kept: "CountsRecord", seconds: float, moved: "int | float") -> None
 
 
 def turns_and_now(kept: "CountsRecord", seconds: float, moved: "int | float") -> "list[tuple[float, float]]":
-    """Each turn's seconds and bytes, the one that lasts included; empty for a key that was always counted."""
+    """Return each turn's seconds and bytes, the one that lasts included; empty for a key that was always counted."""
     turns = [(float(time), float(count)) for time, count in kept.get("turns", [])]
     before, moved_before = kept.get("turn", [0.0, 0])
     return [*turns, (seconds - before, moved - moved_before)] if turns and seconds > before else turns

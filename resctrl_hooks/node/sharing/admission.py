@@ -112,7 +112,7 @@ def _take_free(locked: "LockedKey", priority: int, version: int, rdt_class: str,
 
 
 def _make(locked: "LockedKey", priority: int, version: int, rdt_class: str, monitor: "Monitor") -> None:
-    """Makes the group, with an entry in the index from before there is one."""
+    """Make the group, with an entry in the index from before there is one."""
     new = not locked.origins
     if new:
         begin_to_hold(locked, monitor.ledger, priority, version)
@@ -125,14 +125,14 @@ def _make(locked: "LockedKey", priority: int, version: int, rdt_class: str, moni
 
 
 def free_rmids(monitor: "Monitor") -> int:
-    """How many RMIDs no group has. Some of them may be in limbo."""
+    """Return how many RMIDs no group has. Some of them may be in limbo."""
     resctrl = monitor.resctrl
     classes = ["", *resctrl.classes()]
     return rmids_of(resctrl) - sum(1 + len(resctrl.groups(name)) for name in classes)
 
 
 def rmids_of(resctrl: "Resctrl") -> int:
-    """How many RMIDs groups can have: what the resource with the fewest says; 0 if none says it."""
+    """Return how many RMIDs groups can have: what the resource with the fewest says; 0 if none says it."""
     found = []
     info = f"{resctrl.root}/info"
     for name in resctrl.fs.listdir(info):
@@ -153,7 +153,7 @@ def take_from_lower(
     most: int = _MOST_ASKED,
     most_tasks: int = MOST_TASKS,
 ) -> bool:
-    """Gets a key the RMID of a pod of lower priority, which waits from then on; says whether it did.
+    """Get a key the RMID of a pod of lower priority, which waits from then on; say whether it did.
 
     Of many that come at once, one does so at a time: all want the same RMID first, and each is quick. So nobody's key
     is held meanwhile, which others may need.

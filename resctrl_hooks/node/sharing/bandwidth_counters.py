@@ -31,12 +31,12 @@ class Balance:
 
 
 def events_of(context: "Context") -> "tuple[str, ...]":
-    """The events that are to be counted, the most important first."""
+    """Return the events that are to be counted, the most important first."""
     return tuple(context.settings.monitoring["events"])
 
 
 def balance(context: "Context", *, dry_run: bool = False, in_turns: bool = False) -> "Balance | None":
-    """Gives the counters to whom they should go; None where the kernel assigns none. Equals may take turns.
+    """Give the counters to whom they should go; None where the kernel assigns none. Equals may take turns.
 
     Raises:
         HookError: resctrl or the state directory can't be used.
@@ -68,7 +68,7 @@ def balance(context: "Context", *, dry_run: bool = False, in_turns: bool = False
 
 
 def ensure_counted(context: "Context", key: str) -> None:
-    """Finds a counter for a pod whose group got none from the kernel, and logs it if there is none.
+    """Find a counter for a pod whose group got none from the kernel, and log it if there is none.
 
     That it can't be done now is no failure of the pod's monitoring either: reconcile does it.
     """

@@ -25,7 +25,7 @@ _CHANCES = 1 << 32
 
 
 def now() -> float:
-    """Seconds of the clock that claims are told in; it begins with the boot that records belong to."""
+    """Return seconds of the clock that claims are told in; it begins with the boot that records belong to."""
     return int(time.monotonic() * _MICROSECONDS) / _MICROSECONDS  # as the index can say it
 
 
@@ -41,13 +41,13 @@ def claim_of(key: str, record: "PodRecord | None") -> "Claim | None":
 
 
 def rules_of(record: "PodRecord") -> int:
-    """The version of the rules that gave a key its priority; 0 for one that has no claim."""
+    """Return the version of the rules that gave a key its priority; 0 for one that has no claim."""
     claim = record.get("claim")
     return claim["rules"] if claim else 0
 
 
 def holders(ledger: "Ledger") -> "list[Claim]":
-    """Those who hold an RMID, as the index has it."""
+    """Return those who hold an RMID, as the index has it."""
     found = []
     for name in ledger.marked(RMIDS):
         rank, _, rest = name.partition(".")
@@ -60,7 +60,7 @@ def holders(ledger: "Ledger") -> "list[Claim]":
 def begin_to_hold(
     locked: "LockedKey", ledger: "Ledger", priority: int, rules: int, since: "float | None" = None
 ) -> None:
-    """Enters a key among those who hold an RMID, from now on unless said; its record is left for the caller to save."""
+    """Enter a key among those who hold an RMID, from now on unless said; its record is left for the caller to save."""
     end_holding(locked, ledger)
     claim = Claim(locked.key, priority, now() if since is None else since)
     entry = entry_of(claim)
@@ -69,7 +69,7 @@ def begin_to_hold(
 
 
 def entry_of(claim: Claim) -> str:
-    """The name of a claim's file in the index."""
+    """Return the name of a claim's file in the index."""
     return f"{claim.priority + _ZERO:0{_DIGITS}d}.{round(claim.since * _MICROSECONDS)}.{claim.key}"
 
 
@@ -89,7 +89,7 @@ def begin_to_wait(locked: "LockedKey", ledger: "Ledger", priority: int, rules: i
 
 
 def end_holding(locked: "LockedKey", ledger: "Ledger") -> None:
-    """Takes a key out of the index."""
+    """Take a key out of the index."""
     claim = locked.record.get("claim")
     if claim and claim["entry"]:
         ledger.unmark(RMIDS, claim["entry"])

@@ -25,7 +25,7 @@ _KEEPS, _WAITS, _YIELDS = range(3)
 
 
 def times_of(settings: "Settings") -> "tuple[float, float]":
-    """How often there is a round of turns, and how long each turn is at least, in seconds."""
+    """Return how often there is a round of turns, and how long each turn is at least, in seconds."""
     share = settings.monitoring.get("share") or {}
     interval = float(share.get("interval") or INTERVAL)
     at_least = share.get("atLeast")

@@ -29,7 +29,7 @@ class Claim:
 
 
 def queue(waiting: "Iterable[Claim]") -> "list[Claim]":
-    """Those who wait, as they are served: the highest priority first, among equals who has waited longest."""
+    """Return those who wait, as they are served: the highest priority first, among equals who has waited longest."""
     return sorted(waiting, key=lambda claim: (-claim.priority, claim.since, claim.key))
 
 

@@ -28,7 +28,7 @@ _CANNOT = "cannot-rename"  # a file of the state directory: the boot in which th
 
 
 def can_rename(monitor: "Monitor") -> bool:
-    """Whether this kernel may be able to rename groups; false once it was seen that it isn't."""
+    """Return whether this kernel may be able to rename groups; false once it was seen that it isn't."""
     try:
         return read_file(f"{monitor.ledger.folder}/{_CANNOT}", 64).decode("ascii", "replace") != monitor.boot
     except OSError:
@@ -44,7 +44,7 @@ def hand_on(
     *,
     most_tasks: int = MOST_TASKS,
 ) -> bool:
-    """Makes a group of ``giver`` the one of ``taker`` in a class; both keys are held. Says whether it did.
+    """Make a group of ``giver`` the one of ``taker`` in a class; both keys are held. Says whether it did.
 
     It doesn't where the taker has one or the giver's isn't ours to give, where the giver has more tasks than are to be
     moved or goes on starting them faster than they can be, or where the kernel can't rename. Nothing is changed then.
@@ -123,7 +123,7 @@ def give_back(giver: "LockedKey", monitor: "Monitor", log: "Log") -> bool:
 
 
 def _empty(giver: "LockedKey", moved: "dict[str, set[int]]", monitor: "Monitor") -> bool:
-    """Moves all tasks of the giver's groups into their classes; false if there are ever more."""
+    """Move all tasks of the giver's groups into their classes; false if there are ever more."""
     for _ in range(_MOST_ROUNDS):
         left = 0
         for rdt_class, seen in moved.items():
@@ -137,7 +137,7 @@ def _empty(giver: "LockedKey", moved: "dict[str, set[int]]", monitor: "Monitor")
 
 
 def _rename(giver: "LockedKey", taker: "LockedKey", old: str, new: str, monitor: "Monitor") -> bool:
-    """Keeps what the giver has counted, lets the taker count from there, and renames the group."""
+    """Keep what the giver has counted, let the taker count from there, and rename the group."""
     from ..resctrl.counter_totals import settle
 
     def rename() -> bool:
@@ -150,7 +150,7 @@ def _rename(giver: "LockedKey", taker: "LockedKey", old: str, new: str, monitor:
 
 
 def _take_back(giver: "LockedKey", moved: "dict[str, set[int]]", monitor: "Monitor", log: "Log") -> None:
-    """Puts the giver's tasks back, as far as that can be done."""
+    """Put the giver's tasks back, as far as that can be done."""
     for name, tids in moved.items():
         try:
             monitor.resctrl.add_tasks(name, giver.name, sorted(tids))
@@ -159,7 +159,7 @@ def _take_back(giver: "LockedKey", moved: "dict[str, set[int]]", monitor: "Monit
 
 
 def _go_on(taker: "LockedKey", rdt_class: str, before: "ClaimRecord | None", ledger: "Ledger") -> None:
-    """Lets the taker wait from when it began to, or hold what it has in another class from when it got that."""
+    """Let the taker wait from when it began to, or hold what it has in another class from when it got that."""
     taker.origins.pop(rdt_class, None)
     claim = before or taker.record["claim"]
     if taker.origins:

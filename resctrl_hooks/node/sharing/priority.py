@@ -16,7 +16,9 @@ _FIRST, _FACTOR, _MASK = 2166136261, 16777619, 0xFFFFFFFF  # FNV-1a; `hash` diff
 
 
 def priority_of(workload: "Workload", rules: "Rules") -> int:
-    """The priority of a workload: that of the first rule that fits, 0 for none. A rule fits if all that it says does.
+    """Return the priority of a workload: that of the first rule that fits, 0 for none.
+
+    A rule fits if all that it says does.
 
     Labels that can't be read fit no rule: a pod whose labels are hidden loses its rank, not its group.
     """
@@ -43,7 +45,7 @@ def _has_labels(workload: "Workload", wanted: "dict[str, str]") -> bool:
 
 
 def version_of(rules: "Rules") -> int:
-    """A number that is another for other rules, so that a recorded priority is known to be of these."""
+    """Return a number that is another for other rules, so that a recorded priority is known to be of these."""
     number = _FIRST
     for letter in repr(rules).encode():
         number = ((number ^ letter) * _FACTOR) & _MASK

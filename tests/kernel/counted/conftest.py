@@ -27,7 +27,7 @@ _ROWS: list[Compared] = []
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints the table: docs/counters.md has one."""
+    """Print the table: docs/counters.md has one."""
     if _ROWS:
         terminalreporter.write_line("\n".join(["", *table(_ROWS)]))
 
@@ -40,27 +40,27 @@ def driver(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=[INTEL, AMD])
 def processor(request: pytest.FixtureRequest) -> str:
-    """Each processor that counts."""
+    """Return each processor that counts."""
     return str(request.param)
 
 
 @pytest.fixture
 def resctrl() -> Iterator[Resctrl]:
-    """A resctrl that shows RMIDs, new for each test: so that no total is another test's."""
+    """Return a resctrl that shows RMIDs, new for each test: so that no total is another test's."""
     with mounted_with("debug"):
         yield Resctrl(ROOT)
 
 
 @pytest.fixture
 def truth(resctrl: Resctrl, boot: dict[str, Any]) -> Truth:
-    """The processor's ledger, from here on: asked before any container runs."""
+    """Return the processor's ledger, from here on: asked before any container runs."""
     del resctrl
     return Truth(int(boot["rmids"]))
 
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Installed:
-    """Our hooks."""
+    """Return our hooks."""
     return Installed(str(tmp_path / "host"))
 
 

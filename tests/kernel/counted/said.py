@@ -61,17 +61,17 @@ class Comparison:
         return [int(one.value or 0) for one in readings if one.counter.name == TOTAL]
 
     def rmid(self, key: str, rdt_class: str = "") -> int:
-        """The RMID of a key's group."""
+        """Return the RMID of a key's group."""
         return rmid_of(Resctrl(ROOT).path(rdt_class, key))
 
     def check(self, key: str, what: str, rdt_class: str = "", others: int = 0) -> int:
-        """Holds what is said of a key to the truth of its RMID, of which ``others`` is of others; the truth."""
+        """Hold what is said of a key to the truth of its RMID, of which ``others`` is of others; the truth."""
         real = sum(at_rest(self.truth, self.rmid(key, rdt_class))) - others
         self.hold(what, sum(self.said(key)), real)
         return real
 
     def hold(self, what: str, said: int, real: int) -> None:
-        """Takes down a pair, and holds the one to the other."""
+        """Take down a pair, and hold the one to the other."""
         row = Compared(what, self._where, said, real)
         self._rows.append(row)
         assert abs(said - real) <= NEAR * real, row
@@ -83,6 +83,6 @@ def command(installed: Installed, *words: str) -> str:
 
 
 def items(installed: Installed, *words: str) -> list[dict[str, Any]]:
-    """The items that a command prints as JSON."""
+    """Return the items that a command prints as JSON."""
     found: list[dict[str, Any]] = json.loads(command(installed, *words, "-o", "json"))["items"]
     return found

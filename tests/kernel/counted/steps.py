@@ -8,7 +8,7 @@ from kernel.runtimes import wait_until
 
 
 def copy(mebibytes: int) -> str:
-    """A shell command that has the kernel write so much to a process's memory."""
+    """Return a shell command that has the kernel write so much to a process's memory."""
     return f"dd if=/dev/zero of=/dev/null bs=1M count={mebibytes} 2>/dev/null"
 
 

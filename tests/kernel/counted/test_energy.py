@@ -86,7 +86,7 @@ def energy(comparison: Comparison) -> Energy:
 
 
 def working(pod: KubernetesPod, steps: int, rdt_class: str = "") -> tuple[int, Stepped]:
-    """A container that copies 20 MiB in each step."""
+    """Return a container that copies 20 MiB in each step."""
     pid = pod.start(f"c{pod.uid[0]}", in_steps(*[copy(20)] * steps), rdt_class=rdt_class)
     container = Stepped(pid)
     container.rest()

@@ -41,20 +41,20 @@ class Truth:
         return {place: self._ask(*place) for place in self._places}
 
     def of(self, rmid: int) -> list[int]:
-        """The bytes of an RMID, by domain."""
+        """Return the bytes of an RMID, by domain."""
         return [self._ask(domain, rmid) - self._before[domain, rmid] for domain in range(self.domains)]
 
     def ever(self, rmid: int) -> list[int]:
-        """The bytes of an RMID since the guest started, by domain."""
+        """Return the bytes of an RMID since the guest started, by domain."""
         return [self._ask(domain, rmid) for domain in range(self.domains)]
 
     def whole(self) -> int:
-        """The bytes of all RMIDs together."""
+        """Return the bytes of all RMIDs together."""
         return sum(now - self._before[place] for place, now in self._all().items())
 
 
 def rmid_of(folder: str) -> int:
-    """The RMID of a group; the mount option `debug` shows it."""
+    """Return the RMID of a group; the mount option `debug` shows it."""
     with open(f"{folder}/mon_hw_id", encoding="utf-8") as source:
         return int(source.read())
 

@@ -16,13 +16,13 @@ def workload(annotations: dict[str, str]) -> Workload:
 
 
 def sandboxed(host: Host, config: Any, **pods_own: str) -> Workload:
-    """A container of a pod with these annotations of its own, and that sandbox."""
+    """Return a container of a pod with these annotations of its own, and that sandbox."""
     folder = host.bundle(config, "sandbox")
     return workload(pods_own | crio_annotations(**{"io.kubernetes.cri-o.ResolvPath": f"{folder}/resolv.conf"}))
 
 
 def pod(host: Host, labels: dict[str, str], annotations: dict[str, str]) -> Workload:
-    """A container of a pod; the sandbox is the captured one, with what CRI-O adds: annotations, then labels."""
+    """Return a container of a pod; the sandbox is the captured one, with what CRI-O adds: annotations, then labels."""
     captured = fixture("crio-crun-sandbox-config.json")
     for name in ("app", "tier"):
         del captured["annotations"][name]

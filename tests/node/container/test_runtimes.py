@@ -16,7 +16,7 @@ CRUN: dict[str, Any] = {"pid": 7, "process-start-time": 50, "bundle": "/b"}
 
 
 def read(folder: Path, kinds: list[Any]) -> tuple[str, int, int, str] | None:
-    """The container that a folder tells of."""
+    """Return the container that a folder tells of."""
     found = runtimes._read(str(folder), "a", kinds)
     return None if found is None else (found.id, found.pid, found.start, found.bundle)
 

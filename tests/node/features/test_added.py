@@ -27,7 +27,7 @@ def written(path: str, value: int) -> None:
 
 @pytest.fixture
 def oom(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Adds the page's feature; returns its name."""
+    """Add the page's feature; return its name."""
     module, row, shown, *_ = (
         part.split("```")[0] for part in PAGE.read_text().partition("## Adding a")[2].split("```python")[1:]
     )

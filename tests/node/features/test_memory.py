@@ -40,7 +40,7 @@ VALUES = {
 
 
 def give_limits(host: Host, path: str = CGROUP, **values: str) -> Path:
-    """Puts the files of a memory cgroup where a process is."""
+    """Put the files of a memory cgroup where a process is."""
     folder = host.cgroup / path.lstrip("/")
     for name, value in (VALUES | values).items():
         (folder / name).write_text(value)
@@ -49,7 +49,7 @@ def give_limits(host: Host, path: str = CGROUP, **values: str) -> Path:
 
 @pytest.fixture
 def limits(host: Host, pod: dict[str, Any]) -> Path:
-    """The pod's container's cgroup, with classes configured."""
+    """Return the pod's container's cgroup, with classes configured."""
     host.configure(classes=CLASSES, memory={"allowLimits": {"shop": ["memory.*"]}})
     return give_limits(host)
 
@@ -275,7 +275,7 @@ def test_the_systemd_unit_of_a_cgroup(path: str, unit: str, own: bool) -> None:
 
 @pytest.fixture
 def scope(host: Host, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, str]]]:
-    """A systemd that takes whatever it is told, and what it was told."""
+    """Return a systemd that takes whatever it is told, and what it was told."""
     told: list[tuple[str, dict[str, str]]] = []
     monkeypatch.setattr("resctrl_hooks.node.host.systemd.available", always(value=True))
     monkeypatch.setattr(

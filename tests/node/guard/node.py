@@ -66,7 +66,7 @@ class Node:
         self.lines: list[str] = []
 
     def context(self) -> Context:
-        """The node as the guard's process opens it."""
+        """Return the node as the guard's process opens it."""
         settings, _ = load(str(self.host.config))
         context = Context(settings, Log({"target": "none"}, stderr=False))
         context.monitor.resctrl.fs = self.fs
@@ -74,7 +74,7 @@ class Node:
         return context
 
     def guard(self, pid: int = 100) -> Guard:
-        """A guard that begins now."""
+        """Return a guard that begins now."""
         context = self.context()
         context.ledger.prepare()
         return Guard(context, None, pid, self.now)
@@ -105,5 +105,5 @@ class Node:
             guard.look(self.now)
 
     def limit(self, name: str) -> str:
-        """The MB line of a class."""
+        """Return the MB line of a class."""
         return (self.root / name / "schemata").read_text().strip()

@@ -70,7 +70,7 @@ class Run:
         self.scale = PerCent(10)
 
     def values(self) -> dict[str, int]:
-        """The limits' values now."""
+        """Return the limits' values now."""
         return {name: limit.now for name, limit in self.limits.items()}
 
     def step(self, count: int = 1) -> "Run":
@@ -85,5 +85,5 @@ class Run:
         return self
 
     def writes(self, *kinds: str) -> list[tuple[float, Change]]:
-        """The changes of these kinds; of limits, if none is named."""
+        """Return the changes of these kinds; of limits, if none is named."""
         return [(time, change) for time, change in self.changes if change.kind in (kinds or (LOWER, RAISE, "restore"))]

@@ -9,7 +9,7 @@ from resctrl_hooks.node.host import cgroup_tasks as tasks
 
 
 def listed(folder: Path, *tids: int, name: str = "cgroup.threads") -> Path:
-    """A cgroup with these threads."""
+    """Return a cgroup with these threads."""
     folder.mkdir()
     (folder / name).write_text("".join(f"{tid}\n" for tid in tids))
     return folder

@@ -45,7 +45,7 @@ class Cluster:
         return reconcile(self.context(), options)
 
     def spawn(self, number: int, pod: str = POD, rdt_class: str = "", threads: int = 1) -> tuple[str, int]:
-        """A container's process, before its hook."""
+        """Return a container's process, before its hook."""
         id_ = f"{number:064x}"
         return id_, self.kernel.spawn(f"/kubepods/pod{pod}/crio-{id_}", threads, rdt_class)
 
@@ -68,7 +68,7 @@ class Cluster:
         create_runtime(derive(checked, found, cgroups_of(context.proc, pid), context.settings.cgroup_path), context)
 
     def start(self, number: int, pod: str = POD, rdt_class: str = "", threads: int = 1) -> tuple[str, int]:
-        """A container as it should be: hook, then the runtime's folder."""
+        """Return a container as it should be: hook, then the runtime's folder."""
         id_, pid = self.spawn(number, pod, rdt_class, threads)
         self.hook(id_, pid, pod)
         self.appear(id_, pid, pod)

@@ -35,7 +35,7 @@ def classes(cluster: Cluster) -> Cluster:
 
 
 def change_class(cluster: Cluster, pid: int, name: str) -> None:
-    """Moves a process to a class, out of its group."""
+    """Move a process to a class, out of its group."""
     model = cluster.kernel.model
     cluster.kernel.model.write_tasks(model.classes.get(name, model.root), f"{pid}\n", ROOT_CALLER)
     cluster.kernel.show_tasks()

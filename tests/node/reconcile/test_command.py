@@ -133,7 +133,7 @@ def test_the_peoples_command_prints_json_in_both_spellings(host: Host) -> None:
 
 
 def full(host: Host, *arguments: str, peoples: bool) -> subprocess.CompletedProcess[bytes]:
-    """Runs a command whose stdout is a full disk, and buffered as it is without a terminal."""
+    """Run a command whose stdout is a full disk, and buffered as it is without a terminal."""
     ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with open("/dev/full", "wb") as disk:

@@ -43,7 +43,7 @@ ALL = {name: [ID] for name in ("blockio", "memory", "memtierd", "scheduling")}
 
 @pytest.fixture
 def late(host: Host) -> Iterator[MemtierdHost]:
-    """A host on which a container with classes runs that no hook has seen."""
+    """Return a host on which a container with classes runs that no hook has seen."""
     found = MemtierdHost(host)
     host.configure(
         classes=[{"name": "track", "memtierdconfig": "policy:\n  name: age\n"}],

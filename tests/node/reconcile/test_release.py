@@ -12,7 +12,7 @@ from resctrl_hooks.node.reconcile import release
 
 @pytest.fixture
 def counted(host: Host, pod: dict[str, Any]) -> Host:
-    """A host with one pod in a group of ours, and a foreign group."""
+    """Return a host with one pod in a group of ours, and a foreign group."""
     host.state = host.root / "run/resctrl-hooks"
     host.configure()
     assert host.call(pod).code == 0

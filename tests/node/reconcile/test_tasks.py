@@ -18,7 +18,7 @@ Where = dict[int, "tuple[str, str] | None"]
 
 @pytest.fixture
 def threads(monkeypatch: pytest.MonkeyPatch) -> Where:
-    """A container's threads, by id: class and group, or None where /proc doesn't say. 0 has just ended."""
+    """Return a container's threads, by id: class and group, or None where /proc doesn't say. 0 has just ended."""
     found: Where = {}
 
     def groups_of(_proc: str, tid: int) -> tuple[str, str] | None:
@@ -65,7 +65,7 @@ def test_who_is_in_a_group_of_somebody_else_s_stays_there_unless_it_is_to_be_tak
 
 
 def _moves(threads: Where, context: Any, refused: tuple[str, ...] = ()) -> list[int]:
-    """The threads that were moved; classes that refuse them all, as the kernel does with threads of another."""
+    """Return the threads that were moved; classes that refuse them all, as the kernel does with threads of another."""
     moved: list[int] = []
 
     def add_tasks(rdt_class: str, name: str, tids: list[int]) -> None:

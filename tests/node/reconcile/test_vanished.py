@@ -11,7 +11,7 @@ from resctrl_hooks.node.reconcile.vanished import read_vanished
 
 
 def remove_like_resctrl_mon(cluster: Cluster) -> list[str]:
-    """Removes every group of the root class with a UUID as its name; resctrl-mon tracks none of ours."""
+    """Remove every group of the root class with a UUID as its name; resctrl-mon tracks none of ours."""
     removed = []
     folder = f"{cluster.host.resctrl}/mon_groups"
     for name in cluster.kernel.listdir(folder):

@@ -27,7 +27,7 @@ class Writes(Filesystem):
 
 @pytest.fixture
 def info(host: Host) -> Host:
-    """A host whose processor assigns counters, four in each of two domains."""
+    """Return a host whose processor assigns counters, four in each of two domains."""
     folder = host.resctrl / "info/L3_MON"
     folder.mkdir(parents=True)
     (folder / "mbm_assign_mode").write_text("[mbm_event]\ndefault\n")

@@ -40,7 +40,7 @@ class Scrapes:
         return carried
 
     def at(self, now: float, key: str = KEY, **groups: list[Raw]) -> Carried:
-        """A scrape that found these groups of a key: by class ("root" is the root class), what their files said.
+        """Return a scrape that found these groups of a key: by class ("root" is the root class), what their files said.
 
         The first of the numbers is the group's identity.
         """

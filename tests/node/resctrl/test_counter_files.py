@@ -114,7 +114,7 @@ def test_a_reading_says_in_one_line_what_was_read(
 
 
 def descriptors(below: Path) -> list[str]:
-    """The counter files below a folder that this process has open."""
+    """Return the counter files below a folder that this process has open."""
     found = []
     for fd in os.listdir("/proc/self/fd"):
         with contextlib.suppress(FileNotFoundError):  # the one of the listing itself

@@ -10,7 +10,7 @@ TOTAL, LOCAL = EVENTS
 
 
 def holder(name: str, total: str = "_", local: str = "_", kind: str = OURS) -> Holder:
-    """A holder in two domains at most: `ee` is both, `_e` the second alone."""
+    """Return a holder in two domains at most: `ee` is both, `_e` the second alone."""
     states = {
         event: {domain: letter == "e" for domain, letter in enumerate(letters)}
         for event, letters in ((TOTAL, total), (LOCAL, local))
@@ -19,7 +19,7 @@ def holder(name: str, total: str = "_", local: str = "_", kind: str = OURS) -> H
 
 
 def ranked(name: str, priority: int, turn: tuple[int, float] | None = None, total: str = "_") -> Holder:
-    """A holder of a priority, and in a round of turns of a place."""
+    """Return a holder of a priority, and in a round of turns of a place."""
     made = holder(name, total)
     made.priority, made.turn = priority, turn
     return made

@@ -32,7 +32,7 @@ class Tree:
         self.monitor = Monitor(str(self.resctrl), state_dir=str(self.state))
 
     def group(self, rdt_class: str = "", key: str = KEY) -> Path:
-        """The key's group in a class, made if it isn't there."""
+        """Return the key's group in a class, made if it isn't there."""
         if rdt_class:
             (self.resctrl / rdt_class / "mon_groups").mkdir(parents=True, exist_ok=True)
         return Path(self.monitor.ensure_group(key, rdt_class).path)
@@ -42,7 +42,7 @@ class Tree:
         return shown(Monitor(str(self.resctrl), state_dir=str(self.state)).read(KEY, by_class=by_class))
 
     def states(self) -> dict[str, str]:
-        """The states, by path."""
+        """Return the states, by path."""
         readings = Monitor(str(self.resctrl), state_dir=str(self.state)).read(KEY)
         return {f"{reading.domain.folder}/{reading.counter.name}": reading.state for reading in readings}
 
@@ -168,7 +168,7 @@ def test_no_number_in_between_changes_nothing(tree: Tree) -> None:
 
 
 def with_baseline(tree: Tree, energy: float | str) -> Path:
-    """The key's group, whose energy counter said this at its creation."""
+    """Return the key's group, whose energy counter said this at its creation."""
     (tree.resctrl / "info" / "PERF_PKG_MON").mkdir(parents=True)
     with tree.monitor.hold(KEY) as locked:
         locked.ensure_group()

@@ -21,7 +21,7 @@ TURNS = 9
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    """A plain tree with one pod, whose bandwidth counter is taken away and given again."""
+    """Return a plain tree with one pod, whose bandwidth counter is taken away and given again."""
     resctrl = tmp_path / "resctrl"
     (resctrl / "mon_groups").mkdir(parents=True)
     with monitored_host(tmp_path, str(resctrl)) as found:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def at_its_turn(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
-    """Does something when the next hook asks for its turn, and has let go of its key."""
+    """Do something when the next hook asks for its turn, and has let go of its key."""
     real = Ledger.lock_named
 
     def lock_named(ledger: Ledger, name: str, patience: float) -> Lock:

@@ -19,7 +19,7 @@ SHARE: dict[str, Any] = {"interval": 0.0001, "atLeast": 0.0}
 
 
 def node_of(folder: Path, pods: int, **monitoring: Any) -> SharedNode:
-    """A node with counters for two pods' totals."""
+    """Return a node with counters for two pods' totals."""
     node = SharedNode(folder, rmids=8, assignable_counters=2, events=[TOTAL], **monitoring)
     for _ in range(pods):
         node.start()

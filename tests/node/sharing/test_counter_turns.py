@@ -26,7 +26,7 @@ MOST_EFFECTS = 120
 
 
 def counted(node: SharedNode) -> list[str]:
-    """The pods that have a counter for their total."""
+    """Return the pods that have a counter for their total."""
     groups = node.kernel.model.root.monitored
     return sorted(name for name in groups if b"mbm_total_bytes:0=e" in node.kernel.read(assignments(node, name)))
 

@@ -16,7 +16,7 @@ MOST_EFFECTS = 80
 
 
 def mended(node: SharedNode) -> None:
-    """Reconciles until nothing is in limbo, and looks whether all promises are kept."""
+    """Reconcile until nothing is in limbo, and look whether all promises are kept."""
     for _ in range(2):
         node.kernel.now += 2
         report = node.reconcile()

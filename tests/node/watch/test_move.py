@@ -18,7 +18,7 @@ def cluster(tmp_path: Path) -> Cluster:
 
 
 def execed(cluster: Cluster, id_: str, pod: str = POD, below: str = "", **where: Any) -> int:
-    """A process that has entered a container."""
+    """Return a process that has entered a container."""
     return cluster.kernel.spawn(f"/kubepods/pod{pod}/crio-{id_}{below}", **where)
 
 

@@ -22,7 +22,7 @@ def last_words(output: str) -> str:
 
 
 def why_process_ended(folder: "Opened") -> str:
-    """Why the memtierd of a run folder ended, where a keeper of ours attended to it; empty if nothing ended.
+    """Return why the memtierd of a run folder ended, where a keeper of ours attended to it; empty if nothing ended.
 
     Without its keeper nobody reads its output, so it ends the next time that it says something (SIGPIPE).
     """

@@ -35,7 +35,7 @@ class Memtierd(Feature):
     name = NAME
 
     def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
-        """Starts a memtierd if the container's class has a configuration for it.
+        """Start a memtierd if the container's class has a configuration for it.
 
         A class that is unknown or not allowed is the memory feature's to refuse.
 
@@ -64,7 +64,7 @@ class Memtierd(Feature):
         return [Step(NAME, "start", needs, f"memtierd as {how}: {choice.why}")]
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-        """Checks what memtierd doesn't, writes its run folder, starts it, and looks whether it stays.
+        """Check what memtierd doesn't, write its run folder, start it, and look whether it stays.
 
         Raises:
             HookError: it can't be started or ended at once; nothing of it is left.
@@ -97,7 +97,7 @@ class Memtierd(Feature):
             opened.close()
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
-        """Whether its memtierd runs and is attended to, or systemd is about to start it again."""
+        """Return whether its memtierd runs and is attended to, or systemd is about to start it again."""
         if running(step, container.id):
             return attended(step, container.id)
         needs: "MemtierdNeeds" = step.parameters
@@ -109,11 +109,11 @@ class Memtierd(Feature):
         return service_waits(container.id, patience(context.settings.deadline))
 
     def revert(self, step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
-        """Ends this container's memtierd and removes its run folder; other containers' are named by other ids."""
+        """End this container's memtierd and remove its run folder; other containers' are named by other ids."""
         _end(step, member["id"], context)
 
     def lost(self, step: "Step", container: "Container", context: "Context") -> str:
-        """Why a container's memtierd, which was started, holds no more; empty where none was."""
+        """Return why a container's memtierd, which was started, holds no more; empty where none was."""
         from . import ended
 
         needs: "MemtierdNeeds" = step.parameters
@@ -130,7 +130,7 @@ class Memtierd(Feature):
         return [folder.path for folder in orphaned(context, known)]
 
     def repair(self, context: "Context", known: "Collection[str]") -> int:
-        """Ends memtierds of containers that nobody records, and returns how many there were; reconcile calls it.
+        """End memtierds of containers that nobody records, and return how many there were; reconcile calls it.
 
         Raises:
             MemtierdError: some could not be ended; the others are.
@@ -154,7 +154,7 @@ class Memtierd(Feature):
 
 
 def run_dir(settings: "Settings") -> str:
-    """The folder above all run folders."""
+    """Return the folder above all run folders."""
     path: str = settings.memtierd["runDir"]
     return path.rstrip("/")
 
@@ -170,7 +170,7 @@ def supervisor_of(settings: "Settings") -> str:
 
 
 def folder_of(step: "Step", container: str) -> RunFolder:
-    """The run folder of a container's memtierd, as a recorded step names it."""
+    """Return the run folder of a container's memtierd, as a recorded step names it."""
     needs: "MemtierdNeeds" = step.parameters
     namespace, pod, name = needs["names"]
     return RunFolder(needs["runDir"], (namespace, pod, name), container)
@@ -183,7 +183,7 @@ def _end(step: "Step", container: str, context: "Context") -> None:
 
 
 def end(folder: RunFolder, container: str, cgroups: str, settings: "Settings", *, systemd: bool) -> bool:
-    """Ends a container's memtierd, then removes its run folder; says whether there was one.
+    """End a container's memtierd, then remove its run folder; say whether there was one.
 
     Without a run folder nothing was started: it is made first and removed last.
 
@@ -208,7 +208,7 @@ def end(folder: RunFolder, container: str, cgroups: str, settings: "Settings", *
 
 
 def running(step: "Step", container: str) -> "list[int]":
-    """The processes of a container's memtierd, as a recorded step names it; none if it doesn't run."""
+    """Return the processes of a container's memtierd, as a recorded step names it; none if it doesn't run."""
     needs: "MemtierdNeeds" = step.parameters
     if needs["supervisor"] == SYSTEMD:
         from .service import service_processes
@@ -220,7 +220,7 @@ def running(step: "Step", container: str) -> "list[int]":
 
 
 def attended(step: "Step", container: str) -> bool:
-    """Whether somebody attends to a container's memtierd that runs: systemd, or the keeper of ours."""
+    """Return whether somebody attends to a container's memtierd that runs: systemd, or the keeper of ours."""
     needs: "MemtierdNeeds" = step.parameters
     if needs["supervisor"] == SYSTEMD:
         return True

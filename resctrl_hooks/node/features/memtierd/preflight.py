@@ -58,7 +58,7 @@ def lacking(needs: Needs, settings: "Settings", cgroup: str = "") -> Lacking:
 
 
 def tracker_lacks(settings: "Settings", tracker: str) -> str:
-    """Why a tracker of memtierd's can't work on this kernel, or an empty string."""
+    """Return why a tracker of memtierd's can't work on this kernel, or an empty string."""
     look = _TRACKERS.get(tracker)
     return look(settings) if look is not None else ""
 
@@ -97,7 +97,7 @@ _TRACKERS: "dict[str, Callable[[Settings], str]]" = {"idlepage": _idlepage, "sof
 
 
 def missing_capabilities() -> "list[str]":
-    """Those of memtierd's capabilities that this process doesn't have (capabilities(7))."""
+    """Return those of memtierd's capabilities that this process doesn't have (capabilities(7))."""
     for line in kernel_text("/proc/self/status").splitlines():
         if line.startswith("CapEff:"):
             have = int(line.split()[1], 16)
@@ -106,7 +106,7 @@ def missing_capabilities() -> "list[str]":
 
 
 def swap_total(proc: str) -> int:
-    """The node's swap space in bytes."""
+    """Return the node's swap space in bytes."""
     for line in kernel_text(f"{proc}/meminfo").splitlines():
         if line.startswith("SwapTotal:"):
             return int(line.split()[1]) << 10
@@ -114,7 +114,7 @@ def swap_total(proc: str) -> int:
 
 
 def swap_forbidden_by(folder: str, root: str) -> str:
-    """The cgroup, this one or one above it, that forbids swapping; empty if none does."""
+    """Return the cgroup, this one or one above it, that forbids swapping; empty if none does."""
     while len(folder) > len(root):
         if read_value(folder, SWAP) == "0":
             return folder

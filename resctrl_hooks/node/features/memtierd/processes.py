@@ -28,7 +28,7 @@ class KeeperError(HookError):
 
 
 def cgroup_folder(cgroup_root: str, container: str) -> str:
-    """The cgroup that a container's memtierd lives in.
+    """Return the cgroup that a container's memtierd lives in.
 
     Raises:
         KeeperError: the root, which a record names, is no absolute path.
@@ -39,7 +39,7 @@ def cgroup_folder(cgroup_root: str, container: str) -> str:
 
 
 def record(folder: "Opened", children: "list[int]") -> None:
-    """Writes down who the calling keeper and its children are, before there is anything to be ended.
+    """Write down who the calling keeper and its children are, before there is anything to be ended.
 
     A killed hook's keeper is found by it.
     """
@@ -50,24 +50,24 @@ def record(folder: "Opened", children: "list[int]") -> None:
 
 
 def living(folder: "Opened") -> "list[int]":
-    """The keeper and the memtierd that a run folder names, as far as they are still those very processes."""
+    """Return the keeper and the memtierd that a run folder names, as far as they are still those very processes."""
     return [pid for pid, begun in _recorded(folder) if begun and start_time(PROC, pid) == begun]
 
 
 def memtierd_of(folder: "Opened") -> "list[int]":
-    """The memtierd that a run folder names, if it still lives."""
+    """Return the memtierd that a run folder names, if it still lives."""
     alive = living(folder)
     return [pid for pid, _ in _recorded(folder)[1:] if pid in alive]
 
 
 def attended(folder: "Opened") -> bool:
-    """Whether the memtierd that a run folder names lives, and its keeper too, who reads its output."""
+    """Return whether the memtierd that a run folder names lives, and its keeper too, who reads its output."""
     recorded = _recorded(folder)
     return len(recorded) > 1 and living(folder) == [pid for pid, _ in recorded]
 
 
 def _recorded(folder: "Opened") -> "list[tuple[int, int]]":
-    """The recorded processes, the keeper first: pids and when they began."""
+    """Return the recorded processes, the keeper first: pids and when they began."""
     try:
         found: KeeperRecord = parse_json(folder.read(RECORD))
         return [(int(pid), int(begun)) for pid, begun in found["processes"]] if found["boot"] == boot_id(PROC) else []
@@ -76,7 +76,7 @@ def _recorded(folder: "Opened") -> "list[tuple[int, int]]":
 
 
 def end(folder: "Opened", cgroup: str) -> None:
-    """Ends a container's memtierd with all that it started, by its cgroup and by what its run folder names.
+    """End a container's memtierd with all that it started, by its cgroup and by what its run folder names.
 
     Raises:
         KeeperError: something survives even SIGKILL.
@@ -99,7 +99,7 @@ def end(folder: "Opened", cgroup: str) -> None:
 
 
 def _group(folder: "Opened") -> "list[int]":
-    """The process group that the keeper leads, as kill(2) takes it, if anyone of it is known to live."""
+    """Return the process group that the keeper leads, as kill(2) takes it, if anyone of it is known to live."""
     return [-_recorded(folder)[0][0]] if living(folder) else []
 
 
@@ -129,7 +129,7 @@ def _remove_cgroup(cgroup: str) -> None:
 
 
 def tell(path: str, data: bytes) -> bool:
-    """Writes to a file of the kernel's; says whether it took that."""
+    """Write to a file of the kernel's; say whether it took that."""
     try:
         fd = posix.open(path, posix.O_WRONLY)
         try:

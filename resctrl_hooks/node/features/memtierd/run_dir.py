@@ -52,7 +52,7 @@ class RunFolder:
         self.path = "/".join((root, *self.parts))
 
     def make(self) -> "Opened":
-        """Makes the folder and those above it, and opens it.
+        """Make the folder and those above it, and open it.
 
         Raises:
             RunFolderError: somebody else owns or can write one of them, or one is a link.
@@ -69,7 +69,7 @@ class RunFolder:
                     raise self._error(error) from error
 
     def open(self) -> "Opened | None":
-        """Opens the folder, or returns None if it isn't there.
+        """Open the folder, or return None if it isn't there.
 
         Raises:
             RunFolderError: as `make`.
@@ -82,7 +82,7 @@ class RunFolder:
             raise self._error(error) from error
 
     def remove(self) -> bool:
-        """Removes the folder with its files, and those above it that are empty then; says whether it was there.
+        """Remove the folder with its files, and those above it that are empty then; say whether it was there.
 
         Raises:
             RunFolderError: something in it can't be removed.
@@ -137,7 +137,7 @@ class Opened:
         self.path = path
 
     def write(self, name: str, data: bytes) -> None:
-        """Replaces a file, whole."""
+        """Replace a file, whole."""
         temporary = f"{name}.new"
         flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW
         fd = posix.open(temporary, flags, _FILE, dir_fd=self.fd)
@@ -149,7 +149,7 @@ class Opened:
         posix.rename(temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
 
     def read(self, name: str) -> bytes:
-        """A file's content, empty if it isn't there."""
+        """Return a file's content, empty if it isn't there."""
         try:
             fd = posix.open(name, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK, dir_fd=self.fd)
         except FileNotFoundError:
@@ -160,17 +160,17 @@ class Opened:
             posix.close(fd)
 
     def clear(self) -> None:
-        """Removes the files in it."""
+        """Remove the files in it."""
         for name in posix.listdir(self.fd):
             posix.unlink(name, dir_fd=self.fd)
 
     def close(self) -> None:
-        """Closes it."""
+        """Close it."""
         posix.close(self.fd)
 
 
 def run_folders(root: str) -> "list[RunFolder]":
-    """Every container's run folder below ``root``."""
+    """Return every container's run folder below ``root``."""
     found: "list[tuple[str, ...]]" = [()]
     for _ in range(_DEPTH):
         found = [(*parts, name) for parts in found for name in list_folder("/".join((root, *parts)))]

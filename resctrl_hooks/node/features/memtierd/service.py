@@ -34,7 +34,7 @@ _SERVICE = (
 
 
 def unit_name(container: str) -> str:
-    """The name of a container's memtierd service.
+    """Return the name of a container's memtierd service.
 
     Raises:
         UnitError: the container's id is too long for one.
@@ -49,7 +49,7 @@ def unit_name(container: str) -> str:
 def start_service(
     container: str, leaf: "Leaf", command: "list[str]", memory_max: str, seconds: float, *, bound: bool
 ) -> None:
-    """Starts a container's memtierd as a transient service that ends with the unit that the container runs in.
+    """Start a container's memtierd as a transient service that ends with the unit that the container runs in.
 
     ``bound`` is false where that unit is not the container's own and may end before it.
 
@@ -74,7 +74,7 @@ def start_service(
 
 
 def stop_service(container: str, seconds: float) -> bool:
-    """Stops a container's memtierd, if there is one, and says whether there was.
+    """Stop a container's memtierd, if there is one, and say whether there was.
 
     Raises:
         UnitError: systemd refuses.
@@ -88,7 +88,7 @@ def stop_service(container: str, seconds: float) -> bool:
 
 
 def service_waits(container: str, seconds: float) -> bool:
-    """Whether a container's memtierd is between two starts of systemd's own (``Restart=on-failure``).
+    """Return whether a container's memtierd is between two starts of systemd's own (``Restart=on-failure``).
 
     Raises:
         ProgramError: systemctl is missing or does not answer.

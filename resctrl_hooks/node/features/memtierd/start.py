@@ -27,7 +27,7 @@ class MemtierdError(HookError):
 
 
 def configuration(name: str, cgroup: str, stats: str, settings: "Settings") -> str:
-    """The configuration of a class, filled in for a container's cgroup and a file for statistics.
+    """Return the configuration of a class, filled in for a container's cgroup and a file for statistics.
 
     Raises:
         MemtierdError: there is no such class.
@@ -43,7 +43,7 @@ def configuration(name: str, cgroup: str, stats: str, settings: "Settings") -> s
 
 
 def program_of(settings: "Settings") -> str:
-    """The memtierd to run.
+    """Return the memtierd to run.
 
     Raises:
         MemtierdError: there is none, or none to be trusted.
@@ -58,7 +58,7 @@ def program_of(settings: "Settings") -> str:
 
 
 def check_needs(text: str, leaf: "Leaf", container: "Container", context: "Context") -> None:
-    """Checks that memtierd could do here what its configuration says; warns of what would have no effect.
+    """Check that memtierd could do here what its configuration says; warns of what would have no effect.
 
     Raises:
         MemtierdError: it couldn't.
@@ -77,7 +77,7 @@ def check_needs(text: str, leaf: "Leaf", container: "Container", context: "Conte
 def start(
     command: "list[str]", leaf: "Leaf", container: "Container", opened: "Opened", context: "Context", *, systemd: bool
 ) -> None:
-    """Starts memtierd, writes its pid down, and looks whether it stays.
+    """Start memtierd, write its pid down, and look whether it stays.
 
     Raises:
         HookError: it can't be started, or ended at once.

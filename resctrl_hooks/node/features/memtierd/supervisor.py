@@ -42,12 +42,12 @@ class Kept:
         self.start = start
 
     def container_lives(self) -> bool:
-        """Whether the container's init is still the process that it was."""
+        """Return whether the container's init is still the process that it was."""
         return start_time(self.proc, self.pid) == self.start
 
 
 def start(kept: Kept, folder: "Opened") -> None:
-    """Starts memtierd and the keeper, detached, and returns once memtierd is executed.
+    """Start memtierd and the keeper, detached, and return once memtierd is executed.
 
     Raises:
         KeeperError: it can't be.
@@ -117,7 +117,7 @@ def _keep(kept: Kept, folder: "Opened", report: int) -> None:
 
 
 def _attend(kept: Kept, folder: "Opened", child: int, output: "socket") -> None:
-    """Takes down what memtierd says until it ends, and ends it when the container has."""
+    """Take down what memtierd says until it ends, and end it when the container has."""
     output.settimeout(_LOOK_EVERY)
     look = time.monotonic() + _LOOK_EVERY
     while True:
@@ -143,7 +143,7 @@ def _attend(kept: Kept, folder: "Opened", child: int, output: "socket") -> None:
 
 
 def _leave_everything(but: "set[int]") -> None:
-    """Closes all descriptors: our locks, whose end must not wait for us, and the runtime's pipes."""
+    """Close all descriptors: our locks, whose end must not wait for us, and the runtime's pipes."""
     nothing = posix.open("/dev/null", posix.O_RDWR)
     for fd in (0, 1, 2):
         posix.dup2(nothing, fd)
@@ -156,7 +156,7 @@ def _leave_everything(but: "set[int]") -> None:
 
 
 def _move_to(cgroup: str) -> None:
-    """Leaves the runtime's cgroup for one of our own, or for the root where there can be none."""
+    """Leave the runtime's cgroup for one of our own, or for the root where there can be none."""
     root = cgroup.rpartition("/")[0].rpartition("/")[0]
     for path in (cgroup.rpartition("/")[0], cgroup):
         try:

@@ -21,7 +21,7 @@ class TemplateError(HookError):
 
 
 def fill(text: str, cgroup: str, stats: str) -> str:
-    """Returns the configuration with its variables replaced by the cgroup's folder and the file for statistics.
+    """Return the configuration with its variables replaced by the cgroup's folder and the file for statistics.
 
     Raises:
         TemplateError: a path that YAML could misread, or a variable that nobody knows.
@@ -43,7 +43,9 @@ def fill(text: str, cgroup: str, stats: str) -> str:
 
 
 def _pieces(text: str) -> "Iterator[tuple[str, str]]":
-    """The text in pieces, each with the variable that follows it: ``$`` or ``${`` and capitals. The last has none.
+    """Yield the text in pieces, each with the variable that follows it: ``$`` or ``${`` and capitals.
+
+    The last has none.
 
     ``$1`` and ``$lower`` are no variables but text for the shells of memtierd's own commands.
     """

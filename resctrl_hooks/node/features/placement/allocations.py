@@ -81,7 +81,7 @@ class Book:
         self.unsure = self.unsure or self.lost or machine != self._machine()
 
     def save(self) -> None:
-        """Replaces the file, before any cpuset is written: until `written` says so, these may differ from it."""
+        """Replace the file, before any cpuset is written: until `written` says so, these may differ from it."""
         parts = ["\t".join((_FORMAT, self._boot, *self._machine()))]
         parts += [place.as_text() for place in self.places.values() if place.users]
         path = self._path + _WRITING
@@ -93,7 +93,7 @@ class Book:
             raise LedgerError.of_file(error, path) from error
 
     def written(self) -> None:
-        """Says that all cpusets are as the file has it."""
+        """Say that all cpusets are as the file has it."""
         _remove(self._path + _WRITING)
 
     @property
@@ -102,7 +102,7 @@ class Book:
         return {id_: entry for place in self.places.values() for id_, entry in place.entries().items()}
 
     def find(self, id_: str) -> "Entry | None":
-        """A container's entry."""
+        """Return a container's entry."""
         for place in self.places.values():
             entry = place.find(id_)
             if entry is not None:
@@ -110,13 +110,13 @@ class Book:
         return None
 
     def add(self, entry: Entry) -> None:
-        """Takes a container in."""
+        """Take a container in."""
         place = self.places.setdefault(_identity(entry.decision), Place(entry.decision))
         place.add(entry)
         self._usage = None
 
     def remove(self, id_: str) -> bool:
-        """Forgets a container, and says whether it was there."""
+        """Forget a container, and say whether it was there."""
         for place in self.places.values():
             entry = place.find(id_)
             if entry is not None:
@@ -143,7 +143,7 @@ class Book:
         return usage
 
     def drop_dead(self, context: "Context", key: str = "") -> int:
-        """Forgets containers whose process is gone: those of one key, or else all that own CPUs. Returns how many."""
+        """Forget containers whose process is gone: those of one key, or else all that own CPUs. Returns how many."""
         dropped = 0
         for place in self.places.values():
             if key or place.decision.owned:
@@ -161,7 +161,7 @@ def _identity(decision: "Decision") -> "tuple[object, ...]":
 
 
 def lock(context: "Context") -> "Lock":
-    """The one lock of the whole node; taken after a key's, never before.
+    """Return the one lock of the whole node; taken after a key's, never before.
 
     Raises:
         LockTimeoutError: somebody held it for too long.
@@ -183,7 +183,7 @@ def note_untold(context: "Context") -> None:
 
 
 def take_untold(context: "Context") -> bool:
-    """Takes that note away, and says whether there was one.
+    """Take that note away, and say whether there was one.
 
     Raises:
         LedgerError: it can't be taken away.
@@ -192,7 +192,7 @@ def take_untold(context: "Context") -> bool:
 
 
 def topology_of(context: "Context", *, keep: bool = True) -> Topology:
-    """This machine, from the copy that an earlier call has kept if no CPU came or went since.
+    """Return this machine, from the copy that an earlier call has kept if no CPU came or went since.
 
     Raises:
         TopologyError: sysfs doesn't say.

@@ -48,7 +48,7 @@ def _check_room(usage: "Usage", request: "Request") -> None:
 
 
 def anywhere(book: "Book", request: "Request", error: PlacementError, mems: int = 0) -> Decision:
-    """The whole node's shared CPUs."""
+    """Return the whole node's shared CPUs."""
     root, why = book.topology.root, f"it shares the whole node, since {error.message}"
     return Decision(SHARED, root.name, cpus=root.cpus, mems=mems, milli=request.milli, why=why)
 
@@ -72,7 +72,7 @@ def policy_name(settings: "Settings") -> str:
 
 
 def policy_of(settings: "Settings") -> "Choose":
-    """The policy that the settings name: one of ours, or a file of the operator's.
+    """Return the policy that the settings name: one of ours, or a file of the operator's.
 
     Raises:
         PlacementError: there is none of that name, or the file can't be used.

@@ -31,7 +31,7 @@ _BREATH = 0.05  # seconds, in which any hook that waits for the lock has it
 
 
 def follow(book: "Book", context: "Context", but: str = "", *, grow: bool, checked: bool = False) -> "list[Entry]":
-    """Writes the cpusets of all containers whose set has become another, and returns those that were written.
+    """Write the cpusets of all containers whose set has become another, and return those that were written.
 
     With ``grow`` false only those that lose CPUs are written, so that these are free before anybody gets them. With
     ``checked`` what the cgroup says now counts, not what we believe. ``but`` is the one that comes later.
@@ -63,7 +63,7 @@ def follow(book: "Book", context: "Context", but: str = "", *, grow: bool, check
 
 
 def settle_in(entry: "Entry", leaf: "Leaf", usage: "Usage", context: "Context") -> None:
-    """Puts a container's own placement in force, and looks that the kernel really gives it those CPUs.
+    """Put a container's own placement in force, and look that the kernel really gives it those CPUs.
 
     Raises:
         PlacementError: a cgroup above has fewer CPUs than it needs.
@@ -91,7 +91,7 @@ def settle_in(entry: "Entry", leaf: "Leaf", usage: "Usage", context: "Context") 
 
 
 def _tell(entry: "Entry", cpus: int, context: "Context") -> None:
-    """Tells systemd of a scope's CPUs, so that a daemon-reload keeps them."""
+    """Tell systemd of a scope's CPUs, so that a daemon-reload keeps them."""
     if entry.unit:
         from ...cgroup_settings.told import tell  # only where systemd manages the container
 
@@ -99,7 +99,7 @@ def _tell(entry: "Entry", cpus: int, context: "Context") -> None:
 
 
 def tell_others(entries: "list[Entry]", context: "Context") -> None:
-    """Tells systemd of the cpusets that were written, as many as there is time for; reconcile tells the rest."""
+    """Tell systemd of the cpusets that were written, as many as there is time for; reconcile tells the rest."""
     end = time.monotonic() + context.settings.deadline * _SHARE_OF_DEADLINE
     for entry in entries:
         if entry.unit and time.monotonic() > end:
@@ -116,7 +116,7 @@ def to_tell(book: "Book", changed: "list[Entry]", context: "Context") -> "list[E
 
 
 def tell_all(entries: "list[Entry]", context: "Context") -> None:
-    """Tells systemd of the cpusets of all of these; for reconcile, without the lock.
+    """Tell systemd of the cpusets of all of these; for reconcile, without the lock.
 
     That may take long, so hooks get the lock in between: what is told is what the cgroup says just then.
 
@@ -143,7 +143,7 @@ def tell_all(entries: "list[Entry]", context: "Context") -> None:
 
 
 def _write(entry: "Entry", cpus: str, mems: str = "") -> bool:
-    """Writes a container's cpuset; False if its cgroup is gone.
+    """Write a container's cpuset; False if its cgroup is gone.
 
     Raises:
         CgroupError: the kernel refuses.

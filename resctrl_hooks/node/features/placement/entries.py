@@ -53,7 +53,7 @@ class Entry:
 
     @classmethod
     def of_line(cls, line: str, decision: Decision) -> "Entry":
-        """The entry that `as_line` wrote down, of a place with this decision.
+        """Return the entry that `as_line` wrote down, of a place with this decision.
 
         Raises:
             PlacementError: it did not.
@@ -71,7 +71,7 @@ class Entry:
             ) from error
 
     def is_dead(self, context: "Context") -> bool:
-        """Whether its init process is gone."""
+        """Return whether its init process is gone."""
         return start_time(context.proc, self.pid) != self.start or not self.start
 
 
@@ -94,7 +94,7 @@ class Place:
         self._entries: "dict[str, Entry]" = {}  # those that are not in the text
 
     def as_text(self) -> str:
-        """The place and its containers as lines, the first without a line feed.
+        """Return the place and its containers as lines, the first without a line feed.
 
         Raises:
             PlacementError: a name holds a control character.
@@ -108,7 +108,7 @@ class Place:
 
     @classmethod
     def of_text(cls, text: str) -> "Place":
-        """The place that `as_text` wrote down.
+        """Return the place that `as_text` wrote down.
 
         Raises:
             ValueError: it did not.
@@ -124,26 +124,26 @@ class Place:
         return cls(decision, head, rest, int(milli), int(users))
 
     def entries(self) -> "dict[str, Entry]":
-        """All of its containers, by id."""
+        """Return all of its containers, by id."""
         lines, self._text = self._text[1:], ""
         for line in lines.split("\n") if lines else ():
             self._put(line)
         return self._entries
 
     def unlike(self, wanted: int) -> "list[Entry]":
-        """The containers whose cgroups were told something else."""
+        """Return the containers whose cgroups were told something else."""
         found = self.entries() if self.applied != wanted else self._entries
         return [entry for entry in found.values() if entry.applied != wanted]
 
     def find(self, id_: str) -> "Entry | None":
-        """A container of it."""
+        """Return a container of it."""
         place = self._text.find(f"\n{id_}\t")
         if place >= 0:
             self._pull(place)
         return self._entries.get(id_)
 
     def of_key(self, key: str) -> "list[Entry]":
-        """The containers of one key."""
+        """Return the containers of one key."""
         place = self._text.find(f"\t{key}\t")
         while place >= 0:
             start = self._text.rfind("\n", 0, place)
@@ -154,13 +154,13 @@ class Place:
         return [entry for entry in self._entries.values() if entry.key == key]
 
     def add(self, entry: Entry) -> None:
-        """Takes a container in."""
+        """Take a container in."""
         self._entries[entry.id] = entry
         self.milli += entry.decision.milli
         self.users += 1
 
     def remove(self, entry: Entry) -> None:
-        """Lets a container go that `entries`, `find` or `of_key` gave."""
+        """Let a container go that `entries`, `find` or `of_key` gave."""
         del self._entries[entry.id]
         self.milli -= entry.decision.milli
         self.users -= 1

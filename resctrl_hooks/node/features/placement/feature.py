@@ -65,13 +65,13 @@ class Placement(Feature):
             raise
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
-        """Whether the container has a place; `repair` looks whether all cpusets are as the places say."""
+        """Return whether the container has a place; `repair` looks whether all cpusets are as the places say."""
         entry = Book(context, look_only=True).find(container.id)
         now = container.pid, start_time(context.proc, container.pid)
         return entry is not None and (entry.pid, entry.start) == now
 
     def revert(self, step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
-        """Gives a dead container's CPUs back, to its pool's other containers first of all."""
+        """Give a dead container's CPUs back, to its pool's other containers first of all."""
         with lock(context):
             book = Book(context)
             if not book.remove(member["id"]):

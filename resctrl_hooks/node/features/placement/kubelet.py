@@ -28,7 +28,7 @@ def static_managers(settings: "Settings") -> "list[str]":
 
 
 def check_kubelet(settings: "Settings") -> None:
-    """Refuses to place anything where the kubelet does.
+    """Refuse to place anything where the kubelet does.
 
     Raises:
         PlacementError: it does.

@@ -27,7 +27,7 @@ NAME = "placement"
 
 
 def may_share(settings: "Settings") -> bool:
-    """Whether a container that can't be placed as it asks shares CPUs; else it is refused."""
+    """Return whether a container that can't be placed as it asks shares CPUs; else it is refused."""
     return failure_policy(NAME, settings) != "fail"
 
 
@@ -90,7 +90,7 @@ def place(request: "Request", pid: int, leaf: "Leaf", book: "Book", context: "Co
 
 
 def _enter(request: "Request", pid: int, leaf: "Leaf", decision: "Decision", book: "Book", context: "Context") -> None:
-    """Puts a decision in force, and takes it back if that can't be done."""
+    """Put a decision in force, and take it back if that can't be done."""
     key = request.key
     entry = Entry(
         request.id,
@@ -122,7 +122,7 @@ def _enter(request: "Request", pid: int, leaf: "Leaf", decision: "Decision", boo
 
 
 def record_decision(context: "Context", key: str, container: str, decision: "Decision | None") -> None:
-    """Writes a decision into the container's own record."""
+    """Write a decision into the container's own record."""
     record = context.ledger.read_member(key, container)
     if record is None:
         return

@@ -144,7 +144,7 @@ class Decision:
 
     @classmethod
     def of_record(cls, record: "DecisionRecord") -> "Decision":
-        """The decision that `as_record` wrote down.
+        """Return the decision that `as_record` wrote down.
 
         Raises:
             KeyError, TypeError, ValueError, AttributeError: it did not.

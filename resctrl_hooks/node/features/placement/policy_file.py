@@ -17,7 +17,7 @@ _LIMIT = 1 << 20
 
 
 def load_policy(path: str) -> "Choose":
-    """The policy in a file. It can import this half's modules as ``from .policy import Decision``.
+    """Return the policy in a file. It can import this half's modules as ``from .policy import Decision``.
 
     Raises:
         PlacementError: it isn't there, others than root can write it, or it is no policy.

@@ -57,7 +57,7 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
 def sets_of(
     pools: "list[dict[str, Any]]", topology: "Topology", usage: "Usage"
 ) -> "dict[str, tuple[int, int, list[str]]]":
-    """The pools by name: CPUs, NUMA nodes, and patterns of namespaces. The default one is last.
+    """Return the pools by name: CPUs, NUMA nodes, and patterns of namespaces. The default one is last.
 
     Raises:
         PlacementError: a set can't be read.

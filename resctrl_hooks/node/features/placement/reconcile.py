@@ -83,7 +83,7 @@ def _record_steps(container: "Running", workload: "Workload", steps: "list[Step]
 
 
 def repair_all(context: "Context", known: "set[str]") -> int:
-    """Makes book, records and cpusets agree again: after killed hooks, and after a runtime or systemd undid something.
+    """Make book, records and cpusets agree again: after killed hooks, and after a runtime or systemd undid something.
 
     Returns how many containers had to be repaired.
 
@@ -125,7 +125,7 @@ def repair_all(context: "Context", known: "set[str]") -> int:
 
 
 def recall(book: Book, context: "Context", but: str = "") -> None:
-    """Fills a book that was lost from the records of living containers; reconcile repairs what is not so any more."""
+    """Fill a book that was lost from the records of living containers; reconcile repairs what is not so any more."""
     for container in context.ledger.containers():
         record = _record_of(container, context)
         step = _needs_of(record)
@@ -142,7 +142,7 @@ def recall(book: Book, context: "Context", but: str = "") -> None:
 
 
 def _record_of(container: str, context: "Context") -> "MemberRecord | None":
-    """A container's record, None also for one that can't be read: `discovery` says so."""
+    """Return a container's record, None also for one that can't be read: `discovery` says so."""
     try:
         key = context.ledger.key_of(container)
         return context.ledger.read_member(key, container) if key else None
@@ -155,7 +155,7 @@ def _is_dead(record: "MemberRecord | None", context: "Context") -> bool:
 
 
 def _needs_of(record: "MemberRecord | None") -> "PlacementNeeds | None":
-    """The needs of a record's placement; None for none."""
+    """Return the needs of a record's placement; None for none."""
     steps = record.get("steps", []) if record is not None else []
     return next((step["needs"] for step in steps if step["feature"] == NAME), None)
 
@@ -173,7 +173,7 @@ def _forget_dead(book: Book, known: "set[str]", context: "Context") -> int:
 
 
 def _repair_one(container: str, record: "MemberRecord", book: Book, context: "Context") -> int:
-    """A living container that the book lacks: as its record decided if that is still possible, else anew."""
+    """Return a living container that the book lacks: as its record decided if that is still possible, else anew."""
     needs, key = _needs_of(record), record["key"]
     if needs is None:
         return 0
@@ -197,7 +197,7 @@ def _repair_one(container: str, record: "MemberRecord", book: Book, context: "Co
 
 
 def _take_back(container: str, record: "MemberRecord", needs: "PlacementNeeds", book: Book, context: "Context") -> bool:
-    """Puts a recorded decision back into the book, and says whether that was possible."""
+    """Put a recorded decision back into the book, and say whether that was possible."""
     try:
         decision = Decision.of_record(needs["decision"])
         check(decision, book.usage(), book.topology)

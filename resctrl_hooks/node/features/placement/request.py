@@ -26,7 +26,7 @@ _LONGEST_POOL = 253  # what it asks for goes into its record, which has a bound
 
 
 def request_of(workload: "Workload", settings: "Settings") -> Request:
-    """The request of a container.
+    """Return the request of a container.
 
     Raises:
         PlacementError: an annotation asks for what isn't there or isn't allowed.
@@ -57,7 +57,7 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
 
 
 def shared_request(workload: "Workload", settings: "Settings") -> Request:
-    """The request of a container that wants nothing special."""
+    """Return the request of a container that wants nothing special."""
     milli, limit = cpu_request(workload.bundle.resources)
     return Request(
         workload.id,
@@ -74,7 +74,7 @@ def shared_request(workload: "Workload", settings: "Settings") -> Request:
 
 
 def request_from(record: "RequestRecord", id_: str, key: str, options: "dict[str, Any]") -> Request:
-    """The request that a step's needs kept.
+    """Return the request that a step's needs kept.
 
     Raises:
         PlacementError: it is another version's.
@@ -126,7 +126,7 @@ def _annotation(workload: "Workload", name: str) -> str:
 
 
 def _flag(workload: "Workload", name: str) -> "bool | None":
-    """An annotation's truth, or None where it isn't there."""
+    """Return an annotation's truth, or None where it isn't there."""
     value = _annotation(workload, name).lower()
     return None if not value else value in ("true", "1", "yes", "on")
 

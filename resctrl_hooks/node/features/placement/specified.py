@@ -15,7 +15,7 @@ _LIMIT = 4 << 20
 
 
 def specified(context: "Context") -> "dict[str, str]":
-    """CPUs by container id; empty if there are none, or nothing that can be read."""
+    """Return Cpus by container id; empty if there are none, or nothing that can be read."""
     try:
         found = parse_json(read_file(f"{context.ledger.folder}/{_NAME}", _LIMIT))
     except (OSError, ValueError):
@@ -24,7 +24,7 @@ def specified(context: "Context") -> "dict[str, str]":
 
 
 def write_specified(cpusets: "dict[str, str]", context: "Context") -> None:
-    """Replaces it.
+    """Replace it.
 
     Raises:
         OSError: the kernel refuses.

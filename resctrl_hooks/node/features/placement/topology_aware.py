@@ -75,7 +75,7 @@ def take_cores(topology: "Topology", free: int, number: int) -> int:
 
 
 def whole_cores(topology: "Topology", free: int) -> "list[int]":
-    """The cores that lie in a set with all of their threads, fast ones first."""
+    """Return the cores that lie in a set with all of their threads, fast ones first."""
     fast = topology.kinds.get("performance", 0)
     whole = [core for core in topology.cores if core & free == core]
     if fast:

@@ -52,7 +52,7 @@ class Usage:
         self._bounds: "dict[bool, list[tuple[int, int]]]" = {}
 
     def pools(self) -> "list[int]":
-        """The sets that some container shares with others."""
+        """Return the sets that some container shares with others."""
         return list(self._pools)
 
     def load(self, cpus: int) -> "tuple[int, int]":
@@ -68,11 +68,11 @@ class Usage:
         return found
 
     def room(self, cpus: int) -> int:
-        """The thousandths of a CPU that nobody has asked for in a set."""
+        """Return the thousandths of a CPU that nobody has asked for in a set."""
         return MILLI * count(cpus & self.common) - self.load(cpus)[0]
 
     def near(self, key: str) -> int:
-        """The CPUs of the other containers of a pod."""
+        """Return the CPUs of the other containers of a pod."""
         found = 0
         for grant in self.grants:
             if grant.key == key and grant.decision.kind != RESERVED:
@@ -87,7 +87,7 @@ class Usage:
         return all(count(pool & cpus) <= most for pool, most in self._losable(squeeze=squeeze))
 
     def spare(self, cores: "list[int]", *, squeeze: bool = False) -> int:
-        """Those of these cores, all of them common, that can be given away together, the first ones first."""
+        """Return those of these cores, all of them common, that can be given away together, the first ones first."""
         free = sum(cores)
         tight = [(pool, most) for pool, most in self._losable(squeeze=squeeze) if count(pool & free) > most]
         taken = 0
@@ -98,7 +98,7 @@ class Usage:
         return taken
 
     def _losable(self, *, squeeze: bool) -> "list[tuple[int, int]]":
-        """The common CPUs of each pool in use, and how many of them it can lose."""
+        """Return the common CPUs of each pool in use, and how many of them it can lose."""
         found = self._bounds.get(squeeze)
         if found is None:
             found = self._bounds[squeeze] = [(self.common, count(self.common) - 1)]
@@ -110,10 +110,10 @@ class Usage:
 
 
 def effective(decision: Decision, usage: Usage) -> int:
-    """The CPUs that a container runs on now: its own, and what of its pool nobody owns. Never empty.
+    """Return the CPUs that a container runs on now: its own, and what of its pool nobody owns. Never empty.
 
-    Where nothing is left to share, since CPUs went offline, there are the reserved CPUs, and only then others' own:
-    the kernel would let it run on all of these. `short_of_cpus` says so.
+    Where nothing is left to share, since CPUs went offline, there are the reserved CPUs, and only then others' own: the
+    kernel would let it run on all of these. `short_of_cpus` says so.
     """
     own = decision.owned & ~decision.hidden
     if decision.kind == EXCLUSIVE:
@@ -135,7 +135,7 @@ def short_of_cpus(usage: Usage) -> str:
 
 
 def check(decision: Decision, usage: Usage, topology: "Topology") -> None:
-    """Holds a policy to what no policy may do, ours or another's.
+    """Hold a policy to what no policy may do, ours or another's.
 
     Raises:
         PlacementError: it gives away what is reserved, offline or somebody's, or leaves somebody without CPUs.

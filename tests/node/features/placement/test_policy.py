@@ -29,7 +29,7 @@ POLICIES = {"topology-aware": policy_topology.choose, "pools": policy_pools.choo
 
 
 def options(topology: Topology) -> dict[str, object]:
-    """A pool of the first core and one of the last."""
+    """Return a pool of the first core and one of the last."""
     usable = [core for core in topology.cores if not core & topology.isolated]
     pools: list[dict[str, object]] = [{"name": "first", "cpus": format_list(usable[0])}]
     if len(usable) > 2:
