@@ -1,4 +1,7 @@
-"""`resctrl-hook`, the command line that people type. Each command is a module, imported when it is called."""
+"""The `resctrl-hook` command line for operators.
+
+Each command is a module, which is imported when the command is called.
+"""
 
 import importlib
 import io
@@ -12,8 +15,8 @@ from resctrl_hooks import __version__
 from resctrl_hooks.cli.errors import drop_unwritten, in_one_line, no_such_command
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
-# Command, the module below this package that holds it as `command`, and its line in the overview: reading the modules
-# for that would import everything that any of them needs.
+# Command, the module of this package that defines it as `command`, and its line in the overview. The table exists
+# because reading the lines from the modules would import the dependencies of all commands.
 _COMMANDS = {
     "createRuntime": ("hook", "Serve an OCI createRuntime hook: state on stdin."),
     "poststop": ("hook", "Serve an OCI poststop hook: state on stdin."),
@@ -43,7 +46,7 @@ _COMMANDS = {
 
 
 class _LazyGroup(click.Group):
-    """A group that imports a command's module only when that command is called, and says every failure in one line."""
+    """Group that imports a command's module when the command is called, and reports each failure in one line."""
 
     _arguments: Sequence[str] = ()
 
@@ -51,7 +54,8 @@ class _LazyGroup(click.Group):
         self._arguments = tuple(sys.argv[1:] if args is None else args)  # `list` is a command of this package
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="replace")  # a terminal of another time has no sign for sorting, and goes on
+                # the terminal's encoding has no sort arrows; sort works without them
+                stream.reconfigure(errors="replace")
         try:
             return super().main(args, *rest, **named)
         finally:

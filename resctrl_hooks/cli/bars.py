@@ -1,4 +1,4 @@
-"""Numbers as pictures in a line of text: a bar, and a sparkline of what was before."""
+"""Text graphics for one line: bars and sparklines."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ _UNKNOWN = "·"
 
 
 def bar(share: float | None, width: int) -> str:
-    """Return a bar of ``width`` characters for a share from 0 to 1, with eighths of a character."""
+    """Return a bar of ``width`` characters for a share from 0 to 1, in steps of an eighth of a character."""
     if share is None:
         return _UNKNOWN + " " * (width - 1)
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)
@@ -17,7 +17,7 @@ def bar(share: float | None, width: int) -> str:
 
 
 def sparkline(values: Sequence[float | None], most: float, width: int) -> str:
-    """Return the last ``width`` values, the newest last, as heights from 0 to ``most``."""
+    """Return a sparkline of the last ``width`` values, the newest last, scaled from 0 to ``most``."""
     shown = values[-width:]
     text = "".join(_UNKNOWN if value is None else _height(value, most) for value in shown)
     return text.rjust(width)

@@ -44,7 +44,7 @@ _CSV_CHANGES: tuple[Column, ...] = tuple((field.name, attrgetter(field.name)) fo
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks."""
+    """YAML dumper that writes multi-line strings as blocks."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

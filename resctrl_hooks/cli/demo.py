@@ -1,4 +1,4 @@
-"""`resctrl-hook demo`: see a container land in its group and leave it again, on any Linux machine."""
+"""`resctrl-hook demo`: show a container that enters and leaves its group, on any Linux machine."""
 
 import signal
 import sys
@@ -21,7 +21,7 @@ def command(subject: str | None, *, plain: bool) -> None:
     Needs no RDT hardware: resctrl is a simulation in a temporary folder. As root with Podman, runc or crun it runs a
     small container, else a plain process. Nothing outside the temporary folder is changed.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what is mounted is unmounted
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # SIGTERM must unmount the simulation
     try:
         with staged(plain=plain) as stage:
             tell(stage, subject or "")

@@ -1,4 +1,4 @@
-"""`resctrl-hook doctor`: one screen that says what is wrong with this host, and how to mend it."""
+"""`resctrl-hook doctor`: report the problems of this host and their remedies on one screen."""
 
 import os
 from operator import attrgetter
@@ -20,7 +20,7 @@ _MARKS: dict[Level, tuple[str, str]] = {
 _FAILED = 1
 _INDENT = 22
 _NARROW_INDENT = 8
-_WIDE = 72  # columns from which remedies stand below what they are of
+_WIDE = 72  # minimum width at which remedies stand below their findings
 
 
 class CheckResult(BaseModel):

@@ -1,4 +1,4 @@
-"""What programs read: one envelope for every command that lists, as JSON or YAML, and the same items as CSV."""
+"""Machine-readable output: one envelope as JSON or YAML for every command that lists, and the same items as CSV."""
 
 import csv
 import functools
@@ -21,10 +21,10 @@ FORMS: tuple[Form, ...] = ("wide", "json", "yaml", "name", "csv")
 
 
 def document(kind: str, items: Iterable[Any], *, old: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    """Return the envelope: what it is, of which host, when, and its items, as Kubernetes' lists are.
+    """Return the envelope, in the shape of a Kubernetes list: kind, host, time and items.
 
-    ``more`` are further keys of this kind. Models are dumped with the contract's camelCase keys. ``old`` is what the
-    command printed before 0.2: its keys stay beside the envelope for this version.
+    ``more`` are further keys of this kind. Models are dumped with the contract's camelCase keys. ``old`` are the keys
+    that the command printed before 0.2; they stay in the envelope for this version.
     """
     return {
         "apiVersion": API_VERSION,
@@ -38,7 +38,7 @@ def document(kind: str, items: Iterable[Any], *, old: Mapping[str, Any] | None =
 
 
 def print_document(form: str, value: Mapping[str, Any], *, compact: bool = False) -> None:
-    """Print it as ``json`` or ``yaml``; ``compact`` is a line or a YAML document of a stream."""
+    """Print a document as ``json`` or ``yaml``; ``compact`` writes one line, or one YAML document of a stream."""
     if form == "yaml":
         start = "---\n" if compact else ""
         click.echo(start + yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True), nl=False)
@@ -47,11 +47,11 @@ def print_document(form: str, value: Mapping[str, Any], *, compact: bool = False
 
 
 Column = tuple[str, Callable[[Any], Any]]
-"""A heading with its unit, and what of an item stands below it."""
+"""A heading with its unit, and a function that returns the item's value."""
 
 
 def print_csv(columns: Sequence[Column], items: Iterable[Any], *, headers: bool) -> None:
-    """Print items as CSV (RFC 4180): numbers without units, nothing where there is none, no control characters."""
+    """Print items as CSV (RFC 4180): numbers without units, empty cells for missing values, no control characters."""
     writer = csv.writer(sys.stdout)
     if headers:
         writer.writerow([name for name, _ in columns])
@@ -60,7 +60,7 @@ def print_csv(columns: Sequence[Column], items: Iterable[Any], *, headers: bool)
 
 
 def print_names(names: Iterable[str]) -> None:
-    """Print a name on each line, for loops and completion in a shell."""
+    """Print one name per line, for shell loops and completion."""
     for name in names:
         click.echo(printable(name))
 
@@ -73,14 +73,14 @@ def print_listing(
     rows: Sequence[Any] | None = None,
     **more: Any,
 ) -> None:
-    """Print what a command lists, in any form but ``table`` and ``wide``.
+    """Print a command's items in any form but ``table`` and ``wide``.
 
     Args:
-        form: what was asked for.
-        kind: of the document.
-        items: those of the document.
-        columns: of the CSV; the first one is the name of a row.
-        rows: of the CSV, if they are not the items.
+        form: the output form.
+        kind: the document's kind.
+        items: the document's items.
+        columns: the CSV's columns; the first one is a row's name.
+        rows: the CSV's rows if they differ from the items.
         more: further keys of the document, as `document` takes them.
     """
     rows = items if rows is None else rows
@@ -93,7 +93,7 @@ def print_listing(
 
 
 def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``-o`` and its older spelling ``--json`` to a command, which gets a `Form` as ``form``."""
+    """Add ``-o`` and its older spelling ``--json`` to a command, which receives a `Form` as ``form``."""
 
     @click.option("-o", "--output", type=click.Choice(FORMS), help="Form of the output, for programs but for wide.")
     @click.option("--json", "as_json", is_flag=True, help="As -o json.")
@@ -105,7 +105,7 @@ def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_table(form: Form) -> bool:
-    """Return whether the output is for people."""
+    """Return whether the output is a table for people."""
     return form in ("table", "wide")
 
 

@@ -1,4 +1,4 @@
-"""How a command that fails says so: in one line that begins with `resctrl-hook:`, and never with a traceback."""
+"""Error output of all commands: one line that begins with `resctrl-hook:`, never a traceback."""
 
 import difflib
 import errno
@@ -16,28 +16,28 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.fault_report import lacks_root
 
 NAME = "resctrl-hook"
-TRACEBACK = "RESCTRL_HOOK_TRACEBACK"  # the environment variable that shows where a fault of our own arose
+TRACEBACK = "RESCTRL_HOOK_TRACEBACK"  # environment variable that prints the traceback of an internal error
 _KUBECTLS = {"get": "list", "describe": "show"}
 _NO_ARGUMENTS: type[click.UsageError] | None = getattr(click.exceptions, "NoArgsIsHelpError", None)  # click 8.2
 
 
 class FailedError(click.ClickException):
-    """A command failed for a reason that is said; it exits with ``code``."""
+    """Failure of a command with a known cause; the exit code is ``code``."""
 
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)
         self.exit_code: int = code  # type: ignore[misc]  # click declares it for the class, and documents both
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the line."""
+        """Print the error line."""
         click.echo(f"{NAME}: {self.format_message()}", file=file, err=file is None)
 
 
 class MisusedError(click.UsageError):
-    """A command was called in a way that it can't be."""
+    """Invalid usage of a command."""
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the usage, and the line."""
+        """Print the usage and the error line."""
         if self.ctx is not None:
             help_ = f"Try '{self.ctx.command_path} --help' for help.\n"
             click.echo(f"{self.ctx.get_usage()}\n{help_}", file=file, err=file is None)
@@ -46,9 +46,9 @@ class MisusedError(click.UsageError):
 
 @contextmanager
 def in_one_line(arguments: Sequence[str] = ()) -> Iterator[None]:
-    """Turn whatever goes wrong into a `FailedError` or `MisusedError`, which click prints before it exits.
+    """Convert every exception into a `FailedError` or `MisusedError`, which click prints before it exits.
 
-    ``arguments`` are those of the command, to be repeated with sudo where that is all that it takes.
+    ``arguments`` are the command's arguments; the error repeats them with sudo where only permission is missing.
     """
     try:
         yield
@@ -56,7 +56,7 @@ def in_one_line(arguments: Sequence[str] = ()) -> Iterator[None]:
         raise
     except click.UsageError as error:
         if _NO_ARGUMENTS and isinstance(error, _NO_ARGUMENTS) and error.ctx is not None:
-            click.echo(error.ctx.get_help())  # a bare command asks what there is
+            click.echo(error.ctx.get_help())  # a command group without a subcommand prints its help
             raise click.exceptions.Exit(0) from None
         raise MisusedError(_misuse(error), error.ctx) from error
     except click.ClickException as error:
@@ -66,15 +66,15 @@ def in_one_line(arguments: Sequence[str] = ()) -> Iterator[None]:
         raise FailedError(_forbidden(error, arguments) or str(error)) from error
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
-            raise  # whoever read our output has seen enough: click ends quietly
+            raise  # the reader closed the pipe: click ends quietly
         if os.environ.get(TRACEBACK):
             traceback.print_exception(error, file=sys.stderr)
         raise FailedError(_forbidden(error, arguments) or _fault(error)) from error
 
 
 def drop_unwritten() -> None:
-    """Forget what stdout could not take, which has been said: the interpreter would try and complain once more."""
-    stdout: TextIO | None = sys.stdout  # none where somebody has closed it
+    """Discard output that stdout did not accept; the interpreter would report it a second time at exit."""
+    stdout: TextIO | None = sys.stdout  # None if stdout is closed
     if stdout is None:
         return
     try:
@@ -86,7 +86,7 @@ def drop_unwritten() -> None:
 
 
 def no_such_command(name: str, known: Sequence[str]) -> str:
-    """What to say to a mistyped command, or to one of kubectl's."""
+    """Return the error for a mistyped command, or for one of kubectl's."""
     close = [_KUBECTLS[name]] if name in _KUBECTLS else difflib.get_close_matches(name, known, 1)
     return f"there is no command {name!r}; did you mean {close[0]}?" if close else f"there is no command {name!r}"
 
@@ -104,7 +104,7 @@ def _misuse(error: click.UsageError) -> str:
 
 
 def _fault(error: Exception) -> str:
-    """Return the system's own words for what the system refused; anything else is a mistake of ours, with its place."""
+    """Return the system's words for an error of the system; any other error is a bug, reported with its place."""
     if isinstance(error, OSError) and error.strerror:
         text = ": ".join(str(part) for part in (error.filename, error.strerror) if part)
     else:

@@ -1,4 +1,4 @@
-"""`resctrl-hook explain`: what the hook would do for a state, and why; nothing is done."""
+"""`resctrl-hook explain`: show what the hook would do for a container state, and why. Read-only."""
 
 import json
 import sys
@@ -84,5 +84,5 @@ def _print_step(step: StepModel) -> None:
 
 
 def _plain(text: str) -> str:
-    """Return text from a pod's author as a terminal may have it: without control characters."""
+    """Return a pod author's text without control characters, safe for a terminal."""
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")

@@ -1,4 +1,4 @@
-"""`resctrl-hook guard`: runs the bandwidth guard, shows its state, and restores the values that it changed."""
+"""`resctrl-hook guard`: run the bandwidth guard, show its state, and restore the values that it changed."""
 
 import sys
 import time
@@ -78,7 +78,7 @@ def _add_rows(add: Callable[..., None], domain: GuardedDomain, now: float) -> No
 
 
 def _in_words(declared: int, now: int, *, overridden: bool) -> str:
-    """``100``, ``100↓60`` for one that is lowered, ``100 (overridden)`` for one that another program changed."""
+    """Return a value in words: ``100``; ``100↓60`` if lowered; ``100 (overridden)`` if another program changed it."""
     return f"{declared} (overridden)" if overridden else f"{declared}↓{now}" if now < declared else str(declared)
 
 

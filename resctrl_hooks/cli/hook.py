@@ -1,4 +1,7 @@
-"""The hook stages, for trying them by hand; runtimes call the node half itself, which starts ten times faster."""
+"""The hook stages as commands, for manual tests.
+
+Runtimes call the node half directly, which starts ten times faster.
+"""
 
 import sys
 
@@ -11,7 +14,7 @@ from resctrl_hooks.node.settings import Settings
 
 
 def _find(config: str) -> tuple[Settings, str]:
-    """Return the settings as the hooks find them; and before anything was applied, those of the file, which is said."""
+    """Return the settings that the hooks use, or those of the file, with a remark, if no configuration was applied."""
     found = find_effective(config)
     return found.settings, found.problem
 

@@ -1,4 +1,4 @@
-"""`resctrl-hook install`: put the node half on this host, or below a folder that stands for one."""
+"""`resctrl-hook install`: install the node half on this host, or below the root folder of an image."""
 
 import os
 import shlex
@@ -121,7 +121,7 @@ def _doctor(tree: Tree) -> str:
 
 
 def _has_plugin(before: Manifest | None) -> bool:
-    """Return whether an earlier installation has the NRI plugin for its own sake, not for that of a runtime."""
+    """Return whether an earlier installation has the NRI plugin by choice, not because its runtime needs it."""
     unit = f"{UNITS}/{NRI}"
     return (
         before is not None
@@ -137,7 +137,7 @@ def _found(tree: Tree) -> list[str]:
 
 
 def _notes(todo: Plan, tree: Tree, *, with_units: bool) -> Iterator[str]:
-    """What follows from a plan on this very host or image, and nobody may expect."""
+    """Yield consequences of a plan for this host or image that the operator would not expect."""
     folders = {os.path.dirname(file.path) for file in todo.files if file.kind == HOOK}
     others = [name for name in _found(tree) if name not in todo.registrations and not RUNTIMES[name].by_nri]
     for name in others:
@@ -150,7 +150,7 @@ def _notes(todo: Plan, tree: Tree, *, with_units: bool) -> Iterator[str]:
 
 
 def _restarts(todo: Plan, tree: Tree) -> Iterator[str]:
-    """What has to be started anew to see the hook, as one can tell when it is there."""
+    """Return the programs that need a restart to call the hook; valid only after the files are written."""
     for name, paths in todo.registrations.items():
         for folder in {os.path.dirname(path) for path in paths if os.path.basename(path) == HOOK_NAME}:
             if looks_past(RUNTIMES[name], tree, folder):
@@ -158,7 +158,7 @@ def _restarts(todo: Plan, tree: Tree) -> Iterator[str]:
 
 
 def _print(todo: Plan, *, live: bool) -> None:
-    """Print a plan in the order in which it is carried out: what is made on the way stands before what needs it."""
+    """Print a plan in the order of execution: each file follows what it depends on."""
     made = [(LAUNCHER, f"bytecode  {CODE}/{todo.payload.folder}/{name}.*") for name in ("compiled", "launch")]
     made += [(DROP_IN, f"link      {path}") for path in links(todo)]
     if live and links(todo):

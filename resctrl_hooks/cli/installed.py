@@ -1,4 +1,4 @@
-"""What `install` and `uninstall` find: the configuration that hooks go by already, and whose files they are."""
+"""Facts that `install` and `uninstall` look up: the configuration that hooks use, and the owner of their files."""
 
 import click
 from click.core import ParameterSource
@@ -9,17 +9,17 @@ from resctrl_hooks.node.settings import compiled_path
 
 
 def installed_config(context: click.Context, record: Manifest | None) -> str:
-    """Return the configuration that is named with --config, else that of the installation, else the default."""
+    """Return the configuration named with --config, else the installation's, else the default."""
     named = context.find_root().get_parameter_source("config") is not ParameterSource.DEFAULT
     config: str = context.obj
     return config if named or record is None else record.config or config
 
 
 def leave_to_machine_config(root: str, config: str) -> None:
-    """Refuse to change what a MachineConfig brought: the machine config operator would call the node degraded.
+    """Refuse to change files of a MachineConfig: the machine config operator would mark the node degraded.
 
     Raises:
-        click.ClickException: a MachineConfig did.
+        click.ClickException: a MachineConfig installed the hook.
     """
     path = compiled_path(config)
     if (read_compiled(root + path) or {}).get(MANAGED_BY) == MACHINE_CONFIG:

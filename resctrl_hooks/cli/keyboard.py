@@ -1,4 +1,4 @@
-"""Single keys from a terminal, without Enter, for as long as a ``with`` lasts; nothing where there is no terminal."""
+"""Single keys from a terminal, read without Enter inside a ``with`` block; empty where there is no terminal."""
 
 import os
 import re
@@ -34,7 +34,7 @@ _READ = 256
 
 
 class Keys:
-    """The keyboard of this terminal. Whatever ends the ``with``, the terminal is as it was."""
+    """The keyboard of this terminal. Leaving the ``with`` block always restores the terminal's mode."""
 
     def __init__(self) -> None:
         self._fd = -1
@@ -55,7 +55,7 @@ class Keys:
             termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
 
     def pressed(self, seconds: float) -> str:
-        """The key that is pressed within so many seconds: a character, or a name such as ``up``; empty for none."""
+        """Return the key pressed within ``seconds``: a character, a name such as ``up``, or an empty string."""
         if not self._typed:
             waiting = [self._fd] if self._fd >= 0 else []
             if not select.select(waiting, [], [], max(seconds, 0))[0]:
@@ -70,7 +70,7 @@ class Keys:
 
 
 def first_key(typed: str) -> tuple[str, str]:
-    """Return the first key of what a terminal sent, and the rest; keys without a name here are empty."""
+    """Return the first key of a terminal's input, and the rest; keys without a name here are empty."""
     found = _SEQUENCE.match(typed)
     if found:
         return _NAMES.get(found[0], ""), typed[found.end() :]

@@ -1,4 +1,4 @@
-"""`resctrl-hook list`: which pods are monitored, which wait, and which groups others made."""
+"""`resctrl-hook list`: monitored pods, waiting pods, and foreign groups."""
 
 import os
 import sys
@@ -40,7 +40,7 @@ _BLIND = (
 _ROOT = "/"
 _NONE = "-"
 _MOST_REFUSALS = 5
-_BRIEF = {"containers": {"__all__": {"outside_threads"}}}  # `show` has them
+_BRIEF = {"containers": {"__all__": {"outside_threads"}}}  # `show` prints them
 _ORDER: tuple[State, ...] = (
     "waiting",
     "partly",
@@ -50,7 +50,7 @@ _ORDER: tuple[State, ...] = (
     "idle",
     "unmonitored",
     "refused",
-)  # what needs a look comes first
+)  # pods that need attention come first
 _SORTS: dict[str, Callable[[Pod], Any]] = {
     "state": lambda pod: _ORDER.index(pod.state),
     "name": lambda pod: pod.name,
@@ -181,7 +181,7 @@ Cell = str | Name
 
 
 class _Column(NamedTuple):
-    """A heading, and what stands below it for a pod and for one of its containers."""
+    """A heading, and the functions that return its cell for a pod and for a container."""
 
     head: str
     of_pod: Callable[[Pod], Cell]
@@ -189,7 +189,7 @@ class _Column(NamedTuple):
 
 
 def _columns(pods: Sequence[Pod], view: View) -> list[_Column]:
-    """Return the columns that say something of these pods."""
+    """Return the columns that apply to these pods."""
     namespace = f"{view.namespace}/" if view.namespace else ""
     columns = [
         _Column(
@@ -222,13 +222,13 @@ def _columns(pods: Sequence[Pod], view: View) -> list[_Column]:
         ]
         there = {name for pod in pods for one in pod.containers for name in one.details}
         of_features = [row.columns for name, row in DISPLAYS.items() if name in there and row.columns]
-        for found in dict.fromkeys(of_features):  # features may share theirs
+        for found in dict.fromkeys(of_features):  # features may share a column
             columns += _of_feature(found)
     return columns
 
 
 def _of_feature(columns: Columns) -> Iterator[_Column]:
-    """Return a feature's columns, which say of a pod what its living containers are together."""
+    """Return a feature's columns; a pod's cell combines its running containers."""
 
     def column(place: int, head: str) -> _Column:
         def cell(containers: Sequence[Container]) -> str:
@@ -281,7 +281,7 @@ def _print_sums(found: Inventory, view: View) -> None:
 
 
 def _counters(pod: Pod) -> str:
-    """In how many L3 domains each event has a counter: `total 2/2, local 1/2`."""
+    """Return in how many L3 domains each event has a counter: `total 2/2, local 1/2`."""
     words = []
     for event, domains in pod.bandwidth_counters.items():
         has = sum(domains.values())
@@ -291,12 +291,12 @@ def _counters(pod: Pod) -> str:
 
 
 def _without(containers: Sequence[Container]) -> str:
-    """Return the features that containers which live should have, and have not; `show` says why."""
+    """Return the configured features that running containers lack; `show` has the reasons."""
     return ",".join(sorted({name for one in containers if one.alive for name in one.details.get("without", {})}))
 
 
 def _watch(context: Context, view: View, found: Inventory, *, every: bool) -> None:
-    """All of it, and then the rows of pods that came, changed or went, until Ctrl-C."""
+    """Print all rows, then the rows of pods that appear, change or disappear, until Ctrl-C."""
     before = {pod.key: pod for pod in found.pods}
     out = console()
     if view.table:

@@ -1,4 +1,4 @@
-"""`resctrl-hook machineconfig`: render what an administrator applies to an OpenShift cluster."""
+"""`resctrl-hook machineconfig`: render a MachineConfig for an OpenShift cluster."""
 
 import os
 from typing import Final, NoReturn
@@ -77,7 +77,7 @@ def command(
         mount_options=mount_options,
         python=python,
         nri=nri,
-        archive=not as_butane,  # which is for people to read
+        archive=not as_butane,  # a comment, for people
     )
     if as_list:
         for entry in entries(content):
@@ -95,7 +95,7 @@ def command(
 
 
 def _compare(path: str, content: Delivery) -> None:
-    """Print what differs."""
+    """Print the differences."""
     ours = entries(content)
     try:
         with open(path, encoding="utf-8") as file:

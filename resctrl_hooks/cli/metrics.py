@@ -1,4 +1,4 @@
-"""`resctrl-hook metrics`: OpenMetrics on stdout, into a file for node_exporter, or served over HTTP."""
+"""`resctrl-hook metrics`: OpenMetrics on stdout, in a file for node_exporter, or over HTTP."""
 
 import os
 import signal
@@ -99,7 +99,7 @@ def command(
         click.echo(text, nl=False)
     for problem in problems:
         if lacks_root(problem):
-            raise problem  # what else can't be read has no other reason
+            raise problem  # without --output, every other error has the same cause
     for line in dict.fromkeys(map(str, problems)):
         click.echo(f"resctrl-hook: {line}", err=True)
     if problems:
@@ -125,7 +125,7 @@ def _push(context: Context, url: str, interval: float, selection: Selection) -> 
 
 
 def _check_counters(context: Context, selection: Selection) -> None:
-    """Refuse a glob that fits no counter: neither of this machine nor, for a fleet of several models, of any other."""
+    """Refuse a glob that matches no counter of this machine or, for mixed fleets, of any known processor."""
     here = [slot.counter.name for slot in layout(f"{context.monitor.resctrl.root}/{MON_DATA}")]
     names = sorted({*COUNTERS, *here})
     for glob in selection.useless_counters(names):
@@ -144,7 +144,7 @@ def _address(listen: str) -> tuple[str, int]:
 
 
 def _replace(path: str, text: bytes) -> None:
-    """Put the text into place at once, readable by node_exporter's own user, under a name that it doesn't read."""
+    """Replace the file atomically, readable by node_exporter's user; the temporary name is one that it ignores."""
     try:
         with tempfile.NamedTemporaryFile(dir=os.path.dirname(path) or ".", suffix=".new", delete=False) as file:
             try:

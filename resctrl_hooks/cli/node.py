@@ -1,4 +1,4 @@
-"""What the commands that look at the node begin with: its settings."""
+"""The node's settings, as every command that reads the node opens them."""
 
 import tempfile
 from collections.abc import Iterator
@@ -13,16 +13,16 @@ from resctrl_hooks.node.settings import COMPILED_NAME
 
 
 def open_node(config: str, *, unapplied: bool = False) -> Context:
-    """Return the node as the settings in force describe it; looking at it logs nothing.
+    """Return the node with the active settings; reading it logs nothing.
 
-    With ``unapplied`` it is said if the configuration file was not applied, or edited since.
+    With ``unapplied``, print a remark if the configuration file was not applied, or was edited since.
     """
     return Context(effective_settings(config, unapplied=unapplied), Log({"target": "none"}))
 
 
 @contextmanager
 def as_it_would_be(config: str) -> Iterator[str]:
-    """For a dry run: an edited configuration as if it were in force, compiled in a temporary folder."""
+    """Yield a dry run's settings: an edited configuration, compiled in a temporary folder, as if it were active."""
     if not is_newer(config):
         yield config
         return

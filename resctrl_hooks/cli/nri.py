@@ -1,4 +1,4 @@
-"""`resctrl-hook nri`: the node half's command, which here can also read YAML."""
+"""`resctrl-hook nri`: the node half's NRI plugin, which can also read YAML here."""
 
 import sys
 import tempfile
@@ -50,7 +50,7 @@ def _find(config: str) -> tuple[Settings, str]:
 
 
 def _compiled(text: str) -> dict[str, Any]:
-    """Return the settings of a configuration in YAML that the runtime sent.
+    """Return the settings of a YAML configuration that the runtime sent.
 
     Raises:
         SettingsError: it is not valid.

@@ -1,4 +1,4 @@
-"""The types of options that take an interval or a bandwidth."""
+"""Option types for durations and bandwidths."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import click
 
 from resctrl_hooks.node.durations import seconds_of
 
-_LONGEST = 86_400.0  # a day; sleep(3) in Python ends at 292 years, and infinity is a typing error
+_LONGEST = 86_400.0  # one day; Python's sleep accepts at most 292 years, and "inf" is a typing error
 
 
 class Duration(click.FloatRange):
@@ -28,7 +28,7 @@ class Duration(click.FloatRange):
 
 
 class Bandwidth(click.FloatRange):
-    """Bytes a second, with a prefix as disks and networks have it: ``120G`` is 120 000 000 000."""
+    """Bytes per second, with a decimal prefix as on disks and networks: ``120G`` is 120 000 000 000."""
 
     name = "bandwidth"
 

@@ -1,4 +1,4 @@
-"""`resctrl-hook rdt`: the RDT classes that the configuration declares, beside those that are there."""
+"""`resctrl-hook rdt`: compare declared RDT classes with the kernel's, and apply them."""
 
 import sys
 from contextlib import nullcontext
@@ -52,7 +52,7 @@ def apply(config: str, *, dry_run: bool, form: Form) -> None:
 
 
 def _about_units(reports: list[ClassReport]) -> list[str]:
-    """Return the unit of each bandwidth, and what is declared in another one."""
+    """Return the unit of each bandwidth, and the classes that are declared in another unit."""
     units = {resource: unit for report in reports for resource, unit in report.units.items()}
     lines = [f"{resource} is in {unit}" for resource, unit in sorted(units.items())]
     for report in reports:
@@ -72,7 +72,7 @@ def _in_words(declared: Any) -> str:
 
 
 def _consequence(reports: list[ClassReport], *, dry_run: bool) -> str:
-    """What came of `apply` where its lines don't say it."""
+    """Return the result of `apply` that its lines do not show."""
     if any(report.state == "impossible" for report in reports):
         return "Nothing was written, since not all of it is possible."
     if dry_run:
@@ -104,7 +104,7 @@ def _print(reports: list[ClassReport], form: Form, *, changes: bool = False, dry
     else:
         rows = table("CLASS", "STATE", "MODE", "TASKS", "SCHEMATA", right=frozenset({"TASKS"}))
         out = console()
-        apart = "\n" if out.is_terminal else "  "  # a line for each resource, as the kernel's file has it
+        apart = "\n" if out.is_terminal else "  "  # one line per resource, as in the kernel's file
         for report in reports:
             text = _schemata(report, apart)
             state = f"[{_STYLES[report.state]}]{report.state}[/]"

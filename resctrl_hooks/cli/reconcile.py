@@ -1,4 +1,4 @@
-"""`resctrl-hook reconcile`: the node half's command, after applying a configuration that somebody has edited."""
+"""`resctrl-hook reconcile`: apply an edited configuration, then run the node half's reconcile."""
 
 import sys
 from contextlib import nullcontext
@@ -47,5 +47,5 @@ def _apply_edited(config: str) -> None:
             to_stderr(WARNING, f"{config} was newer than what was in force, and is applied now")
     except (InvalidConfigError, SettingsError, OSError) as error:
         if lacks_root(error):
-            return  # so does everything else, which says so
+            return  # other output is unchanged, and reports this
         to_stderr(WARNING, f"{config} is newer than what is in force, but can't be applied: {error}")

@@ -1,4 +1,4 @@
-"""`resctrl-hook record`: every counter of the node, again and again, into a file."""
+"""`resctrl-hook record`: sample every counter of the node into a file."""
 
 import math
 import signal
@@ -42,7 +42,7 @@ def command(config: str, *, interval: float, duration: float | None, output: str
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     sampler = Sampler(open_node(config))
-    first = sampler.look()  # what cannot be recorded now, for lack of permission for one, ends the command
+    first = sampler.look()  # a first sample that fails, for example without permission, ends the command
     try:
         with writing(output, sampler.columns, replace=force) as writer:
             click.echo(f"resctrl-hook: recording every {interval:g} s into {output}; ^C ends it", err=True)
@@ -67,7 +67,7 @@ def _record(
     duration: float | None,
     ended: threading.Event,
 ) -> int:
-    """Write samples at fixed moments from the first on; a late one skips those that it missed. Return how many."""
+    """Write samples at fixed times from the first one on, skipping missed ones. Return their number."""
     started = time.monotonic()
     writer.write(first)
     samples = 1

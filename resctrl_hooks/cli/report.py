@@ -1,4 +1,4 @@
-"""`resctrl-hook report`: a recording as one HTML page."""
+"""`resctrl-hook report`: draw a recording as one HTML page."""
 
 import click
 

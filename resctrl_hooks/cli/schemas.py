@@ -1,4 +1,4 @@
-"""The JSON Schemas of what commands print, written from the models that they print."""
+"""JSON Schemas of the commands' output, generated from the models that they print."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -104,7 +104,7 @@ _LISTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """By command, the schema of its ``-o json``."""
+    """Return the schema of each command's ``-o json``."""
     return {command: _schema(*of) for command, of in _LISTS.items()}
 
 
@@ -124,7 +124,7 @@ def _schema(kind: str, item: Any, more: dict[str, Any]) -> dict[str, Any]:
 
 
 def _open(schema: Any) -> Any:
-    """The schema without what forbids further keys: later versions add some, as do settings that another compiled."""
+    """Return the schema without the ban on unknown keys: later versions, and settings from other versions, add some."""
     if isinstance(schema, dict):
         shut = schema.get("additionalProperties") is False
         return {key: _open(value) for key, value in schema.items() if not (shut and key == "additionalProperties")}

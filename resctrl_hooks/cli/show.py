@@ -1,4 +1,4 @@
-"""`resctrl-hook show KEY`: everything that is known about one pod."""
+"""`resctrl-hook show KEY`: all known facts about one pod."""
 
 import json
 import shutil
@@ -47,9 +47,9 @@ from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading
 _MOST_THREADS = 20
 _MOST_LINES = 10
 _ROOT = "/"
-_FIELD = 10  # where the values of the first lines begin
+_FIELD = 10  # column at which the values of the first lines begin
 _ALL_CLASSES = "(all)"
-_ALL = 100.0  # per cent
+_ALL = 100.0  # percent
 _SORTS: dict[str, Callable[[Pod], str]] = {"name": lambda pod: pod.name, "state": lambda pod: pod.state}
 _CSV: tuple[Column, ...] = (
     ("namespace", lambda line: line.pod.namespace),
@@ -202,7 +202,7 @@ def _turn_rate(found: list[tuple[float, float]]) -> TurnRate | None:
 
 
 def _failures(context: Context, key: str) -> list[Failure]:
-    """What went wrong with this pod: our own tally's last failures, and what the journal has in words."""
+    """Return this pod's failures: the last ones of the call metrics, and the journal's text."""
     counted = [
         Failure(time=when, stage=stage, reasons=reasons.split(","), message="")
         for when, stage, reasons, of in tally.read(context.ledger).failures
@@ -221,7 +221,7 @@ def _when(failure: Failure) -> int:
 
 
 def _journal(key: str) -> list[Failure]:
-    """Warnings and errors that were logged about a key, where there is a journal."""
+    """Return the journal's warnings and errors for a key; empty without a journal."""
     journalctl = shutil.which("journalctl")
     if not journalctl:
         return []
@@ -316,7 +316,7 @@ def _print_containers(out: Console, pod: Pod) -> None:
                 where = "elsewhere" if thread.rdt_class == "?" else f"class {thread.rdt_class or _ROOT}, {group}"
                 _line(out, f"      {thread.thread} {escape(where)}", 8)
         for feature, values in one.details.items():
-            amounts = feature == CGROUP  # the kernel's own numbers, of bytes
+            amounts = feature == CGROUP  # the kernel's values, in bytes
             words = ", ".join(f"{name} {_short(value, amounts=amounts)}" for name, value in values.items())
             _line(out, f"    {escape(feature)}: {escape(words)}", 6)
 
@@ -366,7 +366,7 @@ def _print_rates(out: Console, rates: PodRates) -> None:
 
 
 def _turns_said(rate: TurnRate) -> str:
-    """What the turns of a pod say: ``37 ± 20 MB/s``."""
+    """Return a pod's rate from its turns: ``37 ± 20 MB/s``."""
     over = f"{counted(rate.turns, 'turn')}, {duration(rate.counted_seconds)} counted"
     if rate.low is None or rate.high is None:
         return f"{scaled(rate.bytes_per_second, 'B/s')}, too few turns for an interval ({over})"

@@ -1,4 +1,4 @@
-"""`resctrl-hook simulate`: a resctrl filesystem on machines that have none."""
+"""`resctrl-hook simulate`: a resctrl filesystem for machines without one."""
 
 from typing import Any
 

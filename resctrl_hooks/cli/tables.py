@@ -1,4 +1,4 @@
-"""Numbers, ages and tables for people at a terminal."""
+"""Numbers, ages and tables for terminal output."""
 
 import re
 import textwrap
@@ -36,41 +36,41 @@ STATE_STYLES = {
 
 
 class SafeConsole(Console):
-    """A console that prints no escape sequence but its own: names and reasons are what others wrote."""
+    """Console that prints only its own escape sequences, since names and reasons are text from others."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Rich's segments, in whose text each character that is not printable is a question mark."""
+        """Return Rich's segments with question marks in place of non-printable characters."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else "\n".join(map(printable, text.split("\n"))), style, control)
 
 
 def console() -> Console:
-    """Where to print: as wide as the terminal, or with whole lines where there is none."""
+    """Return a console as wide as the terminal; without a terminal it keeps lines whole."""
     found = SafeConsole(highlight=False)
     return found if found.is_terminal else SafeConsole(highlight=False, width=_WIDTH_OF_NO_TERMINAL)
 
 
 class Name:
-    """A name in a table, the only cell that gives way in a narrow terminal: Kubernetes' are longer than all the rest.
+    """A name in a table: the only cell that shrinks in a narrow terminal, because Kubernetes names are the longest.
 
-    It loses its middle, since the pods of a namespace often differ at the end alone.
+    It loses its middle, since the pods of a namespace often differ only at the end.
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """From the least to all of it."""
+        """Return the range from the least width to the full name."""
         whole = cell_len(self.text)
         return Measurement(min(whole, _LEAST_NAME), whole)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """What fits of it."""
+        """Yield the part of the name that fits."""
         yield Text(shortened(self.text, options.max_width), no_wrap=True, overflow="crop")
 
 
 def shortened(text: str, width: int) -> str:
-    """Return a text of at most so many characters, the middle left out."""
+    """Return a text of at most so many characters, with the middle left out."""
     if len(text) <= width:
         return text
     end = width // 2
@@ -78,18 +78,18 @@ def shortened(text: str, width: int) -> str:
 
 
 def table(*columns: str, right: frozenset[str] = frozenset(), names: str = "", headers: bool = True) -> Table:
-    """An empty table: columns without frames, so that it can be cut and grepped; the column ``names`` is of `Name`."""
+    """Return an empty table without frames, for cut and grep; the column ``names`` shrinks as `Name` does."""
     made = Table(box=None, pad_edge=False, header_style="bold", show_header=headers)
     for column in columns:
-        one_line = column != names  # what may wrap is what rich shrinks; `Name` never takes a second line
+        one_line = column != names  # rich shrinks only columns that may wrap; `Name` never takes a second line
         made.add_column(column, justify="right" if column in right else "left", no_wrap=one_line, overflow="ellipsis")
     return made
 
 
 def print_table(out: Console, rows: Table) -> None:
-    """Print a table with all of its columns: wider than the terminal, which wraps it, if names can't give way enough.
+    """Print a table with all of its columns; it exceeds the terminal's width if names cannot shrink enough.
 
-    Rich would rather drop what doesn't fit, the state of a pod for one.
+    Rich would drop whole columns, for example a pod's state.
     """
     unbounded = out.options.update(max_width=_WIDTH_OF_NO_TERMINAL)
     spare = 0
@@ -101,10 +101,10 @@ def print_table(out: Console, rows: Table) -> None:
 
 
 def print_wrapped(out: Console, text: Text, indent: int) -> None:
-    """Print a line whose later lines, in a narrow terminal, begin so far in.
+    """Print a line whose continuation lines are indented in a narrow terminal.
 
-    A command in backticks, and a word that is too long, stay whole: what the terminal itself wraps can be copied. So do
-    words with a `NO_BREAK` between them, which is printed as any other space.
+    A command in backticks, or a very long word, stays whole so that it can be copied. Words with a `NO_BREAK` between
+    them stay together; it prints as a space.
     """
     whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", NO_BREAK), text.plain)
     room = max(out.width - indent, _LEAST_TEXT)
@@ -122,7 +122,7 @@ def print_wrapped(out: Console, text: Text, indent: int) -> None:
 
 
 def age(since: int, now: float | None = None) -> str:
-    """Return how long ago, in the largest fitting unit; a dash if it isn't known."""
+    """Return how long ago, in the largest fitting unit; a dash if unknown."""
     if not since:
         return "-"
     seconds = max(int((now or time.time()) - since), 0)
@@ -144,12 +144,12 @@ def duration(seconds: float) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number of things: `no problems`, `1 thread`, `2 threads`."""
+    """Return a number with its noun: `no problems`, `1 thread`, `2 threads`."""
     return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
 
 
 def repeated(items: Iterable[Item], same: Callable[[Item], Hashable]) -> list[tuple[Item, int]]:
-    """Things that came again as one, the last of them, with how often: in the order in which each came last."""
+    """Return repeated items once, with the last one's data and the count, ordered by last occurrence."""
     found: dict[Hashable, tuple[Item, int]] = {}
     for item in items:
         _, times = found.pop(same(item), (item, 0))
@@ -158,5 +158,5 @@ def repeated(items: Iterable[Item], same: Callable[[Item], Hashable]) -> list[tu
 
 
 def often(times: int) -> str:
-    """Return how often something repeated came: `` (5 times)``, nothing for once."""
+    """Return the count of a repeated item: `` (5 times)``, empty for 1."""
     return f" ({times} times)" if times > 1 else ""

@@ -1,4 +1,4 @@
-"""`resctrl-hook top`: live, per pod: cache, memory bandwidth and power."""
+"""`resctrl-hook top`: live cache occupancy, memory bandwidth and power of each pod."""
 
 import os
 import signal
@@ -44,7 +44,7 @@ from resctrl_hooks.inventory.usage import (
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.resctrl.counters import L3, Slot
 
-_SOON = 0.5  # seconds until there is something to see
+_SOON = 0.5  # seconds until the first rates
 _CSV: tuple[Column, ...] = tuple(
     (
         to_camel(name),
@@ -98,7 +98,7 @@ def command(
 
 
 class _Looks:
-    """One look after the other, each with what happened since the last."""
+    """Successive samples, each with the rates since the previous one."""
 
     def __init__(self, context: Context, view: View, domain: int | None = None, capacity: float | None = None) -> None:
         self._context = context
@@ -121,12 +121,12 @@ class _Looks:
             raise click.BadParameter(f"there is no L3 domain {domain}; there are {known}.", param_hint="--domain")
 
     def turn_domain(self) -> None:
-        """Show the next L3 cache, and after the last one all of them."""
+        """Select the next L3 cache; after the last one, all of them."""
         order = [None, *sorted(self._domains)]
         self.domain = order[(order.index(self.domain) + 1) % len(order)]
 
     def next(self) -> Scene:
-        """What happened since the last look."""
+        """Take a sample and return the rates since the previous one."""
         now = take(self._context, self._files)
         before, self._before = self._before, now
         self._made += 1
@@ -144,7 +144,7 @@ class _Looks:
         rates = next(line.rates for line in lines if line.kind == TOTAL)
         self._peaks[domain] = max(self._peaks.get(domain, 0.0), rates.total or 0.0)
         size = self._sizes.get(domain)
-        # One interval has no other to be compared with.
+        # the first interval has no predecessor to compare with
         peak = self._capacity or (self._peaks[domain] if self._made > 1 else None)
         return DomainUsage(
             domain=domain,
@@ -162,7 +162,7 @@ class _Looks:
         domains: Sequence[DomainUsage] = (),
         memory: Sequence[MemoryUsage] = (),
     ) -> Scene:
-        """What there is to show of these lines."""
+        """Return the scene for these lines."""
         context = self._context
         found = rmids_of(context.monitor.resctrl.root, rmids) if rmids else None
         waiting = len(list(context.ledger.marked("waiting")))
@@ -235,7 +235,7 @@ def _print(scene: Scene, view: View, by: str) -> None:
                 out.print(domain_line(scene, out.width))
             for text in memory_lines(scene, out.width):
                 out.print(text)
-        # Somebody reads a terminal, and a program the rest: pictures are no help there.
+        # Bars are for terminals only: a program reads the numbers.
         made = usage_table(
             scene,
             lines,
@@ -270,7 +270,7 @@ def _item(line: Line, scene: Scene) -> Usage:
 
 
 def _live(looks: _Looks, interval: float, view: View, by: str) -> None:
-    """Show it on the terminal's other screen until q, Ctrl-C, SIGTERM or the terminal's end."""
+    """Show the table on the alternate screen until q, Ctrl-C, SIGTERM or the terminal's end."""
     out = console()
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGHUP, _end)

@@ -1,7 +1,6 @@
-"""What `top` shows on a terminal, and what its keys change: no effects, so that tests can look at the picture.
+"""Picture and key handling of `top`, free of effects so that tests can compare the picture.
 
-Own keys over rich, which is there anyway, rather than Textual: one table is not worth another dependency and an event
-loop on every node.
+It uses rich, which is required anyway: one table does not justify Textual's dependency and event loop on every node.
 """
 
 from collections import deque
@@ -14,8 +13,8 @@ from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, memory_li
 from resctrl_hooks.inventory.usage import FOREIGN, GROUPINGS, POD, TOTAL, UNHELD, Line, grouped, ordered
 
 SORT_KEYS = {"l": "llc", "m": "mbm", "o": "local", "w": "watts", "n": "name"}
-_FRAME = 8  # lines that are no user's: head, state, table's head, in no group, total, place, blank, keys
-_KEPT = 64  # looks that a sparkline may show
+_FRAME = 8  # lines without a user: head, state, table head, ungrouped, total, place, blank, keys
+_KEPT = 64  # samples in a sparkline
 _FOOT = "q quit  / filter  space pause  t totals  ? help"
 _HELP = """\
 l m o w n   sort by LLC, MBM, LOCAL, POWER, name      r   the other way round
@@ -34,7 +33,7 @@ Any key goes back."""
 
 
 class Screen:
-    """The state of the screen: the last look, how it is sorted, filtered, summed up and scrolled."""
+    """State of the screen: the last sample, the sort order, the filter, the grouping and the scroll position."""
 
     def __init__(self, scene: Scene, *, sort: str = "mbm", reverse: bool = False, by: str = "pod") -> None:
         self.sort = sort
@@ -53,7 +52,7 @@ class Screen:
         self._history: dict[str, deque[float | None]] = {}
 
     def look(self, scene: Scene) -> None:
-        """Take a new look, which a paused screen shows once it goes on."""
+        """Take a new sample; a paused screen shows it after the pause."""
         for by in GROUPINGS:
             for line in grouped(scene.lines, by):
                 if by == "pod" or line.kind == POD:
@@ -63,11 +62,11 @@ class Screen:
 
     @property
     def takes_keys(self) -> bool:
-        """Whether a key is a command now, not a part of the filter."""
+        """Whether a key is a command, not a character of the filter."""
         return not (self._editing or self._help)
 
     def press(self, key: str) -> None:
-        """Do what a key says."""
+        """Handle a key."""
         if self._editing:
             self._edit(key)
         elif self._help:
@@ -89,17 +88,17 @@ class Screen:
         self._offset = 0
 
     def turn(self) -> None:
-        """The other way round."""
+        """Reverse the sort order."""
         self.reverse, self._last = not self.reverse, {}
 
     def sum_up(self) -> None:
-        """From pods to namespaces to classes and back."""
+        """Switch the grouping: pods, namespaces, classes."""
         names = [*GROUPINGS]
         self.by = names[(names.index(self.by) + 1) % len(names)]
         self._offset, self._last = 0, {}
 
     def scroll(self, lines: int) -> None:
-        """Up or down."""
+        """Scroll by a number of lines."""
         self._offset = max(0, min(self._offset + lines, self._rows - self.page))
 
     def render(self, width: int, height: int) -> Group:

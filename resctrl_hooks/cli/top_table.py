@@ -1,4 +1,4 @@
-"""`top`'s table and its head line, for a terminal of any width: what matters less is left out first."""
+"""The table and head line of `top`, for any terminal size; the least important columns are dropped first."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ _BAR, _SPARKS = 8, 16
 _STYLES = {POD: "", UNHELD: "dim", TOTAL: "bold"}
 _FOREIGN_STYLE = "cyan"
 _HOT = ((1 / 3, "red"), (1 / 5, "yellow"))
-"""From which part of all memory traffic on a line has a colour; rich leaves colours out where NO_COLOR says so."""
+"""Share of all memory traffic from which a line is coloured. Rich omits colours where NO_COLOR is set."""
 
 
 @dataclass(slots=True)
 class Scene:
-    """All that is known of one moment."""
+    """All data of one sample."""
 
     host: str
     time: str
@@ -33,29 +33,29 @@ class Scene:
     rmids: Rmids | None = None
     waiting: int = 0
     seconds: float = 0.0
-    """From the look before to this one: what rates are over."""
+    """Seconds since the previous sample: the interval of the rates."""
     domains: Sequence[DomainUsage] = ()
-    """Each L3 cache, where there are several."""
+    """Each L3 cache, if there are several."""
     domain: int | None = None
-    """The one that is shown; None for all of them together."""
+    """The selected L3 cache; None for all together."""
     memory: Sequence[MemoryUsage] = ()
     """Each memory domain, where ``monitoring.capacity`` is configured."""
     lowered: Mapping[str, str] = field(default_factory=dict)
-    """By RDT class, the values that the guard holds below the declared ones: ``MB 100↓60``."""
+    """By RDT class, the values that the guard lowered: ``MB 100↓60``."""
     history: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
 
     @property
     def uncounted(self) -> int:
-        """How many pods' memory traffic isn't counted now."""
+        """Number of pods whose memory traffic is not counted now."""
         return next((line.uncounted for line in self.lines if line.kind == TOTAL), 0)
 
     @property
     def most(self) -> float:
-        """The largest bandwidth of a user, which bars are measured by."""
+        """The largest bandwidth of a user, which is the full length of a bar."""
         return max((line.rates.total or 0.0 for line in self.lines if line.kind not in (TOTAL, UNHELD)), default=0.0)
 
     def share(self, line: Line) -> float | None:
-        """Return the part of all L3 caches that a line's pod has, from 0 to 1."""
+        """Return the share of all L3 caches, from 0 to 1, that the pod of a line occupies."""
         if not self.llc_bytes or line.rates.occupancy is None:
             return None
         return line.rates.occupancy / self.llc_bytes
@@ -65,7 +65,7 @@ class Scene:
 class _Column:
     head: str
     sort: str
-    least: int  # columns of a terminal from which it is shown
+    least: int  # minimum width of the terminal for this column
     cell: Callable[[Line, Scene], str]
     picture: bool = False
 
@@ -138,7 +138,7 @@ _COLUMNS = (
 def usage_table(
     scene: Scene, lines: Sequence[Line], *, by: str, sort: str, reverse: bool, width: int, pictures: bool, headers: bool
 ) -> Table:
-    """Return the lines as a table of the columns that there is room for; ``pictures`` are bars and sparklines."""
+    """Return the lines as a table of the columns that fit; ``pictures`` adds bars and sparklines."""
     energy = any(line.rates.watts is not None for line in scene.lines)
     estimated = any(line.rates.estimated or (line.uncounted and line.kind == POD) for line in scene.lines)
     columns = [
@@ -173,7 +173,7 @@ def usage_table(
 
 
 def head_line(scene: Scene, width: int) -> str:
-    """Host, time, and the node's sums, as many as there is room for."""
+    """Return host, time, and as many of the node's sums as fit."""
     total = next((line.rates for line in scene.lines if line.kind == TOTAL), None)
     parts = [scene.host, scene.time]
     if total is not None and total.total is not None:
@@ -195,7 +195,7 @@ def head_line(scene: Scene, width: int) -> str:
 
 
 def domain_line(scene: Scene, width: int) -> Text:
-    """Return what each L3 cache moves and holds, as many as there is room for; the one that is shown is underlined."""
+    """Return the traffic and occupancy of as many L3 caches as fit; the selected one is underlined."""
     made = Text(no_wrap=True)
     for one in scene.domains:
         rate, peak = one.memory_bandwidth_bytes_per_second, one.peak_bytes_per_second
@@ -213,7 +213,7 @@ def domain_line(scene: Scene, width: int) -> Text:
 
 
 def memory_lines(scene: Scene, width: int) -> list[Text]:
-    """Return a line of each memory domain: traffic, load, and the pods that move most of it."""
+    """Return a line per memory domain: traffic, load, and the pods with the most traffic."""
     found = []
     for one in scene.memory:
         mark = MARK if one.estimated else ""
@@ -230,7 +230,7 @@ def memory_lines(scene: Scene, width: int) -> list[Text]:
 
 
 def _heat(line: Line, scene: Scene) -> str:
-    """Return the style of a pod by its part of all that moves."""
+    """Return a pod's style by its share of all traffic."""
     total = next((one.rates.total for one in scene.lines if one.kind == TOTAL), None)
     if line.kind not in (POD, FOREIGN) or not total or line.rates.total is None:
         return ""

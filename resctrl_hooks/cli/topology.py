@@ -1,4 +1,4 @@
-"""`resctrl-hook topology`: this machine's CPUs, caches and memory as a picture, and who is where."""
+"""`resctrl-hook topology`: a picture of this machine's CPUs, caches and memory, with the containers on them."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`resctrl-hook view`: a read-only tree of resctrl's shape with pods' totals, for programs that read such files."""
+"""`resctrl-hook view`: a read-only tree in resctrl's layout with pods' totals, for programs that read such files."""
 
 import click
 
@@ -24,7 +24,7 @@ def command(config: str, mountpoint: str, pods_file: str | None) -> None:
     The counters of the root are the whole node's, and never go back. It ends on Ctrl-C, SIGTERM or umount.
     """
     contents = Contents(open_node(config), pods_file or "")
-    contents.look()  # what cannot be read is an error now, not in the mount
+    contents.look()  # fail before the mount, not inside it
     try:
         path = prepare(mountpoint)
         check_fuse()

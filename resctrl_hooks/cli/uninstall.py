@@ -1,4 +1,4 @@
-"""`resctrl-hook uninstall`: take the node half off this host, or from below a folder that stands for one."""
+"""`resctrl-hook uninstall`: remove the node half from this host, or from the root folder of an image."""
 
 import os
 
@@ -45,7 +45,7 @@ def command(
         raise click.UsageError("--release-groups ends what runs on this machine, and below --root nothing runs")
     config = installed_config(context, read_manifest(tree))
     leave_to_machine_config(tree.root, config)
-    # Records and groups are those of what runs, wherever the files are.
+    # Records and groups belong to this running kernel, whatever root the files are below.
     settings = None if tree.root else _settings(config)
     try:
         if runtimes and set(registered(tree)) - set(runtimes):
@@ -83,7 +83,7 @@ def _settings(config: str) -> Settings | None:
 
 
 def _end_records(settings: Settings, *, release: bool) -> None:
-    """Remove the ledger, and before it the groups if that is wanted; a ledger that still describes groups stays."""
+    """Remove the ledger, and first the groups if requested; a ledger that still describes groups stays."""
     state = settings.state_dir
     if not release and os.path.isdir(f"{state}/pods") and os.listdir(f"{state}/pods"):
         click.echo(f"the groups of what is running stay, and so does {settings.state_dir}")

@@ -1,4 +1,4 @@
-"""The options that `list`, `show` and `top` share, in kubectl's words: which pods, in which order, in which form."""
+"""Options that `list`, `show` and `top` share, named as in kubectl: selection, order and output form."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -19,7 +19,10 @@ WATCH_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class View:
-    """What was asked for. ``old`` is ``--json``, which also prints the keys of before version 0.2."""
+    """The requested selection, order and form.
+
+    ``old`` is ``--json``, which also prints the keys of before version 0.2.
+    """
 
     pods: tuple[str, ...] = ()
     form: Form = "table"
@@ -33,19 +36,19 @@ class View:
 
     @property
     def filtered(self) -> bool:
-        """Whether only some pods were asked for."""
+        """Whether the options select some of the pods."""
         return bool(self.pods or self.namespace or self.selector)
 
     @property
     def table(self) -> bool:
-        """Whether it is to be read by people."""
+        """Whether the output is a table for people."""
         return is_table(self.form)
 
     def chosen(self, context: Context, pods: Sequence[Pod]) -> list[Pod]:
-        """Return those of the pods that were asked for.
+        """Return the selected pods.
 
         Raises:
-            NoSuchPodError: a pod that was named isn't there.
+            NoSuchPodError: a named pod does not exist.
         """
         keys = {self.key(context, what) for what in self.pods}
         return [
@@ -57,10 +60,10 @@ class View:
         ]
 
     def key(self, context: Context, what: str) -> str:
-        """Return the key of a pod that was named, in the namespace that was.
+        """Return the key of a named pod, within the selected namespace.
 
         Raises:
-            NoSuchPodError: none, or more than one.
+            NoSuchPodError: no pod, or several pods, match.
         """
         return find(context, f"{self.namespace}/{what}" if self.namespace and "/" not in what else what)
 
@@ -73,7 +76,7 @@ def _selector(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 
 def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The pods' names that begin so, for the shell: ``NAMESPACE/POD``, or the pod's alone where nothing else fits."""
+    """Return completions for a pod's name: ``NAMESPACE/POD``, or the pod's name alone where nothing else matches."""
     from resctrl_hooks.cli.node import open_node  # noqa: PLC0415  # opened where something is completed
 
     try:
@@ -98,7 +101,7 @@ def _names(context: Context, namespace: str) -> list[tuple[str, str]]:
 
 
 def view_options(sorts: Sequence[str], default: str, *, watch: bool = True) -> Callable[[Any], Any]:
-    """Add the options to a command, which gets a `View` as ``view``."""
+    """Add the options to a command, which receives a `View` as ``view``."""
     options = [
         click.argument("pods", nargs=-1, shell_complete=complete, metavar="[POD]..."),
         click.option("-o", "--output", type=click.Choice(FORMS), help="Form of the output, for programs but for wide."),

@@ -1,4 +1,4 @@
-"""`resctrl-hook watch`: the node half's exec watcher, for hosts without its unit."""
+"""`resctrl-hook watch`: run the node half's exec watcher on hosts without its unit."""
 
 import sys
 

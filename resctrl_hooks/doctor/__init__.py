@@ -1,4 +1,4 @@
-"""`resctrl-hook doctor`: what is wrong with this host, and the way to mend it; a check is a function in a table."""
+"""`resctrl-hook doctor`: problems of this host and their remedies. Each check is a function in a table."""
 
 from .finding import Finding, Level
 from .host import Host

@@ -1,4 +1,4 @@
-"""Checks of energy counters: why there are none, how many RMIDs they have, and who reads them wrongly.
+"""Checks of energy counters: why they are absent, how many RMIDs they have, and which programs misread them.
 
 Sources: Linux 7.2, arch/x86/Kconfig (X86_CPU_RESCTRL_INTEL_AET) and arch/x86/kernel/cpu/resctrl/intel_aet.c.
 """
@@ -23,7 +23,7 @@ _READERS: Final = (
 
 
 def energy(host: Host) -> Iterator[Finding]:
-    """Yield whether the kernel counts energy, what keeps it from that, and whether raw readers get right numbers."""
+    """Check whether the kernel counts energy, why not, and whether raw readers get correct numbers."""
     if not host.settings.monitoring["enabled"] or host.inventory is None:
         return
     info = f"{host.settings.resctrl_path}/info"
@@ -68,7 +68,7 @@ def _absent(host: Host) -> Finding:
 
 
 def _by_processor(host: Host, text: str, remedy: str) -> Finding:
-    """Return a warning where the processor has the counters; else nothing is wrong."""
+    """Return a warning if the processor has the counters, else an OK finding."""
     features = [name for name in host.tree.names(_TELEMETRY) if name.startswith("features-")]
     rmids = [host.text(f"{_TELEMETRY}/{name}/{_RMIDS}").strip() for name in features]
     found = next(filter(None, rmids), "")
@@ -90,7 +90,7 @@ def _kernel_config(host: Host) -> dict[str, str]:
 
 
 def _limit(host: Host) -> Iterator[Finding]:
-    """Yield whether the energy counters' RMIDs limit all groups."""
+    """Check whether the energy counters' RMIDs limit the number of groups."""
     info = f"{host.settings.resctrl_path}/info"
     numbers = {
         name: int(text)
@@ -110,7 +110,7 @@ def _limit(host: Host) -> Iterator[Finding]:
 
 
 def _readers(host: Host) -> Iterator[Finding]:
-    """Yield whether a program that reads the files itself, as Kepler's passive mode does, gets wrong numbers."""
+    """Check for programs that read the files directly, such as Kepler in passive mode, and get wrong numbers."""
     inventory, settings = host.inventory, host.settings
     assert inventory is not None
     classes = {group.rdt_class for pod in inventory.pods for group in pod.groups} - {""}

@@ -1,4 +1,4 @@
-"""What a check says."""
+"""The result of a check."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple
@@ -8,9 +8,10 @@ Level = Literal["ok", "warning", "problem"]
 
 
 class Finding(NamedTuple):
-    """One line of the examination.
+    """One line of doctor's output.
 
-    ``fix`` mends it where that is safe, which means that nothing that runs changes by it; it returns what it did.
+    ``fix`` fixes the problem where that is safe, that is, without changing running containers; it returns a description
+    of the fix.
     """
 
     level: Level
@@ -20,21 +21,21 @@ class Finding(NamedTuple):
 
 
 def ok(text: str) -> Finding:
-    """Nothing to do."""
+    """Return a finding that needs no action."""
     return Finding("ok", text)
 
 
 def warning(text: str, remedy: str, fix: Callable[[], str] | None = None) -> Finding:
-    """Something that works less well than it could, or that somebody may have wanted so."""
+    """Return a finding that limits something, or that may be intended."""
     return Finding("warning", text, remedy, fix)
 
 
 def problem(text: str, remedy: str, fix: Callable[[], str] | None = None) -> Finding:
-    """Something because of which containers go without what is configured."""
+    """Return a finding that keeps containers from getting what is configured."""
     return Finding("problem", text, remedy, fix)
 
 
 def some(names: Sequence[str]) -> str:
-    """Return the first few names, and how many more there are."""
+    """Return the first few names and the number of the others."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more

@@ -28,12 +28,12 @@ _WORDS: Final = {
 
 
 def _wanted(host: Host) -> bool:
-    """Return whether anything that is configured uses resctrl; memory classes and placement don't."""
+    """Return whether a configured feature uses resctrl; memory classes and placement do not."""
     return bool(host.settings.monitoring["enabled"] or host.settings.rdt["enabled"])
 
 
 def processor(host: Host) -> Iterator[Finding]:
-    """What the processor can count."""
+    """Check the processor's monitoring capabilities."""
     if not _wanted(host):
         yield ok("monitoring and RDT classes are off, so this host needs no resctrl")
         return
@@ -54,7 +54,7 @@ def processor(host: Host) -> Iterator[Finding]:
 
 
 def kernel(host: Host) -> Iterator[Finding]:
-    """Yield whether the kernel has resctrl, and which version of its rules."""
+    """Check whether the kernel has resctrl, and which version of its interface."""
     if not _wanted(host):
         return
     release = host.proc("sys/kernel/osrelease").strip()
@@ -78,7 +78,7 @@ def kernel(host: Host) -> Iterator[Finding]:
 
 
 def mount(host: Host) -> Iterator[Finding]:
-    """Yield whether resctrl is mounted where the settings say, and how."""
+    """Check whether resctrl is mounted at the configured path, with the configured options."""
     if not _wanted(host):
         return
     path = host.settings.resctrl_path
@@ -100,7 +100,7 @@ def mount(host: Host) -> Iterator[Finding]:
 
 
 def _mounted(host: Host) -> tuple[str, str]:
-    """Return the type and the options of what is mounted in resctrl's place; empty for nothing."""
+    """Return type and options of the mount at resctrl's path; empty without a mount."""
     lines = [line.split() for line in host.proc("self/mounts").splitlines()]
     there = [words for words in lines if len(words) > 3 and words[1] == host.settings.resctrl_path]  # noqa: PLR2004
     return (there[-1][2], there[-1][3]) if there else ("", "")
@@ -111,7 +111,7 @@ def _is_simulated(host: Host) -> bool:
 
 
 def rmids(host: Host) -> Iterator[Finding]:
-    """Return how many monitoring ids there are, are used, and are waited for."""
+    """Check how many RMIDs exist, are used, and are waited for."""
     inventory = host.inventory
     if inventory is None or inventory.rmids is None:
         return
@@ -161,7 +161,7 @@ def bandwidth_counters(host: Host) -> Iterator[Finding]:
 
 
 def counters(host: Host) -> Iterator[Finding]:
-    """Which counters there are, and what those say that count nothing."""
+    """Check which counters exist, and which of them count nothing."""
     folder = host.settings.resctrl_path
     try:
         slots = layout(f"{folder}/mon_data")

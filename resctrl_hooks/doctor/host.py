@@ -1,4 +1,4 @@
-"""The host that is examined: where to look, so that a test can show another one."""
+"""The examined host: the paths to read, so that tests can substitute their own."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ _SECONDS = 30
 
 
 class Host:
-    """A host below a root, an empty one for this very host, as the settings in force describe it."""
+    """A host below a root, with its active settings; an empty root is this host."""
 
     def __init__(self, config: str, root: str = "") -> None:
         self.config = config
@@ -33,27 +33,27 @@ class Host:
 
     @property
     def live(self) -> bool:
-        """Whether it is this very host."""
+        """Whether this is the running host."""
         return not self.tree.root
 
     @property
     def runs(self) -> bool:
-        """Whether it is a host that runs: not so an image, whose settings name this machine's own procfs."""
+        """Whether the host is running; an image is not, and its settings name this machine's procfs."""
         return self.live or self.settings.proc_path != DEFAULT_PROC
 
     @property
     def settings(self) -> Settings:
-        """The settings in force, or the defaults where there are none that can be used."""
+        """The active settings, or the defaults if none are usable."""
         return self.in_force.settings if self.in_force else Settings()
 
     @cached_property
     def context(self) -> Context:
-        """The node by these settings; looking at it logs nothing."""
+        """The node by these settings; reading it logs nothing."""
         return Context(self.settings, Log({"target": "none"}, stderr=False))
 
     @cached_property
     def inventory(self) -> Inventory | None:
-        """What resctrl and the ledger hold, or None if they can't be read."""
+        """The contents of resctrl and the ledger; None if unreadable."""
         try:
             return gather(self.context)
         except HookError:
@@ -61,19 +61,19 @@ class Host:
 
     @cached_property
     def manifest(self) -> Manifest | None:
-        """What was installed here."""
+        """The record of the installation on this host."""
         return read_manifest(self.tree)
 
     def text(self, path: str) -> str:
-        """Return a file's text below the root; empty if it can't be read."""
+        """Return the text of a file below the root; empty if unreadable."""
         return read(self.tree.real(path))
 
     def proc(self, name: str) -> str:
-        """Return a file's text in procfs."""
+        """Return the text of a file in procfs."""
         return read(f"{self.settings.proc_path}/{name}")
 
     def run(self, *command: str) -> str | None:
-        """What a program prints, or None if it isn't there, fails, or this is not the host we run on."""
+        """Return a program's output; None if it is missing or fails, or if this is not the running host."""
         if not self.live:
             return None
         try:
@@ -86,7 +86,7 @@ class Host:
 
 
 def _in_force(tree: Tree, config: str) -> Effective:
-    """Return the settings below a root, where the default place is another path and may be as empty as on a host."""
+    """Return the settings below a root, where the default path differs and may be empty as on a host."""
     path = tree.real(config)
     compiled = compiled_path(path)
     nothing = not any(os.path.lexists(name) for name in (path, compiled, beside(compiled, LAST_VALID_NAME)))
@@ -96,7 +96,7 @@ def _in_force(tree: Tree, config: str) -> Effective:
 
 
 def read(path: str) -> str:
-    """Return a file's text, or an empty one."""
+    """Return a file's text, or an empty string."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -105,7 +105,7 @@ def read(path: str) -> str:
 
 
 def names(path: str) -> list[str]:
-    """Return a folder's names, sorted, or none."""
+    """Return a folder's names, sorted; empty if unreadable."""
     try:
         return sorted(os.listdir(path))
     except OSError:

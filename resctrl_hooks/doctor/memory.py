@@ -1,4 +1,4 @@
-"""What this node has for the configured memory classes, for `doctor`: cgroup v2, swap, memtierd and its trackers."""
+"""Requirements of the configured memory classes on this node: cgroup v2, swap, memtierd and its trackers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class MemoryCheck:
-    """One look at the node: what was looked at, how it is, and what would mend it (empty where nothing has to be)."""
+    """One requirement: its name, its state, and its remedy (empty if met)."""
 
     name: str
     level: Level
@@ -27,7 +27,7 @@ class MemoryCheck:
 
 
 def memory_checks(settings: Settings) -> Iterator[MemoryCheck]:
-    """Look at all that the configured classes need; nothing where there are no classes."""
+    """Check the requirements of all configured classes; empty without classes."""
     if not settings.classes:
         return
     yield _controller(settings)

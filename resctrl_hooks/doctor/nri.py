@@ -1,4 +1,4 @@
-"""Checks of the NRI plugin: whether NRI is on, whether we are connected, who else is."""
+"""Checks of the NRI plugin: whether NRI is enabled, whether the plugin is connected, and which other plugins run."""
 
 import os
 import time
@@ -22,11 +22,11 @@ _PRECONFIGURED: Final = "/opt/nri/plugins"
 _LIMIT: Final = 1 << 20
 _REMOVES_GROUPS: Final = "resctrl-mon"
 _OTHERS: Final = ("nri-", "hook-injector", "resctrl-mon")
-"""How the names of programs begin that are other NRI plugins: those of containers/nri-plugins and of containerd/nri."""
+"""Name prefixes of other NRI plugins: those of containers/nri-plugins and of containerd/nri."""
 
 
 def plugin(host: Host) -> Iterator[Finding]:
-    """Yield the plugin's connection, where it is installed or runs; and others that may set the same fields."""
+    """Check the plugin's connection where it is installed or runs, and other plugins that may set the same fields."""
     status = read_status(host)
     installed = host.tree.exists(f"{UNITS}/{NRI}")
     if not installed and status is None:
@@ -45,7 +45,7 @@ def plugin(host: Host) -> Iterator[Finding]:
 
 
 def read_status(host: Host) -> dict[str, Any] | None:
-    """What the plugin tells of itself; None where it never ran since the last boot."""
+    """Return the plugin's status; None if it has not run since the last boot."""
     try:
         with open(f"{host.settings.state_dir}/{NAME}", "rb") as file:
             found = parse_json(file.read(_LIMIT))
@@ -80,7 +80,7 @@ def _ago(when: float) -> str:
 
 
 def other_plugins(host: Host) -> set[str]:
-    """Return the programs of other NRI plugins: those that the runtime starts, and those that run by themselves."""
+    """Return the programs of other NRI plugins: those that the runtime starts, and those that run on their own."""
     found = set(names(host.tree.real(_PRECONFIGURED)))
     for process in psutil.process_iter(["cmdline"]) if host.runs else ():
         program = os.path.basename((process.info["cmdline"] or [""])[0])
@@ -99,7 +99,7 @@ def _others(host: Host) -> Iterator[Finding]:
 
 
 def removed_groups(host: Host) -> Iterator[Finding]:
-    """Yield groups of living pods that another program removed, and the programs here that are known to do so."""
+    """Check for groups of running pods that another program removed, and for programs known to do so."""
     found = read_vanished(host.settings.state_dir)
     if not found["total"]:
         yield ok("no group of a living pod was removed by another program")

@@ -1,4 +1,4 @@
-"""Checks of placement: whether CPUs are left to share, and who runs on CPUs that are somebody's own."""
+"""Checks of placement: whether CPUs are left to share, and which containers run on exclusive CPUs of others."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -21,7 +21,7 @@ _ID: Final = 12
 
 
 def placement(host: Host) -> Iterator[Finding]:
-    """Yield whether exclusive CPUs are exclusive, and the others have some."""
+    """Check that exclusive CPUs are exclusive and that other containers have CPUs left."""
     if not host.settings.placement["enabled"]:
         return
     try:
@@ -58,14 +58,14 @@ def placement(host: Host) -> Iterator[Finding]:
 
 
 def _strangers(host: Host, book: Book, owned: int) -> list[str]:
-    """Return living containers without a place whose cgroup has CPUs that somebody owns."""
+    """Return running containers without a place whose cgroup includes exclusive CPUs of another container."""
     known = book.entries
     found = []
     for container in living_containers(host.settings, host.settings.proc_path) if owned else ():
         cgroups = cgroups_of(host.settings.proc_path, container.pid)
         if container.id not in known and cgroups:
             folder = cgroups[0].folder(host.settings.cgroup_path)
-            # crun's processes can be a level below the cgroup that has the cpuset.
+            # crun's processes can be one level below the cgroup with the cpuset.
             if (_cpus(folder) or _cpus(folder.rpartition("/")[0])) & owned:
                 found.append(container.id)
     return found

@@ -1,4 +1,4 @@
-"""The examination: every check in its turn, none of which can spoil the others."""
+"""The runner of all checks, which isolates their failures from each other."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -21,15 +21,15 @@ CHECKS: Final[dict[str, Check]] = {
     **state.CHECKS,
     **placement.CHECKS,
 }
-"""By name, in the order of the screen."""
+"""Checks by name, in the order of the screen."""
 
 
 OF_FILES: Final = frozenset(("runtimes", "hook", "code", "configuration", "other config", "permissions", "units"))
-"""Those that an image can stand, too, where nothing runs."""
+"""Checks that also apply to an image, where no process runs."""
 
 
 def examine(host: Host, checks: dict[str, Check] | None = None) -> Iterator[tuple[str, Finding]]:
-    """What all checks find, each with the check's name; of an image, those that look at files."""
+    """Return the findings of all checks, each with the check's name; for an image, of the file checks."""
     for name, check in (checks or CHECKS).items():
         if not host.runs and name not in OF_FILES:
             continue

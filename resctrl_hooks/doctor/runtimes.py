@@ -1,4 +1,4 @@
-"""Checks of the container runtimes and of our hook in them."""
+"""Checks of the container runtimes and of the hook's registration in them."""
 
 import json
 import os
@@ -33,7 +33,7 @@ _TEST_UID: Final = "00000000-0000-4000-8000-00000000d0c7"
 
 
 def found(host: Host) -> Iterator[Finding]:
-    """Yield the runtimes that are installed, and the hook directories that each reads."""
+    """Check which runtimes are installed, and which hook directories each of them reads."""
     there = _installed(host)
     if not there:
         yield warning("neither CRI-O nor Podman nor containerd is here", "install one, then `resctrl-hook install`")
@@ -52,7 +52,7 @@ def found(host: Host) -> Iterator[Finding]:
 
 
 def registered(host: Host) -> Iterator[Finding]:
-    """Yield whether our hook's JSON is where each runtime reads it, is well-formed, and names what is there."""
+    """Check that the hook's JSON is where each runtime reads it, is well-formed, and names existing files."""
     callers: dict[str, list[str]] = {}
     for runtime in _installed(host):
         try:
@@ -83,7 +83,7 @@ def registered(host: Host) -> Iterator[Finding]:
 
 
 def _without_injector(host: Host, runtime: Runtime) -> Finding:
-    """What serves containers of a runtime that calls no OCI hooks by itself."""
+    """Check for a program that serves the containers of a runtime without OCI hooks."""
     if host.tree.exists(f"{UNITS}/{NRI}"):
         return ok(f"{runtime.name} calls no OCI hooks; the NRI plugin serves its containers, see nri")
     text = f"{runtime.name} calls no OCI hooks: NRI's hook-injector plugin is not here"
@@ -135,7 +135,7 @@ def _config_in(command: list[str]) -> str:
 
 
 def _modules(host: Host, folder: str, room: str = "") -> Iterator[str]:
-    """Yield the modules that lie in the node half's folder and in its rooms, by their paths below it."""
+    """Yield the modules of the node half and its packages, by their paths below its folder."""
     for name in names(host.tree.real(f"{folder}/{room}")):
         if name.endswith(".py"):
             yield room + name
@@ -144,7 +144,7 @@ def _modules(host: Host, folder: str, room: str = "") -> Iterator[str]:
 
 
 def code(host: Host) -> Iterator[Finding]:
-    """Yield whether the installed node half is whole, this version's, and has bytecode for the host's Python."""
+    """Check that the installed node half is complete, of this version, and has bytecode for the host's Python."""
     if host.manifest is None:
         return
     again = "install again: `resctrl-hook install`"
@@ -178,7 +178,7 @@ def code(host: Host) -> Iterator[Finding]:
 
 
 def self_test(host: Host) -> Iterator[Finding]:
-    """Yield whether the registered command works: a throw-away process gets a group, and loses it again."""
+    """Check that the registered command works: a throw-away process gets a group, which is removed again."""
     command = _registered_command(host) if host.settings.monitoring["enabled"] else []
     if not command or not host.live or not os.path.isdir(f"{host.settings.resctrl_path}/mon_groups"):
         return
@@ -233,7 +233,7 @@ def _tried(host: Host, command: list[str], process: subprocess.Popen[bytes], bun
 
 
 def _domain(host: Host) -> str:
-    """In which SELinux domain the hook was tried: ours, not the runtimes', which may be denied what we are not."""
+    """Return the SELinux domain of the test: doctor's own, whose permissions may exceed those of the runtime's."""
     mine = host.text("/proc/self/attr/current").rstrip("\0\n").split(":")
     if not os.path.isdir("/sys/fs/selinux") or len(mine) < _CONTEXT:
         return ""

@@ -1,4 +1,4 @@
-"""Checks of the configuration, the state directory, and what has been left in resctrl."""
+"""Checks of the configuration, the state directory, and leftovers in resctrl."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ _BY_OTHERS: Final = 0o022
 
 
 def configuration(host: Host) -> Iterator[Finding]:
-    """Yield whether the configuration is valid and in force."""
+    """Check that the configuration is valid and active."""
     from resctrl_hooks.config.check import check_file  # noqa: PLC0415  # the models, which not every command needs
 
     if host.settings_problem:
@@ -35,7 +35,7 @@ def configuration(host: Host) -> Iterator[Finding]:
     if os.path.exists(real) and not real.endswith(".json"):
         for found in check_file(real).problems:
             if found.severity == "note":
-                yield ok(f"note: {found}")  # it may well be meant so
+                yield ok(f"note: {found}")  # this may be intended
                 continue
             say = problem if found.severity == "error" else warning
             yield say(str(found), "edit it, then `resctrl-hook config apply`")
@@ -51,7 +51,7 @@ def _apply(host: Host) -> Callable[[], str]:
 
 
 def state_directory(host: Host) -> Iterator[Finding]:
-    """Yield whether records can be kept, and by root alone."""
+    """Check that records can be written, and only by root."""
     path = host.settings.state_dir
     try:
         found = os.lstat(path)
@@ -92,7 +92,7 @@ def _protect(path: str) -> Callable[[], str]:
 
 
 def permissions(host: Host) -> Iterator[Finding]:
-    """Who can write what root's hooks run and obey; and SELinux labels."""
+    """Check who can write what root's hooks execute and read, and the SELinux labels."""
     from resctrl_hooks.install.paths import CODE, LAUNCH  # noqa: PLC0415  # close to its only use
 
     folder = os.path.dirname(host.config)
@@ -109,7 +109,7 @@ def permissions(host: Host) -> Iterator[Finding]:
 
 
 def _labels(host: Host, paths: tuple[str, ...]) -> Iterator[Finding]:
-    """Yield whether SELinux labels are those that the host's own policy has for these paths: matchpathcon(8)."""
+    """Check that SELinux labels match the host's policy for these paths: matchpathcon(8)."""
     if not os.path.isdir(host.tree.real("/sys/fs/selinux")):
         return
     for path in paths:
@@ -125,7 +125,7 @@ def _labels(host: Host, paths: tuple[str, ...]) -> Iterator[Finding]:
 
 
 def groups(host: Host) -> Iterator[Finding]:
-    """Yield groups without an owner, records without a group, threads outside."""
+    """Check for groups without an owner, records without a group, and threads outside their group."""
     if os.geteuid() != 0:
         yield warning("not root, so not everything can be seen", "run `resctrl-hook doctor` as root")
     inventory = host.inventory
@@ -162,7 +162,7 @@ def groups(host: Host) -> Iterator[Finding]:
 
 
 def _claimable(host: Host) -> list[str]:
-    """Return the keys whose groups `reconcile --claim` would take: nobody but reconcile itself decides that."""
+    """Return the keys whose groups `reconcile --claim` would adopt, as reconcile itself decides."""
     from resctrl_hooks.node.reconcile.reconcile import reconcile as run  # noqa: PLC0415  # as above
     from resctrl_hooks.node.reconcile.report import Options  # noqa: PLC0415  # for this check only
 
@@ -182,7 +182,7 @@ def _reconcile(host: Host) -> Callable[[], str]:
 
 
 def other_configuration(host: Host) -> Iterator[Finding]:
-    """Yield a named configuration is not what a plain installation's hooks go by."""
+    """Check whether a named configuration differs from the one that a default installation's hooks use."""
     if host.config != DEFAULT_CONFIG and host.manifest and host.manifest.config not in ("", host.config):
         yield warning(
             f"hooks were installed with {host.manifest.config}", f"resctrl-hook --config {host.manifest.config} doctor"

@@ -1,4 +1,4 @@
-"""Checks of the system around: cgroups, systemd's units, the kubelet's managers, memory.
+"""Checks of the system: cgroups, systemd's units, the kubelet's managers, memory.
 
 Sources: systemd.unit(5); Kubernetes, "Control CPU Management Policies on the Node" and "Utilizing the NUMA-aware Memory
 Manager" for the two state files.
@@ -26,12 +26,12 @@ from .host import Host
 
 RECONCILE: Final = "reconcile"
 _SHOWN: Final = 5
-_LATELY: Final = 300  # seconds: longer than any reasonable period
+_LATELY: Final = 300  # seconds; longer than any reasonable period
 _LEVELS: Final[dict[str, Level]] = {"good": "ok", "note": "warning", "bad": "problem"}
 
 
 def cgroups(host: Host) -> Iterator[Finding]:
-    """Cgroup version 2, and its controllers."""
+    """Check cgroup version 2 and its controllers."""
     path = host.settings.cgroup_path
     try:
         with open(f"{path}/cgroup.controllers", encoding="ascii") as file:
@@ -46,7 +46,7 @@ def cgroups(host: Host) -> Iterator[Finding]:
 
 
 def units(host: Host) -> Iterator[Finding]:
-    """Yield whether reconcile's timer and its wake-up call are active."""
+    """Check whether reconcile's timer and path unit are active."""
     if host.manifest is None:
         return
     there = [unit for unit in (MOUNT, COMPILE, TIMER, WAKE) if f"{UNITS}/{unit}" in host.manifest.files]
@@ -69,7 +69,7 @@ def units(host: Host) -> Iterator[Finding]:
 
 
 def _reconciled(host: Host, why: str) -> Finding:
-    """Where no timer of ours can: whether somebody else runs reconcile."""
+    """Check whether another program runs reconcile on hosts without our timer."""
     seconds = int(time.time()) - (last := read_calls(host.context.ledger).stage(RECONCILE).last)
     if 0 <= seconds < _LATELY:
         return ok(f"{why}; reconcile ran {seconds} s ago")
@@ -87,7 +87,7 @@ def _start(unit: str) -> str:
 
 
 def kubelet(host: Host) -> Iterator[Finding]:
-    """Yield the kubelet's static managers, which write cpusets themselves."""
+    """Check for the kubelet's static managers, which write cpusets themselves."""
     folder = host.settings.placement["kubeletPath"]
     for name, what, pinning in STATES:
         text = host.text(f"{folder}/{name}")
@@ -109,7 +109,7 @@ def kubelet(host: Host) -> Iterator[Finding]:
 
 
 def memory(host: Host) -> Iterator[Finding]:
-    """What the configured memory classes need."""
+    """Check the requirements of the configured memory classes."""
     for check in memory_checks(host.settings):
         yield Finding(_LEVELS[check.level], f"{check.name}: {check.found}", check.repair)
     without = [
@@ -126,7 +126,7 @@ def memory(host: Host) -> Iterator[Finding]:
 
 
 def user_namespace(host: Host) -> Iterator[Finding]:
-    """Yield whether we are on the host at all: hooks do nothing in another user namespace."""
+    """Check for the host's user namespace: hooks do nothing in another one."""
     lines = [line.split() for line in host.proc("self/uid_map").splitlines()]
     if lines and lines != [["0", "0", "4294967295"]]:
         yield warning("this is a user namespace, where hooks leave containers alone", "run doctor as root on the host")

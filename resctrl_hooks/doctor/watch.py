@@ -1,4 +1,4 @@
-"""Checks of the exec watcher: whether it runs, how it finds execs, what it has lost."""
+"""Checks of the exec watcher: whether it runs, how it detects execs, and which ones it lost."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -17,7 +17,7 @@ _LEFT: Final = "processes that enter containers are counted from the next reconc
 
 
 def exec_watcher(host: Host) -> Iterator[Finding]:
-    """Yield whether processes that enter running containers are counted from their first milliseconds."""
+    """Check whether processes that enter running containers are counted from their first milliseconds."""
     if not is_wanted(host.settings):
         yield ok(f"no exec watcher, as monitoring.exec says: {_LEFT}")
         return
@@ -25,7 +25,7 @@ def exec_watcher(host: Host) -> Iterator[Finding]:
     unit = next((unit for unit in (EXEC, NRI) if host.tree.exists(f"{UNITS}/{unit}")), "")
     if status is None or not psutil.pid_exists(status.get("pid", 0)):
         if not unit and host.manifest is None:
-            return  # nothing is installed, which other checks say
+            return  # not installed; other checks report that
         remedy = f"systemctl enable --now {unit}" if unit else "install again: `resctrl-hook install`"
         yield warning(f"the exec watcher does not run: {_LEFT}", remedy)
         return

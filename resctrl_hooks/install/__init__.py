@@ -1,4 +1,4 @@
-"""Putting the node half on a host: what is to be written as data, then written, or removed, in an order that is safe.
+"""Installation of the node half on a host: a plan as data, then writing or removing it in a safe order.
 
-A runtime may start, and containers may come and go, at any moment in between; and whoever installs may be killed.
+Runtimes may start, containers may come and go, and the installer may be killed between any two steps.
 """

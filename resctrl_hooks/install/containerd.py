@@ -1,4 +1,4 @@
-"""containerd's own configuration of NRI: on by default in containerd 2, off in 1.7, where a drop-in turns it on.
+"""containerd's NRI configuration: enabled by default in containerd 2, disabled in 1.7, where a drop-in enables it.
 
 Sources: containerd, docs/NRI.md and docs/man/containerd-config.toml.5.md.
 """
@@ -14,8 +14,8 @@ CONFIG: Final = "/etc/containerd/config.toml"
 DROP_IN: Final = "/etc/containerd/conf.d/90-resctrl-hooks.toml"
 PLUGIN: Final = "io.containerd.nri.v1.nri"
 _ON_BY_DEFAULT: Final = 3
-"""The version of the configuration that came with containerd 2, and with NRI that is on. Containerd 2 reads older ones
-too: Debian's comes with one of version 2."""
+"""Configuration version of containerd 2, the first one with NRI enabled. Containerd 2 also reads older versions:
+Debian's package has version 2."""
 _ON_SINCE: Final = 2
 _SECONDS: Final = 10.0
 _TEXT: Final = f"""\
@@ -27,10 +27,10 @@ version = 2
 
 
 def nri_drop_in(root: str = "") -> tuple[dict[str, bytes], list[str]]:
-    """What turns NRI on where it is off on the host below ``root``: files by path, and what the operator must do.
+    """Return the files that enable NRI on the host below ``root``, and the remaining actions for the operator.
 
     Raises:
-        OSError, RuntimeConfigError: containerd's configuration can't be read.
+        OSError, RuntimeConfigError: containerd's configuration is unreadable.
     """
     config = read_config(root)
     if is_on(config, major_version(_ask_version()) if not root else None):
@@ -44,10 +44,10 @@ def nri_drop_in(root: str = "") -> tuple[dict[str, bytes], list[str]]:
 
 
 def read_config(root: str = "") -> dict[str, Any]:
-    """Containerd's main configuration; empty without one.
+    """Return containerd's main configuration; empty without one.
 
     Raises:
-        OSError, RuntimeConfigError: it can't be read.
+        OSError, RuntimeConfigError: it is unreadable.
     """
     try:
         with open(root + CONFIG, "rb") as file:
@@ -59,7 +59,7 @@ def read_config(root: str = "") -> dict[str, Any]:
 
 
 def major_version(said: str) -> int | None:
-    """Containerd's major version, if that is what was ``said`` by ``containerd --version``: name, package, version."""
+    """Return containerd's major version from the output of ``containerd --version``: name, package, version."""
     words = said.split()
     number = words[2].lstrip("v").partition(".")[0] if len(words) > 2 else ""  # noqa: PLR2004  # the third word
     return int(number) if number.isdecimal() else None
@@ -77,9 +77,10 @@ def _ask_version() -> str:
 
 
 def is_on(config: dict[str, Any], major: int | None = None) -> bool:
-    """Whether NRI is on by a configuration: as it says, else by containerd's own major version, if that is known.
+    """Return whether a configuration enables NRI.
 
-    Else by the version that the configuration is written for. Without any containerd is taken for a current one.
+    The explicit setting decides, then containerd's own major version if known, then the configuration's version.
+    Without a configuration, a current containerd is assumed.
     """
     plugins = config.get("plugins")
     section = plugins.get(PLUGIN) if isinstance(plugins, dict) else None

@@ -1,4 +1,4 @@
-"""Which hook directory a runtime really reads, from its own configuration, and how to make it read one.
+"""The hook directory that a runtime reads by its own configuration, and the drop-in that adds one.
 
 Sources: cri-o's crio.conf(5), containers-common's containers.conf(5), and NRI's hook-injector plugin, which containerd
 needs to run OCI hooks at all.
@@ -13,11 +13,11 @@ from .paths import ADMIN_HOOKS, VENDOR_HOOKS
 
 
 class RuntimeConfigError(ValueError):
-    """A runtime's own configuration is not TOML; which file, and where in it."""
+    """Invalid TOML in a runtime's own configuration, with file and position."""
 
 
 class Runtime(NamedTuple):
-    """Where a runtime's configuration is, and what it does without."""
+    """A runtime's configuration files and its defaults."""
 
     name: str
     files: tuple[str, ...]
@@ -26,11 +26,11 @@ class Runtime(NamedTuple):
     """The key path of the list of hook directories in them."""
     default: tuple[str, ...]
     drop_in: str
-    """The drop-in that can name other directories; empty where there is none."""
+    """Path of the drop-in for further directories; empty if unsupported."""
     restart: str
-    """What to do so that the runtime reads a changed list of directories."""
+    """Action after which the runtime reads a changed list of directories."""
     by_nri: bool = False
-    """Whether it is served by the NRI plugin: it calls hooks only with the help of another plugin."""
+    """Whether the NRI plugin serves it, because it calls OCI hooks only with another plugin's help."""
 
 
 RUNTIMES: Final = {
@@ -60,22 +60,22 @@ RUNTIMES: Final = {
 
 
 class Directory(NamedTuple):
-    """The directory for our hook, and the drop-in (path and text) that makes the runtime read it, if it needs one."""
+    """The directory for the hook, and the drop-in (path and text) that makes the runtime read it, if needed."""
 
     path: str
     read: tuple[str, ...]
-    """All directories that the runtime reads today."""
+    """All directories that the runtime reads now."""
     drop_in: tuple[str, bytes] | None = None
 
 
 def choose(name: str, root: str = "") -> Directory:
-    """Where our hook goes for a runtime on the host below ``root``.
+    """Return the hook's directory for a runtime on the host below ``root``.
 
-    The administrator's directory if the runtime reads it, else the last one that it reads and that can be written,
-    else the administrator's with a drop-in.
+    The administrator's directory if the runtime reads it, else the last writable one that it reads, else the
+    administrator's with a drop-in.
 
     Raises:
-        OSError, RuntimeConfigError: the runtime's configuration can't be read.
+        OSError, RuntimeConfigError: the runtime's configuration is unreadable.
     """
     runtime = RUNTIMES[name]
     read = directories(runtime, root, ours=False)
@@ -90,12 +90,12 @@ def choose(name: str, root: str = "") -> Directory:
 
 
 def directories(runtime: Runtime, root: str = "", *, ours: bool = True) -> tuple[str, ...]:
-    """Return the hook directories that a runtime reads, as its configuration says, the strongest last.
+    """Return the hook directories in a runtime's configuration, the one with precedence last.
 
-    Without ``ours``, as if our own drop-in weren't there.
+    Without ``ours``, ignore the installer's own drop-in.
 
     Raises:
-        OSError, RuntimeConfigError: the runtime's configuration can't be read.
+        OSError, RuntimeConfigError: the runtime's configuration is unreadable.
     """
     found = runtime.default
     for path in _configuration_files(runtime, root):
@@ -103,7 +103,7 @@ def directories(runtime: Runtime, root: str = "", *, ours: bool = True) -> tuple
             with open(path, "rb") as file:
                 try:
                     value: Any = tomllib.load(file)
-                except ValueError as error:  # bytes that aren't UTF-8 too
+                except ValueError as error:  # includes bytes that are not UTF-8
                     raise RuntimeConfigError(f"{path}: {error}") from error
             for key in runtime.keys:
                 value = value.get(key) if isinstance(value, dict) else None
@@ -112,7 +112,7 @@ def directories(runtime: Runtime, root: str = "", *, ours: bool = True) -> tuple
 
 
 def _after(before: tuple[str, ...], value: Any) -> tuple[str, ...]:
-    """Return a list replaces what came before, unless it has containers.conf's ``{append = true}`` in it."""
+    """Return the list after a later file: it replaces the list, unless it contains ``{append = true}``."""
     if not isinstance(value, list):
         return before
     paths = tuple(item for item in value if isinstance(item, str) and item)
@@ -137,7 +137,7 @@ def _drop_in(runtime: Runtime, paths: tuple[str, ...]) -> bytes:
 
 
 def _writable(path: str) -> bool:
-    """Return whether files can be made in a folder, or in the nearest one above it that is there."""
+    """Return whether a folder, or its nearest existing parent, is writable."""
     while not os.path.isdir(path):
         path = os.path.dirname(path)
     return os.access(path, os.W_OK)
