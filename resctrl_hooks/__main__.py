@@ -1,4 +1,4 @@
-"""`python -m resctrl_hooks` is `resctrl-hook`, for where the command is not on the PATH."""
+"""`python -m resctrl_hooks`: the same as `resctrl-hook`, where that is not on the PATH."""
 
 from resctrl_hooks.cli import main
 

@@ -1,4 +1,4 @@
-"""The types in `Monitor`'s annotations, for programs that name them; the node half has no time to import `typing`."""
+"""The types in `Monitor`'s annotations, for programs that use them. The node half avoids importing `typing`."""
 
 from typing import Protocol
 
@@ -11,7 +11,7 @@ Readings = list[Reading]
 
 
 class LogCallable(Protocol):
-    """What `Monitor` logs through: a syslog priority, a sentence, and fields."""
+    """`Monitor`'s log function: a syslog priority, a message, and fields."""
 
     def __call__(self, priority: int, message: str, **fields: str | int) -> None:
         """Log one event."""

@@ -1,6 +1,6 @@
-"""The configuration that people write: its models, a module per section; checking, applying and showing it.
+"""The YAML configuration: its models, a module per section; checking, applying and showing it.
 
-`effective_settings` is what commands need. The models and pydantic are imported only where a YAML file is read.
+`effective_settings` is the entry point for commands. The models and pydantic are imported only to read a YAML file.
 """
 
 from .effective import Effective, effective_settings, find_effective

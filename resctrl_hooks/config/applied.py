@@ -1,7 +1,7 @@
-"""Applying a configuration: compiling it to what the node half reads, putting that in force, and saying what changed.
+"""Applying a configuration: compile it for the node half, activate it, and report the changes.
 
-The compiled file holds only what the YAML sets, so that defaults come from the node half that runs. It is JSON of
-format 1: the camelCase keys of the YAML, ``format``, and ``managedBy`` where something else owns the file.
+The compiled file contains only the YAML's settings, so that defaults come from the node half that runs. It is JSON of
+format 1: the camelCase keys of the YAML, ``format``, and ``managedBy`` if another program owns the file.
 """
 
 import os
@@ -28,7 +28,7 @@ _OWN_KEYS = ("format", MANAGED_BY)
 
 @dataclass(frozen=True)
 class Change:
-    """One setting that is different now; None stands for nothing, or an empty list."""
+    """A changed setting; None stands for an absent value or an empty list."""
 
     key: str
     old: Any
@@ -40,7 +40,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Applied:
-    """What `apply` did: the file that is in force now, what changed by it, and what `check_file` remarked."""
+    """The result of `apply`: the active file, the changes, and the remarks of `check_file`."""
 
     path: str
     changes: list[Change]
@@ -48,13 +48,13 @@ class Applied:
 
 
 def values_of(config: Configuration) -> dict[str, Any]:
-    """What a configuration sets, and nothing else, as plain values under camelCase keys."""
+    """Return a configuration's explicit settings as plain values under camelCase keys."""
     values: dict[str, Any] = config.model_dump(mode="json", by_alias=True, exclude_unset=True)
     return values
 
 
 def explicit_values_of(config: Configuration) -> dict[str, Any]:
-    """Return every setting with the value that holds, defaults included."""
+    """Return every setting with its value, defaults included."""
     values: dict[str, Any] = config.model_dump(mode="json", by_alias=True)
     settings = Settings(values_of(config))
     for name in FEATURES:
@@ -63,7 +63,7 @@ def explicit_values_of(config: Configuration) -> dict[str, Any]:
 
 
 def effective(given: dict[str, Any], path: str = "") -> tuple[dict[str, Any], Problem | None]:
-    """Return settings with the defaults filled in, and why this version would not have written them, if so."""
+    """Return settings with defaults filled in, and the reason if this version would reject them."""
     checked = check_text(format_json(given), path)
     if checked.config is None:
         return {**explicit_values_of(Configuration()), **given}, checked.errors[0]
@@ -71,22 +71,25 @@ def effective(given: dict[str, Any], path: str = "") -> tuple[dict[str, Any], Pr
 
 
 def compiled(config: Configuration, *, managed_by: str = "") -> bytes:
-    """The text of the compiled file. ``managed_by`` says who owns it where `config apply` must not rewrite it."""
+    """Return the text of the compiled file.
+
+    ``managed_by`` names its owner if `config apply` must not rewrite it.
+    """
     head: dict[str, Any] = {"format": FORMAT, **({MANAGED_BY: managed_by} if managed_by else {})}
     return format_json({**head, **values_of(config)})
 
 
 def compile_file(path: str, *, managed_by: str = "") -> bytes:
-    """Check a YAML file and compile it, for whoever puts the result somewhere else (an image, a MachineConfig).
+    """Check and compile a YAML file, for an image or a MachineConfig.
 
     Raises:
-        InvalidConfigError: it doesn't validate.
+        InvalidConfigError: it is invalid.
     """
     return compiled(check_file(path).valid(), managed_by=managed_by)
 
 
 def read_compiled(path: str) -> dict[str, Any] | None:
-    """Return the settings that a compiled file sets, or None if it isn't there or can't be used."""
+    """Return the settings of a compiled file; None if missing or unusable."""
     try:
         value = parse_json(read_file(path, LARGEST, follow=True))
     except (OSError, ValueError):
@@ -95,17 +98,17 @@ def read_compiled(path: str) -> dict[str, Any] | None:
 
 
 def without_own_keys(values: dict[str, Any] | None) -> dict[str, Any]:
-    """What a compiled file sets, without what it says about itself."""
+    """Return a compiled file's settings without its metadata."""
     return {key: value for key, value in (values or {}).items() if key not in _OWN_KEYS}
 
 
 def apply_file(path: str, *, dry_run: bool = False) -> Applied:
-    """Validate a YAML file and put it in force, atomically: hooks see the old settings or the new ones.
+    """Validate a YAML file and activate it atomically: hooks see the old settings or the new ones.
 
     Raises:
-        InvalidConfigError: it doesn't validate, or others than root can write it; what was in force still is.
+        InvalidConfigError: it is invalid, or writable by others than root; the old settings stay active.
         SettingsError: the compiled file belongs to a MachineConfig.
-        OSError: from the kernel; what was in force still is.
+        OSError: from the kernel; the old settings stay active.
     """
     if path.endswith(".json"):
         what = "this is a compiled configuration, which is in force as it is"
@@ -131,7 +134,7 @@ def apply_file(path: str, *, dry_run: bool = False) -> Applied:
 
 
 def apply_if_newer(path: str) -> Applied | None:
-    """Apply a YAML file that was edited since it was last applied; None where there is nothing to do.
+    """Apply a YAML file that was edited after its last application; return None if it was not.
 
     Raises:
         InvalidConfigError, SettingsError, OSError: as `apply_file`.
@@ -140,7 +143,7 @@ def apply_if_newer(path: str) -> Applied | None:
 
 
 def is_newer(path: str) -> bool:
-    """Return whether a YAML file was edited since it was last applied, and is what is to be in force on this node."""
+    """Return whether a YAML file was edited after its last application, and belongs to the active configuration."""
     target = compiled_path(path)
     try:
         edited = os.stat(path).st_mtime
@@ -155,14 +158,14 @@ def is_newer(path: str) -> bool:
 
 
 def changes_between(old: dict[str, Any], new: dict[str, Any]) -> list[Change]:
-    """What is different between two sets of settings, key by key."""
+    """Return the differences between two sets of settings, key by key."""
     before, after = _flat(old), _flat(new)
     keys = [*before, *(key for key in after if key not in before)]
     return [Change(key, before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)]
 
 
 def _flat(value: Any, at: KeyPath = ()) -> dict[str, Any]:
-    """Return settings by their dotted key paths; a list is one setting unless it is of mappings."""
+    """Return settings by dotted key path; a list is one setting unless it contains mappings."""
     if isinstance(value, dict) and value:
         return {key: leaf for name, item in value.items() for key, leaf in _flat(item, (*at, name)).items()}
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
@@ -180,13 +183,13 @@ def _shown(value: Any) -> str:
 
 
 def _put(folder: str, name: str, data: bytes) -> None:
-    """Replace a file whole, and durably: after a crash there is the old one or the new one."""
+    """Replace a file atomically and durably: a crash leaves the old file or the new one."""
     temporary = f"{folder}/.{name}.{os.getpid()}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     fd = os.open(temporary, flags, _MODE)
     try:
         with os.fdopen(fd, "wb") as file:
-            os.fchmod(fd, _MODE)  # whatever the umask; hooks refuse what others can write
+            os.fchmod(fd, _MODE)  # independent of the umask; hooks refuse files that others can write
             if os.geteuid() == 0:
                 os.fchown(fd, 0, 0)
             file.write(data)

@@ -13,7 +13,7 @@ from .section import Allow, ClassName, FailurePolicy, FeatureSection, Remark, Se
 _AMOUNT = re.compile(r"[1-9][0-9]{0,15}([kKMGT]i?)?")
 _BRACKETS = re.compile(r"\[((?:[A-Za-z0-9](?:-[A-Za-z0-9])?)+)\]")
 _RANGE = re.compile(r"(.)-(.)")
-_MOST_BRACKETS = 2  # each stands for 62 patterns at most, which hooks try one by one
+_MOST_BRACKETS = 2  # each matches 62 devices at most, which hooks try one by one
 
 
 def _devices(patterns: list[str]) -> list[str]:
@@ -43,7 +43,7 @@ def _amount(value: int | str) -> int | str:
 
 
 Amount = Annotated[int | str, AfterValidator(_amount)]
-"""So many a second: a number, or one with k, M, G, T (thousands) or Ki, Mi, Gi, Ti (of 1024)."""
+"""A rate per second: a number, or one with k, M, G, T (powers of 1000) or Ki, Mi, Gi, Ti (powers of 1024)."""
 
 _DEFAULTS = FEATURES["blockio"].defaults
 
@@ -112,6 +112,6 @@ class Blockio(FeatureSection):
         return self
 
     def remarks(self) -> list[Remark]:
-        """Return classes that nobody can have, for want of them."""
+        """Return a remark for each class that no workload can get."""
         found = allowed_in_vain(self.allow, self.classes, "no class is called {pattern}; the classes are {known}")
         return [*super().remarks(), *found]

@@ -1,4 +1,4 @@
-"""Checks a configuration file, as `config check` does: read, parsed, validated, and whether it can be trusted."""
+"""Checks of a configuration file, as in `config check`: syntax, validation, and trust."""
 
 import errno
 import os
@@ -22,13 +22,13 @@ from .problems import InvalidConfigError, Problem, dotted, of_validation
 from .root import Configuration
 from .section import FeatureSection, KeyPath, Remark, Section
 
-LARGEST = 1 << 20  # the node half reads no larger compiled file
-_HEAD = 200  # bytes that the compiled file says of itself
+LARGEST = 1 << 20  # the node half refuses larger compiled files
+_HEAD = 200  # metadata of the compiled file, in bytes
 
 
 @dataclass
 class Checked:
-    """A configuration file and what was found: ``config`` is None where there are errors."""
+    """A configuration file and its problems; ``config`` is None if there are errors."""
 
     file: str
     config: Configuration | None = None
@@ -36,19 +36,19 @@ class Checked:
 
     @property
     def errors(self) -> list[Problem]:
-        """What makes it invalid."""
+        """The problems that make it invalid."""
         return [problem for problem in self.problems if problem.severity == "error"]
 
     @property
     def remarks(self) -> list[Problem]:
-        """What does not."""
+        """The problems that leave it valid."""
         return [problem for problem in self.problems if problem.severity != "error"]
 
     def valid(self) -> Configuration:
         """Return the configuration.
 
         Raises:
-            InvalidConfigError: there isn't a valid one.
+            InvalidConfigError: it is invalid.
         """
         if self.config is None:
             raise InvalidConfigError(self.errors)
@@ -56,7 +56,7 @@ class Checked:
 
 
 def check_file(path: str) -> Checked:
-    """Read and check a configuration file; whatever is wrong is in the result, nothing is raised."""
+    """Read and check a configuration file; all problems are in the result, none is raised."""
     try:
         text = read_file(path, LARGEST, follow=True)
     except OSError as error:
@@ -68,7 +68,7 @@ def check_file(path: str) -> Checked:
 
 
 def check_text(text: bytes, path: str, *, here: bool = False) -> Checked:
-    """Check the text of a configuration file; ``here``: also against this machine, which may not be the one meant."""
+    """Check the text of a configuration file; ``here`` also checks it against this machine."""
     try:
         document = parse_document(text, path)
     except DocumentError as error:
@@ -83,7 +83,7 @@ def check_text(text: bytes, path: str, *, here: bool = False) -> Checked:
     except ValidationError as error:
         return Checked(path, None, of_validation(error, Configuration, document))
     if len(format_json(config.model_dump(mode="json", by_alias=True, exclude_unset=True))) > LARGEST - _HEAD:
-        # Aliases are written out there, and what isn't ASCII is escaped; hooks would leave every container alone.
+        # Compiling expands aliases and escapes non-ASCII text. A file above the limit would disable the hooks.
         what = f"it compiles to more than the {LARGEST} bytes that hooks read"
         return Checked(path, None, [Problem(what, "patterns (`team-*`) stand for many names", file=path)])
     found = [*_remarks(config, document)]
@@ -108,7 +108,10 @@ def _remarks(config: Configuration, document: Document) -> Iterator[Problem]:
 
 
 def _about_this_machine(config: Configuration, document: Document) -> Iterator[Problem]:
-    """Yield Cpus that this machine can't have, hot-plugged ones included (sysfs-devices-system-cpu, ``possible``)."""
+    """Yield a remark for CPUs that this machine cannot have, hot-plug included.
+
+    Source: sysfs-devices-system-cpu, ``possible``.
+    """
     try:
         possible = read_kernel_file(f"{config.sys_path}/devices/system/cpu/possible").decode().strip()
         there = parse_list(possible)
@@ -123,12 +126,12 @@ def _about_this_machine(config: Configuration, document: Document) -> Iterator[P
 
 
 def _about_this_resctrl(config: Configuration, document: Document) -> Iterator[Problem]:
-    """RDT classes that `rdt apply` would call impossible on this machine."""
+    """Yield a remark for RDT classes that `rdt apply` would reject on this machine."""
     classes = config.rdt.model_dump(mode="json", by_alias=True, exclude_unset=True).get("classes") or {}
     try:
         can = read_abilities(config.resctrl_path) if classes else None
     except HookError:
-        return  # none here, so this may not be the machine that is meant
+        return  # without resctrl this is probably not the target machine
     for name, spec in classes.items() if can else ():
         assert can is not None
         for what in wanted_schemata(spec, can)[1]:
@@ -152,7 +155,7 @@ def _walk(value: Any, at: KeyPath) -> Iterator[tuple[KeyPath, Remark]]:
 
 
 def trust_problems(path: str) -> list[Problem]:
-    """Return why a configuration file can't be trusted: memtierd, for one, runs what it says, as root."""
+    """Return the reasons to distrust a configuration file: its commands, for example memtierd's, run as root."""
     found = []
     for place, what in ((path, ""), (os.path.dirname(os.path.abspath(path)), "its folder ")):
         try:

@@ -1,4 +1,4 @@
-"""What sections with classes have in common: the class of those that ask for none, and who may have which."""
+"""Rules shared by sections with classes: the default class and the ``allow`` table."""
 
 from collections.abc import Collection
 from typing import Literal
@@ -18,7 +18,7 @@ class ClassDefaults(Section):
     """By the pod's QoS class."""
 
     def check_known(self, classes: list[str]) -> None:
-        """Raise for a default that is no class."""
+        """Raise an error for a default that is not a class."""
         for where, chosen in (("namespaces", self.namespaces), ("qos", self.qos)):
             for key, name in chosen.items():
                 if name not in classes:
@@ -30,12 +30,12 @@ class ClassDefaults(Section):
 
 
 def allowed_in_vain(allow: Allow, known: Collection[str], text: str) -> list[Remark]:
-    """Return a remark for each pattern of an ``allow`` table that fits nothing that there is.
+    """Return a remark for each pattern of an ``allow`` table that matches nothing.
 
     Args:
         allow: the table; remarks are relative to its section.
-        known: what there is.
-        text: what to say, with ``{pattern}`` and ``{known}`` in it.
+        known: the existing names.
+        text: the remark, with ``{pattern}`` and ``{known}`` in it.
     """
     return [
         Remark(("allow", namespace, place), text.format(pattern=repr(pattern), known=", ".join(known)))

@@ -1,6 +1,6 @@
-"""A YAML document that knows on which line each of its values stands.
+"""A parsed YAML document with the line of each value.
 
-What it reads is YAML as the NRI plugins read it, but for timestamps, which stay text, and with duplicate keys refused.
+It accepts YAML as the NRI plugins do, except that timestamps stay text and duplicate keys are errors.
 """
 
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ from .section import KeyPath
 
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 _DEEPEST = 60
-_LONGEST = 1 << 20  # characters, aliases written out; what is no alias is no longer than its file
+_LONGEST = 1 << 20  # characters with aliases expanded; without aliases, no longer than the file
 
 
 class DocumentError(Exception):
-    """A text that is no YAML, or YAML of a kind that has no place in a configuration: on which line, and what to do."""
+    """Invalid YAML, or YAML that a configuration cannot contain; with the line and the remedy."""
 
     def __init__(self, what: str, right: str = "", line: int = 0) -> None:
         super().__init__(what)
@@ -27,9 +27,9 @@ class DocumentError(Exception):
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader without dates: a label's value 2024-01-01 is a text."""
+    """PyYAML's safe loader without dates: a label's value 2024-01-01 is text."""
 
-    yaml_implicit_resolvers = {  # so PyYAML declares it
+    yaml_implicit_resolvers = {  # as PyYAML declares it
         letter: [(tag, expression) for tag, expression in resolvers if tag != _TIMESTAMP]
         for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
@@ -37,16 +37,16 @@ class _Loader(yaml.SafeLoader):
 
 @dataclass
 class Document:
-    """A parsed document: its value as plain JSON types, and the places of everything in it."""
+    """A parsed document: its value as plain JSON types, and the position of every part."""
 
     path: str
     value: Any = None
     root: Node | None = field(default=None, repr=False)
 
     def line(self, path: KeyPath, within: int = 0) -> int:
-        """Return the line, from 1, of the key or item at a key path, or of the nearest thing above it that is there.
+        """Return the line, from 1, of the key or item at a key path, or of its nearest existing parent.
 
-        ``within`` is a line within the value itself, which counts where the value is a block (``|`` or ``>``).
+        ``within`` is a line within the value, which counts if the value is a block (``|`` or ``>``).
         """
         node, line = self.root, 0
         for part in path:
@@ -64,7 +64,7 @@ def parse_document(text: bytes, path: str) -> Document:
     """Parse the text of the file ``path``.
 
     Raises:
-        DocumentError: it is not one YAML document of mappings, lists, texts, numbers and truth values.
+        DocumentError: it is not one YAML document of mappings, lists, strings, numbers and booleans.
     """
     try:
         decoded = text.decode()
@@ -99,7 +99,7 @@ def _of_yaml(error: yaml.MarkedYAMLError) -> DocumentError:
 
 
 def _child(node: Node | None, part: str | int) -> tuple[Node, Node] | None:
-    """Return the node that says where a part begins (a key, an item), and the value's own."""
+    """Return the node at which a part begins (a key, an item), and the node of its value."""
     if isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.value):
         return node.value[part], node.value[part]
     if isinstance(node, MappingNode):
@@ -110,7 +110,10 @@ def _child(node: Node | None, part: str | int) -> tuple[Node, Node] | None:
 
 
 class _Builder:
-    """Makes plain values of nodes. An alias is built once, and counted each time: who validates it goes through all."""
+    """Converter from nodes to plain values.
+
+    An alias is built once but counted each time, because validation visits each use.
+    """
 
     def __init__(self, loader: _Loader) -> None:
         self._loader = loader
@@ -120,7 +123,7 @@ class _Builder:
         self._open: set[int] = set()
 
     def build(self, node: Node, depth: int = 0) -> Any:
-        """Return the value of a node and all below it."""
+        """Return the value of a node with everything below it."""
         if id(node) in self._done:
             self._count(self._sizes[id(node)], node)
             return self._done[id(node)]

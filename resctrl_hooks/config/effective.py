@@ -1,6 +1,6 @@
-"""The settings in force, for the people half's commands: what the hooks obey, or would.
+"""The active settings for the people half's commands.
 
-The models are imported only where a YAML file has to be validated, so that a command on a configured node starts fast.
+The models are imported only to validate a YAML file, so that commands on a configured node start fast.
 """
 
 import os
@@ -16,19 +16,20 @@ Source = Literal["compiled", "last-valid", "yaml", "defaults"]
 
 
 class UnusableConfigError(click.ClickException):
-    """There are no settings that a command could go by."""
+    """No usable settings exist for a command."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True)
 class Effective:
-    """Settings, where they come from, and what the operator should know about that (empty for nothing).
+    """Settings, their source, and remarks for the operator (empty for none).
 
-    ``unapplied`` says that this is a YAML file which isn't in force yet, or not as it is now: no fault of what is.
+    ``unapplied`` names a YAML file that is not active, or not in its current form; the active settings are valid
+    nevertheless.
 
-    ``source``: ``compiled`` is what `config apply` wrote; ``last-valid`` its copy, where that is damaged; ``yaml`` a
-    file that was never applied, so that only the command that read it goes by it; ``defaults`` the built-in ones.
+    ``source``: ``compiled`` is the file that `config apply` wrote; ``last-valid`` its copy, used if that is damaged;
+    ``yaml`` a file that was never applied, which only this command uses; ``defaults`` the built-in ones.
     """
 
     settings: Settings
@@ -42,7 +43,7 @@ def find_effective(config: str = DEFAULT_CONFIG) -> Effective:
     """Find the settings for a ``--config FILE``: the compiled file, else the YAML validated in memory, else defaults.
 
     Raises:
-        SettingsError: what is there can't be used, or ``FILE`` was named and isn't there.
+        SettingsError: the existing file is unusable, or ``FILE`` was named and does not exist.
     """
     path = compiled_path(config)
     applied = any(os.path.lexists(name) for name in (path, beside(path, LAST_VALID_NAME)))
@@ -56,7 +57,7 @@ def find_effective(config: str = DEFAULT_CONFIG) -> Effective:
 
 
 def _never_applied(config: str) -> Effective:
-    # Only for a file that was never applied; these import pydantic.
+    # Only for a file that was never applied: these modules import pydantic.
     from .applied import values_of  # noqa: PLC0415
     from .check import check_file, trust_problems  # noqa: PLC0415
 
@@ -71,13 +72,13 @@ def _never_applied(config: str) -> Effective:
 
 
 def effective_settings(config: str = DEFAULT_CONFIG, *, unapplied: bool = False) -> Settings:
-    """Return the settings for a command's ``--config``; that those in force are damaged goes to stderr.
+    """Return the settings for a command's ``--config``; report damage of the active ones on stderr.
 
-    With ``unapplied`` so does that the file was not applied, which concerns commands that tell what hooks or the
-    configuration make of a node, but nobody who looks at counters.
+    With ``unapplied``, also report that the file was not applied. Commands need that if they show the effect of hooks
+    or configuration, but not if they only read counters.
 
     Raises:
-        UnusableConfigError: there are none that can be used.
+        UnusableConfigError: no usable settings exist.
     """
     try:
         found = find_effective(config)

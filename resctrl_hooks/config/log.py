@@ -1,4 +1,4 @@
-"""The ``log`` section: where the hooks' lines go."""
+"""The ``log`` section: the target of the hooks' log lines."""
 
 from typing import Literal
 
@@ -26,7 +26,7 @@ class LogSection(Section):
     """The syslog socket."""
 
     def remarks(self) -> list[Remark]:
-        """Return a file target without a file says nothing anywhere."""
+        """Return a remark for a file target without a file, which discards all lines."""
         if self.target == "file" and self.file is None:
             return [Remark(("target",), "the target is a file, but log.file names none, so nothing is logged")]
         return []

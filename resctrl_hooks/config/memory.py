@@ -1,4 +1,4 @@
-"""``classes`` as the memtierd NRI plugin has them, and the ``memory`` section: who may have which of them."""
+"""``classes`` as in the memtierd NRI plugin, and the ``memory`` section, which defines permissions for them."""
 
 from typing import Annotated, Any
 
@@ -46,7 +46,7 @@ class MemoryClass(Section):
         return in_any_case(data, list(cls.model_fields))
 
     def remarks(self) -> list[Remark]:
-        """What memtierd would not notice itself."""
+        """Return remarks for errors that memtierd itself would not notice."""
         at: KeyPath = ("memtierdconfig",)
         found = []
         if self.memtierdconfig and "$CGROUP2_ABS_PATH" not in self.memtierdconfig:

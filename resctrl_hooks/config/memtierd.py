@@ -1,4 +1,4 @@
-"""The ``memtierd`` section, and the check of the configuration templates that classes have for memtierd."""
+"""The ``memtierd`` section, and the check of the configuration templates in memory classes."""
 
 import difflib
 import re
@@ -11,7 +11,7 @@ from resctrl_hooks.node.feature_table import FEATURES
 
 from .section import AbsolutePath, Allow, FailurePolicy, FeatureSection, Remark, wrong
 
-# What the memtierd NRI plugin fills in; it replaces the plain text, so there are no braces.
+# Variables that the memtierd NRI plugin fills in; it replaces plain text, so there are no braces.
 VARIABLES = {
     "CGROUP2_ABS_PATH": "/sys/fs/cgroup/example",
     "MEMTIERD_SWAP_STATS_PATH": "/run/example/memtierd.stats",
@@ -20,7 +20,7 @@ _VARIABLE = re.compile(r"\$(\{?)([A-Z][A-Z0-9_]*)")
 
 
 _MEMORY = re.compile(r"[1-9][0-9]*[KMGT]?|infinity")
-LONGEST_START = 2.0  # seconds; every container of such a class waits so long
+LONGEST_START = 2.0  # seconds; every container of such a class waits this long
 
 
 def _program(name: str) -> str:
@@ -65,16 +65,16 @@ class Memtierd(FeatureSection):
     """How much memory a memtierd service may have, as systemd writes it."""
 
     def remarks(self) -> list[Remark]:
-        """What has its place in `memory`, and is obeyed here because earlier configurations have it."""
+        """Return a remark for keys that belong in `memory` and are still accepted here from earlier configurations."""
         said = {"allow": "allow", "failurePolicy": "failure_policy"}
         where = "this is obeyed still, but its place is `memory.{}`, which holds for memtierd too"
         return [Remark((key,), where.format(key)) for key, name in said.items() if name in self.model_fields_set]
 
 
 def check_template(text: str) -> str:
-    """Validate a ``memtierdconfig``: known variables, and YAML once they are filled in.
+    """Validate a ``memtierdconfig``: known variables, and YAML after substitution.
 
-    memtierd notices neither a variable that is left nor a cgroup that isn't there, so it is noticed here.
+    memtierd reports neither an unknown variable nor a missing cgroup, so this function does.
     """
     for match in _VARIABLE.finditer(text):
         braces, name = match.groups()
@@ -95,7 +95,7 @@ def _check_yaml(text: str, before: int) -> None:
         value = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        # Lines of a text within the template can't be told from outside it, so only the template's own are counted.
+        # Lines of a nested text are unknown from outside, so only the template's own lines are counted.
         line = mark.line + 1 if mark is not None and not before else 0
         which = "a config text within it" if before else "it"
         message = f"{which} is not YAML once filled in: {error.problem}"
@@ -109,7 +109,7 @@ def _check_yaml(text: str, before: int) -> None:
 
 
 def _configs_in(value: Any) -> list[str]:
-    """Return the texts below ``config`` keys: memtierd reads each of them as YAML of its own."""
+    """Return the texts below ``config`` keys: memtierd parses each of them as YAML of its own."""
     if isinstance(value, list):
         return [text for item in value for text in _configs_in(item)]
     if not isinstance(value, dict):

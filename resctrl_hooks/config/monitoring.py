@@ -1,4 +1,4 @@
-"""The ``monitoring`` section: each pod's mon_group, and who has one where there are too few RMIDs."""
+"""The ``monitoring`` section: each pod's mon_group, and the policy for too few RMIDs."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -10,7 +10,7 @@ from resctrl_hooks.node.sharing.counter_turns import INTERVAL
 
 from .section import Duration, FeatureSection, NamespacePattern, Remark, Section, wrong
 
-_HIGHEST = 1_000_000  # as far as Kubernetes' own priorities are thought of by people, and a fixed width on disk
+_HIGHEST = 1_000_000  # larger than the Kubernetes priorities that users set, with a fixed width on disk
 Priority = Annotated[int, Field(ge=-_HIGHEST, le=_HIGHEST)]
 
 _DEFAULTS = FEATURES["monitoring"].defaults
@@ -40,7 +40,7 @@ _ALL = "*"
 
 def _rate(value: Any, at: tuple[str, ...]) -> float:
     if isinstance(value, float):
-        return value  # checked already
+        return value  # validated before
     found = _RATE.fullmatch(value) if isinstance(value, str) else None
     if found is None or not float(found[1]):
         raise wrong(f"{value!r} is not a bandwidth", "write a number and its unit: 180GB/s", at=at)
@@ -48,7 +48,7 @@ def _rate(value: Any, at: tuple[str, ...]) -> float:
 
 
 def _capacity(value: Any) -> Any:
-    """Return bytes per second by memory domain; `*` where one value is given for all."""
+    """Return bytes per second by memory domain; `*` if one value is given for all."""
     if not isinstance(value, dict):
         return {_ALL: _rate(value, ())}
     for key in value:
@@ -146,7 +146,7 @@ class Monitoring(FeatureSection):
     that it saw, as a lower bound."""
 
     def remarks(self) -> list[Remark]:
-        """Rules that can never be reached, and a reserve that is for everybody or nobody."""
+        """Return remarks for unreachable rules, and for a reserve that serves all pods or no pod."""
         found = super().remarks()
         for index, rule in enumerate(self.priority[:-1]):
             if not (rule.namespaces or rule.qos or rule.labels):

@@ -1,4 +1,4 @@
-"""``nri``: what the NRI plugin may change in a container's own specification, before it is created."""
+"""The ``nri`` section: changes that the NRI plugin may make to a container's specification before its creation."""
 
 from typing import Annotated, Literal
 

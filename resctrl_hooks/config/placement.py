@@ -123,7 +123,10 @@ class Placement(FeatureSection):
         return self
 
     def remarks(self) -> list[Remark]:
-        """What may be had and isn't there. A policy of somebody else's knows itself what its pools are."""
+        """Return a remark for each allowed name that does not exist.
+
+        The pools of external policies are unknown here.
+        """
         found = super().remarks()
         if self.policy not in _OURS:
             return found

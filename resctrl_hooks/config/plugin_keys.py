@@ -1,4 +1,4 @@
-"""Keys of nri-resctrl-mon's and nri-memtierd's files in another case: Go's YAML takes ``ResctrlPath`` as it is."""
+"""Keys of nri-resctrl-mon's and nri-memtierd's files in another case: Go's YAML accepts ``ResctrlPath``."""
 
 from typing import Any, Final
 
@@ -6,9 +6,9 @@ _KEYS: Final = {key.lower(): key for key in ("resctrlPath", "namespaces", "label
 
 
 def with_our_case(value: dict[Any, Any]) -> tuple[dict[Any, Any], dict[str, str]]:
-    """Return a configuration with the plugins' keys spelt as ours, and by their spelling in the file those that were.
+    """Return a configuration with the plugins' keys in our spelling, and the changed keys by their original spelling.
 
-    Where both spellings are there, the other one stays, as the unknown key that it is.
+    If both spellings occur, the other one stays and is an unknown key.
     """
     renamed = {
         key: _KEYS[key.lower()]

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in the operator's words: file, line, key, what is wrong, what would be right."""
+"""Problems of a configuration in the operator's terms: file, line, key, error, remedy."""
 
 import difflib
 from dataclasses import asdict, dataclass
@@ -13,7 +13,7 @@ from .section import WRONG, KeyPath, Section
 Severity = Literal["error", "warning", "note"]
 _SHOWN = 60
 
-# What a value should have been, by the type that pydantic gives its error.
+# The expected value, by pydantic's error type.
 _KINDS = {
     "string_type": "a text",
     "bool_type": "true or false",
@@ -26,7 +26,7 @@ _KINDS = {
 }
 
 
-# What a number should have been, by pydantic's type, whose context has the number under the second name.
+# The expected number, by pydantic's error type, whose context has the limit under the second name.
 _BOUNDS = {
     "greater_than": ("more than", "gt"),
     "greater_than_equal": ("at least", "ge"),
@@ -38,7 +38,7 @@ _EMPTY = ("string_too_short", "too_short")
 
 @dataclass(frozen=True)
 class Problem:
-    """One finding. ``key`` is the key path as people write it; ``line`` counts from 1, 0 where there is none."""
+    """One problem. ``key`` is the key path in YAML notation; ``line`` counts from 1, 0 if unknown."""
 
     what: str
     right: str = ""
@@ -48,18 +48,18 @@ class Problem:
     severity: Severity = "error"
 
     def __str__(self) -> str:
-        """One line: ``FILE:LINE: KEY: what; what would be right``."""
+        """Return the problem as one line: ``FILE:LINE: KEY: error; remedy``."""
         place = f"{self.file}:{self.line}" if self.line else self.file
         text = ": ".join(part for part in (place, self.key, self.what) if part)
         return f"{text}; {self.right}" if self.right else text
 
     def as_json(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """Return the problem for ``--json``."""
         return asdict(self)
 
 
 class InvalidConfigError(Exception):
-    """A configuration that can't be used, with everything that is wrong with it."""
+    """An invalid configuration, with all of its problems."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("\n".join(map(str, problems)))
@@ -67,7 +67,7 @@ class InvalidConfigError(Exception):
 
 
 def dotted(path: KeyPath) -> str:
-    """Return a key path as people write it: ``classes[0].name``."""
+    """Return a key path in YAML notation: ``classes[0].name``."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -80,7 +80,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def of_validation(error: ValidationError, model: type[Section], document: Document) -> list[Problem]:
-    """Return all that pydantic found wrong, in the order of the file's lines."""
+    """Return all problems that pydantic found, in the order of the file's lines."""
     alternatives: dict[KeyPath, list[ErrorDetails]] = {}
     found = []
     for details in error.errors():
@@ -95,9 +95,9 @@ def of_validation(error: ValidationError, model: type[Section], document: Docume
 
 
 def _in_document(details: ErrorDetails, value: Any) -> tuple[KeyPath, KeyPath | None]:
-    """Return the path of an error in the document; and of the value of which pydantic tried several types, if it did.
+    """Return the path of an error in the document, and of the value for which pydantic tried several types, if any.
 
-    Between the keys pydantic names the type that it tried, which is no key of the document's.
+    Pydantic's paths also contain the type that it tried, which is not a key of the document.
     """
     path: KeyPath = ()
     branch: KeyPath | None = None
@@ -121,7 +121,7 @@ def _in_document(details: ErrorDetails, value: Any) -> tuple[KeyPath, KeyPath | 
 def _of_alternatives(
     branch: KeyPath, several: list[ErrorDetails], model: type[Section], document: Document
 ) -> list[Problem]:
-    """What is wrong with a value of several possible types: what is wrong within one of them, else that it is none."""
+    """Return the problem of a value with several possible types: the one within a matching type, else a type error."""
     paths = [_in_document(details, document.value)[0] for details in several]
     found = list(zip(several, paths, strict=True))
     within = [(details, path) for details, path in found if details["type"] not in _KINDS or path != branch]
@@ -153,7 +153,7 @@ def _words(details: ErrorDetails, path: KeyPath, model: type[Section]) -> tuple[
         return f"should be {_KINDS[kind]}, not {_shown(value)}", quotes.removeprefix("; ")
     if kind == "literal_error":
         choices = _choices(context["expected"])
-        close = _close(value, choices) if isinstance(value, str) else ""  # `off` is false in YAML, and no "fail"
+        close = _close(value, choices) if isinstance(value, str) else ""  # `off` is false in YAML, not "fail"
         return f"{_shown(value)} is not a choice", close or f"choose {', '.join(choices[:-1])} or {choices[-1]}"
     if kind in _BOUNDS:
         words, name = _BOUNDS[kind]
@@ -180,14 +180,14 @@ def _shown(value: Any) -> str:
 
 
 def _close(word: str, known: list[str]) -> str:
-    """Return the known word that was probably meant; case and dashes count for nothing."""
+    """Return the known word that was probably meant, ignoring case and dashes."""
     plain = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower().replace("_", "").replace("-", ""), list(plain), 1, 0.6)
     return f'did you mean "{plain[close[0]]}"?' if close else ""
 
 
 def _instead(path: KeyPath, model: type[Section]) -> str:
-    """What to write in the place of an unknown key."""
+    """Return the replacement for an unknown key."""
     section = _model_at(model, path[:-1])
     name = str(path[-1])
     if section is None:
@@ -201,7 +201,7 @@ def _instead(path: KeyPath, model: type[Section]) -> str:
 
 
 def _homes(model: type[Section], name: str, above: KeyPath = ()) -> list[str]:
-    """Where in the configuration there is a key of that name."""
+    """Return the places of the configuration that have a key of that name."""
     homes = []
     for field_name, field in model.model_fields.items():
         path = (*above, field.alias or field_name)
@@ -214,7 +214,7 @@ def _homes(model: type[Section], name: str, above: KeyPath = ()) -> list[str]:
 
 
 def _model_at(annotation: Any, path: KeyPath) -> type[BaseModel] | None:
-    """Return the model that a key path leads to, through lists, mappings and alternatives."""
+    """Return the model at a key path, through lists, mappings and alternatives."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         if not path:

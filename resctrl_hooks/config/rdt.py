@@ -57,7 +57,7 @@ def _bandwidth(value: Any, at: KeyPath) -> None:
 
 
 def _bandwidths(value: Any) -> Any:
-    """Check a bandwidth, a list of alternatives, or either of them by domain."""
+    """Check a bandwidth, a list of alternatives, or a mapping of either by domain."""
     by_domain = value if isinstance(value, dict) else {None: value}
     for key, alternatives in by_domain.items():
         at: KeyPath = () if key is None else (_domain(key),)
@@ -112,7 +112,7 @@ class RdtClass(Section):
     @model_validator(mode="before")
     @classmethod
     def _numbers_for_masks(cls, data: Any) -> Any:
-        # YAML reads 0xff and 11 as numbers: which mask is meant can't be told any more.
+        # YAML reads 0xff and 11 as numbers, so the intended mask is unknown.
         for name in MASKS:
             value = data.get(name) if isinstance(data, dict) else None
             if isinstance(value, int):
@@ -181,7 +181,7 @@ class Guard(Section):
         return self
 
     def remarks(self) -> list[Remark]:
-        """Return a guard that cannot do anything."""
+        """Return a remark for a guard without effect."""
         if self.mode == "off" or (self.protect and self.throttle):
             return []
         return [Remark((), "the guard does nothing without classes in `protect` and `throttle`")]
@@ -211,7 +211,7 @@ class Rdt(FeatureSection):
     """Lowers classes while the memory of others is full."""
 
     def remarks(self) -> list[Remark]:
-        """Classes that are chosen and not declared; they can have been made by others, if none is declared at all."""
+        """Return a remark for undeclared classes. Without any declared class, other programs may create them."""
         found = super().remarks()
         if self.classes and found:
             found = [Remark((), f"{found[0].text}; `resctrl-hook rdt apply` makes the classes all the same")]

@@ -1,4 +1,4 @@
-"""The tables of docs/configuration-reference.md, made from the models; `nox -s generate` writes them there."""
+"""The tables of docs/configuration-reference.md, generated from the models by `nox -s generate`."""
 
 import json
 import sys
@@ -31,7 +31,7 @@ def reference() -> str:
 
 
 def in_page(page: str) -> str:
-    """Return a page with its generated part brought up to date.
+    """Return a page with its generated part updated.
 
     Raises:
         ValueError: the page has no such part.

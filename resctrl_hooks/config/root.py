@@ -1,4 +1,4 @@
-"""The whole configuration file: the general settings, and the sections."""
+"""The whole configuration file: general settings and sections."""
 
 from typing import Annotated, Any
 
@@ -36,7 +36,7 @@ _LIMITS = (
 )
 _HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108  # ProtectHome= and PrivateTmp= of the unit
 
-_LONGEST_PREFIX = 255 - 64  # a group's name has at most 255 bytes, and a container's id 64
+_LONGEST_PREFIX = 255 - 64  # a group's name has at most 255 bytes, a container id 64
 
 
 def _prefix(prefix: str) -> str:
@@ -114,7 +114,7 @@ class Configuration(Section):
     """Accepted and ignored: the exporter of the resctrl-mon NRI plugin, whose file may be used here."""
 
     def remarks(self) -> list[Remark]:
-        """What is ignored, out of reach or allowed in vain, and what classes mean for pods that set limits."""
+        """Return remarks on ignored, unreachable and ineffective settings, and on classes for pods with limits."""
         found = self._on_memory_classes()
         if self.telemetry is not None:
             found.append(Remark(("telemetry",), _TELEMETRY))

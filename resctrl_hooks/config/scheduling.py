@@ -43,7 +43,7 @@ Amount = Annotated[str, AfterValidator(_amount)]
 
 
 PageSize = Annotated[str, AfterValidator(_page_size), WithJsonSchema({"type": "string", "pattern": _PAGE_SIZE.pattern})]
-"""A size of huge pages, as the kernel names its files."""
+"""A huge page size, as in the kernel's file names."""
 
 
 def _is_power_of_two(size: str) -> bool:
@@ -113,7 +113,7 @@ class SchedulingClass(Section):
         return self
 
     def remarks(self) -> list[Remark]:
-        """Return pages of a size that no kernel has."""
+        """Return a remark for each page size that the kernel does not have."""
         text = "no kernel has huge pages of this size: all sizes are powers of two"
         return [Remark(("hugepages", size), text) for size in self.hugepages if not _is_power_of_two(size)]
 
@@ -143,6 +143,6 @@ class Scheduling(FeatureSection):
         return self
 
     def remarks(self) -> list[Remark]:
-        """Return classes that nobody can have, for want of them."""
+        """Return a remark for each class that no workload can get."""
         found = allowed_in_vain(self.allow, self.classes, "no class is called {pattern}; the classes are {known}")
         return [*super().remarks(), *found]

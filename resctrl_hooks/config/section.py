@@ -1,7 +1,7 @@
-"""What every section of the configuration is made of: the model's rules, the types of values, and how to say no.
+"""Common parts of all configuration sections: the model's rules, value types, and validation errors.
 
-A new section is a module with a class that inherits `Section` (or `FeatureSection`, where a feature of the same name
-obeys it), and a line in `root.py`. A field's docstring is its description in the schema and in the reference.
+A new section is a module with a class that inherits `Section` (or `FeatureSection`, if a feature of the same name uses
+it), and a line in `root.py`. A field's docstring is its description in the schema and in the reference.
 """
 
 import re
@@ -21,7 +21,7 @@ WRONG = "wrong"
 
 @dataclass(frozen=True)
 class Remark:
-    """Something about a valid value that the operator should know: where, and what."""
+    """A remark on a valid value: its place and text."""
 
     at: KeyPath
     text: str
@@ -49,24 +49,24 @@ class Section(BaseModel):
         return {name: value for name, value in data.items() if value is not None} if isinstance(data, dict) else data
 
     def remarks(self) -> list[Remark]:
-        """What is valid and yet deserves a word; paths are relative to this section."""
+        """Return remarks on valid values; paths are relative to this section."""
         return []
 
 
 def wrong(what: str, right: str = "", *, at: KeyPath = (), line: int = 0) -> PydanticCustomError:
-    """Return the error for a validator to raise.
+    """Return the error that a validator raises.
 
     Args:
-        what: what is wrong.
-        right: what would be right.
-        at: the key path below the value that is validated, where it isn't the value itself.
+        what: the error.
+        right: the expected value.
+        at: the key path below the validated value, if it is not the value itself.
         line: the line within a multi-line value, from 1; 0 for none.
     """
     return PydanticCustomError(WRONG, "{what}", {"what": what, "right": right, "at": list(at), "line": line})
 
 
 def in_any_case(data: Any, keys: Sequence[str]) -> Any:
-    """A mapping whose keys may be written in any case, as others' readers have them, with the keys as they are here."""
+    """Return a mapping with this section's key spelling; keys may be written in any case, as other readers accept."""
     if not isinstance(data, dict):
         return data
     known = {key.lower(): key for key in keys}
@@ -129,31 +129,31 @@ Duration = Annotated[
 """A time: seconds, or a number and its unit as Kubernetes writes it."""
 
 AbsolutePath = Annotated[str, AfterValidator(_absolute), WithJsonSchema({"type": "string", "pattern": "^/"})]
-"""A path from the root. Whether it is there is `doctor`'s business."""
+"""An absolute path. `doctor` checks its existence."""
 
 _PATH_SCHEMA = {"type": "string", "pattern": "^/"}
 PATHS_SCHEMAS = [_PATH_SCHEMA, {"type": "array", "items": _PATH_SCHEMA}]
 
 Paths = Annotated[list[AbsolutePath], BeforeValidator(_listed), WithJsonSchema({"anyOf": PATHS_SCHEMAS})]
-"""One path, or several."""
+"""One path or several."""
 
 Pattern = Annotated[str, AfterValidator(_pattern)]
 """A name, with ``*`` for any text and ``?`` for one character."""
 
 NamespacePattern = Annotated[str, AfterValidator(lambda pattern: _pattern(pattern) if pattern else pattern)]
-"""As `Pattern`; the empty one fits containers that have no namespace, such as Podman's, and no others."""
+"""As `Pattern`; the empty pattern matches only containers without a namespace, such as Podman's."""
 
 ClassName = Annotated[str, AfterValidator(_class_name)]
-"""A name that can be a class's."""
+"""A valid class name."""
 
 Allow = dict[NamespacePattern, list[Pattern]]
-"""Which namespaces may have which classes: ``{namespace pattern: [class patterns]}``."""
+"""Permitted classes by namespace: ``{namespace pattern: [class patterns]}``."""
 
 FailurePolicy = Literal["ignore", "fail"]
 
 
 class Named(Protocol):
-    """What has a name that must be its own."""
+    """An item with a unique name."""
 
     @property
     def name(self) -> str:
@@ -164,7 +164,7 @@ _Item = TypeVar("_Item", bound=Named)
 
 
 def unique_names(items: list[_Item]) -> list[_Item]:
-    """Validate that no two items of a list have one name."""
+    """Validate that the names in a list are unique."""
     seen: dict[str, int] = {}
     for index, item in enumerate(items):
         if item.name in seen:
@@ -185,7 +185,7 @@ class FeatureSection(Section):
     Without it the general `failurePolicy` holds."""
 
     def remarks(self) -> list[Remark]:
-        """Return a feature that has to be enabled, and was set up without that."""
+        """Return a remark for a feature that is configured but not enabled."""
         said = self.model_fields_set
         if getattr(self, "enabled", True) or "enabled" in said or said <= {"failure_policy"}:
             return []

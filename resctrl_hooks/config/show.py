@@ -1,4 +1,4 @@
-"""What `config show` shows: the settings in force with their defaults filled in, and how the YAML file compares."""
+"""Data of `config show`: the active settings with their defaults, and the differences to the YAML file."""
 
 from typing import Annotated, Any, Literal
 
@@ -24,7 +24,7 @@ YamlState = Literal["applied", "differs", "never-applied", "invalid", "missing"]
 
 
 class _LikeConfiguration:
-    """The JSON Schema of settings: what a configuration may say, and whatever another version may have compiled."""
+    """The JSON Schema of settings: the configuration's keys, and keys that another version may have compiled."""
 
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return handler(Configuration.__pydantic_core_schema__)
@@ -51,10 +51,10 @@ class Shown(BaseModel):
 
 
 def show_settings(config: str) -> Shown:
-    """Gather what is in force for a ``--config FILE``.
+    """Return the active settings for a ``--config FILE``.
 
     Raises:
-        SettingsError: nothing that can be used is.
+        SettingsError: no usable settings exist.
     """
     found = find_effective(config)
     given = _given(found)
@@ -76,7 +76,7 @@ def show_settings(config: str) -> Shown:
 
 
 def _given(found: Effective) -> dict[str, Any]:
-    """What is set, as opposed to a default."""
+    """Return the explicit settings, without defaults."""
     if found.source == "yaml":
         return values_of(check_file(found.path).valid())
     known = without_own_keys(read_compiled(found.path) if found.path else None)
@@ -85,7 +85,7 @@ def _given(found: Effective) -> dict[str, Any]:
 
 def _compare(config: str, found: Effective, settings: dict[str, Any]) -> tuple[YamlState, list[Change]]:
     if config == found.path and found.source != "yaml":
-        return "applied", []  # a compiled file was named; there is no YAML to compare
+        return "applied", []  # the path of a compiled file: no YAML to compare
     checked = check_file(config)
     if checked.config is None:
         missing = not checked.errors[0].line and "can't be read" in checked.errors[0].what

@@ -1,6 +1,5 @@
-"""`resctrl-hook demo`: a real container lands in its monitoring group and leaves it again, on any Linux machine.
+"""`resctrl-hook demo`: a container that enters its monitoring group and leaves it, on any Linux machine.
 
-`stage` is the small world in a temporary folder (resctrl, settings, ledger, log), `podman`, `bundle` and `process` are
-what can be put on it, and `story` tells what happens. The tests with real runtimes use all but the
-last as well.
+`stage` is a small host in a temporary folder (resctrl, settings, ledger, log), `podman`, `bundle` and `process` are the
+subjects on it, and `story` prints each step. Tests with real runtimes share everything but `story`.
 """

@@ -1,4 +1,4 @@
-"""A container of runc's or crun's, with our hook in its bundle, annotated as CRI-O annotates a pod's container."""
+"""A runc or crun container with the hook in its bundle, annotated as CRI-O annotates a pod's container."""
 
 import json
 import os
@@ -11,10 +11,10 @@ from .subject import COMMAND, CRIO_ANNOTATIONS, NAME, run
 
 
 class Bundle:
-    """A container of runc's or crun's, whose bundle names our hook, annotated as CRI-O annotates a pod's container.
+    """A runc or crun container whose bundle names the hook, annotated as CRI-O annotates a pod's container.
 
     Args:
-        stage: Where the bundle, the hook and the runtime's own files are.
+        stage: The folder of the bundle, the hook and the runtime's files.
         runtime: ``runc`` or ``crun``.
     """
 
@@ -30,7 +30,7 @@ class Bundle:
         self._folder = f"{stage.folder}/bundle-{id_}"
 
     def call(self, *arguments: str) -> str:
-        """Call the runtime on this stage and return what it prints.
+        """Call the runtime on this stage and return its output.
 
         Raises:
             RuntimeFailedError: It failed.
@@ -38,7 +38,7 @@ class Bundle:
         return run([*self._command, *arguments])
 
     def create(self) -> str:
-        """As the protocol says."""
+        """Create the container (see `Subject`)."""
         binds = make_rootfs(f"{self._folder}/rootfs")
         with open(f"{self._folder}/config.json", "w", encoding="utf-8") as file:
             json.dump(self._configuration(binds), file, indent=1)
@@ -46,12 +46,12 @@ class Bundle:
         return f"{self.name} create --bundle bundle {self.id}"
 
     def start(self) -> str:
-        """As the protocol says."""
+        """Start the container (see `Subject`)."""
         self.call("start", self.id)
         return f"{self.name} start {self.id}"
 
     def remove(self) -> str:
-        """As the protocol says."""
+        """Remove the container (see `Subject`)."""
         self.call("delete", "--force", self.id)
         return f"{self.name} delete --force {self.id}"
 

@@ -1,7 +1,7 @@
-"""A container of Podman's, with our hook in a hooks folder.
+"""A Podman container, with the hook in a hooks folder.
 
-Everything that Podman keeps is kept below the stage's folder, so that the containers, images and locks of this
-machine's own Podman never meet ours. Only the OCI runtime below it has its folder in /run while the container lives.
+All of Podman's files are below the stage's folder, separate from the containers, images and locks of this machine's own
+Podman. Only the OCI runtime has a folder in /run while the container lives.
 """
 
 import contextlib
@@ -19,14 +19,14 @@ from .stage import Stage
 from .subject import COMMAND, NAME, run
 
 _CGROUPS = "/sys/fs/cgroup"
-_UNIFIED = f"{_CGROUPS}/cgroup.controllers"  # there on hosts with cgroup v2 alone
+_UNIFIED = f"{_CGROUPS}/cgroup.controllers"  # hosts with cgroup v2 only
 _SYSTEMD = "/run/systemd/system"
 _LARGEST_LIMIT = 1024
 _SECONDS_TO_SETTLE = 10
 _NAP = 0.02
 _HELPERS = ("conmon", "podman")
-# Locks in shared memory would be shared with this machine's own Podman, and be reset by our first call. The limits are
-# what we may pass on: Podman asks for more than somebody in a container has.
+# Locks in shared memory would be shared with this machine's own Podman, and be reset by the first call here. The limits
+# are ours: Podman requests more than a nested container may set.
 _CONTAINERS_CONF = """\
 [containers]
 default_ulimits = ["nofile={limit}:{limit}", "nproc={limit}:{limit}"]
@@ -37,11 +37,11 @@ events_logger = "file"
 
 
 class Podman:
-    """A container of Podman's, which finds our hook in a hooks folder as on every host.
+    """A Podman container, which finds the hook in a hooks folder as on every host.
 
     Args:
-        stage: Where the hook and all of Podman's own files are.
-        runtime: The OCI runtime below; empty for one that this host's cgroups suit.
+        stage: The folder of the hook and of Podman's files.
+        runtime: The OCI runtime; empty for one that supports this host's cgroups.
     """
 
     name = "Podman"
@@ -68,7 +68,7 @@ class Podman:
         write_hook_json(stage, self.hooks)
 
     def call(self, *arguments: str) -> str:
-        """Call Podman on this stage and return what it prints.
+        """Call Podman on this stage and return its output.
 
         Raises:
             RuntimeFailedError: It failed.
@@ -76,7 +76,7 @@ class Podman:
         return run([*self.command, *arguments], self.environment)
 
     def rootfs(self, name: str) -> list[str]:
-        """Return the options for a container with the host's files, through a folder of its own."""
+        """Return the options for a container with the host's files, in a folder of its own."""
         folder = f"{self._stage.folder}/{name}"
         binds = make_rootfs(folder)
         return [word for path in binds for word in ("-v", f"{path}:{path}:ro")] + [
@@ -87,10 +87,10 @@ class Podman:
         ]
 
     def release_key(self, *pods: str) -> None:
-        """Wait until all that Podman started has ended, and remove cgroups that it leaves, of these pods too.
+        """Wait until all of Podman's processes have ended, and remove cgroups that it leaves, also of these pods.
 
-        A container's monitor, conmon, ends after `podman rm`, and runs `podman container cleanup` before: late enough
-        to write into a folder that is being removed.
+        A container's monitor, conmon, ends after `podman rm` and runs `podman container cleanup` before: late enough to
+        write into a folder that is being removed.
         """
         end = time.monotonic() + _SECONDS_TO_SETTLE
         while _is_named_by_a_process(f"{self._stage.folder}/") and time.monotonic() < end:
@@ -99,18 +99,18 @@ class Podman:
             _remove_empty_cgroup(cgroup)
 
     def create(self) -> str:
-        """As the protocol says; `podman init` runs createRuntime hooks without starting the container."""
+        """Create the container (see `Subject`); `podman init` runs createRuntime hooks without starting it."""
         self.key = self.call("create", "--name", NAME, "--network", "none", *self.rootfs("r"), *COMMAND).strip()
         self.call("init", NAME)
         return "podman … create; podman … init"
 
     def start(self) -> str:
-        """As the protocol says."""
+        """Start the container (see `Subject`)."""
         self.call("start", NAME)
         return "podman … start"
 
     def remove(self) -> str:
-        """As the protocol says."""
+        """Remove the container (see `Subject`)."""
         try:
             self.call("rm", "-f", "-t", "0", NAME)
         finally:
@@ -119,7 +119,7 @@ class Podman:
 
 
 def write_hook_json(stage: Stage, folder: str) -> None:
-    """Put the hook's JSON into a hooks folder (oci-hooks(5), version 1.0.0)."""
+    """Write the hook's JSON into a hooks folder (oci-hooks(5), version 1.0.0)."""
     path, *arguments = stage.hook
     os.makedirs(folder, exist_ok=True)
     with open(f"{folder}/resctrl-hooks.json", "w", encoding="utf-8") as file:
@@ -136,7 +136,7 @@ def write_hook_json(stage: Stage, folder: str) -> None:
 
 
 def _is_named_by_a_process(folder: str) -> bool:
-    """Whether a process has this folder on its command line, as conmon and Podman itself do; the stage's own aside."""
+    """Return whether another process has this folder on its command line, as conmon and Podman do."""
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or [""]
         if os.path.basename(words[0]) in _HELPERS and any(folder in word for word in words):
@@ -145,7 +145,7 @@ def _is_named_by_a_process(folder: str) -> bool:
 
 
 def _remove_empty_cgroup(path: str) -> None:
-    """Remove a cgroup in every hierarchy in which nothing uses it."""
+    """Remove an unused cgroup in every hierarchy."""
     for hierarchy in (_CGROUPS, *(f"{_CGROUPS}/{name}" for name in os.listdir(_CGROUPS))):
         with contextlib.suppress(OSError):
             os.rmdir(f"{hierarchy}/{path}")

@@ -1,4 +1,4 @@
-"""A plain process in the place of a container, for machines without a runtime, and for people without root."""
+"""A plain process in place of a container, for machines without a runtime and users without root."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from .subject import COMMAND, CRIO_ANNOTATIONS, NAME, POD_UID, RuntimeFailedErro
 
 
 class PlainProcess:
-    """A process that waits, and the hook called on it as a runtime would call it."""
+    """A process that waits, and a hook called on it as a runtime would call it."""
 
     name = "no runtime: a plain process"
     hint = "the demo calls the hook itself"
@@ -21,7 +21,7 @@ class PlainProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def create(self) -> str:
-        """As the protocol says: the shell waits at `read` as a container's init waits for its runtime."""
+        """Create the process (see `Subject`): the shell waits at `read` as a container's init waits for its runtime."""
         os.makedirs(f"{self._stage.folder}/bundle", exist_ok=True)
         with open(f"{self._stage.folder}/bundle/config.json", "w", encoding="utf-8") as file:
             json.dump({"ociVersion": "1.0.2", "annotations": CRIO_ANNOTATIONS}, file)
@@ -31,14 +31,14 @@ class PlainProcess:
         return "resctrl-hook hook < state.json"
 
     def start(self) -> str:
-        """As the protocol says."""
+        """Start the process (see `Subject`)."""
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.stdin.close()
         return "echo > its stdin"
 
     def remove(self) -> str:
-        """As the protocol says."""
+        """Remove the process (see `Subject`)."""
         if self._process is not None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()

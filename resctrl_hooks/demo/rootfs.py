@@ -7,7 +7,7 @@ _HOST_FOLDERS = ("usr", "bin", "sbin", "lib", "lib32", "lib64")
 
 
 def make_rootfs(folder: str) -> list[str]:
-    """Make an empty root file system with the host's links in it; returns what of the host's is to be bind-mounted."""
+    """Create an empty root file system with the host's links in it; return the host folders to bind-mount."""
     binds = []
     for name in _EMPTY_FOLDERS:
         os.makedirs(f"{folder}/{name}", exist_ok=True)

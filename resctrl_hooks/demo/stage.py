@@ -1,6 +1,6 @@
 """A small host in a temporary folder: a simulated resctrl, the hook's settings, its ledger and its log.
 
-Nothing here knows of /sys/fs/resctrl, /run/resctrl-hooks or /etc.
+It uses neither /sys/fs/resctrl nor /run/resctrl-hooks nor /etc.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from resctrl_hooks.node.resctrl.monitor import Monitor
 from resctrl_hooks.simulation import SimulationError, mounted
 
 RMIDS = 16
-# What runs inside containers: the node half on the system's own Python, without anything that pip installed.
+# Runs inside containers: the node half on the system's Python, without site packages.
 _SYSTEM_PYTHON = "/usr/bin/python3"
 _OLDEST_PYTHON = "import sys; sys.exit(sys.version_info < (3, 9))"
 
@@ -26,8 +26,8 @@ class Stage:
     """A host to run hooks on.
 
     Args:
-        folder: A temporary folder that is this stage's alone.
-        why_plain: Why resctrl is a plain tree of folders here; empty where it is a simulation.
+        folder: A temporary folder for this stage only.
+        why_plain: The reason for a plain tree of folders as resctrl; empty with a simulation.
     """
 
     def __init__(self, folder: str, why_plain: str = "") -> None:
@@ -41,17 +41,17 @@ class Stage:
         self.configure()
 
     def configure(self, **settings: Any) -> None:
-        """Put settings in force, on top of this stage's paths."""
+        """Apply settings on top of this stage's paths."""
         values = {
             "format": 1,
             "resctrlPath": self.resctrl,
             "stateDir": self.state_dir,
-            "runtimeRoots": {"demo": f"{self.folder}/runtimes"},  # whatever else runs here is none of ours
+            "runtimeRoots": {"demo": f"{self.folder}/runtimes"},  # ignore other containers on this machine
             "log": {"target": "file", "file": self.log},
         }
         with open(self.config, "w", encoding="utf-8") as file:
             json.dump(values | settings, file)
-        os.chmod(self.config, 0o644)  # a hook obeys only what nobody else can write, whatever the umask
+        os.chmod(self.config, 0o644)  # hooks refuse a configuration that others can write; independent of the umask
 
     @property
     def hook(self) -> list[str]:
@@ -64,11 +64,11 @@ class Stage:
         return Monitor(self.resctrl, state_dir=self.state_dir)
 
     def groups(self) -> list[str]:
-        """Return the names of all monitoring groups in the root class."""
+        """Return the names of all mon_groups in the root class."""
         return sorted(os.listdir(f"{self.resctrl}/mon_groups"))
 
     def tasks(self, key: str) -> dict[int, str]:
-        """Return the threads in a key's group, with their names; a plain tree keeps those of ended processes too."""
+        """Return the threads in a key's group, with their names; a plain tree also keeps those of ended processes."""
         return {tid: name for tid in sorted(self.monitor.resctrl.tasks("", key)) if (name := _name_of(tid))}
 
     def records(self) -> list[str]:
@@ -76,7 +76,7 @@ class Stage:
         return sorted(self.monitor.ledger.keys())
 
     def new_log(self) -> list[str]:
-        """What the hook has logged since the last call, without syslog's prefix."""
+        """Return the hook's log since the last call, without syslog's prefix."""
         try:
             with open(self.log, encoding="utf-8") as file:
                 file.seek(self._read)
@@ -89,13 +89,13 @@ class Stage:
 
 @contextlib.contextmanager
 def staged(*, plain: bool = False) -> Iterator[Stage]:
-    """Have a stage for the length of a ``with``; nothing of it is left behind.
+    """Yield a stage, and remove it completely at the end of the ``with`` block.
 
     Args:
-        plain: Make do with a plain tree of folders where a simulation would be possible, too.
+        plain: Use a plain tree of folders even where a simulation is possible.
     """
     with contextlib.ExitStack() as stack:
-        # As root below /tmp, the folder is 0700: nobody else can look at, or write to, what hooks will obey.
+        # For root below /tmp, the folder has mode 0700: other users can neither read nor write the hooks' files.
         folder = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="resctrl-demo-")))
         why_plain = "a plain tree was asked for" if plain else ""
         if not plain:

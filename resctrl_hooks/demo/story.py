@@ -1,4 +1,4 @@
-"""What the demo tells: who could play the container here, what happens step by step, and what is missing for more."""
+"""Text of the demo: the possible subjects on this machine, the steps with explanations, and missing requirements."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from .stage import RMIDS, Stage
 from .subject import POD_UID, RuntimeFailedError, Subject
 
 PROCESS = "process"
-# In the order in which they are tried; Podman's hooks folder is what most hosts have.
+# In order of preference; most hosts have Podman's hooks folder.
 SUBJECTS: dict[str, Callable[[Stage], Subject]] = {
     "podman": Podman,
     "runc": lambda stage: Bundle(stage, "runc"),
@@ -35,17 +35,17 @@ _MEGA = 1e6
 
 
 class DemoError(Exception):
-    """Something did not happen as it should; the text says what."""
+    """A step had an unexpected result; the text describes it."""
 
 
 def available(wanted: str = "") -> tuple[list[str], str]:
-    """Which subjects can be tried here, best first, and what is missing for a better one in a sentence, or nothing.
+    """Return the possible subjects, best first, and the requirements of a better one as a sentence, or nothing.
 
     Args:
-        wanted: The only one to try.
+        wanted: The only subject to try.
 
     Raises:
-        DemoError: None can be.
+        DemoError: No subject is possible.
     """
     if not in_initial_user_namespace():
         raise DemoError(
@@ -67,10 +67,10 @@ def available(wanted: str = "") -> tuple[list[str], str]:
 
 
 def tell(stage: Stage, wanted: str = "") -> None:
-    """Play the whole story on a stage, and explain each line.
+    """Run the whole demo on a stage, and explain each line.
 
     Raises:
-        DemoError: A step did not do what it should.
+        DemoError: A step had an unexpected result.
         RuntimeFailedError: The runtime failed.
     """
     names, missing = available(wanted)
@@ -104,7 +104,7 @@ def _resctrl(stage: Stage) -> None:
 
 
 def _created(stage: Stage, names: list[str]) -> Subject:
-    """Return the first subject that can be created; each one that can't is said in a line."""
+    """Return the first subject that can be created; print a line for each failure."""
     for name in names:
         subject = SUBJECTS[name](stage)
         try:
@@ -135,7 +135,7 @@ def _abandon(subject: Subject) -> None:
     try:
         subject.remove()
     except RuntimeFailedError:
-        return  # it was never made
+        return  # it was never created
 
 
 def _waiting(stage: Stage, subject: Subject) -> None:
@@ -155,7 +155,7 @@ def _running(stage: Stage, subject: Subject) -> None:
 
 
 def _log(stage: Stage) -> None:
-    """What the hook has logged, without the fields after the sentence, which are journald's."""
+    """Return the hook's log messages without journald's fields."""
     for line in stage.new_log():
         sentence = _FIELDS.sub("", line).replace(f"{stage.folder}/", "")
         _line(f"log: {_LONG_ID.sub(lambda found: _short(found[0]), sentence)}", "")
@@ -216,7 +216,7 @@ def _heading(text: str) -> None:
 
 
 def _line(what: str, why: str) -> None:
-    """What is there or happens, and what that means: beside it where there is room, else below."""
+    """Print a line with its explanation, on the right if it fits, else below."""
     if why and len(what) >= _COLUMN:
         click.echo(f"   {what}")
         what = ""

@@ -1,11 +1,11 @@
-"""What the demo puts on its stage: something that is created, waits while the hook runs, is started, and removed."""
+"""The demo's subject: a container or process that is created, waits during the hook, is started, and removed."""
 
 import subprocess
 import tempfile
 from typing import Protocol
 
 NAME = "demo"
-# Two processes, the second started by the first again and again: what is forked later is in the group as well.
+# Two processes, the second started repeatedly by the first: later forks are in the group too.
 COMMAND = ["sh", "-c", "while :; do sleep 1; done"]
 POD_UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 # As CRI-O annotates the containers of a Kubernetes pod.
@@ -21,36 +21,36 @@ _SECONDS = 60
 
 
 class RuntimeFailedError(Exception):
-    """A runtime did not do what it was asked to; the text is what it said."""
+    """A runtime's command failed; the text is its output."""
 
 
 class Subject(Protocol):
-    """Something that is created, waits while the hook runs, is started, and removed."""
+    """A container or process that is created, waits during the hook, is started, and removed."""
 
     name: str
-    """Whose it is, in words."""
+    """The subject in words, for example its runtime."""
     hint: str
-    """What of the stage tells the runtime to call the hook."""
+    """The file of the stage that makes the runtime call the hook."""
     key: str
-    """The key of its group, known once it is created."""
+    """The group's key, known after `create`."""
 
     def create(self) -> str:
-        """Make it, its hook too, without letting it run; returns the command, shortened for people."""
+        """Create the subject and run its hook, without starting it; return the command, shortened for people."""
 
     def start(self) -> str:
-        """Let it run."""
+        """Start the subject."""
 
     def remove(self) -> str:
-        """End it, its hook too."""
+        """Stop and remove the subject; its hook runs too."""
 
 
 def run(command: list[str], environment: dict[str, str] | None = None) -> str:
-    """Run a command and return what it prints.
+    """Run a command and return its output.
 
     Raises:
-        RuntimeFailedError: It failed, or did not end.
+        RuntimeFailedError: It failed or timed out.
     """
-    # Files, not pipes: a container that `create` leaves behind keeps what it was given open.
+    # Files, not pipes: a container that `create` leaves running keeps inherited pipes open.
     with (
         tempfile.TemporaryFile("w+", errors="replace") as output,
         tempfile.TemporaryFile("w+", errors="replace") as said,

@@ -137,7 +137,7 @@ def rmids(host: Host) -> Iterator[Finding]:
 
 
 def bandwidth_counters(host: Host) -> Iterator[Finding]:
-    """Yield whether every pod has a bandwidth counter, where the kernel assigns them, and who else holds some."""
+    """Check that every pod has a bandwidth counter where the kernel assigns them, and count those of foreign groups."""
     inventory = host.inventory
     if inventory is None or not inventory.bandwidth_counters:
         return

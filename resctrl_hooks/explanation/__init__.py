@@ -1,1 +1,1 @@
-"""`resctrl-hook explain`: one call of the hook, said before it is made and without making it."""
+"""`resctrl-hook explain`: a dry run of one hook call."""

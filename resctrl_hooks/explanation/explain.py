@@ -1,6 +1,6 @@
-"""What the hook would do for a container state, and why, found with the hook's own functions and without doing it.
+"""Dry run of a hook call for a container state, with the hook's own functions.
 
-A captured state can be explained long after its process has gone: what can't be known any more is said.
+A captured state can be explained after its process has ended; unknown facts are marked.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ _FATES = {
 
 
 class _Notes(Log):
-    """A log that keeps what the hook would have warned of."""
+    """A log that keeps the hook's warnings."""
 
     def __init__(self) -> None:
         super().__init__(stderr=False)
@@ -48,16 +48,17 @@ def explain(data: bytes, found: Effective, *, stage: str = "", bundle: str = "")
 
     Args:
         data: an OCI state, as a runtime writes it to its hooks.
-        found: the settings to go by.
-        stage: the hook stage, or empty for the one that the state's status says.
-        bundle: another config.json, or the folder of one, in the place of the state's own bundle.
+        found: the settings.
+        stage: the hook stage; empty for the one that follows from the state's status.
+        bundle: a config.json, or its folder, in place of the state's own bundle.
 
     Raises:
-        InputError: ``data`` is no container state, or ``bundle`` no configuration.
+        InputError: ``data`` is not a container state, or ``bundle`` not a configuration.
     """
     log = _Notes()
     context = Context(found.settings, log)
-    if not data.strip():  # what a runtime never hands over, and a pipe from one that doesn't know the container does
+    # a runtime never passes this; the output of a runtime that does not know the container is empty
+    if not data.strip():
         raise InputError("the container state is empty: did the command before | fail?")
     state = parse_state(data)
     given = _read_config(bundle) if bundle else None
@@ -127,7 +128,7 @@ def _create_runtime(state: State, bundle: Bundle, context: Context, said: Explan
     steps = planned(workload, context)
     said.steps = [_said_step(step, workload, context) for _, step in steps]
     _look_back(workload, context, said)
-    lost = said.process == "gone"  # with it everything that is to be done for it
+    lost = said.process == "gone"  # it includes all steps for the container
     impossible = [step for step in said.steps if not step.skipped and (lost or not step.possible)]
     why = f": {gone}" if lost else ""
     refusing = any(failure_policy(step.feature, context.settings) == "fail" for step in impossible)
@@ -147,7 +148,7 @@ def _create_runtime(state: State, bundle: Bundle, context: Context, said: Explan
 
 
 def _said_step(step: Step, workload: Workload, context: Context) -> StepModel:
-    """Return a step with what is found at its place; changes nothing."""
+    """Return a step with the current state of its target. Read-only."""
     found = Found() if step.action == SKIP else DISPLAYS[step.feature].probe(step, workload, context)
     return StepModel(step.feature, step.action, step.parameters, step.why, *found)
 
@@ -167,7 +168,7 @@ def _described(workload: Workload) -> dict[str, Any]:
 
 
 def _look_back(workload: Workload, context: Context, said: Explanation) -> None:
-    """What the ledger has of this container already."""
+    """Return the ledger's data on this container."""
     earlier = context.ledger.key_of(workload.id)
     if earlier == workload.key:
         said.notes.append("this container is recorded already, so its earlier run is taken back first")

@@ -1,4 +1,4 @@
-"""What `explain` says, as data: the call, its workload, each step, and what comes of it."""
+"""Output of `explain` as data: the call, its workload, each step, and the result."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from resctrl_hooks.node.hook.call import DONE
 
 @dataclass(frozen=True)
 class StepModel:
-    """One step: what would be done or undone, why, what is found where it would be done, and whether it can be."""
+    """One step: the action, its reason, the current state of its target, and whether it is possible."""
 
     feature: str
     action: str
@@ -23,15 +23,15 @@ class StepModel:
 
     @property
     def skipped(self) -> bool:
-        """Whether it is there only to say why nothing is done."""
+        """Whether the step only gives the reason for doing nothing."""
         return self.action == SKIP
 
 
 @dataclass
 class Explanation:
-    """Everything that can be said of one call of the hook before it is made.
+    """The expected course of one hook call.
 
-    ``blocked`` says why it would end before any step; the steps are then those of a call that isn't.
+    ``blocked`` is the reason for ending before any step; the steps are then those of a call that is not blocked.
     """
 
     stage: str
@@ -48,7 +48,7 @@ class Explanation:
     exit_code: Annotated[int, Field(alias="exitCode")] = DONE
 
     def as_json(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """Return the explanation for ``--json``."""
         values = asdict(self)
         values["exitCode"] = values.pop("exit_code")
         return values

@@ -17,8 +17,8 @@ _WHEN: Final = {"always": bool, "annotations": dict, "commands": list, "hasBindM
 def hook_json(config: str, *, launch: str = LAUNCH, python: str = PYTHON) -> bytes:
     """Return the registration's text.
 
-    One command for both stages, so that the stage follows from the state's status. ``always``, since ``annotations``
-    would not see what the kubelet adds; which containers we care about is the configuration's matter.
+    Both stages share one command; the state's status selects the stage. ``always`` is set because ``annotations`` would
+    not see those that the kubelet adds; the configuration selects containers.
     """
     command = hook_command(config, launch=launch, python=python)
     value = {
@@ -31,7 +31,7 @@ def hook_json(config: str, *, launch: str = LAUNCH, python: str = PYTHON) -> byt
 
 
 def hook_problems(text: bytes) -> list[str]:
-    """Return why a runtime would not accept this text; CRI-O does not start where it finds such a file."""
+    """Return the reasons for which a runtime would reject this text; CRI-O does not start with an invalid file."""
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -42,7 +42,7 @@ def hook_problems(text: bytes) -> list[str]:
 
 
 def _unknown(value: dict[str, Any]) -> list[str]:
-    # The readers are strict about what they decode.
+    # The readers reject unknown and mistyped fields.
     return [f"unknown key {key}" for key in value if key not in ("version", "hook", "when", "stages")]
 
 

@@ -1,4 +1,4 @@
-"""Carries a plan out: everything that a hook needs first, what makes runtimes call it last."""
+"""Execution of a plan: first everything that a hook needs, last the registrations that make runtimes call it."""
 
 import hashlib
 import os
@@ -25,10 +25,10 @@ _NAMED_FOLDER: Final = re.compile(rb"/(node-[0-9a-f]+)\"")
 
 
 def install(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
-    """Put a plan's files on the host below ``tree``; the same again changes nothing.
+    """Put a plan's files on the host below ``tree``; a repeated call changes nothing.
 
-    Killed anywhere, it leaves a host whose runtimes work, with the old hook, the new one or none; another `install` or
-    `uninstall` finishes the matter.
+    Killed at any point, it leaves a host whose runtimes work, with the old hook, the new one or no hook. Another
+    `install` or `uninstall` completes the change.
 
     Raises:
         OSError: from the kernel; as above.
@@ -63,7 +63,7 @@ def install(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
 
 
 def _record(plan: Plan, before: Manifest | None, tree: Tree) -> Manifest:
-    """What is true from now until the end: files of the old installation and of the new."""
+    """Return the record that is valid from now until the end: files of the old installation and of the new one."""
     files = dict(before.files) if before else {}
     folders = list(before.folders) if before else []
     for path in [MANIFEST, *(file.path for file in plan.files), *links(plan)]:
@@ -85,7 +85,7 @@ def _record(plan: Plan, before: Manifest | None, tree: Tree) -> Manifest:
 
 
 def _kept_settings(before: Manifest | None) -> dict[str, str]:
-    """Return settings that an earlier installation wrote and this one left as they are."""
+    """Return the settings of an earlier installation that this one left unchanged."""
     return {path: kind for path, kind in (before.files if before else {}).items() if kind == SETTINGS}
 
 
@@ -98,13 +98,13 @@ def _sweep(plan: Plan, tree: Tree) -> None:
 
 
 def named_folder(tree: Tree) -> str:
-    """Return the modules' folder that the script on the host names, or an empty string."""
+    """Return the modules' folder that the script on the host names; empty without one."""
     found = _NAMED_FOLDER.search(tree.read(LAUNCH) or b"")
     return found[1].decode() if found else ""
 
 
 def compile_modules(plan: Plan, tree: Tree, *, warn: Say) -> None:
-    """Make the bytecode beside the modules, by the interpreter that will run it; without, hooks only start slower."""
+    """Compile the modules with the interpreter that will run them; without bytecode, hooks only start slower."""
     folder = f"{CODE}/{plan.payload.folder}"
     real = tree.real(folder)
     command = [plan.python, "-I", "-S", "-B", f"{real}/launch.py", "compile", real, folder]
@@ -118,14 +118,14 @@ def compile_modules(plan: Plan, tree: Tree, *, warn: Say) -> None:
 
 
 def enable(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
-    """Enable the units, and on this very host starts them, resctrl's mount first."""
+    """Enable the units; on this running host also start them, resctrl's mount first."""
     there = _units_in(plan)
     for path, target in links(plan).items():
         for missing in tree.missing_folders(path):
             tree.make_folder(missing)
         tree.link(path, target)
     if there and not tree.root and systemd.is_running():
-        # A mounted resctrl stays as it is: mounting anew would end every group.
+        # A mounted resctrl stays mounted: a new mount would remove every group.
         started = [unit for unit in there if unit != MOUNT or not os.path.ismount(RESCTRL_ROOT)]
         for problem in systemd.reload_and_start(started):
             warn(problem)
@@ -133,7 +133,7 @@ def enable(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
 
 
 def links(plan: Plan) -> dict[str, str]:
-    """Return the symbolic links that enable a plan's units, with what each leads to."""
+    """Return the symbolic links that enable a plan's units, with their targets."""
     return {f"{UNITS}/{folder}/{unit}": f"{UNITS}/{unit}" for unit in _units_in(plan) for folder in STARTED_BY[unit]}
 
 
@@ -142,10 +142,9 @@ def _units_in(plan: Plan) -> list[str]:
 
 
 def _retire(plan: Plan, tree: Tree, before: Manifest | None, keep: set[str], *, say: Say, warn: Say) -> None:
-    """Remove what only the earlier installation had.
+    """Remove the files that only the earlier installation had.
 
-    The modules that were in force until now stay for the hooks that have just been started from them; the next
-    installation takes them.
+    The previous modules stay, because hooks may just have been started from them; the next installation removes them.
     """
     wanted = {file.path for file in plan.files}
     for path, kind in (before.files if before else {}).items():

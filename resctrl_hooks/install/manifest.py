@@ -1,4 +1,4 @@
-"""What an installation put on a host, recorded there: so that an upgrade or removal by any version finds all of it."""
+"""Record, on the host, of an installation's files, so that every version can upgrade or remove it completely."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -11,20 +11,23 @@ _FORMAT = 1
 
 @dataclass
 class Manifest:
-    """The record. It is written before the first file and again after the last; in between it names old and new."""
+    """The record.
+
+    It is written before the first file and again after the last; in between it names old and new files.
+    """
 
     version: str = ""
     config: str = ""
     python: str = PYTHON
     runtimes: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
-    """Our files, but the modules (whose folders are known by their names), with each one's kind."""
+    """The installed files and their kinds, except the modules, whose folders are known by their names."""
     runtime_files: dict[str, list[str]] = field(default_factory=dict)
-    """Which of them are there for the sake of one runtime."""
+    """The files that belong to one runtime only."""
     folders: list[str] = field(default_factory=list)
-    """Folders that weren't there before, outermost first."""
+    """The folders that the installation created, outermost first."""
     first_settings: str = ""
-    """The digest of the configuration that the installer wrote, to know whether somebody has edited it since."""
+    """The digest of the initial configuration, to detect edits."""
     complete: bool = False
 
     def save(self, tree: Tree) -> None:
@@ -38,7 +41,7 @@ class Manifest:
 
 
 def read_manifest(tree: Tree) -> Manifest | None:
-    """Return the record on a host, or None if there is none that can be read."""
+    """Return the record on a host; None if missing or unreadable."""
     try:
         value = json.loads(tree.read(MANIFEST) or b"")
         if not isinstance(value, dict) or value.pop("format", None) != _FORMAT:

@@ -1,7 +1,7 @@
-"""What goes to a host as code: the node half's modules in a folder named by their content, and the script in front.
+"""The code that goes to a host: the node half's modules in a folder named by their content, and a script in front.
 
-The script's path never changes, so that the command baked into a container's bundle works after upgrades and
-rollbacks too. It names the folder of the modules, so that its replacement, one rename, is the moment of an upgrade.
+The script's path never changes, so a command baked into a container's bundle survives upgrades and rollbacks. It names
+the modules' folder, so its replacement, one rename, is the moment of an upgrade.
 """
 
 import hashlib
@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 PLUGIN: Final = "nri"
 _ENDING: Final = ".py"
 _DIGITS: Final = 12
-# A module's name can't have a dot, and the folder is the package.
+# A module's name cannot contain a dot; the folder is the package.
 _FOLDER: Final = "node-"
 
-# It is compiled at each start, so each of its words costs; everything else is loaded as bytecode. exec() of bytes on
+# The script is compiled at each start, so each word costs; everything else is loaded as bytecode. exec() of bytes on
 # purpose: see guard.START.
 _LAUNCH: Final = """\
 # Starts resctrl-hooks' node half, {version}; written by its installer.
@@ -35,7 +35,7 @@ exec(code)
 
 
 class Payload(NamedTuple):
-    """The node half's modules by their paths in its folder, and the folder (below the code folder) where they go."""
+    """The node half's modules by their paths, and the name of their folder below the code folder."""
 
     version: str
     folder: str
@@ -44,14 +44,14 @@ class Payload(NamedTuple):
     def launch(self, boot_code: str = "") -> bytes:
         """Return the script in front.
 
-        ``boot_code`` is where bytecode is made at each boot; default: beside the modules.
+        ``boot_code`` is the folder for bytecode made at each boot; by default bytecode lies with the modules.
         """
         compiled = f'"{boot_code}/{self.folder}"' if boot_code else "folder"
         return _LAUNCH.format(version=self.version, folder=self.folder, compiled=compiled).encode()
 
 
 def payload(*, plugin: bool = True) -> Payload:
-    """Return the node half of this very package, with ``plugin`` also the NRI plugin, in a folder of it."""
+    """Return this package's node half, with ``plugin`` also the NRI plugin, and its folder."""
     from resctrl_hooks import __version__  # noqa: PLC0415  # the library's front imports all of it
 
     project = resources.files("resctrl_hooks")
@@ -70,7 +70,7 @@ def _modules(folder: Traversable, room: str = "") -> Iterator[tuple[str, bytes]]
 
 
 def folder_name(modules: dict[str, bytes]) -> str:
-    """Return the name of the folder of modules with this content."""
+    """Return the folder name for modules with this content."""
     digest = hashlib.sha256()
     for name, data in sorted(modules.items()):
         digest.update(b"%s %d\n" % (name.encode(), len(data)) + data)
@@ -78,6 +78,6 @@ def folder_name(modules: dict[str, bytes]) -> str:
 
 
 def is_payload_folder(name: str) -> bool:
-    """Return whether a name below the code folder is that of some version's modules."""
+    """Return whether a name below the code folder is that of a version's modules."""
     digits = name.removeprefix(_FOLDER)
     return name.startswith(_FOLDER) and len(digits) == _DIGITS and set(digits) <= set("0123456789abcdef")

@@ -22,7 +22,7 @@ _TYPE: Final = 2  # the field of an fstab line
 
 
 class PlannedFile(NamedTuple):
-    """A file as seen from the host's root; ``kind`` is its part in the plan."""
+    """A file as seen from the host's root; ``kind`` is its role in the plan."""
 
     path: str
     data: bytes
@@ -31,20 +31,20 @@ class PlannedFile(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What to write, in order.
+    """Files in the order of writing.
 
-    First code that nobody names yet, then the script that names it, settings, units, and last what makes runtimes call
-    it, the hooks' JSON.
+    Code comes first, then the script that names it, settings, units, and last the hooks' JSON, which makes runtimes
+    call the hook.
     """
 
     payload: Payload
     files: list[PlannedFile]
     registrations: dict[str, list[str]]
-    """By runtime, the files that make it call our hook."""
+    """By runtime, the files that make it call the hook."""
     config: str
     python: str
     notes: list[str]
-    """What the operator should know."""
+    """Remarks for the operator."""
 
 
 # Kinds, in the order of writing.
@@ -62,13 +62,13 @@ def plan(
     earlier_units: bool = False,
     nri: bool = False,
 ) -> Plan:
-    """What installing for some runtimes writes on the host below ``root``.
+    """Return the files that an installation for these runtimes writes on the host below ``root``.
 
-    ``earlier_units``: the mount unit there is an earlier installation's. ``nri``: the plugin too for runtimes that call
-    hooks; containerd, which calls none without another plugin, is always served by ours.
+    ``earlier_units``: the mount unit on the host is an earlier installation's. ``nri``: the plugin also serves runtimes
+    that call hooks; containerd, which does not call hooks by itself, always uses the plugin.
 
     Raises:
-        InvalidConfigError, OSError, RuntimeConfigError: what is there already can't be used.
+        InvalidConfigError, OSError, RuntimeConfigError: existing files on the host are unusable.
     """
     code = payload()
     notes: list[str] = []
@@ -112,14 +112,14 @@ def plan(
 
 
 def _settings(config: str, root: str, planned: dict[str, bytes]) -> Settings:
-    """Return the settings that will be in force."""
+    """Return the settings that will be active."""
     path = compiled_path(config)
     data = planned.get(path)
     return Settings(parse_json(data) if data is not None else read_compiled(root + path) or {})
 
 
 def _is(path: str, data: bytes) -> bool:
-    """Return whether a file is there with just this in it: ours, although its record was lost."""
+    """Return whether a file has exactly this content, and so is ours although its record was lost."""
     try:
         with open(path, "rb") as file:
             return file.read() == data
@@ -128,7 +128,7 @@ def _is(path: str, data: bytes) -> bool:
 
 
 def mounted_otherwise(root: str, *, ours: bool) -> bool:
-    """Return whether the host has an fstab line or, unless it is ours, a mount unit for resctrl."""
+    """Return whether the host mounts resctrl by an fstab line or by a mount unit that is not ours."""
     try:
         with open(f"{root}/etc/fstab", encoding="utf-8", errors="replace") as file:
             lines = [line.split() for line in file]

@@ -1,4 +1,4 @@
-"""Takes an installation off a host: what makes runtimes call the hook first, what it needs last."""
+"""Removal of an installation: first the registrations that make runtimes call the hook, last its code."""
 
 import hashlib
 import os
@@ -20,16 +20,16 @@ _OWN_UNITS = (MOUNT, GUARD, NRI, EXEC, TIMER, WAKE, RECONCILE, COMPILE)
 
 
 def registered(tree: Tree) -> list[str]:
-    """Return the runtimes for which something is installed."""
+    """Return the runtimes that have a registration."""
     record = read_manifest(tree)
     return record.runtimes if record else []
 
 
 def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say, warn: Say) -> None:
-    """Make some runtimes no longer call the hook, and leave the rest, for the others.
+    """Remove the registrations for some runtimes and leave everything else.
 
     Raises:
-        OSError: from the kernel; another call finishes the matter.
+        OSError: from the kernel; a repeated call completes the removal.
     """
     record = read_manifest(tree)
     if record is None:
@@ -59,22 +59,22 @@ def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say, warn: Say) ->
 
 
 def is_installed(tree: Tree) -> bool:
-    """Return whether anything of an installation is there, whole or not."""
+    """Return whether any part of an installation exists."""
     return read_manifest(tree) is not None or bool(_without_manifest(tree).files) or tree.exists(CODE)
 
 
 def remove_hooks(tree: Tree, *, say: Say) -> None:
-    """Remove what makes runtimes call the hook, and nothing else: the first step of `uninstall`.
+    """Remove the registrations for all runtimes: the first step of `uninstall`.
 
     Raises:
-        OSError: from the kernel; another call finishes the matter.
+        OSError: from the kernel; a repeated call completes the removal.
     """
     record = read_manifest(tree) or _without_manifest(tree)
     _remove_files([path for path, kind in record.files.items() if kind == HOOK], tree, say=say)
 
 
 def _remove_files(paths: list[str], tree: Tree, *, say: Say) -> None:
-    """Remove files, and before each the links that enable it."""
+    """Remove files, each after the links that enable it."""
     for path in paths:
         for link in _links(path):
             tree.remove(link)
@@ -83,25 +83,25 @@ def _remove_files(paths: list[str], tree: Tree, *, say: Say) -> None:
 
 
 def uninstall(tree: Tree, *, say: Say, warn: Say, release: Callable[[], None] = lambda: None) -> None:
-    """Remove everything that `install` put on the host below ``tree``, but settings that somebody has edited.
+    """Remove everything that `install` put on the host below ``tree``, except edited settings.
 
-    ``release`` ends what is recorded. It is called when neither hooks nor units come any more, and code and settings
-    are still there: so an interrupted removal can be repeated.
+    ``release`` ends recorded containers. It is called after hooks and units have stopped, while code and settings still
+    exist, so that an interrupted removal can be repeated.
 
-    The hooks' folders stay, empty if need be: a CRI-O that runs would not look into one that is made anew.
+    The hooks' folders stay, even if empty: a running CRI-O does not watch a folder that is created again.
 
-    Containers that were created with the hook need nothing of it to be removed: their command turns what is missing
-    into success.
+    Containers that were created with the hook can still be removed: their command turns missing files into success.
 
     Raises:
-        OSError: from the kernel; another call finishes the matter.
+        OSError: from the kernel; a repeated call completes the removal.
     """
     record = read_manifest(tree) or _without_manifest(tree)
     live = not tree.root and systemd.is_running()
     remove_hooks(tree, say=say)
     units = [path for path, kind in record.files.items() if kind == UNIT]
     if live and units:
-        for problem in systemd.stop(unit for unit in _OWN_UNITS if unit != MOUNT):  # the mount stays: groups live in it
+        # the mount stays: it contains groups
+        for problem in systemd.stop(unit for unit in _OWN_UNITS if unit != MOUNT):
             warn(problem)
     release()
     _remove_files(units, tree, say=say)
@@ -127,12 +127,12 @@ def _links(path: str) -> list[str]:
 
 
 def _without_manifest(tree: Tree) -> Manifest:
-    """What an installation whose record is lost can have put there."""
+    """Return the files that an installation without a record may have left."""
     folders = {VENDOR_HOOKS, ADMIN_HOOKS}
     for runtime in RUNTIMES.values():
         folders |= set(directories(runtime, tree.root))
     files = {f"{folder}/{HOOK_NAME}": HOOK for folder in sorted(folders)}
-    # Ours by their names; the mount's is the kernel's, so without a record it may be anyone's.
+    # These are ours by name. The mount unit has a name that systemd prescribes, so without a record it may be foreign.
     files |= {f"{UNITS}/{unit}": UNIT for unit in _OWN_UNITS if unit != MOUNT}
     files |= {runtime.drop_in: DROP_IN for runtime in RUNTIMES.values() if runtime.drop_in}
     files[containerd.DROP_IN] = DROP_IN

@@ -1,4 +1,4 @@
-"""The configuration that an installation begins with where there is none, and what it compiles to."""
+"""The initial configuration of an installation, and its compiled form."""
 
 import os
 import tempfile
@@ -26,7 +26,7 @@ FIRST: Final = b"""\
 
 
 def unapplied(config: str, root: str = "") -> list[str]:
-    """What is wrong with a configuration beside which a compiled one stays in force."""
+    """Return the problems of a configuration that stays unapplied because an older compiled one exists."""
     compiled = f"{config.rpartition('/')[0]}/{COMPILED_NAME}"
     if config.endswith(".json") or not (os.path.lexists(root + config) and os.path.lexists(root + compiled)):
         return []
@@ -36,11 +36,11 @@ def unapplied(config: str, root: str = "") -> list[str]:
 
 
 def compiled_files(config: str, root: str = "") -> dict[str, bytes]:
-    """What has to be written for a configuration to be in force: nothing where a compiled file is there already.
+    """Return the files that make a configuration active; empty if a compiled file exists.
 
     Raises:
-        InvalidConfigError: there is a file to be compiled, and it doesn't validate.
-        OSError: it can't be read.
+        InvalidConfigError: the file to compile is invalid.
+        OSError: it is unreadable.
     """
     if config.endswith(".json"):
         if not os.path.lexists(root + config):
@@ -51,7 +51,7 @@ def compiled_files(config: str, root: str = "") -> dict[str, bytes]:
     files = {}
     if os.path.lexists(f"{root}{folder}/{COMPILED_NAME}"):
         _check_compiled(f"{root}{folder}/{COMPILED_NAME}")
-        return {}  # also without a YAML file beside it: an image's, say
+        return {}  # also without a YAML file, for example in an image
     if os.path.lexists(root + config):
         compiled = compile_file(root + config)
     else:
@@ -64,11 +64,11 @@ def compiled_files(config: str, root: str = "") -> dict[str, bytes]:
 
 
 def _check_compiled(path: str) -> None:
-    """Refuse a compiled file that no hook could read.
+    """Refuse a compiled file that hooks could not read.
 
     Raises:
-        SettingsError: it is not one.
-        OSError: it can't be read.
+        SettingsError: it is invalid.
+        OSError: it is unreadable.
     """
     try:
         value = parse_json(read_file(path, _LIMIT, follow=True))

@@ -1,4 +1,4 @@
-"""systemd on the host itself: reading new units, starting and stopping them. Callers report what fails and go on."""
+"""systemd on the running host: reload units, start and stop them. Callers report failures and continue."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ def is_running() -> bool:
 
 
 def systemctl(*arguments: str) -> str:
-    """Run systemctl and return what went wrong in one line, or an empty string."""
+    """Run systemctl; return its failure in one line, or an empty string."""
     try:
         done = subprocess.run(
             ["systemctl", *arguments],
@@ -34,20 +34,20 @@ def systemctl(*arguments: str) -> str:
 
 
 def reload_and_start(units: Iterable[str]) -> list[str]:
-    """Let systemd read its units and start some; return what went wrong."""
+    """Reload systemd's units and start some; return the failures."""
     wrong = [systemctl("daemon-reload"), *(systemctl("restart", unit) for unit in units)]
     return [line for line in wrong if line]
 
 
 def stop(units: Iterable[str]) -> list[str]:
-    """Stop units that may not be there, and forget that they failed; return what went wrong.
+    """Stop units that may not exist, and reset their failed state; return the failures.
 
-    Each in a call of its own: where one of several is not loaded, systemd stops none of them and exits with 5.
+    Each unit takes one call: if one of several is not loaded, systemd stops none of them and exits with 5.
     """
     wrong = [systemctl(verb, unit) for unit in units for verb in ("stop", "reset-failed")]
     return [line for line in wrong if line and _NOT_LOADED not in line]
 
 
 def reload() -> list[str]:
-    """Let systemd read its units."""
+    """Reload systemd's units."""
     return [line for line in [systemctl("daemon-reload")] if line]

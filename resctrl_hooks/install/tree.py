@@ -1,6 +1,6 @@
-"""Writing and removing single files on a host, or below a folder that stands for its root.
+"""Atomic writing and removal of single files on a host, or below the root folder of an image.
 
-Each file is replaced whole and durably: an empty hook JSON after a power cut would keep CRI-O from starting.
+Each file is replaced durably: an empty hook JSON after a power failure would keep CRI-O from starting.
 """
 
 import contextlib
@@ -11,29 +11,29 @@ import stat
 from typing import Final
 
 _FOLDER_MODE: Final = 0o755
-# No runtime takes these for its own: they read *.json and *.conf, systemd reads its suffixes.
+# No runtime reads these temporary names: runtimes read *.json and *.conf, systemd its unit suffixes.
 _UNFINISHED: Final = re.compile(r"\.(.+)\.[0-9]+\.unfinished")
 
 
 class Tree:
-    """The files below a root; an empty root is the host's own. Paths are as seen from the root."""
+    """The files below a root; an empty root is the host. Paths are as seen from the root."""
 
     def __init__(self, root: str = "") -> None:
         self.root = root.rstrip("/")
 
     def real(self, path: str) -> str:
-        """Where a path is for us."""
+        """Return the real path below the root."""
         return self.root + path
 
     def exists(self, path: str) -> bool:
-        """Return whether something has this name."""
+        """Return whether a path exists."""
         return os.path.lexists(self.real(path))
 
     def read(self, path: str) -> bytes | None:
-        """Return a file's content, or None if it isn't there."""
+        """Return a file's content; None if it does not exist."""
         try:
             fd = os.open(self.real(path), os.O_RDONLY | os.O_NONBLOCK)
-            with os.fdopen(fd, "rb") as file:  # a folder in a file's place is EISDIR here
+            with os.fdopen(fd, "rb") as file:  # EISDIR if a folder has the file's name
                 if not stat.S_ISREG(os.fstat(fd).st_mode):
                     raise OSError(errno.EINVAL, "not a regular file: remove it", self.real(path))
                 return file.read()
@@ -41,17 +41,17 @@ class Tree:
             return None
 
     def names(self, path: str) -> list[str]:
-        """What is in a folder, sorted; nothing if it isn't there."""
+        """Return a folder's names, sorted; empty if it does not exist."""
         try:
             return sorted(os.listdir(self.real(path)))
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def write(self, path: str, data: bytes, mode: int) -> bool:
-        """Put a file there, and say whether there was anything to do.
+        """Write a file; return whether it changed.
 
         Raises:
-            OSError: from the kernel; what was there before still is.
+            OSError: from the kernel; the previous file is unchanged.
         """
         real = self.real(path)
         if self.read(path) == data and not os.path.islink(real) and os.stat(real).st_mode & 0o7777 == mode:
@@ -61,7 +61,7 @@ class Tree:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
         try:
             with os.fdopen(fd, "wb") as file:
-                os.fchmod(fd, mode)  # whatever the umask
+                os.fchmod(fd, mode)  # independent of the umask
                 file.write(data)
                 file.flush()
                 os.fsync(fd)
@@ -74,14 +74,17 @@ class Tree:
         return True
 
     def make_folder(self, path: str) -> None:
-        """Make one folder, whose parent is there."""
+        """Create one folder, whose parent exists."""
         self._inside(os.path.dirname(self.real(path)))
         with contextlib.suppress(FileExistsError):
             os.mkdir(self.real(path), _FOLDER_MODE)
             os.chmod(self.real(path), _FOLDER_MODE)
 
     def _inside(self, folder: str) -> str:
-        """The folder, if no link leads from below the root to this machine's own files: an image's may be absolute."""
+        """Return the folder; refuse links that lead from below the root to this machine's files.
+
+        Links in an image may be absolute.
+        """
         root = os.path.realpath(self.root or "/").rstrip("/")
         if not f"{os.path.realpath(folder)}/".startswith(f"{root}/"):
             what = f"a link leads out of {self.root}, to {os.path.realpath(folder)}; run this in a chroot there"
@@ -89,7 +92,7 @@ class Tree:
         return folder
 
     def missing_folders(self, path: str) -> list[str]:
-        """Return the folders above a file that aren't there, outermost first."""
+        """Return the missing parent folders of a file, outermost first."""
         missing: list[str] = []
         folder = os.path.dirname(path)
         while folder != "/" and not os.path.isdir(self.real(folder)):
@@ -98,7 +101,7 @@ class Tree:
         return missing
 
     def link(self, path: str, target: str) -> None:
-        """Make a symbolic link, in the place of another if there is one."""
+        """Create a symbolic link, or replace one."""
         real = self.real(path)
         self._inside(os.path.dirname(real))
         if os.path.islink(real) and os.readlink(real) == target:
@@ -108,7 +111,7 @@ class Tree:
         os.symlink(target, real)
 
     def remove(self, path: str) -> bool:
-        """Remove a file or link, durably, and say whether it was there."""
+        """Remove a file or link durably; return whether it existed."""
         self._inside(os.path.dirname(self.real(path)))
         try:
             os.unlink(self.real(path))
@@ -118,7 +121,7 @@ class Tree:
         return True
 
     def remove_folder(self, path: str) -> bool:
-        """Remove a folder if it is empty, and say whether it went."""
+        """Remove a folder if empty; return whether it was removed."""
         try:
             os.rmdir(self.real(path))
         except OSError:
@@ -126,7 +129,7 @@ class Tree:
         return True
 
     def remove_all(self, path: str) -> None:
-        """Remove a folder with all that is in it; links are removed, not followed."""
+        """Remove a folder with its contents; links are removed, not followed."""
         for name in self.names(path):
             inner = f"{path}/{name}"
             if os.path.isdir(self.real(inner)) and not os.path.islink(self.real(inner)):
@@ -136,7 +139,7 @@ class Tree:
         self.remove_folder(path)
 
     def sweep(self, folder: str, names: set[str]) -> None:
-        """Remove what an interrupted `write` of one of these names left in a folder."""
+        """Remove the temporary files that interrupted calls of `write` left for these names."""
         for name in self.names(folder):
             found = _UNFINISHED.fullmatch(name)
             if found and found[1] in names:

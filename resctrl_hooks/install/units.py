@@ -1,6 +1,6 @@
-"""The systemd units, as text: resctrl's mount, bytecode at boot, reconcile with timer and wake-up call, exec watcher.
+"""Texts of the systemd units: resctrl's mount, bytecode at boot, reconcile with timer and path unit, the watcher.
 
-Directives that RHEL 9's systemd (252) knows, no later ones.
+They use only directives of RHEL 9's systemd (252).
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ TIMER: Final = "resctrl-hooks-reconcile.timer"
 WAKE: Final = "resctrl-hooks-reconcile.path"
 
 ENABLED: Final = (MOUNT, COMPILE, TIMER, WAKE, NRI, EXEC, GUARD)
-"""What is enabled and started; the reconcile service is started by timer and path."""
+"""Units to enable and start; timer and path units start the reconcile service."""
 STARTED_BY: Final = {
     MOUNT: ("local-fs.target.wants",),
     COMPILE: ("multi-user.target.wants",),
@@ -30,13 +30,13 @@ STARTED_BY: Final = {
     EXEC: ("multi-user.target.wants",),
     GUARD: ("multi-user.target.wants",),
 }
-"""Where enabling links each, below the units' folder: what `systemctl enable` does, for hosts that don't run."""
+"""Folder of each unit's enabling link, below the units' folder: what `systemctl enable` does, for images."""
 
 WITHOUT_SYSTEMD: Final = (
     "mount resctrl at boot, and keep `resctrl-hook reconcile --watch 30` running, "
     "or have cron run it each minute: * * * * * root {command}"
 )
-"""What to do instead; for /etc/cron.d."""
+"""Alternative without systemd, for /etc/cron.d."""
 
 _RUNTIMES: Final = "crio.service containerd.service podman.service podman-restart.service kubelet.service"
 
@@ -96,8 +96,8 @@ SystemCallFilter=@system-service
 WantedBy=multi-user.target
 """
 
-# What reconcile does: reads the runtimes' folders and /proc, writes resctrl, cgroups and its state folder, all of it
-# owned by root, asks systemd over its socket. Of root's capabilities only those that changing other processes needs.
+# Reconcile reads the runtimes' folders and /proc, writes resctrl, cgroups and its state folder, all owned by root, and
+# calls systemd over its socket. It keeps only the capabilities for changing other processes.
 _HARDENING: Final = """\
 UMask=0077
 CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_KILL CAP_SYS_NICE{capabilities}
@@ -136,8 +136,8 @@ TimeoutStartSec=120
 Nice=5
 {hardening}"""
 
-# The plugin does what the hooks do, for which a runtime has given it the word: the same access as reconcile's. What it
-# starts for a container outlives it; so does an event that is being served when it is told to end.
+# The plugin does what hooks do on behalf of a runtime, so it has the same access as reconcile. Programs that it starts
+# for a container outlive it; an event in progress is completed at shutdown.
 _NRI: Final = """\
 [Unit]
 Description=resctrl-hooks: NRI plugin of containerd or CRI-O
@@ -159,9 +159,10 @@ OOMScoreAdjust=-900
 WantedBy=multi-user.target
 """
 
-# The process connector is in the host's initial network namespace only. Linux before 6.6 asks for CAP_NET_ADMIN; later
-# kernels don't, and the watcher only uses it to have a larger buffer. CAP_SYS_NICE lets it take the lowest realtime
-# priority, without which the shortest processes have ended before it looks. It writes resctrl's tasks and its records.
+# The process connector exists in the host's initial network namespace only. Linux before 6.6 requires CAP_NET_ADMIN;
+# later kernels do not, and the watcher uses it only for a larger buffer. CAP_SYS_NICE allows the lowest realtime
+# priority, without which the shortest processes end before the watcher reads them. It writes resctrl's tasks and its
+# records.
 _EXEC: Final = """\
 [Unit]
 Description=resctrl-hooks: exec watcher
@@ -200,7 +201,7 @@ SystemCallErrorNumber=EPERM
 WantedBy=multi-user.target
 """
 
-# The guard writes the schemata of classes, and its own files; what it changed is restored however it ends.
+# The guard writes the schemata of classes and its own files; ExecStopPost restores its changes after any exit.
 _GUARD: Final = """\
 [Unit]
 Description=resctrl-hooks: bandwidth guard (rdt.guard; experimental)
@@ -261,12 +262,12 @@ def units(
     Args:
         config: The configuration's path, for ``--config``.
         state: The ledger's folder (``stateDir``).
-        resctrl: Where resctrl is mounted; the mount unit itself is for the kernel's own place only.
+        resctrl: resctrl's mount point; the mount unit exists for the kernel's default one only.
         options: Mount options of resctrl (``cdp``, ``mba_MBps``, …).
         period: Seconds between two reconciles.
         launch: The node half's script.
         python: The interpreter.
-        boot_code: The folder with the modules' name where bytecode is made at boot, if not beside the modules.
+        boot_code: The folder for bytecode made at boot; empty if bytecode lies with the modules.
     """
     code = launch.rpartition("/")[0]
     runtime_folder = boot_code.removeprefix("/run/").partition("/")[0]
@@ -299,10 +300,10 @@ def units(
             compile=COMPILE,
             runtimes=_RUNTIMES,
             command=_line(node_command(config, "nri", launch=launch, python=python)),
-            # Block I/O classes name devices, so it sees them; it opens none.
+            # Block I/O classes name devices, so the unit can see them; it opens none.
             hardening=_HARDENING.format(
                 devices="DevicePolicy=closed",
-                # For the exec watcher, as in its own unit.
+                # As in the exec watcher's own unit.
                 network="RestrictAddressFamilies=AF_UNIX AF_NETLINK",
                 capabilities=" CAP_NET_ADMIN",
                 **places,
@@ -329,12 +330,12 @@ def units(
 
 
 def _line(command: list[str]) -> str:
-    """Return a command as systemd reads it: % and $ doubled, and words quoted that need it."""
+    """Return a command in systemd's syntax: % and $ doubled, words quoted where necessary."""
     return " ".join(_word(word.replace("%", "%%").replace("$", "$$")) for word in command)
 
 
 def _path(path: str) -> str:
-    """Return a path in a list of them, which need not be there."""
+    """Return an optional path in a unit's list of paths."""
     return _word(f"-{path}".replace("%", "%%"))
 
 

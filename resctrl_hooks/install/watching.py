@@ -1,8 +1,7 @@
-"""Whether a runtime that runs already sees what comes into its hooks' folder.
+"""Detection of running runtimes that do not see new files in their hooks' folder.
 
-CRI-O reads its folders when it starts, skips those that aren't there, and from then on watches the others by inotify
-(containers/common, pkg/hooks). A folder that is made later, or made anew, it never looks into: no hook of it is called,
-and nothing says so. Podman reads its folders for each container.
+CRI-O reads its folders at startup, skips missing ones, and watches the others by inotify (containers/common,
+pkg/hooks), so it silently ignores a folder created later or again. Podman reads its folders for each container.
 """
 
 import os
@@ -22,10 +21,10 @@ _SECONDS: Final = 10
 
 
 def looks_past(runtime: Runtime, tree: Tree, folder: str) -> bool:
-    """Return whether a runtime runs that began before its hooks' folder was made, and so never looks into it.
+    """Return whether a running runtime started before its hooks' folder was created, and so never reads it.
 
-    Only a process that has this very folder at that path counts: an image below a root isn't what runs here. What can't
-    be told, as the owner of the process if not root, is false.
+    Only a process that has this very folder at that path counts: an image's folders belong to no running process. An
+    unknown answer, for example without root, is false.
     """
     real = tree.real(folder)
     try:
@@ -61,12 +60,15 @@ def _watched(pid: int) -> set[int]:
                 lines = [line.split() for line in file if line.startswith(_INOTIFY)]
             found |= {int(word[len("ino:") :], 16) for words in lines for word in words if word.startswith("ino:")}
     except (OSError, ValueError):
-        pass  # it has ended, or closed one meanwhile
+        pass  # the process or its descriptor is gone
     return found
 
 
 def _made(path: str) -> float:
-    """When a folder was made, in seconds since 1970; 0 where the file system doesn't know. Python has no statx(2)."""
+    """Return a folder's creation time in seconds since 1970; 0 if unknown to the file system.
+
+    Python has no statx(2).
+    """
     command = ["stat", "--format=%.9W", path]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=True)
