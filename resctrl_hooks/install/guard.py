@@ -1,6 +1,6 @@
 """The command line of the hooks, which protects containers from missing, damaged or hanging files of this program.
 
-A runtime fails a container whose hook cannot be executed or exits with a status other than 0, and bakes the command into
+A runtime fails a container whose hook cannot be executed or exits with a status other than 0, and stores the command in
 each container's bundle. So the hook's path is ``/bin/sh``, and the command contains the script `GUARD`.
 """
 
@@ -19,10 +19,10 @@ TIMEOUT: Final = 300
 runtime also counts the start of shell and interpreter, which can take longer than the hook on an overloaded node."""
 
 # Runs the rest and turns every exit status into 0, except 79, the refusal: interpreter or code missing, killed by a
-# signal, no process available (the EXIT trap also runs if the shell itself gives up). A hook's output is passed on; that
-# of a broken one is cut to its last line. The rest of the state is read at the end, because crun dies of SIGPIPE if its
-# hook leaves input unread (a pipe holds 64 KiB, and a pod's annotations may be longer). The shell's own `read` needs no
-# process and takes 0.3 s for a MiB, or one system call if the hook has read everything.
+# signal, no process available (the EXIT trap also runs if the shell itself gives up). A hook's output is passed on;
+# that of a broken one is cut to its last line. The rest of the state is read at the end, because crun dies of SIGPIPE
+# if its hook leaves input unread (a pipe holds 64 KiB, and a pod's annotations may be longer). The shell's own `read`
+# needs no process and takes 0.3 s for a MiB, or one system call if the hook has read everything.
 GUARD: Final = f"""s=0
 trap 'while read -r o; do :; done; [ "$s" -eq {REFUSED} ] && exit {REFUSED}; exit 0' EXIT
 o=$("$@" 2>&1)
@@ -36,14 +36,14 @@ case $s in
 esac
 """
 
-# Arms two alarms before it opens a file, so that a hanging hook ends before the runtime's own timeout, which would fail
-# the container: processor time for a busy loop, and real time for a blocking file (a FIFO, a dead file system). The
-# latter must exceed the run time of a healthy hook on an overloaded node; the hook's own deadline, which distinguishes
-# the two, takes over once its settings are read. Both alarms kill, because a handler in Python would not end a system
-# call that ends only for a fatal signal. `setitimer(2)` has no measurable cost; ``timeout(1)`` would cost 8 % of a bare
-# interpreter and would include the interpreter's start, which load can make very long. Signals are unblocked first:
-# crun creates containers with every signal blocked, and hooks inherit that mask. It executes the file's bytes directly:
-# `compile()` would build the interpreter's table of syntax tree types, 16 % of its start.
+# Arms two alarms before it opens a file, so that a hanging hook ends before the runtime's own timeout, which would
+# fail the container: processor time for a busy loop, and real time for a blocking file (a FIFO, a dead file system).
+# The latter must exceed the run time of a healthy hook on an overloaded node; the hook's own deadline, which
+# distinguishes the two, takes over once its settings are read. Both alarms kill, because a handler in Python would not
+# end a system call that ends only for a fatal signal. `setitimer(2)` has no measurable cost; ``timeout(1)`` would cost
+# 8 % of a bare interpreter and would include the interpreter's start, which load can make very long. Signals are
+# unblocked first: crun creates containers with every signal blocked, and hooks inherit that mask. It executes the
+# file's bytes directly: `compile()` would build the interpreter's table of syntax tree types, 16 % of its start.
 START: Final = (
     "import sys;from _signal import ITIMER_PROF,SIG_SETMASK,alarm,pthread_sigmask,setitimer;"
     f"pthread_sigmask(SIG_SETMASK,());setitimer(ITIMER_PROF,{BUSY_ALARM});alarm({ALARM});"
