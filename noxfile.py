@@ -79,7 +79,8 @@ def deep(session: nox.Session) -> None:
     session.env["NRI_CORRUPTED_SESSIONS"] = "10000"
     run(session, "pytest", "tests/nri/test_service.py", "-k", "corrupted", "--timeout=3600")
     session.env.update(FAULTS_EVERY="1", HOSTILE_CASES="20000")
-    run(session, "pytest", "-n", "2", "tests/test_injected_errors.py", "tests/test_bad_input.py", "--timeout=3600")
+    files = [f"tests/faults/test_{name}.py" for name in ("injected_errors", "bad_input")]
+    run(session, "pytest", "-n", "2", *files, "--timeout=3600")
 
 
 @nox.session
@@ -87,7 +88,7 @@ def mutants(session: nox.Session) -> None:
     """Change of the node half that no test notices. Arguments: --sample N, --all, words of modules' paths."""
     if not READY:
         session.install("-q", "-e", ".[dev]")
-    session.run(sys.executable if READY else "python", "tests/mutants.py", *session.posargs, external=READY)
+    session.run(sys.executable if READY else "python", "tests/tools/mutants.py", *session.posargs, external=READY)
 
 
 @nox.session

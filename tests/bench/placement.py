@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from host import TMPFS
 from host import Host as Installed
-from machines import machine, write_sysfs
+from hosts.machines import machine, write_sysfs
 from process import Call
 
 from resctrl_hooks.node.container.oci import parse_state, read_bundle

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from monitored_host import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import KEYS, MonitoredHost, monitored_host
 
 from resctrl_hooks.inventory.find import NoSuchPodError, find
 from resctrl_hooks.node.refusals import record_refusal

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from monitored_host import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import KEYS, MonitoredHost, monitored_host
 
 from resctrl_hooks.inventory.rates import Rates
 from resctrl_hooks.inventory.usage import Line, ordered

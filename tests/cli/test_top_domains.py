@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from counter_tree import say_paths
-from monitored_host import KEYS, MonitoredHost, monitored_host
+from hosts.counter_tree import say_paths
+from hosts.monitored import KEYS, MonitoredHost, monitored_host
 from rich.console import Console
 
 from resctrl_hooks.cli import main

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
-from monitored_host import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import KEYS, MonitoredHost, monitored_host
 from schema_checks import refusal
 
 from resctrl_hooks.cli import main

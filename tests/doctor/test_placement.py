@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Host as Made
-from machines import machine, write_sysfs
+from hosts.machines import machine, write_sysfs
 
 from resctrl_hooks.doctor.finding import Finding
 from resctrl_hooks.doctor.host import Host

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from conftest import ID, POD_CGROUP, UID, Host, fixture, state
+from node.hook.test_captured import CASES, captured
 from schema_checks import refusal
-from test_captured import CASES, captured
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.cli.schemas import schemas

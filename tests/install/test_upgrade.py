@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from monitored_host import MonitoredHost, monitored_host
+from hosts.monitored import MonitoredHost, monitored_host
 
 from install.staged import FIRST, deliver
 from resctrl_hooks.cli import main

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from hosts.shared_node import RULES, SharedNode
 from hypothesis import given
 from hypothesis import strategies as st
-from shared_node import RULES, SharedNode
 
 from resctrl_hooks.inventory.demand import demand_of, filled
 from resctrl_hooks.inventory.gather import gather

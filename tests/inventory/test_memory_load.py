@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from counter_tree import say_paths
-from monitored_host import KEYS, MonitoredHost, monitored_host
+from hosts.counter_tree import say_paths
+from hosts.monitored import KEYS, MonitoredHost, monitored_host
 
 from resctrl_hooks.inventory.memory_load import domains_of, memory_usage
 from resctrl_hooks.inventory.models import MemoryUsage

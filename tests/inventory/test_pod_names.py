@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from counter_tree import say
-from monitored_host import KEYS, MonitoredHost, monitored_host
+from hosts.counter_tree import say
+from hosts.monitored import KEYS, MonitoredHost, monitored_host
 
 from resctrl_hooks.inventory import pod_names
 from resctrl_hooks.inventory.pod_names import PodName, PodNames

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counter_tree import say, say_paths
-from monitored_host import KEYS, MonitoredHost, monitored_host
+from hosts.counter_tree import say, say_paths
+from hosts.monitored import KEYS, MonitoredHost, monitored_host
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from resctrl_hooks.inventory.snapshot import take

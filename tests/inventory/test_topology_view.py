@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from conftest import Host
-from machines import MACHINES, machine, write_sysfs
+from hosts.machines import MACHINES, machine, write_sysfs
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.inventory.topology_view import LEGEND

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from conftest import FIXTURES, fixture
 from install.staged import call
-from test_captured import CASES
+from node.hook.test_captured import CASES
 
 from kernel.groups import Place, Resctrl, parse_places, place_of
 from kernel.installed import Staged

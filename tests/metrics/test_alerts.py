@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from counter_tree import say, say_paths
-from monitored_host import KEYS, MonitoredHost, monitored_host
+from hosts.counter_tree import say, say_paths
+from hosts.monitored import KEYS, MonitoredHost, monitored_host
 from prometheus_client import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from counter_tree import say, say_paths
-from monitored_host import KEYS, MonitoredHost, monitored_host
+from hosts.counter_tree import say, say_paths
+from hosts.monitored import KEYS, MonitoredHost, monitored_host
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from resctrl_hooks.metrics.class_totals import ClassTotal, ClassTotals

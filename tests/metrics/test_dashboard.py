@@ -14,10 +14,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
-from counter_tree import say, say_paths
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
-from monitored_host import KEYS, MonitoredHost, monitored_host
+from hosts.counter_tree import say, say_paths
+from hosts.monitored import KEYS, MonitoredHost, monitored_host
 from prometheus_client.parser import text_string_to_metric_families as parse
 from requirements import grafana_schema
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from counter_tree import say, say_paths
-from monitored_host import KEYS, MonitoredHost, host_of_one_pod
+from hosts.counter_tree import say, say_paths
+from hosts.monitored import KEYS, MonitoredHost, host_of_one_pod
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
     ExportMetricsServiceResponse,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from monitored_host import KEYS, MonitoredHost, host_of_one_pod
+from hosts.monitored import KEYS, MonitoredHost, host_of_one_pod
 
 from resctrl_hooks.metrics.otlp import Pusher
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from counter_tree import say
-from monitored_host import KEYS, MonitoredHost, monitored_host
+from hosts.counter_tree import say
+from hosts.monitored import KEYS, MonitoredHost, monitored_host
 from prometheus_client import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 

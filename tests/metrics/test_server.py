@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from conftest import always
-from counter_tree import say
-from monitored_host import KEYS, MonitoredHost, monitored_host
+from hosts.counter_tree import say
+from hosts.monitored import KEYS, MonitoredHost, monitored_host
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_classic

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from conftest import Host
-from crowded_host import MAIN, POD, Crowd
-from machines import MACHINES
-from placed_host import id_of
+from hosts.crowded import MAIN, POD, Crowd
+from hosts.machines import MACHINES
+from hosts.placed import id_of
 from pydantic import ConfigDict, TypeAdapter
 
 from resctrl_hooks.node import call_metrics, records

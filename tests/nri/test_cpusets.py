@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import POD_CGROUP, Host
-from machines import machine, write_sysfs
+from hosts.machines import machine, write_sysfs
 
 from nri.fake_runtime import Peer
 from nri.test_events import OK, POD, Plugin, container, host, start

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import GROUP, POD_CGROUP, UID, Host
-from machines import machine, write_sysfs
+from hosts.machines import machine, write_sysfs
 
 from nri.test_events import CLASS, POD, container, host
 from resctrl_hooks.node.errors import DeadlineError

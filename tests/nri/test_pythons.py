@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 from conftest import GROUP, ID, POD_CGROUP, Host
-from machines import machine, write_sysfs
-from test_node_half import EVERY_PYTHON
+from hosts.machines import machine, write_sysfs
+from project.test_node_half import EVERY_PYTHON
 
 from nri.sessions import CONTAINERD, CRIO, session
 from nri.test_adjustments import BRINGS, QUICK, SCHEDULING

@@ -16,9 +16,9 @@ import yaml
 from click.testing import CliRunner
 from conftest import crio_annotations
 from install.staged import call
+from project.test_node_half import EVERY_PYTHON
 from requirements import ignition_schema
 from schema_checks import refusal
-from test_node_half import EVERY_PYTHON
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.install.hook_json import hook_problems

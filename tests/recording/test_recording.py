@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from counter_tree import say, say_paths
-from monitored_host import KEYS, MonitoredHost, monitored_host
+from hosts.counter_tree import say, say_paths
+from hosts.monitored import KEYS, MonitoredHost, monitored_host
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.errors import NotPermittedError

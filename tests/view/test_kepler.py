@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from monitored_host import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import KEYS, MonitoredHost, monitored_host
 
 from resctrl_hooks.node.names import canonical_pod_uid
 from resctrl_hooks.node.sharing.handover import hand_on

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from monitored_host import host_of_one_pod
+from hosts.monitored import host_of_one_pod
 
 pytestmark = pytest.mark.fuse
 

@@ -22,7 +22,7 @@ OLDEST_NODE, OLDEST_PEOPLE = (3, 9), (3, 11)
 RELEASES = {(3, 9): "bullseye", (3, 14): "forky"}
 """Debian's release with each version that must be tried."""
 NODE_TESTS = (
-    "tests/test_node_half.py",
+    "tests/project/test_node_half.py",
     "tests/node/test_launch.py",
     "tests/node/test_bytecode.py",
     "tests/nri/test_pythons.py",
@@ -31,7 +31,7 @@ PEOPLE_TESTS = (
     "tests/config/test_check.py",
     "tests/explanation",
     "tests/cli/test_list_show.py",
-    "tests/test_library.py",
+    "tests/project/test_library.py",
     "tests/node/test_main.py",
     "tests/doctor",
 )

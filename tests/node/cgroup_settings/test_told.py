@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import BOTH_POLICIES, ID, UID, Host, always, crio_annotations, state
-from killed_hook import Killed
-from machines import machine, write_sysfs
+from hosts.killed_hook import Killed
+from hosts.machines import machine, write_sysfs
 
 from resctrl_hooks.node.host.programs import ProgramError
 

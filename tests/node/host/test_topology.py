@@ -1,4 +1,4 @@
-from machines import machine
+from hosts.machines import machine
 
 
 def test_parts_from_the_tightest_to_the_whole() -> None:

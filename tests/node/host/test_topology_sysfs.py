@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from machines import MACHINES, machine, write_sysfs
+from hosts.machines import MACHINES, machine, write_sysfs
 
 from resctrl_hooks.node.host.cpulist import parse_list
 from resctrl_hooks.node.host.topology import DRAM, FAST, SLOW, UNKNOWN, MemoryNode, Topology

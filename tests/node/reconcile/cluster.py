@@ -7,7 +7,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from conftest import Host, crio_annotations
-from simulated_kernel import Kernel
+from hosts.simulated_kernel import Kernel
 
 from resctrl_hooks.node.container.oci import parse_state, read_bundle
 from resctrl_hooks.node.container.workload import derive

@@ -8,8 +8,8 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from shared_node import RULES
-from simulated_kernel import ROOT_CALLER
+from hosts.shared_node import RULES
+from hosts.simulated_kernel import ROOT_CALLER
 
 from node.reconcile.cluster import NOW, POD, Cluster
 from resctrl_hooks.node.errors import LedgerError

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
-from memtierd_host import CLASS as MEMORY_CLASS
-from memtierd_host import PANIC, MemtierdHost, lives, panics, program, wait_until
+from hosts.memtierd import CLASS as MEMORY_CLASS
+from hosts.memtierd import PANIC, MemtierdHost, lives, panics, program, wait_until
 
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.features import monitoring

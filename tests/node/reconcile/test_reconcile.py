@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import LAUNCH, PYTHON, Host, crio_annotations
-from simulated_kernel import ROOT_CALLER
+from hosts.simulated_kernel import ROOT_CALLER
 
 from node.reconcile.cluster import NOW, POD, Cluster
 from resctrl_hooks.errors import HookError

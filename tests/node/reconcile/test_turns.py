@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from shared_node import RULES, SharedNode
+from hosts.shared_node import RULES, SharedNode
 
 if TYPE_CHECKING:
     from pathlib import Path

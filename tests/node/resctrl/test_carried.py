@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from counter_tree import ENERGY, OCCUPANCY, TOTAL
+from hosts.counter_tree import ENERGY, OCCUPANCY, TOTAL
 
 from resctrl_hooks.node.resctrl.carried import Carried
 from resctrl_hooks.node.resctrl.counters import ERROR, UNASSIGNED, UNAVAILABLE, slot_at

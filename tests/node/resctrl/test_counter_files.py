@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from counter_tree import remake, say, say_paths
+from hosts.counter_tree import remake, say, say_paths
 
 from resctrl_hooks.node.resctrl.counter_files import OpenFiles, layout, read_group
 from resctrl_hooks.node.resctrl.counters import (

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from counter_tree import ENERGY, OCCUPANCY, TOTAL, remake, say, say_paths
+from hosts.counter_tree import ENERGY, OCCUPANCY, TOTAL, remake, say, say_paths
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from counter_tree import say, say_paths
+from hosts.counter_tree import say, say_paths
 
 from resctrl_hooks.node.resctrl.counter_files import read_group
 from resctrl_hooks.node.resctrl.energy_baseline import baseline

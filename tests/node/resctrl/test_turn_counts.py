@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from counter_tree import say
-from monitored_host import KEYS, MonitoredHost, monitored_host
+from hosts.counter_tree import say
+from hosts.monitored import KEYS, MonitoredHost, monitored_host
 
 from resctrl_hooks.node.resctrl.counter_totals import turns
 from resctrl_hooks.node.resctrl.turn_counts import MOST, end_turn, turns_and_now

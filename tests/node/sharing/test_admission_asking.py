@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from shared_node import RULES, Pod, SharedNode
+from hosts.shared_node import RULES, Pod, SharedNode
 
 from resctrl_hooks.node.errors import LockTimeoutError
 from resctrl_hooks.node.ledger import Ledger, Lock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from shared_node import SharedNode
+from hosts.shared_node import SharedNode
 
 from resctrl_hooks.node.resctrl.counter_share import LOCK
 from resctrl_hooks.node.sharing import counter_turns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from shared_node import RULES, SharedNode
+from hosts.shared_node import RULES, SharedNode
 
 from resctrl_hooks.node.sharing.claims import claim_of, entry_of, holders, now, rules_of
 from resctrl_hooks.node.sharing.decision import Claim

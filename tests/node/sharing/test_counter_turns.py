@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from killed_hook import mortal
-from shared_node import SharedNode
+from hosts.killed_hook import mortal
+from hosts.shared_node import SharedNode
 
 from resctrl_hooks.node.resctrl.counter_share import OURS, Holder
 from resctrl_hooks.node.settings import Settings

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from shared_node import RULES, SharedNode
+from hosts.shared_node import RULES, SharedNode
 
 from resctrl_hooks.node.errors import ResctrlError
 from resctrl_hooks.node.resctrl import counter_totals
@@ -21,7 +21,7 @@ from resctrl_hooks.simulation.machine import BYTES_PER_SECOND
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from shared_node import Pod
+    from hosts.shared_node import Pod
 
     from resctrl_hooks.node.context import Context
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from killed_hook import mortal
-from shared_node import RULES, SharedNode
+from hosts.killed_hook import mortal
+from hosts.shared_node import RULES, SharedNode
 
 from resctrl_hooks.simulation.machine import BYTES_PER_SECOND
 

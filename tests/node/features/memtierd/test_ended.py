@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from conftest import ID, Host
-from memtierd_host import PANIC, MemtierdHost, panics
+from hosts.memtierd import PANIC, MemtierdHost, panics
 
 from resctrl_hooks.node.container.running import Running
 from resctrl_hooks.node.container.runtimes import Found

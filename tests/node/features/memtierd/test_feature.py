@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from conftest import ID, POD_CGROUP, Host, crio_annotations, state, workload_of
-from memtierd_host import CLASS, OTHER, TEMPLATE, MemtierdHost, lives, panics, program, wait_until
+from hosts.memtierd import CLASS, OTHER, TEMPLATE, MemtierdHost, lives, panics, program, wait_until
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.node import registry

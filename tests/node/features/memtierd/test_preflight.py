@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FIXTURES, Host, always
-from memtierd_host import TEMPLATE, MemtierdHost, lives, program
+from hosts.memtierd import TEMPLATE, MemtierdHost, lives, program
 
 from resctrl_hooks.node.features.memtierd import preflight as memtierd_needs
 from resctrl_hooks.node.features.memtierd.preflight import Needs, lacking

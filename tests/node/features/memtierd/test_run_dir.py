@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ID, Host
-from memtierd_host import MemtierdHost
+from hosts.memtierd import MemtierdHost
 
 from resctrl_hooks.node.features.memtierd.run_dir import RunFolder, RunFolderError, run_folders
 

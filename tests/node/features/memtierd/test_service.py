@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from conftest import ID, Host, always, state
-from memtierd_host import MemtierdHost
+from hosts.memtierd import MemtierdHost
 
 from resctrl_hooks.node.features.memtierd import feature as memtierd
 from resctrl_hooks.node.features.memtierd import service

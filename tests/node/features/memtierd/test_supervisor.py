@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from conftest import ID, POD_CGROUP, Host, crio_annotations, state
-from memtierd_host import CLASS, MemtierdHost, lives, program, wait_until
+from hosts.memtierd import CLASS, MemtierdHost, lives, program, wait_until
 
 from resctrl_hooks.inventory.details import details_of
 from resctrl_hooks.inventory.feature_display.memtierd import UNATTENDED

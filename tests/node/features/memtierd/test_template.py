@@ -1,7 +1,7 @@
 import pytest
+from hosts.memtierd import TEMPLATE
 from hypothesis import given
 from hypothesis import strategies as st
-from memtierd_host import TEMPLATE
 
 from resctrl_hooks.node.features.memtierd.template import TemplateError, fill
 

@@ -1,6 +1,6 @@
 import pytest
 from conftest import BOOT, UID, Host
-from placed_host import CPUS, MACHINE, PlacedHost
+from hosts.placed import CPUS, MACHINE, PlacedHost
 
 from resctrl_hooks.node.features.placement import feature as placement
 from resctrl_hooks.node.features.placement.allocations import Book, topology_of

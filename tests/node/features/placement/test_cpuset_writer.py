@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import Host, always
-from placed_host import PlacedHost, id_of
+from hosts.placed import PlacedHost, id_of
 
 from resctrl_hooks.node.errors import DeadlineError
 from resctrl_hooks.node.features.placement import cpuset_writer as placement_effect

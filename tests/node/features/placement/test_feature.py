@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from conftest import UID, Host
-from placed_host import CPUS, PlacedHost, id_of
+from hosts.placed import CPUS, PlacedHost, id_of
 
 from resctrl_hooks.node.features.placement import kubelet
 from resctrl_hooks.node.features.placement.allocations import Book

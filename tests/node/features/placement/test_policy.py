@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from conftest import examples
+from hosts.machines import MACHINES, machine
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from machines import MACHINES, machine
 
 from resctrl_hooks.node.features.placement import pools as policy_pools
 from resctrl_hooks.node.features.placement import topology_aware as policy_topology

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from conftest import BOOT, UID, Host
-from machines import machine, write_sysfs
-from placed_host import CPUS, MACHINE, PlacedHost, id_of
+from hosts.machines import machine, write_sysfs
+from hosts.placed import CPUS, MACHINE, PlacedHost, id_of
 
 from resctrl_hooks.node.container.workload import Workload
 from resctrl_hooks.node.errors import DeadlineError

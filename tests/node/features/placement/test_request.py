@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 from conftest import UID, crio_annotations
-from placed_host import CPUS
+from hosts.placed import CPUS
 
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import Workload, derive

@@ -1,6 +1,6 @@
 """What a policy sees of who has which CPUs."""
 
-from machines import machine
+from hosts.machines import machine
 
 from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, MIXED, RESERVED, SHARED, Decision
 from resctrl_hooks.node.features.placement.usage import Grant, Usage

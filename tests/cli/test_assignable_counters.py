@@ -1,0 +1,304 @@
+"""A host of AMD's with four bandwidth counters and more pods than that: who is counted, and what each command says."""
+
+import csv
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import UID, Host, crio_annotations, state
+from hosts.monitored import MonitoredHost, monitored_host
+
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.resctrl.counter_share import LOCK, Change, Holder, rearrange
+from resctrl_hooks.node.resctrl.counters import UNASSIGNED, Reading
+from resctrl_hooks.node.sharing.bandwidth_counters import SHORT, balance, ensure_counted
+from resctrl_hooks.simulation import mounted
+
+pytestmark = pytest.mark.fuse
+TOTAL, LOCAL = "mbm_total_bytes", "mbm_local_bytes"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    with (
+        mounted(tmp_path / "resctrl", limbo=0.1, vendor="amd", assignable_counters=4, l3_domains=2) as resctrl,
+        monitored_host(tmp_path, resctrl) as found,
+    ):
+        yield found
+
+
+def has(host: MonitoredHost, key: str) -> str:
+    """Return the lines of a pod's group."""
+    return (host.resctrl / "mon_groups" / key / "mbm_L3_assignments").read_text()
+
+
+def reading(host: MonitoredHost, key: str, name: str = TOTAL, domain: str = "mon_L3_00") -> Reading:
+    """What one counter of a pod says."""
+    (found,) = [
+        one
+        for one in host.context.monitor.read(key, by_class=True)
+        if (one.counter.name, one.domain.folder) == (name, domain)
+    ]
+    return found
+
+
+def test_the_kernel_gives_the_first_pod_two_and_the_next_ones_none(host: MonitoredHost) -> None:
+    keys = [host.pod(number, f"web-{number}") for number in range(3)]
+    assert has(host, keys[0]) == f"{TOTAL}:0=e;1=e\n{LOCAL}:0=e;1=e\n"
+    assert reading(host, keys[1]).state == UNASSIGNED
+
+
+def test_sharing_them_out_gives_every_pod_its_total(host: MonitoredHost) -> None:
+    keys = [host.pod(number, f"web-{number}") for number in range(4)]
+    found = balance(host.context)
+    assert found is not None
+    assert found.uncounted == {}
+    assert {has(host, key) for key in keys} == {f"{TOTAL}:0=e;1=e\n{LOCAL}:0=_;1=_\n"}
+    assert not host.context.ledger.flagged(SHORT)
+
+
+def test_who_comes_when_there_are_none_is_said_and_gets_one_that_becomes_free(host: MonitoredHost) -> None:
+    keys = [host.pod(number, f"web-{number}") for number in range(6)]
+    found = balance(host.context)
+    assert found is not None
+    assert found.uncounted == {key: [0, 1] for key in keys[4:]}
+    assert host.context.ledger.flagged(SHORT)
+    for key in keys[:2]:
+        host.context.monitor.remove(key)
+    found = balance(host.context)
+    assert found is not None
+    assert found.uncounted == {}
+    assert reading(host, keys[4]).state == reading(host, keys[5]).state == "available"
+    assert not host.context.ledger.flagged(SHORT)
+
+
+def test_classes_keep_theirs_if_told_to(host: MonitoredHost) -> None:
+    host.context.settings.monitoring.update({"classCounters": "keep"})
+    keys = [host.pod(number, f"web-{number}") for number in range(3)]
+    found = balance(host.context)
+    assert found is not None
+    assert found.uncounted == {keys[2]: [0, 1]}
+    assert (host.resctrl / "mbm_L3_assignments").read_text() == f"{TOTAL}:0=e;1=e\n{LOCAL}:0=e;1=e\n"
+
+
+def test_one_event_alone(host: MonitoredHost) -> None:
+    host.context.settings.monitoring.update({"events": [LOCAL]})
+    key = host.pod(0, "web-0")
+    balance(host.context)
+    assert has(host, key) == f"{TOTAL}:0=_;1=_\n{LOCAL}:0=e;1=e\n"
+
+
+def test_reconcile_says_what_it_does(host: MonitoredHost) -> None:
+    for number in range(6):
+        host.pod(number, f"web-{number}")
+    report = reconcile(host.context)
+    assert report.counters_given == 6  # a total in each of two domains for the second, the third and the fourth
+    assert report.counters_taken == 6  # the root group's two events and the first pod's local, in each
+    assert len(report.uncounted) == 2
+    assert report.as_dict()["ok"]
+    assert "pods without a bandwidth counter: 2" in report.as_line()
+
+
+def test_nothing_of_this_where_the_kernel_assigns_none(host: MonitoredHost) -> None:
+    (host.resctrl / "info/L3_MON/mbm_assign_mode").write_text("default\n")
+    key = host.pod(0, "web-0")
+    assert balance(host.context) is None
+    assert reading(host, key).state == "available"
+
+
+def moved(host: MonitoredHost, key: str, *, give: bool) -> None:
+    """Take or give a pod's total in domain 0."""
+    folder = str(host.resctrl / "mon_groups" / key)
+    assert rearrange(host.context.monitor, [Change(Holder(folder, {}, "ours", key), TOTAL, 0, give=give)])
+
+
+def test_a_total_never_goes_back_and_keeps_what_was_counted(host: MonitoredHost) -> None:
+    key = host.pod(0, "web-0")
+    while not (before := reading(host, key)).value:
+        pass
+    moved(host, key, give=False)
+    kept = reading(host, key)
+    assert kept.state == UNASSIGNED
+    assert kept.value is not None
+    assert kept.value >= before.value
+    assert reading(host, key, domain="mon_L3_01").state == "available"
+    assert f"({UNASSIGNED})" in host.run("show", key).stdout
+    samples = [line for line in host.run("metrics").stdout.splitlines() if f'pod_uid="{key}"' in line]
+    here = [line for line in samples if 'domain_name="mon_L3_00"' in line]
+    (total,) = [line for line in here if line.startswith("l3_mbm_total_bytes_total{")]
+    assert float(total.split()[-1]) == kept.value
+    assert [line for line in here if line.startswith("resctrl_unavailable{") and f'counter="{TOTAL}"' in line]
+    assert _top(host, key) is None, "nobody knows its rate"
+    moved(host, key, give=True)
+    now = reading(host, key)
+    assert now.value is not None
+    assert now.value >= before.value
+    assert now.seconds is not None
+    assert before.seconds is not None
+    assert now.seconds >= before.seconds
+
+
+def _top(host: MonitoredHost, key: str) -> float | None:
+    """What `top` says of a pod's rate."""
+    (item,) = [item for item in host.json("top", "--interval", "0.1")["items"] if item["key"] == key]
+    rate: float | None = item["memoryBandwidthBytesPerSecond"]
+    return rate
+
+
+def test_seconds_stand_still_while_nothing_is_counted(host: MonitoredHost) -> None:
+    key = host.pod(0, "web-0")
+    moved(host, key, give=False)
+    first = reading(host, key)
+    while (other := reading(host, key, domain="mon_L3_01")).seconds == first.seconds:
+        pass
+    assert reading(host, key).seconds == first.seconds
+    assert other.seconds is not None
+    assert first.seconds is not None
+    assert other.seconds > first.seconds
+
+
+def test_a_container_starts_though_nobody_can_look_for_a_counter(
+    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = host.pod(0, "web-0")
+    lines: list[str] = []
+    monkeypatch.setattr(host.context, "log", lambda _priority, line, **_fields: lines.append(line))
+    host.context.monitor.patience = 0.01
+    with host.context.ledger.lock_named(LOCK, 1):
+        ensure_counted(host.context, key)
+    assert lines[0].startswith("no bandwidth counter was looked for: ")
+
+
+def test_what_the_commands_say(host: MonitoredHost) -> None:
+    keys = [host.pod(number, f"web-{number}") for number in range(6)]
+    balance(host.context)
+    listed = host.json("list")
+    states = {pod["key"]: pod["state"] for pod in listed["items"]}
+    assert [states[key] for key in keys] == ["assigned"] * 4 + ["uncounted"] * 2
+    text = host.run("list").stdout
+    assert "0 of 4 bandwidth counters free in L3 domain 0" in text
+    shown = host.run("show", keys[4]).stdout
+    assert "uncounted" in shown
+    assert UNASSIGNED in shown
+    assert "resctrl_counter_seconds_total" in host.run("metrics").stdout
+    doctor = host.run("doctor").stdout
+    assert "no bandwidth counter" in doctor
+
+
+def test_a_part_of_the_domains_is_shown_as_that(host: MonitoredHost) -> None:
+    key = host.pod(0, "web-0")
+    moved(host, key, give=False)
+    listed = host.json("list")
+    (pod,) = [one for one in listed["items"] if one["key"] == key]
+    assert pod["state"] == "part-counted"
+    assert pod["bandwidthCounters"] == {TOTAL: {"0": False, "1": True}, LOCAL: {"0": True, "1": True}}
+    assert "total 1/2" in host.run("list").stdout
+
+
+def test_values_that_miss_a_part_of_the_pods_life_are_marked(host: MonitoredHost) -> None:
+    key = host.pod(0, "web-0")
+    record = host.context.ledger.read_pod(key)
+    assert record is not None
+    assert not any(one["partial"] for one in host.json("show", key)["counters"])
+    record["born"] -= 1000
+    host.context.ledger.write_pod(key, record)
+    counters = json.loads(host.run("show", key, "--json").stdout)["counters"]
+    assert {one["partial"] for one in counters if one["kind"] == "cumulative"} == {True}
+    assert "~" in host.run("show", key).stdout
+    assert "~" in host.run("top", "--once", "--interval", "0.1").stdout
+
+
+def test_a_hook_gives_its_pod_a_counter_that_is_worth_less_elsewhere(tmp_path: Path) -> None:
+    with (
+        mounted(tmp_path / "resctrl", limbo=0.1, vendor="amd", assignable_counters=2) as resctrl,
+        subprocess.Popen(["sleep", "600"]) as process,
+    ):
+        host = Host(tmp_path / "host", real_proc=True, resctrl=Path(resctrl))
+        given = state(pid=process.pid, bundle=host.bundle(), annotations=crio_annotations())
+        # The root group has both counters, as after the boot.
+        outcome = host.call(given, alone=True)
+        assert outcome.code == 0
+        assert "got a counter for mbm_total_bytes" in outcome.log
+        group = Path(resctrl) / "mon_groups" / UID / "mbm_L3_assignments"
+        assert group.read_text() == f"{TOTAL}:0=e;1=e\n{LOCAL}:0=e;1=e\n"
+        for number, event in enumerate((TOTAL, LOCAL)):  # two pods of others have all that there is
+            other = Path(resctrl) / "mon_groups" / f"other{number}"
+            other.mkdir()
+            group.write_text(f"{event}:*=_\n")
+            (other / "mbm_L3_assignments").write_text(f"{event}:*=e\n")
+        outcome = host.call(given | {"id": "d" * 64}, alone=True)
+        process.kill()
+        assert outcome.code == 0
+        assert f"all bandwidth counters are in use: {TOTAL} of {UID} isn't counted in L3 domain 0, 1" in outcome.log
+
+
+def test_equals_take_turns_and_totals_are_kept(host: MonitoredHost) -> None:
+    host.context.settings.monitoring.update({"share": {"interval": 0.01, "atLeast": 0.0}, "events": [TOTAL]})
+    keys = [host.pod(number, f"web-{number}") for number in range(6)]
+    counted: dict[str, int] = dict.fromkeys(keys, 0)
+    before = dict.fromkeys(keys, 0.0)
+    for _ in range(6):
+        time.sleep(0.02)
+        found = balance(host.context, in_turns=True)
+        assert found is not None
+        assert len(found.uncounted) == 2
+        for key in keys:
+            counted[key] += key not in found.uncounted
+            total = reading(host, key).value or before[key]
+            assert total >= before[key]
+            before[key] = float(total)
+    assert set(counted.values()) == {4}  # of six rounds with four counters for six pods
+
+
+def test_a_priority_takes_counters_of_lower_ones_and_keeps_them_over_all_turns(host: MonitoredHost) -> None:
+    host.context.settings.monitoring.update({"share": {"interval": 0.01, "atLeast": 0.0}, "events": [TOTAL]})
+    keys = [host.pod(number, f"web-{number}") for number in range(6)]
+    balance(host.context)
+    with host.context.monitor.hold(keys[5]) as locked:
+        locked.record["claim"] = {"priority": 100, "since": 0.0, "rules": 0, "entry": ""}
+        locked.save()
+    for _ in range(4):
+        time.sleep(0.02)
+        found = balance(host.context, in_turns=True)
+        assert found is not None
+        assert keys[5] not in found.uncounted
+
+
+def test_a_turn_lasts_as_long_as_it_is_to_last(host: MonitoredHost) -> None:
+    host.context.settings.monitoring.update({"share": {"interval": 600.0}, "events": [TOTAL]})
+    for number in range(6):
+        host.pod(number, f"web-{number}")
+    first = balance(host.context, in_turns=True)
+    second = balance(host.context, in_turns=True)
+    assert first is not None
+    assert second is not None
+    assert second.uncounted == first.uncounted
+    assert second.changes == []
+
+
+def test_what_the_kernel_does_not_count_is_unknown_in_top_record_and_metrics(
+    host: MonitoredHost, tmp_path: Path
+) -> None:
+    """Six pods and four counters: the root class has none, so its file is the sum of four pods and nothing else."""
+    for number in range(6):
+        host.pod(number, f"web-{number}")
+    balance(host.context)
+    made = json.loads(host.run("top", "-o", "json", "--interval", "0.3").stdout)
+    rates = {line["name"]: line["memoryBandwidthBytesPerSecond"] for line in made["items"]}
+    assert sum(rate is not None and rate > 0 for rate in rates.values()) == 4
+    assert rates["(in no group)"] is None
+    assert rates["TOTAL"] is None
+    assert made["uncounted"] == 2
+    target = tmp_path / "x.csv"
+    assert host.run("record", "--interval", "1s", "--for", "100ms", "-o", str(target)).exit_code == 0
+    rest = [row for row in csv.DictReader(target.read_text().splitlines()) if row["kind"] == "rest"]
+    assert [row["mbm_total_bytes"] for row in rest] == ["", ""]
+    assert all("mbm_total_bytes:Incomplete" in row["missing"] for row in rest)
+    assert [row["uncounted_groups"] for row in rest] == ["2", "2"]
+    said = host.run("metrics").stdout
+    assert "resctrl_class_l3_mbm_total_bytes_total{" not in said
+    where = 'counter="mbm_total_bytes",domain_id="00",domain_name="mon_L3_00",rdt_class=""'
+    assert f"resctrl_class_uncounted_groups{{{where}}} 2.0" in said

@@ -1,0 +1,78 @@
+"""What `explain`, `show` and `list` say of placements."""
+
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+from conftest import UID, Host
+from hosts.placed import CPUS, PlacedHost, id_of
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.inventory.details import details_of
+from resctrl_hooks.node.host.files import format_json
+
+
+@pytest.fixture
+def node(host: Host) -> PlacedHost:
+    return PlacedHost(host)
+
+
+def test_explain_says_which_pool_and_which_came_next(node: PlacedHost) -> None:
+    node.start("a", 500)
+    node.process("b")
+    (node.host.state / "topology").unlink()
+    before = (node.host.state / "placement").read_bytes()
+    given = format_json(node.state("b", 2000, **{CPUS: "exclusive"}))
+    done = CliRunner().invoke(main, ["--config", str(node.host.config), "explain"], input=given)
+    assert done.exit_code == 0, done.output
+    assert (
+        "exclusive in l3-0, CPUs 0,16, memory nodes 0; CPUs 0,16 of its own: l3-0 has whole cores free" in done.output
+    )
+    assert "next best: l3-1 (8000m free)" in done.output
+    assert (node.host.state / "placement").read_bytes() == before
+    assert not (node.host.state / "topology").exists()
+    assert node.cpus("b") == ""
+
+
+def test_show_has_what_was_decided(node: PlacedHost) -> None:
+    node.start("b", 2000, **{CPUS: "exclusive"})
+    (node.folder("b") / "cpuset.cpus.effective").write_text("0,16\n")
+    record = node.host.context().ledger.read_member(UID, id_of("b"))
+    assert record is not None
+    shown = details_of(record)["placement"]
+    assert (shown["kind"], shown["owned"], shown["effective"]) == ("exclusive", "0,16", "0,16")
+    assert "of its own" in shown["why"]
+
+
+def test_list_has_a_column_only_where_somebody_is_placed(node: PlacedHost) -> None:
+    def listed(*words: str) -> str:
+        done = CliRunner().invoke(
+            main, ["--config", str(node.host.config), "list", "-o", "wide", *words], env={"COLUMNS": "200"}
+        )
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    assert "PLACED" not in listed()
+    node.start("a", 500, **{"io.kubernetes.container.name": "web"})
+    node.start("b", 2000, **{CPUS: "exclusive", "io.kubernetes.container.name": "db"})
+    (node.folder("a") / "cpuset.cpus.effective").write_text("1-3,17-19\n")
+    (node.folder("b") / "cpuset.cpus.effective").write_text("0,16\n")
+    text = listed("--all")
+    assert re.search(r"ID +PLACED +CPUS", text)
+    assert re.search(r"shop/web-0 .* exclusive l3-0, shared l3-0 +0-3,16-19", text)
+    assert re.search(r"  web .* shared l3-0 +1-3,17-19", text)
+    assert re.search(r"  db .* exclusive l3-0 +0,16", text)
+    (pod,) = json.loads(listed("-o", "json"))["items"]
+    assert {one["name"]: one["details"]["placement"]["effective"] for one in pod["containers"]} == {
+        "web": "1-3,17-19",
+        "db": "0,16",
+    }
+
+
+def test_list_finds_the_cpus_of_a_scope_above(node: PlacedHost) -> None:
+    node.start("b", 2000, **{CPUS: "exclusive"})
+    (node.folder("b").parent / "cpuset.cpus.effective").write_text("0,16\n")
+    record = node.host.context().ledger.read_member(UID, id_of("b"))
+    assert record is not None
+    assert details_of(record)["placement"]["effective"] == "0,16"

@@ -1,0 +1,481 @@
+"""Whatever comes in, the outcome is typed and logged, the exit code right, and nothing outside our folders changes.
+
+Ten thousand generated states and bundles, most in this process, and a sample as whole processes. Most are refused at
+the first look, so some more are states that are in order and ask every feature for anything.
+"""
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import FIXTURES, ID, POD_CGROUP, UID, Host, crio_annotations, examples, fixture, state, temporary_host
+from hosts.machines import MACHINES, write_sysfs
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from resctrl_hooks.node.container.oci import parse_state, read_bundle
+from resctrl_hooks.node.container.workload import derive
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.feature import SKIP
+from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.host.procfs import cgroups_of
+from resctrl_hooks.node.registry import concerns, feature_named
+
+pytestmark = pytest.mark.no_cover
+CASES = int(os.environ.get("HOSTILE_CASES", "10000"))
+WHOLE_PROCESSES = 150
+
+# What a pod's author may write where a name, a class or a value is expected.
+NASTY = (
+    "", ".", "..", "../../../../etc/passwd", "/etc/passwd", "a/b", "a\0b", "\0", "\n", "a\nMESSAGE=forged", "\ud800",
+    "\udfff" * 50,
+    "mon_groups", "mon_data", "info", "tasks", "-rf", "~", "$(reboot)", "%s%n", "é" * 200, "\u202e",
+    "x" * 300, "x" * 70_000,
+    UID, UID.upper(), UID.replace("-", ""), UID + "/..", "F" * 36, "0" * 64, "gold", "created",
+    "stopped", "NaN", "1e999",
+)  # fmt: skip
+STRANGE: tuple[Any, ...] = (
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    2**31,
+    2**63,
+    10**40,
+    1.5,
+    1e308,
+    [],
+    {},
+    [[]],
+    {"a": {}},
+    [None],
+    *NASTY,
+)
+STATUSES = ("creating", "created", "running", "stopped", "paused", "", "CREATED")
+CAPTURED = sorted(FIXTURES.glob("*-state.json"))
+ANNOTATIONS = sorted({name for path in CAPTURED for name in json.loads(path.read_text()).get("annotations", {})})
+
+
+class Inputs:
+    """Makes hostile states and bundles, the same ones for the same seed."""
+
+    def __init__(self, seed: int, host: Host) -> None:
+        self.random = random.Random(seed)
+        self.host = host
+        self.captured = [json.loads(path.read_text()) for path in CAPTURED]
+        self.configs = [fixture(path.name) for path in sorted(FIXTURES.glob("*-config.json"))]
+
+    def state(self) -> bytes:
+        """Return a state, as bytes: valid but for one to three things, or torn apart."""
+        draw = self.random
+        value: Any = self._state()
+        for _ in range(draw.randrange(4)):
+            self._spoil(value)
+        if draw.random() < 0.03:
+            value = draw.choice(STRANGE)
+        data = json.dumps(value).encode()
+        if draw.random() < 0.25:
+            data = self._tear(data)
+        return data
+
+    def _state(self) -> dict[str, Any]:
+        draw = self.random
+        if draw.random() < 0.4:
+            value = json.loads(json.dumps(draw.choice(self.captured)))
+            value["bundle"] = self.bundle()
+            if draw.random() < 0.7:
+                value["pid"] = 100
+            return dict(value)
+        notes = crio_annotations() | {draw.choice(ANNOTATIONS): draw.choice(NASTY) for _ in range(draw.randrange(3))}
+        return state(
+            bundle=self.bundle(),
+            annotations=notes,
+            status=draw.choice(STATUSES),
+            pid=draw.choice([100, 100, 0, 7, 2**30]),
+        )
+
+    def _spoil(self, value: dict[str, Any]) -> None:
+        draw = self.random
+        where = draw.choice(["id", "status", "pid", "bundle", "annotations", "annotation", "ociVersion", "drop"])
+        if where == "annotation" and isinstance(value.get("annotations"), dict):
+            value["annotations"][draw.choice(ANNOTATIONS + list(NASTY))] = draw.choice(
+                STRANGE if draw.random() < 0.2 else NASTY
+            )
+        elif where == "drop":
+            value.pop(draw.choice(list(value) or ["id"]), None)
+        else:
+            value[where] = draw.choice(STRANGE)
+
+    def _tear(self, data: bytes) -> bytes:
+        draw = self.random
+        place = draw.randrange(len(data) + 1)
+        return draw.choice(
+            [
+                data[:place],
+                data[:place] + bytes([draw.randrange(256)]) + data[place + 1 :],
+                data[:place] + b"[" * draw.choice([10, 2000, 60_000]) + data[place:],
+                data[:place] + b'{"a":' * draw.choice([10, 2000, 60_000]),
+                data + data,
+                b"\xef\xbb\xbf" + data,
+                data.decode().encode("utf-16"),
+                data[:place] + b"9" * draw.choice([40, 100_000]) + data[place:],
+                b" " * 100_000 + data,
+                b"",
+            ]
+        )
+
+    def bundle(self) -> str:
+        """Return a bundle's path; what is there may be anything."""
+        draw = self.random
+        kind = draw.choice(["good", "good", "spoiled", "spoiled", "torn", "none", "strange"])
+        if kind == "none":
+            return draw.choice(
+                [
+                    *NASTY,
+                    "/proc/self",
+                    "/dev",
+                    str(self.host.root / "bundles" / draw.choice(["fifo", "link", "locked", "folder", "huge"])),
+                ]
+            )
+        config = json.loads(json.dumps(draw.choice(self.configs)))
+        if kind == "spoiled":
+            linux = config.setdefault("linux", {})
+            where = draw.choice(["linux", "intelRdt", "closID", "cgroupsPath", "resources", "annotations"])
+            if where in ("linux", "annotations"):
+                config[where] = draw.choice(STRANGE)
+            elif where == "closID":
+                linux["intelRdt"] = {"closID": draw.choice(STRANGE), "enableMonitoring": draw.choice(STRANGE)}
+            else:
+                linux[where] = draw.choice(STRANGE)
+        data = json.dumps(config if kind != "strange" else draw.choice(STRANGE)).encode()
+        folder = self.host.root / "bundles" / "made"
+        folder.mkdir(exist_ok=True)
+        (folder / "config.json").write_bytes(self._tear(data) if kind == "torn" else data)
+        return str(folder)
+
+
+class Watch:
+    """Sees each path that this process opens for writing, makes, renames or removes, as the interpreter audits it."""
+
+    CHANGES = frozenset(
+        {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.chmod", "os.link", "os.truncate"}
+    )
+
+    def __init__(self) -> None:
+        self.allowed: tuple[str, ...] = ()
+        self.calls = 0
+        sys.addaudithook(self._see)
+
+    @contextmanager
+    def over(self, host: Host, cgroup: str = "") -> Iterator[None]:
+        """Fail where anything outside the resctrl root, the state directory, the log and ``cgroup`` is changed."""
+        self.allowed = (f"{host.resctrl}/", f"{host.state}/", str(host.log), *([f"{cgroup}/"] if cgroup else []))
+        self.parents = {str(path) for path in (host.state, *host.state.parents)}
+        self.orphans: list[object] = []
+        try:
+            yield
+        finally:
+            self.allowed = ()
+        assert self.orphans == []
+
+    def _see(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.allowed:
+            return
+        if event == "open" and isinstance(arguments[0], str) and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            paths = [arguments[0]]
+        elif event in self.CHANGES:
+            paths = [path for path in arguments[: 2 if event == "os.rename" else 1] if isinstance(path, str)]
+            if event == "os.symlink":
+                paths = [arguments[1]]
+        else:
+            return
+        self.calls += 1
+        for path in paths:
+            inside = path.startswith(self.allowed) and "/../" not in f"{path}/"
+            made_on_the_way = event in ("os.mkdir", "os.chmod") and path in self.parents
+            if not inside and not made_on_the_way:
+                self.orphans.append((event, path))
+
+
+WATCH = Watch()
+
+
+def hostile_host(folder: Path) -> Host:
+    """Return a host whose bundles may be anything."""
+    host = Host(folder)
+    host.state.parent.mkdir()
+    hostile_bundles(host)
+    (host.root / "bundles/made").mkdir()
+    (host.root / "bundles/made/config.json").touch()
+    return host
+
+
+def hostile_bundles(host: Host) -> None:
+    """What may lie where a bundle's config.json should."""
+    for name in ("fifo", "link", "locked", "folder", "huge"):
+        (host.root / "bundles" / name).mkdir(parents=True)
+    os.mkfifo(host.root / "bundles/fifo/config.json")
+    (host.root / "bundles/link/config.json").symlink_to("/etc/passwd")
+    (host.root / "bundles/locked/config.json").touch(mode=0)
+    (host.root / "bundles/folder/config.json").mkdir()
+    with (host.root / "bundles/huge/config.json").open("wb") as file:
+        file.truncate(1 << 30)
+
+
+def tree(root: Path, *leave_out: Path) -> set[str]:
+    """Yield every path below ``root``, but for what is below others."""
+
+    def walk(folder: str) -> Iterator[str]:
+        for entry in os.scandir(folder):
+            path = Path(entry.path)
+            if path not in leave_out:
+                yield entry.path
+                if entry.is_dir(follow_symlinks=False):
+                    yield from walk(entry.path)
+
+    return set(walk(str(root)))
+
+
+def ours(host: Host) -> None:
+    """Whatever is in our folders has a name that may be there."""
+    for group in host.groups():
+        name = group.rpartition("/")[2]
+        assert name == name.lower()
+        assert set(name) <= set("0123456789abcdef-") or name == ID
+    for path in host.state.rglob("*") if host.state.exists() else ():
+        assert path.name.isprintable()
+
+
+@pytest.mark.parametrize("policy", ["ignore", "fail"])
+@pytest.mark.parametrize("part", range(5))
+def test_in_this_process(tmp_path: Path, policy: str, part: int) -> None:
+    host = hostile_host(tmp_path)
+    host.configure(failurePolicy=policy, labelSelector={"app": "web"} if part % 2 else {})
+    host.add_class("gold")
+    host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    inputs = Inputs(part + (100 if policy == "fail" else 0), host)
+    before = tree(host.root, host.state, host.resctrl, host.log)
+    seen = {0: 0, 79: 0}
+    for number in range(CASES // 10):
+        data = inputs.state()
+        with WATCH.over(host):
+            outcome = host.call(data)
+        seen[outcome.code] = seen.get(outcome.code, 0) + 1
+        assert outcome.code == 0 or (outcome.code == 79 and policy == "fail"), (number, data[:500], outcome)
+        assert "Traceback" not in outcome.stderr
+        assert "fault of resctrl-hook" not in outcome.stderr, (number, data[:500], outcome)
+        assert outcome.stderr.count("\n") <= 1 or policy == "ignore", (number, outcome.stderr)
+        if outcome.stderr:
+            assert "reason=" in outcome.log
+        if outcome.code == 79:
+            assert outcome.stderr.count("\n") == 1
+            assert "the container is refused" in outcome.stderr
+        host.log.unlink(missing_ok=True)
+    assert tree(host.root, host.state, host.resctrl, host.log) == before
+    ours(host)
+    assert sum(seen.values()) == CASES // 10
+    assert (seen[79] > 0) is (policy == "fail")
+    assert seen[0] > 0
+    assert WATCH.calls > 0
+
+
+# The annotations that features obey, with what may make sense there; a pod's author writes other things too.
+ASKED = {
+    "class.memtierd.nri.io": ("swap", "never"),
+    "class.memtierd.nri.io/c0": ("swap", ""),
+    "memory.swap.max.memtierd.nri.io": ("max", "10M"),
+    "memory.high.memtierd.nri.io/c0": ("1G", "4095", "010"),
+    "class.rdt.resctrl-hooks.io": ("gold",),
+    "rdt.resources.beta.kubernetes.io/container.c0": ("gold",),
+    "io.kubernetes.cri.rdt-class": ("gold",),
+    "cpus.placement.resctrl-hooks.io": (
+        "exclusive",
+        "exclusive:2",
+        "mixed:99999999999",
+        "exclusive:\u00b2",
+        "reserved",
+    ),
+    "pool.placement.resctrl-hooks.io": ("default",),
+    "prefer-shared-cpus.resource-policy.nri.io": ("true", "false"),
+    "prefer-isolated-cpus.resource-policy.nri.io/pod": ("true",),
+    "hide-hyperthreads.resource-policy.nri.io/container.c0": ("true",),
+    "class.blockio.resctrl-hooks.io/c0": ("slow",),
+    "blockio.resources.beta.kubernetes.io/pod": ("slow",),
+    "class.scheduling.resctrl-hooks.io": ("background",),
+}
+ALL_MAY: dict[str, Any] = {"enabled": True, "allow": {"*": ["*"]}}
+EVERY_FEATURE: dict[str, Any] = {
+    "classes": [{"name": "swap", "allowswap": True}, {"name": "never", "allowswap": False}],
+    "memory": {"allowLimits": {"*": ["*"]}},
+    "rdt": ALL_MAY,
+    "placement": {**ALL_MAY, "reservedCpus": "0"},
+    "blockio": {**ALL_MAY, "classes": {"slow": [{"weight": 50}]}},
+    "scheduling": {**ALL_MAY, "classes": {"background": {"cpuWeight": 20, "memoryLow": "64M"}}},
+}
+CGROUP_FILES = {
+    "cgroup.controllers": "cpu cpuset io memory", "cpu.weight": "100", "cpuset.cpus": "",
+    "cpuset.mems": "", "io.weight": "default 100", "memory.current": "0", "memory.high": "max", "memory.low": "0",
+    "memory.max": "max", "memory.swap.max": "max",
+}  # fmt: skip
+
+
+def demanding(inputs: Inputs) -> dict[str, Any]:
+    """Return a state that is one, of a container that asks for anything, in annotations and in its bundle."""
+    draw = inputs.random
+    notes: dict[str, Any] = crio_annotations()
+    for name, sensible in draw.sample(sorted(ASKED.items()), draw.randrange(1, 5)):
+        notes[name] = draw.choice(sensible if draw.random() < 0.7 else NASTY)
+    if draw.random() < 0.2:
+        notes[draw.choice(sorted(notes))] = draw.choice(NASTY)
+    strange = draw.choice(STRANGE)
+    resources: Any = draw.choice(
+        [
+            {}, {"cpu": {"shares": 2048}, "memory": {"limit": 1 << 30}}, {"cpu": {"shares": strange}},
+            {"cpu": {"quota": strange, "period": draw.choice(STRANGE)}}, {"cpu": strange, "memory": strange},
+            {"unified": {"cpu.weight": strange}}, {"unified": strange}, {"cpu": {"cpus": strange}},
+            {"blockIO": strange, "memory": {"limit": draw.choice(STRANGE)}}, strange,
+        ]
+    )  # fmt: skip
+    linux = {"resources": resources, "cgroupsPath": draw.choice(["/x", *NASTY]) if draw.random() < 0.2 else "/x"}
+    config = {"annotations": notes, "linux": linux}
+    if draw.random() < 0.2:
+        linux["intelRdt"] = {"closID": draw.choice(["gold", *NASTY])}
+    status = draw.choice(["creating", "created", "created", "stopped"])
+    return state(bundle=inputs.host.bundle(config), annotations=notes, status=status)
+
+
+@pytest.mark.parametrize("policy", ["ignore", "fail"])
+def test_whatever_is_asked_of_every_feature(tmp_path: Path, policy: str) -> None:
+    """States that get past the first look, so that what they ask for reaches the features."""
+    host = hostile_host(tmp_path)
+    machine = write_sysfs(MACHINES["two packages of two nodes"], tmp_path / "sys")
+    host.configure(failurePolicy=policy, sysPath=machine, **EVERY_FEATURE)
+    host.add_class("gold")
+    host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    cgroup = host.cgroup / f"{POD_CGROUP}/crio-{ID}".lstrip("/")
+    for name, text in CGROUP_FILES.items():
+        (cgroup / name).write_text(text + "\n")
+    host.bundle()
+    before = tree(host.root, host.state, host.resctrl, host.log)
+    inputs = Inputs(11, host)
+    reasons: set[str] = set()
+    codes = set()
+    for number in range(CASES // 10):
+        told = demanding(inputs)
+        with WATCH.over(host, str(cgroup)):
+            outcome = host.call(told)
+        codes.add(outcome.code)
+        where = (number, told, outcome)
+        assert "Traceback" not in outcome.stderr, where
+        assert "fault of resctrl-hook" not in outcome.stderr, where
+        found = re.findall(r"reason=(\S+)", outcome.log)
+        reasons.update(found)
+        assert bool(outcome.stderr) <= bool(found), where
+        if told["status"] == "stopped":
+            assert outcome.code == 0, where
+        elif policy == "fail":
+            assert (outcome.code == 79) is bool(outcome.stderr), where
+        host.log.unlink(missing_ok=True)
+    assert tree(host.root, host.state, host.resctrl, host.log) == before
+    ours(host)
+    assert codes == {0, 79}, "memory classes refuse by default"
+    assert reasons >= {"bad-key", "bad-input", "refused"}
+    assert policy == "fail" or reasons >= {"bad-class", "class", "placement"}
+
+
+def test_a_feature_that_does_not_concern_a_workload_has_nothing_to_do_for_it(tmp_path: Path) -> None:
+    """Hooks don't even import it, so what it would have done would be left out."""
+    host = hostile_host(tmp_path)
+    memtierd = {"name": "swap", "memtierdconfig": "policy: {}"}
+    host.configure(**EVERY_FEATURE | {"classes": [memtierd], "placement": {**ALL_MAY, "namespaces": ["other"]}})
+    host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    context = host.context()
+    inputs = Inputs(12, host)
+    left_out: Counter[str] = Counter()
+    for _ in range(CASES // 20):
+        told = parse_state(json.dumps(demanding(inputs)).encode())
+        try:
+            workload = derive(told, read_bundle(told.bundle), cgroups_of(context.proc, 100), str(host.cgroup))
+        except HookError:
+            continue
+        for name in FEATURES:
+            if not concerns(name, workload, context.settings):
+                left_out[name] += 1
+                feature = feature_named(name)
+                assert feature is not None
+                steps = feature.plan(workload, context)
+                assert [step.action for step in steps if step.action != SKIP] == [], (name, workload.annotations)
+    assert set(left_out) == set(FEATURES) - {"monitoring"}
+
+
+def test_as_whole_processes(tmp_path: Path) -> None:
+    host = hostile_host(tmp_path)
+    host.configure(failurePolicy="fail")
+    host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    before = tree(host.root, host.state, host.resctrl, host.log)
+    inputs = Inputs(7, host)
+    codes = set()
+    for _ in range(WHOLE_PROCESSES):
+        data = inputs.state()
+        done = subprocess.run(host.command(), input=data, capture_output=True, env={}, cwd="/", check=False)
+        codes.add(done.returncode)
+        assert done.stdout == b""
+        assert b"Traceback" not in done.stderr
+        assert b"fault of resctrl-hook" not in done.stderr, data[:500]
+        assert (done.returncode == 79) <= done.stderr.count(b"\n") <= 1, (data[:500], done.stderr)
+    assert codes == {0, 79}
+    assert tree(host.root, host.state, host.resctrl, host.log) == before
+    ours(host)
+
+
+ANY_TEXT = st.text(st.characters(codec=None), max_size=30)
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | ANY_TEXT
+    | st.sampled_from(NASTY),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT | st.sampled_from(ANNOTATIONS), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+STATES = st.fixed_dictionaries(
+    {},
+    optional={
+        "id": st.just(ID) | ANYTHING,
+        "status": st.sampled_from(STATUSES) | ANYTHING,
+        "pid": st.just(100) | ANYTHING,
+        "bundle": st.just("/nonexistent") | ANYTHING,
+        "annotations": st.dictionaries(st.sampled_from(ANNOTATIONS), st.sampled_from(NASTY) | ANY_TEXT, max_size=6)
+        | ANYTHING,
+    },
+)
+
+
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
+@given(value=STATES | ANYTHING, config=ANYTHING, policy=st.sampled_from([("ignore", 0), ("fail", 79)]))
+def test_any_json(value: Any, config: Any, policy: tuple[str, int]) -> None:
+    with temporary_host(failurePolicy=policy[0]) as host:
+        host.process(100, f"{POD_CGROUP}/crio-{ID}")
+        folder = host.bundle()
+        Path(folder, "config.json").write_text(json.dumps(config))
+        if isinstance(value, dict) and value.get("bundle") == "/nonexistent":
+            value["bundle"] = folder
+        outcome = host.call(value)
+        assert outcome.code in (0, policy[1])
+        assert "fault of resctrl-hook" not in outcome.stderr
+        assert bool(outcome.code) <= (outcome.stderr.count("\n") == 1)
+        ours(host)

@@ -1,0 +1,155 @@
+"""One error of the kernel at each system call, with every feature on: what a hook then misses, one reconcile does.
+
+strace answers a call with an error in the kernel's place. In the suite one call in ``FAULTS_EVERY`` is tried, another
+choice in each test; `nox -s deep` tries all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import Host
+from hosts.crowded import HIGH, LIMITS, MAIN, POD, Crowd
+from hosts.memtierd import CLASS, TEMPLATE
+from hosts.placed import CPUS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from hosts.traced_hook import SystemCall
+
+pytestmark = pytest.mark.no_cover
+EVERY = int(os.environ.get("FAULTS_EVERY", "24"))
+NAP = "--inject=clock_nanosleep:delay_exit=50000"  # who waits for a memtierd's end looks once, mostly
+ALL_MAY: dict[str, Any] = {"enabled": True, "allow": {"shop": ["*"]}}
+WEIGHTS = {"cpu.weight": "20", "io.weight": "default 50"}
+ASKED = {
+    CLASS: "track",
+    HIGH: "64M",
+    CPUS: "exclusive",
+    "class.rdt.resctrl-hooks.io": "gold",
+    "class.blockio.resctrl-hooks.io": "slow",
+    "class.scheduling.resctrl-hooks.io": "background",
+}
+FEATURES = {"rdt", "monitoring", "memory", "memtierd", "placement", "blockio", "scheduling"}
+
+
+class FullHost(Crowd):
+    """A crowded host with all features, whose failures refuse nobody."""
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        values = json.loads(host.config.read_text())
+        host.add_class("gold")
+        host.configure(
+            **{name: value for name, value in values.items() if name not in ("format", "log")},
+            rdt=ALL_MAY,
+            blockio=ALL_MAY | {"classes": {"slow": [{"weight": 50}]}},
+            scheduling=ALL_MAY | {"classes": {"background": {"cpuWeight": 20}}},
+        )
+        values = json.loads(host.config.read_text())
+        for section in ("memory", "memtierd"):
+            values[section]["failurePolicy"] = "ignore"
+        values["classes"] = [{"name": "track", "allowswap": False, "memtierdconfig": TEMPLATE}]
+        host.config.write_text(json.dumps(values))
+
+    def process(self, name: str) -> None:
+        super().process(name)
+        for file, value in {"cpu.weight": "100", "io.weight": "default 100"}.items():
+            (self.folder(name) / file).write_text(value)
+
+    def created(self) -> dict[str, Any]:
+        state = super().created()
+        state["annotations"] |= ASKED
+        config = self.host.root / "bundle-main/config.json"
+        config.write_text(json.dumps(json.loads(config.read_text()) | {"annotations": state["annotations"]}))
+        return state
+
+    def result(self) -> dict[str, Any]:
+        """Return all that a container's start is to come to."""
+        written = {name: (self.folder(MAIN) / name).read_text().strip() for name in (*LIMITS, *WEIGHTS)}
+        group = f"gold/mon_groups/{POD}"
+        joined = group in self.host.groups() and self.pids[MAIN] in self.host.tasks(group)
+        return self.seen() | {"written": written, "joined": joined, "features": self.recorded()}
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[FullHost]:
+    host = FullHost(Host(tmp_path))
+    yield host
+    host.clean()
+
+
+def points(calls: list[SystemCall], first: int) -> list[SystemCall]:
+    """Return the calls that are tried."""
+    return calls[first % EVERY :: EVERY]
+
+
+def error_at(call: SystemCall) -> str:
+    """strace's option that answers a call with an error: one that says nothing of what is there."""
+    number = "ENFILE" if call.name == "openat" else "EIO"
+    return f"--inject={call.name}:error={number}:when={call.number}"
+
+
+def test_error_in_create_runtime_is_made_good_by_one_reconcile(full: FullHost) -> None:
+    state = full.created()
+    assert full.traced.run(state).returncode == 0
+    calls = full.traced.calls()
+    full.runs(state)
+    wanted = full.result()
+    assert wanted["features"] == FEATURES
+    assert wanted["written"] == LIMITS | WEIGHTS
+    assert wanted["joined"]
+    full.end_and_reconcile()
+    hits = 0
+    for call in points(calls, 1):
+        state = full.created()
+        done = full.traced.run(state, error_at(call))
+        assert done.returncode == 0, (call, done.stderr)
+        hits += full.traced.was_refused
+        full.runs(state)
+        full.reconcile()
+        assert full.result() == wanted, (call, done.stderr)
+        full.end_and_reconcile()
+    assert hits
+    print(f"createRuntime: {hits} errors at {len(calls)} system calls")
+
+
+def test_error_in_poststop_is_made_good_by_one_reconcile(full: FullHost) -> None:
+    assert full.traced.run(full.ended(), NAP).returncode == 0
+    assert full.seen() == full.before
+    calls = full.traced.calls()
+    hits = 0
+    for call in points(calls, 2):
+        done = full.traced.run(full.ended(), NAP, error_at(call))
+        assert done.returncode == 0, (call, done.stderr)
+        hits += full.traced.was_refused
+        full.reconcile()
+        assert full.seen() == full.before, (call, done.stderr)
+    assert hits
+    print(f"poststop: {hits} errors at {len(calls)} system calls")
+
+
+def test_error_in_reconcile_is_made_good_by_the_next(full: FullHost) -> None:
+    full.runs(full.created())
+    assert full.traced.run({}, command="reconcile").returncode == 0
+    calls = full.traced.calls()
+    wanted = full.result()
+    assert wanted["features"] == FEATURES
+    full.end_and_reconcile()
+    hits = 0
+    for call in points(calls, 3):
+        full.runs(full.created())
+        done = full.traced.run({}, error_at(call), command="reconcile")
+        assert b"Traceback" not in done.stderr, (call, done.stderr)
+        hits += full.traced.was_refused
+        full.reconcile()
+        full.reconcile()  # placement takes a container in once its group is recorded
+        assert full.result() == wanted, (call, done.stderr)
+        full.end_and_reconcile()
+    assert hits
+    print(f"reconcile: {hits} errors at {len(calls)} system calls")

@@ -1,0 +1,201 @@
+"""The hook killed, or refused by the kernel, at each of its system calls in turn: then one reconcile mends everything.
+
+strace does the killing. The calls that the interpreter makes before our launcher opens the compiled node half are left
+out: nothing of ours has happened by then.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import Host, crio_annotations
+from hosts.traced_hook import TracedHook
+
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.report import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from resctrl_hooks.node.reconcile.report import Report
+
+pytestmark = pytest.mark.no_cover
+ID = "d" * 64
+UID = "5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c05"
+GROUP = f"mon_groups/{UID}"
+# Calls that the kernel never refuses; what they return is not looked at.
+INFALLIBLE = ("getpid", "geteuid")
+ERRNOS = ("ENOSPC", "EIO", "EACCES", "EBUSY", "EROFS")
+
+
+class Stage:
+    """A host with one container of a pod, as it is when a stage's hook is called."""
+
+    def __init__(self, host: Host, process: subprocess.Popen[bytes]) -> None:
+        self.host = host
+        self.process = process
+        self.traced = TracedHook(host, follow=True)
+        self.cgroup = host.cgroup / f"kubepods/pod{UID}" / f"crio-{ID}"
+        self.bundle = host.bundle({"annotations": crio_annotations(UID), "linux": {"cgroupsPath": f"/x/crio-{ID}"}})
+
+    def state(self, status: str) -> dict[str, Any]:
+        pid = self.process.pid if status == "created" else 0
+        return {"id": ID, "status": status, "pid": pid, "bundle": self.bundle, "annotations": crio_annotations(UID)}
+
+    def runs(self) -> None:
+        """The runtime goes on: the container is in its state folder."""
+        folder = self.host.root / "crun" / ID
+        folder.mkdir(parents=True, exist_ok=True)
+        start = int(Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[19])
+        status = {"pid": self.process.pid, "process-start-time": start, "bundle": self.bundle}
+        (folder / "status").write_text(json.dumps(status))
+
+    def has_ended(self) -> None:
+        """The runtime has deleted it."""
+        (self.host.root / "crun" / ID / "status").unlink(missing_ok=True)
+
+    def hook(self, status: str, *injection: str) -> subprocess.CompletedProcess[bytes]:
+        return self.traced.run(self.state(status), *injection)
+
+    def reconcile(self, live: set[str] | None = None) -> Report:
+        return reconcile(self.host.context(), Options(live=live))
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    # A made-up cgroup tree beside the real /proc: the container's own cgroup is named in no /proc/pid/cgroup here, so
+    # the pod's end is told by its last member.
+    host = Host(tmp_path, real_proc=True, runtimeRoots={"crun": str(tmp_path / "crun")})
+    stage = Stage(host, subprocess.Popen(["sleep", "1000"]))
+    try:
+        yield stage
+    finally:
+        stage.process.kill()
+        stage.process.wait()
+
+
+def calls(stage: Stage, status: str) -> list[tuple[str, int]]:
+    """Return every system call of a stage after the launcher began: its name, and its number of that name."""
+    assert stage.hook(status).returncode == 0
+    found = [(call.name, call.number) for call in stage.traced.calls()]
+    assert len(found) > 50
+    return found
+
+
+def clean(stage: Stage) -> None:
+    """Take everything back, as if there had never been a hook on this host."""
+    stage.has_ended()
+    assert stage.reconcile(live=set()).ok
+    assert stage.host.groups() == []
+    assert stage.host.records() == []
+    shutil.rmtree(stage.host.state.parent, ignore_errors=True)
+
+
+def assert_in_its_group(stage: Stage) -> None:
+    assert stage.host.groups() == [GROUP]
+    assert stage.process.pid in stage.host.tasks(GROUP)
+    assert stage.host.records().count(f"pods/{UID}/c-{ID}") == 1
+
+
+def test_create_runtime_killed_anywhere_is_mended_by_one_reconcile(stage: Stage) -> None:
+    points = calls(stage, "created")
+    clean(stage)
+    for name, number in points:
+        killed = stage.hook("created", f"--inject={name}:signal=KILL:when={number}")
+        assert killed.returncode == 0, (name, number, killed.stderr)
+        assert stage.traced.was_killed, (name, number)
+        stage.runs()
+        report = stage.reconcile()
+        assert report.ok, (name, number, report.as_dict())
+        assert_in_its_group(stage)
+        assert not stage.reconcile().changed
+        clean(stage)
+    print(f"createRuntime: {len(points)} kill points")
+
+
+def test_a_container_that_dies_with_its_killed_hook_leaves_nothing(stage: Stage) -> None:
+    points = calls(stage, "created")
+    clean(stage)
+    for name, number in points:
+        stage.process.kill()
+        stage.process.wait()
+        stage.process = subprocess.Popen(["sleep", "1000"])
+        stage.hook("created", f"--inject={name}:signal=KILL:when={number}")
+        stage.process.kill()
+        stage.process.wait()
+        report = stage.reconcile()
+        assert report.ok, (name, number, report.as_dict())
+        assert (stage.host.groups(), stage.host.records()) == ([], []), (name, number)
+        shutil.rmtree(stage.host.state.parent, ignore_errors=True)
+
+
+class Ended:
+    """A container whose poststop is still to come, as often as one likes."""
+
+    def __init__(self, stage: Stage) -> None:
+        assert stage.hook("created").returncode == 0
+        stage.process.kill()
+        stage.process.wait()
+        saved = stage.host.root / "saved"
+        self._saved = {path: saved / path.name for path in (stage.host.state, stage.host.resctrl)}
+        for path, copy in self._saved.items():
+            shutil.copytree(path, copy, symlinks=True)
+
+    def again(self) -> None:
+        """Everything as it was when it had ended."""
+        for path, copy in self._saved.items():
+            shutil.rmtree(path, ignore_errors=True)
+            shutil.copytree(copy, path, symlinks=True)
+
+
+def test_poststop_killed_anywhere_is_mended_by_one_reconcile(stage: Stage) -> None:
+    ended = Ended(stage)
+    points = calls(stage, "stopped")
+    assert (stage.host.groups(), stage.host.records()) == ([], [])
+    for name, number in points:
+        ended.again()
+        killed = stage.hook("stopped", f"--inject={name}:signal=KILL:when={number}")
+        assert killed.returncode == 0, (name, number, killed.stderr)
+        assert stage.traced.was_killed, (name, number)
+        report = stage.reconcile()
+        assert report.ok, (name, number, report.as_dict())
+        assert (stage.host.groups(), stage.host.records()) == ([], []), (name, number)
+    print(f"poststop: {len(points)} kill points")
+
+
+@pytest.mark.parametrize("errno", ERRNOS)
+def test_any_refused_call_lets_the_container_start_and_is_mended(stage: Stage, errno: str) -> None:
+    points = [(name, number) for name, number in calls(stage, "created") if name not in INFALLIBLE]
+    clean(stage)
+    for name, number in points:
+        refused = stage.hook("created", f"--inject={name}:error={errno}:when={number}")
+        assert refused.returncode == 0, (name, number, refused.stderr)
+        assert stage.traced.was_refused, (name, number)
+        assert b"Traceback" not in refused.stderr, (name, number, refused.stderr)
+        stage.runs()
+        report = stage.reconcile()
+        assert report.ok, (name, number, report.as_dict())
+        assert_in_its_group(stage)
+        clean(stage)
+    print(f"createRuntime: {len(points)} calls refused with {errno}")
+
+
+@pytest.mark.parametrize("errno", ERRNOS)
+def test_any_refused_call_of_a_poststop_lets_the_container_go_and_is_mended(stage: Stage, errno: str) -> None:
+    ended = Ended(stage)
+    points = [(name, number) for name, number in calls(stage, "stopped") if name not in INFALLIBLE]
+    for name, number in points:
+        ended.again()
+        refused = stage.hook("stopped", f"--inject={name}:error={errno}:when={number}")
+        assert refused.returncode == 0, (name, number, refused.stderr)
+        assert stage.traced.was_refused, (name, number)
+        assert b"Traceback" not in refused.stderr, (name, number, refused.stderr)
+        report = stage.reconcile()
+        assert report.ok, (name, number, report.as_dict())
+        assert (stage.host.groups(), stage.host.records()) == ([], []), (name, number)
+    print(f"poststop: {len(points)} calls refused with {errno}")

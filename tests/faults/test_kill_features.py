@@ -1,0 +1,115 @@
+"""The hook killed on a host with all that leaves things elsewhere: placement, memory limits, a memtierd and its keeper.
+
+Every system call that changes anything (writes, makes, renames, removes, signals, forks) is a kill point, and of the
+others, which look or wait, every `LOOKS`-th: a kill there leaves what one at the next change leaves. strace does the
+killing, of the hook alone: a keeper that is already started goes on, as it would on a node.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import Host
+from hosts.crowded import KINDS, LIMITS, MAIN, POD, Crowd
+from hosts.placed import id_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from hosts.traced_hook import SystemCall
+
+pytestmark = pytest.mark.no_cover
+CHANGES = ("adopted", "threadsMoved", "released", "membersBuried", "placed", "applied", "unmet", "mended", "tidied")
+LOOKS = 5  # of the calls that change nothing, one in so many is tried
+TRIES = 8  # a hook that waits for memtierd's end looks now more and now less often, so that a call's number shifts
+NAP = "--inject=clock_nanosleep:delay_exit=50000"  # long enough that one is nearly always all it takes
+
+
+@pytest.fixture
+def crowd(tmp_path: Path) -> Iterator[Crowd]:
+    crowd = Crowd(Host(tmp_path))
+    yield crowd
+    crowd.clean()
+
+
+def chosen(calls: list[SystemCall], every: int = LOOKS) -> list[SystemCall]:
+    """Return the kill points among a run's calls: those with an effect, and of the others each so many-th."""
+    looks = [call for call in calls if not call.is_effect]
+    kept = set(looks[::every] if every else ())
+    return [call for call in calls if call.is_effect or call in kept]
+
+
+def killed_at(crowd: Crowd, point: SystemCall, state: dict[str, Any], *options: str) -> bool:
+    """Run the hook until it is killed, and say whether that was where it should be."""
+    done = crowd.traced.run(state, *options, point.kill())
+    assert done.returncode == 0, (point, done.stderr)
+    return crowd.traced.was_killed_at(point)
+
+
+def assert_lives_on(crowd: Crowd, after: dict[str, Any]) -> None:
+    """The living container has all that a hook which nobody kills gives it."""
+    assert crowd.seen() == after
+    assert crowd.pids[MAIN] in crowd.host.tasks(f"mon_groups/{POD}")
+    assert crowd.limits() == LIMITS
+    again = crowd.reconcile()
+    assert not any(again[name] for name in CHANGES), again
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_create_runtime_killed_anywhere_is_mended_by_one_reconcile(crowd: Crowd, kind: str) -> None:
+    crowd.kind = kind
+    state = crowd.created()
+    assert crowd.traced.run(state).returncode == 0
+    points = chosen(crowd.traced.calls())
+    crowd.runs(state)
+    after = crowd.seen()
+    assert crowd.limits() == LIMITS
+    assert id_of(MAIN) in after["memtierds"]
+    assert (after["cpus"] != crowd.before["cpus"]) == (kind == "exclusive")  # who shares has made room
+    crowd.end_and_reconcile()
+    for point in points:
+        for _ in range(TRIES):
+            state = crowd.created()
+            hit = killed_at(crowd, point, state)
+            crowd.runs(state)
+            crowd.reconcile()
+            assert_lives_on(crowd, after)
+            crowd.end_and_reconcile()
+            if hit:
+                break
+        else:
+            pytest.fail(f"the hook was never killed at {point}")
+    print(f"createRuntime, {kind}: {len(points)} kill points")
+
+
+def test_a_container_that_dies_with_its_killed_hook_leaves_nothing(crowd: Crowd) -> None:
+    assert crowd.traced.run(crowd.created()).returncode == 0
+    points = chosen(crowd.traced.calls(), 0)
+    crowd.end_and_reconcile()
+    for point in points:
+        for _ in range(TRIES):
+            hit = killed_at(crowd, point, crowd.created())
+            crowd.end_and_reconcile()
+            if hit:
+                break
+        else:
+            pytest.fail(f"the hook was never killed at {point}")
+    print(f"createRuntime, dead at once: {len(points)} kill points")
+
+
+def test_poststop_killed_anywhere_is_mended_by_one_reconcile(crowd: Crowd) -> None:
+    assert crowd.traced.run(crowd.ended(), NAP).returncode == 0
+    assert crowd.seen() == crowd.before
+    points = chosen(crowd.traced.calls())
+    for point in points:
+        for _ in range(TRIES):
+            hit = killed_at(crowd, point, crowd.ended(), NAP)
+            crowd.reconcile()
+            assert crowd.seen() == crowd.before, point
+            if hit:
+                break
+        else:
+            pytest.fail(f"the hook was never killed at {point}")
+    print(f"poststop: {len(points)} kill points")

@@ -1,0 +1,142 @@
+"""Containers that come and go at random while hooks are killed: whatever is left is mended."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from conftest import Host
+from hosts.placed import CPUS, PlacedHost, id_of
+
+from resctrl_hooks.node.container.oci import POSTSTOP, parse_state, read_bundle
+from resctrl_hooks.node.container.workload import derive
+from resctrl_hooks.node.features.placement import cpuset_writer as placement_effect
+from resctrl_hooks.node.features.placement import feature as placement
+from resctrl_hooks.node.features.placement import placing
+from resctrl_hooks.node.features.placement.allocations import Book
+from resctrl_hooks.node.hook.create_runtime import create_runtime
+from resctrl_hooks.node.hook.poststop import poststop
+from resctrl_hooks.node.host.files import format_json
+from resctrl_hooks.node.host.procfs import cgroups_of
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+
+
+@pytest.fixture
+def node(host: Host) -> PlacedHost:
+    return PlacedHost(host)
+
+
+class Killed(BaseException):
+    """A kill -9: nothing of the hook runs after it."""
+
+
+class Killer:
+    """Kills the hook before or after one of its next writes, if it is armed with how many of these to let pass."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.armed = 0
+        for place, name in (
+            (placement_effect, "write_value"),
+            (placing, "record_decision"),
+            (Book, "save"),
+            (Book, "written"),
+        ):
+            monkeypatch.setattr(place, name, self._around(getattr(place, name)))
+
+    def _around(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*given: Any) -> None:
+            self._pass()
+            real(*given)
+            self._pass()
+
+        return called
+
+    def _pass(self) -> None:
+        self.armed -= 1
+        if not self.armed:
+            raise Killed
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fifty_containers_at_random_with_kills_in_between(
+    node: PlacedHost, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    killer = Killer(monkeypatch)
+    started = 0
+    while started < 50 or node.pids:
+        killer.armed = chance.randrange(1, 20) if chance.random() < 0.4 else 0
+        try:
+            if started < 50 and chance.random() < 0.6:
+                started += 1
+                kind = chance.choice(["shared", "shared", "exclusive", "mixed"])
+                name = f"c{started}"
+                node.process(name)
+                call(node, node.state(name, chance.randrange(0, 4000), **{CPUS: kind}))
+            elif node.pids:
+                name = chance.choice(sorted(node.pids))
+                node.die(name)
+                if chance.random() < 0.7:
+                    call(node, node.state(name, status="stopped"))
+        except Killed:
+            pass
+        if chance.random() < 0.15:
+            killer.armed = 0
+            assert reconcile(node.host.context()).problems == []
+            node.assert_sound()
+            real = node.host.context()
+            assert placement.FEATURE.repair(real, set(real.ledger.containers())) == 0
+    killer.armed = 0
+    reconcile(node.host.context())
+    assert Book(node.host.context()).entries == {}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_after_kills_the_allocation_is_the_one_computed_from_scratch(
+    node: PlacedHost, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifty have come, most have gone, hooks were killed: what is left is as the living ones' records say alone."""
+    chance = random.Random(seed)
+    killer = Killer(monkeypatch)
+    for number in range(50):
+        killer.armed = chance.randrange(1, 20) if chance.random() < 0.4 else 0
+        name = f"c{number}"
+        try:
+            node.process(name)
+            kind = chance.choice(["shared", "shared", "exclusive", "mixed"])
+            call(node, node.state(name, chance.randrange(0, 4000), **{CPUS: kind}))
+            if chance.random() < 0.8:
+                gone = chance.choice(sorted(node.pids))
+                node.die(gone)
+                if chance.random() < 0.7:
+                    call(node, node.state(gone, status="stopped"))
+        except Killed:
+            pass
+    killer.armed = 0
+    reconcile(node.host.context())
+    node.assert_sound()
+    assert len(node.pids) > 5
+    kept = {name: (node.cpus(name), _decision(node, name)) for name in node.pids}
+    assert len({cpus for cpus, _ in kept.values()}) > 1
+    book = node.host.state / "placement"
+    book.unlink()
+    for name in node.pids:
+        (node.folder(name) / "cpuset.cpus").write_text("0")
+    reconcile(node.host.context())
+    node.assert_sound()
+    assert {name: (node.cpus(name), _decision(node, name)) for name in node.pids} == kept
+
+
+def _decision(node: PlacedHost, name: str) -> dict[str, Any]:
+    return dict(Book(node.host.context()).entries[id_of(name)].decision.as_record())
+
+
+def call(node: PlacedHost, given: dict[str, Any]) -> None:
+    """As `Host.call`, but what kills the hook is not caught on the way."""
+    parsed, real = parse_state(format_json(given)), node.host.context()
+    if parsed.stage == POSTSTOP:
+        poststop(parsed, real)
+    else:
+        cgroups = cgroups_of(real.proc, parsed.pid)
+        workload = derive(parsed, read_bundle(parsed.bundle), cgroups, real.settings.cgroup_path)
+        create_runtime(workload, real)

@@ -1,0 +1,129 @@
+"""Two hundred hooks at once for as many pods, on a processor for forty: whole processes, and the order of the rules."""
+
+import json
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import CONTAINERDS, Host, containerd_annotations, state
+
+from faults.test_storm import PATIENT, outcomes_of
+from resctrl_hooks.node.host.procfs import start_time
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.settings import DEFAULTS
+from resctrl_hooks.simulation.mount import mounted
+
+PODS = 200
+COUNTED = 40
+NAMESPACES = ("gold", "silver", "batch", "other")
+RULES = [
+    {"namespaces": ["gold"], "value": 100},
+    {"namespaces": ["silver"], "value": 50},
+    {"namespaces": ["batch"], "value": -10},
+]
+GOLD = COUNTED // 2
+"""Pods of the highest priority: all of them are counted, whenever they come; the others are a mix."""
+
+
+@pytest.fixture
+def sleepers() -> Iterator[list[subprocess.Popen[bytes]]]:
+    running = [subprocess.Popen(["sleep", "600"]) for _ in range(PODS)]
+    yield running
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+def pods_of(host: Host, sleepers: list[subprocess.Popen[bytes]]) -> dict[str, tuple[str, dict[str, Any]]]:
+    """By key the namespace and the state for the hook; the pods that matter come spread over all the others."""
+    found = {}
+    for number, process in enumerate(sleepers):
+        key = str(uuid.UUID(int=number + (9 << 100)))
+        gold = number % (PODS // GOLD) == PODS // GOLD - 1
+        namespace = "gold" if gold else NAMESPACES[1 + number % 3]
+        annotations = containerd_annotations(key, namespace)
+        bundle = host.bundle({"annotations": annotations, "linux": {}}, f"{CONTAINERDS}/{number}")
+        told = state(id=f"{number:064x}", pid=process.pid, bundle=bundle, annotations=annotations)
+        folder = host.root / "crun" / told["id"]
+        folder.mkdir(parents=True)
+        status = {"pid": process.pid, "process-start-time": start_time("/proc", process.pid), "bundle": bundle}
+        (folder / "status").write_text(json.dumps(status))
+        found[key] = (namespace, told)
+    return found
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("deadline", [PATIENT, DEFAULTS["deadlineSeconds"]], ids=["patient", "default deadline"])
+def test_two_hundred_hooks_at_once_end_as_the_rules_say(
+    tmp_path: Path, sleepers: list[subprocess.Popen[bytes]], deadline: float
+) -> None:
+    with mounted(tmp_path / "resctrl", rmids=COUNTED + 1, limbo=0.1) as resctrl:
+        host = Host(
+            tmp_path,
+            real_proc=True,
+            resctrl=Path(resctrl),
+            deadlineSeconds=deadline,
+            runtimeRoots={"crun": str(tmp_path / "crun")},
+            monitoring={"priority": RULES},
+        )
+        pods = pods_of(host, sleepers)
+        outcomes = outcomes_of(host, [told for _, told in pods.values()])
+        assert {code for _, code in outcomes} == {0}
+        after_hooks = sorted(pods[Path(group).name][0] for group in host.groups())
+        late = sum("deadline passed" in said or "was held for" in said for said, _ in outcomes)
+        print(f"{late} hooks of {PODS} ran out of time and left their pods to reconcile")
+        print({name: after_hooks.count(name) for name in NAMESPACES}, "after the hooks")
+
+        order = ["gold"] * GOLD + ["silver"] * (COUNTED - GOLD)
+        assert deadline != PATIENT or after_hooks == order, "the hooks alone give the order, if they have the time"
+
+        report = reconcile(host.context())
+        assert not report.failures, report.failures
+        counted = sorted(pods[Path(group).name][0] for group in host.groups())
+        assert counted == order
+        for key, (_, told) in pods.items():
+            if f"mon_groups/{key}" in host.groups():
+                assert told["pid"] in host.tasks(f"mon_groups/{key}")
+            else:
+                assert key in host.context().ledger.marked("waiting")
+        assert not reconcile(host.context()).adopted
+
+
+@pytest.mark.fuse
+def test_hooks_come_while_pods_hand_on_in_turns(tmp_path: Path, sleepers: list[subprocess.Popen[bytes]]) -> None:
+    """Two reconciles pass without a pause, each pass a round of turns, while all hooks come at once."""
+    with mounted(tmp_path / "resctrl", rmids=COUNTED + 1, limbo=0.1) as resctrl:
+        host = Host(
+            tmp_path,
+            real_proc=True,
+            resctrl=Path(resctrl),
+            deadlineSeconds=PATIENT,
+            runtimeRoots={"crun": str(tmp_path / "crun")},
+            monitoring={"priority": RULES, "share": {"interval": 0.001, "atLeast": 0}},
+        )
+        pods = pods_of(host, sleepers[:100])
+        watching = [*host.command("reconcile"), "--watch", "0.01"]
+        passing = [subprocess.Popen(watching, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(2)]
+        try:
+            outcomes = outcomes_of(host, [told for _, told in pods.values()])
+        finally:
+            for process in passing:
+                process.terminate()
+                process.wait()
+        assert {code for _, code in outcomes} == {0}
+        turns = host.log.read_text().count("handed the RMID of")
+        print(f"{turns} RMIDs were handed on meanwhile")
+
+        ledger = host.context().ledger
+        for _ in range(2):  # what the two were killed at is finished
+            report = reconcile(host.context())
+            assert not report.failures, report.failures
+        groups = {Path(group).name for group in host.groups()}
+        assert groups == {entry.split(".", 2)[2] for entry in ledger.marked("rmids")}
+        assert groups | set(ledger.marked("waiting")) == set(pods)
+        for key, (_, told) in pods.items():
+            places = [group for group in host.groups() if told["pid"] in host.tasks(group)]
+            assert places == ([f"mon_groups/{key}"] if key in groups else [])

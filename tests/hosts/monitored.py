@@ -1,0 +1,103 @@
+"""A simulated resctrl with pods of real processes in it, and a configuration to look at it with."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from hosts.counter_tree import say
+from resctrl_hooks.cli import main
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.log import Log
+from resctrl_hooks.node.settings import Settings
+
+KEYS = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(8)]
+
+
+class MonitoredHost:
+    """What `resctrl-hook --config FILE` sees: pods made with `pod`, whose processes end with the host."""
+
+    def __init__(self, root: Path, resctrl: str, **config: Any) -> None:
+        self.resctrl = Path(resctrl)
+        self.config = root / "config.json"
+        paths = {"resctrlPath": resctrl, "stateDir": str(root / "state")}
+        values = {"format": 1, **paths, "log": {"target": "none"}, **config}
+        self.config.write_text(json.dumps(values))
+        self.context = Context(Settings(values), Log({"target": "none"}))
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def pod(
+        self,
+        number: int,
+        name: str,
+        *,
+        processes: int = 1,
+        outside: int = 0,
+        rdt_class: str = "",
+        namespace: str = "shop",
+    ) -> str:
+        """Make a pod with so many containers of one process, the last ones not in the group; return its key."""
+        key = KEYS[number]
+        with self.context.monitor.hold(key) as locked:
+            locked.record.update({"namespace": namespace, "pod": name, "cgroup": ""})
+            locked.ensure_group(rdt_class)
+            for place in range(processes + outside):
+                pid = self.process()
+                details = {"runtime": "cri-o", "container": f"main{place}", "time": int(time.time())}
+                locked.add_member(f"{number}{place}" * 32, details, pid)
+                if place < processes:
+                    if rdt_class:
+                        (self.resctrl / rdt_class / "tasks").write_text(f"{pid}\n")
+                    self.context.monitor.resctrl.assign(rdt_class, key, pid)
+        return key
+
+    def process(self) -> int:
+        """Return a process that does nothing."""
+        self.processes.append(subprocess.Popen(["sleep", "600"]))
+        return self.processes[-1].pid
+
+    def end(self) -> None:
+        """End every process."""
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def run(self, *arguments: str) -> Result:
+        """Run a command in this process."""
+        return CliRunner().invoke(main, ["--config", str(self.config), *arguments])
+
+    def json(self, *arguments: str) -> Any:
+        """What a command prints with --json."""
+        result = self.run(*arguments, "--json")
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+
+@contextmanager
+def monitored_host(root: Path, resctrl: str, **config: Any) -> Iterator[MonitoredHost]:
+    """A host, and the end of its processes."""
+    host = MonitoredHost(root, resctrl, **config)
+    try:
+        yield host
+    finally:
+        host.end()
+
+
+@contextmanager
+def host_of_one_pod(root: Path) -> Iterator[tuple[MonitoredHost, tuple[Path, Path]]]:
+    """A host on a plain tree with pod shop/web-0 (the first of KEYS); the folders that count: the root's, the pod's."""
+    resctrl = root / "resctrl"
+    for name in ("mon_groups", "info"):
+        (resctrl / name).mkdir(parents=True)
+    with monitored_host(root, str(resctrl)) as host:
+        with host.context.monitor.hold(KEYS[0]) as locked:
+            locked.record.update({"namespace": "shop", "pod": "web-0"})
+            group = Path(locked.ensure_group("").path)
+        for folder in (resctrl, group):
+            say(folder, llc_occupancy=4096, mbm_total_bytes=1000, mbm_local_bytes="Unassigned")
+        yield host, (resctrl, group)

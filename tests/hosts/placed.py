@@ -1,0 +1,103 @@
+"""A made-up host with a machine and cgroups, whose containers come and go and are placed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from conftest import UID, Host, crio_annotations, state
+
+from hosts.machines import machine, write_sysfs
+from resctrl_hooks.node.features.placement.allocations import Book
+from resctrl_hooks.node.features.placement.usage import effective
+from resctrl_hooks.node.host.cpulist import parse_list
+
+CPUS = "cpus.placement.resctrl-hooks.io"
+MACHINE = machine(2, 1, 2, 4, 2)  # l3-0: 0-3,16-19  l3-1: 4-7,20-23  l3-2: 8-11,24-27  l3-3: 12-15,28-31
+
+
+class PlacedHost:
+    """A host with cgroups and a machine, whose containers come and go."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.sys = write_sysfs(MACHINE, host.root / "sys")
+        self.configure()
+        self.pids: dict[str, int] = {}
+        self.last_pid = 1000
+
+    def configure(self, *, monitoring: bool = False, **section: Any) -> None:
+        values = {"enabled": True, "allow": {"shop": ["*"]}, "kubeletPath": str(self.host.root / "kubelet")}
+        self.host.configure(
+            sysPath=self.sys,
+            monitoring={"enabled": monitoring},
+            placement=values | section,
+            runtimeRoots={"crun": str(self.host.root / "crun")},
+        )
+
+    def folder(self, name: str) -> Path:
+        return self.host.cgroup / f"kubepods/pod{UID}/crio-{id_of(name)}"
+
+    def state(self, name: str, milli: int = 0, status: str = "created", **annotations: str) -> dict[str, Any]:
+        cpu = {"shares": milli * 1024 // 1000} if milli else {}
+        config = {"linux": {"resources": {"cpu": cpu}}}
+        notes = crio_annotations() | {"io.kubernetes.container.name": name} | annotations
+        bundle = self.host.bundle(config, f"bundle-{name}")
+        return state(id=id_of(name), pid=self.pids.get(name, 0), bundle=bundle, status=status, annotations=notes)
+
+    def process(self, name: str) -> None:
+        self.last_pid += 1
+        self.pids[name] = self.last_pid
+        folder = self.folder(name)
+        self.host.process(self.last_pid, f"/{folder.relative_to(self.host.cgroup)}", start=self.last_pid)
+        (folder / "cpuset.cpus").touch()
+        (folder / "cpuset.mems").touch()
+
+    def start(self, name: str, milli: int = 0, **annotations: str) -> str:
+        self.process(name)
+        outcome = self.host.call(self.state(name, milli, **annotations))
+        assert outcome.code == 0
+        return outcome.log
+
+    def run_unseen(self, name: str, milli: int = 0, **annotations: str) -> dict[str, Any]:
+        """Return a container that runs, as crun knows it, without that any hook was called; its state."""
+        self.process(name)
+        told = self.state(name, milli, **annotations)
+        bundle = Path(told["bundle"]) / "config.json"
+        bundle.write_text(json.dumps(json.loads(bundle.read_text()) | {"annotations": told["annotations"]}))
+        folder = self.host.root / "crun" / id_of(name)
+        folder.mkdir(parents=True)
+        pid = self.pids[name]
+        status = {"pid": pid, "process-start-time": pid, "bundle": told["bundle"]}
+        (folder / "status").write_text(json.dumps(status))
+        return told
+
+    def die(self, name: str) -> None:
+        self.host.end_process(self.pids.pop(name))
+
+    def stop(self, name: str) -> None:
+        self.die(name)
+        assert self.host.call(self.state(name, status="stopped")).code == 0
+
+    def cpus(self, name: str) -> str:
+        return (self.folder(name) / "cpuset.cpus").read_text()
+
+    def assert_sound(self) -> None:
+        """Files are as the book has them, nobody has another's CPUs, everybody has some."""
+        book = Book(self.host.context())
+        assert set(book.entries) == {id_of(name) for name in self.pids}
+        usage = book.usage()
+        owned = 0
+        for name in self.pids:
+            entry = book.entries[id_of(name)]
+            assert not entry.decision.owned & owned
+            owned |= entry.decision.owned
+        for name in self.pids:
+            entry = book.entries[id_of(name)]
+            runs = parse_list(self.cpus(name))
+            assert runs
+            assert runs == effective(entry.decision, usage) == entry.applied
+            assert not runs & owned & ~entry.decision.owned
+
+
+def id_of(name: str) -> str:
+    return name.encode().hex().ljust(64, "0")

@@ -1,0 +1,172 @@
+"""A node in one process with fewer RMIDs than pods: hooks, reconcile and counters over the simulation's model."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from conftest import Host, crio_annotations
+
+from hosts.killed_hook import NEVER, mortal
+from hosts.simulated_kernel import Kernel
+from resctrl_hooks.node.container.oci import parse_state, read_bundle
+from resctrl_hooks.node.container.workload import derive
+from resctrl_hooks.node.hook.create_runtime import create_runtime
+from resctrl_hooks.node.hook.poststop import poststop
+from resctrl_hooks.node.host.procfs import cgroups_of
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.simulation.machine import UNIT_BYTES
+
+if TYPE_CHECKING:
+    from resctrl_hooks.node.context import Context
+    from resctrl_hooks.node.reconcile.report import Report
+
+RULES = [
+    {"namespaces": ["gold"], "value": 100},
+    {"namespaces": ["silver"], "value": 50},
+    {"namespaces": ["batch"], "value": -10},
+]
+
+
+class CountingKernel(Kernel):
+    """Its counters are what they are at the moment of each reading of tasks and each rename."""
+
+    UNIT = UNIT_BYTES
+    refuse_rename = 0  # the errno
+    born_at_rename: Pod | None = None  # whose process starts another at that moment
+
+    def read(self, path: str) -> bytes:
+        self.show_counters()
+        return super().read(path)
+
+    def write(self, path: str, value: bytes) -> None:
+        super().write(path, value)
+        self.show_counters()
+
+    def rename(self, old: str, new: str) -> None:
+        if self.refuse_rename:
+            raise OSError(self.refuse_rename, os.strerror(self.refuse_rename), old)
+        if self.born_at_rename is not None:
+            self.spawn(self.born_at_rename.cgroup, group=old.rpartition("/")[2])
+        super().rename(old, new)
+
+
+class Pod:
+    """A container, of a pod of its own unless said: its pod's key, and its process while it lives."""
+
+    def __init__(self, number: int, namespace: str) -> None:
+        self.key = f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
+        self.id = f"{number:064x}"
+        self.namespace = namespace
+        self.cgroup = f"/kubepods/pod{self.key}/crio-{self.id}"
+        self.pid = 0
+
+    def beside(self, other: Pod) -> Pod:
+        """Make it another container of a pod."""
+        self.key = other.key
+        self.cgroup = f"/kubepods/pod{self.key}/crio-{self.id}"
+        return self
+
+
+class SharedNode:
+    """The node; a kernel of ``rmids`` RMIDs, of which the root group has one."""
+
+    def __init__(
+        self, root: Path, *, rmids: int = 3, limbo: float = 1.0, assignable_counters: int = 0, **monitoring: Any
+    ) -> None:
+        self.host = Host(root, runtimeRoots={"crun": f"{root}/crun"}, monitoring=monitoring)
+        self.monitoring = monitoring
+        (root / "crun").mkdir()
+        self.kernel = CountingKernel(self.host, rmids=rmids, limbo=limbo, assignable_counters=assignable_counters)
+        self.pods: list[Pod] = []
+
+    def context(self, seam: Any = None) -> Context:
+        node = self.host.context()
+        node.monitor.resctrl.fs = seam or self.kernel
+        return node
+
+    def start(
+        self,
+        namespace: str = "",
+        threads: int = 1,
+        *,
+        effects: int = NEVER,
+        beside: Pod | None = None,
+        rdt_class: str = "",
+    ) -> Pod:
+        """Start a pod, or a container beside another in its pod; its hook is killed at the effect after so many."""
+        pod = Pod(len(self.pods), namespace)
+        if beside is not None:
+            pod.beside(beside)
+        self.pods.append(pod)
+        pod.pid = self.kernel.spawn(pod.cgroup, threads, rdt_class)
+        config = {"annotations": crio_annotations(pod.key, **{"io.kubernetes.pod.namespace": namespace})}
+        bundle = str(self.kernel.bundle(f"bundle-{pod.id[-6:]}", config))
+        state = {"id": pod.id, "status": "created", "pid": pod.pid, "bundle": bundle} | config
+        with mortal(effects, self.kernel) as seam:
+            node = self.context(seam)
+            checked = parse_state(json.dumps(state).encode())
+            workload = derive(checked, read_bundle(bundle), cgroups_of(node.proc, pod.pid), node.settings.cgroup_path)
+            create_runtime(workload, node)
+        status = Path(self.host.root) / "crun" / pod.id
+        status.mkdir()
+        start = self.kernel.threads.table[pod.pid][1]
+        (status / "status").write_text(json.dumps({"pid": pod.pid, "process-start-time": start, "bundle": bundle}))
+        return pod
+
+    def end(self, pod: Pod) -> None:
+        """End a pod, its cgroup too, and call its poststop."""
+        self.kernel.end(pod.pid)
+        pod.pid = 0
+        shutil.rmtree(self.host.cgroup / f"kubepods/pod{pod.key}")
+        shutil.rmtree(Path(self.host.root) / "crun" / pod.id)
+        state = {"id": pod.id, "status": "stopped", "pid": 0, "bundle": "/gone", "annotations": {}}
+        poststop(parse_state(json.dumps(state).encode()), self.context())
+
+    def reconcile(self, seam: Any = None) -> Report:
+        return reconcile(self.context(seam), Options(wait=False))
+
+    def counted(self) -> list[Pod]:
+        """Return the pods all of whose threads are in their own group."""
+        return [
+            pod
+            for pod in self.pods
+            if pod.pid and all(self.kernel.where(tid)[1] == pod.key for tid in self.kernel.threads.threads(pod.pid))
+        ]
+
+    def totals(self) -> dict[str, int]:
+        """What each pod's bandwidth was, as the library reads it now."""
+        self.kernel.show_counters()
+        found = self.context().monitor.read_all()
+        return {
+            key: sum(int(r.value or 0) for r in readings if r.counter.name == "mbm_total_bytes")
+            for key, readings in found.items()
+        }
+
+    def claim(self, pod: Pod) -> Any:
+        """What a pod's record says of its claim; None: nothing."""
+        return (self.context().ledger.read_pod(pod.key) or {}).get("claim")
+
+    def waiting(self) -> list[str]:
+        return sorted(self.context().ledger.marked("waiting"))
+
+    def check(self) -> None:
+        """What must always hold between reconciles: groups, records and index agree, and nobody is in another's."""
+        ledger = self.context().ledger
+        owned = set()
+        for key in ledger.keys():  # noqa: SIM118
+            record = ledger.read_pod(key) or {}
+            owned |= {(rdt_class, key) for rdt_class in record["groups"]}
+            claim = record.get("claim")
+            if claim:
+                assert bool(claim["entry"]) == bool(record["groups"]), record
+        assert self.kernel.groups() == owned
+        entries = sorted(name.split(".", 2)[2] for name in ledger.marked("rmids"))
+        assert entries == sorted({key for _, key in owned})
+        for pod in self.pods:
+            for tid in self.kernel.threads.threads(pod.pid) if pod.pid else ():
+                assert self.kernel.where(tid)[1] in ("", pod.key)

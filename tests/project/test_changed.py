@@ -1,0 +1,78 @@
+"""Which test files a change concerns."""
+
+from pathlib import Path
+
+import changed
+import pytest
+
+# Each of them reads the imports of all files, which one process does once.
+pytestmark = [pytest.mark.xdist_group("changed"), pytest.mark.no_cover]
+NODE = "resctrl_hooks/node"
+
+
+@pytest.mark.parametrize(
+    "name, among, not_among",
+    [
+        (f"{NODE}/host/cpulist.py", {"tests/node/host/test_cpulist.py"}, {"tests/nri/test_wire.py"}),
+        (f"{NODE}/hook/deadline.py", {"tests/node/hook/", "tests/kernel/test_lifetimes.py"}, {"tests/metrics/"}),
+        (f"{NODE}/features/placement/pools.py", {"tests/kernel/test_placement.py"}, {"tests/kernel/test_podman.py"}),
+        (f"{NODE}/ledger.py", {"tests/node/test_ledger.py"}, {"tests/node/host/test_cpulist.py"}),
+        ("tests/hosts/machines.py", {"tests/node/features/placement/test_policy"}, {"tests/node/test_ledger.py"}),
+        ("tests/conformance/filesystem.py", {"tests/conformance/test_groups.py"}, {"tests/node/test_ledger.py"}),
+        ("tests/vm/cache.py", {"tests/vm/test_cache.py", "tests/vm/test_suite.py"}, {"tests/node/test_ledger.py"}),
+        ("docs/security.md", {"tests/project/test_docs.py"}, {"tests/node/test_ledger.py"}),
+        ("tests/demo/test_demo.py", {"tests/demo/test_demo.py"}, {"tests/project/test_docs.py"}),
+    ],
+)  # fmt: skip
+def test_a_change_concerns(name: str, among: set[str], not_among: set[str]) -> None:
+    every = [str(path.relative_to(changed.PROJECT)) for path in (changed.PROJECT / "tests").rglob("test_*.py")]
+    found = {path for path in every if changed.concerns(path, [name])}
+    assert [start for start in among if not any(path.startswith(start) for path in found)] == []
+    assert [start for start in not_among if any(path.startswith(start) for path in found)] == []
+
+
+def test_what_all_rest_on_concerns_all() -> None:
+    assert all(changed.concerns("tests/project/test_docs.py", [name]) for name in changed.EVERYTHING)
+    assert [name for name in {*changed.EVERYTHING, *changed.HUBS, *changed.ON_A_KERNEL}
+            if not (changed.PROJECT / name).exists()] == []  # fmt: skip
+
+
+def test_every_test_file_of_the_package_stands_where_its_module_does() -> None:
+    modules = [path.relative_to(changed.PROJECT) for path in (changed.PROJECT / NODE).rglob("*.py")]
+    assert [str(path) for path in modules if path.name != "__init__.py" and not changed.mirrored(str(path))] == []
+
+
+def test_imports_are_found_wherever_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in {
+        "resctrl_hooks/__init__.py": "",
+        "resctrl_hooks/room/__init__.py": "",
+        "resctrl_hooks/room/a.py": "from . import b\ndef late():\n    from ..c import thing\n",
+        "resctrl_hooks/room/b.py": "import os\n",
+        "resctrl_hooks/c.py": "",
+        "tests/test_it.py": "if True:\n    import resctrl_hooks.room.a\n",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(changed, "PROJECT", tmp_path)
+    changed.imported.cache_clear()
+    try:
+        found = changed.reached("tests/test_it.py")
+    finally:
+        changed.imported.cache_clear()
+    assert {"resctrl_hooks/room/a.py", "resctrl_hooks/room/b.py", "resctrl_hooks/c.py"} <= found
+
+
+def test_the_option(
+    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setattr(changed, "changes", lambda _revision: {"tests/project/test_changed.py"})
+    monkeypatch.setattr(pytestconfig.option, "changed", "main")
+    items = list(request.session.items)
+    changed.pytest_collection_modifyitems(pytestconfig, items)
+    assert {item.path.name for item in items} == {"test_changed.py"}
+
+
+def test_a_revision_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(pytest.UsageError, match="--changed: git says"):
+        changed.changes("no-such-revision")

@@ -1,0 +1,209 @@
+"""What the continuous integration says at its end, whatever happens on the way."""
+
+import contextlib
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+SCRIPT = PROJECT / ".ci/parts.py"
+
+
+@pytest.fixture(scope="module")
+def ci() -> ModuleType:
+    path = list(sys.path)
+    spec = importlib.util.spec_from_file_location("ci_parts", SCRIPT)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["ci_parts"] = module
+    spec.loader.exec_module(module)
+    sys.path[:] = path
+    return module
+
+
+def ended(tmp_path: Path, steps: str) -> subprocess.CompletedProcess[str]:
+    """Run the parts with other steps in their place: functions `lint`, `unit` and so on of these lines."""
+    program = f"""
+import contextlib, os, runpy, signal, sys, time
+sys.argv[0] = {str(SCRIPT)!r}
+sys.path.insert(0, {str(PROJECT / ".ci")!r})
+import parts
+{textwrap.dedent(steps)}
+parts.parts_of = lambda until: STEPS
+parts.build_ahead = contextlib.nullcontext
+sys.exit(parts.main())
+"""
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
+
+
+def test_the_last_line_has_the_sums(tmp_path: Path) -> None:
+    done = ended(
+        tmp_path,
+        """
+        def tests(part):
+            part.counts = parts.Counts(passed=10, skipped=1, expected=2, unsteady=1)
+            part.unsteady = ["tests/kernel/test_a.py::test_b"]
+            return ""
+        STEPS = {"lint": lambda part: "", "unit": tests, "kernel default": tests}
+        """,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "26 passed, 0 failed, 2 skipped"
+    assert "UNSTEADY on unit, failed and then passed in a second boot: tests/kernel/test_a.py::test_b" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "last, line, said",
+    [
+        ('lambda part: "exit status 1"', "10 passed, 1 failed, 0 skipped", "exit status 1"),
+        ("lambda part: 1 / 0", "10 passed, 1 failed, 0 skipped", "NOT RUN"),
+        ("lambda part: os.kill(os.getpid(), signal.SIGTERM)", "10 passed, 1 failed, 0 skipped", "interrupted"),
+        ("lambda part: os.kill(os.getpid(), signal.SIGINT)", "10 passed, 1 failed, 0 skipped", "interrupted"),
+        ('lambda part: setattr(part, "counts", parts.Counts(failed=3)) or ""', "10 passed, 3 failed, 0 skipped", ""),
+        (
+            'lambda part: setattr(part, "counts", parts.Counts(2, 3)) or "NOT TESTED WHOLE"',
+            "12 passed, 3 failed, 0 skipped",
+            "NOT TESTED WHOLE",
+        ),
+    ],
+    ids=["check", "crash", "terminated", "interrupted", "tests", "not-whole"],
+)
+def test_whatever_happens_there_is_a_last_line(tmp_path: Path, last: str, line: str, said: str) -> None:
+    done = ended(
+        tmp_path,
+        f"""
+        STEPS = {{
+            "unit": lambda part: setattr(part, "counts", parts.Counts(passed=10)) or "",
+            "kernel default": {last},
+        }}
+        """,
+    )
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1] == line
+    assert said in done.stdout
+
+
+def test_the_last_parts_run_side_by_side_and_end_with_us(tmp_path: Path) -> None:
+    steps = """
+        import threading
+        all_of_them = threading.Barrier(len(parts.TOGETHER), timeout=60)
+        def meets(part):
+            all_of_them.wait()
+            part.counts = parts.Counts(passed=5)
+            return ""
+        STEPS = dict.fromkeys(parts.TOGETHER, meets)
+        """
+    assert ended(tmp_path, steps).stdout.splitlines()[-1] == "15 passed, 0 failed, 0 skipped"
+    steps = """
+        import threading
+        def sleeps(part):
+            threading.Timer(1, os.kill, (os.getpid(), signal.SIGTERM)).start()  # twice: the second comes while we end
+            return f"exit status {parts.run(['sleep', '600'])}"
+        STEPS = dict.fromkeys(parts.TOGETHER, sleeps)
+        """
+    done = ended(tmp_path, steps)
+    assert done.stdout.splitlines()[-1] == "0 passed, 3 failed, 0 skipped"
+    assert "interrupted" in done.stdout
+
+
+def test_a_guest_that_can_not_be_built_is_loud_and_no_failure(
+    ci: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(command: list[str]) -> int:
+        if "--junitxml" in command[-1]:
+            report = '<testsuites><testsuite tests="5" failures="0" errors="0" skipped="0"/></testsuites>'
+            Path(command[-1].partition("=")[2]).write_text(report)
+        return ci.CANNOT_BUILD if "build" in command else 0
+
+    monkeypatch.setattr(ci, "run", run)
+    monkeypatch.setattr(ci, "build_ahead", contextlib.nullcontext)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert ci.main() == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    said = capsys.readouterr().out
+    assert said.count("!!!! CI: kernel") == len(ci.KERNELS)
+    assert said.splitlines()[-1] == "5 passed, 0 failed, 0 skipped"
+
+
+@pytest.mark.parametrize(
+    "status, report, trouble",
+    [
+        (0, '<testsuite tests="5" failures="0" errors="0" skipped="1"/>', ""),
+        (1, '<testsuite tests="5" failures="1" errors="0" skipped="1"/>', ""),
+        (1, '<testsuite tests="5" failures="0" errors="0" skipped="1"/>', "exit status 1"),
+        (2, '<testsuite tests="5" failures="0" errors="1" skipped="1"/>', "NOT TESTED WHOLE: pytest's exit status 2"),
+        (5, '<testsuite tests="0" failures="0" errors="0" skipped="0"/>', "NOT TESTED WHOLE: pytest's exit status 5"),
+        (0, "", "NOT TESTED WHOLE: pytest's exit status 0"),
+    ],
+)
+def test_unit_tests_that_did_not_all_run_are_a_failure(
+    ci: ModuleType, monkeypatch: pytest.MonkeyPatch, status: int, report: str, trouble: str
+) -> None:
+    def run(command: list[str]) -> int:
+        if report:
+            Path(command[-1].partition("=")[2]).write_text(f"<testsuites>{report}</testsuites>")
+        return status
+
+    monkeypatch.setattr(ci, "run", run)
+    assert ci.unit(ci.Part("unit")) == trouble
+
+
+@pytest.mark.parametrize(
+    "status, numbers, trouble",
+    [
+        (0, (9, 0, 1, 10), ""),
+        (1, (8, 1, 1, 10), ""),
+        (1, (8, 0, 1, 10), "NOT TESTED WHOLE: 9 of 10 tests ran"),
+        (3, (9, 0, 1, 10), "exit status 3"),
+        (99, None, "NOT TESTED: exit status 99"),
+    ],
+)
+def test_a_kernel_on_which_not_all_tests_ran_is_a_failure(
+    ci: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    numbers: tuple[int, int, int, int] | None,
+    trouble: str,
+) -> None:
+    def run(command: list[str]) -> int:
+        if "build" in command:
+            return 0
+        if numbers:
+            passed, failed, expected, chosen = numbers
+            counts = ci.Counts(passed=passed, failed=failed, expected=expected)
+            path = next(word.partition("=")[2] for word in command if word.startswith("--counts-to="))
+            ci.Total(counts, chosen, []).save(path)
+        return status
+
+    monkeypatch.setattr(ci, "run", run)
+    assert ci.kernel(ci.Part("kernel 6.1"), "6.1", 0) == trouble
+
+
+def test_every_test_that_a_kernel_is_to_run_is_there(ci: ModuleType) -> None:
+    named = [name for names in ci.KERNELS.values() for name in names if name.startswith("tests/")]
+    assert [name for name in named if not (PROJECT / name).exists()] == []
+    assert ci.sums([]) == "0 passed, 0 failed, 0 skipped"
+
+
+def test_what_can_not_be_installed_is_a_failure_with_a_last_line(tmp_path: Path) -> None:
+    (tmp_path / ".ci").mkdir()
+    for name, text in ((".ci/run", (PROJECT / ".ci/run").read_text()), ("dev", "#!/bin/sh\nexit 3\n")):
+        (tmp_path / name).write_text(text)
+        os.chmod(tmp_path / name, 0o755)
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "promtool").symlink_to("/bin/true")
+    path = {"PATH": f"{tools}:/usr/bin:/bin"}  # and no HOME
+    done = subprocess.run([tmp_path / ".ci/run"], env=path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"

@@ -1,0 +1,103 @@
+"""The documentation holds together: pages, links, and settings that `config check` accepts."""
+
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from resctrl_hooks.config.check import check_text
+from resctrl_hooks.config.problems import Problem
+from resctrl_hooks.config.schema import json_schema
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")])
+OTHERS = sorted([ROOT / "CONTRIBUTING.md", *(ROOT / "contrib").glob("**/*.md")])
+LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+FENCED = re.compile(r"^( *)```yaml\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`([A-Za-z.]+: [^`]+)`")
+SETTINGS = set(json_schema()["properties"])
+
+
+def links(page: Path) -> list[tuple[str, str]]:
+    found = LINK.findall(page.read_text(encoding="utf-8"))
+    return [(link, anchor) for link, anchor in found if "://" not in link]
+
+
+def anchors(page: Path) -> set[str]:
+    """What headings can be linked by: lower case, blanks as dashes, no punctuation."""
+    headings = HEADING.findall(page.read_text(encoding="utf-8"))
+    return {"#" + re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link, anchor in links(page):
+        target = page.parent / link if link else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link + anchor
+
+
+def test_the_index_names_every_page_once() -> None:
+    index = ROOT / "docs" / "index.md"
+    named = [(index.parent / link).resolve() for link, _ in links(index)]
+    pages = {page.resolve() for page in PAGES} - {index.resolve()}
+    assert {page for page in pages if named.count(page) != 1} == set()
+
+
+# Settings
+
+
+OF_OTHERS = {"metadata", "scrape_configs", "datasources", "providers"}
+"""Keys of files that are not ours."""
+
+
+def fenced() -> list[Any]:
+    """Return the YAML blocks that are settings; those of pods, Prometheus and Grafana have other keys."""
+    return [
+        pytest.param(textwrap.dedent(block), id=f"{page.name}:{number}")
+        for page in [*PAGES, *OTHERS]
+        for number, (_, block) in enumerate(FENCED.findall(page.read_text(encoding="utf-8")), 1)
+        if not OF_OTHERS & (yaml.safe_load(textwrap.dedent(block)) or {}).keys()
+    ]
+
+
+def inline() -> list[Any]:
+    """Return the words in the text that set something: `memory: {failurePolicy: ignore}`, `monitoring.release: pod`."""
+    found = {
+        (page.name, words): None
+        for page in [*PAGES, *OTHERS]
+        for words in INLINE.findall(page.read_text(encoding="utf-8"))
+        if words.partition(":")[0].partition(".")[0] in SETTINGS
+    }
+    return [pytest.param(words, id=f"{page}:{words}") for page, words in found]
+
+
+def nested(words: str) -> str:
+    """Return the same as a file: `a.b: c` is `{a: {b: c}}`."""
+    path, _, value = words.partition(": ")
+    keys = path.split(".")
+    return ": {".join(keys) + f": {value}" + "}" * (len(keys) - 1)
+
+
+def wrong(text: str) -> list[Problem]:
+    """What is not valid. A snippet is a part of a file, so a note may be about what is in the rest of it."""
+    return [problem for problem in check_text(text.encode(), "page.yaml").problems if problem.severity != "note"]
+
+
+@pytest.mark.parametrize("block", fenced())
+def test_settings_in_blocks_are_valid(block: str) -> None:
+    assert [str(problem) for problem in wrong(block)] == []
+
+
+@pytest.mark.parametrize("words", inline())
+def test_settings_in_the_text_are_valid(words: str) -> None:
+    assert [str(problem) for problem in wrong(nested(words))] == []
+
+
+def test_both_kinds_are_found() -> None:
+    assert len(fenced()) >= 8
+    assert len(inline()) >= 4

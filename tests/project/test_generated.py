@@ -1,0 +1,59 @@
+"""The files of this repository that are made from others are what would be made now: `nox -s generate` mends them."""
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from resctrl_hooks.openshift.ignition import unpacked
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def load_generator() -> Any:
+    sys.path.insert(0, str(REPOSITORY / "contrib"))  # what it imports lies beside it
+    spec = importlib.util.spec_from_file_location("generate", REPOSITORY / "contrib/generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+GENERATOR = load_generator()
+FILES: dict[str, Callable[[], bytes]] = GENERATOR.files()
+
+
+def readable(name: str, data: bytes) -> Any:
+    """Return a file's content; compressed parts unpacked, since not every zlib packs alike."""
+    if name != GENERATOR.MACHINE_CONFIG:
+        return data
+    value = yaml.safe_load(data)
+    for file in value["spec"]["config"]["storage"]["files"]:
+        file["contents"] = unpacked(file["contents"])
+    return value
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_generated(name: str) -> None:
+    assert readable(name, (REPOSITORY / name).read_bytes()) == readable(name, FILES[name]()), "run nox -s generate"
+
+
+def test_nothing_is_left_of_what_is_no_longer_made() -> None:
+    assert {f"hooks.d/{path.name}" for path in (REPOSITORY / "hooks.d").iterdir()} <= set(FILES)
+
+
+def test_the_man_page_is_read_without_a_complaint() -> None:
+    man = shutil.which("groff") or shutil.which("mandoc")
+    source = FILES["docs/resctrl-hook.8"]().decode()
+    assert all(f".SS {name.replace('-', chr(92) + '-')}" in source for name in ("install", "doctor", "config check"))
+    if man:
+        words = [man, "-man", "-Tutf8", "-ww"] if man.endswith("groff") else [man, "-Tlint", "-Wwarning"]
+        done = subprocess.run(words, input=source.encode(), capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")

@@ -1,0 +1,115 @@
+"""docs/library.md tells the truth: its examples, run on a simulated resctrl, print what they say they print."""
+
+import doctest
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+import resctrl_hooks
+from resctrl_hooks import Monitor, annotations, errors, pod_uid_validator
+from resctrl_hooks.errors import HookError
+from resctrl_hooks.node import error_types as node_errors
+from resctrl_hooks.node.resctrl import errors as resctrl_errors
+from resctrl_hooks.simulation import mounted
+
+PAGE = Path(__file__).parents[2] / "docs" / "library.md"
+EXAMPLES = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.fuse
+def test_the_examples_of_the_library_page(tmp_path: Path) -> None:
+    # What the page removes stays in limbo for as long as the test takes.
+    with mounted(tmp_path / "resctrl", rmids=16, limbo=300) as root:
+        text = "\n".join(EXAMPLES.findall(PAGE.read_text(encoding="utf-8")))
+        text = text.replace("/sys/fs/resctrl", root).replace("/run/my-program", str(tmp_path / "state"))
+        test = doctest.DocTestParser().get_doctest(text, {}, PAGE.name, str(PAGE), 0)
+        report: list[str] = []
+        results = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.append)
+    assert results.attempted > 20
+    assert results.failed == 0, "".join(report)
+
+
+def public() -> Iterator[tuple[str, Callable[..., object], str]]:
+    """Everything that the package exports and can be called: its name, what is called, what is said of it."""
+    for name in (name for name in resctrl_hooks.__all__ if name not in vars(annotations) or name == "Group"):
+        thing = getattr(resctrl_hooks, name)
+        if not inspect.isclass(thing):
+            yield name, thing, thing.__doc__ or ""
+            continue
+        if name not in ("LockedKey", "Filesystem"):  # `Monitor.hold` makes the one, and the other has no state
+            yield name, thing.__init__, thing.__doc__ or ""
+        for method, function in vars(thing).items():
+            if inspect.isfunction(function) and not method.startswith("_"):
+                yield f"{name}.{method}", function, function.__doc__ or ""
+
+
+def test_docstrings_say_what_each_argument_is() -> None:
+    left_out = {
+        f"{name}({argument})"
+        for name, function, said in public()
+        for argument in inspect.signature(function).parameters
+        if argument != "self" and not re.search(rf"``{argument}``|^ +{argument}: ", said, re.MULTILINE)
+    }
+    assert left_out == set()
+
+
+def test_waiting_is_in_seconds_wherever_it_is_said() -> None:
+    waiting = [said for _, function, said in public() if "patience" in inspect.signature(function).parameters]
+    assert len(waiting) > 3
+    assert [said for said in waiting if "seconds" not in said and "`lock_again`" not in said] == []
+
+
+def test_docstrings_name_only_errors_that_the_library_exports() -> None:
+    named = {error for *_, said in public() for error in re.findall(r"\b[A-Z]\w+Error\b", said)}
+    assert {"NoRMIDsError", "BadKeyError", "LockTimeoutError"} <= named
+    assert named <= {*errors.__all__, "OSError", "KeyError"}
+
+
+def test_what_the_library_returns_is_exported() -> None:
+    """The node half writes annotations as strings, so their words are names."""
+    annotations = [method.__annotations__ for method in vars(Monitor).values() if hasattr(method, "__annotations__")]
+    words = {word for found in annotations for text in found.values() for word in re.findall(r"\w+", str(text))}
+    ours = {"Counter", "Domain", "Filesystem", "Group", "LockedKey", "Reading"}
+    assert words & ours <= set(resctrl_hooks.__all__)
+    assert {"Group", "LockedKey"} <= words
+
+
+def test_the_types_of_annotations_can_be_imported_and_resolved() -> None:
+    assert get_type_hints(Monitor.read, vars(annotations))["return"] == resctrl_hooks.Readings
+    assert {"Groups", "Keys", "LogCallable", "Readings"} <= set(resctrl_hooks.__all__)
+
+
+def test_the_state_directory_has_no_default() -> None:
+    with pytest.raises(TypeError, match="state_dir"):
+        Monitor("/sys/fs/resctrl")  # type: ignore[call-arg]
+
+
+def test_a_bad_key_says_what_is_allowed(tmp_path: Path) -> None:
+    with pytest.raises(errors.BadKeyError, match="letters, digits"):
+        Monitor(str(tmp_path), state_dir=str(tmp_path)).canonical_key("a/b")
+    pods = Monitor(str(tmp_path), state_dir=str(tmp_path), key_validator=pod_uid_validator)
+    with pytest.raises(errors.BadKeyError, match="key_validator pod_uid_validator refuses it"):
+        pods.canonical_key("job-17")
+
+
+@pytest.mark.parametrize("pid, why", [(0, "the caller itself"), (1, "init"), (-1, "negative")])
+def test_a_pid_that_names_no_process_to_move_is_refused(tmp_path: Path, pid: int, why: str) -> None:
+    (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
+    monitor = Monitor(str(tmp_path / "resctrl"), state_dir=str(tmp_path / "state"))
+    monitor.ensure_group("job-17")
+    with pytest.raises(errors.BadPidError, match=why):
+        monitor.assign_pid("job-17", pid)
+
+
+def test_every_error_of_the_library_is_exported() -> None:
+    found = {
+        name
+        for module in (node_errors, resctrl_errors)
+        for name, kind in vars(module).items()
+        if isinstance(kind, type) and issubclass(kind, HookError) and kind.__module__ == module.__name__
+    }
+    assert found == set(errors.__all__)

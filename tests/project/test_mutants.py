@@ -1,0 +1,144 @@
+"""The mutants that `nox -s mutants` makes, and whether it tells the living from the dead."""
+
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import changed
+import mutant_trials
+import mutants
+import pytest
+
+SOURCE = b'''"""One or two."""
+def f(a: int = 1) -> bool:
+    """True."""
+    if not a and f"{a == 1}":
+        print("\xc3\xa9", a < 2)
+    while True:
+        break
+    return a != 3
+'''
+
+
+TRIED = """
+LIMIT = 3 - 1
+
+
+def over(number):
+    if number is None:
+        return not LIMIT
+    return number > LIMIT
+
+
+def started(number):
+    return number + 0
+
+
+def never():
+    return len("")
+"""
+TESTS = """
+import subprocess, sys
+
+from resctrl_hooks.node.one import over
+
+
+def test_over():
+    assert [over(1), over(2), over(3)] == [False, False, True]
+
+
+def test_in_a_process_of_its_own():
+    program = "from resctrl_hooks.node.one import started; raise SystemExit(started(3))"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 3
+
+
+def test_that_leaves_a_process():
+    command = [sys.executable, "-c", "import time; time.sleep(600)", __file__, "LEFT BEHIND"]
+    subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+
+def test_that_fails_as_it_is():
+    assert over(1)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for module in (mutants, changed):
+        monkeypatch.setattr(module, "PROJECT", tmp_path)
+    path = tmp_path / "resctrl_hooks/node/one.py"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(SOURCE)
+    return path
+
+
+def test_each_is_one_change_that_can_be_compiled(project: Path) -> None:
+    found = mutants.mutants_of(project)
+    assert [(mutant.line, mutant.before, mutant.after) for mutant in found] == [
+        (2, "1", "(2)"),
+        (4, 'not a and f"{a == 1}"', "(not a or f'{a == 1}')"),
+        (4, "not a", "(a)"),
+        (5, 'print("é", a < 2)', "pass"),
+        (5, "a < 2", "(a <= 2)"),
+        (5, "2", "(3)"),
+        (6, "True", "(False)"),
+        (7, "break", "continue"),
+        (8, "return a != 3", "return None"),
+        (8, "a != 3", "(a == 3)"),
+        (8, "3", "(4)"),
+    ]
+    for mutant in found:
+        compile(SOURCE[: mutant.start] + mutant.after.encode() + SOURCE[mutant.end :], mutant.module, "exec")
+
+
+def test_what_the_tests_notice_does_not_survive(project: Path) -> None:
+    root = project.parents[2]
+    (project.parent.parent / "__init__.py").touch()
+    project.write_text(TRIED)
+    tools = root / "tests/tools"
+    for folder in (tools, root / "tests/node"):
+        folder.mkdir(parents=True)
+    mark = f"left by {root}"
+    (root / "tests/node/test_one.py").write_text(TESTS.replace("LEFT BEHIND", mark))
+    (root / "pytest.ini").write_text("[pytest]\n")
+    for module in (mutants, mutant_trials, changed):
+        shutil.copy(str(module.__file__), tools)
+    one = "resctrl_hooks/node/one.py: "
+    known = {
+        f"{one}0  ->  (1)  in  return number + 0": "not so",
+        f"{one}not LIMIT  ->  (LIMIT)  in  return not LIMIT": "so",
+    }
+    (root / "tests/tools/mutants.json").write_text(json.dumps(known))
+    command = [sys.executable, "tests/tools/mutants.py", "--all", "--seed=1"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert (
+        done.stdout
+        == """\
+12 mutants of 1 modules; seed 1
+fails as it is, so it tries nothing: tests/node/test_one.py::test_that_fails_as_it_is: assert False
+resctrl_hooks/node/one.py:7: return not LIMIT  ->  return None  (SURVIVED 0 tests that run it)
+resctrl_hooks/node/one.py:7: not LIMIT  ->  (LIMIT)  in  return not LIMIT  (so)
+resctrl_hooks/node/one.py:12: number + 0  ->  (number - 0)  in  return number + 0  (SURVIVED 0 tests that run it)
+resctrl_hooks/node/one.py:16: return len("")  ->  return None  (SURVIVED 0 tests that run it)
+| module | mutants | killed | equivalent | survived |
+|---|---|---|---|---|
+| `one.py` | 12 | 8 | 1 | 3 |
+| together | 12 | 8 | 1 | 3 |
+"""
+    )
+    assert project.read_text() == TRIED
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended by now
+            assert mark.encode() not in process.read_bytes()
+
+
+def test_what_is_said_to_be_equivalent_is_there() -> None:
+    known = mutants.known()
+    modules = {mutants.PROJECT / name.partition(":")[0] for name in known}
+    there = {mutant.name for path in modules for mutant in mutants.mutants_of(path)}
+    assert sorted(set(known) - there) == []
+    assert all(known.values())

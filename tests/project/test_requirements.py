@@ -1,0 +1,38 @@
+"""What is left out on a machine that lacks something, and that nothing is left out where it is expected."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+WITH_RUNTIMES = PROJECT / "tests/node/hook/test_runtimes.py"
+
+
+def collect(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Collect the tests with real runtimes on a machine whose PATH is empty."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("RESCTRL_HOOKS_TESTS", "PYTEST_ADDOPTS")}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", WITH_RUNTIMES],
+        env={**kept, "PATH": str(folder), **environment},
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_without_runtimes_their_tests_are_left_out_loudly(tmp_path: Path) -> None:
+    found = collect(tmp_path)
+    assert found.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "NOT RUN HERE: " in found.stdout
+    assert "tests marked `runtime`: " in found.stdout
+
+
+def test_where_everything_is_expected_nothing_is_left_out(tmp_path: Path) -> None:
+    found = collect(tmp_path, RESCTRL_HOOKS_TESTS="all")
+    assert found.returncode == pytest.ExitCode.OK
+    assert "NOT RUN HERE" not in found.stdout
+    assert "test_runc_init_waits" in found.stdout

@@ -1,0 +1,182 @@
+"""The conformance tests tested: a simulation with one behaviour broken must fail the test that is named for it."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+CONFORMANCE = Path(__file__).parents[1] / "conformance"
+SERVE = """
+from resctrl_hooks.simulation import assignment, counters, cpus, errors, group, ids, machine
+from resctrl_hooks.simulation import model, mount, proc, schemata, tasks, tree
+{broken}
+mount.serve_here({path!r}, mount.Machine(rmids=16, {machine}), lambda: print("ready", flush=True))
+"""
+PYTEST: tuple[str, ...] = (
+    *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not kernel_only"),
+    *("-p", "pytest_timeout", "-o", "addopts=--strict-markers -rA --tb=no"),
+)
+
+
+class Broken(NamedTuple):
+    """A behaviour, the code that breaks it, and the test that must notice."""
+
+    what: str
+    code: str
+    test: str
+    machine: str = ""
+
+
+BROKEN = (
+    Broken("no limbo", "ids.Rmids.free = lambda s, rmid: s._free.append(rmid)", "test_a_freed_rmid_is_in_limbo"),
+    Broken(
+        "limbo is ENOSPC",
+        "take = ids.Rmids.take\n"
+        "def broken(self):\n"
+        "    try: return take(self)\n"
+        "    except OSError: raise errors.RefusedError(28, 'Out of RMIDs')\n"
+        "ids.Rmids.take = broken",
+        "test_a_freed_rmid_is_in_limbo",
+    ),
+    Broken(
+        "a class takes no RMID",
+        "make = model.Resctrl.make_class\n"
+        "def broken(self, name):\n"
+        "    make(self, name); self._rmids._free.append(self.classes[name].rmid)\n"
+        "model.Resctrl.make_class = broken",
+        "test_a_class_takes_an_rmid_too",
+    ),
+    Broken("endless CLOSIDs", "ids.Closids.take = lambda s: 7", "test_no_closid_left_is_enospc"),
+    Broken("no words", "model.Resctrl.status = property(lambda s: 'ok\\n')", "test_a_mon_group_of_another_class"),
+    Broken("any class", "group.Group.ctrl = property(lambda s: s.parent)", "test_a_mon_group_of_another_class"),
+    Broken("own tasks only", "tasks.Tasks.listed = lambda s, g: s.of(g)", "test_a_class_lists_the_tasks_of_its_mon"),
+    Broken("all ids exist", "proc.Procfs.life = lambda s, t: proc.Life(1, False)", "test_a_task_that_is_gone_is_esrch"),
+    Broken(
+        "whole processes",
+        "move = tasks.Tasks._move\n"
+        "def broken(self, tid, group, uid):\n"
+        "    for thread in self._proc.threads(tid): move(self, thread, group, uid)\n"
+        "    return move(self, tid, group, uid)\n"
+        "tasks.Tasks._move = broken",
+        "test_a_pid_moves_that_one_thread",
+    ),
+    Broken("tasks are lost", "tasks.Tasks.hand_over = lambda *a: None", "test_rmdir_of_a_mon_group_with_tasks"),
+    Broken("anybody may", "proc.Procfs.owners = lambda s, t: (65534, 65534)", "test_only_root_and_the_owner"),
+    Broken(
+        "rename stays in the class",
+        "rename = model.Resctrl.rename\n"
+        "def broken(self, group, parent, name):\n"
+        "    was = group.parent; rename(self, group, parent, name); group.parent = was\n"
+        "model.Resctrl.rename = broken",
+        "test_rename_into_another_class_takes_members",
+    ),
+    Broken("any mask", "schemata._mask = lambda text, *a: int(text, 16)", "test_what_makes_no_sense_is_einval"),
+    Broken(
+        "counts go on", "counters.Counters.start = lambda s, g: None", "test_a_new_group_counts_bandwidth_from_zero"
+    ),
+    Broken("a class's own", "group.Group.family = lambda s: iter([s])", "test_a_class_counts_its_mon_groups_too"),
+    Broken(
+        "CPUs of others", "cpus.assign = lambda g, m, *a: setattr(g, 'cpus', m)", "test_a_mon_group_has_cpus_of_its"
+    ),
+    Broken(
+        "counters without end",
+        "assignment.Assignments._free = lambda s, domain: 1",
+        "test_without_a_free_counter_it_is_enospc",
+        "vendor='amd', assignable_counters=4",
+    ),
+    Broken(
+        "all or nothing",
+        "change = assignment.Assignments._set\n"
+        "def broken(self, group, event, domains, *rest):\n"
+        "    return change(self, group, event, list(domains)[:1], *rest)\n"
+        "assignment.Assignments._set = broken",
+        "test_domains_with_a_free_counter_keep_it",
+        "vendor='amd', assignable_counters=4",
+    ),
+    Broken(
+        "counts go on when unassigned",
+        "counters.Counters._restart = lambda *a: None",
+        "test_a_counter_that_is_given_again_starts_at_0",
+        "vendor='amd', assignable_counters=4",
+    ),
+    Broken(
+        "per cent everywhere",
+        "machine.VENDORS = {'amd': machine.VENDORS['intel']}",
+        "test_bandwidth_is_not_rounded",
+        "vendor='amd', assignable_counters=4",
+    ),
+    Broken(
+        "a mode that there isn't",
+        "assignment.Assignments.mode_text = lambda s: '[mbm_event]\\ndefault\\n'",
+        "test_the_one_mode_is_default",
+        "vendor='amd'",
+    ),
+    Broken(
+        "every cluster has all RMIDs",
+        "machine.Machine.groups = property(lambda s: 99)",
+        "test_the_clusters_share_the_rmids",
+        "clusters=2, cpus=4",
+    ),
+    Broken(
+        "one mask for both",
+        "model.Resctrl.write_schemata = lambda s, g, t: [m.update({0: 3}) for m in g.masks.values()]",
+        "test_each_is_written_alone",
+        "cdp=True",
+    ),
+    Broken(
+        "energy of 0 before a task ran",
+        "value = counters.Counters._value\ncounters.Counters._value = lambda *a: value(*a) or 0.0",
+        "test_energy_is_unavailable_in_a_package",
+        "energy=True, cpus=2",
+    ),
+    Broken(
+        "energy begins anew",
+        "start = counters.Counters.start\n"
+        "def broken(self, group):\n"
+        "    start(self, group); self._meters[group.rmid].work.clear()\n"
+        "counters.Counters.start = broken",
+        "test_energy_of_a_recycled_rmid_goes_on",
+        "energy=True, cpus=2",
+    ),
+    Broken("rmdir of all", "tree.Tree.remove = lambda *a: None", "test_rmdir_of_what_is_no_group_is_eperm"),
+)
+
+
+def failures(path: Path, code: str, tests: str, machine: str = "") -> set[str]:
+    """Return the names of the conformance tests among `tests` that fail on a simulation broken with `code`."""
+    serve = SERVE.format(broken=code, path=str(path), machine=machine)
+    with subprocess.Popen([sys.executable, "-c", serve], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "ready\n"
+        try:
+            done = subprocess.run(
+                [*PYTEST, CONFORMANCE, "-k", tests],
+                env=os.environ | {"RESCTRL_ROOT": str(path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        finally:
+            server.send_signal(signal.SIGTERM)
+    words = [line.split() for line in done.stdout.splitlines()]
+    passed = [line[1] for line in words if line[:1] == ["PASSED"]]
+    failed = [line[1] for line in words if line[:1] in (["FAILED"], ["ERROR"])]
+    assert passed or failed, done.stdout
+    return {name.rpartition("::")[2] for name in failed}
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("broken", BROKEN, ids=[broken.what for broken in BROKEN])
+def test_a_broken_simulation_fails_the_test_named_for_it(tmp_path: Path, broken: Broken) -> None:
+    assert any(
+        name.startswith(broken.test) for name in failures(tmp_path / "r", broken.code, broken.test, broken.machine)
+    )
+
+
+@pytest.mark.fuse
+def test_a_simulation_that_is_not_broken_passes_them(tmp_path: Path) -> None:
+    assert failures(tmp_path / "r", "", " or ".join({one.test for one in BROKEN if not one.machine})) == set()

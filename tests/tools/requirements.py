@@ -1,0 +1,142 @@
+"""Tests that need something of the machine: left out where it is not there, loudly; never where it is expected.
+
+A test marked `runtime` or `fuse` is deselected on a machine that lacks what the mark needs, and pytest's summary says
+so. With RESCTRL_HOOKS_TESTS=all in the environment, as in continuous integration, nothing is left out: what is
+missing makes tests fail.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+EXPECTED = os.environ.get("RESCTRL_HOOKS_TESTS") == "all"
+
+
+def missing_for_runtimes() -> str:
+    """What the tests with real runtimes lack here."""
+    if os.geteuid():
+        return "root is needed to run containers and mount a simulation"
+    programs = [name for name in ("runc", "podman", "conmon") if shutil.which(name) is None]
+    return f"not installed: {', '.join(programs)}" if programs else missing_for_fuse()
+
+
+def missing_for_fuse() -> str:
+    """What the tests on a mounted simulation lack here."""
+    if not os.path.exists("/dev/fuse"):
+        return "there is no /dev/fuse"
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        return f"/dev/fuse can't be opened: {error.strerror}"
+    return ""
+
+
+def missing_for_promtool() -> str:
+    """What the test with Prometheus' own checker lacks here."""
+    return "" if shutil.which("promtool") else "promtool is not installed (Debian's package prometheus, 96 MB)"
+
+
+def missing_for_victoriametrics() -> str:
+    """What the test of the dashboards' queries lacks here; any version will do."""
+    return "" if shutil.which("victoria-metrics") else "victoria-metrics is not installed"
+
+
+def missing_for_otlp() -> str:
+    """What the test with a receiver of OpenTelemetry's protocol lacks here."""
+    program = shutil.which("victoria-metrics")
+    if not program:
+        return "victoria-metrics is not installed"
+    told = subprocess.run([program, "-help"], capture_output=True, text=True, check=False)
+    known = "-opentelemetry." in told.stdout + told.stderr
+    return "" if known else "this victoria-metrics is older than OpenTelemetry's protocol"
+
+
+def ignition_schema() -> str:
+    """Return the path of Ignition's own JSON schema, which is not ours to carry along; empty where it isn't."""
+    named = os.environ.get("IGNITION_SCHEMA", "")
+    beside = str(Path(__file__).parents[3] / "shared/fixtures/ignition-3.5-schema.json")
+    return next((path for path in (named, beside) if path and os.path.exists(path)), "")
+
+
+def missing_for_ignition() -> str:
+    """What the test with Ignition's own schema lacks here."""
+    return "" if ignition_schema() else "IGNITION_SCHEMA names no file with Ignition's JSON schema"
+
+
+def grafana_schema() -> str:
+    """The folder whose node_modules have TypeScript and Grafana's schema; empty where GRAFANA_SCHEMA names none."""
+    named = os.environ.get("GRAFANA_SCHEMA", "")
+    return named if os.path.exists(f"{named}/node_modules/@grafana/schema") else ""
+
+
+def missing_for_grafana() -> str:
+    """What the test with Grafana's own schema lacks here."""
+    how = "GRAFANA_SCHEMA names no folder where `npm install typescript @grafana/schema` was run"
+    return "" if grafana_schema() else how
+
+
+def missing_for_kubectl() -> str:
+    """What the tests of kustomizations lack here."""
+    return "" if shutil.which("kubectl") else "kubectl is not installed"
+
+
+def missing_for_browser() -> str:
+    """What the tests that look at a page lack here."""
+    return "" if shutil.which("chromium") else "chromium is not installed"
+
+
+def debian_root() -> str:
+    """The root of a clean Debian 13 with the packages that ours depends on; empty where DEBIAN_ROOT names none."""
+    named = os.environ.get("DEBIAN_ROOT", "")
+    return named if os.path.exists(f"{named}/usr/bin/dpkg") and os.geteuid() == 0 else ""
+
+
+def missing_for_debian() -> str:
+    """What the test of the installed Debian package lacks here."""
+    return "" if debian_root() else "DEBIAN_ROOT names no clean Debian (docs/testing.md), or this isn't root"
+
+
+def missing_for_rpm() -> str:
+    """What the test that builds the RPM lacks here."""
+    return "" if shutil.which("rpmbuild") else "rpmbuild is not installed (Debian's package rpm)"
+
+
+MISSING: dict[str, Callable[[], str]] = {
+    "runtime": missing_for_runtimes,
+    "fuse": missing_for_fuse,
+    "browser": missing_for_browser,
+    "promtool": missing_for_promtool,
+    "otlp": missing_for_otlp,
+    "victoriametrics": missing_for_victoriametrics,
+    "ignition": missing_for_ignition,
+    "grafana": missing_for_grafana,
+    "kubectl": missing_for_kubectl,
+    "debian": missing_for_debian,
+    "rpm": missing_for_rpm,
+}
+OPTIONAL = {"promtool", "otlp", "victoriametrics", "ignition", "grafana", "kubectl", "debian", "rpm"}
+"""Not expected even of continuous integration."""
+_LEFT_OUT = pytest.StashKey[list[str]]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what can't run here. Last of all, when other plug-ins have set their marks."""
+    config.stash[_LEFT_OUT] = []
+    for mark, missing in MISSING.items():
+        marked = [item for item in items if item.get_closest_marker(mark)]
+        reason = missing() if marked and (not EXPECTED or mark in OPTIONAL) else ""
+        if reason:
+            config.hook.pytest_deselected(items=marked)
+            items[:] = [item for item in items if item not in marked]
+            config.stash[_LEFT_OUT].append(f"{len(marked)} tests marked `{mark}`: {reason}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what was left out and why."""
+    for line in config.stash.get(_LEFT_OUT, []):
+        terminalreporter.write_line(f"NOT RUN HERE: {line}", yellow=True, bold=True)
