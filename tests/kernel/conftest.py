@@ -25,6 +25,22 @@ PROCESSOR = {"cpus", "numa", "snc", "amd", "counters", "count"}
 """What a test may say of the guest's processors. One that says nothing runs on a single one, which is the fastest."""
 
 
+def tried_elsewhere(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The tests under runc and cgroupfs of those that both runtimes and both drivers run.
+
+    Three of the four combinations run: each runtime and each driver is still tried. Tests without systemd, and those
+    of containerd, run runc under cgroupfs.
+    """
+    found: dict[tuple[Path, str], dict[tuple[object, object], list[pytest.Item]]] = {}
+    for item in items:
+        callspec = getattr(item, "callspec", None)  # pytest has no declared attribute for it
+        values = callspec.params if callspec else {}
+        if "runtime_name" in values and "driver" in values:
+            function = found.setdefault((item.path, item.name.partition("[")[0]), {})
+            function.setdefault((values["runtime_name"], values["driver"]), []).append(item)
+    return [item for tried in found.values() if len(tried) == 4 for item in tried["runc", "cgroupfs"]]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Outside of the guest these tests are deselected, and counted as that in the last line; what measures, too."""
@@ -34,6 +50,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=measuring)
         items[:] = [item for item in items if item not in measuring]
         ours = [item for item in ours if item not in measuring]
+    repeated = tried_elsewhere(ours)
+    config.hook.pytest_deselected(items=repeated)
+    items[:] = [item for item in items if item not in repeated]
+    ours = [item for item in ours if item not in repeated]
     if "RESCTRL_GUEST" in os.environ:  # in the guest, or the runner of tests/vm choosing what to boot
         for item in ours:
             if not any(PROCESSOR & marker.kwargs.keys() for marker in item.iter_markers("guest")):

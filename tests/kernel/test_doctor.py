@@ -93,14 +93,6 @@ def code_gone() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def modules_gone() -> Iterator[None]:
-    for folder in Path(CODE).glob("node-*"):
-        shutil.rmtree(folder)
-    yield
-    succeeds(*INSTALL)
-
-
-@contextlib.contextmanager
 def half_of_them_gone() -> Iterator[None]:
     for path in Path(CODE).glob("node-*/*.cpython-*"):
         path.unlink()
@@ -134,7 +126,6 @@ Fault = Callable[[], contextlib.AbstractContextManager[None]]
     [
         (interpreter_gone, "code", "/usr/bin/python3 can't be run", "install Python"),
         (code_gone, "hook", f"names {CODE}/launch.py, which isn't there", "resctrl-hook install --runtime podman"),
-        (modules_gone, "code", "is not whole", "resctrl-hook install"),
         (half_of_them_gone, "code", "changed or missing", "resctrl-hook install"),
         (settings_garbage, "configuration", "config.json", "resctrl-hook config apply"),
         (disk_full, "state", "is full", "make room"),

@@ -16,11 +16,11 @@ from kernel.runtimes import Failed, Podman, Runtime, run, wait_until
 
 CLASS = "class.memtierd.nri.io"
 SLEEP = ["/bin/sleep", "1000"]
-MANY = 100
+MANY = 30
 """Containers at a time, each with its memtierd."""
 STAND_IN = """#!/bin/sh
 test "$1" = -c && test -z "$2" && test "$3" = -config || { echo "wrong use: $*"; exit 2; }
-policy='' cgroup=''  # without a process for it: emulated, each takes long, and there are a hundred of these
+policy='' cgroup=''  # without a process for it: emulated, each takes long, and there are many of these
 while IFS= read -r line; do case $line in policy*) policy=1 ;; *"- "*) cgroup=${line#*- } ;; esac; done <"$4"
 test "$policy" || { echo "no policy in $4"; exit 1; }
 echo "tracking $cgroup"

@@ -21,6 +21,8 @@ SAY_AND_STAY = "trap exit TERM; cat /proc/self/cpu_resctrl_groups >/dev/said; sl
 
 ONE_DRIVER = pytest.mark.parametrize("driver", ["cgroupfs"])
 """For what a cgroup driver has nothing to do with."""
+ONE_RUNTIME = pytest.mark.parametrize("runtime_name", ["crun"])
+"""For what Podman and systemd do, whichever runtime they call."""
 
 
 @pytest.fixture
@@ -127,6 +129,7 @@ KUBE = {
 }
 
 
+@ONE_RUNTIME
 def test_kube_play(engine: Podman, image: str, staged: Staged, resctrl: Resctrl, tmp_path: Path) -> None:
     words = ["/bin/sh", "-c", SAY_AND_STAY]
     containers = [{"name": name, "image": image, "imagePullPolicy": "Never", "command": words} for name in ("a", "b")]
@@ -142,6 +145,7 @@ def test_kube_play(engine: Podman, image: str, staged: Staged, resctrl: Resctrl,
     nothing_is_left(staged, resctrl)
 
 
+@ONE_RUNTIME
 def test_restart_under_the_same_id(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
     container = engine.run(image, SAY_AND_STAY, "--detach", "--name=m")
     before = engine.pid("m")
@@ -278,6 +282,7 @@ def quadlets(engine: Podman, image: str) -> Iterator[None]:
 
 @pytest.mark.systemd
 @pytest.mark.parametrize("driver", ["systemd"])
+@ONE_RUNTIME
 @pytest.mark.usefixtures("quadlets")
 def test_quadlets(engine: Podman, staged: Staged, resctrl: Resctrl) -> None:
     run(["systemctl", "start", "alone.service"])

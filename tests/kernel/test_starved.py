@@ -1,4 +1,4 @@
-"""A starved node: twenty containers at once, whose runtimes and hooks share a small part of one processor.
+"""A starved node: twelve containers at once, whose runtimes and hooks share a small part of one processor.
 
 Nothing here measures time. The hook is the staged one, with its guard and the timeout that its JSON tells the runtime.
 On such a node no healthy hook may be ended for being slow, and one that hangs must end all the same. What takes
@@ -25,7 +25,7 @@ from kernel.runtimes import Runtime, wait_until
 
 SLEEP = ["/bin/sleep", "1000"]
 RUNTIMES = ("runc", "crun")
-OF_EACH = 10
+OF_EACH = 6
 """Containers of each runtime."""
 PERIOD = 100_000  # microseconds
 SHARE = 40
@@ -135,8 +135,8 @@ def node(rootfs: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Call
     resctrl.clear()
 
 
-class Twenty(NamedTuple):
-    """What became of twenty containers: what was said at creation and deletion, and who was in its pod's group."""
+class Together(NamedTuple):
+    """What became of twelve containers: what was said at creation and deletion, and who was in its pod's group."""
 
     created: dict[str, str]
     at_once: set[str]
@@ -145,8 +145,8 @@ class Twenty(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def twenty(node: Callable[[], Pods]) -> Twenty:
-    """Twenty containers, of both runtimes, created at once and deleted at once; reconcile runs in between."""
+def together(node: Callable[[], Pods]) -> Together:
+    """Twelve containers, of both runtimes, created at once and deleted at once; reconcile runs in between."""
     pods = node()
     for number in range(OF_EACH):
         for runtime in RUNTIMES:
@@ -155,15 +155,15 @@ def twenty(node: Callable[[], Pods]) -> Twenty:
         created = pods.at_once("create", cgroup)
         at_once = pods.in_their_groups()
         pods.installed.reconcile()
-        return Twenty(created, at_once, pods.in_their_groups(), pods.at_once("delete", cgroup))
+        return Together(created, at_once, pods.in_their_groups(), pods.at_once("delete", cgroup))
 
 
-def test_twenty_containers_at_once(runtime_name: str, twenty: Twenty) -> None:
+def test_containers_created_at_once_join_their_groups(runtime_name: str, together: Together) -> None:
     mine = {f"{runtime_name}{number}" for number in range(OF_EACH)}
-    print(f"| {runtime_name} | {SHARE} % | {OF_EACH} | {len(mine & twenty.at_once)} | {len(mine & twenty.after)} |")
-    said = [one[container] for one in (twenty.created, twenty.deleted) for container in mine]
+    print(f"| {runtime_name} | {SHARE} % | {OF_EACH} | {len(mine & together.at_once)} | {len(mine & together.after)} |")
+    said = [one[container] for one in (together.created, together.deleted) for container in mine]
     assert [what for what in said if what] == []
-    assert mine <= twenty.after
+    assert mine <= together.after
 
 
 @pytest.fixture(scope="module")
