@@ -1,1 +1,1 @@
-"""What is known of this node, gathered into report objects: pods, containers, groups, counters, figures about us."""
+"""Reports about this node: pods, containers, groups, counters, and the state of this program."""

@@ -1,4 +1,4 @@
-"""Numbers with a unit, short enough for a table."""
+"""Numbers with units, short enough for a table."""
 
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 _THOUSAND, _TEN = 1000.0, 10.0
@@ -19,7 +19,7 @@ def scaled(value: float, unit: str, *, binary: bool = False) -> str:
 
 
 def with_margin(value: float, margin: float, unit: str) -> str:
-    """Return a number and how far it may be off, by the same prefix: ``37 ± 20 MB/s``."""
+    """Return a number with its margin of error under the same prefix: ``37 ± 20 MB/s``."""
     place = 0
     largest = max(abs(value), margin)
     while largest >= _THOUSAND and place < len(_PREFIXES) - 1:

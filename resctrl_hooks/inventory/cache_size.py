@@ -1,7 +1,7 @@
-"""How large each L3 cache is: what a pod's occupancy is a share of.
+"""Sizes of the L3 caches, to which a pod's occupancy is compared.
 
-Sources: kernel, Documentation/filesystems/resctrl.rst ("size", "cbm_mask"); for machines whose caches can be monitored
-and not divided, Documentation/ABI/testing/sysfs-devices-system-cpu.
+Sources: kernel, Documentation/filesystems/resctrl.rst ("size", "cbm_mask"); for caches that can be monitored but not
+divided, Documentation/ABI/testing/sysfs-devices-system-cpu.
 """
 
 import glob
@@ -9,17 +9,17 @@ import glob
 from resctrl_hooks.node.host.files import kernel_text
 
 SYSFS_CPUS = "/sys/devices/system/cpu"
-_DIVIDED = ("L3", "L3DATA")  # the second where code and data have masks of their own (CDP)
+_DIVIDED = ("L3", "L3DATA")  # the second if code and data have separate masks (CDP)
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def l3_sizes(resctrl_root: str, sysfs: str = SYSFS_CPUS) -> dict[int, int]:
-    """Return bytes of each L3 cache, by the id that resctrl's domains have; empty where nobody says."""
+    """Return the bytes of each L3 cache by resctrl's domain id; empty if unknown."""
     return _of_resctrl(resctrl_root) or _of_sysfs(sysfs)
 
 
 def _of_resctrl(root: str) -> dict[int, int]:
-    """The root class's part of each cache says how large a bit of its mask is, and `cbm_mask` how many there are."""
+    """Return sizes computed from the root class: bytes per bit from its `size` and mask, bits from `cbm_mask`."""
     for resource in _DIVIDED:
         parts, masks = _by_domain(f"{root}/size", resource), _by_domain(f"{root}/schemata", resource)
         whole = kernel_text(f"{root}/info/{resource}/cbm_mask")
@@ -42,7 +42,7 @@ def _of_sysfs(folder: str) -> dict[int, int]:
 
 
 def _by_domain(path: str, resource: str) -> dict[int, str]:
-    """What a file such as ``schemata`` says of a resource: ``    L3:0=fff;1=fff``."""
+    """Return a resource's values from a file such as ``schemata``: ``    L3:0=fff;1=fff``."""
     for line in kernel_text(path).splitlines():
         name, _, domains = line.strip().partition(":")
         if name == resource:

@@ -1,4 +1,4 @@
-"""How much of a pod's life its counters cover, and which bandwidth counters it has where the kernel assigns them."""
+"""The part of a pod's life that its counters cover, and its bandwidth counters where the kernel assigns them."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -12,16 +12,16 @@ from resctrl_hooks.node.sharing.bandwidth_counters import events_of
 from .models import FreeCounters, State
 
 MARK = "~"
-"""Stands before a value that doesn't cover the pod's whole life."""
+"""Prefix of a value that does not cover the pod's whole life."""
 BandwidthCounters = dict[str, dict[int, bool]]
 _SLACK = 2.0
-"""Seconds between a container's beginning and its counting that are nothing: what a slow node takes for the hook."""
+"""Seconds between a container's start and its counting that are ignored: the hook's run time on a slow node."""
 
 
 def is_partial(reading: Reading, record: Mapping[str, Any]) -> bool:
-    """Whether a cumulative counter has counted less than it should have: than the pod's life, by the pod's record.
+    """Return whether a cumulative counter covers less than the pod's recorded life.
 
-    A group that came later, in another class, should have counted since then.
+    A group that was created later, in another class, counts from its own creation.
     """
     born = record.get("born")
     if reading.kind != CUMULATIVE or reading.seconds is None or born is None:
@@ -29,13 +29,13 @@ def is_partial(reading: Reading, record: Mapping[str, Any]) -> bool:
     since: dict[str, float] = record.get("since", {})
     made = since.get(reading.rdt_class) if reading.rdt_class is not None else None
     if reading.rdt_class is not None and made is None:
-        return False  # a group that is gone, or somebody else's: nobody knows
+        return False  # a removed or foreign group: unknown
     begins = born if made is None or made == min(since.values()) else made
     return reading.seconds + _SLACK < time.clock_gettime(time.CLOCK_BOOTTIME) - begins
 
 
 def bandwidth_counters(context: Context, folders: Sequence[str]) -> BandwidthCounters:
-    """By event and L3 domain, whether all of a pod's groups have a counter; empty where the kernel assigns none."""
+    """Return, by event and L3 domain, whether all groups of a pod have a counter; empty if the kernel assigns none."""
     assignments = Assignments(context.monitor.resctrl)
     found: BandwidthCounters = {}
     for states in (assignments.of(folder) for folder in folders):
@@ -47,7 +47,7 @@ def bandwidth_counters(context: Context, folders: Sequence[str]) -> BandwidthCou
 
 
 def counted_state(context: Context, counters: BandwidthCounters) -> State:
-    """The state of a pod that is in its group with all its threads, by the counters of its most important event."""
+    """Return the state of a pod with all threads in its group, by the counters of the most important event."""
     first = counters.get(events_of(context)[0], {}).values()
     if all(first):
         return "assigned"
@@ -55,7 +55,7 @@ def counted_state(context: Context, counters: BandwidthCounters) -> State:
 
 
 def free_counters(context: Context) -> list[FreeCounters]:
-    """Return how many bandwidth counters each L3 domain has left; empty where the kernel assigns none."""
+    """Return the number of free bandwidth counters in each L3 domain; empty if the kernel assigns none."""
     assignments = Assignments(context.monitor.resctrl)
     if not assignments.enabled():
         return []

@@ -1,4 +1,4 @@
-"""How many RMIDs and bandwidth counters there are, who wants them by priority, and what turns would give each pod."""
+"""Supply of RMIDs and bandwidth counters, demand by priority, and the result of time-sharing for each pod."""
 
 from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ RMIDS = "RMIDs"
 
 
 class Level(Record):
-    """The pods of one priority: how many want to be counted, how many are, and what the two ways of sharing give."""
+    """The pods of one priority: how many want to be counted, how many are, and the results of both ways of sharing."""
 
     priority: int
     wanted: int = Field(description="Pods of this priority.")
@@ -27,7 +27,7 @@ class Level(Record):
 
 
 class Demand(Record):
-    """One kind of hardware, and the pods that want it."""
+    """One kind of hardware resource, and the pods that want it."""
 
     resource: str = Field(description="RMIDs, or an event's counters in an L3 domain.")
     total: int
@@ -37,12 +37,15 @@ class Demand(Record):
 
     @property
     def wanted(self) -> int:
-        """Pods that want one."""
+        """Number of pods that want one."""
         return sum(level.wanted for level in self.levels)
 
 
 def filled(available: int, wanted: dict[int, int], *, reserved: int = 0, above: int = 0) -> dict[int, int]:
-    """How many of each priority can be counted at a time: the highest first, with a reserve for those above one."""
+    """Return how many pods of each priority can be counted at a time.
+
+    The highest priority comes first; ``reserved`` ones are for priorities above ``above``.
+    """
     left, given = available, {}
     for priority in sorted(wanted, reverse=True):
         kept = 0 if priority > above else reserved

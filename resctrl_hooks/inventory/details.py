@@ -1,4 +1,4 @@
-"""What the features did for a container, told from its record, as `feature_display.table` says."""
+"""Results of the features for a container, from its record, as `feature_display.table` shows them."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,9 @@ _OF_ANOTHER_VERSION = Display()
 
 
 def details_of(record: "MemberRecord") -> dict[str, Any]:
-    """What to show of a container beside its threads: what each feature did, what it lacks, its memory limits.
+    """Return a container's details: the result of each feature, missing features, memory limits.
 
-    What is recorded of a feature in another way than this version does it is said to be unreadable.
+    A record of a feature in an unknown format is reported as unreadable.
     """
     steps: dict[str, list[StepRecord]] = {}
     for step in record.get("steps") or []:

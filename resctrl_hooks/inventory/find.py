@@ -1,4 +1,4 @@
-"""Which pod somebody means: by the start of a key or container id, by namespace/pod, the pod's name, or Podman's."""
+"""Search for a pod: by the start of a key or container id, by namespace/pod, by the pod's name, or by Podman's name."""
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
@@ -15,22 +15,22 @@ _WHAT_IT_HAS = "its counters are in its folder, and `resctrl-hook top` shows the
 
 
 class NoSuchPodError(HookError):
-    """Nothing that we know is called that, or several things are."""
+    """No known pod has that name, or several have it."""
 
     reason = "not-found"
     hint = "`resctrl-hook list` shows all"
 
 
 def recorded(context: Context) -> set[str]:
-    """Return the keys of all pods of which there is a record, and of those that wait for an RMID."""
+    """Return the keys of all recorded pods, and of those that wait for an RMID."""
     return {*context.ledger.keys(), *context.ledger.marked("waiting")}
 
 
 def find(context: Context, what: str) -> str:
-    """Return the key that ``what`` means.
+    """Return the key of the pod ``what``.
 
     Raises:
-        NoSuchPodError: none, or more than one.
+        NoSuchPodError: no pod, or more than one, matches.
     """
     keys = sorted(recorded(context))
     for exact in (what, canonical_pod_uid(what)):  # a static pod's `kubernetes.io/config.hash` has no dashes
@@ -62,7 +62,7 @@ def find(context: Context, what: str) -> str:
 
 
 def _refused(context: Context, what: str) -> set[str]:
-    """Return the keys of refused containers whose pod, or who themselves, are called so."""
+    """Return the keys of refused containers with this name, or whose pod has it."""
     lately = recent_refusals(context.ledger.folder) if what else []
     by_name = {
         str(one.get("key", ""))
@@ -77,7 +77,7 @@ def _refused(context: Context, what: str) -> set[str]:
 
 
 def _foreign_group(context: Context, what: str) -> str:
-    """Return the folder of a mon_group that others made, by what `list` calls it or its name alone; empty for none."""
+    """Return the folder of a foreign mon_group by its name in `list` or its own name; empty if unknown."""
     resctrl = context.monitor.resctrl
     try:
         for rdt_class in ("", *resctrl.classes()):

@@ -1,4 +1,4 @@
-"""Looks at resctrl, the ledger and the processes, and says what is there. Takes no lock and changes nothing."""
+"""Reading of resctrl, the ledger and the processes into reports. Read-only; takes no locks."""
 
 import contextlib
 import os
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 _MISSING = "missing"
 _FOREIGN = "foreign"
-_LACKING = ("waiting", "partly")  # a mark may outlive the wait until the next reconcile
+_LACKING = ("waiting", "partly")  # a mark may outlive its wait until the next reconcile
 
 
 def gather(context: Context) -> Inventory:
-    """Everything: pods, groups of others, who waits, RMIDs.
+    """Return the whole inventory: pods, foreign groups, waiting pods, RMIDs.
 
     Raises:
-        HookError: the state directory can't be read.
+        HookError: the state directory is unreadable.
     """
     resctrl = context.monitor.resctrl
     found = Inventory(resctrl=resctrl.root)
@@ -58,12 +58,12 @@ def gather(context: Context) -> Inventory:
 
 
 def refusals(context: Context) -> list[Refusal]:
-    """Return the containers that were refused lately, the latest last."""
+    """Return recently refused containers, the latest last."""
     return [Refusal.model_validate(one) for one in recent_refusals(context.ledger.folder)]
 
 
 def refused_pod(context: Context, key: str) -> Pod | None:
-    """Return a pod of which only refusals are known; None if there are none of this key."""
+    """Return a pod that is known only by its refusals; None if this key has none."""
     found = [one for one in refusals(context) if one.key == key]
     if not key or not found:
         return None
@@ -72,7 +72,10 @@ def refused_pod(context: Context, key: str) -> Pod | None:
 
 
 def rmids_of(root: str, used: int) -> Rmids | None:
-    """How many RMIDs there are: the smallest ``num_rmids`` of ``info/*_MON``, since a group needs one of each kind."""
+    """Return the RMIDs: their number is the smallest ``num_rmids`` in ``info/*_MON``.
+
+    A group needs one of each kind.
+    """
     totals = []
     with contextlib.suppress(OSError):
         for name in os.listdir(f"{root}/info"):
@@ -83,7 +86,10 @@ def rmids_of(root: str, used: int) -> Rmids | None:
 
 
 def pod_of(context: Context, key: str, all_waiting: Collection[str] | None = None) -> Pod | None:
-    """Return what is known of one key; None if nothing is of this boot. ``all_waiting`` saves a look at who waits."""
+    """Return the pod of one key; None if no record belongs to the current boot.
+
+    ``all_waiting`` saves reading the waiting keys again.
+    """
     record = context.ledger.read_pod(key)
     waiting = key in (context.ledger.marked("waiting") if all_waiting is None else all_waiting)
     found = {id_: context.ledger.read_member(key, id_) or {} for id_ in sorted(context.ledger.members(key))}
@@ -117,7 +123,7 @@ def pod_of(context: Context, key: str, all_waiting: Collection[str] | None = Non
 
 
 def name_podmans(pods: list[Pod]) -> None:
-    """Give containers and pods of Podman's the names that Podman has for them; ask it only if there are any."""
+    """Give containers and pods of Podman their Podman names; ask Podman only if there are any."""
     theirs = [pod for pod in pods if any(one.runtime == PODMAN and not one.name for one in pod.containers)]
     names = podman_names() if theirs else None
     for pod in theirs if names else ():
@@ -127,19 +133,19 @@ def name_podmans(pods: list[Pod]) -> None:
             one.name = one.name or names.containers.get(one.id, "")
     for pod in pods:
         for one in pod.containers:
-            if one.runtime == PODMAN and one.id == pod.key:  # a container in no pod, which metrics call so, too
+            if one.runtime == PODMAN and one.id == pod.key:  # container outside a pod; metrics use this name too
                 pod.pod = pod.pod or one.name
 
 
 def state_of(pod: Pod, *, waiting: bool) -> State:
-    """Return the one word for a pod."""
+    """Return the pod's state as one word."""
     alive = [container for container in pod.containers if container.alive]
     if not pod.groups and not waiting and pod.containers and not any(one.monitored for one in pod.containers):
         return "unmonitored"
     missing = not pod.groups or any(group.how == _MISSING for group in pod.groups)
     if waiting and missing:
         return "waiting"
-    # A key without members or a pod's cgroup is a program's own, which only that program can judge.
+    # A key without members and without a pod's cgroup belongs to another program, which alone can judge it.
     if (pod.containers or pod.cgroup) and not alive:
         return "idle"
     return "partly" if missing or any(container.outside for container in alive) else "assigned"
@@ -170,7 +176,7 @@ def _container(context: Context, pod: Pod, id_: str, record: "MemberRecord") -> 
         since=record.get("time", 0),
         cgroup=record.get("cgroup", ""),
         details=details_of(record),
-        # A member that a program added by the library has no steps: it is there for its group alone.
+        # A member that a program added through the library has no steps; it only uses the group.
         monitored="steps" not in record or _recorded_class(record) is not None,
     )
     if not alive or not pid:

@@ -1,4 +1,4 @@
-"""The bandwidth guard's state as its status file has it, for `guard status`, the metrics and `rdt`."""
+"""The bandwidth guard's state from its status file, for `guard status`, the metrics and `rdt`."""
 
 from typing import Literal
 
@@ -70,7 +70,7 @@ class GuardStatus(_Model):
 
 
 def guard_status(context: Context) -> GuardStatus | None:
-    """Return the guard's state; None where no guard ran since the last boot, or its file cannot be used."""
+    """Return the guard's state; None if no guard has run since the last boot, or its file is unusable."""
     try:
         record = parse_json(read_file(f"{context.settings.state_dir}/{NAME}", _LIMIT))
         domains = [
@@ -84,13 +84,13 @@ def guard_status(context: Context) -> GuardStatus | None:
 
 
 def held_values(context: Context) -> dict[str, dict[int, int]]:
-    """Return by RDT class and L3 domain the declared MB values that a guard's lease holds changed."""
+    """Return by RDT class and L3 domain the declared MB values that a guard's lease keeps changed."""
     lease = Lease(context.settings.state_dir, context.proc)
     return lease.declared if lease.load() else {}
 
 
 def lowered_values(context: Context) -> dict[str, str]:
-    """Return by RDT class the values that a running guard holds below the declared ones, as ``MB 100↓60``."""
+    """Return by RDT class the values that a running guard has lowered, as ``MB 100↓60``."""
     status = guard_status(context)
     if status is None or not status.running or status.mode != "act":
         return {}

@@ -1,9 +1,8 @@
-"""How far the rate of a pod that takes turns may be from the truth, told from the spread of its own turns.
+"""The confidence interval for the rate of a time-sharing pod, from the spread of its turns.
 
-The rate is a ratio estimate: all bytes by all seconds (Cochran, Sampling Techniques, 3rd edition, 6.4). Its variance is
-that of the turns about this rate; neighbouring turns that meet the same phase of a load tell less, so their covariance
-is added where it is positive. Student's quantile is for the few turns, the margin for what few turns don't show at all.
-`tests/inventory/test_interval.py` measures in how many windows the interval contains the truth.
+The rate is a ratio estimate: all bytes by all seconds (Cochran, Sampling Techniques, 3rd edition, 6.4), with the turns'
+variance about it, positive covariance of neighbouring turns, and Student's quantile for few turns.
+`tests/inventory/test_interval.py` measures its coverage.
 """
 
 import math
@@ -12,21 +11,21 @@ from itertools import pairwise
 from typing import NamedTuple
 
 LEAST_TURNS = 8
-"""Below that many turns there is no interval: those of a load in bursts may all have missed it."""
+"""Minimum number of turns for an interval: fewer may all miss a load in bursts."""
 _MARGIN = 1.2
 _QUANTILES = {7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228, 12: 2.179, 15: 2.131, 20: 2.086, 30: 2.042, 40: 2.021}
 """Student's t for a probability of 95 %, two-sided, by degrees of freedom."""
 
 
 class Interval(NamedTuple):
-    """A rate in bytes a second, and the half width of the interval that contains the truth in 95 of 100 cases."""
+    """A rate in bytes per second, and the half width of the interval that contains the true rate in 95 of 100 cases."""
 
     rate: float
     half: float
 
     @property
     def low(self) -> float:
-        """The lower end: no rate is below 0."""
+        """The lower end, at least 0."""
         return max(self.rate - self.half, 0.0)
 
     @property
@@ -36,7 +35,7 @@ class Interval(NamedTuple):
 
 
 def interval_of(turns: Sequence[tuple[float, float]]) -> Interval | None:
-    """Return the interval of turns, each with its seconds and bytes; None for too few of them."""
+    """Return the interval from turns, each with its seconds and bytes; None for too few turns."""
     number = len(turns)
     if number < LEAST_TURNS:
         return None

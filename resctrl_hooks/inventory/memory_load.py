@@ -1,4 +1,4 @@
-"""The load of each memory domain between two snapshots, and the pods that fill it; the rule is the guard's."""
+"""The load of each memory domain between two snapshots, and its largest pods, by the guard's rule."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,7 +14,7 @@ from .snapshot import Raw, Snapshot
 
 _SHOWN = 3
 Domains = Sequence[tuple[int, ...]]
-"""Memory domains, each as its L3 domains."""
+"""Memory domains, each a set of L3 domains."""
 
 
 def domains_of(context: Context, snapshot: Snapshot) -> Domains:
@@ -28,7 +28,7 @@ def domains_of(context: Context, snapshot: Snapshot) -> Domains:
 
 
 def look_of(when: float, classes: Mapping[str, Mapping[str, Raw]], slots: Mapping[str, Slot], domains: Domains) -> Look:
-    """Return each class's counters, which are by path, as the rule takes them."""
+    """Return each class's counters by path, as the rule expects them."""
     places = {
         (slot.counter.name, slot.domain.id): path
         for path, slot in slots.items()
@@ -47,7 +47,7 @@ def look_of(when: float, classes: Mapping[str, Mapping[str, Raw]], slots: Mappin
 
 
 def traffic_of(before: Snapshot, now: Snapshot, domains: Domains) -> list[Traffic]:
-    """Return what each memory domain carried between two snapshots."""
+    """Return each memory domain's traffic between two snapshots."""
 
     def look(one: Snapshot) -> Look:
         return look_of(one.when, {name: of.whole for name, of in one.classes.items()}, one.slots, domains)
@@ -64,7 +64,7 @@ def memory_usage(
         before: The earlier snapshot.
         now: The later one.
         domains: The node's memory domains.
-        capacity: ``monitoring.capacity`` as it is compiled.
+        capacity: the compiled ``monitoring.capacity``.
         names: The names of pods by key.
     """
     rates = {key: rates for key in now.pods if (rates := _rates_of(before, now, key, domains))}
@@ -104,7 +104,7 @@ def _part(of: dict[int, tuple[float, float | None]], domain: tuple[int, ...], do
 def _rates_of(
     before: Snapshot, now: Snapshot, key: str, domains: Domains
 ) -> dict[int, tuple[float, float | None]] | None:
-    """Return a pod's total and local bytes per second by L3 domain; None where one total is unknown."""
+    """Return a pod's total and local bytes per second by L3 domain; None if a total is unknown."""
     interval = now.when - before.when
     grown = {place: rate_of(growth, interval) for place, growth in growths(before, now, key).items()}
     found: dict[int, tuple[float, float | None]] = {}

@@ -1,4 +1,4 @@
-"""The reports that `list` and `show` print, as models: their JSON is what ``--json`` prints."""
+"""Models of the reports that `list` and `show` print; ``--json`` prints them as JSON."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -26,7 +26,7 @@ STATES: dict[State, str] = {
 }
 SHORT_ID = 12
 _CONTAINER_ID = 64
-# What reconcile makes of a state: where there is resctrl, and where there is none.
+# What reconcile does about a state: with resctrl, and without.
 _REMEDIES: dict[State, tuple[str, str]] = {
     "uncounted": ("reconcile assigns one that becomes free", "without resctrl there are none"),
     "part-counted": ("reconcile assigns others that become free", "without resctrl there are none"),
@@ -36,13 +36,13 @@ _REMEDIES: dict[State, tuple[str, str]] = {
 
 
 def meaning(state: State, *, resctrl: bool) -> str:
-    """What a state means, and what becomes of it: ``resctrl`` says whether there is one that can be used."""
+    """Return the meaning of a state and its consequence; ``resctrl`` is whether a usable one exists."""
     remedies = _REMEDIES.get(state)
     return f"{STATES[state]}; {remedies[not resctrl]}" if remedies else STATES[state]
 
 
 def short_id(id_: str) -> str:
-    """Return the start of a container's id or of a pod's UID, as Podman and crictl show ids.
+    """Return the start of a container id or pod UID, as in Podman and crictl.
 
     Any other key is a program's own name for its group, and stays whole.
     """
@@ -50,7 +50,7 @@ def short_id(id_: str) -> str:
 
 
 def group_name(rdt_class: str, name: str) -> str:
-    """What a group that others made is called wherever people read of it: its folder below resctrl's root."""
+    """Return the displayed name of a foreign group: its folder below resctrl's root."""
     return f"{rdt_class}/{MON_GROUPS}/{name}".lstrip("/")
 
 
@@ -75,7 +75,7 @@ Moment = Annotated[
 
 
 class Outside(Record):
-    """A thread that is not in its pod's group: where it is instead (class ``?`` where only the kernel knows)."""
+    """A thread outside its pod's group, with its current place (class ``?`` if only the kernel knows it)."""
 
     thread: int
     rdt_class: str
@@ -83,7 +83,7 @@ class Outside(Record):
 
 
 class Container(Record):
-    """A recorded member of a pod. ``outside`` is how many of its ``threads`` are not in the pod's group."""
+    """A recorded member of a pod. ``outside`` counts those of its ``threads`` that are not in the pod's group."""
 
     id: str
     name: str = ""
@@ -101,7 +101,10 @@ class Container(Record):
 
 
 class Group(Record):
-    """A monitoring group. ``how`` is created, adopted, shared, foreign, or missing for a recorded one that is gone."""
+    """A monitoring group.
+
+    ``how`` is created, adopted, shared, foreign, or missing for a recorded group that was removed.
+    """
 
     rdt_class: str
     name: str
@@ -130,7 +133,7 @@ class Pod(Record):
     @computed_field  # type: ignore[prop-decorator]  # as pydantic documents it
     @property
     def name(self) -> str:
-        """What people call it: namespace/pod, else its container's name, else the start of its key."""
+        """The displayed name: namespace/pod, else its container's name, else the start of its key."""
         if self.pod:
             return f"{self.namespace}/{self.pod}" if self.namespace else self.pod
         return self.containers[0].name if self.containers and self.containers[0].name else short_id(self.key)
@@ -150,7 +153,7 @@ class Pod(Record):
 
     @property
     def living(self) -> list[Container]:
-        """Those of its containers that run."""
+        """Its running containers."""
         return [container for container in self.containers if container.alive]
 
     @property
@@ -160,7 +163,7 @@ class Pod(Record):
 
 
 class Rmids(Record):
-    """Monitoring ids: how many a group may be made of, and how many groups (classes too) hold one now."""
+    """RMIDs: how many groups they allow, and how many groups, including classes, use one now."""
 
     total: int
     used: int
@@ -168,12 +171,12 @@ class Rmids(Record):
     @computed_field  # type: ignore[prop-decorator]  # as above
     @property
     def free(self) -> int:
-        """Those that no group holds; a part of them may be in limbo."""
+        """RMIDs that no group uses; some of them may be in limbo."""
         return max(self.total - self.used, 0)
 
 
 class Counter(Record):
-    """One counter of one domain, as read, with what was counted before in other groups of the pod."""
+    """One counter of one domain, with the total of the pod's earlier groups."""
 
     domain: str = Field(description="The folder in mon_data.")
     resource: str
@@ -190,7 +193,7 @@ class Counter(Record):
 
 
 class TurnRate(Record):
-    """The memory traffic of a pod that takes turns, from its last turns: the truth is between ``low`` and ``high``."""
+    """The memory traffic of a time-sharing pod, from its last turns: the true rate is between ``low`` and ``high``."""
 
     bytes_per_second: float
     low: float | None = Field(description="Of the interval of 95 %; null where there were too few turns for one.")
@@ -200,7 +203,7 @@ class TurnRate(Record):
 
 
 class PodRates(Record):
-    """What a pod used in an interval; null for what is unknown."""
+    """A pod's use in an interval; null for unknown values."""
 
     seconds: float = Field(description="Of the interval.")
     memory_bandwidth_bytes_per_second: float | None
@@ -212,7 +215,7 @@ class PodRates(Record):
 
 
 class Failure(Record):
-    """Something that went wrong for a pod."""
+    """A failure for a pod."""
 
     time: Moment
     stage: str
@@ -231,7 +234,7 @@ class PodDetails(Pod):
 
 
 class Usage(Record):
-    """What somebody used in an interval. ``kind`` is pod, foreign, unheld (in no group), or total."""
+    """A user's use in an interval. ``kind`` is pod, foreign, unheld (ungrouped tasks), or total."""
 
     kind: str
     name: str
@@ -252,7 +255,7 @@ class Usage(Record):
 
 
 class DomainUsage(Record):
-    """What an L3 cache moved in an interval, and what it holds."""
+    """The traffic of an L3 cache in an interval, and its occupancy."""
 
     domain: int = Field(description="Its number: 1 of mon_L3_01.")
     memory_bandwidth_bytes_per_second: float | None
@@ -262,7 +265,7 @@ class DomainUsage(Record):
 
 
 class MemoryShare(Record):
-    """What a pod moves to and from the memory of a domain."""
+    """A pod's traffic to and from a domain's memory."""
 
     name: str
     memory_bandwidth_bytes_per_second: float
@@ -290,7 +293,7 @@ class FreeCounters(Record):
 
 
 class Refusal(Record):
-    """A container that was refused, and why."""
+    """A refused container, and the reason."""
 
     time: Moment
     key: str = ""
@@ -302,13 +305,13 @@ class Refusal(Record):
 
     @property
     def name(self) -> str:
-        """What people call it: NAMESPACE/POD/CONTAINER as far as that is known, else the start of its id."""
+        """The displayed name: as much as is known of NAMESPACE/POD/CONTAINER, else the start of its id."""
         parts = [part for part in (self.namespace, self.pod, self.container) if part]
         return "/".join(parts) or short_id(self.id) or "an unknown container"
 
 
 class Inventory(Record):
-    """What this node has of resctrl and of our records. Without resctrl ``rmids`` is None, and ``problem`` says why."""
+    """This node's resctrl state and records. Without resctrl ``rmids`` is None, and ``problem`` is the reason."""
 
     resctrl: str
     problem: str = ""

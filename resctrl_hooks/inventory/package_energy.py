@@ -1,4 +1,4 @@
-"""The energy of whole processor packages, by RAPL, beside which the sum of the pods' energy says what is attributed.
+"""The energy of whole processor packages from RAPL, to compare with the sum of the pods' energy.
 
 Source: Linux, Documentation/power/powercap/powercap.rst.
 """
@@ -13,10 +13,10 @@ _MICROJOULES: Final = 1e6
 
 
 class Packages:
-    """The packages' counters, unwrapped from one read to the next.
+    """The packages' counters, unwrapped between reads.
 
     Args:
-        powercap: where the kernel has its zones.
+        powercap: the kernel's folder of zones.
     """
 
     def __init__(self, powercap: str = POWERCAP) -> None:
@@ -25,7 +25,7 @@ class Packages:
         self._total: dict[str, int] = {}
 
     def read(self) -> dict[str, float]:
-        """Return the joules of each package since some moment before the first read; empty where nothing is known.
+        """Return the joules of each package since some moment before the first read; empty if unknown.
 
         Only root may read them. AMD's processors have the same zones.
         """
@@ -42,7 +42,7 @@ class Packages:
             except (OSError, ValueError):
                 continue
             if not name.startswith("package"):
-                continue  # psys has the packages in it
+                continue  # psys includes the packages
             self._total[name] = self._total.get(name, now) + (now + wrap - last)
             self._last[name] = now
             found[name] = self._total[name] / _MICROJOULES

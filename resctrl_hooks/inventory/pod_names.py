@@ -1,7 +1,7 @@
-"""What a key is called in metrics: namespace, pod and container, of which the pod's name is never empty.
+"""Names of keys in metrics: namespace, pod and container; the pod's name is never empty.
 
-Hooks record the names that Kubernetes gives. Podman's they don't see: its storage knows containers' names, and for pods
-Podman itself is asked, once a minute at most, and only where a name is missing.
+Hooks record Kubernetes' names but do not see Podman's. Container names come from Podman's storage, pod names from
+Podman itself, at most once a minute and only if a name is missing.
 """
 
 import time
@@ -21,7 +21,7 @@ _ASK_AGAIN_SECONDS = 60.0
 
 
 class PodName(NamedTuple):
-    """``container`` is empty where a pod of several containers is counted as one."""
+    """``container`` is empty if several containers of a pod are counted as one."""
 
     namespace: str
     pod: str
@@ -29,12 +29,12 @@ class PodName(NamedTuple):
 
     @property
     def whole(self) -> str:
-        """``NAMESPACE/POD``, or the name alone where there is no namespace."""
+        """``NAMESPACE/POD``, or the name alone without a namespace."""
         return f"{self.namespace}/{self.pod}" if self.namespace else self.pod
 
 
 class PodNames:
-    """The names of all keys. A key's record never changes its names, so they are kept from scrape to scrape."""
+    """The names of all keys. The names in a key's record never change, so they are kept from scrape to scrape."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -43,11 +43,11 @@ class PodNames:
         self._asked = float("-inf")
 
     def of(self, key: str) -> PodName:
-        """Return the names of a key; a short id instead of a name that nobody knows yet."""
+        """Return the names of a key; a short id while the name is unknown."""
         return self._known.get(key) or PodName("", short_id(key), "")
 
     def learn(self, keys: Iterable[str]) -> None:
-        """Bring the names up to date with the keys that there are."""
+        """Update the names for the existing keys."""
         wanted = set(keys)
         for key in self._known.keys() - wanted:
             del self._known[key]

@@ -1,6 +1,6 @@
-"""What Podman calls its containers and pods: hooks see only ids, so Podman itself is asked.
+"""Podman's names of containers and pods, which hooks do not see.
 
-Source: podman-ps(1). Only where one of Podman's containers is recorded is it asked at all.
+Podman is asked only if one of its containers is recorded. Source: podman-ps(1).
 """
 
 import json
@@ -20,7 +20,7 @@ _STORED = ("containers.json", "volatile-containers.json")
 
 
 class PodmanNames(NamedTuple):
-    """Names by id; empty where Podman isn't here, or doesn't answer."""
+    """Names by id; empty if Podman is missing or does not answer."""
 
     containers: dict[str, str]
     pods: dict[str, str]
@@ -46,7 +46,7 @@ def podman_names(command: tuple[str, ...] = _COMMAND) -> PodmanNames:
 
 
 def serves_podman(context: Context) -> bool:
-    """Return whether a container of Podman's is recorded."""
+    """Return whether a Podman container is recorded."""
     ledger = context.ledger
     return any(
         (ledger.read_member(key, one) or {}).get("runtime") == RUNTIME
@@ -56,11 +56,11 @@ def serves_podman(context: Context) -> bool:
 
 
 def stored_names(bundles: Iterable[str]) -> dict[str, str]:
-    """Containers' names by id, from the storage in which these bundles are: cheap, and readable without capabilities.
+    """Return container names by id from the storage of these bundles: fast, and readable without capabilities.
 
-    Source: containers-storage's ``overlay-containers/containers.json``, beside the folders of the containers, and
-    ``volatile-containers.json`` for those of ``podman run --rm``. A container of a plain root folder (``--rootfs``)
-    isn't stored there.
+    Source: containers-storage's ``overlay-containers/containers.json``, in the parent folder of the containers'
+    folders, and ``volatile-containers.json`` for those of ``podman run --rm``. A container of a plain root folder
+    (``--rootfs``) is not listed there.
     """
     folders = {os.path.dirname(os.path.dirname(bundle)) for bundle in bundles if os.path.isabs(bundle)}
     found: dict[str, str] = {}

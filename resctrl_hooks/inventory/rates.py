@@ -1,7 +1,7 @@
-"""Rates between two snapshots: what was counted, divided by the seconds in which it was counted.
+"""Rates between two snapshots: the counted amount divided by the seconds of counting.
 
-A pod may be counted for a part of an interval only: its RMID was handed over, it changed its class, its counter was
-assigned to another. Where that part is less than half of the interval, or unknown, there is no rate.
+A pod may be counted for only a part of an interval: after a handover of its RMID, a change of its class, or a
+reassignment of its counter. If that part is unknown or less than half of the interval, there is no rate.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,22 +18,22 @@ LOCAL = "mbm_local_bytes"
 ENERGY = "core_energy"
 RATES = (TOTAL, LOCAL, ENERGY)
 LEAST_SHARE = 0.5
-"""Of an interval, the part in which a counter must have counted for a rate."""
+"""The minimum part of an interval that a counter must cover for a rate."""
 WHOLE = 0.98
-"""Of an interval, the part that counts as all of it: clocks are read a moment before counters."""
-_ALIKE = 0.02  # of an interval, by which the times of classes that counted together may differ
-_NEW = 0.5  # seconds by which a group that is new in an interval may be older than that
+"""The part of an interval that counts as all of it: clocks are read a moment before counters."""
+_ALIKE = 0.02  # tolerance, as a part of the interval, between the times of classes that counted together
+_NEW = 0.5  # seconds that a new group in an interval may seem older than the interval
 
 Amounts = dict[str, float | None]
-"""By counter, over all domains; None where that is unknown, and no entry where there is no such counter."""
+"""By counter, over all domains; None if unknown, no entry if the counter does not exist."""
 
 
 @dataclass(slots=True)
 class Rates:
-    """Use of the hardware: bytes of cache; bytes of memory traffic and joules a second. None: unknown.
+    """Hardware use: bytes of cache; bytes of memory traffic and joules per second. None: unknown.
 
-    ``counted`` is the part of the interval in which that was counted, None without any rate; ``moved`` is what was
-    counted, whatever part of the interval that was.
+    ``counted`` is the part of the interval that was counted, None without a rate; ``moved`` is the counted amount, for
+    any part of the interval.
     """
 
     occupancy: float | None = None
@@ -45,24 +45,24 @@ class Rates:
 
     @property
     def estimated(self) -> bool:
-        """Whether the rates are of a part of the interval only."""
+        """Whether the rates cover only a part of the interval."""
         return self.counted is not None and self.counted < 1
 
 
 class Growth(NamedTuple):
-    """What a counter of a domain has counted in an interval, and in how much of it; None and 0 where unknown."""
+    """A domain counter's increase in an interval, and the seconds that it covers; None and 0 if unknown."""
 
     moved: float | None
     seconds: float
 
 
 def growths(before: Snapshot, now: Snapshot, key: str) -> dict[tuple[str, str], Growth]:
-    """What each cumulative counter of a pod has counted between two snapshots, by counter and domain."""
+    """Return the increase of each cumulative counter of a pod between two snapshots, by counter and domain."""
     interval = now.when - before.when
     old = before.pods.get(key)
     known = {_place(reading): reading for reading in old or ()}
     held_before, held = before.held.get(key, set()), now.held.get(key, set())
-    # The kernel doesn't say when a task changed its class, so for how long it was counted since then is unknown.
+    # The kernel does not report when a task changed its class, so its counting time is unknown.
     changed = bool(held_before and held and held_before != held)
     parts: dict[tuple[str, str], list[Growth]] = {}
     for reading in now.pods[key]:
@@ -95,17 +95,17 @@ def of_pod(before: Snapshot, now: Snapshot, key: str) -> Rates:
 
 
 def rate_of(growth: Growth, interval: float) -> float | None:
-    """What was counted by the seconds in which it was; None where that is less than half of the interval."""
+    """Return amount by seconds; None if they cover less than half of the interval."""
     if growth.moved is None or interval <= 0 or growth.seconds < LEAST_SHARE * interval:
         return None
     return growth.moved / growth.seconds
 
 
 def of_values(before: Values | None, now: Values, snapshot: Snapshot, seconds: float, *, is_new: bool) -> Rates:
-    """Return the rates of a foreign group, or of a class's ungrouped tasks, from what their files said.
+    """Return the rates of a foreign group, or of a class's ungrouped tasks, from their counter values.
 
     Args:
-        before: at the earlier snapshot; None where it wasn't there.
+        before: at the earlier snapshot; None if it did not exist.
         now: at the later one.
         snapshot: the later one.
         seconds: between the two.
@@ -136,7 +136,7 @@ def of_values(before: Values | None, now: Values, snapshot: Snapshot, seconds: f
 
 
 def added(parts: Sequence[Rates]) -> Rates:
-    """Return the sum; where any part of it is unknown, so is the sum."""
+    """Return the sum; None if a part is unknown."""
     found = Rates(
         _sum_of([part.occupancy for part in parts]),
         _sum_of([part.total for part in parts]),
@@ -152,7 +152,7 @@ def added(parts: Sequence[Rates]) -> Rates:
 
 
 def total_of(parts: Iterable[float | None]) -> float | None:
-    """Return the sum; None where a part is unknown."""
+    """Return the sum; None if a part is unknown."""
     found = 0.0
     for part in parts:
         if part is None:
@@ -174,7 +174,7 @@ def _place(reading: Reading) -> tuple[str | None, str, str]:
 
 
 def _never_ran(reading: Reading) -> bool:
-    """Return whether no task of the group has run in that package yet: there is no energy to tell of."""
+    """Return whether no task of the group has run in that package yet, so that it has no energy value."""
     return reading.domain.resource == PERF and reading.state == UNAVAILABLE and reading.value is None
 
 
@@ -188,16 +188,16 @@ def _occupancy(readings: list[Reading]) -> float | None:
 
 
 def _growth(before: Reading | None, now: Reading, interval: float, *, is_new: bool) -> Growth:
-    """What a counter has counted in one class."""
+    """Return the increase of a counter in one class."""
     if before is None and is_new and (now.seconds is None or now.seconds > interval + _NEW):
-        return Growth(None, 0.0)  # it was counted before, by nobody knows how much
+        return Growth(None, 0.0)  # counted before, by an unknown amount
     value = (now.value or 0) - ((before.value or 0) if before else 0)
     counted = (now.seconds or 0.0) - ((before.seconds or 0.0) if before else 0.0)
     return Growth(max(value, 0.0), max(counted, 0.0))
 
 
 def _together(parts: Sequence[Growth], interval: float) -> float:
-    """For how long classes counted that counted at the same time; 0 where each did for another time."""
+    """Return for how long classes counted together; 0 if their times differ."""
     times = [part.seconds for part in parts if part.seconds > _ALIKE * interval]
     if not times or max(times) - min(times) > _ALIKE * interval:
         return 0.0

@@ -1,4 +1,4 @@
-"""Kubernetes' label selectors, as `kubectl -l` takes them, and the labels of pods.
+"""Kubernetes label selectors in the syntax of `kubectl -l`, and the labels of pods.
 
 Source: Kubernetes documentation, "Labels and Selectors": equality (``a=b``, ``a==b``, ``a!=b``), sets (``a in (b,c)``,
 ``a notin (b,c)``) and existence (``a``, ``!a``), joined by commas.
@@ -25,7 +25,7 @@ _COMMA = re.compile(r",(?![^(]*\))")
 
 class _Requirement(NamedTuple):
     name: str
-    values: frozenset[str] | None  # None: any value will do
+    values: frozenset[str] | None  # None: any value
     wanted: bool
 
     def holds(self, labels: Mapping[str, str]) -> bool:
@@ -35,17 +35,20 @@ class _Requirement(NamedTuple):
 
 
 class Selector:
-    """Which pods a selector such as ``app=web,tier in (a,b),!debug`` chooses.
+    """A selector such as ``app=web,tier in (a,b),!debug``.
 
     Raises:
-        ValueError: it is no selector; the text says which part.
+        ValueError: it is invalid; the text names the part.
     """
 
     def __init__(self, text: str) -> None:
         self._requirements = [_requirement(part.strip()) for part in _COMMA.split(text)]
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether all requirements hold; as in Kubernetes ``a!=b`` and ``notin`` also choose what has no such label."""
+        """Return whether all requirements hold.
+
+        As in Kubernetes, ``a!=b`` and ``notin`` also match pods without the label.
+        """
         return all(requirement.holds(labels) for requirement in self._requirements)
 
 

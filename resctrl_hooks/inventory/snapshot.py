@@ -1,8 +1,8 @@
-"""One read of the node's counters, of which `top`, `record` and the metrics are views; each file is read once.
+"""One read of all counters of the node, each file once, on which `top`, `record` and the metrics are based.
 
-A class's own file is the kernel's sum over the class's tasks and groups (kernel, resctrl.rst, "Resource monitoring
-rules"). Where a part has no number the kernel leaves it out and reports the others' sum, so that sum is not the class.
-One rule for all views: while the value of any part is unknown, the class has no value, nor have its ungrouped tasks.
+A class's own file is the kernel's sum over its tasks and groups, without parts that have no number (kernel,
+resctrl.rst, "Resource monitoring rules"). So a class and its ungrouped tasks have no value while the value of any part
+is unknown.
 """
 
 import resource
@@ -14,16 +14,16 @@ from resctrl_hooks.node.resctrl.assignment import EVENTS, Assignments
 from resctrl_hooks.node.resctrl.counter_files import OpenFiles, read_group
 from resctrl_hooks.node.resctrl.counters import INCOMPLETE, L3, PERF, UNAVAILABLE, Reading, Slot
 
-_OTHER_FILES = 128  # that a process needs besides
+_OTHER_FILES = 128  # descriptors that a process needs besides
 Raw = int | float | str | None
-"""A number, a word that says why there is none, or None where there is no such file."""
+"""A number, the reason for a missing one, or None if the file does not exist."""
 Values = dict[str, Raw]
 """By path below ``mon_data``."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """What a group's files say, and which folder that is: a group that is created again has another identity."""
+    """The values of a group's files, and its folder's identity: a group that is created again has another identity."""
 
     identity: str
     values: Values
@@ -34,11 +34,11 @@ class ClassCounts:
     """An RDT class.
 
     Attributes:
-        identity: which folder the class has.
+        identity: the folder of the class.
         whole: the class with all of its groups.
-        ungrouped: the tasks of the class that are in no group.
-        groups: what each group says itself, by its identity.
-        unknown: by path, how many groups have no number, where the class has none for that or for its own tasks.
+        ungrouped: the ungrouped tasks of the class.
+        groups: each group's own values, by its identity.
+        unknown: by path, the number of groups without a value, if the class or its ungrouped tasks therefore have none.
     """
 
     identity: str
@@ -55,12 +55,12 @@ class Snapshot:
     Attributes:
         when: in seconds since the boot.
         slots: the files of each group, by path.
-        pods: the readings of each key by class, cumulative ones as totals that never go back.
+        pods: the readings of each key by class, cumulative ones as totals that never decrease.
         held: by key, the classes in which it has a group now.
-        foreign: the groups that other programs created, by class and name.
+        foreign: the foreign groups, by class and name.
         classes: by name; the root class's is empty.
-        rmids: how many RMIDs are in use: one for each group and each class.
-        turns: by key, the seconds and bytes of each of the last turns of those that take turns.
+        rmids: the number of RMIDs in use: one for each group and each class.
+        turns: by key, the seconds and bytes of each of the last turns of time-sharing pods.
     """
 
     when: float
@@ -74,7 +74,7 @@ class Snapshot:
 
 
 def open_files() -> OpenFiles:
-    """Return files to look again and again with: as many as this process may have open, less some for all else."""
+    """Return files that stay open between snapshots: as many as this process may open, less a reserve."""
     return OpenFiles(max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OTHER_FILES, 0))
 
 
@@ -82,14 +82,14 @@ def take(context: Context, files: OpenFiles | None = None) -> Snapshot:
     """Read everything once.
 
     Args:
-        context: what the node is read with.
-        files: those that are kept open from look to look.
+        context: the node.
+        files: files that stay open between snapshots.
 
     Raises:
-        HookError: there is no resctrl, or the state directory can't be used.
+        HookError: resctrl is missing, or the state directory is unusable.
     """
     resctrl = context.monitor.resctrl
-    resctrl.classes()  # first of all: where there is no resctrl, nothing is to be created for it
+    resctrl.classes()  # first: without resctrl, create nothing
     look = context.monitor.look(files)
     read = read_group if files is None else files.read_group
     paths = [slot.path for slot in look.slots]
@@ -124,7 +124,7 @@ def take(context: Context, files: OpenFiles | None = None) -> Snapshot:
 
 
 def in_domain(snapshot: Snapshot, folder: str) -> Snapshot:
-    """Return what a snapshot has of one domain, such as ``mon_L3_01``, as if the node had no other."""
+    """Return a snapshot's data for one domain, such as ``mon_L3_01``, as if the node had no other."""
     slots = {path: slot for path, slot in snapshot.slots.items() if _is_in(slot.domain.folder, folder)}
 
     def values(found: Values) -> Values:
@@ -152,9 +152,9 @@ def _is_in(folder: str, domain: str) -> bool:
 
 
 def is_known(slot: Slot, value: Raw) -> bool:
-    """Return whether a value is one that can be added up.
+    """Return whether a value can be added.
 
-    Energy of a package is ``Unavailable`` until a task of the group has run there: what was used until then is nothing.
+    The energy of a package is ``Unavailable`` until a task of the group has run there; it counts as 0.
     """
     return isinstance(value, (int, float)) or (slot.domain.resource == PERF and value == UNAVAILABLE)
 
@@ -177,7 +177,7 @@ def _class_of(
         else:
             grouped = sum(part for part in parts if isinstance(part, (int, float)))
             found.whole[path] = value
-            found.ungrouped[path] = max(value - grouped, 0)  # the groups were read a moment before
+            found.ungrouped[path] = max(value - grouped, 0)  # groups were read a moment earlier
     return found
 
 
@@ -191,7 +191,7 @@ def _is_assigned(slot: Slot, states: dict[str, dict[int, bool]]) -> bool:
 def _read(
     read: Callable[[str, list[Slot]], tuple[str, list[Raw]]], folder: str, slots: list[Slot]
 ) -> tuple[str, list[Raw]]:
-    """Return a group's identity and what its files say; an empty identity for one that was removed a moment ago."""
+    """Return a group's identity and its files' values; an empty identity if it was just removed."""
     try:
         return read(folder, slots)
     except OSError:

@@ -1,4 +1,4 @@
-"""A machine as text: its parts within each other, a letter for each CPU, and the containers that run there."""
+"""A machine as text: its parts as nested boxes, a letter for each CPU, and the containers that run there."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ _SHOWN = 12
 
 
 def draw(book: Book, *, usage: bool = False) -> str:
-    """Return the picture; with ``usage`` the containers stand below their parts of the machine."""
+    """Return the picture; with ``usage``, containers are listed below their parts of the machine."""
     topology, used = book.topology, book.usage()
     lines: list[str] = []
     _part(topology.root, 0, topology, used, book if usage else None, lines)
@@ -56,7 +56,7 @@ def _part(domain: Domain, depth: int, topology: Topology, used: Usage, book: Boo
 
 
 def _here(book: Book, domain: Domain) -> list[Entry]:
-    """Return the containers whose place is this part: the smallest that holds all of their pool and their own CPUs."""
+    """Return the containers placed on this part: the smallest one with all CPUs of their pool and their own."""
     found = []
     for entry in book.entries.values():
         cpus = (entry.decision.cpus | entry.decision.owned) & book.topology.online
@@ -97,7 +97,7 @@ class MemoryNodeReport(Record):
 
 
 class PlacedContainer(Record):
-    """A container that placement gave CPUs."""
+    """A container with CPUs from placement."""
 
     container: str
     key: str
@@ -127,7 +127,7 @@ class TopologyReport(Record):
 
 
 def report(book: Book, *, usage: bool = False) -> TopologyReport:
-    """Return the machine and, with ``usage``, who is where, for programs."""
+    """Return the machine and, with ``usage``, the containers on it, as data."""
     record = book.topology.as_record()
     nodes = [{**node, "memory_bytes": node["memory"]} for node in record["nodes"]]
     return TopologyReport.model_validate({**record, "nodes": nodes, "usage": _placed(book) if usage else None})
@@ -153,7 +153,7 @@ def _placed(book: Book) -> list[PlacedContainer]:
 
 
 def as_before(book: Book, *, usage: bool) -> dict[str, Any]:
-    """What `topology --json` printed before 0.2, which stays beside its items for this version."""
+    """Return the output of `topology --json` before 0.2, which this version still prints next to its items."""
     used = book.usage()
     entries = [
         {

@@ -1,4 +1,4 @@
-"""Who uses how much between two snapshots: a line per pod, per foreign group, for ungrouped tasks, and the total."""
+"""Use between two snapshots: a line per pod, per foreign group, for ungrouped tasks, and the total."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ from .rates import TOTAL as BANDWIDTH
 from .snapshot import Snapshot
 
 POD, FOREIGN, UNHELD, TOTAL = "pod", "foreign", "unheld", "total"
-STEADY = 1.1  # how much more of something a line needs to overtake the one above it
+STEADY = 1.1  # factor by which a line must exceed the one above it to overtake it
 _SEVERAL = "(several)"
 _NO_NAMESPACE = "(no namespace)"
 
 
 @dataclass(slots=True)
 class Line:
-    """One user of cache, memory and energy. ``kind`` is pod, foreign, unheld (no group), or total.
+    """One user of cache, memory and energy. ``kind`` is pod, foreign, unheld (ungrouped tasks), or total.
 
-    ``rdt_class`` is empty for the root class, None where it is not one class. ``members`` is how many pods it sums up,
-    ``uncounted`` how many of them have no bandwidth counter now. ``partial`` says of a pod that its counters don't
-    cover its whole life.
+    ``rdt_class`` is empty for the root class, None if there are several. ``members`` is the number of pods in the sum,
+    ``uncounted`` how many of them have no bandwidth counter now. ``partial`` marks a pod whose counters do not cover
+    its whole life.
     """
 
     kind: str
@@ -54,14 +54,14 @@ GROUPINGS: dict[str, Callable[[Line], str]] = {
 
 
 class Users:
-    """What keys are called, Podman's too, and the class that each is in."""
+    """The names of keys, including Podman's, and their classes."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._names = PodNames(context)
 
     def learn(self, keys: Iterable[str]) -> None:
-        """Bring names up to date with the keys that there are."""
+        """Update the names for the existing keys."""
         self._names.learn(keys)
 
     def line(self, key: str, used: Rates, readings: list[Reading]) -> Line:
@@ -83,26 +83,26 @@ class Users:
 
 
 class Unnamed(Users):
-    """What stands for `Users` where only sums are wanted: it reads no records."""
+    """Replacement for `Users` if only sums are needed: it reads no records."""
 
     def __init__(self) -> None:
-        """Need nothing."""
+        """Do nothing."""
 
     def learn(self, keys: Iterable[str]) -> None:
-        """Learn nothing."""
+        """Do nothing."""
 
     def line(self, key: str, used: Rates, readings: list[Reading]) -> Line:
-        """Return a line that is called by its key."""
+        """Return a line named by its key."""
         return Line(POD, key, key, used)
 
 
 def is_uncounted(readings: Iterable[Reading]) -> bool:
-    """Return whether a pod's memory traffic, or a part of it, isn't counted now."""
+    """Return whether a pod's memory traffic, or a part of it, is not counted now."""
     return any(reading.counter.name == BANDWIDTH and reading.state != AVAILABLE for reading in readings)
 
 
 def usage(before: Snapshot, now: Snapshot, users: Users) -> list[Line]:
-    """Return the lines, unsorted: pods, foreign groups, ungrouped tasks, the total of the node last."""
+    """Return the unsorted lines: pods, foreign groups, ungrouped tasks, and last the node's total."""
     seconds = now.when - before.when
     users.learn(now.pods)
     lines = [users.line(key, of_pod(before, now, key), readings) for key, readings in now.pods.items()]
@@ -122,7 +122,7 @@ def usage(before: Snapshot, now: Snapshot, users: Users) -> list[Line]:
 
 
 def _node(lines: list[Line], now: Snapshot, seconds: float) -> Line:
-    """Return the total of the node: all that was counted, by whom ever; None where anything is unknown."""
+    """Return the total of the node; None if any part is unknown."""
     sums: dict[str, float | None] = {}
     for counter in RATES:
         amount = total_of(line.rates.moved.get(counter, 0.0) for line in lines)
@@ -139,7 +139,7 @@ def _node(lines: list[Line], now: Snapshot, seconds: float) -> Line:
 
 
 def with_total(lines: list[Line]) -> list[Line]:
-    """Return the lines with the sum of them last."""
+    """Return the lines followed by their sum."""
     users = [line for line in lines if line.kind != TOTAL]
     rates = added([line.rates for line in users])
     return [*users, Line(TOTAL, "TOTAL", "", rates, members=len(users), uncounted=_uncounted(users))]
@@ -150,7 +150,7 @@ def _uncounted(lines: list[Line]) -> int:
 
 
 def grouped(lines: list[Line], by: str) -> list[Line]:
-    """Pods summed up by ``namespace`` or ``class``; ``pod`` leaves them as they are, and so are all other lines."""
+    """Return the pods' sums by ``namespace`` or ``class``; ``pod``, and all other lines, stay unchanged."""
     if by == "pod":
         return lines
     parts: dict[str, list[Line]] = {}
@@ -175,10 +175,9 @@ def grouped(lines: list[Line], by: str) -> list[Line]:
 def ordered(
     lines: list[Line], sort: str, *, reverse: bool = False, last: Mapping[str, int] | None = None
 ) -> list[Line]:
-    """Return pods and others' groups by what they use most of, or by name; what no group holds and the total stay last.
+    """Return pods and foreign groups by their largest use, or by name; ungrouped tasks and the total stay last.
 
-    ``last`` is the order of before, by name: lines that differ by less than a tenth keep it, so that what is looked at
-    stays where it is.
+    ``last`` is the previous order, by name: lines that differ by less than a tenth keep it, so that rows do not jump.
     """
     users = sorted((line for line in lines if line.kind in (POD, FOREIGN)), key=lambda line: line.name)
     rest = [line for line in lines if line.kind not in (POD, FOREIGN)]

@@ -1,1 +1,1 @@
-"""What this node's counters and we ourselves have to say, as metrics that prometheus_client writes and serves."""
+"""Metrics of the node's counters and of this program, written and served by prometheus_client."""

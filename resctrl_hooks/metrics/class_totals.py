@@ -1,8 +1,7 @@
-"""Totals of each RDT class that never go back, and what of them is in no group.
+"""Monotonic totals of each RDT class and of its ungrouped tasks.
 
-A class's own file is the sum of its tasks and of its groups that there are now: it drops by all that a group counted
-when that group is removed, which Prometheus would take for a restart and count once more. So a class's total is made
-of increases: of its groups, of which some are gone at the next look, and of what is in no group.
+A class's own file drops by a group's whole count when that group is removed, which Prometheus would take for a restart.
+So a class's total is the sum of increases: of its groups, including removed ones, and of its ungrouped tasks.
 """
 
 from collections.abc import Collection
@@ -18,11 +17,11 @@ FILE: Final = "class-counters"
 _FORMAT: Final = 1
 _LIMIT: Final = 64 << 20
 Values = dict[str, float]
-"""By path below ``mon_data``, of cumulative counters that have a number."""
+"""Values of cumulative counters, by path below ``mon_data``."""
 
 
 class ClassTotal:
-    """One class: what its ``parts`` (groups) said last, its ``total``, and the part of that which is in no group."""
+    """One class: the last values of its ``parts`` (groups), its ``total``, and the ungrouped part of that."""
 
     __slots__ = ("identity", "parts", "rest", "total", "ungrouped")
 
@@ -41,15 +40,16 @@ class ClassTotal:
         inherited: Collection[str],
         starts: dict[str, Values] | None = None,
     ) -> None:
-        """Counts on to what is said now.
+        """Add the increases since the last call.
 
         Args:
-            identity: which folder the class has; another one is another class of that name.
-            parts: by group, called by its identity, what it says itself.
-            ungrouped: what of the class's own numbers its groups leave. The two are read one after the other, so it can
-                be a little less than before: then it stands still. After a time without a number it counts from there.
-            inherited: what a group that is new to a known class has from others: it counts from what it says first.
-            starts: by group, where it began, as far as that is known.
+            identity: the class's folder; another identity is a new class of that name.
+            parts: each group's own value, by the group's identity.
+            ungrouped: the class's value less its groups'. The two are read one after the other, so it may decrease
+                slightly and then counts as unchanged. After a missing value it counts from the next one.
+            inherited: counters of a new group in a known class that start at the RMID's previous value: they count from
+                their first value.
+            starts: by group, the start value if known.
         """
         new = identity != self.identity
         if new:
@@ -71,15 +71,15 @@ class ClassTotal:
         self.rest = {path: max(ungrouped[path], last) for path, last in lasts.items()}
 
     def as_record(self) -> dict[str, Any]:
-        """What goes into the file."""
+        """Return the values for the file."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 class ClassTotals:
-    """All classes' totals, carried in the state directory over restarts of whoever reads them. Hold a lock around it.
+    """The totals of all classes, kept in the state directory across restarts of readers. Hold a lock around it.
 
     Raises:
-        LedgerError: the file can't be read, or written.
+        LedgerError: the file cannot be read or written.
     """
 
     def __init__(self, ledger: Ledger, boot: str) -> None:
@@ -96,11 +96,11 @@ class ClassTotals:
         self.domains = DomainTotals(kept.get("domains", {}) if ours else {})
 
     def of(self, rdt_class: str) -> ClassTotal:
-        """Return a class's totals; nothing yet for one that is new."""
+        """Return a class's totals; empty for a new class."""
         return self.classes.setdefault(rdt_class, ClassTotal({}))
 
     def save(self, classes: set[str]) -> None:
-        """Write down those of the classes that there are."""
+        """Save the totals of existing classes."""
         kept = {name: total.as_record() for name, total in self.classes.items() if name in classes}
         values = {"format": _FORMAT, "boot": self._boot, "classes": kept, "domains": self.domains.as_record()}
         try:

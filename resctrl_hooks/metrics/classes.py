@@ -1,8 +1,7 @@
-"""The families of what isn't a pod's: each class, what in it is in no group, groups that others made, the L3's size.
+"""Metric families of classes, ungrouped tasks, foreign groups and L3 sizes.
 
-They have names of their own, so that a sum over pods stays one. A class's numbers are those of its tasks and of all of
-its groups, monitored or not, whatever `Selection` leaves out of the pods': their sum over classes is the node's. Where
-a part of a class has no number now, the class has none: `snapshot` has the rule.
+Their names differ from the pods', so that a sum over pods stays correct. A class's value covers all of its tasks and
+groups, whatever `Selection` excludes from the pods' metrics, and is missing while a part is unknown (see `snapshot`).
 """
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -26,7 +25,7 @@ _UNKNOWN_LABELS = (*_CLASS_LABELS, "counter", "domain_id", "domain_name")
 
 
 class _Families:
-    """Families by name, made as they are needed."""
+    """Families by name, created on demand."""
 
     def __init__(self, selection: Selection) -> None:
         self.found: dict[str, Family] = {}
@@ -43,16 +42,16 @@ class _Families:
 def class_families(
     context: Context, snapshot: Snapshot, selection: Selection = EVERYTHING, domains: Domains = ()
 ) -> list[Metric]:
-    """The families of classes, ungrouped tasks, foreign groups and memory domains.
+    """Return the families of classes, ungrouped tasks, foreign groups and memory domains.
 
     Args:
-        context: what the node is read with.
-        snapshot: the node.
-        selection: which counters are asked for; namespaces make no difference.
-        domains: the memory domains; without any they have no samples.
+        context: the node.
+        snapshot: the node's counters.
+        selection: the selected counters; namespaces have no effect.
+        domains: the memory domains; without any, their families have no samples.
 
     Raises:
-        HookError: the state directory can't be used.
+        HookError: the state directory is unusable.
     """
     slots = snapshot.slots
     families = _Families(selection)
@@ -97,7 +96,7 @@ def class_families(
 
 
 def _totals_now(snapshot: Snapshot, totals: ClassTotals) -> dict[str, Values]:
-    """Return the totals of each class whose counters have a number now."""
+    """Return the totals of each class whose counters have a value now."""
     found: dict[str, Values] = {}
     for name, of in snapshot.classes.items():
         total = totals.of(name).total
@@ -110,17 +109,17 @@ def _numbers(values: Said) -> Values:
 
 
 def _counting(values: Said, slots: dict[str, Slot]) -> Values:
-    """What of the numbers is cumulative."""
+    """Return the cumulative values."""
     return {path: value for path, value in _numbers(values).items() if slots[path].counter.kind == CUMULATIVE}
 
 
 def _inherited(slots: dict[str, Slot]) -> set[str]:
-    """Return the counters that a new group begins where the RMID's previous user ended."""
+    """Return the counters of a new group that start at the last value of the RMID's previous user."""
     return {path for path, slot in slots.items() if slot.domain.resource == PERF}
 
 
 def _starts(context: Context, snapshot: Snapshot, rdt_class: str, new: set[str]) -> dict[str, Values]:
-    """Return where the energy of pods' new groups began, by the groups' identity."""
+    """Return the energy start values of pods' new groups, by the groups' identity."""
     found: dict[str, Values] = {}
     for key in (key for key, classes in snapshot.held.items() if new and rdt_class in classes):
         record = context.ledger.read_pod(key) or {}

@@ -1,4 +1,4 @@
-"""One scrape: every family, with its own outcome and duration among them."""
+"""One scrape: every family, including its own outcome and duration."""
 
 import threading
 import time
@@ -22,12 +22,12 @@ from .self_metrics import own_families
 
 
 class NodeCollector(Collector):
-    """What an exporter keeps from scrape to scrape. It reads the node once for each scrape, one scrape at a time.
+    """An exporter's state between scrapes. It reads the node once per scrape, one scrape at a time.
 
     Args:
-        node: the node that is looked at.
-        report: called with what could not be read: that is left out, and ``resctrl_scrape_ok`` is 0.
-        selection: which pods and counters are asked for.
+        node: the node.
+        report: called with read errors; the affected metrics are left out, and ``resctrl_scrape_ok`` is 0.
+        selection: the selected pods and counters.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class NodeCollector(Collector):
     def _pods(self) -> list[Metric]:
         snapshot = take(self._context, self._files)
         self._names.learn(snapshot.pods)
-        if self._domains is None:  # reading the topology costs more than all the rest
+        if self._domains is None:  # reading the topology costs more than everything else
             self._domains = domains_of(self._context, snapshot)
         return [
             *pod_families(snapshot.pods, self._names, self._selection),
@@ -83,7 +83,7 @@ class NodeCollector(Collector):
 
 
 def registry_of(collector: NodeCollector) -> CollectorRegistry:
-    """Return a registry with this node alone: nothing of the process that happens to write its metrics."""
+    """Return a registry with this node only, without metrics of the process that writes them."""
     registry = CollectorRegistry()
     registry.register(collector)
     return registry

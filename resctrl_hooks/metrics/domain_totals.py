@@ -1,7 +1,7 @@
-"""The traffic of each memory domain since the first scrape, from classes' totals: it never falls.
+"""Monotonic traffic totals of each memory domain since the first scrape, from the classes' totals.
 
-The rule of what goes to a domain's memory is the guard's. While a class has no number the domains have none; what
-moved meanwhile is added afterwards, as far as the class's total has it.
+The guard's rule maps traffic to domains. While the value of a class is unknown, the domains have no value; the traffic
+of that time is added later if the class's total includes it.
 """
 
 from collections.abc import Mapping
@@ -16,17 +16,17 @@ Values = dict[str, float]
 
 
 class DomainTotals:
-    """Bytes by memory domain, and the classes' totals that are in them."""
+    """Bytes by memory domain, and the classes' totals that they include."""
 
     def __init__(self, kept: dict[str, Any]) -> None:
         self._total: dict[str, float] = kept.get("total", {})
         self._seen: dict[str, Values] = kept.get("seen", {})
 
     def add(self, classes: dict[str, Values], slots: Mapping[str, Slot], domains: Domains) -> dict[str, float]:
-        """Add what the classes moved since the last call; return the bytes of each domain, or nothing if unknown.
+        """Add the classes' traffic since the last call; return the bytes of each domain, or an empty result if unknown.
 
         Args:
-            classes: The totals of each class that have a number now.
+            classes: The totals of each class with a value now.
             slots: The files by path.
             domains: The node's memory domains.
         """
@@ -41,7 +41,7 @@ class DomainTotals:
         return {name: self._total[name] for name in (str(domain[0]) for domain in domains)}
 
     def _start(self, name: str, now: Values) -> Values:
-        """Return where a class's totals began: at 0 for a class that is new, or was created again."""
+        """Return the start of a class's totals: 0 for a class that is new or was created again."""
         seen = self._seen.get(name)
         if seen is None or any(now.get(path, value) < value for path, value in seen.items()):
             return dict.fromkeys(now, 0.0)

@@ -1,4 +1,4 @@
-"""Figures of the bandwidth guard, where it runs, and the configured capacity of each memory domain."""
+"""Metrics of a running bandwidth guard, and the configured capacity of each memory domain."""
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -8,7 +8,7 @@ from resctrl_hooks.node.guard.law import STATES
 
 
 def guard_families(context: Context) -> list[Metric]:
-    """Return the guard's families; without a guard only the configured capacity."""
+    """Return the guard's families; without a guard, only the configured capacity."""
     capacity = GaugeMetricFamily(
         "resctrl_domain_capacity_bytes_per_second",
         "Configured capacity of a memory domain (monitoring.capacity); * is every domain without its own.",

@@ -1,8 +1,8 @@
-"""What resctrl's counters are called as metrics: as goresctrl's OpenTelemetry exporter names them for Prometheus.
+"""Metric names of resctrl's counters: the same as goresctrl's OpenTelemetry exporter uses for Prometheus.
 
 The rule (goresctrl, pkg/monitor, InstrumentName; OpenTelemetry's mapping to Prometheus): the domain's resource up to
-its first underscore, the file's name, the unit's word unless the name ends in it, and for a counter ``_total``. Parts
-of a cache under Sub-NUMA Clustering get names of their own, so that a sum over all domains counts nothing twice.
+its first underscore, the file's name, the unit unless the name ends in it, and for a counter ``_total``. Parts of a
+cache under Sub-NUMA Clustering have separate names, so that a sum over all domains counts nothing twice.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _NODE = "node"
 def family_of(slot: Slot, labels: Sequence[str] = (), *, prefix: str = "") -> Family:
     """Return an empty family for the counter of a slot; its samples have ``labels`` and then those of the domain.
 
-    ``prefix`` stands before the name of what isn't a pod's: such numbers are no part of a sum over pods.
+    ``prefix`` marks values of other users than pods, which are no part of a sum over pods.
     """
     counter = slot.counter
     part = "_node" if slot.domain.node is not None else ""
@@ -32,7 +32,7 @@ def family_of(slot: Slot, labels: Sequence[str] = (), *, prefix: str = "") -> Fa
 
 
 def domain_labels(slot: Slot) -> dict[str, str]:
-    """Return the labels that say where: id and folder as goresctrl has them, and the node of a part of a cache."""
+    """Return the labels of a domain: id and folder as in goresctrl, and the node of a part of a cache."""
     folder = slot.domain.folder
     found = {"domain_id": folder.partition("/")[0].rpartition("_")[2], "domain_name": folder.partition("/")[0]}
     if slot.domain.node is not None:

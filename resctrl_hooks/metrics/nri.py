@@ -1,4 +1,4 @@
-"""Figures of the NRI plugin, where it runs; its events are counted with the hooks' calls, as stages of their own."""
+"""Metrics of the NRI plugin. Its events are counted with the hooks' calls, as separate stages."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _LIMIT = 1 << 20
 
 
 def nri_families(context: Context) -> list[Metric]:
-    """What the plugin tells of its connections; nothing where it never ran since the last boot."""
+    """Return the plugin's connection metrics; empty if it has not run since the last boot."""
     try:
         status: Any = parse_json(read_file(f"{context.settings.state_dir}/{NAME}", _LIMIT))
     except (OSError, ValueError):

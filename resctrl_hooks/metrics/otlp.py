@@ -1,4 +1,4 @@
-"""Pushes the pods' counters to an OpenTelemetry collector, with the SDK's own exporter: OTLP over HTTP, protobuf.
+"""Push of the pods' counters to an OpenTelemetry collector with the SDK's own exporter: OTLP over HTTP, protobuf.
 
 Needs the ``otel`` extra. Attributes follow OpenTelemetry's semantic conventions for Kubernetes and hosts.
 """
@@ -29,17 +29,17 @@ _SCHEMES = ("http", "https")
 
 
 class EndpointError(HookError):
-    """What follows ``--otlp`` is no endpoint."""
+    """The value of ``--otlp`` is not an endpoint."""
 
     reason = "address"
     hint = "give the collector's URL, such as http://localhost:4318"
 
 
 def endpoint_of(url: str) -> str:
-    """Return the URL that metrics go to: with the protocol's own path where none is given.
+    """Return the metrics URL; without a path, it gets the protocol's default one.
 
     Raises:
-        EndpointError: it is no http or https URL.
+        EndpointError: it is not an http or https URL.
     """
     try:
         parts = urlsplit(url)
@@ -52,18 +52,18 @@ def endpoint_of(url: str) -> str:
 
 
 class Pusher:
-    """Pushes every ``interval`` seconds until its end, which pushes once more.
+    """A client that pushes every ``interval`` seconds, and once more at its end.
 
     Args:
-        node: the node that is looked at.
+        node: the node.
         url: the collector's.
         interval: seconds from one push to the next.
-        report: called with a line for each push that failed; the next one tries again.
-        selection: which pods and counters are pushed.
+        report: called with a line for each failed push; the next push retries.
+        selection: the selected pods and counters.
 
     Raises:
-        EndpointError: the URL is none.
-        HookError: resctrl can't be read.
+        EndpointError: the URL is invalid.
+        HookError: resctrl is unreadable.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Pusher:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._provider.shutdown()  # which collects and pushes once more
+        self._provider.shutdown()  # collects and pushes once more
         self._registration.close()
         logging.getLogger("opentelemetry").removeHandler(self._handler)
 
@@ -120,7 +120,7 @@ class Pusher:
 
 
 class _Reporter(logging.Handler):
-    """Turns what the SDK logs into lines for the operator."""
+    """Log handler that turns the SDK's records into lines for the operator."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)

@@ -1,4 +1,4 @@
-"""The family of the packages' own energy: what of it pods do not have is neither theirs nor lost."""
+"""The metric family of the packages' own energy, of which the pods' energy is a part."""
 
 from prometheus_client.core import CounterMetricFamily, Metric
 
@@ -6,7 +6,7 @@ from resctrl_hooks.inventory.package_energy import POWERCAP, Packages
 
 
 def package_family(powercap: str = POWERCAP) -> Metric:
-    """Return the energy of each processor package; without samples where the kernel has no RAPL."""
+    """Return the energy of each processor package; without samples if the kernel has no RAPL."""
     found = CounterMetricFamily(
         "resctrl_package_energy",
         "Energy of a processor package by RAPL: its cores, caches, memory controllers and I/O.",

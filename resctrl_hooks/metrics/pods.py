@@ -1,4 +1,4 @@
-"""The families of what resctrl counts for each pod."""
+"""Metric families of the pods' resctrl counters."""
 
 from collections import defaultdict
 
@@ -19,12 +19,12 @@ _Readings = dict[str, list[Reading]]
 
 
 def pod_families(readings: _Readings, names: PodNames, selection: Selection = EVERYTHING) -> list[Metric]:
-    """What each pod's counters say, by class and domain; that a counter has no number now is a sample of its own.
+    """Return each pod's counters by class and domain; a counter without a value has a sample that says so.
 
     Args:
-        readings: by key, as `Monitor.read_all` gives them for each class.
-        names: what the keys are called.
-        selection: which namespaces and counters are asked for.
+        readings: by key, the result of `Monitor.read_all` for each class.
+        names: the names of keys.
+        selection: the selected namespaces and counters.
     """
     families: dict[str, Family] = {}
     places: dict[str, tuple[Family, str, dict[str, str]] | None] = {}
@@ -64,7 +64,7 @@ def pod_families(readings: _Readings, names: PodNames, selection: Selection = EV
 
 
 def _as_one(parts: list[tuple[dict[str, str], float]]) -> list[tuple[dict[str, str], float]]:
-    """Return the seconds of a counter in all of its domains as one sample, without a domain, where they are equal."""
+    """Return a counter's seconds as one sample without a domain, if they are equal in all domains."""
     labels, first = parts[0]
     if any(abs(value - first) > _SAME_SECONDS for _, value in parts):
         return parts
@@ -74,7 +74,7 @@ def _as_one(parts: list[tuple[dict[str, str], float]]) -> list[tuple[dict[str, s
 def turn_families(
     turns: dict[str, list[tuple[float, float]]], names: PodNames, selection: Selection = EVERYTHING
 ) -> list[Metric]:
-    """Return the interval of each pod that takes turns, in which its rate of memory traffic is in 95 of 100 cases."""
+    """Return, for each time-sharing pod, the interval that contains its true rate in 95 of 100 cases."""
     families = [
         GaugeMetricFamily(
             f"resctrl_turns_mbm_total_{end}_bytes_per_second",
@@ -93,7 +93,7 @@ def turn_families(
 
 
 def _place(reading: Reading, families: dict[str, Family]) -> tuple[Family, str, dict[str, str]]:
-    """Return the family of a counter, what its samples are called, and where it is counted."""
+    """Return a counter's family, its samples' labels, and its domain."""
     slot = Slot(reading.domain, reading.counter)
     family = family_of(slot, _LABELS)
     family = families.setdefault(family.name, family)

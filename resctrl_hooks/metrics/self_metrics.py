@@ -1,4 +1,4 @@
-"""The families about ourselves: RMIDs, who waits, how hooks and reconcile fare."""
+"""Metric families of this program: RMIDs, waiting pods, results of hooks and reconcile."""
 
 from collections import Counter
 from itertools import accumulate
@@ -21,14 +21,14 @@ from .watch import watch_families
 
 RECONCILE: Final = "reconcile"
 STAGES: Final = ("createRuntime", "poststop", RECONCILE)
-"""What is counted from 0 on. Of failures there are only those that came: their reasons are many."""
+"""Stages that are counted from 0 on. Failures have no such start, because they have many possible reasons."""
 
 
 def own_families(context: Context) -> list[Metric]:
-    """Return figures about the node's RMIDs and about our own work.
+    """Return metrics of the node's RMIDs and of this program's work.
 
     Raises:
-        HookError: resctrl or the state directory can't be read.
+        HookError: resctrl or the state directory is unreadable.
     """
     return [
         _info(),
@@ -79,7 +79,7 @@ def _vanished(context: Context) -> Metric:
 
 
 def _unmet(context: Context) -> Metric:
-    """Who lacks what reconcile enforces; where nothing like that is in use, no record is read for it."""
+    """Return the containers that lack an enforced feature; records are read only if such a feature is in use."""
     text = "Containers that run without what they are to have, by feature, as reconcile found it last."
     found = GaugeMetricFamily("resctrl_hooks_unmet_containers", text, labels=["feature"])
     names = {one.name for one in features_in_use(context.settings) if FEATURES[one.name].kind in (CLASS, CONTAINER)}

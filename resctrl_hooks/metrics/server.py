@@ -1,7 +1,7 @@
-"""An HTTP server for Prometheus: GET of /metrics reads the node, /healthz reads nothing of it.
+"""An HTTP server for Prometheus: GET of /metrics reads the node, /healthz does not.
 
-Anybody may connect who can reach it, so connections, their time and the work for them are bounded: scrapes that wait
-for one another share one answer.
+Every host that reaches the port may connect, so connections, their duration and their work are bounded; waiting scrapes
+share one answer.
 """
 
 import errno
@@ -31,13 +31,13 @@ DEFAULT_PORT = 9777
 _LOOPBACK = "127.0.0.1"
 METRICS = "/metrics"
 HEALTH = "/healthz"
-SERVER = "resctrl-hook"  # the interpreter's version is nobody's business
+SERVER = "resctrl-hook"  # do not disclose the interpreter's version
 _METHODS = "GET, HEAD, OPTIONS"
 _PLAIN = [("Content-Type", "text/plain; charset=utf-8")]
 _SLOW_CLIENT_SECONDS = 10
-_REQUEST_SECONDS = 30  # from the connection to the end of the answer, however slowly it is read
-_VERSIONS = frozenset(("0.0.1", "0.0.4", "1.0.0", "2.0.0"))  # of the formats, as scrapers ask for them
-_MOST_CONNECTIONS = 64  # served at once; those beyond are closed, and the oldest of them ends within a request's time
+_REQUEST_SECONDS = 30  # seconds from the connection to the end of the answer, for slow readers too
+_VERSIONS = frozenset(("0.0.1", "0.0.4", "1.0.0", "2.0.0"))  # of response formats, by the Accept header
+_MOST_CONNECTIONS = 64  # served at once; beyond that, the oldest connection is closed
 _LAST_PORT = (1 << 16) - 1
 _LONGEST_PORT = 5
 _HINTS = {
@@ -48,17 +48,17 @@ _HINTS = {
 
 
 class ListenAddressError(HookError):
-    """What follows ``--listen`` is no address, or not one of this host's."""
+    """The value of ``--listen`` is not an address, or not one of this host's."""
 
     reason = "address"
     hint = "give HOST:PORT, PORT, or [IPv6]:PORT"
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of ``HOST:PORT``, ``[IPv6]:PORT``, ``:PORT`` or ``PORT``; the host is the loopback if not given.
+    """Return host and port of ``HOST:PORT``, ``[IPv6]:PORT``, ``:PORT`` or ``PORT``; the default host is the loopback.
 
     Raises:
-        ListenAddressError: it is none of these.
+        ListenAddressError: it has another form.
     """
     host, _, port = text.rpartition(":")
     host = host.strip("[]") or _LOOPBACK
@@ -75,7 +75,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def application(registry: CollectorRegistry) -> "WSGIApplication":
-    """prometheus_client's own application at /metrics, which answers HEAD too; "ok" at /healthz; 404 elsewhere."""
+    """Return prometheus_client's application at /metrics, including HEAD; "ok" at /healthz; 404 elsewhere."""
     scrape = SharedScrape(make_wsgi_app(registry))
     pages = {HEALTH: ("200 OK", b"ok\n")}
     missing = ("404 Not Found", f"metrics are at {METRICS}\n".encode())
@@ -89,7 +89,7 @@ def application(registry: CollectorRegistry) -> "WSGIApplication":
             def begin(said: str, given: list[tuple[str, str]], error: object = None, /) -> Callable[[bytes], object]:
                 nonlocal status, headers
                 status, headers = said, given
-                return bytes  # the old way to write, which nobody here uses
+                return bytes  # WSGI's legacy write function, which this program does not use
 
             asked = {
                 "REQUEST_METHOD": "GET" if head else environ["REQUEST_METHOD"],
@@ -106,7 +106,7 @@ def application(registry: CollectorRegistry) -> "WSGIApplication":
 
 
 def _known(accept: str) -> str:
-    """Return the formats of an Accept header without those of other versions: at a word the library fails."""
+    """Return the known formats of an Accept header; prometheus_client fails for other versions."""
     kept = []
     for part in accept.split(","):
         versions = [word.partition("=")[2].strip() for word in part.split(";") if word.strip().startswith("version")]
@@ -116,14 +116,14 @@ def _known(accept: str) -> str:
 
 
 def _end(request: "_Request") -> None:
-    """End a connection: whoever serves it finds it closed."""
+    """Close a connection; its serving thread gets an error."""
     if isinstance(request, socket.socket):
         with suppress(OSError):
             request.shutdown(socket.SHUT_RDWR)
 
 
 class SharedScrape:
-    """The metrics' application, of which requests of one kind that come during a scrape share the next one's answer."""
+    """The metrics' application; requests of one kind that arrive during a scrape share the next answer."""
 
     def __init__(self, metrics: "WSGIApplication") -> None:
         self._metrics = metrics
@@ -133,7 +133,7 @@ class SharedScrape:
         self.waiting = 0
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> bytes:
-        """Return the body for a request, and begin the answer."""
+        """Return the body for a request, and start the response."""
         kind = tuple(environ.get(name, "") for name in ("REQUEST_METHOD", "HTTP_ACCEPT", "HTTP_ACCEPT_ENCODING"))
         with self._lock:
             answer = self._next.setdefault(kind, _Answer())
@@ -142,7 +142,7 @@ class SharedScrape:
             if not answer.status:
                 with self._lock:
                     if self._next.get(kind) is answer:
-                        del self._next[kind]  # who comes from now on waits for the next one
+                        del self._next[kind]  # requests from now on wait for the next scrape
                 answer.fill(self._metrics, environ)
         with self._lock:
             self.waiting -= 1
@@ -151,7 +151,7 @@ class SharedScrape:
 
 
 class _Answer:
-    """What one scrape came to."""
+    """The result of one scrape."""
 
     def __init__(self) -> None:
         self.status = ""
@@ -161,16 +161,16 @@ class _Answer:
     def fill(self, metrics: "WSGIApplication", environ: "WSGIEnvironment") -> None:
         def begin(said: str, given: list[tuple[str, str]], error: object = None, /) -> Callable[[bytes], object]:
             self.status, self.headers = said, given
-            return bytes  # the old way to write, which nobody here uses
+            return bytes  # WSGI's legacy write function, which this program does not use
 
         self.body = b"".join(metrics(environ, begin))
 
 
 class Server(ThreadingWSGIServer):
-    """Serves a registry at an address.
+    """Server of a registry at an address.
 
     Raises:
-        ListenAddressError: the address can't be listened at.
+        ListenAddressError: the address cannot be bound.
     """
 
     def __init__(self, address: tuple[str, int], registry: CollectorRegistry) -> None:
@@ -186,7 +186,7 @@ class Server(ThreadingWSGIServer):
         self._opening = threading.Lock()
 
     def process_request(self, request: "_Request", client_address: "_Address") -> None:
-        """Serve a connection in a thread of its own. Where as many as may be are open, the oldest one ends."""
+        """Serve a connection in a thread of its own. At the limit, close the oldest connection."""
         with self._opening:
             oldest = next(iter(self._open)) if len(self._open) >= _MOST_CONNECTIONS else None
             if oldest is not None:
@@ -197,7 +197,7 @@ class Server(ThreadingWSGIServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: "_Request", client_address: "_Address") -> None:
-        """Serve a connection, and end it when its time is over."""
+        """Serve a connection, and close it at its deadline."""
         watch = threading.Timer(_REQUEST_SECONDS, _end, (request,))
         watch.daemon = True
         watch.start()
@@ -210,17 +210,17 @@ class Server(ThreadingWSGIServer):
 
     @property
     def url(self) -> str:
-        """Where the metrics are."""
+        """The metrics' URL."""
         host, port = str(self.server_address[0]), self.server_address[1]
         return f"http://{f'[{host}]' if ':' in host else host}:{port}{METRICS}"
 
     def end_on_signals(self) -> None:
-        """Make SIGTERM and SIGINT end `serve_forever`, or keep it from starting."""
+        """End `serve_forever` at SIGTERM and SIGINT, also before it starts."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say in one line that an answer failed: a scraper that gave up waiting is no fault of ours."""
+        """Report in one line that an answer failed; a scraper that gave up is not an error of this program."""
         error = sys.exc_info()[1]
         if not isinstance(error, (ConnectionError, TimeoutError)):
             sys.stderr.write(f"resctrl-hook: a scrape failed: {type(error).__name__}: {error}\n")
@@ -236,4 +236,4 @@ class _Handler(WSGIRequestHandler):
     sys_version = ""
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Say nothing of requests that were answered: there is one every few seconds."""
+        """Log nothing for answered requests: there is one every few seconds."""

@@ -1,4 +1,4 @@
-"""Figures of the exec watcher, where it has run since the last boot."""
+"""Metrics of the exec watcher, if it has run since the last boot."""
 
 from typing import Final
 
@@ -20,7 +20,7 @@ _COUNTERS: Final = {
 
 
 def watch_families(context: Context) -> list[Metric]:
-    """What the watcher tells of itself."""
+    """Return the watcher's own figures."""
     status = read_status(context.settings.state_dir)
     if status is None:
         return []

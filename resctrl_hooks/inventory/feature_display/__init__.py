@@ -1,1 +1,1 @@
-"""What people see of each feature: in `show`, in the columns of `list -o wide`, and in `explain`."""
+"""The presentation of each feature: in `show`, in the columns of `list -o wide`, and in `explain`."""

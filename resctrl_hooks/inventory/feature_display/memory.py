@@ -1,4 +1,4 @@
-"""How memory classes are shown: the class, the limits, memory and swap now, and whether memtierd runs."""
+"""Presentation of memory classes: the class, the limits, current memory and swap, and the state of memtierd."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,13 +24,13 @@ _BY_ANNOTATION = "(limits)"
 
 
 def memory_of(cgroup: str) -> dict[str, str]:
-    """Return the memory limits and use of a cgroup as the kernel has them now; nothing where they can't be read."""
+    """Return the kernel's current memory limits and use of a cgroup; empty if unreadable."""
     found = {name: kernel_text(f"{cgroup}/{name}") for name in (_FILES if cgroup else ())}
     return {name: text for name, text in found.items() if text}
 
 
 def _describe(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, Any]:
-    """Return the class ("" for limits by annotation alone) and the limits that were set."""
+    """Return the class ("" for limits by annotation only) and the limits that were set."""
     needs: LimitNeeds = steps[0]["needs"]
     return {"class": needs["class"], **needs["limits"]}
 
@@ -52,7 +52,7 @@ def _cells(containers: Sequence[Details]) -> tuple[str, ...]:
 
 
 def _amount(containers: Sequence[Details], now: str, limit: str) -> str:
-    """What is in use; of a single container with its limit."""
+    """Return the amount in use; for a single container, with its limit."""
     used = [value for details in containers if (value := details.get(CGROUP, {}).get(now, "")).isdigit()]
     if not used:
         return _NONE
@@ -72,5 +72,5 @@ def _memtierds(containers: Sequence[Details]) -> str:
 
 
 COLUMNS = Columns(_HEADS, _cells, numbers=frozenset({"MEMORY", "SWAP"}))
-"""One set of them for both features."""
+"""Columns that both features share."""
 MEMORY = Display(_describe, _limits, COLUMNS)

@@ -1,4 +1,4 @@
-"""How memtierd is shown: its class, who supervises it, whether it runs, and what it lacks."""
+"""Presentation of memtierd: its class, its supervisor, its state, and missing requirements."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ UNATTENDED = "its keeper was killed, so it ends at its next output"
 
 
 def _describe(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, Any]:
-    """Return the class, who supervises memtierd, whether it runs, and its folder."""
+    """Return the class, memtierd's supervisor, its state, and its folder."""
     needs: MemtierdNeeds = steps[0]["needs"]
     step = Step.of_record(steps[0])
     pids = running(step, str(record["id"]))
@@ -39,7 +39,7 @@ def _describe(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, An
 
 
 def _probe(step: Step, workload: Workload, context: Context) -> Found:
-    """Return whether it runs already, and what would keep it from doing so."""
+    """Return whether it is running, and what would prevent its start."""
     folder = folder_of(step, workload.id).path
     pids = running(step, workload.id)
     if pids:

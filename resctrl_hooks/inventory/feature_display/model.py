@@ -1,4 +1,4 @@
-"""One row of the table: how a feature is shown where it has more to say than its steps' parameters."""
+"""One row of the table: the presentation of a feature beyond its steps' parameters."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from resctrl_hooks.node.records import MemberRecord, SchedulingNeeds, StepRecord
 
 Details = Mapping[str, Any]
-"""What is shown of a container, by feature (`details_of`)."""
+"""Details of a container, by feature (`details_of`)."""
 Describe = Callable[["MemberRecord", list["StepRecord"]], dict[str, Any]]
-"""From a container's record and its steps of this feature, what `show` says of it, by name."""
+"""Function from a container's record and its steps of this feature to named details for `show`."""
 
 
 class Found(NamedTuple):
-    """Where a step is done, what is there now, and whether it can be done."""
+    """The target of a step, its current state, and whether the step is possible."""
 
     where: str = ""
     finds: str = ""
@@ -25,14 +25,14 @@ class Found(NamedTuple):
 
 
 Probe = Callable[[Step, Workload, Context], Found]
-"""Looks at the place of a step that isn't done yet, for `explain`; changes nothing."""
+"""Function that reads the target of a pending step, for `explain`. Read-only."""
 
 
 class Columns(NamedTuple):
-    """Columns of `list -o wide`: what stands in them for a container, or for all those of a pod together.
+    """Columns of `list -o wide`, with the cells for a container, or for all containers of a pod.
 
-    They are there where a container has details of a feature that has them. ``numbers`` are the heads of those that
-    hold numbers.
+    They are shown if a container has details of a feature with these columns. ``numbers`` are the headings of numeric
+    columns.
     """
 
     heads: tuple[str, ...]
@@ -46,19 +46,19 @@ def as_recorded(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, 
 
 
 def of_class(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, Any]:
-    """Return a class, and what it set."""
-    needs: SchedulingNeeds = steps[0]["needs"]  # of the features with classes the one that keeps most
+    """Return the class and the values that it set."""
+    needs: SchedulingNeeds = steps[0]["needs"]  # the feature with classes that has the longest records
     values = {str(name): str(value) for name, value in needs.get("values") or []}
     return {"class": needs["class"], **needs.get("process", {}), **values}
 
 
 def nowhere(step: Step, workload: Workload, context: Context) -> Found:
-    """For what has no place of its own to look at, as a scheduling policy."""
+    """Return an empty result, for features without a readable target, such as scheduling policies."""
     return Found()
 
 
 class Display(NamedTuple):
-    """How a feature is shown."""
+    """The presentation of a feature."""
 
     describe: Describe = as_recorded
     probe: Probe = nowhere

@@ -1,4 +1,4 @@
-"""How monitoring is shown: `explain` looks at the group; `list` and `show` have groups and tasks on their own."""
+"""Presentation of monitoring: `explain` reads the group; `list` and `show` have columns for groups and tasks."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""How placement is shown: what was decided, and the CPUs that containers run on now."""
+"""Presentation of placement: the decision, and the CPUs on which containers run now."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,19 +24,19 @@ _NOT_YET = "not yet"
 
 
 def _describe(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, Any]:
-    """What was decided, and the CPUs that its cgroup has now."""
+    """Return the decision, and the current CPUs of the cgroup."""
     needs: PlacementNeeds = steps[0]["needs"]
     decision: dict[str, Any] = {**(needs.get("decision") or {"why": "not placed yet"})}
     decision.pop("milli", None)
     folder = str(record.get("cgroup", ""))
-    # Under systemd crun's processes are a level below the scope that has the cpuset.
+    # With systemd, crun's processes are one level below the scope with the cpuset.
     places = (f"{folder}/{_CPUS}", f"{folder.rpartition('/')[0]}/{_CPUS}") if folder else ()
     now = next((text for text in map(kernel_text, places) if text), "")
     return decision | ({"effective": now} if now else {})
 
 
 def _pool(step: Step, workload: Workload, context: Context) -> Found:
-    """Return the pool that would be chosen now, why, and which others came next."""
+    """Return the pool that would be selected now, the reason, and the next candidates."""
     try:
         decision, cpus = preview(step, workload, context)
     except HookError as error:

@@ -1,7 +1,7 @@
-"""The features once more, a row each, for people: `show`, `list -o wide` and `explain` read this table.
+"""The table of feature presentations that `show`, `list -o wide` and `explain` use.
 
-`node.feature_table` has what the node half knows of them; a test holds this table to the same names. Rows stand in the
-order of their columns in `list`.
+`node.feature_table` has the node half's part; a test compares the names of both tables. The rows' order is that of the
+columns in `list`.
 """
 
 from .memory import MEMORY
