@@ -1,4 +1,4 @@
-"""The project's chores. `./dev` runs them on a machine where nothing is set up."""
+"""The project's development tasks. `./dev` runs them, also on a fresh machine."""
 
 import glob
 import importlib.util
@@ -9,8 +9,8 @@ import tempfile
 
 import nox
 
-# Where the development tools are there already (./dev made that environment), they are used as they are: a fresh clone
-# then installs everything once. Elsewhere nox makes an environment for each session, and keeps it.
+# An environment of ./dev already contains the development tools and is used as it is, so a fresh clone installs
+# everything once. Elsewhere nox creates an environment for each session, and keeps it.
 TOOLS = ("resctrl_hooks", "mypy", "pytest", "pytest_cov", "xdist", "hypothesis")
 READY = all(importlib.util.find_spec(name) for name in TOOLS)
 
@@ -42,17 +42,17 @@ def types(session: nox.Session) -> None:
 
 
 WORKERS = 2 * (os.cpu_count() or 1)
-"""More than processors: tests wait for processes that they started."""
+"""More than the number of processors: tests wait for processes that they start."""
 
 
 MEMORY, FILES = "/dev/shm", 2 << 30  # noqa: S108
-"""A file system in memory, and the bytes that must be free there: all tests together make 555 MB."""
+"""A file system in memory, and the bytes that must be free there: all tests together write 555 MB."""
 
 
 def in_memory(session: nox.Session) -> tuple[str, ...]:
-    """Options of pytest: the 150 000 files of tests are in memory, if there is room; only those of failed ones stay.
+    """Return pytest options that keep the tests' 150 000 files in memory, if there is room; failed tests keep theirs.
 
-    On a disk they cost a tenth of the time, and removing them so much that pytest's own way, after three runs, is best.
+    On a disk they cost a tenth of the time. Their removal is so slow that pytest's default, after three runs, is best.
     """
     if not os.path.isdir(MEMORY) or shutil.disk_usage(MEMORY).free < FILES:
         return ()

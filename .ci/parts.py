@@ -1,9 +1,8 @@
-"""The parts of the continuous integration, in their order: what each came to, how long it took, and the sums.
+"""The parts of the continuous integration in their order, with result, duration and sums.
 
-The last line is always `N passed, N failed, N skipped`, over all parts. A part that tests nothing (lint, types) and
-fails, or whose tests did not all run, counts as one failure more. A guest that can't be built here (no network, not
-Debian, an emulator without the interface) is said loudly and is no failure; once it is built, whatever does not run in
-it is one.
+The last line is always `N passed, N failed, N skipped`, over all parts; a part that fails without a failed test, or
+before its tests end, counts as one failure. A guest that cannot be built here (no network, not Debian, an emulator
+without the interface) is reported but does not fail the run.
 """
 
 import concurrent.futures
@@ -28,31 +27,31 @@ sys.path.insert(0, str(PROJECT / "tests/vm"))
 from results import Counts, Total  # noqa: E402
 
 ENOUGH = 5000.0
-"""Seconds after which nothing more is begun: a run must end, on a slow machine too."""
+"""Seconds after which no part starts: a run must end, also on a slow machine."""
 CANNOT_BUILD = 98
-"""The exit status of `tests/vm build` for that."""
+"""The exit status of `tests/vm build` if the guest cannot be built here."""
 RAN = (0, 1)
-"""pytest's exit statuses after a run to its end."""
+"""pytest's exit statuses after a complete run."""
 LOUD = "!" * 100
 INTEL = ("-m", "not processors")
-"""Behaviours of other processors are new, and so are the kernels that know them."""
+"""Behaviours of other processors are new, and so are the kernels that support them."""
 KERNELS: dict[str, list[str]] = {
     "default": ["tests/conformance", "tests/kernel"],
-    # Older kernels change what resctrl does, not what runtimes do. On the oldest, what the hooks do without rename.
+    # Older kernels change resctrl's behaviour, not the runtimes'. The oldest one runs the hooks' tests without rename.
     "6.12": ["tests/conformance", *INTEL],
     "6.1": ["tests/conformance", "tests/kernel/test_inheritance.py", "tests/kernel/test_lifetimes.py", *INTEL],
-    # The guest's own version with energy counters, built here from source; it runs only tests that need them.
+    # The guest's kernel version with energy counters, built here from source; it runs only tests that need them.
     "aet": ["tests/conformance", "tests/kernel/counted/test_energy.py", "tests/kernel/test_perf_rmids.py"],
 }
-"""What runs on which kernel; the first is the guest's own, Linux 7.2."""
+"""The tests for each kernel; the first kernel is the guest's own, Linux 7.2."""
 TOGETHER = ("kernel 6.12", "kernel 6.1", "kernel aet")
-"""Parts that run side by side, at the end: each has one long boot, which alone would leave processors idle."""
+"""Parts that run in parallel at the end: each has one long boot, which alone would leave processors idle."""
 RUNNING: set[subprocess.Popen[bytes]] = set()
 
 
 @dataclasses.dataclass
 class Part:
-    """What a part came to. `trouble` says why it fails beside its tests, `untested` why it could not begin."""
+    """The result of a part. `trouble` is why it fails apart from its tests, `untested` why it could not start."""
 
     name: str
     counts: Counts = dataclasses.field(default_factory=Counts)
@@ -63,12 +62,15 @@ class Part:
 
     @property
     def failed(self) -> bool:
-        """Whether it makes the run fail."""
+        """Whether it fails the run."""
         return bool(self.counts.failed or self.trouble)
 
 
 def sums(parts: Sequence[Part]) -> str:
-    """The last line. What fails as an older kernel is expected to has passed, and so has what needed two boots."""
+    """Return the last line.
+
+    Expected failures of older kernels count as passed, and so do tests that needed two boots.
+    """
     total = Counts()
     for part in parts:
         total += part.counts
@@ -91,7 +93,7 @@ def table(parts: Sequence[Part]) -> str:
 
 @contextlib.contextmanager
 def started(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A command in the project's folder. It ends with the context, and so does all that it started."""
+    """Yield a command started in the project's folder. Its end, with all descendants, is that of the context."""
     process = subprocess.Popen(command, cwd=PROJECT, stdin=subprocess.DEVNULL, start_new_session=True, **options)
     RUNNING.add(process)
     try:
@@ -102,7 +104,7 @@ def started(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End it and what it started, unless it has ended."""
+    """End it and its descendants, unless it has ended."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
@@ -110,29 +112,29 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def run(command: Sequence[str]) -> int:
-    """Run a command; its exit status."""
+    """Run a command; return its exit status."""
     with started(command) as process:
         return process.wait()
 
 
 def build_ahead() -> contextlib.AbstractContextManager[object]:
-    """Build guest and kernels while other parts run: most of it is waiting for packages.
+    """Build guest and kernels while other parts run: most of the time is spent waiting for packages.
 
-    What comes of it is not asked: `kernel` builds what is missing, wait for a build that still runs, and says why one
-    can't be had.
+    Its result is ignored: `kernel` builds what is missing, waits for a running build, and reports why one is
+    impossible.
     """
     builds = " && ".join(f"{shlex.quote(sys.executable)} tests/vm build --kernel {name}" for name in KERNELS)
     return started(["nice", "sh", "-c", builds], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def check(part: Part) -> str:
-    """Lint or types. Like the two below, it returns what is wrong beside failing tests."""
+    """Run lint or types. Like the two functions below, return failures other than of tests."""
     status = run(["./dev", "-s", part.name])
     return f"exit status {status}" if status else ""
 
 
 def unit(part: Part) -> str:
-    """Return the tests that need no guest."""
+    """Run the tests that need no guest."""
     with tempfile.TemporaryDirectory(prefix="ci-") as folder:
         report = os.path.join(folder, "unit.xml")
         status = run(["./dev", "-s", "tests", "--", f"--junitxml={report}"])
@@ -144,7 +146,7 @@ def unit(part: Part) -> str:
 
 
 def kernel(part: Part, name: str, until: float) -> str:
-    """Return the tests in the guest with one kernel, none of which begins after `until`."""
+    """Run the tests in the guest with one kernel; no test starts after `until`."""
     if built := run([sys.executable, "tests/vm", "build", "--kernel", name]):
         if built != CANNOT_BUILD:
             return f"the guest can't be built: exit status {built}"
@@ -172,7 +174,7 @@ def parts_of(until: float) -> dict[str, Callable[[Part], str]]:
 
 
 def side_by_side(tasks: Sequence[Callable[[], None]]) -> None:
-    """Do them at the same time. If we are ended, so are they."""
+    """Run parts in parallel, and end them if this process is ended."""
     with concurrent.futures.ThreadPoolExecutor(len(TOGETHER)) as pool:
         try:
             for task in [pool.submit(task) for task in tasks]:
@@ -184,7 +186,7 @@ def side_by_side(tasks: Sequence[Callable[[], None]]) -> None:
 
 
 def take(part: Part, step: Callable[[Part], str]) -> None:
-    """Run one part, and say how long that took."""
+    """Run one part, and report its duration."""
     print(f"CI: {part.name}", flush=True)
     begun = time.monotonic()
     try:
@@ -195,13 +197,13 @@ def take(part: Part, step: Callable[[Part], str]) -> None:
 
 
 def interrupted(*_: object) -> None:
-    """SIGTERM: the first ends everything, and another must not interrupt that."""
+    """Handle SIGTERM: the first one ends everything, and a second one must not interrupt that."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(143)
 
 
 def main() -> int:
-    """Run everything; the exit status."""
+    """Run everything; return the exit status."""
     signal.signal(signal.SIGTERM, interrupted)
     steps = parts_of(time.monotonic() + ENOUGH)
     parts = {name: Part(name, trouble="NOT RUN") for name in steps}

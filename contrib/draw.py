@@ -1,8 +1,8 @@
-"""Draws a Grafana dashboard without Grafana: its panels and its own queries, answered by a Prometheus, as an SVG.
+"""Drawing of a Grafana dashboard as SVG without Grafana: its panels, with its queries answered by a Prometheus.
 
     python contrib/draw.py http://127.0.0.1:9090 docs/dashboard.svg [MINUTES [DASHBOARD [NODE]]]
 
-It is how the pictures in the documents are made. It knows what the dashboards have: lines, single numbers, tables.
+It makes the pictures in the documents. It supports the dashboards' panels: lines, single numbers, tables.
 """
 
 import json
@@ -26,7 +26,7 @@ Series = tuple[str, list[tuple[float, float]]]
 
 
 def ask(url: str, path: str, **asked: str | float) -> list[dict[str, Any]]:
-    """What Prometheus answers."""
+    """Return Prometheus' answer."""
     query = urllib.parse.urlencode(asked)
     with urllib.request.urlopen(f"{url}/api/v1/{path}?{query}", timeout=30) as answer:  # noqa: S310  # as it was typed
         found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
@@ -34,7 +34,7 @@ def ask(url: str, path: str, **asked: str | float) -> list[dict[str, Any]]:
 
 
 class Source:
-    """A Prometheus, what of it is shown, and of which nodes."""
+    """A Prometheus, and the selected time and nodes."""
 
     def __init__(self, url: str, minutes: float, node: str) -> None:
         self._url = url
@@ -51,11 +51,11 @@ class Source:
         return text
 
     def now(self, target: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the answer to a query of now."""
+        """Return the answer to an instant query."""
         return ask(self._url, "query", query=self._expression(target), time=self._end)
 
     def over_time(self, target: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the answer to a query over all that is shown."""
+        """Return the answer to a query over the selected time."""
         times = {"start": self._end - self._seconds, "end": self._end, "step": self._seconds / STEPS}
         return ask(self._url, "query_range", query=self._expression(target), **times)
 
@@ -70,7 +70,7 @@ def legend(target: dict[str, Any], labels: dict[str, str]) -> str:
 
 
 def number(value: float, unit: str) -> str:
-    """Return a value as it is read."""
+    """Return a value as displayed."""
     if unit == "percentunit":
         return f"{value:.0%}"
     for size, prefix in PREFIXES:
@@ -86,7 +86,7 @@ def text(x: float, y: float, said: str, *, size: int = 11, color: str = "#ccccdc
 
 
 def lines(panel: dict[str, Any], series: list[Series], box: tuple[float, float, float, float]) -> list[str]:
-    """Return a panel's lines, and below them what they are called, the largest first."""
+    """Return a panel's lines with a legend below, the largest first."""
     x, y, width, height = box
     unit = panel["fieldConfig"]["defaults"].get("unit", "short")
     stacked = panel["fieldConfig"]["defaults"].get("custom", {}).get("stacking", {}).get("mode") == "normal"
@@ -125,7 +125,7 @@ def lines(panel: dict[str, Any], series: list[Series], box: tuple[float, float, 
 
 
 def table(panel: dict[str, Any], source: Source, box: tuple[float, float, float, float]) -> list[str]:
-    """Return a table, in the order that the panel has."""
+    """Return a table in the panel's order."""
     x, y, width, height = box
     options = {one["id"]: one["options"] for one in panel["transformations"]}
     headings: dict[str, str] = options["organize"]["renameByName"]
@@ -187,7 +187,7 @@ def draw(url: str, minutes: float, dashboard: Path, node: str) -> str:
 
 
 def main() -> None:
-    """Draw what was asked for."""
+    """Draw the requested dashboard."""
     url, target, *more = sys.argv[1:]
     minutes, dashboard, node = [*more, *("60", str(DASHBOARD), EVERYTHING)[len(more) :]]
     Path(target).write_text(draw(url.rstrip("/"), float(minutes), Path(dashboard), node))

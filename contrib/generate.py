@@ -1,4 +1,4 @@
-"""Writes the files of this repository that are made from others: `nox -s generate`. A test holds them equal.
+"""Generator of the derived files in this repository: `nox -s generate`. A test compares them.
 
 Each is what a command of the project prints or installs, kept here to be read, reviewed and applied without it.
 """
@@ -72,7 +72,7 @@ def is_global(record: str) -> bool:
 
 
 def files() -> dict[str, Callable[[], bytes]]:
-    """By path in the repository, what makes each file."""
+    """Return the generator of each file, by its path in the repository."""
     made: dict[str, Callable[[], bytes]] = {
         "docs/resctrl-hook.8": man_page,
         "contrib/grafana/resctrl-hooks.json": fleet,

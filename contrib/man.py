@@ -76,7 +76,7 @@ def _command(group: click.Group, name: str, context: click.Context) -> Iterator[
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
-    # Not get_params(): click keeps the help option of whoever asked first, with that one's names.
+    # Not get_params(): click caches the help option with the names of its first user.
     records = [parameter.get_help_record(context) for parameter in command.params]
     for names, text in [*filter(None, records), (", ".join(context.help_option_names), "Show this message and exit.")]:
         yield ".TP"

@@ -1,11 +1,10 @@
-"""What a release has beside wheel and sdist: Debian package, RPM spec, notes, checksums. `nox -s release` runs it.
+"""The parts of a release besides wheel and sdist: Debian package, RPM spec, notes, checksums. `nox -s release` runs it.
 
     python contrib/release.py DIST [SITE_PACKAGES [REPORT]]
 
-DIST has the wheel and the SBOM already. SITE_PACKAGES has the wheel and all that it needs, installed: of it comes a
-second Debian package, for systems whose own Python packages are older than what the wheel needs (Debian 12). REPORT is
-pip's, of what the SBOM names: the hashes of those archives. From the same commit comes the same package again:
-its times are the commit's.
+DIST contains the wheel and the SBOM. SITE_PACKAGES contains the wheel with its dependencies, for a second Debian
+package on systems with older Python packages (Debian 12). REPORT is pip's, with the hashes of the archives in the SBOM;
+times are the commit's, so the same commit gives the same package.
 """
 
 import gzip
@@ -71,20 +70,20 @@ _DEBIAN_CHANGELOG = """resctrl-hooks ({version}-1) unstable; urgency=medium
 
 
 def maintainer() -> str:
-    """Who answers for the packages, as Debian's own tools are told: DEBFULLNAME and DEBEMAIL; else a placeholder."""
+    """Return the packages' maintainer from DEBFULLNAME and DEBEMAIL, as Debian's own tools do; else a placeholder."""
     name = os.environ.get("DEBFULLNAME", "resctrl-hooks maintainers (placeholder)")
     return f"{name} <{os.environ.get('DEBEMAIL', 'resctrl-hooks@example.com')}>"
 
 
 class NoNotesError(Exception):
-    """The changelog has nothing about a version."""
+    """The changelog has no entry for a version."""
 
 
 def notes(version: str, changelog: str) -> str:
-    """What the changelog says of a version; of what is unreleased, where the version isn't there yet.
+    """Return the changelog's notes on a version, or the unreleased ones if it has no entry.
 
     Raises:
-        NoNotesError: it says nothing of either.
+        NoNotesError: neither exists.
     """
     sections = re.split(r"^## ", changelog, flags=re.MULTILINE)[1:]
     for name in (version, "Unreleased"):
@@ -96,7 +95,7 @@ def notes(version: str, changelog: str) -> str:
 
 
 def debian_package(wheel: Path, folder: Path) -> Path:
-    """Build the Debian package of a wheel into a folder; ``SOURCE_DATE_EPOCH`` is the time of all that is in it."""
+    """Build the Debian package of a wheel into a folder; ``SOURCE_DATE_EPOCH`` is the time of all its files."""
 
     def stage(root: Path) -> None:
         modules = root / MODULES
@@ -104,14 +103,14 @@ def debian_package(wheel: Path, folder: Path) -> Path:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(modules)
         for record in modules.glob("*.dist-info/RECORD"):
-            record.unlink()  # dpkg knows whose files these are
+            record.unlink()  # dpkg removes only files that it owns
         _write(root / "usr/bin/resctrl-hook", _COMMAND.encode(), _EXECUTABLE)
 
     return _build(folder / f"resctrl-hooks_{__version__}-1_all.deb", stage, (PACKAGES / "control").read_text())
 
 
 def bundled_package(site_packages: Path, folder: Path) -> Path:
-    """Build the Debian package that has its Python packages inside, for this architecture and version of Python."""
+    """Build the Debian package that includes its Python packages, for this architecture and version of Python."""
     machine = subprocess.run(
         ["dpkg", "--print-architecture"], capture_output=True, text=True, check=True
     ).stdout.strip()
@@ -146,7 +145,7 @@ def _build(target: Path, stage: Callable[[Path], None], control: str) -> Path:
 
 
 def _stage(root: Path) -> None:
-    """Write the files that every package has, as they lie on a host."""
+    """Write the files that every package has, at their paths on a host."""
     for path, kind in _COMPLETIONS.items():
         _write(root / path, kind(cli, {}, "resctrl-hook", "_RESCTRL_HOOK_COMPLETE").source().encode())
     _write(root / "usr/share/man/man8/resctrl-hook.8.gz", gzip.compress(man_page(), mtime=0))
@@ -163,7 +162,7 @@ def _stage(root: Path) -> None:
 
 
 def _describe(root: Path, control: str) -> None:
-    """What dpkg wants to know."""
+    """Write dpkg's control files."""
     files = sorted(path for path in root.rglob("*") if path.is_file())
     for path in root.rglob("*"):
         path.chmod(_EXECUTABLE if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
@@ -189,7 +188,7 @@ def downloaded(report: str) -> dict[str, str]:
 
 
 def complete_sbom(text: str, hashes: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return the SBOM with what its generator can't know: the project's version, and each archive's SHA-256 by name."""
+    """Return the SBOM with the facts that its generator lacks: the project's version, and each archive's SHA-256."""
     sbom = json.loads(text)
     own = sbom["metadata"]["component"]
     own |= {"version": __version__, "purl": f"pkg:pypi/resctrl-hooks@{__version__}"}
@@ -205,7 +204,7 @@ def _normal(name: str) -> str:
 
 
 def checksums(folder: Path) -> str:
-    """As `sha256sum --check` takes them."""
+    """Return checksums in the format of `sha256sum --check`."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != "SHA256SUMS")
     return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
 
@@ -217,7 +216,7 @@ def _write(path: Path, data: bytes, mode: int = 0o644) -> None:
 
 
 def main(folder: Path, site_packages: Path | None = None, report: Path | None = None) -> None:
-    """Write all of it into a folder that has the wheel; ``report`` is pip's, of what the SBOM names."""
+    """Write everything into a folder that has the wheel; ``report`` is pip's, for the packages in the SBOM."""
     os.umask(0o022)  # dpkg-deb refuses folders that others cannot read
     (wheel,) = folder.glob(f"resctrl_hooks-{__version__}-*.whl")
     sys.stdout.write(f"{debian_package(wheel, folder).name}\n")

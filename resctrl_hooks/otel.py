@@ -30,7 +30,7 @@ _SCOPE = "resctrl_hooks"
 
 
 class Registration:
-    """What `register` gives back: until it is closed, each collection reads every tracked group once."""
+    """The result of `register`: until it is closed, each collection reads every tracked group once."""
 
     def __init__(self, look: "_Look", instruments: Iterable[str]) -> None:
         self._look = look
@@ -38,7 +38,7 @@ class Registration:
         """The names of the instruments."""
 
     def close(self) -> None:
-        """End the observations and let go of the monitor. It can be called again."""
+        """End the observations and release the monitor. A repeated call has no effect."""
         self._look.end()
 
 
@@ -50,20 +50,21 @@ def register(
     accept: Callable[[str, Reading], bool] | None = None,
     report: Callable[[HookError], None] | None = None,
 ) -> Registration:
-    """Register an observable instrument for each counter that this machine has.
+    """Register an observable instrument for each counter of this machine.
 
-    What has no number (``Unavailable``, ``Unassigned``) is not observed: it is not zero. Of a cumulative counter that
-    had one before, that is observed: its total so far. These never go back while their key is tracked.
+    A counter without a value (``Unavailable``, ``Unassigned``) is not observed, because it is not zero. A cumulative
+    counter that had a value before is observed with its total so far. Totals never decrease while their key is tracked.
 
     Args:
         meter_provider: the program's own, which it shuts down itself.
-        monitor: whose groups are read.
-        attributes: further attributes by key, such as ``{"k8s.pod.name": …}``; asked once a collection, for all keys.
-        accept: whether a key's reading is exported; all of them are by default.
-        report: called with what kept a collection from being made; that one has no observations.
+        monitor: its groups are read.
+        attributes: further attributes by key, such as ``{"k8s.pod.name": …}``; called once per collection, for all
+            keys.
+        accept: whether a key's reading is exported; by default all are.
+        report: called with the error of a failed collection, which has no observations.
 
     Raises:
-        HookError: resctrl isn't there, or can't be read.
+        HookError: resctrl is missing or unreadable.
     """
     monitor.resctrl.classes()
     slots: dict[str, Slot] = {}
@@ -89,9 +90,9 @@ def _create(meter: Meter, name: str, slot: Slot, look: "_Look") -> None:
 
 
 class _Look:
-    """One look at all groups for each collection, which the instruments share: the API has no callback for several.
+    """One read of all groups per collection, shared by the instruments: the API has no callback for several.
 
-    A collection asks each instrument once, so who asks a second time begins the next one.
+    A collection asks each instrument once, so a second request of the same instrument starts the next read.
     """
 
     def __init__(

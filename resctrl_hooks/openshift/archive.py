@@ -1,7 +1,7 @@
-"""The archive of the node half's modules that a MachineConfig delivers: the sources without what only readers need.
+"""The compressed archive of the node half's modules in a MachineConfig, without comments, docstrings and annotations.
 
-One file in place of a hundred keeps the object far below what `kubectl apply` stores in an annotation (262144 bytes).
-Each statement keeps its line, so that a traceback of a node names the line in the repository.
+One file in place of a hundred keeps the object far below the size that `kubectl apply` stores in an annotation (262144
+bytes). Statements keep their lines, so that tracebacks match the repository.
 """
 
 import ast
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 _MODE = 0o644
 _Place = tuple[int, int]
-"""A line, from 1, and a byte in it, from 0: as `ast` counts."""
+"""A line, from 1, and a byte in it, from 0, as in `ast`."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -55,7 +55,7 @@ def _comments(tokens: list[tokenize.TokenInfo], lines: list[bytes]) -> Iterator[
 
 
 def _annotations(tree: ast.Module, tokens: list[tokenize.TokenInfo]) -> Iterator[tuple[_Place, _Place, bytes]]:
-    """Yield the annotations of functions' arguments and of what they return."""
+    """Yield the annotations of functions' arguments and return values."""
     arrows = [_bytes(token) for token in tokens if token.string == "->"]
     for node in ast.walk(tree):
         if isinstance(node, ast.arg) and node.annotation is not None:
@@ -63,11 +63,11 @@ def _annotations(tree: ast.Module, tokens: list[tokenize.TokenInfo]) -> Iterator
         elif isinstance(node, _FUNCTIONS) and node.returns is not None:
             start, end = _span(node.returns)
             row, column = max(arrow for arrow in arrows if arrow < start)
-            yield (row, column - 1), end, b""  # with the space before it
+            yield (row, column - 1), end, b""  # includes the preceding space
 
 
 def _bytes(token: tokenize.TokenInfo) -> _Place:
-    """Where a token begins; `tokenize` counts characters."""
+    """Return the byte position of a token; `tokenize` counts characters."""
     row, column = token.start
     return row, len(token.line[:column].encode())
 
@@ -79,7 +79,7 @@ def _span(node: ast.stmt | ast.expr) -> tuple[_Place, _Place]:
 
 
 def _is_text(statement: ast.stmt) -> bool:
-    """Return whether a statement is a docstring, or a text in the place of one after a variable."""
+    """Return whether a statement is a docstring, also of a variable."""
     return (
         isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Constant)

@@ -1,4 +1,4 @@
-"""What a MachineConfig delivers to a node, before it takes any particular form: files and units."""
+"""The files and units that a MachineConfig delivers to a node, independent of its format."""
 
 from typing import Final, NamedTuple
 
@@ -17,15 +17,15 @@ from .archive import pack
 
 MANAGED_BY: Final = MACHINE_CONFIG
 SETTINGS: Final = "/etc/resctrl-hooks/config.json"
-# OpenShift's CRI-O reads the administrator's folder too, and /usr can't be written.
+# OpenShift's CRI-O also reads the administrator's folder; /usr is read-only.
 HOOK: Final = f"{ADMIN_HOOKS}/{HOOK_NAME}"
 _MODE: Final = 0o644
-# What starts the node half where nothing is compiled yet, and so cannot be in the archive.
+# This module starts the node half before bytecode exists, so it cannot be in the archive.
 _BESIDE: Final = ("launch.py", "archive.py")
 
 
 class DeliveredFile(NamedTuple):
-    """A file of the node."""
+    """A file on the node."""
 
     path: str
     data: bytes
@@ -33,7 +33,7 @@ class DeliveredFile(NamedTuple):
 
 
 class DeliveredUnit(NamedTuple):
-    """A systemd unit of the node; reconcile's service is started by its timer and path, so it isn't enabled."""
+    """A systemd unit on the node; timer and path start reconcile's service, so it is not enabled."""
 
     name: str
     text: str
@@ -41,10 +41,10 @@ class DeliveredUnit(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """Files in the order in which the machine config operator writes, and removes, them; and units.
+    """Files in the order in which the machine config operator writes and removes them; and units.
 
-    The hook's JSON comes last when written. That it is also the last to be removed does no harm: the command in it
-    turns whatever is missing into success.
+    The hook's JSON is written last. It is also removed last, which is harmless: its command turns missing files into
+    success.
     """
 
     version: str
@@ -61,13 +61,13 @@ def delivery(
     nri: bool = False,
     archive: bool = True,
 ) -> Delivery:
-    """Return the files and units for compiled settings; with ``nri`` the plugin's unit and modules too.
+    """Return the files and units for compiled settings; with ``nri``, also the plugin's unit and modules.
 
-    With ``archive`` all modules are in one compressed file, otherwise each is a file that people can read.
+    With ``archive``, all modules are in one compressed file, otherwise each is a readable file.
 
     The modules' folder carries their digest, so that an update never mixes two versions; the operator removes the old
-    folder's files after it has written the new ones. Bytecode is made at each boot below /run, since the operator would
-    call files that it doesn't know none of its business, and leave them behind.
+    folder's files after writing the new ones. Bytecode is compiled at each boot below /run, because the operator would
+    not remove files that it does not know.
     """
     code = payload(plugin=nri)  # a seventh of the whole
     boot_code = f"{BOOT_CODE}/{code.folder}"

@@ -1,7 +1,7 @@
-"""A delivery as an Ignition configuration, and the rules that Ignition's schema doesn't know.
+"""A delivery as an Ignition configuration, and the rules that Ignition's schema does not cover.
 
-The schema takes any text for a version and ignores unknown keys; the machine config operator refuses more than Ignition
-does, and some of it only when a node is to be *changed*: then the pool is degraded.
+The schema accepts any version string and ignores unknown keys. The machine config operator refuses more than Ignition
+does, sometimes only on a change of the node: then the pool is degraded.
 """
 
 import base64
@@ -12,7 +12,7 @@ from typing import Any, Final
 from .delivery import Delivery
 
 VERSION: Final = "3.2.0"
-"""The oldest version that every supported OpenShift takes."""
+"""The oldest version that every supported OpenShift accepts."""
 _VERSIONS: Final = ("3.2.0", "3.3.0", "3.4.0", "3.5.0")
 _LARGEST_MODE: Final = 0o777
 _SOURCE: Final = "data:;base64,"
@@ -26,12 +26,12 @@ _KEYS: Final = {
     "unit": {"name", "enabled", "contents"},
 }
 _UNIT: Final = re.compile(r"[A-Za-z0-9:_.@-]+\.(service|mount|timer|path)")
-# On CoreOS these alone can be written; the rest is the operating system's image, or gone after a boot.
+# The writable folders of CoreOS; the rest belongs to the image, or is lost at reboot.
 _WRITABLE: Final = ("/etc/", "/usr/local/", "/var/", "/opt/")
 
 
 def ignition(delivery: Delivery) -> dict[str, Any]:
-    """Return the Ignition configuration: files compressed and inline."""
+    """Return the Ignition configuration, with compressed inline files."""
     return {
         "ignition": {"version": VERSION},
         "storage": {
@@ -47,9 +47,9 @@ def ignition(delivery: Delivery) -> dict[str, Any]:
 
 
 def contents(data: bytes) -> dict[str, str]:
-    """Return a file's content as Ignition carries it inline, compressed unless that makes it larger.
+    """Return a file's content for inline use in Ignition, compressed unless that makes it larger.
 
-    It is the same on each call, hence without a time in it.
+    The result contains no time, so that every call returns the same.
     """
     packed = gzip.compress(data, compresslevel=9, mtime=0)
     if len(packed) < len(data):
@@ -58,10 +58,10 @@ def contents(data: bytes) -> dict[str, str]:
 
 
 def unpacked(value: dict[str, str]) -> bytes:
-    """Return the content of a file of ours.
+    """Return the content of a file that `contents` encoded.
 
     Raises:
-        ValueError: it isn't carried as `contents` does it.
+        ValueError: the encoding is another one.
     """
     head, found, packed = value.get("source", "").partition(_SOURCE)
     if head or not found or value.get("compression", "gzip") != "gzip":
@@ -74,7 +74,7 @@ def unpacked(value: dict[str, str]) -> bytes:
 
 
 def ignition_problems(config: dict[str, Any]) -> list[str]:
-    """What of a configuration of ours Ignition or the machine config operator would refuse."""
+    """Return the parts of a configuration that Ignition or the machine config operator would refuse."""
     found = _unknown(config, "")
     for section in ("ignition", "storage", "systemd"):
         found += _unknown(config.get(section, {}), section)

@@ -1,6 +1,6 @@
 """The Kubernetes objects that an administrator applies.
 
-They are the MachineConfig, the same as Butane source, and the policy that spares later changes a reboot.
+These are the MachineConfig, the same as Butane source, and a policy that avoids reboots for later changes.
 """
 
 import os
@@ -17,19 +17,19 @@ from .release import CODE_ANNOTATION, VERSION_ANNOTATION, code_folder, entries
 from .text import Mode
 
 LARGEST: Final = 1 << 20
-"""What etcd, and so the API server, takes as one object, in bytes."""
+"""The maximum size of an object in etcd, and so in the API server, in bytes."""
 BUTANE_VERSION: Final = "4.14.0"
 _ROLE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
 _LABEL: Final = "machineconfiguration.openshift.io/role"
 
 
 def role_problem(role: str) -> str:
-    """Return why this is no pool's name, or an empty string."""
+    """Return why this is not a valid pool name, or an empty string."""
     return "" if _ROLE.fullmatch(role) else f"{role!r} is no name of a pool: lower-case letters, digits and dashes"
 
 
 def metadata(role: str, delivery: Delivery) -> dict[str, Any]:
-    """The object's name, which also orders it among the pool's others, the pool that it is for, and what it brings."""
+    """Return the object's metadata: its name, which also sets its order in the pool, its pool, and its description."""
     return {
         "name": f"99-{role}-resctrl-hooks",
         "labels": {_LABEL: role},
@@ -54,7 +54,7 @@ def machine_config(delivery: Delivery, role: str, kernel_arguments: tuple[str, .
 
 
 def machine_config_problems(value: dict[str, Any], text: str) -> list[str]:
-    """What is wrong with a MachineConfig of ours, as object and as text."""
+    """Return the problems of a MachineConfig of this project, as object and as text."""
     found = []
     if len(text.encode()) >= LARGEST:
         found.append(f"it has {len(text.encode())} bytes; the API server takes less than {LARGEST}")
@@ -70,7 +70,7 @@ def machine_config_problems(value: dict[str, Any], text: str) -> list[str]:
 def butane(
     delivery: Delivery, role: str, kernel_arguments: tuple[str, ...] = (), *, modules: str = ""
 ) -> dict[str, Any]:
-    """Return the same as Butane source, for those who keep that under version control; its contents can be read.
+    """Return the same as readable Butane source, for version control.
 
     With ``modules``, the folder of the node half below Butane's ``--files-dir``, its modules are not inline.
     """
@@ -97,7 +97,7 @@ def butane(
 
 
 def _butane_metadata(role: str) -> dict[str, Any]:
-    """Butane's OpenShift variant knows names and labels only."""
+    """Return the metadata for Butane's OpenShift variant, which supports names and labels only."""
     return {"name": f"99-{role}-resctrl-hooks", "labels": {_LABEL: role}}
 
 
@@ -106,21 +106,21 @@ def _butane_contents(file: DeliveredFile, modules: str) -> dict[str, str]:
     for depth, folder in enumerate(folders):
         if modules and is_payload_folder(folder):
             inside = folders[depth + 1 :]
-            beside = os.path.dirname(modules) if inside[0] == PLUGIN else modules  # where it is among the sources
+            beside = os.path.dirname(modules) if inside[0] == PLUGIN else modules  # its path among the sources
             return {"local": "/".join([beside, *inside])}
     return {"inline": file.data.decode()}
 
 
 def disruption_policy() -> dict[str, Any]:
-    """Return the cluster-wide policy: what changes later needs no reboot, a changed unit is started anew.
+    """Return the cluster-wide policy: later changes need no reboot, and a changed unit is restarted.
 
-    Hooks read their settings at each call, CRI-O reads its hooks' folder anew when it changes, and code has a folder of
-    its own for each version. That folder's parent stands for all of them: the operator takes the longest path that fits
-    a changed file (machine-config-operator, FindClosestFilePolicyPathMatch). One that knows whole paths only reboots
-    the node for new code, as without the entry.
+    Hooks read their settings at each call, CRI-O reads its hooks' folder again after a change, and each version has its
+    own code folder. That folder's parent stands for all of them: the operator uses the longest path that matches a
+    changed file (machine-config-operator, FindClosestFilePolicyPathMatch). An operator that matches whole paths only
+    reboots the node for new code, as without the entry.
 
     In the API both lists are maps, by path and by name (openshift/api, operator/v1): a server-side apply adds these
-    entries and leaves those of others.
+    entries and keeps foreign ones.
     """
     nothing = [{"type": "None"}]
     restarts = [

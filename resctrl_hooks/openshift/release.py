@@ -1,4 +1,4 @@
-"""What a release puts on a node, file by file, and how a rendered MachineConfig differs from that."""
+"""The files that a release puts on a node, and their differences to a rendered MachineConfig."""
 
 import hashlib
 from typing import Any, Final, NamedTuple
@@ -18,7 +18,10 @@ _UNIT_MODE: Final = 0o644
 
 
 class Entry(NamedTuple):
-    """A file of the node: its path, mode, size in bytes and digest. Units lie where Ignition writes them."""
+    """A file on the node: its path, mode, size in bytes and digest.
+
+    Units are at the path where Ignition writes them.
+    """
 
     path: str
     mode: int
@@ -27,7 +30,7 @@ class Entry(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A file that a rendered MachineConfig and this release don't have alike: ``kind`` is added, missing or changed."""
+    """A file that differs between a rendered MachineConfig and this release: ``kind`` is added, missing or changed."""
 
     kind: str
     path: str
@@ -35,20 +38,20 @@ class Difference(NamedTuple):
 
 
 class NotOursError(ValueError):
-    """A file is no MachineConfig that this project rendered."""
+    """The file is not a MachineConfig rendered by this project."""
 
 
 def entries(delivery: Delivery) -> list[Entry]:
-    """What a delivery puts on a node, by path."""
+    """Return a delivery's files by path."""
     files = [_entry(file.path, file.mode, file.data) for file in delivery.files]
     return sorted(files + [_entry(UNITS + unit.name, _UNIT_MODE, unit.text.encode()) for unit in delivery.units])
 
 
 def rendered_entries(text: str) -> tuple[str, list[Entry]]:
-    """Return the version that a rendered MachineConfig names (empty before 0.2.0), and what it puts on a node.
+    """Return the version in a rendered MachineConfig (empty before 0.2.0), and its files.
 
     Raises:
-        NotOursError: it is no MachineConfig of this project.
+        NotOursError: it is not a MachineConfig of this project.
     """
     try:
         value: Any = yaml.safe_load(text)
@@ -64,9 +67,9 @@ def rendered_entries(text: str) -> tuple[str, list[Entry]]:
 
 
 def differences(release: list[Entry], rendered: list[Entry]) -> list[Difference]:
-    """What of a rendered MachineConfig is not as this release would have it, settings included.
+    """Return the differences of a rendered MachineConfig to this release, including settings.
 
-    Code of another version is one difference: each of its files has another path.
+    Code of another version is one difference, because the path of each of its files differs.
     """
     folders = code_folder(release), code_folder(rendered)
     if folders[0] != folders[1]:
@@ -86,13 +89,13 @@ def differences(release: list[Entry], rendered: list[Entry]) -> list[Difference]
 
 
 def _parted(listed: list[Entry], folder: str) -> tuple[list[Entry], list[Entry]]:
-    """Return those outside of the code's folder, and those in it."""
+    """Return the entries outside the code folder, and those in it."""
     inside = [entry for entry in listed if folder and f"/{folder}/" in entry.path]
     return [entry for entry in listed if entry not in inside], inside
 
 
 def code_folder(listed: list[Entry]) -> str:
-    """Return the name of the folder of modules, which says which code it is; empty where there is none."""
+    """Return the name of the modules' folder, which identifies the code; empty if there is none."""
     names = {part for entry in listed for part in entry.path.split("/") if is_payload_folder(part)}
     return min(names, default="")
 

@@ -1,4 +1,4 @@
-"""Kubernetes objects as YAML that people can read: texts of several lines as blocks, modes in octal."""
+"""Kubernetes objects as readable YAML: multi-line strings as blocks, modes in octal."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ class Mode(int):
 
 
 class _Dumper(yaml.SafeDumper):
-    """PyYAML's safe dumper with those two habits."""
+    """PyYAML's safe dumper with these two formats."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Everything is written out where it stands."""
+        """Disable aliases."""
         del data
         return True
 

@@ -1,1 +1,1 @@
-"""Declared RDT classes: what resctrl can do here, what is declared, and how the two are brought together."""
+"""Declared RDT classes: resctrl's capabilities, the declarations, and their comparison and application."""

@@ -1,4 +1,4 @@
-"""What this machine's resctrl can share out: masks and bandwidths with their limits, from ``info/`` and ``schemata``.
+"""Allocation capabilities of this machine's resctrl: limits of masks and bandwidths, from ``info/`` and ``schemata``.
 
 Source: kernel, Documentation/filesystems/resctrl.rst, "Info directory" and "Resource alloc and monitor groups".
 """
@@ -13,12 +13,12 @@ from resctrl_hooks.node.resctrl.errors import NotMountedError
 _MOST_PER_CENT = 100
 
 Schemata = dict[str, dict[int, str]]
-"""By resource and domain, as the kernel writes the values."""
+"""By resource and domain, in the kernel's format."""
 
 
 @dataclass(frozen=True)
 class CacheCapability:
-    """How a mask of a cache may look: its widest, its fewest bits, and whether gaps are allowed."""
+    """Limits of a cache mask: all bits, the minimum number of bits, and whether gaps are allowed."""
 
     full: int
     min_bits: int
@@ -27,7 +27,7 @@ class CacheCapability:
 
 @dataclass(frozen=True)
 class BandwidthCapability:
-    """What a bandwidth may be: its least, its step, its greatest (0 for no limit known), and its unit."""
+    """Limits of a bandwidth: minimum, step, maximum (0 if unknown), and unit."""
 
     least: int
     step: int
@@ -37,7 +37,7 @@ class BandwidthCapability:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """Resources, the domains of each, and how many classes there can be."""
+    """Resources, the domains of each, and the maximum number of classes."""
 
     caches: dict[str, CacheCapability] = field(default_factory=dict)
     bandwidths: dict[str, BandwidthCapability] = field(default_factory=dict)
@@ -46,11 +46,11 @@ class Capabilities:
 
 
 def read_abilities(root: str) -> Capabilities:
-    """Read what the resctrl mounted at ``root`` can do.
+    """Read the capabilities of the resctrl mounted at ``root``.
 
     Raises:
-        NotMountedError: there is none.
-        ResctrlError: it can't be read.
+        NotMountedError: resctrl is not mounted.
+        ResctrlError: it is unreadable.
     """
     found = Capabilities(domains={name: sorted(values) for name, values in read_schemata(root, "").items()})
     closids = []
@@ -67,7 +67,7 @@ def read_abilities(root: str) -> Capabilities:
             most = _MOST_PER_CENT if unit == PER_CENT else 0
             step = int(_text(folder, "bandwidth_gran") or 1)
             found.bandwidths[name] = BandwidthCapability(int(least), step, most, unit)
-    # The class with the highest CLOSID is the one of I/O where io_alloc is on (resctrl.rst, "io_alloc").
+    # With io_alloc, the class with the highest CLOSID is the one of I/O (resctrl.rst, "io_alloc").
     taken = any(_text(f"{root}/info/{name}", "io_alloc") == "enabled" for name in found.caches)
     return Capabilities(found.caches, found.bandwidths, found.domains, max(0, min(closids, default=0) - taken))
 
@@ -76,8 +76,8 @@ def read_schemata(root: str, name: str) -> Schemata:
     """Return the schemata of a class, the root's for an empty name.
 
     Raises:
-        NotMountedError: there is no resctrl.
-        ResctrlError: the class can't be read.
+        NotMountedError: resctrl is not mounted.
+        ResctrlError: the class is unreadable.
     """
     path = f"{root}/{name}/schemata" if name else f"{root}/schemata"
     try:
@@ -90,7 +90,7 @@ def read_schemata(root: str, name: str) -> Schemata:
 
 
 def parse_schemata(text: str) -> Schemata:
-    """Read lines such as ``L3:0=fff;1=fff``."""
+    """Parse lines such as ``L3:0=fff;1=fff``."""
     found: Schemata = {}
     for line in text.splitlines():
         name, colon, values = line.strip().partition(":")

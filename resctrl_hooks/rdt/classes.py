@@ -1,4 +1,4 @@
-"""The classes of this machine beside the declared ones: compared for `rdt show`, made for `rdt apply`."""
+"""Comparison of this machine's classes with the declared ones for `rdt show`, and creation for `rdt apply`."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from .capabilities import Capabilities, Schemata, read_abilities, read_schemata
 from .config import ROOT_NAME, differences, lines, overlaps, wanted_schemata
 
-# resctrl.rst: every ctrl_group is a monitoring group too; info/*/num_closids is compared before anything is made.
+# resctrl.rst: every ctrl_group is a monitoring group too. info/*/num_closids is compared before any creation.
 _NO_RMID = (
     "each class takes an RMID of its own, and workloads may have them all: apply classes before workloads start, "
     "or free a group (`resctrl-hook list` shows which pods have one)"
@@ -43,7 +43,7 @@ Capacity = dict[str, float]
 
 
 Held = dict[str, dict[int, int]]
-"""Declared MB values by class and L3 domain that the bandwidth guard has lowered for the moment."""
+"""Declared MB values, by class and L3 domain, that the bandwidth guard has lowered temporarily."""
 
 
 def show(
@@ -54,7 +54,7 @@ def show(
     ``capacity`` is ``monitoring.capacity`` in bytes per second. Values in ``held`` do not count as differences.
 
     Raises:
-        NotMountedError, ResctrlError: resctrl isn't there or can't be read.
+        NotMountedError, ResctrlError: resctrl is missing or unreadable.
     """
     can = read_abilities(resctrl.root)
     there = resctrl.classes()
@@ -72,12 +72,12 @@ def apply(
     *,
     dry_run: bool = False,
 ) -> list[ClassReport]:
-    """Create the declared classes that are missing and write the schemata that differ. Removes nothing.
+    """Create missing declared classes and write schemata that differ. Removes nothing.
 
-    All of it is validated first: where one class is impossible here, nothing is changed.
+    Everything is validated first: if one class is impossible here, nothing is changed.
 
     Raises:
-        NotMountedError, ResctrlError: resctrl isn't there, or the kernel refuses.
+        NotMountedError, ResctrlError: resctrl is missing, or the kernel refuses.
     """
     can = read_abilities(resctrl.root)
     there = resctrl.classes()
@@ -95,7 +95,7 @@ def apply(
 
 
 class _Declared:
-    """The declared classes as schemata of this machine, and what of each it cannot do."""
+    """The declared classes as schemata of this machine, and the values of each that it cannot provide."""
 
     def __init__(self, specs: dict[str, Any], can: Capabilities, capacity: Capacity, held: Held) -> None:
         self.held = held
@@ -133,7 +133,7 @@ def _report(resctrl: Resctrl, name: str, known: _Declared, there: list[str]) -> 
 
 
 def _without_guard(have: Schemata, held: dict[int, int]) -> Schemata:
-    """Return the schemata as they are without the bandwidth guard's changes."""
+    """Return the current schemata without the bandwidth guard's changes."""
     if not held:
         return have
     return {**have, _MB: {**have[_MB], **{domain: str(value) for domain, value in held.items()}}}
@@ -168,7 +168,7 @@ def _applied(resctrl: Resctrl, report: ClassReport, known: _Declared) -> ClassRe
 
 
 def _planned(report: ClassReport, known: _Declared) -> list[str]:
-    """Return the lines of schemata to be written."""
+    """Return the schemata lines to write."""
     if report.state not in ("missing", "differs"):
         return []
     wanted = known.wanted[report.name]

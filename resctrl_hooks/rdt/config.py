@@ -1,4 +1,4 @@
-"""What the configuration declares of RDT classes, checked against what this machine can do, as schemata."""
+"""Declared RDT classes as schemata, checked against this machine's capabilities."""
 
 import itertools
 from typing import Any
@@ -15,9 +15,9 @@ _WHOLE = 100
 def wanted_schemata(
     spec: dict[str, Any], can: Capabilities, capacity: dict[str, float] | None = None
 ) -> tuple[Schemata, list[str]]:
-    """Return the schemata that a declared class means, for each domain, and what of it this machine cannot do.
+    """Return the schemata of a declared class for each domain, and the values that this machine cannot provide.
 
-    ``capacity`` is ``monitoring.capacity``, in bytes per second, for per cents where the mount has none.
+    ``capacity`` is ``monitoring.capacity`` in bytes per second, for percentages on mounts without them.
     """
     wanted: Schemata = {}
     problems: list[str] = []
@@ -80,12 +80,12 @@ def _bandwidth(values: list[Any], can: BandwidthCapability, capacity: float) -> 
         return "", problem
     if number < can.least or (can.most and number > can.most):
         return "", f"{number} is not between {can.least} and {can.most or 'its most'}"
-    # The kernel rounds up to its steps; said here, so that `show` compares what it will answer.
+    # The kernel rounds up to its steps; `show` must compare with the rounded value.
     return str(-(-number // can.step) * can.step), ""
 
 
 def overlaps(classes: dict[str, Schemata], declared: dict[str, Any]) -> dict[str, list[str]]:
-    """Return by class the overlaps of its masks with those of a declared class, where one of the two is exclusive."""
+    """Return by class the overlaps of its masks with a declared class's, if one of the two is exclusive."""
     found: dict[str, list[str]] = {}
     for name, other in itertools.combinations(classes, 2):
         if not (declared[name].get(EXCLUSIVE) or declared[other].get(EXCLUSIVE)):
@@ -101,9 +101,9 @@ def overlaps(classes: dict[str, Schemata], declared: dict[str, Any]) -> dict[str
 
 
 def differences(wanted: Schemata, have: Schemata, spec: dict[str, Any] | None = None) -> list[str]:
-    """Where a class is not as declared: ``L3 of domain 0 is fff, declared 00f``.
+    """Return the differences of a class to its declaration: ``L3 of domain 0 is fff, declared 00f``.
 
-    ``spec`` is what was declared, which may be no step of this machine's: ``declared 33, which is 40 here``.
+    ``spec`` is the declaration, whose value may not be a step of this machine's: ``declared 33, which is 40 here``.
     """
     found = []
     for resource, values in wanted.items():
@@ -134,7 +134,7 @@ def _same(resource: str, value: str, other: str) -> bool:
 
 
 def lines(wanted: Schemata) -> list[str]:
-    """Return the lines to write, one resource each."""
+    """Return the lines to write, one per resource."""
     return [
         f"{resource}:{';'.join(f'{domain}={value}' for domain, value in sorted(values.items()))}"
         for resource, values in wanted.items()

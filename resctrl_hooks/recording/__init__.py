@@ -1,1 +1,1 @@
-"""A recording of a node's counters over time, and the report that is made of it."""
+"""Recordings of a node's counters, and the reports drawn from them."""

@@ -1,6 +1,6 @@
-"""What a recording says: rates over time by who used what, and what was not covered.
+"""Analysis of a recording: rates over time by user, and uncovered times.
 
-All of it is computed from what was counted; nothing is filled in where there was no number.
+All results come from counted values; missing values are not interpolated.
 """
 
 from collections import defaultdict
@@ -19,9 +19,9 @@ OTHERS: Final = "all others"
 
 
 class Measure(NamedTuple):
-    """Something that is plotted.
+    """A plotted quantity.
 
-    ``seconds`` is the column of the seconds for which it was counted; empty for a gauge, which does not count up.
+    ``seconds`` is the column of the seconds for which it was counted; empty for a gauge.
     """
 
     title: str
@@ -47,7 +47,7 @@ MEASURES = (
 
 
 class User(NamedTuple):
-    """Who uses something: what is shown of it, and its namespace."""
+    """A user of a resource: its displayed name, and its namespace."""
 
     name: str
     namespace: str
@@ -56,12 +56,12 @@ class User(NamedTuple):
 
 
 Points = dict[float, float]
-"""By time, in seconds since 1970."""
+"""Values by time, in seconds since 1970."""
 
 
 @dataclass(slots=True)
 class Uncovered:
-    """What of a user has no number: the column, the kernel's word, in how many of how many rows."""
+    """Missing values of a user: the column, the kernel's word, and in how many of how many rows."""
 
     user: User
     column: str
@@ -72,7 +72,7 @@ class Uncovered:
 
 @dataclass(slots=True)
 class Recording:
-    """A recording as it is read: its rows by user and domain, in order of time."""
+    """A recording as read from its file: its rows by user and domain, in order of time."""
 
     hosts: list[str]
     times: list[float]
@@ -80,23 +80,23 @@ class Recording:
 
     @property
     def users(self) -> list[User]:
-        """Everyone in it."""
+        """All users in it."""
         return list(dict.fromkeys(user for user, _ in self.rows))
 
     @property
     def usual(self) -> float:
-        """The usual seconds between two looks."""
+        """The usual seconds between two samples."""
         steps = sorted(after - before for before, after in pairwise(self.times))
         return steps[len(steps) // 2] if steps else 0.0
 
     @property
     def gaps(self) -> list[tuple[float, float]]:
-        """Times of more than twice the usual interval in which nothing was looked at."""
+        """Gaps of more than twice the usual interval."""
         return [(before, after) for before, after in pairwise(self.times) if after - before > 2 * self.usual]
 
 
 def recording_of(rows: Iterable[Row]) -> Recording:
-    """Return the rows, sorted by user and domain. With several hosts a user's name begins with its own."""
+    """Return the rows, sorted by user and domain. With several hosts, a user's name begins with its host's."""
     rows = list(rows)
     hosts = sorted({str(row.get("host") or "") for row in rows})
     found = Recording(hosts, sorted({_seconds(row) for row in rows}))
@@ -117,7 +117,7 @@ def domains(recording: Recording, measure: Measure) -> dict[str, dict[User, Poin
 
 
 def series(recording: Recording, measure: Measure) -> dict[User, Points]:
-    """Return a measure of each user, over its domains; a moment at which any of these has no number has none."""
+    """Return a measure of each user, summed over its domains; no value if any of them has none."""
     found: dict[User, Points] = {}
     parts: dict[User, list[Points]] = defaultdict(list)
     for (user, _), rows in recording.rows.items():
@@ -132,7 +132,7 @@ def series(recording: Recording, measure: Measure) -> dict[User, Points]:
 
 
 def by_namespace(users: dict[User, Points]) -> dict[str, Points]:
-    """Return the sums over each namespace; who has none is under its own name."""
+    """Return the sums over each namespace; users without one keep their own name."""
     found: dict[str, Points] = defaultdict(lambda: defaultdict(float))
     for user, points in users.items():
         for moment, value in points.items():
@@ -141,7 +141,7 @@ def by_namespace(users: dict[User, Points]) -> dict[str, Points]:
 
 
 def largest(lines: dict[str, Points], most: int) -> dict[str, Points]:
-    """Return the lines that are largest over all of the time, the others as one."""
+    """Return the lines with the largest sums over time, the others as one."""
     order = sorted(lines, key=lambda name: -sum(lines[name].values()))
     found = {name: lines[name] for name in order[:most]}
     rest: Points = defaultdict(float)
@@ -152,7 +152,7 @@ def largest(lines: dict[str, Points], most: int) -> dict[str, Points]:
 
 
 def uncovered(recording: Recording) -> list[Uncovered]:
-    """What had no number in some rows, and why."""
+    """Return which values are missing in some rows, and why."""
     found: dict[tuple[User, str, str], Uncovered] = {}
     counts: dict[User, int] = defaultdict(int)
     for (user, _), rows in recording.rows.items():
@@ -168,7 +168,7 @@ def uncovered(recording: Recording) -> list[Uncovered]:
 
 
 def points_of(rows: Sequence[tuple[float, Row]], measure: Measure) -> Points:
-    """Values, or rates at the end of each interval. A counter that went back began anew: it has no rate there."""
+    """Return values, or rates at the end of each interval. A counter that decreased was restarted: no rate."""
     if not measure.seconds:
         return {when: float(value) for when, row in rows if (value := row.get(measure.column)) is not None}
     found: Points = {}
@@ -184,7 +184,7 @@ def points_of(rows: Sequence[tuple[float, Row]], measure: Measure) -> Points:
 
 
 def _counted(before: Row, now: Row, column: str, interval: float) -> float:
-    """For how much of an interval a user was counted: all of it where nothing else is recorded."""
+    """Return for how long a user was counted in an interval: all of it unless the recording has another value."""
     start, end = before.get(column), now.get(column)
     if start is None or end is None:
         return interval

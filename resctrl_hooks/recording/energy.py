@@ -1,4 +1,4 @@
-"""Energy over a recording: each pod's joules, each namespace's, and how much of the packages' energy they are."""
+"""Energy over a recording: the joules of each pod and namespace, and their share of the packages' energy."""
 
 import csv
 from collections import defaultdict
@@ -17,7 +17,7 @@ _WATT_HOURS_PER_KWH: Final = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One line: ``kind`` is pod, namespace, or node; ``joules`` None where nothing is known."""
+    """One line: ``kind`` is pod, namespace, or node; ``joules`` is None if unknown."""
 
     kind: str
     namespace: str
@@ -26,11 +26,11 @@ class Share:
 
     @property
     def watt_hours(self) -> float | None:
-        """The same in watt hours."""
+        """The energy in watt hours."""
         return None if self.joules is None else self.joules / JOULES_PER_WATT_HOUR
 
     def grams(self, per_kwh: float) -> float | None:
-        """Grams of CO2, where a kilowatt hour causes ``per_kwh``."""
+        """Return grams of CO2, with ``per_kwh`` grams per kilowatt hour."""
         hours = self.watt_hours
         return None if hours is None else hours / _WATT_HOURS_PER_KWH * per_kwh
 
@@ -73,16 +73,16 @@ def shares(recording: Recording) -> list[Share]:
 
 
 def _grown(rows: Iterable[tuple[float, Row]], column: str) -> float:
-    """What a counter grew by, over rows that have it; a part in which it went back is left out."""
+    """Return a counter's increase over rows that have it; intervals in which it decreased are left out."""
     values = [float(value) for _, row in rows if (value := row.get(column)) is not None]
     return sum(max(after - before, 0.0) for before, after in pairwise(values))
 
 
 def write_csv(path: str, recording: Recording, grams_per_kwh: float | None) -> None:
-    """Write the lines as CSV, an empty field for what is not known.
+    """Write the lines as CSV, with empty fields for unknown values.
 
     Raises:
-        OSError: the file can't be written.
+        OSError: the file cannot be written.
     """
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)

@@ -1,4 +1,4 @@
-"""A recording's file: CSV, which is whole after each look, or Parquet (extra ``parquet``), as its name says."""
+"""A recording's file, by its name CSV, which is complete after each sample, or Parquet (extra ``parquet``)."""
 
 import csv
 import errno
@@ -15,24 +15,24 @@ FORMATS = (".csv", PARQUET)
 
 
 class RecordingError(Exception):
-    """A recording can't be written or read; the message is a sentence for the operator."""
+    """A recording cannot be written or read; the message is a sentence for the operator."""
 
 
 class Writer(Protocol):
-    """Takes the rows of one look after another."""
+    """Writer of samples."""
 
     def write(self, rows: Iterable[Row]) -> None:
-        """Add the rows of a look."""
+        """Write the rows of a sample."""
 
 
 @contextmanager
 def writing(path: str, columns: Sequence[str], *, replace: bool = False) -> Iterator[Writer]:
-    """A writer of a new file, in the format that its name says; a Parquet file appears when it is complete.
+    """Return a writer of a new file, in the format of its name; a Parquet file appears when it is complete.
 
     Raises:
-        RecordingError: the name is of neither format, or the extra isn't installed.
-        FileExistsError: there is such a file already, and ``replace`` is not given.
-        OSError: the file can't be written.
+        RecordingError: the name has neither format, or the extra is not installed.
+        FileExistsError: the file exists, and ``replace`` is not given.
+        OSError: the file cannot be written.
     """
     check(path)
     if not replace and os.path.lexists(path):
@@ -48,16 +48,16 @@ def writing(path: str, columns: Sequence[str], *, replace: bool = False) -> Iter
             class _Csv:
                 def write(self, rows: Iterable[Row]) -> None:
                     found.writerows(rows)
-                    file.flush()  # whatever ends this process, what was seen stays
+                    file.flush()  # written samples survive the end of this process
 
             yield _Csv()
 
 
 def check(path: str) -> None:
-    """Whether a file of this name can be a recording.
+    """Check that a file of this name can be a recording.
 
     Raises:
-        RecordingError: the name is of neither format, or the extra isn't installed.
+        RecordingError: the name has neither format, or the extra is not installed.
     """
     if os.path.splitext(path)[1] not in FORMATS:
         raise RecordingError(f"{path}: give a name that ends in {' or '.join(FORMATS)}")
@@ -69,8 +69,8 @@ def read(path: str) -> list[Row]:
     """Return all rows of a recording, in order of time.
 
     Raises:
-        RecordingError: it is none, or the extra isn't installed.
-        OSError: the file can't be read.
+        RecordingError: it is not a recording, or the extra is not installed.
+        OSError: the file cannot be read.
     """
     check(path)
     rows = _read_parquet(path) if path.endswith(PARQUET) else _read_csv(path)
@@ -94,10 +94,10 @@ def _read_csv(path: str) -> list[Row]:
 
 
 def _row(row: dict[Any, Any]) -> Row:
-    """Return a row of a CSV file as it was written.
+    """Return a row of a CSV file.
 
     Raises:
-        ValueError: it was not written by us, or is cut off.
+        ValueError: it is truncated, or not a row of a recording.
     """
     if None in row or None in row.values():
         raise ValueError("the row has more or fewer fields than the first line names; is the file cut off?")

@@ -1,4 +1,4 @@
-"""Who was noisy when: the rule, the times, and the one sentence that answers which pod it was."""
+"""Noisy users and their times: the rule, the result, and a sentence that names the noisiest pod."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -10,21 +10,21 @@ from .analysis import BANDWIDTH, Points, Recording, User, domains
 from .sampler import REST
 
 NOISY_SHARE: Final = 1 / 3
-"""A user becomes noisy when it moves more than this share of what its L3 domain moves …"""
+"""A user becomes noisy when it causes more than this share of its L3 domain's traffic …"""
 BUSY_SHARE: Final = 1 / 2
-"""… and the domain moves more than this share of its own peak in the recording."""
+"""… and the domain's traffic exceeds this share of its own peak in the recording."""
 STILL: Final = 2 / 3
-"""It stays noisy while both are above this part of that …"""
+"""It stays noisy while both exceed this part of those limits …"""
 PAUSE_SECONDS: Final = 60.0
 PAUSE_LOOKS: Final = 3
-"""… and over an interruption as short as this, in seconds or in looks, while its share of the whole time is enough."""
+"""… and during interruptions of at most so many seconds or samples, while its share of the whole time is enough."""
 LEAST: Final = 1 / 20
-"""A time in which less was moved than this part of the largest one's is left out."""
+"""Times with less traffic than this part of the largest one's are left out."""
 
 
 @dataclass(slots=True)
 class Noisy:
-    """A time in which one user moved most of what a domain moved: in bytes, and those ``of`` the whole domain."""
+    """A time in which one user caused most of a domain's traffic: its bytes, and those ``of`` the whole domain."""
 
     user: User
     domain: str
@@ -35,7 +35,7 @@ class Noisy:
 
 
 def noisy(recording: Recording) -> list[Noisy]:
-    """Return who was noisy when, the most bytes first."""
+    """Return noisy users and times, the most bytes first."""
     before = dict(zip(recording.times[1:], recording.times, strict=False))
     pause = max(PAUSE_SECONDS, PAUSE_LOOKS * recording.usual)
     found: list[Noisy] = []
@@ -49,7 +49,7 @@ def noisy(recording: Recording) -> list[Noisy]:
 
 
 def answer(recording: Recording) -> str:
-    """Return in one sentence which pod moved most, how much of all, and when."""
+    """Return one sentence: the pod with the most traffic, its share of all traffic, and its times."""
     times = noisy(recording)
     if not times:
         return "No pod was noisy."
@@ -70,7 +70,7 @@ def answer(recording: Recording) -> str:
 
 
 def _clock(moment: float, other: float) -> str:
-    """Return a time of the day, with seconds where the two are near, with the date where they are of two days."""
+    """Return a time of day, with seconds if the two are close, with the date if the days differ."""
     one, two = (datetime.fromtimestamp(value, UTC) for value in (moment, other))
     day = "" if one.date() == two.date() else "%Y-%m-%d "
     return one.strftime(f"{day}%H:%M" if abs(moment - other) >= 2 * PAUSE_SECONDS else f"{day}%H:%M:%S")
@@ -87,7 +87,7 @@ def _sums(users: Mapping[User, Points]) -> Points:
 def _times(
     user: User, domain: str, points: Points, totals: Points, before: Mapping[float, float], pause: float
 ) -> list[Noisy]:
-    """Return the times of one user in one domain. What it moved in an interruption is part of the time."""
+    """Return the times of one user in one domain. Traffic during an interruption counts."""
     found: list[Noisy] = []
     peak = max(totals.values(), default=0.0)
     skipped: list[float] = []

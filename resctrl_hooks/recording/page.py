@@ -1,4 +1,4 @@
-"""A recording as one HTML page that needs nothing else: plots, who was noisy when, what was not covered."""
+"""A recording as one self-contained HTML page: plots, noisy users, missing values."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -35,10 +35,10 @@ _COLORS = (
     *("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf"),
     *("#8c564b", "#e377c2", "#bcbd22", "#003f5c", "#7a5195", "#00a36c"),
 )
-"""One for each line; the others together are grey."""
+"""One for each line; the sum of the others is grey."""
 _GREY = "#999999"
 _HEIGHT, _LEGEND = 240, 300
-"""Of a chart, and the width that legends have: the same everywhere, so that times stand one below the other."""
+"""Chart height and legend width: equal everywhere, so that the time axes align."""
 _MOST_ROWS = 50
 _LARGE = 1000
 _STYLE = """
@@ -55,13 +55,13 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; } .note { col
 
 
 def page_of(recording: Recording, grams_per_kwh: float | None = None) -> str:
-    """Return the page, as text; with CO2 where ``grams_per_kwh`` says what a kilowatt hour causes."""
+    """Return the page as text; with CO2 if ``grams_per_kwh`` is given."""
     title = f"resctrl recording of {', '.join(recording.hosts) or 'a node'}"
     said = f'<p class="answer">{escape(answer(recording))}</p>'
     parts = [f"<h1>{escape(title)}</h1>", said, _summary(recording)]
     times = noisy(recording)
     colors = _colors(recording)
-    first = True  # which brings the plotting library along
+    first = True  # imports the plotting library
     for measure in MEASURES:
         by_domain = domains(recording, measure)
         if not by_domain:
@@ -84,7 +84,7 @@ def page_of(recording: Recording, grams_per_kwh: float | None = None) -> str:
 
 
 def _in_turns(rates: Mapping[User, Interval]) -> go.Figure:
-    """Return a chart of the mean bandwidth of each pod that took turns, with the interval as error bars."""
+    """Return a chart of the mean bandwidth of each time-sharing pod, with the interval as error bars."""
     most = sorted(rates, key=lambda user: -rates[user].rate)[:_MOST_ROWS]
     found = [rates[user] for user in most]
     bars = {
@@ -116,7 +116,7 @@ def _all(found: Mapping[str, object]) -> str:
 
 
 def _colors(recording: Recording) -> dict[str, str]:
-    """Return a colour for each of the names that are drawn most, the same in every chart."""
+    """Return a colour for each of the most frequent names, the same in every chart."""
     sums: dict[str, float] = {}
     for measure in MEASURES[:1]:
         users = series(recording, measure)
@@ -133,7 +133,7 @@ def _figure(
     colors: Mapping[str, str],
     shaded: Sequence[Noisy],
 ) -> go.Figure:
-    """Return a chart below the other for each domain, of the same times. A line has a gap where it has no number."""
+    """Return stacked charts, one per domain, with the same time axis. A line has a gap where it has no value."""
     figure = make_subplots(rows=len(charts), cols=1, shared_xaxes=True, subplot_titles=list(charts))
     when = [datetime.fromtimestamp(moment, UTC) for moment in times]
     drawn = {domain: largest(lines, _MOST_LINES) for domain, lines in charts.items()}

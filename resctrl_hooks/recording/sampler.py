@@ -1,4 +1,4 @@
-"""One look at the node as rows: for each pod, foreign group and class remainder, and each domain, its counters."""
+"""One sample of the node as rows: for each pod, foreign group, class remainder and domain, its counters."""
 
 import socket
 import time
@@ -17,39 +17,39 @@ from resctrl_hooks.node.resctrl.counter_totals import summed
 from resctrl_hooks.node.resctrl.counters import AVAILABLE, CUMULATIVE, MON_DATA, Counter, Slot
 
 POD, GROUP, REST, PACKAGE = "pod", "group", "rest", "package"
-"""Kinds of rows: a pod's, a group's that others made, what of a class is in no group, a processor package's."""
+"""Kinds of rows: a pod, a foreign group, the ungrouped tasks of a class, a processor package."""
 PACKAGE_ENERGY: Final = "package_energy_joules"
 """The column of a package's own energy (RAPL), of which the cores' energy is a part."""
 LABELS: Final = ("time", "host", "kind", "key", "namespace", "pod", "container", "rdt_class", "domain", "missing")
 COUNTED: Final = "counted_seconds"
-"""For how long since the recording began a pod's counters counted; `counted_column` says which column a counter has."""
+"""Seconds that a pod's counters have counted since the recording began; `counted_column` maps counters to columns."""
 UNKNOWN: Final = "uncounted_groups"
-"""How many groups of a class have no number of memory traffic or energy, where the class's rest has none for that."""
+"""The number of a class's groups without a value of memory traffic or energy, if its remainder therefore has none."""
 Value = str | float | None
 Row = Mapping[str, Value]
 _UNITS = {"By": "bytes", "J": "joules"}
-_OWN_SECONDS = ("mbm_local_bytes",)  # counters that are assigned, and so counted, by themselves
+_OWN_SECONDS = ("mbm_local_bytes",)  # assignable counters, which are counted separately
 
 
 def column_of(counter: Counter) -> str:
-    """Return a counter's column: its file's name, with its unit at the end."""
+    """Return a counter's column: its file's name and its unit."""
     unit = _UNITS.get(counter.unit, "")
     return counter.name if not unit or counter.name.endswith(f"_{unit}") else f"{counter.name}_{unit}"
 
 
 def counted_column(counter: str) -> str:
-    """Return the column of the seconds for which a counter has counted, by the counter's name."""
+    """Return the column with the seconds for which a counter has counted."""
     return f"{counter}_{COUNTED}" if counter in _OWN_SECONDS else COUNTED
 
 
 class Sampler:
-    """Looks at the node again and again.
+    """Sampler of the node.
 
     Args:
-        node: the node that is looked at.
+        node: the node.
 
     Raises:
-        HookError: resctrl can't be read.
+        HookError: resctrl is unreadable.
     """
 
     def __init__(self, node: Context) -> None:
@@ -62,7 +62,7 @@ class Sampler:
         self._before: Snapshot | None = None
         self._domains: Domains | None = None
         self.peaks: dict[int, float] = {}
-        """The largest bandwidth of each memory domain between two looks, in bytes per second."""
+        """The largest bandwidth of each memory domain between two samples, in bytes per second."""
         self._counted: dict[tuple[str, str, str], float] = {}
         slots = [slot for slot in layout(f"{node.monitor.resctrl.root}/{MON_DATA}") if slot.domain.node is None]
         counters = dict.fromkeys(slot.counter.name for slot in slots if slot.counter.kind == CUMULATIVE)
@@ -73,13 +73,13 @@ class Sampler:
             UNKNOWN,
             *([PACKAGE_ENERGY] if self._packages.read() else []),
         )
-        """What each row has: `LABELS`, the counters of this machine, and for how long they counted."""
+        """The columns of a row: `LABELS`, the counters of this machine, and their counting times."""
 
     def look(self) -> list[Row]:
         """Return the rows of this moment.
 
         Raises:
-            HookError: resctrl or the state directory can't be read.
+            HookError: resctrl or the state directory is unreadable.
         """
         when = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
         snapshot = take(self._node, self._files)
@@ -129,7 +129,7 @@ class Sampler:
     def _rows(
         self, when: str, kind: str, labels: Row, numbers: Iterable[tuple[Slot, Raw]]
     ) -> dict[str, dict[str, Value]]:
-        """Return a row for each domain. What has no number is named in ``missing``, with the word that says why."""
+        """Return a row for each domain. ``missing`` names each missing value with its reason."""
         found: dict[str, dict[str, Value]] = {}
         for slot, value in numbers:
             if value is None:
@@ -145,5 +145,5 @@ class Sampler:
 
 
 def _of(values: Values, slots: dict[str, Slot]) -> Iterable[tuple[Slot, Raw]]:
-    """What the files of whole domains say."""
+    """Return the values of whole domains."""
     return ((slots[path], value) for path, value in values.items() if slots[path].domain.node is None)

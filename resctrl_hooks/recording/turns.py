@@ -1,4 +1,4 @@
-"""Pods that took turns in a recording: the mean rate of each, and the interval that its turns' spread gives it."""
+"""Time-sharing pods in a recording: the mean rate of each, and its interval from the spread of its turns."""
 
 from resctrl_hooks.inventory.interval import Interval, interval_of
 
@@ -7,7 +7,7 @@ from .sampler import POD, Row
 
 
 def turn_rates(recording: Recording) -> dict[User, Interval]:
-    """Return the memory traffic of each pod that took turns, over its domains; none for a pod with too few turns."""
+    """Return the memory traffic of each time-sharing pod over its domains; pods with too few turns are left out."""
     domains: dict[User, list[list[tuple[float, float]]]] = {}
     for (user, _), rows in recording.rows.items():
         if user.kind == POD:
@@ -27,7 +27,7 @@ def turn_rates(recording: Recording) -> dict[User, Interval]:
 
 
 def _turns(rows: list[Row]) -> list[tuple[float, float]]:
-    """Return seconds and bytes of each turn: what was counted between the ends of two runs of rows with a number."""
+    """Return seconds and bytes of each turn: the difference between the ends of two runs of rows with a value."""
     found: list[tuple[float, float]] = []
     end: tuple[float, float] | None = None
     last: tuple[float, float] | None = None

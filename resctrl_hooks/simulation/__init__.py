@@ -1,7 +1,7 @@
-"""A resctrl filesystem in FUSE, which behaves as the kernel's does; for machines without RDT, for tests, for a look.
+"""A resctrl filesystem in FUSE that behaves as the kernel's does, for machines without RDT and for tests.
 
-The model (`model`, `tasks`, `counters`, `schemata`, `cpus`, `ids`, `files`, `tree`) knows nothing of FUSE; `filesystem`
-is the adapter, and `mount` the way to use it. mfusepy is imported only where something is about to be mounted.
+The model (`model`, `tasks`, `counters`, `schemata`, `cpus`, `ids`, `files`, `tree`) is independent of FUSE;
+`filesystem` is the adapter, and `mount` the entry point. mfusepy is imported only for a mount.
 """
 
 from .machine import Machine

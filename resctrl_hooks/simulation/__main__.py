@@ -1,6 +1,6 @@
 """The process that serves a simulation: `python -m resctrl_hooks.simulation MOUNTPOINT MACHINE READY`.
 
-`mount.start` starts it. MACHINE is the hardware as JSON; READY is a descriptor that gets one byte when it is mounted.
+`mount.start` starts it. MACHINE is the hardware as JSON; READY is a descriptor that gets one byte after the mount.
 """
 
 import json
@@ -12,13 +12,13 @@ from .mount import SimulationError, serve_here
 
 
 def main() -> None:
-    """Mount, tell, serve."""
+    """Mount the simulation, report that, and serve it."""
     mountpoint, machine, ready = sys.argv[1:]
 
     def tell() -> None:
         os.write(int(ready), b"1")
         os.close(int(ready))
-        # From here on nobody listens: a pipe that is kept open would make its reader wait for ever.
+        # Close the pipe of the parent: its reader would otherwise wait for ever.
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)

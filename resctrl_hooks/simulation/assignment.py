@@ -1,7 +1,7 @@
-"""Assignable bandwidth counters, AMD's ABMC: `mbm_assign_mode`, `mbm_L3_assignments`, and what they refuse.
+"""Assignable bandwidth counters (AMD's ABMC): `mbm_assign_mode`, `mbm_L3_assignments`, and their errors.
 
 Each L3 domain has a few counters; an event of a group counts in a domain only while it has one there. Source: the
-kernel's fs/resctrl/monitor.c, each refusal seen on a 7.2.
+kernel's fs/resctrl/monitor.c, with each refusal observed on Linux 7.2.
 """
 
 import errno
@@ -19,10 +19,10 @@ EVERYWHERE = "*"
 
 
 class Assignments:
-    """Who has the counters of a machine.
+    """The assignment of a machine's counters.
 
     Args:
-        machine: How many there are.
+        machine: The hardware, with its number of counters.
         start: Called when an event of a group begins to count in a domain, with all three.
     """
 
@@ -34,11 +34,11 @@ class Assignments:
         self._taken = dict.fromkeys(machine.domains, 0)
 
     def counts(self, group: Group, event: str, domain: int) -> bool:
-        """Return whether an event is counted: it has a counter, or needs none."""
+        """Return whether an event is counted, because it has a counter or needs none."""
         return not self.enabled or event not in EVENTS or (event, domain) in group.assigned
 
     def begin(self, group: Group) -> None:
-        """Give a new group what there is; a domain without a free counter has none for it, and nothing says so."""
+        """Assign free counters to a new group; domains without a free one are skipped silently, as in the kernel."""
         if not self.enabled or not self.on_mkdir:
             return
         for event in EVENTS:
@@ -47,7 +47,7 @@ class Assignments:
                     self._assign(group, event, domain)
 
     def end(self, group: Group) -> None:
-        """Take back what a group has."""
+        """Release a group's counters."""
         for event, domain in list(group.assigned):
             self._unassign(group, event, domain)
 
@@ -75,7 +75,7 @@ class Assignments:
             raise RefusedError(errno.EINVAL, words)
 
     def text(self, group: Group) -> str:
-        """What `mbm_L3_assignments` shows."""
+        """Return the content of `mbm_L3_assignments`."""
         self._need_enabled()
         states = {
             event: ";".join(
@@ -86,7 +86,7 @@ class Assignments:
         return "".join(f"{event}:{state}\n" for event, state in states.items())
 
     def write(self, group: Group, text: str) -> None:
-        """Write `mbm_L3_assignments`, without its last newline. What was done before an error stays done."""
+        """Write `mbm_L3_assignments`, without its last newline. Changes before an error stay."""
         self._need_enabled("mbm_event mode is not enabled")
         for line in text.split("\n"):
             event, _, rest = line.partition(":")
@@ -101,7 +101,7 @@ class Assignments:
             state = state if equals else "(null)"
             if name.startswith(EVERYWHERE):
                 self._set(group, event, self._machine.domains, state, EVERYWHERE)
-                return  # the kernel reads no further
+                return  # the kernel stops parsing here
             digits = name.removeprefix("+")
             if not digits.isascii() or not digits.isdigit():
                 raise RefusedError(errno.EINVAL, "Missing domain id")
@@ -119,28 +119,28 @@ class Assignments:
         for domain in domains:
             try:
                 change(group, event, domain)
-            except RefusedError as refused:  # the other domains get theirs
+            except RefusedError as refused:  # the other domains get their counters
                 words += refused.words
         if words:
             raise RefusedError(errno.ENOSPC, *words, failed)
 
     def available_text(self) -> str:
-        """What `info/L3_MON/available_mbm_cntrs` shows."""
+        """Return the content of `info/L3_MON/available_mbm_cntrs`."""
         self._need_enabled()
         return ";".join(f"{domain}={self._free(domain)}" for domain in self._machine.domains) + "\n"
 
     def total_text(self) -> str:
-        """What `info/L3_MON/num_mbm_cntrs` shows."""
+        """Return the content of `info/L3_MON/num_mbm_cntrs`."""
         return ";".join(f"{domain}={self._machine.assignable_counters}" for domain in self._machine.domains) + "\n"
 
     def mode_text(self) -> str:
-        """What `info/L3_MON/mbm_assign_mode` shows: the modes, brackets around the one in force."""
+        """Return the content of `info/L3_MON/mbm_assign_mode`: the modes, with brackets around the active one."""
         if not self._machine.assignable_counters:
             return "[default]\n"
         return "[mbm_event]\ndefault\n" if self.enabled else "[default]\nmbm_event\n"
 
     def write_mode(self, text: str, groups: Iterable[Group]) -> None:
-        """Write `mbm_assign_mode`, without its last newline; a change takes all counters away."""
+        """Write `mbm_assign_mode`, without its last newline; a change releases all counters."""
         if text not in {"mbm_event", "default"}:
             raise RefusedError(errno.EINVAL, "Unsupported assign mode")
         wanted = text == "mbm_event"
@@ -156,12 +156,12 @@ class Assignments:
             self.on_mkdir = True
 
     def on_mkdir_text(self) -> str:
-        """What `mbm_assign_on_mkdir` shows."""
+        """Return the content of `mbm_assign_on_mkdir`."""
         self._need_enabled()
         return f"{int(self.on_mkdir)}\n"
 
     def write_on_mkdir(self, text: str) -> None:
-        """Write `mbm_assign_on_mkdir`: whether a new group gets counters, as the kernel reads yes and no."""
+        """Write `mbm_assign_on_mkdir`: whether a new group gets counters, in the kernel's boolean syntax."""
         self._need_enabled()
         word = text.lower()
         if word[:1] not in {"0", "1", "y", "n", "t", "f"} and word[:2] not in {"on", "of"}:

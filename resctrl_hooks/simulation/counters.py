@@ -1,8 +1,8 @@
-"""What `mon_data` reads: counters that grow, at the steady rates of `machine.py`, while a group has live tasks.
+"""Values of `mon_data`: counters that grow at the steady rates of `machine.py` while a group has live tasks.
 
-Each RMID has a meter. As in hardware the meter belongs to the RMID: a new group's bandwidth starts at 0, its energy
-where the previous user's ended, and cache lines of the previous user fade away. RMIDs share a cache that is full.
-Energy of an RMID is `Unavailable` in a package until one of its tasks has run there.
+As in hardware, the meter belongs to the RMID: a new group's bandwidth starts at 0, its energy at the previous user's
+value, and the previous user's cache lines fade. RMIDs share a full cache, and energy is `Unavailable` in a package
+until a task of the RMID has run there.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from .machine import (
 
 _UNAVAILABLE = "Unavailable"
 WORDS = (_UNAVAILABLE, UNASSIGNED, "Error")
-"""What a counter reads where it has no number."""
+"""Values of a counter without a number."""
 L3_EVENTS = ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
 ENERGY_EVENTS = ("core_energy", "activity")
 
@@ -35,25 +35,25 @@ _DECIMALS = 6
 
 @dataclass(slots=True)
 class Meter:
-    """What one RMID has counted."""
+    """The counts of one RMID."""
 
     since: float
-    """When it was looked at last."""
+    """Time of the last update."""
     tasks: int = 0
     """Live tasks since then."""
     traffic: float = 0.0
-    """Seconds of live tasks since the group was made."""
+    """Seconds of live tasks since the group's creation."""
     running: dict[int, float] = field(default_factory=dict)
     """Live tasks in each package since then."""
     work: dict[int, float] = field(default_factory=dict)
-    """Seconds of live tasks since the mount, in each package where any ran."""
+    """Seconds of live tasks since the mount, in each package with any."""
     lines: float = 0.0
-    """Bytes that its tasks would have in each L3 cache if there were room for all."""
+    """Bytes that its tasks would occupy in each L3 cache with unlimited room."""
     starts: dict[tuple[str, int], float] = field(default_factory=dict)
-    """The traffic there was when an event got its counter in a domain."""
+    """The traffic at the moment an event got its counter in a domain."""
 
     def run(self, now: float, tasks: int, running: dict[int, float]) -> None:
-        """Count until `now`, and go on with another number of tasks, also in each package."""
+        """Count until `now`, then continue with another number of tasks, in total and per package."""
         elapsed = now - self.since
         self.traffic += elapsed * self.tasks
         if elapsed:
@@ -77,12 +77,12 @@ _WORK: MappingProxyType[str, float] = MappingProxyType({"core_energy": WATTS_PER
 
 
 class Place(NamedTuple):
-    """A folder of `mon_data`: whose counters it has.
+    """A folder of `mon_data`: the place of its counters.
 
     Args:
         events: Their names.
         domain: The number of the L3 cache or the package.
-        parts: How many clusters it is the sum of; 1 for a cluster's own, and where there are none.
+        parts: The number of clusters in the sum; 1 for a single cluster, and without clusters.
         below: The names of folders in it.
     """
 
@@ -110,10 +110,10 @@ class Counters:
     """The meters of a machine.
 
     Args:
-        machine: How many domains and clusters share the traffic.
-        living: Says how many live tasks a group has itself.
-        running: Says how many of them each package runs.
-        clock: Says the time in seconds.
+        machine: The hardware; domains and clusters share the traffic.
+        living: Returns the number of a group's own live tasks.
+        running: Returns how many of them each package runs.
+        clock: Returns the time in seconds.
     """
 
     def __init__(
@@ -131,11 +131,11 @@ class Counters:
         self._running = running
         self._clock = clock
         self._meters: dict[int, Meter] = {}
-        # The sum of all meters: their lines fade alike, so that the lines of all need no loop over RMIDs.
+        # The sum of all meters: all lines fade at one rate, so the sum needs no loop over RMIDs.
         self._node = Meter(clock())
 
     def settle(self, group: Group) -> Meter:
-        """Count until now; before and after the group's tasks change, so that each rate has its own time."""
+        """Count until now. Called before and after the group's tasks change, so that each rate has its own time."""
         return self._run(group, self._living(group), self._running(group))
 
     def _run(self, group: Group, tasks: int, running: dict[int, float]) -> Meter:
@@ -146,14 +146,14 @@ class Counters:
         return meter
 
     def start(self, group: Group) -> None:
-        """Begin counting for a new group."""
+        """Start counting for a new group."""
         meter = self._run(group, 0, {})
         meter.traffic = 0.0
         meter.starts.clear()
         self.assignments.begin(group)
 
     def stop(self, group: Group) -> None:
-        """End counting for a group that is removed."""
+        """Stop counting for a removed group."""
         self.settle(group)
         self._run(group, 0, {})
         self.assignments.end(group)
@@ -164,7 +164,7 @@ class Counters:
         meter.starts[event, domain] = meter.traffic
 
     def text(self, group: Group, folder: str, event: str) -> str:
-        """What a counter reads; a CTRL group's is the sum of its own and its MON groups' numbers."""
+        """Return a counter's content; a CTRL group's is the sum of its own and its MON groups' values."""
         told = group.readings.get((folder, event))
         if told is not None:
             return told
@@ -187,7 +187,7 @@ class Counters:
         return f"{sum(numbers):.{_DECIMALS}f}" if event in ENERGY_EVENTS else str(int(sum(numbers)))
 
     def _value(self, meter: Meter, event: str, place: Place) -> float | None:
-        """What one RMID has counted; None for energy in a package where it never ran."""
+        """Return the count of one RMID; None for energy in a package where it never ran."""
         if event in _WORK:
             work = meter.work.get(place.domain)
             return None if work is None else work * _WORK[event]

@@ -1,4 +1,4 @@
-"""CPU masks: how resctrl reads and writes them (`cpus`, `cpus_list`), and which group gets a CPU from which.
+"""CPU masks: the formats of `cpus` and `cpus_list`, and the transfer of CPUs between groups.
 
 Source: the kernel's bitmap parsing and cpus_ctrl_write and cpus_mon_write of fs/resctrl.
 """
@@ -43,10 +43,10 @@ def _bad(number: int) -> RefusedError:
 
 
 def parse_mask(text: str, machine: Machine) -> int:
-    """Read what is written to `cpus`.
+    """Parse a write to `cpus`.
 
     Raises:
-        RefusedError: EINVAL for what is no mask, EOVERFLOW for CPUs that the machine does not have.
+        RefusedError: EINVAL for an invalid mask, EOVERFLOW for CPUs that the machine does not have.
     """
     line = text.partition("\n")[0].strip()
     chunks = line.removesuffix(",").split(",")
@@ -71,10 +71,10 @@ def _number(text: str, machine: Machine) -> int:
 
 
 def parse_list(text: str, machine: Machine) -> int:
-    """Read what is written to `cpus_list`.
+    """Parse a write to `cpus_list`.
 
     Raises:
-        RefusedError: EINVAL for what is no list, ERANGE for CPUs that the machine does not have.
+        RefusedError: EINVAL for an invalid list, ERANGE for CPUs that the machine does not have.
     """
     mask = 0
     for word in text.partition("\n")[0].split(","):
@@ -96,16 +96,16 @@ def parse_list(text: str, machine: Machine) -> int:
 
 
 def assign(group: Group, mask: int, root: Group, classes: Iterable[Group]) -> None:
-    """Make `mask` the CPUs of `group`, and take them from, or give them back to, the others.
+    """Make `mask` the CPUs of `group`, and take them from, or return them to, the others.
 
     Args:
-        group: Who gets them.
-        mask: All that it is to have.
-        root: The root group, which has what no other group has.
-        classes: Every CTRL group, the root group too.
+        group: The group.
+        mask: All of its CPUs.
+        root: The root group, which has the CPUs of no other group.
+        classes: Every CTRL group, including the root group.
 
     Raises:
-        RefusedError: EINVAL: the root group can't drop CPUs, a MON group can have those of its parent only.
+        RefusedError: EINVAL: the root group cannot drop CPUs, a MON group can have those of its parent only.
     """
     added = mask & ~group.cpus
     if group.parent is not None:

@@ -1,14 +1,14 @@
-"""The kernel's answer to a command that it refuses: an errno, and words for `info/last_cmd_status`."""
+"""The kernel's answer to a refused command: an errno, and text for `info/last_cmd_status`."""
 
 import os
 
 
 class RefusedError(OSError):
-    """A command of resctrl that failed.
+    """A failed resctrl command.
 
     Args:
-        number: The errno that the caller gets.
-        words: Lines for `info/last_cmd_status`, without newlines; none where the kernel says nothing.
+        number: The errno for the caller.
+        words: Lines for `info/last_cmd_status`, without newlines; empty if the kernel writes nothing.
     """
 
     def __init__(self, number: int, *words: str) -> None:

@@ -1,4 +1,4 @@
-"""The files of a resctrl filesystem: what each shows and takes."""
+"""The files of a resctrl filesystem: their content and their writes."""
 
 import stat
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _READABLE = stat.S_IFREG | 0o444
 _WRITABLE = stat.S_IFREG | 0o644
 
 Caller = tuple[int, int]
-"""Thread id and user id of whoever writes."""
+"""Thread id and user id of the writer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,11 +22,11 @@ class File:
     """A file.
 
     Args:
-        group: Whose it is; with the group's end reads and writes of open files end too.
+        group: Its group; after the group's removal, reads and writes of open files fail.
         path: Its path below the group.
-        mode: Type and permissions as they are at first.
-        read: Its text.
-        write: Takes what is written in one go; None for a file that can't be written.
+        mode: Its initial type and permissions.
+        read: Returns its text.
+        write: Accepts one write; None for a read-only file.
         counter: Folder and name of a counter.
     """
 
@@ -39,7 +39,7 @@ class File:
 
 
 def info_files(sim: Resctrl) -> dict[str, File]:
-    """Return the files of `info`, by their path below it: what the machine can do, and what the kernel last said."""
+    """Return the files of `info`, by their path below it: the machine's capabilities, and the kernel's last status."""
     machine = sim.machine
     kinds: dict[str, list[str]] = {}
     for folder, place in domain_folders(machine).items():

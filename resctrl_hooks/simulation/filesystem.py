@@ -1,4 +1,4 @@
-"""The FUSE adapter: hands what the kernel asks of a mounted simulation to the `Tree`, with mfusepy."""
+"""The FUSE adapter: translates the kernel's requests to a mounted simulation into calls of the `Tree`, with mfusepy."""
 
 import errno
 import itertools
@@ -18,21 +18,21 @@ from .model import Resctrl
 from .tree import Directory, Tree
 
 XATTR = "user.resctrl.reading"
-"""The extended attribute that tells a counter's file what to read: `Unavailable`, `Unassigned`, `Error`, a number."""
+"""The extended attribute that sets a counter's content: `Unavailable`, `Unassigned`, `Error`, or a number."""
 
 _PAGE = 4096
 
 
 @dataclass(slots=True, eq=False)
 class Handle:
-    """An open file: its text is made at a read from the start, and kept for the reads after it."""
+    """An open file: its text is created by a read from the start, and kept for the following reads."""
 
     node: File | Directory
     text: bytes = b""
 
     @property
     def file(self) -> File:
-        """The file, of a handle that is no directory's."""
+        """The file of a handle; directories have none."""
         assert isinstance(self.node, File)
         return self.node
 
@@ -41,12 +41,12 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
     """A resctrl filesystem for FUSE.
 
     Args:
-        resctrl: What it shows.
-        ready: Called when it is mounted.
+        resctrl: The model.
+        ready: Called after the mount.
     """
 
     use_ns = True
-    # Open files are known by their handle: a group can be renamed or removed while they are open.
+    # Open files are identified by their handle: a group can be renamed or removed while they are open.
     flag_nopath = True
     flag_nullpath_ok = True
 
@@ -62,14 +62,14 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
         self._born = time.time_ns()
 
     def init(self, path: str) -> None:
-        """Say that the mount is there."""
+        """Report the mount."""
         self.mounted = True
         self._ready()
 
     def _file(self, path: str | None, fh: int | None = None) -> File | Directory:
         if fh and fh in self._open:
             return self._open[fh].node
-        if path is None:  # fchmod and fchown: mfusepy does not hand the handle on
+        if path is None:  # fchmod and fchown: mfusepy does not pass the handle
             raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
         return self._tree.find(path)
 
@@ -96,7 +96,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
         return node.group.attributes.get(node.path, (node.mode, *self._owner))
 
     def _inode(self, group: Group, path: str) -> int:
-        """Return a number that lasts as long as the group and is never given again, as kernfs numbers its nodes."""
+        """Return a number that is unique for the group's lifetime and never reused, as in kernfs."""
         if path not in group.inodes:
             group.inodes[path] = next(self._inodes)
         return group.inodes[path]
@@ -145,7 +145,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
             return [(name, {"st_ino": self._inode(*self._tree.place(node, name))}, 0) for name in names]
 
     def mkdir(self, path: str, mode: int) -> int:
-        """Make a group."""
+        """Create a group."""
         above, _, name = path.rpartition("/")
         with self._resctrl.lock:
             parent = self._tree.find(above)
@@ -169,7 +169,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
         return 0
 
     def open(self, path: str, flags: int) -> int:
-        """Open a file. One that nobody may write can't be opened for it by root either."""
+        """Open a file. Not even root can open a read-only one for writing."""
         with self._resctrl.lock:
             node = self._tree.find(path)
             assert isinstance(node, File)
@@ -179,7 +179,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
             return self._handle(node)
 
     def create(self, path: str, mode: int, fi: Any = None) -> int:
-        """Refuse: there are the files that there are."""
+        """Refuse new files."""
         raise PermissionError(errno.EACCES, path)
 
     def release(self, path: str | None, fh: int) -> int:
@@ -200,7 +200,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
             return handle.text[offset : offset + size]
 
     def write(self, path: str | None, data: bytes, offset: int, fh: int) -> int:
-        """Write a file; each write is a command of its own, wherever in the file it is said to be."""
+        """Write a file; each write is a separate command, whatever its offset."""
         uid, _, tid = mfusepy.fuse_get_context()
         with self._resctrl.lock:
             file = self._open[fh].file
@@ -232,7 +232,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
         return node, node.counter
 
     def setxattr(self, path: str, name: str, value: bytes, options: int, position: int = 0) -> int:
-        """Tell a counter what to read, whatever it counts; see `XATTR`."""
+        """Set a counter's content, independent of its count; see `XATTR`."""
         text = value.decode(errors="replace")
         if text not in WORDS and not text.replace(".", "", 1).isdecimal():
             raise OSError(errno.EINVAL, path)
@@ -242,7 +242,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
         return 0
 
     def removexattr(self, path: str, name: str) -> int:
-        """Let a counter count again."""
+        """Return a counter to its count."""
         with self._resctrl.lock:
             node, counter = self._counter(path, name)
             if node.group.readings.pop(counter, None) is None:

@@ -1,4 +1,4 @@
-"""A resctrl group, and the few things that are told about it."""
+"""A resctrl group and its state."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ class Group:
         name: Its directory's name; empty for the root group.
         parent: The CTRL group that a MON group belongs to.
         closid: The class of a CTRL group; a MON group has its parent's.
-        rmid: What its own tasks are counted under.
-        cpus: Mask of the CPUs that are its own.
+        rmid: The RMID of its own tasks.
+        cpus: Mask of its own CPUs.
         masks: Of a CTRL group, the mask of ways by cache resource and domain.
         mb: Of a CTRL group, the memory bandwidth by domain, in the units of `schemata`.
     """
@@ -29,13 +29,13 @@ class Group:
     monitored: dict[str, "Group"] = field(default_factory=dict)
     """The MON groups of a CTRL group, by name."""
     readings: dict[tuple[str, str], str] = field(default_factory=dict)
-    """What counters are told to read, whatever they count, by domain directory and file."""
+    """Fixed contents of counters, by domain directory and file."""
     assigned: set[tuple[str, int]] = field(default_factory=set)
     """The events that have an assignable counter, each with its domain."""
     attributes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    """Permissions, owner and owning group of files that were given others, by path below the group."""
+    """Changed permissions, owners and owning groups of files, by path below the group."""
     inodes: dict[str, int] = field(default_factory=dict)
-    """The inode numbers of its directory and of what is in it, by path below the group, as far as they were asked."""
+    """The inode numbers in use of its directory and of the entries in it, by path below the group."""
     deleted: bool = False
 
     @property

@@ -1,4 +1,4 @@
-"""RMIDs and CLOSIDs: how they are given out, run out, and come back."""
+"""RMIDs and CLOSIDs: allocation, exhaustion and release."""
 
 import errno
 from collections import deque
@@ -8,15 +8,15 @@ from .errors import RefusedError
 
 
 class Rmids:
-    """The monitoring ids of a machine; 0 belongs to the root group.
+    """The RMIDs of a machine; 0 belongs to the root group.
 
-    A freed id waits in limbo, since cache lines are still tagged with it; the id that has been free for longest is
-    given out first.
+    A freed RMID waits in limbo, since cache lines are still tagged with it; the one that has been free for longest is
+    allocated first.
 
     Args:
-        count: How many there are.
-        limbo: Seconds between `free` and being of use again.
-        clock: Says the time in seconds.
+        count: Their number.
+        limbo: Seconds between `free` and reuse.
+        clock: Returns the time in seconds.
     """
 
     def __init__(self, count: int, limbo: float, clock: Callable[[], float]) -> None:
@@ -26,7 +26,7 @@ class Rmids:
         self._clock = clock
 
     def take(self) -> int:
-        """Give out an id.
+        """Allocate an RMID.
 
         Raises:
             RefusedError: ENOSPC if all are in use, EBUSY if some are in limbo.
@@ -39,7 +39,7 @@ class Rmids:
         raise RefusedError(errno.EBUSY if self._limbo else errno.ENOSPC, "Out of RMIDs")
 
     def free(self, rmid: int) -> None:
-        """Take an id back."""
+        """Free an RMID."""
         self._limbo.append((self._clock() + self._seconds, rmid))
 
 
@@ -50,7 +50,7 @@ class Closids:
         self._free = set(range(1, count))
 
     def take(self) -> int:
-        """Give out the lowest free id.
+        """Allocate the lowest free CLOSID.
 
         Raises:
             RefusedError: ENOSPC if all are in use.
@@ -62,5 +62,5 @@ class Closids:
         return closid
 
     def free(self, closid: int) -> None:
-        """Take an id back."""
+        """Free a CLOSID."""
         self._free.add(closid)

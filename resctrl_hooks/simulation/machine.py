@@ -1,30 +1,30 @@
-"""What hardware a simulation stands for: whose it is, how many RMIDs, CLOSIDs, caches and packages it has."""
+"""The simulated hardware: vendor, RMIDs, CLOSIDs, caches and packages."""
 
 import os
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 CBM_BITS = 12
-"""Ways of each L3 cache that a mask can give."""
+"""Number of ways in the mask of each L3 cache."""
 SHAREABLE_BITS = 0x600
-"""Ways that other agents, I/O for one, use as well (`info/L3/shareable_bits`)."""
+"""Ways that other agents, such as I/O, use as well (`info/L3/shareable_bits`)."""
 CACHE_BYTES = 16 << 20
 """Size of each L3 cache."""
 UNIT_BYTES = 65536
-"""What hardware counts in: occupancy and thresholds are multiples of it."""
+"""The hardware's unit: occupancy and thresholds are multiples of it."""
 
 FULL_MASK = (1 << CBM_BITS) - 1
 
 BYTES_PER_SECOND = 100_000_000
-"""Memory traffic of each live task of a group, over all L3 domains together."""
+"""Memory traffic of each live task of a group, summed over all L3 domains."""
 LOCAL_SHARE = 0.75
-"""The part of the traffic that stays on the task's own node (`mbm_local_bytes`)."""
+"""The part of the traffic to the task's local node (`mbm_local_bytes`)."""
 LINES_PER_TASK = 8 * UNIT_BYTES
-"""Bytes that each live task keeps in each L3 cache."""
+"""Bytes that each live task occupies in each L3 cache."""
 WATTS_PER_TASK = 4.0
-"""Joules a second of each live task, over all packages together (`core_energy`)."""
+"""Watts of each live task, summed over all packages (`core_energy`)."""
 FARADS_PER_SECOND = 0.5
-"""Growth of `activity` by each live task, over all packages together."""
+"""Growth of `activity` by each live task, summed over all packages."""
 
 
 MOST = MappingProxyType(
@@ -38,18 +38,18 @@ MOST = MappingProxyType(
         "limbo": 86_400,
     }
 )
-"""The largest machine: more than any processor has, and little enough for the simulation's memory."""
+"""The largest machine: larger than any processor, small enough for the simulation's memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """What differs by who made the processor.
+    """Differences between vendors.
 
     Args:
-        min_cbm_bits: Ways that a mask must have.
+        min_cbm_bits: Minimum number of ways in a mask.
         sparse_masks: Whether a mask may have holes.
-        bandwidth: Least and most memory bandwidth, and the step between values.
-        linear: Whether bandwidth is throttled evenly (`delay_linear`), and threads of a core can differ in it.
+        bandwidth: Minimum and maximum memory bandwidth, and the step between values.
+        linear: Whether bandwidth is throttled linearly (`delay_linear`), and threads of a core can differ in it.
     """
 
     min_cbm_bits: int
@@ -60,7 +60,7 @@ class Vendor:
 
 VENDORS = MappingProxyType(
     {
-        # In per cent.
+        # In percent.
         "intel": Vendor(1, sparse_masks=False, bandwidth=(10, 100, 10), linear=True),
         # In units of 1/8 GB/s.
         "amd": Vendor(0, sparse_masks=True, bandwidth=(0, 2048, 1), linear=False),
@@ -70,21 +70,20 @@ VENDORS = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The hardware to stand for.
+    """The simulated hardware.
 
     Args:
-        rmids: Monitoring ids, of which the root group has one; clusters share them out.
-        closids: Classes of service, of which the root group has one; with CDP there are half as many.
+        rmids: RMIDs, of which the root group has one; clusters share them out.
+        closids: CLOSIDs, of which the root group has one; with CDP there are half as many.
         l3_domains: L3 caches, numbered from 0.
-        limbo: Seconds that a freed RMID can't be used again for.
+        limbo: Seconds for which a freed RMID is unusable.
         energy: Whether there are `PERF_PKG` domains, as many as L3 caches.
         cpus: Logical CPUs.
-        vendor: Whose processor it is, a key of `VENDORS`.
-        assignable_counters: Bandwidth counters in each L3 domain that groups are assigned (AMD's ABMC); 0: each group
-            has its own.
+        vendor: The processor's vendor, a key of `VENDORS`.
+        assignable_counters: Assignable bandwidth counters in each L3 domain (AMD's ABMC); 0: each group has its own.
         clusters: Sub-NUMA clusters of each L3 domain.
-        cdp: Whether code and data have masks of their own, as with the mount option `cdp`.
-        sparse_masks: Whether masks may have holes; None for what the vendor's processors do.
+        cdp: Whether code and data have separate masks, as with the mount option `cdp`.
+        sparse_masks: Whether masks may have holes; None for the vendor's default.
     """
 
     rmids: int = 32
@@ -121,12 +120,15 @@ class Machine:
         return range(self.l3_domains)
 
     def packages(self, cpus: str) -> set[int]:
-        """The packages of a list of CPUs such as ``0-3,8``; each package has the same number of CPUs, in order."""
+        """Return the packages of a list of CPUs such as ``0-3,8``.
+
+        Each package has the same number of CPUs, in order.
+        """
         found: set[int] = set()
         for part in filter(None, cpus.split(",")):
             first, _, last = part.partition("-")
             begin, end = int(first), min(int(last or first), self.cpus - 1)
-            # With fewer CPUs than packages, a CPU stands for several.
+            # With fewer CPUs than packages, one CPU stands for several.
             found.update(
                 range(begin * self.l3_domains // self.cpus, ((end + 1) * self.l3_domains - 1) // self.cpus + 1)
             )
@@ -134,17 +136,17 @@ class Machine:
 
     @property
     def traits(self) -> Vendor:
-        """What the vendor's processors do."""
+        """The properties of the vendor's processors."""
         return VENDORS[self.vendor]
 
     @property
     def groups(self) -> int:
-        """How many RMIDs groups can have (`num_rmids`)."""
+        """Number of RMIDs for groups (`num_rmids`)."""
         return self.rmids // self.clusters
 
     @property
     def classes(self) -> int:
-        """How many CLOSIDs classes can have (`num_closids`)."""
+        """Number of CLOSIDs for classes (`num_closids`)."""
         return self.closids // 2 if self.cdp else self.closids
 
     @property

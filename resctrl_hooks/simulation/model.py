@@ -1,6 +1,6 @@
-"""The semantics of a resctrl filesystem, without the filesystem: what each command does, and what it refuses.
+"""The semantics of a resctrl filesystem, independent of paths and FUSE: each command's effect and its errors.
 
-Source: the kernel's fs/resctrl, seen on a 7.2; the conformance tests hold this to it. Paths, files and FUSE are in
+Source: the kernel's fs/resctrl, observed on Linux 7.2; the conformance tests compare both. Paths, files and FUSE are in
 `tree.py` and `filesystem.py`.
 """
 
@@ -23,12 +23,12 @@ _UINT = 1 << 32
 
 
 class Resctrl:
-    """A mounted resctrl: its groups, ids, tasks and counters. Methods take `lock` where they are called from threads.
+    """A mounted resctrl: its groups, ids, tasks and counters. Callers in threads hold `lock`.
 
     Args:
         machine: The hardware.
-        proc: Where to ask about threads.
-        clock: Says the time in seconds, and never goes back.
+        proc: The source of thread data.
+        clock: Returns the time in seconds, which never decreases.
     """
 
     def __init__(self, machine: Machine, proc: Proc | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -46,11 +46,11 @@ class Resctrl:
         self.counters.start(self.root)
 
     def _living(self, group: Group) -> int:
-        # The rest of the machine counts as one task: looking at every thread for each read would be slow.
+        # All other tasks of the machine count as one: reading every thread at each read would be slow.
         return 1 if group is self.root else self.tasks.living(group)
 
     def _running(self, group: Group) -> dict[int, float]:
-        """Return how many tasks of a group each package runs; one that may use several runs evenly in all of them."""
+        """Return how many tasks of a group each package runs; a task with several packages counts evenly in all."""
         if not self.machine.energy:
             return {}
         running: dict[int, float] = {}
@@ -69,12 +69,12 @@ class Resctrl:
 
     @property
     def status(self) -> str:
-        """What `info/last_cmd_status` shows."""
+        """The content of `info/last_cmd_status`."""
         return "".join(f"{line}\n" for line in self._status) or "ok\n"
 
     @contextmanager
     def command(self) -> Iterator[None]:
-        """Run a command that leaves its outcome in `status`."""
+        """Run a command that leaves its result in `status`."""
         self._status = ()
         try:
             yield
@@ -83,7 +83,7 @@ class Resctrl:
             raise
 
     def make_class(self, name: str) -> None:
-        """Make a CTRL group. Raises a RefusedError (ENOSPC, EBUSY) when ids run out."""
+        """Create a CTRL group. Raises a RefusedError (ENOSPC, EBUSY) when ids run out."""
         closid = self._closids.take()
         try:
             allocation = schemata.first_allocation(self.machine, self.all_classes())
@@ -96,13 +96,13 @@ class Resctrl:
         self.counters.start(group)
 
     def make_monitored(self, parent: Group, name: str) -> None:
-        """Make a MON group. Raises a RefusedError (ENOSPC, EBUSY) when RMIDs run out."""
+        """Create a MON group. Raises a RefusedError (ENOSPC, EBUSY) when RMIDs run out."""
         group = Group(name, parent, parent.closid, self._rmids.take())
         parent.monitored[name] = group
         self.counters.start(group)
 
     def remove(self, group: Group) -> None:
-        """Remove a group other than the root group: its tasks fall back to its parent, a class's to the root group."""
+        """Remove a group other than the root group: its tasks move to its parent, a class's to the root group."""
         heir = group.parent or self.root
         for member in list(group.family()):
             self.counters.stop(member)
@@ -118,10 +118,10 @@ class Resctrl:
         del self.classes[group.name]
 
     def rename(self, group: Group, parent: Group, name: str) -> None:
-        """Give a MON group another name or another class; its RMID, counters and tasks go along.
+        """Change the name or class of a MON group; its RMID, counters and tasks stay with it.
 
         Raises:
-            RefusedError: EPERM for a group with CPUs that would leave its class, EEXIST if the name is taken.
+            RefusedError: EPERM for a group with CPUs that would leave its class, EEXIST if the name exists.
         """
         assert group.parent is not None
         if group.cpus and group.parent is not parent:
@@ -143,7 +143,7 @@ class Resctrl:
                     self.counters.settle(member)
 
     def write_schemata(self, group: Group, text: str) -> None:
-        """Write `schemata`: all of it, or nothing of it."""
+        """Write `schemata` completely or not at all."""
         body = _line(text)
         with self.command():
             staged = schemata.parse(body, self.machine, group, self._others(group))
@@ -168,7 +168,7 @@ class Resctrl:
             cpus.assign(group, cpus.parse_list(text, self.machine), self.root, self.all_classes())
 
     def write_threshold(self, text: str) -> None:
-        """Write `info/L3_MON/max_threshold_occupancy`, in bytes. It changes nothing here: limbo has a fixed time."""
+        """Write `info/L3_MON/max_threshold_occupancy`, in bytes. It has no effect: limbo has a fixed time."""
         word = text.strip()
         if not word.isascii() or not word.isdigit():
             raise RefusedError(errno.EINVAL)
@@ -184,7 +184,7 @@ class Resctrl:
             self.counters.assignments.write_mode(body, groups)
 
     def read_assignments(self, read: Callable[[], str]) -> str:
-        """Read a file of assignable counters; unlike other files, these leave words where they can't be read."""
+        """Read a file of assignable counters; unlike other files, these set the status if they are unreadable."""
         try:
             return read()
         except RefusedError as refused:
@@ -204,7 +204,7 @@ class Resctrl:
 
 
 def _line(text: str) -> str:
-    """Return a line without its newline; without one the kernel refuses and leaves `last_cmd_status` as it was."""
+    """Return a line without its newline; without one the kernel refuses and leaves `last_cmd_status` unchanged."""
     if not text.endswith("\n"):
         raise RefusedError(errno.EINVAL)
     return text[:-1]

@@ -1,4 +1,4 @@
-"""Mounting a simulation and getting rid of it: in this process, in one of its own, and after one that crashed."""
+"""Mount and unmount of simulations: in this process, in a separate one, and after a crash."""
 
 import contextlib
 import ctypes
@@ -16,7 +16,7 @@ from typing import Any
 
 from .machine import Machine
 
-# So that the process finds this package even where it is not installed.
+# The process must find this package even if it is not installed.
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 DEVICE = "/dev/fuse"
@@ -24,12 +24,12 @@ _MNT_DETACH = 2
 _SECONDS_TO_MOUNT = 30
 _SECONDS_TO_END = 10
 _FOREVER = 1_000_000_000
-"""Seconds. All changes go through the mount, so what the kernel keeps of names and attributes never goes stale."""
+"""Seconds. All changes go through the mount, so the kernel's cached names and attributes never become stale."""
 
 _OPTIONS = MappingProxyType(
     {
         "foreground": True,
-        # One request at a time: each takes microseconds, and several threads would only wait for one another.
+        # One request at a time: each takes microseconds, and several threads would only wait for each other.
         "nothreads": True,
         "direct_io": True,
         "use_ino": True,
@@ -46,11 +46,11 @@ _OPTIONS = MappingProxyType(
 
 
 class SimulationError(Exception):
-    """A simulation that can't be mounted; the text says why, and what to do about it."""
+    """A simulation cannot be mounted; the text has the cause and the remedy."""
 
 
 def _detach(mountpoint: str) -> None:
-    """Unmount what is at a path, in use or not. Whether it worked is for the caller to see."""
+    """Unmount a path, in use or not. The caller checks the result."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.umount2(os.fsencode(mountpoint), _MNT_DETACH) == 0:
         return
@@ -59,12 +59,12 @@ def _detach(mountpoint: str) -> None:
 
 
 def prepare(mountpoint: str) -> str:
-    """Make the mountpoint a directory on which nothing is mounted, and return its absolute path.
+    """Make the mountpoint a directory without a mount, and return its absolute path.
 
-    A mount whose process is gone (each access answers ENOTCONN) is removed; a mount that works is left alone.
+    A mount whose process is gone (each access answers ENOTCONN) is removed; a working mount is left alone.
 
     Raises:
-        SimulationError: Something else is mounted there, or it can't be made a directory.
+        SimulationError: Another filesystem is mounted there, or it cannot be made a directory.
     """
     path = os.path.abspath(mountpoint)
     try:
@@ -89,7 +89,7 @@ def prepare(mountpoint: str) -> str:
 
 
 def check_fuse() -> None:
-    """Say what is missing before libfuse says it in its own words.
+    """Report missing requirements in better words than libfuse's.
 
     Raises:
         SimulationError: /dev/fuse, mfusepy or libfuse is missing.
@@ -110,12 +110,12 @@ def serve_here(mountpoint: str, machine: Machine, ready: Callable[[], None] = la
     """Mount a simulation and serve it in this process, until it is unmounted or SIGTERM, SIGINT or SIGHUP comes.
 
     Args:
-        mountpoint: Where; made if it is missing.
-        machine: The hardware to stand for.
-        ready: Called when it is mounted.
+        mountpoint: The mountpoint; created if missing.
+        machine: The simulated hardware.
+        ready: Called after the mount.
 
     Raises:
-        SimulationError: It can't be mounted.
+        SimulationError: It cannot be mounted.
     """
     path = prepare(mountpoint)
     check_fuse()
@@ -129,21 +129,21 @@ def serve(path: str, filesystem: Any, **options: Any) -> None:
     """Mount a FUSE filesystem and serve it in this process, until it is unmounted or a signal ends it.
 
     Args:
-        path: Where; see `prepare`.
-        filesystem: mfusepy's operations; `mounted` says whether it came so far.
+        path: The mountpoint; see `prepare`.
+        filesystem: mfusepy's operations; `mounted` is whether the mount succeeded.
         options: Mount options other than a simulation's.
 
     Raises:
-        SimulationError: It can't be mounted.
+        SimulationError: It cannot be mounted.
     """
     import mfusepy  # noqa: PLC0415 - an extra; see `check_fuse`
 
-    # Only root may let others in without a word of the machine's owner (user_allow_other in fuse.conf).
+    # Only root may use allow_other without user_allow_other in fuse.conf.
     root = os.getuid() == 0
     try:
         mfusepy.FUSE(filesystem, path, **{**_OPTIONS, **options}, allow_other=root, default_permissions=root)
     except RuntimeError as error:
-        # libfuse says the same of a mount that failed and of one that a signal has ended.
+        # libfuse returns the same for a failed mount and for one that a signal has ended.
         if not filesystem.mounted:
             hint = "" if root else "; without root it needs the package fuse3"
             raise SimulationError(f"libfuse can't mount at {path} (status {error}){hint}") from None
@@ -153,10 +153,10 @@ def start(mountpoint: str, machine: Machine) -> subprocess.Popen[bytes]:
     """Mount a simulation in a process of its own, in its own session and without this one's pipes.
 
     Returns:
-        The process, once the simulation is mounted. It goes on when this one ends.
+        The process, once the simulation is mounted. It outlives this one.
 
     Raises:
-        SimulationError: It can't be mounted.
+        SimulationError: It cannot be mounted.
     """
     path = prepare(mountpoint)
     check_fuse()
@@ -174,7 +174,7 @@ def start(mountpoint: str, machine: Machine) -> subprocess.Popen[bytes]:
             | {"PYTHONPATH": os.pathsep.join([_PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")])])},
         )
         os.close(writer)
-        # Either the byte comes, or the process ends and with it the pipe.
+        # The pipe yields the byte, or ends with the process.
         answered, _, _ = select.select([reader], [], [], _SECONDS_TO_MOUNT)
         told = os.read(reader, 1) if answered else b""
     finally:
@@ -219,22 +219,22 @@ def mounted(
     energy: bool = False,
     **processor: Any,
 ) -> Iterator[str]:
-    """Have a simulation at `mountpoint` for the length of a `with`; for tests.
+    """Yield a simulation at `mountpoint`, for tests, and unmount it at the end.
 
     Args:
-        mountpoint: Where; made if it is missing.
+        mountpoint: The mountpoint; created if missing.
         rmids: Monitoring ids.
         closids: Classes of service.
         l3_domains: L3 caches.
-        limbo: Seconds that a freed RMID can't be used again for.
+        limbo: Seconds for which a freed RMID is unusable.
         energy: Whether there are PERF_PKG domains.
-        processor: More of what `Machine` can be told: `vendor`, `assignable_counters`, `clusters`, `cdp`.
+        processor: Further arguments of `Machine`: `vendor`, `assignable_counters`, `clusters`, `cdp`.
 
     Yields:
         The absolute path.
 
     Raises:
-        SimulationError: It can't be mounted.
+        SimulationError: It cannot be mounted.
     """
     path = os.path.abspath(mountpoint)
     machine = Machine(rmids=rmids, closids=closids, l3_domains=l3_domains, limbo=limbo, energy=energy, **processor)

@@ -1,11 +1,11 @@
-"""What a simulation asks /proc about threads."""
+"""The thread data that a simulation reads from /proc."""
 
 import os
 from typing import NamedTuple, Protocol
 
 
 class Life(NamedTuple):
-    """One thread's life: a thread id can be used again, together with its start time it can't."""
+    """One thread's life: a thread id can be reused, but not together with its start time."""
 
     start: int
     """Clock ticks after the boot."""
@@ -13,10 +13,10 @@ class Life(NamedTuple):
 
 
 class Proc(Protocol):
-    """The questions. An answer about a thread that is gone is empty or None, never an exception."""
+    """The queries. For a thread that is gone, the result is empty or None, never an exception."""
 
     def life(self, tid: int) -> Life | None:
-        """Return whether the thread exists, and since when."""
+        """Return the thread's life; None if it does not exist."""
 
     def lineage(self, tid: int) -> tuple[int, int] | None:
         """Return the thread's process and that process's parent."""
@@ -25,7 +25,7 @@ class Proc(Protocol):
         """Return its real and its saved user id."""
 
     def children(self, tid: int) -> set[int]:
-        """Processes that this thread started."""
+        """Return the processes that this thread started."""
 
     def threads(self, pid: int) -> set[int]:
         """Return all threads of the process that `pid` leads; empty for a thread that leads none."""
@@ -38,7 +38,7 @@ class Proc(Protocol):
 
 
 class Procfs:
-    """The answers of a mounted /proc."""
+    """The queries on a mounted /proc."""
 
     def __init__(self, root: str = "/proc") -> None:
         self._root = root

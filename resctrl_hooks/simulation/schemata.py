@@ -1,6 +1,7 @@
-"""`schemata`, `mode` and `size`: what is written to them, what they show, and what the kernel refuses.
+"""`schemata`, `mode` and `size`: their writes, their content, and the kernel's refusals.
 
-Source: the kernel's fs/resctrl/ctrlmondata.c and its documentation (filesystems/resctrl), each refusal seen on a 7.2.
+Source: the kernel's fs/resctrl/ctrlmondata.c and its documentation (filesystems/resctrl), each refusal observed on
+Linux 7.2.
 """
 
 import errno
@@ -17,14 +18,17 @@ _ULONG = 1 << 64
 
 
 class Staged(NamedTuple):
-    """What one write to `schemata` asks for, masks by resource and all by domain; applied as a whole or not at all."""
+    """The request of one write to `schemata`, masks by resource and all by domain; applied completely or not at all."""
 
     masks: dict[str, dict[int, int]]
     mb: dict[int, int]
 
 
 def overlaps(mask: int, domain: int, others: Iterable[Group], *, exclusive: bool) -> bool:
-    """Whether other CTRL groups use ways of `mask`: exclusive ones only, or any of them and the hardware itself."""
+    """Return whether other CTRL groups use ways of `mask`.
+
+    ``exclusive`` counts exclusive groups only, otherwise every group and the hardware itself.
+    """
     if not exclusive and mask & SHAREABLE_BITS:
         return True
     users = (other for other in others if not exclusive or other.mode == "exclusive")
@@ -60,7 +64,7 @@ def _bandwidth(text: str, machine: Machine) -> int:
 
 
 def parse(text: str, machine: Machine, group: Group, others: list[Group]) -> Staged:
-    """Read what is written to a CTRL group's `schemata`, without its last newline.
+    """Parse a write to a CTRL group's `schemata`, without its last newline.
 
     Raises:
         RefusedError: EINVAL, with the kernel's words; it has none for a domain that does not exist.
@@ -94,10 +98,10 @@ def parse(text: str, machine: Machine, group: Group, others: list[Group]) -> Sta
 
 
 def first_allocation(machine: Machine, others: Iterable[Group]) -> Staged:
-    """What a new CTRL group gets: everything that no exclusive group has, as far as it is in one piece.
+    """Return a new CTRL group's masks: the first contiguous part that no exclusive group has.
 
     Raises:
-        RefusedError: ENOSPC where exclusive groups have taken all.
+        RefusedError: ENOSPC if exclusive groups have taken all.
     """
     groups = list(others)
     masks: dict[int, int] = {}
@@ -139,13 +143,13 @@ def _lines(caches: dict[str, dict[int, str]], mb: dict[int, int]) -> str:
 
 
 def schemata_text(group: Group) -> str:
-    """What `schemata` of a CTRL group shows."""
+    """Return the content of a CTRL group's `schemata`."""
     caches = {name: {domain: f"{mask:x}" for domain, mask in used.items()} for name, used in group.masks.items()}
     return _lines(caches, group.mb)
 
 
 def size_text(group: Group) -> str:
-    """What `size` of a CTRL group shows: the bytes of cache that its masks mean."""
+    """Return the content of a CTRL group's `size`: the bytes of cache of its masks."""
     way = CACHE_BYTES // CBM_BITS
     caches = {
         name: {domain: str(way * mask.bit_count()) for domain, mask in used.items()}
@@ -155,7 +159,7 @@ def size_text(group: Group) -> str:
 
 
 def bit_usage_text(machine: Machine, classes: Iterable[Group]) -> str:
-    """What `info/L3/bit_usage` shows: who uses each way, for code or for data, the highest first."""
+    """Return the content of `info/L3/bit_usage`: the user of each way, for code or for data, the highest first."""
     groups = list(classes)
     domains: list[str] = []
     for domain in machine.domains:

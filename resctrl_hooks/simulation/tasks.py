@@ -1,8 +1,7 @@
-"""Which thread is in which group, and how that changes: what is written to `tasks`, and what a fork passes on.
+"""Membership of threads in groups: writes to `tasks`, and inheritance at a fork.
 
-The kernel keeps a class and an RMID in each task and copies them at a fork. A process outside the kernel sees no
-fork: so what a group's tasks have started since they joined is looked up in /proc when somebody asks. A process whose
-parent ended before anybody asked is not found any more and counts as one of the root group.
+The kernel copies class and RMID at a fork. This process does not see forks, so it reads the descendants of a group's
+tasks from /proc on demand; a process whose parent ended before that counts as one of the root group.
 """
 
 import errno
@@ -19,21 +18,21 @@ _PRUNE_AT = 512
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """A thread that was put into a group, or that a thread in a group has started."""
+    """A thread that was moved into a group, or that a thread in a group has started."""
 
     tid: int
     start: int
     group: Group
     before: set[int] = field(default_factory=set)
-    """What it had started before it joined the group: those stay where they are."""
+    """Its children from before it joined the group: they stay where they are."""
 
 
 class Tasks:
-    """The threads whose group is known. Every other thread is in the root group.
+    """The threads with a known group. Every other thread is in the root group.
 
     Args:
         root: The root group.
-        proc: Where to ask about threads.
+        proc: The source of thread data.
     """
 
     def __init__(self, root: Group, proc: Proc) -> None:
@@ -59,7 +58,7 @@ class Tasks:
         return (self._proc.threads(tid) | self._proc.children(tid)) - {tid}
 
     def _follow(self, task: Task) -> None:
-        """Put what the task has started since it joined into its group, and what that has started, and so on."""
+        """Move the task's descendants since it joined into its group."""
         waiting = [task]
         while waiting:
             parent = waiting.pop()
@@ -73,7 +72,7 @@ class Tasks:
                 waiting.append(self._known[tid])
 
     def _task(self, tid: int) -> Task | None:
-        """Return the task of a thread that is still the one that was put there."""
+        """Return the task of a thread if it is still the thread that was moved."""
         task = self._known.get(tid)
         if task is None:
             return None
@@ -84,7 +83,7 @@ class Tasks:
         return task
 
     def group_of(self, tid: int) -> Group:
-        """The group that a thread is in: its own, or that of the nearest ancestor in a group when it was started."""
+        """Return a thread's group: its own, or its nearest ancestor's at the time of its start."""
         child, seen = tid, set[int]()
         while child > 0 and child not in seen:
             seen.add(child)
@@ -102,16 +101,16 @@ class Tasks:
         return self._root
 
     def write(self, text: str, group: Group, caller: tuple[int, int], touched: set[Group]) -> None:
-        """Move threads as a write to a group's `tasks` does: one by one, until one can't be moved.
+        """Move threads as a write to a group's `tasks` does: one by one, until one cannot be moved.
 
         Args:
-            text: What is written: thread ids with commas between them, 0 for the writer.
-            group: Where to.
+            text: The write: thread ids with commas between them, 0 for the writer.
+            group: The target.
             caller: Thread id and user id of the writer.
-            touched: Gets the groups that threads left or joined, whether or not all could be moved.
+            touched: Receives the groups that threads left or joined, even after an error.
 
         Raises:
-            RefusedError: EINVAL for what is no id and for a task of another class, ESRCH for a thread that is gone,
+            RefusedError: EINVAL for an invalid id and for a task of another class, ESRCH for a thread that is gone,
                 EPERM for one that the writer does not own.
         """
         rest: str | None = text.partition("\0")[0]
@@ -126,7 +125,7 @@ class Tasks:
                 raise RefusedError(refused.errno or errno.EINVAL, *words) from None
 
     def _move(self, tid: int, group: Group, uid: int) -> Group:
-        """Move one thread, and say where from."""
+        """Move one thread, and return its previous group."""
         life = self._proc.life(tid)
         owners = self._proc.owners(tid) if uid else (0, 0)
         if life is None or owners is None:
@@ -139,7 +138,7 @@ class Tasks:
         if group.parent is not None and current.ctrl is not group.parent:
             raise RefusedError(errno.EINVAL, "Can't move task to different control group")
         if current is not self._root:
-            # What it has started so far stays behind.
+            # Its existing children stay behind.
             if self._task(tid) is None:
                 self._put(tid, life.start, current, set())
             self._follow(self._known[tid])
@@ -148,14 +147,14 @@ class Tasks:
         return current
 
     def _prune(self) -> None:
-        """Forget threads that are gone; the root group's are looked at nowhere else."""
+        """Forget threads that are gone; those of the root group are checked only here."""
         if len(self._known) >= self._prune_at:
             for tid in list(self._known):
                 self._task(tid)
             self._prune_at = max(_PRUNE_AT, 2 * len(self._known))
 
     def hand_over(self, group: Group, heir: Group) -> None:
-        """Move all tasks of a group that is removed."""
+        """Move all tasks of a removed group."""
         self.of(group)
         for tid in self._by_group.pop(group, set()):
             self._known[tid].group = heir
@@ -171,7 +170,7 @@ class Tasks:
         return sorted(self._by_group.get(group, ()))
 
     def living(self, group: Group) -> int:
-        """Return how many threads of the group itself are no zombies."""
+        """Return the number of the group's own threads that are not zombies."""
         return len(self._living(group))
 
     def _living(self, group: Group) -> list[int]:
@@ -183,7 +182,7 @@ class Tasks:
         return [self._proc.cpus(tid) for tid in self._living(group)]
 
     def listed(self, group: Group) -> list[int]:
-        """What `tasks` shows: a CTRL group lists its MON groups' tasks too."""
+        """Return the content of `tasks`: a CTRL group lists its MON groups' tasks too."""
         if group is not self._root:
             return sorted(tid for member in group.family() for tid in self.of(member))
         elsewhere = set(self._elsewhere())
@@ -196,13 +195,13 @@ class Tasks:
 
 
 def _parse(word: str) -> int:
-    """Read a number as the kernel's kstrtoint does: decimal, octal with a leading 0, hexadecimal with 0x."""
+    """Parse a number as the kernel's kstrtoint does: decimal, octal with a leading 0, hexadecimal with 0x."""
     digits = word[1:] if word[:1] in {"+", "-"} else word
     prefix = digits[:2].lower()
     base = 16 if prefix == "0x" else 8 if digits[:1] == "0" and len(digits) > 1 else 10
     digits = digits[2:] if prefix == "0x" else digits
     try:
-        # int() takes more than the kernel: signs, underscores, blanks and other alphabets' digits.
+        # int() accepts more than the kernel: signs, underscores, blanks and other alphabets' digits.
         number = int(digits, base) if digits.isascii() and digits.isalnum() else None
     except ValueError:
         number = None

@@ -1,7 +1,7 @@
-"""The paths of a resctrl filesystem: which directory or file each is, and what becomes of directories.
+"""The paths of a resctrl filesystem, and the commands on its directories.
 
-Directories answer mkdir, rmdir and rename here, since the kernel decides by the place of a directory what may be done
-in it. What the VFS decides by itself (names that exist already, files in the place of directories) is left to it.
+Directories implement mkdir, rmdir and rename here, because the kernel decides by a directory's place. The VFS decides
+the rest itself (existing names, files in place of directories).
 """
 
 import errno
@@ -21,10 +21,10 @@ class Directory:
     """A directory.
 
     Args:
-        group: Whose it is.
+        group: Its group.
         path: Its path below the group, "" for the group's own.
         entries: Names in it and whether each is a directory.
-        mode: Type and permissions as they are at first.
+        mode: Its initial type and permissions.
         info: Whether it belongs to `info`, which has no group.
     """
 
@@ -39,7 +39,7 @@ class Tree:
     """The paths of a simulation.
 
     Args:
-        resctrl: What they are about.
+        resctrl: The model.
     """
 
     def __init__(self, resctrl: Resctrl) -> None:
@@ -48,7 +48,7 @@ class Tree:
         self._info = info_files(resctrl)
 
     def find(self, path: str) -> File | Directory:
-        """What is at a path.
+        """Return the file or directory at a path.
 
         Raises:
             OSError: ENOENT.
@@ -113,11 +113,11 @@ class Tree:
         return entries
 
     def make(self, parent: Directory, name: str) -> None:
-        """Make a directory in `parent`, where there is none of this name yet: a group.
+        """Create a group by a directory in `parent`, which has no entry of this name.
 
         Raises:
-            OSError: EINVAL for a newline, EPERM where no group can be, ENODEV below `info` and below a group that is
-                gone, ENOSPC and EBUSY when ids run out.
+            OSError: EINVAL for a newline, EPERM where no group is possible, ENODEV below `info` and below a removed
+                group, ENOSPC and EBUSY when ids run out.
         """
         if "\n" in name:
             raise RefusedError(errno.EINVAL)
@@ -132,17 +132,17 @@ class Tree:
                 raise RefusedError(errno.EPERM)
 
     def remove(self, directory: Directory) -> None:
-        """Remove a group by its directory. The kernel leaves `last_cmd_status` alone here.
+        """Remove a group by its directory. The kernel leaves `last_cmd_status` unchanged here.
 
         Raises:
-            OSError: EPERM for a directory that is no group's own, and for the root.
+            OSError: EPERM for the root, and for a directory that is not a group's own.
         """
         if directory.info or directory.path or directory.group is self._resctrl.root:
             raise RefusedError(errno.EPERM)
         self._resctrl.remove(directory.group)
 
     def rename(self, source: File | Directory, parent: File | Directory, name: str) -> None:
-        """Rename a MON group, perhaps into another class. A newline in the name is accepted, unlike in `make`.
+        """Rename a MON group, also into another class. A newline in the name is accepted, unlike in `make`.
 
         Raises:
             OSError: EPERM for anything but a MON group and a `mon_groups`, ENOENT with `info`, EEXIST.
@@ -159,7 +159,7 @@ class Tree:
             self._resctrl.rename(source.group, parent.group, name)
 
     def place(self, directory: Directory, name: str) -> tuple[Group, str]:
-        """Return whose an entry of a directory is, and its path below that group."""
+        """Return the group of a directory's entry, and its path below that group."""
         group = directory.group
         if name in (".", ".."):
             return group, directory.path
@@ -170,7 +170,7 @@ class Tree:
         return group, f"{directory.path}/{name}".lstrip("/")
 
     def names(self, directory: Directory) -> Iterable[str]:
-        """Return the names that are in a directory now, `.` and `..` first; of a group that is gone, nothing else."""
+        """Return the names in a directory, `.` and `..` first; a removed group has only these."""
         names = [".", ".."]
         if directory.group.deleted:
             return names

@@ -1,4 +1,4 @@
-"""What each file of the view reads: every pod's totals since it began, and the whole node, which never goes back."""
+"""Contents of the view's files: every pod's totals since its start, and the node's, which never decrease."""
 
 import json
 import os
@@ -18,10 +18,10 @@ _MIRROR = "kubernetes.io/config.mirror"
 
 
 class Contents:
-    """Reads the node again and again.
+    """Reader of the node.
 
     Args:
-        context: what the node is read with.
+        context: the node.
         pods_file: a list of pods as `kubectl get pods -o json` prints it, for static pods' mirror UIDs; empty for none.
     """
 
@@ -33,7 +33,7 @@ class Contents:
         self._node: dict[str, float] = {}
 
     def look(self) -> Files:
-        """Read everything once.
+        """Return the files' texts from one read of the node.
 
         Raises:
             HookError: resctrl or the state directory cannot be read.
@@ -52,7 +52,7 @@ class Contents:
         return files
 
     def _of_classes(self, snapshot: Snapshot) -> Values:
-        """Return the classes' totals, as the metrics have them."""
+        """Return the classes' totals, as in the metrics."""
         samples = {
             (family.name, sample.labels["domain_name"], sample.labels.get("node"), sample.labels["rdt_class"]): sample
             for family in class_families(self._context, snapshot)
@@ -67,11 +67,15 @@ class Contents:
         return values
 
     def _whole_node(self, slots: list[Slot], classes: Values) -> Files:
-        """The sum over all classes; of a cumulative counter that of the increases, also of classes that are gone."""
+        """Return the sum over all classes.
+
+        For a cumulative counter it is the sum of increases, including those of removed classes.
+        """
         files: Files = {}
         number = len(["", *self._context.monitor.resctrl.classes()])
         for slot, now in [(slot, classes[slot.path]) for slot in slots]:
-            # A class in which no task has run yet has no energy; any other counter of the node is then unknown.
+            # A class in which no task has run yet has no energy; for any other counter, the node's value is then
+            # unknown.
             known = "" in now and (slot.domain.resource == PERF or len(now) == number)
             value: float | str = sum(now.values()) if known else UNAVAILABLE
             if slot.counter.kind == CUMULATIVE and not isinstance(value, str):
@@ -83,7 +87,7 @@ class Contents:
         return files
 
     def _mirror_uids(self) -> dict[str, str]:
-        """Return the mirror pods' UIDs by the keys of static pods, as the file has them now, or had them last."""
+        """Return the mirror pods' UIDs by the keys of static pods, from the file or from its last valid content."""
         if not self._pods_file:
             return {}
         try:
@@ -100,7 +104,7 @@ class Contents:
 
 
 def _sum(slot: Slot, readings: list[Reading]) -> float | str:
-    """A pod's value in one file over all its classes; a word where one of them is unknown, or none is counted."""
+    """Return a pod's value in one file over all its classes; a word if one is unknown, or none is counted."""
     parts = [reading for reading in readings if f"{reading.domain.folder}/{reading.counter.name}" == slot.path]
     word = next((part.state for part in parts if part.state != AVAILABLE), "" if parts else UNAVAILABLE)
     return word or sum(part.value or 0 for part in parts)

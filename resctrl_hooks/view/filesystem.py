@@ -1,4 +1,4 @@
-"""The FUSE adapter of the view: read-only, with all files of one moment."""
+"""The FUSE adapter of the view: read-only, with all files from one moment."""
 
 import errno
 import itertools
@@ -16,15 +16,15 @@ from .contents import GROUPS, Files
 
 _ALWAYS = ("", "mon_data", GROUPS)
 _SECONDS = 0.5
-"""For which one look at the node is shown: a reader of many files needs all of one moment."""
+"""Seconds for which one read of the node is served: a reader of many files needs all of one moment."""
 
 
 class Filesystem(mfusepy.Operations):  # type: ignore[misc]
-    """Shows files.
+    """A filesystem of the view's files.
 
     Args:
-        look: makes all files' texts.
-        say: takes a line: the mount is there; the node cannot be read, so that all files answer EIO.
+        look: returns all files' texts.
+        say: receives a line: the mount is ready; or the node is unreadable, so that all files answer EIO.
     """
 
     use_ns = True
@@ -40,7 +40,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
         self._born = time.time_ns()
 
     def init(self, path: str) -> None:
-        """Say that the mount is there."""
+        """Report the mount."""
         self.mounted = True
         self._say("pods' totals are mounted")
 
@@ -83,7 +83,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
         return [".", "..", *sorted(self._find(path))]
 
     def open(self, path: str, flags: int) -> int:
-        """Open a file: what it reads is of this moment."""
+        """Open a file; its content is of this moment."""
         text = self._find(path)
         if flags & os.O_ACCMODE != os.O_RDONLY:
             raise OSError(errno.EROFS, path)
