@@ -77,8 +77,9 @@ class RdtClass(Feature):
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
         """Return whether the container is in the class, or in one that somebody else moved it to, which stays."""
         where = _where(context, container.pid)
-        if where is None:  # before Linux 5.9 nothing of /proc says so: the root class lists what is in no other
-            return container.pid not in context.monitor.resctrl.tasks("", "")
+        if where is None:  # /proc does not say: a simulation
+            resctrl = context.monitor.resctrl
+            return any(container.pid in resctrl.tasks(name, "") for name in resctrl.classes())
         return where != ""
 
 

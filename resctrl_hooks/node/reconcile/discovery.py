@@ -4,7 +4,7 @@ from ..container.running import Running
 from ..container.runtimes import Found, living_containers
 from ..container.workload import workload_of
 from ..fault_report import as_hook_error
-from ..feature import SKIP, Step
+from ..feature import INTO_CLASS, SKIP, Step
 from ..feature_table import FEATURES, GROUP, NODE
 from ..host.cgroup_names import pod_in_cgroup
 from ..host.files import is_folder, list_folder
@@ -86,10 +86,14 @@ def observe(context: "Context") -> Observation:
 
 def _recorded(key: str, found: Found, record: "MemberRecord", context: "Context") -> Running:
     container = Running(key, found, record, recorded=True)
+    planned: "list[Step]" = []
     if container.unplanned:
         workload = workload_of(found.id, found.pid, container.bundle, context.proc, context.settings.cgroup_path)
-        _plan(container, workload, context, container.unplanned)
+        planned = _plan(container, workload, context, container.unplanned)
     container.joins(group_step(container))
+    for step in planned:
+        if step.action == INTO_CLASS:
+            container.rdt_class = step.parameters["class"]  # the group was recorded without this step
     return container
 
 
@@ -102,21 +106,26 @@ def _unrecorded(found: Found, context: "Context") -> Running:
     return container
 
 
-def _plan(container: Running, workload: "Workload", context: "Context", only: "list[str] | None" = None) -> None:
+def _plan(
+    container: Running, workload: "Workload", context: "Context", only: "list[str] | None" = None
+) -> "list[Step]":
     """Add the steps of every feature in use to a container, or of those in ``only``, whose plan has failed before.
+
+    Return the added steps.
 
     What can't be planned is among its `Running.unmet`. The group's own trouble is everybody's if nobody has planned for
     the container: we don't know then whether it is ours at all.
     """
     before = (list(container.steps), dict(container.unmet))
     container.unplanned = []
-    earlier: "list[Step]" = []
+    recorded = [Step.of_record(step) for step in container.steps]
+    added: "list[Step]" = []
     for feature in features_in_use(context.settings, workload):
         name, kind = feature.name, kind_of(feature.name)
         if only is not None and name not in only:
             continue
         try:
-            steps = [step for step in plan(feature, workload, context, earlier) if step.action != SKIP]
+            steps = [step for step in plan(feature, workload, context, recorded + added) if step.action != SKIP]
         except Exception as error:
             if kind == NODE:
                 continue  # its `adopt` plans again, and says what is wrong
@@ -128,13 +137,14 @@ def _plan(container: Running, workload: "Workload", context: "Context", only: "l
                 container.unmet[name] = why
                 container.unsaid.add(name)
             continue
-        earlier += steps
-    container.steps += [step.as_record() for step in earlier]
+        added += steps
+    container.steps += [step.as_record() for step in added]
     for name in set(only or ()) - set(container.unplanned):
         container.unmet.pop(name, None)  # planned by now, or not in use any more
     order = list(FEATURES)
     container.steps.sort(key=lambda step: order.index(step["feature"]) if step["feature"] in order else len(order))
     container.changed = container.recorded and (container.steps, container.unmet) != before
+    return added
 
 
 def group_step(container: Running) -> "StepRecord | None":

@@ -173,10 +173,12 @@ def test_a_class_removed_under_a_living_container_is_noticed(rdt_host: Host) -> 
 
 
 def test_class_that_was_not_joined_does_not_hold_where_proc_does_not_say(rdt_host: Host) -> None:
-    """As on Linux before 5.9."""
+    """As in a simulation."""
     step = plan(rdt_host, crio_annotations() | {OURS: "gold"})
     found = workload(crio_annotations())
     (rdt_host.resctrl / "tasks").write_text("100\n")
     assert not rdt_class.FEATURE.holds(step, found, rdt_host.context())
     (rdt_host.resctrl / "tasks").write_text("")
+    assert not rdt_class.FEATURE.holds(step, found, rdt_host.context()), "a plain tree lists no task that never moved"
+    (rdt_host.resctrl / "gold/tasks").write_text("100\n")
     assert rdt_class.FEATURE.holds(step, found, rdt_host.context())

@@ -1,0 +1,59 @@
+"""Plans that failed in a hook by one error of the kernel, on a simulated kernel: reconcile plans them again."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+from simulated_kernel import Kernel
+
+from node.reconcile.cluster import POD, Cluster
+from resctrl_hooks.node.features import monitoring, rdt_class
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RDT = {"enabled": True, "allow": {"*": ["gold"]}, "defaults": {"namespaces": {"*": "gold"}}}
+SCHEDULING = {"enabled": True, "defaults": {"namespaces": {"*": "calm"}}, "classes": {"calm": {}}}
+
+
+def full(*_: object) -> None:
+    raise OSError(errno.ENFILE, "Too many open files in system", "/proc/100/cpu_resctrl_groups")
+
+
+def silent(self: Kernel) -> None:
+    """Write nothing to /proc about groups, as a simulation."""
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["class in /proc", "class not in /proc"])
+@pytest.mark.parametrize("failing", ["rdt", "monitoring", "both"])
+def test_failed_plan_of_a_class_or_a_group_is_planned_again_and_the_group_is_in_the_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, *, told: bool
+) -> None:
+    if not told:
+        monkeypatch.setattr(Kernel, "show_tasks", silent)
+    cluster = Cluster(
+        tmp_path,
+        rdt=RDT,
+        scheduling={"enabled": True, "defaults": {"namespaces": {"*": "calm"}}, "classes": {"calm": {}}},
+    )
+    cluster.kernel.mkdir(f"{cluster.host.resctrl}/gold")
+    with monkeypatch.context() as patch:
+        if failing != "monitoring":
+            patch.setattr(rdt_class, "choose", full)
+        if failing != "rdt":
+            patch.setattr(monitoring, "class_of", full)
+            patch.setattr(monitoring, "why_not", full)
+        id_, pid = cluster.start(1)
+        assert cluster.groups_of(pid) != {("gold", POD)}
+    report = cluster.reconcile()
+    assert report.ok, report.as_dict()
+    assert cluster.groups_of(pid) == {("gold", POD)}
+    record = cluster.context().ledger.read_member(POD, id_) or {}
+    assert {step["feature"]: step["needs"].get("class") for step in record["steps"]} == {
+        "rdt": "gold", "monitoring": "gold", "scheduling": "calm"
+    }  # fmt: skip
+    assert "unplanned" not in record
+    again = cluster.reconcile()
+    assert (again.ok, again.changed) == (True, False), again.as_dict()
