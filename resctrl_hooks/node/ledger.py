@@ -9,6 +9,7 @@ Layout of the state directory::
     idle/KEY            keys that had no live member when somebody last looked: what a passing hook reaps
     waiting/KEY         keys that want a group and got no RMID
     rmids/RANK.TIME.KEY where RMIDs are shared by rules: keys that hold one, to be seen by one look at the folder
+    changing/KEY        where RMIDs are shared by rules: keys that get or give an RMID just now
     totals/             what is carried over the ends of groups (`carried`, `metrics.class_totals`), and their locks
     calls, calls.old    a line for each call of a hook, which `call_metrics` counts
     short-of-counters   there while a pod lacks a bandwidth counter, where the kernel assigns them
@@ -55,6 +56,7 @@ _MOST_CALLS = 1 << 20
 _SEEK_END = 2  # only os names it
 CALLS = "calls"
 RMIDS = "rmids"
+CHANGING = "changing"
 TOTALS = "totals"  # apart from the records, which obey nobody but root: who reads counters writes here alone
 _FOLDERS = ("pods", "containers", "idle", "waiting", TOTALS, "locks")  # locks last: where it is, the others are
 _NAMES = ("namespace", "pod", "container")  # fields of records that are shown

@@ -7,6 +7,7 @@ from ..call_metrics import fold
 from ..guard.lease import restore_stale
 from ..host.files import UNFINISHED, list_folder, remove_file
 from ..host.procfs import start_time
+from ..ledger import CHANGING
 from ..log import NOTICE, WARNING
 
 TYPE_CHECKING = False
@@ -46,6 +47,18 @@ def tidy(context: "Context", containers: "list[Running]", report: "Report") -> N
         if key not in living and not context.ledger.members(key):
             context.ledger.unmark("waiting", key)
             report.tidied += 1
+    for key in context.ledger.marked(CHANGING):
+        _finish_change(context, key, report)
+
+
+def _finish_change(context: "Context", key: str, report: "Report") -> None:
+    """Remove the mark that a killed program left, once every recorded group of the key exists."""
+    try:
+        with context.monitor.hold(key) as locked:
+            if all(context.monitor.resctrl.exists(rdt_class, locked.name) for rdt_class in locked.origins):
+                report.tidied += context.ledger.unmark(CHANGING, key)
+    except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
+        report.fail(context, key, error)
 
 
 def _restore_limits(context: "Context", report: "Report") -> None:

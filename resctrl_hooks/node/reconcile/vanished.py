@@ -2,12 +2,16 @@
 
 nri-resctrl-mon removes every group with a UUID as its name that it did not create itself, again every 30 s. Creating
 such a group again each time gives the pod nothing but counters that restart.
+
+A group that a killed handover left recorded under the wrong key has not vanished, and neither has one for which no RMID
+is free. A hook that is killed between a group's record and its creation cannot be told from one whose group vanished.
 """
 
 import time
 
 from ..errors import HookError
 from ..host.files import format_json, parse_json, read_file, write_file
+from ..ledger import CHANGING
 from ..log import WARNING
 
 TYPE_CHECKING = False
@@ -57,12 +61,13 @@ def note_vanished(context: "Context", containers: "Iterable[Running]", report: "
     pods = known["pods"]
     now = time.time()
     fresh = _gone(context, containers, {key for key, (_, _, until) in pods.items() if until})
-    over = [one for one in pods.values() if 0 < one[2] <= now]
+    # A longer wait than the longest was written before the clock was set back.
+    over = [one for one in pods.values() if one[2] and not now < one[2] <= now + _LONGEST_WAIT]
     for one in over:
         one[2] = 0.0  # the group is created again now, and if it is gone after that, it has vanished again
     for key in fresh:
         count, last, _ = pods.get(key, [0, 0.0, 0.0])
-        count = 1 if now - last > _FORGOTTEN else int(count) + 1
+        count = int(count) + 1 if 0 <= now - last <= _FORGOTTEN else 1
         wait = min(_FIRST_WAIT * 2 ** min(count - 2, 16), _LONGEST_WAIT) if count > 1 else 0.0
         pods[key] = [count, now, now + wait if wait else 0.0]
         known["total"] += 1
@@ -84,8 +89,9 @@ def _gone(context: "Context", containers: "Iterable[Running]", waiting: "set[str
     """Return the keys of which a recorded group is gone, while its class and a container in it are there."""
     resctrl, prefix = context.monitor.resctrl, context.monitor.group_prefix
     found = []
+    explained = waiting.union(context.ledger.marked(CHANGING), context.ledger.marked("waiting"))
     for key, rdt_class in sorted({(one.key, one.recorded_class) for one in containers if one.recorded}, key=str):
-        if key in waiting or rdt_class is None or resctrl.exists(rdt_class, prefix + key):
+        if key in explained or rdt_class is None or resctrl.exists(rdt_class, prefix + key):
             continue
         if not resctrl.fs.is_folder(f"{resctrl.class_folder(rdt_class)}/mon_groups"):
             continue  # no resctrl, or the class went with all its groups

@@ -1,7 +1,7 @@
 """How a hook gets a pod its RMID where they are shared by rules: a free one, else one of a pod of lower priority."""
 
-from ..errors import LockTimeoutError
-from ..ledger import RMIDS
+from ..errors import LockTimeoutError, ResctrlError
+from ..ledger import CHANGING, RMIDS
 from ..resctrl.errors import NoRMIDsError, RMIDsBusyError
 from ..resctrl.locked_key import SHARED
 from .claims import begin_to_hold, begin_to_wait, claim_of, end_holding, entry_of, holders, now
@@ -114,14 +114,19 @@ def _take_free(locked: "LockedKey", priority: int, version: int, rdt_class: str,
 def _make(locked: "LockedKey", priority: int, version: int, rdt_class: str, monitor: "Monitor") -> None:
     """Make the group, with an entry in the index from before there is one."""
     new = not locked.origins
+    monitor.ledger.mark(CHANGING, locked.key)  # the record names the group before there is one
     if new:
         begin_to_hold(locked, monitor.ledger, priority, version)
     made = False
     try:
         made = locked.ensure_group(rdt_class).origin != SHARED
+    except ResctrlError:
+        monitor.ledger.unmark(CHANGING, locked.key)  # the record is correct again
+        raise
     finally:
         if new and not made:
             end_holding(locked, monitor.ledger)
+    monitor.ledger.unmark(CHANGING, locked.key)
 
 
 def free_rmids(monitor: "Monitor") -> int:

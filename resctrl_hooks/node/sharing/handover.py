@@ -3,13 +3,15 @@
 The group's tasks go back to their class, its counters are read, it gets the new owner's name, and the new owner's
 tasks join. RMID and counters stay with the group, so the new owner counts from what they said. Records come before
 effects: the new owner's says that a group of its name is ours before there is one. Whoever is killed in between leaves
-the group under one of the two names, with tasks outside; reconcile finds it by that name and brings its tasks in.
+the group under one of the two names, with tasks outside; reconcile finds it by that name and brings its tasks in. The
+record of the other one names a group that does not exist, so both keys are marked as changing until all is done.
 
 Source: kernel, Documentation/filesystems/resctrl.rst ("mon_groups" and rename); Linux 6.5 and later can rename.
 """
 
 from ..errors import ResctrlError
 from ..host.files import read_file, write_file
+from ..ledger import CHANGING
 from ..log import INFO, WARNING
 from ..resctrl.locked_key import CREATED, SHARED
 from .claims import begin_to_hold, begin_to_wait, claim_of, end_holding, rules_of
@@ -68,6 +70,9 @@ def hand_on(
     priorities = [claim.priority if claim else 0 for claim in claims]
     before = taker.record.get("claim")
 
+    both = giver.key, taker.key
+    for key in both:
+        monitor.ledger.mark(CHANGING, key)
     begin_to_hold(taker, monitor.ledger, priorities[1], rules[1])
     taker.origins[rdt_class] = CREATED
     taker.save()
@@ -79,6 +84,7 @@ def hand_on(
         if not done:
             _take_back(giver, moved, monitor, log)
             _go_on(taker, rdt_class, before, monitor.ledger)
+            _unmark(both, monitor.ledger)
     if not done:
         return False
     # One that was being born while its parent was moved shows only now.
@@ -89,6 +95,7 @@ def hand_on(
     giver.origins.clear()
     begin_to_wait(giver, monitor.ledger, priorities[0], rules[0])
     monitor.ledger.unmark("waiting", taker.key)
+    _unmark(both, monitor.ledger)
     log(
         INFO,
         f"handed the RMID of {giver.key} (priority {priorities[0]}) on to {taker.key} (priority {priorities[1]})",
@@ -156,6 +163,11 @@ def _take_back(giver: "LockedKey", moved: "dict[str, set[int]]", monitor: "Monit
             monitor.resctrl.add_tasks(name, giver.name, sorted(tids))
         except ResctrlError as error:
             log(WARNING, f"reconcile will bring tasks of {giver.key} back into its group: {error}", key=giver.key)
+
+
+def _unmark(keys: "tuple[str, str]", ledger: "Ledger") -> None:
+    for key in keys:
+        ledger.unmark(CHANGING, key)
 
 
 def _go_on(taker: "LockedKey", rdt_class: str, before: "ClaimRecord | None", ledger: "Ledger") -> None:

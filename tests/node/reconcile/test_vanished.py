@@ -2,8 +2,10 @@
 
 import time
 import uuid
+from pathlib import Path
 
 import pytest
+from shared_node import RULES, SharedNode
 
 from node.reconcile.cluster import POD, Cluster
 from resctrl_hooks.node.reconcile import vanished
@@ -76,6 +78,36 @@ def test_pod_that_waits_for_an_rmid_has_not_lost_a_group(cluster: Cluster) -> No
     remove_like_resctrl_mon(cluster)
     cluster.reconcile()
     assert read_vanished(str(cluster.host.state))["total"] == 0
+
+
+def test_pod_that_waits_for_an_rmid_after_its_group_vanished_is_counted_once(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, priority=RULES, reserve={"rmids": 1, "above": 50})
+    pod = node.start("batch")
+    node.kernel.rmdir(f"{node.host.resctrl}/mon_groups/{pod.key}")
+    node.kernel.now += 5  # its RMID leaves limbo
+    node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/foreign")
+    for _ in range(3):
+        node.reconcile()
+        assert node.waiting() == [pod.key]
+    assert read_vanished(str(node.host.state))["total"] == 1
+
+
+@pytest.mark.parametrize("jump", [86400.0, -86400.0])
+def test_clock_that_jumps_a_day_delays_no_group_by_a_day(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, jump: float
+) -> None:
+    _, pid = cluster.start(1)
+    for _ in range(2):
+        remove_like_resctrl_mon(cluster)
+        cluster.reconcile()
+    assert cluster.groups_of(pid) == {("", "")}, "its group is created again in 60 s"
+    clock = time.time
+    monkeypatch.setattr("time.time", lambda: clock() + jump)
+    assert cluster.reconcile().ok
+    assert cluster.groups_of(pid) == {("", POD)}
+    remove_like_resctrl_mon(cluster)
+    assert cluster.reconcile().ok, "the first one by the new clock"
+    assert cluster.groups_of(pid) == {("", POD)}
 
 
 def test_groups_with_a_prefix_are_left_alone(cluster: Cluster) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hosts.killed_hook import mortal
 from hosts.shared_node import RULES, SharedNode
 
+from resctrl_hooks.node.reconcile.vanished import read_vanished
 from resctrl_hooks.simulation.machine import BYTES_PER_SECOND
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ def mended(node: SharedNode) -> None:
         node.kernel.now += 2
         report = node.reconcile()
         assert not report.failures, report.failures
+    assert read_vanished(node.context().settings.state_dir)["total"] == 0, "no other program removed a group"
+    assert node.context().ledger.marked("changing") == []
     node.check()
 
 
