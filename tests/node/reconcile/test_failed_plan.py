@@ -6,7 +6,7 @@ import errno
 from typing import TYPE_CHECKING
 
 import pytest
-from simulated_kernel import Kernel
+from hosts.simulated_kernel import Kernel
 
 from node.reconcile.cluster import POD, Cluster
 from resctrl_hooks.node.features import monitoring, rdt_class

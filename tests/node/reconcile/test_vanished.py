@@ -5,7 +5,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from shared_node import RULES, SharedNode
+from hosts.shared_node import RULES, SharedNode
 
 from node.reconcile.cluster import POD, Cluster
 from resctrl_hooks.node.reconcile import vanished
