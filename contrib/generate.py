@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import yaml
+from chart import chart
 from dashboard import fleet, node
 from man import man_page
 
@@ -85,6 +86,8 @@ def files() -> dict[str, Callable[[], bytes]]:
         "contrib/machineconfig/node-disruption-policy.yaml": lambda: to_yaml(disruption_policy()).encode(),
     }
     made[REFERENCE] = lambda: in_page((REPOSITORY / REFERENCE).read_text()).encode()
+    for name, text in chart().items():
+        made[name] = lambda text=text: text.encode()  # type: ignore[misc]  # bound now, not later
     for command, schema in schemas().items():
         text = f"{json.dumps(schema, indent=2)}\n".encode()
         made[f"contrib/schema/{command}.json"] = lambda text=text: text  # type: ignore[misc]  # bound now, not later

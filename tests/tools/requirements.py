@@ -5,6 +5,7 @@ so. With RESCTRL_HOOKS_TESTS=all in the environment, as in continuous integratio
 missing makes tests fail.
 """
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -84,6 +85,11 @@ def missing_for_kubectl() -> str:
     return "" if shutil.which("kubectl") else "kubectl is not installed"
 
 
+def missing_for_helm() -> str:
+    """Return what the tests of the chart lack here."""
+    return "" if importlib.util.find_spec("helm_python") else "helm-python-sdk is not installed (x86-64 only)"
+
+
 def missing_for_browser() -> str:
     """What the tests that look at a page lack here."""
     return "" if shutil.which("chromium") else "chromium is not installed"
@@ -115,6 +121,7 @@ MISSING: dict[str, Callable[[], str]] = {
     "ignition": missing_for_ignition,
     "grafana": missing_for_grafana,
     "kubectl": missing_for_kubectl,
+    "helm": missing_for_helm,
     "debian": missing_for_debian,
     "rpm": missing_for_rpm,
 }

@@ -1,0 +1,118 @@
+"""The Helm chart, rendered by Helm's own code: with its defaults the base kustomization, and what its values change."""
+
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+pytestmark = pytest.mark.helm
+CONTRIB = Path(__file__).parents[2] / "contrib"
+CHART = CONTRIB / "helm/resctrl-hooks"
+DIGEST = f"sha256:{'01' * 32}"
+Objects = dict[tuple[str, str], dict[str, Any]]
+
+
+def by_name(texts: list[str]) -> Objects:
+    found = [one for text in texts for one in yaml.safe_load_all(text) if one]
+    return {(one["kind"], one["metadata"]["name"]): one for one in found}
+
+
+def render(**values: Any) -> Objects:
+    """Return what `helm template` prints with these values."""
+    from helm_python.chart import Chart  # noqa: PLC0415  # a shared library of 85 MB, which not every machine has
+
+    chart = Chart.load(CHART)
+    chart.validate_schema(values)
+    return by_name(list(chart.render(values, name="resctrl-hooks", namespace="resctrl-hooks").values()))
+
+
+def daemonset(objects: Objects, name: str = "resctrl-hooks") -> dict[str, Any]:
+    pod: dict[str, Any] = objects["DaemonSet", name]["spec"]["template"]
+    return pod
+
+
+def without_helm(objects: Objects) -> Objects:
+    """Remove the labels of the release and the checksum, which only Helm needs; parse the settings."""
+    for one in objects.values():
+        one["metadata"].pop("labels", None)
+        if one["kind"] == "ConfigMap":
+            one["data"]["config.yaml"] = yaml.safe_load(one["data"]["config.yaml"])
+        if one["kind"] == "DaemonSet":
+            one["spec"]["template"]["metadata"].pop("annotations", None)
+    return objects
+
+
+def test_chart_with_defaults_has_the_objects_of_the_manifests() -> None:
+    manifests = [(CONTRIB / f"daemonset/{name}.yaml").read_text() for name in ("resctrl-hooks", "metrics")]
+    assert without_helm(render()) == without_helm(by_name(manifests))
+
+
+def test_chart_with_monitoring_has_the_pod_monitor_and_the_rules() -> None:
+    chart = without_helm(render(monitoring={"enabled": True}))
+    names = ("podmonitor", "prometheusrule")
+    expected = without_helm(by_name([(CONTRIB / f"prometheus/{name}.yaml").read_text() for name in names]))
+    assert {key: one for key, one in chart.items() if key in expected} == expected
+    assert len(expected) == 2
+
+
+def test_values_reach_both_daemonsets() -> None:
+    objects = render(
+        runtime="containerd",
+        image={"repository": "registry.internal/rh", "digest": DIGEST},
+        nodeSelector={"rdt": "yes"},
+        tolerations=[],
+        config={"namespaces": ["shop"]},
+        metrics={"scrapedFromNamespaces": ["observability"]},
+    )
+    for name in ("resctrl-hooks", "resctrl-hooks-metrics"):
+        pod = daemonset(objects, name)["spec"]
+        containers = [*pod.get("initContainers", []), *pod["containers"]]
+        assert {one["image"] for one in containers} == {f"registry.internal/rh@{DIGEST}"}
+        assert (pod["nodeSelector"], pod["tolerations"]) == ({"kubernetes.io/os": "linux", "rdt": "yes"}, [])
+    (install,) = daemonset(objects)["spec"]["initContainers"]
+    assert {"name": "RUNTIME", "value": "containerd"} in install["env"]
+    assert yaml.safe_load(objects["ConfigMap", "resctrl-hooks"]["data"]["config.yaml"]) == {
+        "failurePolicy": "ignore",  # Helm merges maps
+        "namespaces": ["shop"],
+    }
+    assert "observability" in str(objects["NetworkPolicy", "resctrl-hooks-metrics"])
+
+
+def test_changed_settings_restart_the_pods_that_install() -> None:
+    first, second = (
+        daemonset(render(config=config))["metadata"]["annotations"] for config in ({}, {"failurePolicy": "fail"})
+    )
+    assert first != second
+
+
+def test_chart_without_metrics_only_installs() -> None:
+    kinds = sorted(kind for kind, _ in render(metrics={"enabled": False}))
+    assert kinds == ["ConfigMap", "DaemonSet", "ServiceAccount"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"runtime": "docker"}, {"image": {"repository": "a", "digest": "latest"}}, {"nodeselector": {}}],
+    ids=["runtime", "digest", "misspelt"],
+)
+def test_values_that_mean_nothing_are_refused(values: dict[str, Any]) -> None:
+    from helm_python.errors import HelmError  # noqa: PLC0415  # as above
+
+    with pytest.raises(HelmError):
+        render(**values)
+
+
+def test_chart_passes_helms_lint() -> None:
+    from helm_python.chart import lint  # noqa: PLC0415  # as above
+
+    report = lint(CHART, {"monitoring": {"enabled": True}}, strict=True)
+    assert report["errors"] == []
+    assert {message["error"] for message in report["messages"]} <= {"icon is recommended"}
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.37"])
+def test_objects_fit_the_schemas_of_kubernetes(version: str) -> None:
+    for one in render().values():
+        assert kubernetes_validate.validate(one, version, strict=True) == version
