@@ -49,7 +49,7 @@ class UpgradedHost:
 
     def version(self) -> str:
         """Return the folder of the version that hooks load now."""
-        return re.findall(r"node-[0-9a-f]{12}", Path(f"{self.root}{LAUNCH}").read_text())[0]
+        return str(re.findall(r"node-[0-9a-f]{12}", Path(f"{self.root}{LAUNCH}").read_text())[0])
 
     def command(self) -> list[str]:
         """Return the command of the hooks' JSON, with this test's settings."""

@@ -23,6 +23,7 @@ from kernel.runtimes import Failed, Runtime
 FOLDERS = ("/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d")
 RDT = "rdt.resources.beta.kubernetes.io"
 LABELS = "io.kubernetes.cri-o.Labels"
+ANNOTATIONS = "io.kubernetes.cri-o.Annotations"
 _OF_CRIO = ("io.container.", "io.kubernetes.")
 _KUBELETS = "io.kubernetes.pod."
 _USERDATA = "/run/containers/storage/overlay-containers"
@@ -63,6 +64,7 @@ class Crio:
 
     def __init__(self, runtime: Runtime, bundle: Callable[..., str], folder: Path) -> None:
         self.runtime, self.bundle, self.folder = runtime, bundle, folder
+        self.pods: list[CrioPod] = []
         self._start()
 
     def _start(self) -> None:
@@ -85,7 +87,10 @@ class Crio:
         self._watch.close()
 
     def restart(self, resctrl: Resctrl, classes: Collection[str]) -> None:
-        """Comes back with an RDT configuration of these classes: other classes go, busy or not, and empty groups."""
+        """Comes back with an RDT configuration of these classes: other classes go, busy or not, and empty groups.
+
+        It reads the annotations of its pods from their sandboxes (cri-o, internal/lib/container_server.go).
+        """
         self.stop()
         for path in list(resctrl.groups()):
             folder = Path(path)
@@ -94,6 +99,8 @@ class Crio:
                     folder.rmdir()
             elif folder.exists() and not (folder / "tasks").read_text():
                 folder.rmdir()
+        for pod in self.pods:
+            pod.load()
         self._start()
 
 
@@ -122,10 +129,16 @@ class CrioPod(Pod):
         words = self._words("sandbox-config", self._sandbox)
         # CRI-O's own first, then the pod's annotations, then its labels, of which some are the kubelet's.
         kubelets = {key: value for key, value in words.items() if key.startswith(_KUBELETS)}
-        told = {**words, LABELS: json.dumps(dict(labels or {}) | kubelets), **self.notes, **(labels or {}), **kubelets}
-        saved = self.folder / self._sandbox / "userdata" / "config.json"
-        saved.parent.mkdir(parents=True)
-        saved.write_text(json.dumps({"annotations": told}))
+        stated = {LABELS: json.dumps(dict(labels or {}) | kubelets), ANNOTATIONS: json.dumps(self.notes)}
+        told = {**words, **stated, **self.notes, **(labels or {}), **kubelets}
+        self._saved = self.folder / self._sandbox / "userdata" / "config.json"
+        self._saved.parent.mkdir(parents=True)
+        self._saved.write_text(json.dumps({"annotations": told}))
+        crio.pods.append(self)
+
+    def load(self) -> None:
+        """Read the pod's annotations from its sandbox."""
+        self.notes = json.loads(json.loads(self._saved.read_text())["annotations"][ANNOTATIONS])
 
     def _words(self, name: str, id_: str) -> dict[str, str]:
         """What CRI-O itself wrote in a capture, with the names and ids of this pod in place of that one's."""

@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner
 
 from kernel.bare import clear_host
-from kernel.crio import FOLDERS, LABELS, RDT, Crio, CrioPod
+from kernel.crio import ANNOTATIONS, FOLDERS, LABELS, RDT, Crio, CrioPod
 from kernel.groups import Place, Resctrl, place_of
 from kernel.runtimes import Failed, Podman, Runtime, run
 from resctrl_hooks.cli import main
@@ -196,6 +196,23 @@ def test_labels_that_the_author_of_a_pod_forged(pods: Callable[..., CrioPod], re
     assert place_of(pods(UID, annotations=forged).start("c0", SLEEP)) == Place("", "")
     hidden = {LABELS: json.dumps({"app": "other"})}
     true = pods(OTHER, "web-1", labels={"app": "web"}, annotations=hidden)
+    assert place_of(true.start("c0", SLEEP)) == Place("", OTHER)
+    hook("reconcile")
+    assert states(resctrl) == {OTHER: ("assigned", "1/1")}
+
+
+def test_annotation_is_no_label_after_crio_has_restarted(
+    crio: Crio, pods: Callable[..., CrioPod], resctrl: Resctrl
+) -> None:
+    """CRI-O then reads the pod's annotations from one that the pod's author wrote, and containers have none of them."""
+    configure(labelSelector={"app": "web"})
+    seen = {"kubernetes.io/config.seen": "2026-11-21T00:41:04.811546569Z"}  # by the kubelet
+    forged = pods(UID, annotations={**seen, "app": "web", ANNOTATIONS: "{}"})
+    true = pods(OTHER, "web-1", labels={"app": "web"}, annotations=seen)
+    assert place_of(forged.start("c0", SLEEP)) == Place("", "")
+    crio.restart(resctrl, {"gold", "silver"})
+    assert (forged.notes, true.notes) == ({}, seen)
+    assert place_of(forged.start("c1", SLEEP)) == Place("", "")
     assert place_of(true.start("c0", SLEEP)) == Place("", OTHER)
     hook("reconcile")
     assert states(resctrl) == {OTHER: ("assigned", "1/1")}
