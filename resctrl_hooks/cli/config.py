@@ -82,7 +82,6 @@ def check(config: str, *, form: Form) -> None:
             checked.problems,
             file=config,
             valid=not checked.errors,
-            old={"problems": items},
         )
     else:
         _print_problems(checked.problems)
@@ -137,7 +136,7 @@ def show(config: str, *, form: Form) -> None:
         _print_shown(shown)
     else:
         item = shown.model_dump(mode="json")
-        print_listing(form, "EffectiveConfigList", [item], _CSV_SETTINGS, list(_flat(item["settings"])), old=item)
+        print_listing(form, "EffectiveConfigList", [item], _CSV_SETTINGS, list(_flat(item["settings"])))
 
 
 @command.command(short_help="Print a JSON Schema of the file, for editors.")
@@ -161,7 +160,7 @@ def _flat(settings: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 def _print_changes(form: Form, file: str, changes: list[Change], problems: list[Problem], *, applied: bool) -> None:
     items = [asdict(change) for change in changes]
-    more = {"file": file, "applied": applied, "problems": _as_list(problems), "old": {"changes": items}}
+    more = {"file": file, "applied": applied, "problems": _as_list(problems)}
     print_listing(form, "ConfigChangeList", items, _CSV_CHANGES, changes, **more)
 
 

@@ -24,14 +24,14 @@ _WIDE = 72  # minimum width at which remedies stand below their findings
 
 
 class CheckResult(BaseModel):
-    """One finding, as ``--json`` prints it; ``mended`` says what ``--fix`` did about it."""
+    """One finding, as ``--json`` prints it; ``fixed`` says what ``--fix`` did about it."""
 
     check: str
     level: Level
     text: str
     remedy: str
     fixable: bool
-    mended: str
+    fixed: str
 
 
 _CSV: tuple[Column, ...] = tuple((name, attrgetter(name)) for name in CheckResult.model_fields)
@@ -58,11 +58,11 @@ def command(config: str, *, form: Form, fix: bool, root: str) -> None:
     found = []
     out = console()
     for name, finding in examine(host):
-        mended = finding.fix() if fix and finding.fix else ""
-        found.append((name, finding, mended))
+        fixed = finding.fix() if fix and finding.fix else ""
+        found.append((name, finding, fixed))
         if is_table(form):
-            _print(out, name, finding, mended)
-    left = [finding for _, finding, mended in found if finding.level == "problem" and not mended]
+            _print(out, name, finding, fixed)
+    left = [finding for _, finding, fixed in found if finding.level == "problem" and not fixed]
     if not is_table(form):
         items = [
             CheckResult(
@@ -71,22 +71,21 @@ def command(config: str, *, form: Form, fix: bool, root: str) -> None:
                 text=finding.text,
                 remedy=finding.remedy,
                 fixable=finding.fix is not None,
-                mended=mended,
+                fixed=fixed,
             )
-            for name, finding, mended in found
+            for name, finding, fixed in found
         ]
-        old = {"findings": [item.model_dump() for item in items]}
-        print_listing(form, "FindingList", items, _CSV, ok=not left, old=old)
+        print_listing(form, "FindingList", items, _CSV, ok=not left)
     else:
         warnings = sum(finding.level == "warning" for _, finding, _ in found)
         click.echo(f"{counted(len(left), 'problem')}, {counted(warnings, 'warning')}")
     raise SystemExit(_FAILED if left else 0)
 
 
-def _print(out: Console, name: str, finding: Finding, mended: str) -> None:
+def _print(out: Console, name: str, finding: Finding, fixed: str) -> None:
     word, colour = _MARKS[finding.level]
     print_wrapped(out, Text.assemble((f"{word:<7}", colour), f" {name:<13} {finding.text}"), _INDENT)
-    mark, text = ("mended: ", mended) if mended else ("-> ", finding.remedy)
+    mark, text = ("fixed: ", fixed) if fixed else ("-> ", finding.remedy)
     indent = _INDENT if out.width >= _WIDE else _NARROW_INDENT
     if text:
         print_wrapped(out, Text(f"{'':{indent}}{mark}{text}"), indent + len(mark))

@@ -20,11 +20,10 @@ Form = Literal["table", "wide", "json", "yaml", "name", "csv"]
 FORMS: tuple[Form, ...] = ("wide", "json", "yaml", "name", "csv")
 
 
-def document(kind: str, items: Iterable[Any], *, old: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+def document(kind: str, items: Iterable[Any], **more: Any) -> dict[str, Any]:
     """Return the envelope, in the shape of a Kubernetes list: kind, host, time and items.
 
-    ``more`` are further keys of this kind. Models are dumped with the contract's camelCase keys. ``old`` are the keys
-    that the command printed before 0.2; they stay in the envelope for this version.
+    ``more`` are further keys of this kind. Models are dumped with the contract's camelCase keys.
     """
     return {
         "apiVersion": API_VERSION,
@@ -33,7 +32,6 @@ def document(kind: str, items: Iterable[Any], *, old: Mapping[str, Any] | None =
         "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         **{name: _plain(value) for name, value in more.items()},
         "items": [_plain(item) for item in items],
-        **(old or {}),
     }
 
 

@@ -50,7 +50,7 @@ def command(config: str, stage: str | None, bundle: str, *, form: Form) -> None:
     if is_table(form):
         _print(said)
     else:
-        print_listing(form, "ExplanationList", [said.as_json()], _CSV, said.steps, old=said.as_json())
+        print_listing(form, "ExplanationList", [said.as_json()], _CSV, said.steps)
 
 
 def _print(said: Explanation) -> None:

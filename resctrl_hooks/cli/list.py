@@ -112,7 +112,7 @@ def command(config: str, *, view: View, every: bool, demand: bool) -> None:
     elif view.watch:
         _watch(context, view, found, every=every)
     elif view.form in ("json", "yaml"):
-        print_document(view.form, _document(found, old=view.old))
+        print_document(view.form, _document(found))
     elif view.form == "name":
         print_names(pod.name for pod in found.pods)
     elif view.form == "csv":
@@ -136,9 +136,9 @@ def _look(context: Context, view: View) -> Inventory:
     return found
 
 
-def _document(found: Inventory, *, old: bool) -> dict[str, Any]:
+def _document(found: Inventory) -> dict[str, Any]:
     items = [pod.model_dump(mode="json", by_alias=True, exclude=_BRIEF) for pod in found.pods]
-    value = document(
+    return document(
         "PodList",
         items,
         resctrl=found.resctrl,
@@ -148,9 +148,6 @@ def _document(found: Inventory, *, old: bool) -> dict[str, Any]:
         foreignGroups=found.foreign,
         refusals=found.refusals,
     )
-    if old:
-        value |= found.model_dump(mode="json", exclude={"pods": {"__all__": _BRIEF}})
-    return value
 
 
 def _demand(found: list[Demand], view: View) -> None:
@@ -302,7 +299,7 @@ def _watch(context: Context, view: View, found: Inventory, *, every: bool) -> No
     if view.table:
         _print(found, view, every=every)
     else:
-        print_document(view.form, _document(found, old=view.old), compact=True)
+        print_document(view.form, _document(found), compact=True)
     try:
         while True:
             time.sleep(WATCH_SECONDS)
@@ -313,7 +310,7 @@ def _watch(context: Context, view: View, found: Inventory, *, every: bool) -> No
             before = now
             if not view.table:
                 if changed or gone:
-                    print_document(view.form, _document(found, old=view.old), compact=True)
+                    print_document(view.form, _document(found), compact=True)
                 continue
             columns = _columns(found.pods, view)
             printed = _table(columns, headers=False)

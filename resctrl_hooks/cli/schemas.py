@@ -27,9 +27,10 @@ from resctrl_hooks.node.reconcile.report import API_VERSION
 from resctrl_hooks.rdt.classes import ClassReport
 
 RECONCILE_COUNTS = (
-    *("containers", "threadsMoved", "threadsOutside", "groupsFreed", "membersBuried", "mended", "tidied"),
+    *("containers", "threadsMoved", "threadsOutside", "groupsFreed", "containersCleaned", "repaired", "tidied"),
     *("countersGiven", "countersTaken"),
 )
+RECONCILE_LISTS = ("orphans", "foreignGroups", "problems")
 
 
 class ReconcileItem(BaseModel):
@@ -98,7 +99,12 @@ _LISTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "reconcile": (
         "ReconcileReport",
         ReconcileItem,
-        {"ok": bool, "dryRun": bool, **dict.fromkeys(RECONCILE_COUNTS, int), "problems": list[str]},
+        {
+            "ok": bool,
+            "dryRun": bool,
+            **dict.fromkeys(RECONCILE_COUNTS, int),
+            **dict.fromkeys(RECONCILE_LISTS, list[str]),
+        },
     ),
 }
 

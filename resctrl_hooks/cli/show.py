@@ -103,10 +103,7 @@ def _show(context: Context, view: View, seconds: float) -> None:
     interval = _measure(context, seconds) if seconds else None
     found = [_told(context, pod, interval) for pod in _chosen(context, view)]
     if view.form in ("json", "yaml"):
-        value = document("PodDetailsList", [one.pod for one in found])
-        if view.old and len(found) == 1:
-            value |= found[0].pod.model_dump(mode="json")
-        print_document(view.form, value, compact=view.watch)
+        print_document(view.form, document("PodDetailsList", [one.pod for one in found]), compact=view.watch)
     elif view.form == "name":
         print_names(one.pod.name for one in found)
     elif view.form == "csv":
@@ -296,7 +293,7 @@ def _print_groups(out: Console, pod: Pod) -> None:
     out.print("\n[bold]Groups[/]" + ("" if pod.groups else ": none"))
     for group in pod.groups:
         rdt_class = escape(group.rdt_class or _ROOT)
-        out.print(f"  class [bold]{rdt_class}[/]: {group.how}, {counted(group.tasks, 'task')}")
+        out.print(f"  class [bold]{rdt_class}[/]: {group.origin}, {counted(group.tasks, 'task')}")
         out.print(f"    {escape(group.path)}", soft_wrap=True)
 
 

@@ -5,7 +5,6 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from operator import attrgetter
 from types import FrameType
 from typing import NoReturn
@@ -219,9 +218,6 @@ def _print(scene: Scene, view: View, by: str) -> None:
             domains=list(scene.domains),
             memoryDomains=list(scene.memory),
         )
-        if view.old:
-            for item, line in zip(value["items"], lines, strict=True):
-                item["rates"] = asdict(line.rates)
         print_document(view.form, value, compact=view.watch)
     elif view.form == "name":
         print_names(line.name for line in lines)

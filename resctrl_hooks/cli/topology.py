@@ -4,7 +4,7 @@ import click
 
 from resctrl_hooks.cli.document import Column, Form, is_table, output_option, print_listing
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.inventory.topology_view import as_before, draw, report
+from resctrl_hooks.inventory.topology_view import draw, report
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.host.cpulist import format_list
 
@@ -27,4 +27,4 @@ def command(config: str, *, usage: bool, form: Form) -> None:
         return
     item = report(book, usage=usage)
     parts = sorted(book.topology.domains, key=lambda part: (-part.size, part.name))
-    print_listing(form, "TopologyList", [item], _CSV, parts, old=as_before(book, usage=usage))
+    print_listing(form, "TopologyList", [item], _CSV, parts)

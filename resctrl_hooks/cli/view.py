@@ -19,14 +19,10 @@ WATCH_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class View:
-    """The requested selection, order and form.
-
-    ``old`` is ``--json``, which also prints the keys of before version 0.2.
-    """
+    """The requested selection, order and form."""
 
     pods: tuple[str, ...] = ()
     form: Form = "table"
-    old: bool = False
     headers: bool = True
     namespace: str = ""
     selector: Selector | None = None
@@ -105,7 +101,7 @@ def view_options(sorts: Sequence[str], default: str, *, watch: bool = True) -> C
     options = [
         click.argument("pods", nargs=-1, shell_complete=complete, metavar="[POD]..."),
         click.option("-o", "--output", type=click.Choice(FORMS), help="Form of the output, for programs but for wide."),
-        click.option("--json", "as_json", is_flag=True, help="As -o json, with the keys of version 0.1 beside them."),
+        click.option("--json", "as_json", is_flag=True, help="As -o json."),
         click.option("-n", "--namespace", default="", metavar="NAMESPACE", help="Pods of this namespace only."),
         click.option("-A", "--all-namespaces", is_flag=True, help="Pods of all namespaces, as without -n."),
         click.option(
@@ -120,12 +116,11 @@ def view_options(sorts: Sequence[str], default: str, *, watch: bool = True) -> C
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
-        def called(*positional: Any, **given: Any) -> Any:
+        def called(*positional: Any, as_json: bool, **given: Any) -> Any:
             namespace = given.pop("namespace")
             view = View(
                 pods=given.pop("pods"),
-                form=given.pop("output") or ("json" if given["as_json"] else "table"),
-                old=given.pop("as_json"),
+                form=given.pop("output") or ("json" if as_json else "table"),
                 headers=not given.pop("no_headers"),
                 namespace="" if given.pop("all_namespaces") else namespace,
                 selector=given.pop("selector"),

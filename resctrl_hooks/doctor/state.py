@@ -149,7 +149,7 @@ def groups(host: Host) -> Iterator[Finding]:
             _reconcile(host),
         )
     missing = [
-        f"{group.path} of {pod.name}" for pod in inventory.pods for group in pod.groups if group.how == "missing"
+        f"{group.path} of {pod.name}" for pod in inventory.pods for group in pod.groups if group.origin == "missing"
     ]
     if missing:
         yield warning(

@@ -59,7 +59,7 @@ def demand_of(context: Context, inventory: Inventory) -> list[Demand]:
     found = []
     alive = [pod for pod in inventory.pods if pod.state not in ("unmonitored", "foreign")]
     if inventory.rmids is not None:
-        ours = sum(group.how != "missing" for pod in inventory.pods for group in pod.groups)
+        ours = sum(group.origin != "missing" for pod in inventory.pods for group in pod.groups)
         reserve = context.settings.monitoring.get("reserve") or {}
         reserved, above = int(reserve.get("rmids", 0)), int(reserve.get("above", 0))
         others = inventory.rmids.used - ours

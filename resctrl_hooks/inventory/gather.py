@@ -115,7 +115,7 @@ def pod_of(context: Context, key: str, all_waiting: Collection[str] | None = Non
         pod.namespace = pod.namespace or member.get("namespace", "")
         pod.pod = pod.pod or member.get("pod", "")
     pod.since = min((one.since for one in pod.containers if one.since), default=_made(context, key))
-    pod.bandwidth_counters = bandwidth_counters(context, [group.path for group in groups if group.how != _MISSING])
+    pod.bandwidth_counters = bandwidth_counters(context, [group.path for group in groups if group.origin != _MISSING])
     pod.state = state_of(pod, waiting=waiting)
     if pod.state == "assigned":
         pod.state = counted_state(context, pod.bandwidth_counters)
@@ -142,7 +142,7 @@ def state_of(pod: Pod, *, waiting: bool) -> State:
     alive = [container for container in pod.containers if container.alive]
     if not pod.groups and not waiting and pod.containers and not any(one.monitored for one in pod.containers):
         return "unmonitored"
-    missing = not pod.groups or any(group.how == _MISSING for group in pod.groups)
+    missing = not pod.groups or any(group.origin == _MISSING for group in pod.groups)
     if waiting and missing:
         return "waiting"
     # A key without members and without a pod's cgroup belongs to another program, which alone can judge it.
@@ -151,7 +151,7 @@ def state_of(pod: Pod, *, waiting: bool) -> State:
     return "partly" if missing or any(container.outside for container in alive) else "assigned"
 
 
-def _group(context: Context, rdt_class: str, name: str, how: str) -> Group:
+def _group(context: Context, rdt_class: str, name: str, origin: str) -> Group:
     resctrl = context.monitor.resctrl
     try:
         there = resctrl.exists(rdt_class, name)
@@ -159,7 +159,7 @@ def _group(context: Context, rdt_class: str, name: str, how: str) -> Group:
     except HookError:
         there, tasks = False, 0
     path = resctrl.group_folder(rdt_class, name)
-    return Group(rdt_class=rdt_class, name=name, path=path, how=how if there else _MISSING, tasks=tasks)
+    return Group(rdt_class=rdt_class, name=name, path=path, origin=origin if there else _MISSING, tasks=tasks)
 
 
 def _container(context: Context, pod: Pod, id_: str, record: "MemberRecord") -> Container:
@@ -182,7 +182,7 @@ def _container(context: Context, pod: Pod, id_: str, record: "MemberRecord") -> 
     if not alive or not pid:
         return found
     name = context.monitor.group_prefix + pod.key
-    classes = {group.rdt_class for group in pod.groups if group.how != _MISSING}
+    classes = {group.rdt_class for group in pod.groups if group.origin != _MISSING}
     try:
         where = resctrl_groups_of(context.proc, pid)
         found.rdt_class = where[0] if where is not None else _recorded_class(record)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, SerializationInfo, WithJsonSchema, computed_field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema, computed_field
 from pydantic.alias_generators import to_camel
 
 from resctrl_hooks.node.names import is_hex, pod_uid_validator
@@ -55,14 +55,12 @@ def group_name(rdt_class: str, name: str) -> str:
 
 
 class Record(BaseModel):
-    """What is printed: by alias with the keys of the contract (camelCase), by name with those of before 0.2."""
+    """What is printed: by alias, with the keys of the contract (camelCase)."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
-def _moment(value: int, info: SerializationInfo) -> int | str | None:
-    if not info.by_alias:
-        return value
+def _moment(value: int) -> str | None:
     return datetime.fromtimestamp(value, UTC).isoformat().replace("+00:00", "Z") if value else None
 
 
@@ -103,13 +101,13 @@ class Container(Record):
 class Group(Record):
     """A monitoring group.
 
-    ``how`` is created, adopted, shared, foreign, or missing for a recorded group that was removed.
+    ``origin`` is created, adopted, shared, foreign, or missing for a recorded group that was removed.
     """
 
     rdt_class: str
     name: str
     path: str
-    how: str = Field(serialization_alias="origin")
+    origin: str
     tasks: int
 
 

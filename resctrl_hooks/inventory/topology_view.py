@@ -1,7 +1,5 @@
 """A machine as text: its parts as nested boxes, a letter for each CPU, and the containers that run there."""
 
-from typing import Any
-
 from pydantic import Field
 
 from resctrl_hooks.inventory.models import Record
@@ -150,18 +148,3 @@ def _placed(book: Book) -> list[PlacedContainer]:
         )
         for entry in book.entries.values()
     ]
-
-
-def as_before(book: Book, *, usage: bool) -> dict[str, Any]:
-    """Return the output of `topology --json` before 0.2, which this version still prints next to its items."""
-    used = book.usage()
-    entries = [
-        {
-            "container": entry.id,
-            "key": entry.key,
-            **entry.decision.as_record(),
-            "runsOn": format_list(effective(entry.decision, used)),
-        }
-        for entry in book.entries.values()
-    ]
-    return {**book.topology.as_record(), **({"usage": entries} if usage else {})}

@@ -47,12 +47,12 @@ class Host:
         for number in range(containers):
             self._add(number)
         report = reconcile(self.context, Options(wait=False))
-        assert len(report.adopted) == containers, report.as_dict()
+        assert len(report.adopted) == containers, report.as_text()
         for number in range(containers):
             self._join(number)
         report = reconcile(self.context, Options(wait=False))
-        assert report.ok, report.as_dict()
-        assert not report.changed, report.as_dict()
+        assert report.ok, report.as_text()
+        assert not report.changed, report.as_text()
 
     def _names(self, number: int) -> tuple[str, str, str]:
         id_, uid = f"{number:064x}", f"3f0ac7f2-8a3b-4f0e-9a55-{number // PER_POD:012d}"

@@ -98,7 +98,7 @@ def test_reconcile_says_what_it_does(host: MonitoredHost) -> None:
     assert report.counters_given == 6  # a total in each of two domains for the second, the third and the fourth
     assert report.counters_taken == 6  # the root group's two events and the first pod's local, in each
     assert len(report.uncounted) == 2
-    assert report.as_dict()["ok"]
+    assert report.ok
     assert "pods without a bandwidth counter: 2" in report.as_line()
 
 
@@ -202,10 +202,10 @@ def test_values_that_miss_a_part_of_the_pods_life_are_marked(host: MonitoredHost
     key = host.pod(0, "web-0")
     record = host.context.ledger.read_pod(key)
     assert record is not None
-    assert not any(one["partial"] for one in host.json("show", key)["counters"])
+    assert not any(one["partial"] for one in host.json("show", key)["items"][0]["counters"])
     record["born"] -= 1000
     host.context.ledger.write_pod(key, record)
-    counters = json.loads(host.run("show", key, "--json").stdout)["counters"]
+    counters = host.json("show", key)["items"][0]["counters"]
     assert {one["partial"] for one in counters if one["kind"] == "cumulative"} == {True}
     assert "~" in host.run("show", key).stdout
     assert "~" in host.run("top", "--once", "--interval", "0.1").stdout

@@ -35,7 +35,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
 
 
 def by_name(lines: Any) -> dict[str, dict[str, Any]]:
-    return {line["name"]: line["rates"] for line in lines["items"]}
+    return {line["name"]: line for line in lines["items"]}
 
 
 def watts(host: MonitoredHost, **tasks: int) -> dict[str, dict[str, Any]]:
@@ -46,7 +46,7 @@ def watts(host: MonitoredHost, **tasks: int) -> dict[str, dict[str, Any]]:
     for interval in (1, 2, 4, 8, 16):
         found = by_name(host.json("top", "--interval", str(interval)))
         expected = {name: count * WATTS_PER_TASK for name, count in tasks.items()}
-        if {name: found[name]["watts"] for name in expected} == pytest.approx(expected, rel=TOLERANCE):
+        if {name: found[name]["powerWatts"] for name in expected} == pytest.approx(expected, rel=TOLERANCE):
             break
     else:
         pytest.fail(f"expected {expected}, found {found}")
@@ -60,8 +60,9 @@ def test_rates_agree_with_the_simulated_ones(host: MonitoredHost) -> None:
     tasks = {"shop/three": 3, "shop/one": 1, "(in no group)": 1, "TOTAL": 5}
     found = watts(host, **tasks)
     for name, count in tasks.items():
-        assert found[name]["total"] == pytest.approx(count * BYTES_PER_SECOND, rel=TOLERANCE)
-        assert found[name]["local"] == pytest.approx(count * BYTES_PER_SECOND * LOCAL_SHARE, rel=TOLERANCE)
+        assert found[name]["memoryBandwidthBytesPerSecond"] == pytest.approx(count * BYTES_PER_SECOND, rel=TOLERANCE)
+        local = found[name]["memoryBandwidthLocalBytesPerSecond"]
+        assert local == pytest.approx(count * BYTES_PER_SECOND * LOCAL_SHARE, rel=TOLERANCE)
     text = host.run("top", "--once", "--interval", "0.5").output
     assert "POWER" in text
     assert "shop/three" in text

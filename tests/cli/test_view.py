@@ -88,14 +88,6 @@ def test_json_and_yaml_are_one_envelope_of_one_style_of_keys(host: MonitoredHost
     assert {"pods", "foreign", "waiting"} & set(made) == set()
 
 
-def test_json_keeps_the_keys_of_before(host: MonitoredHost) -> None:
-    made = host.json("list")
-    assert {pod["key"] for pod in made["pods"]} == {item["key"] for item in made["items"]}
-    assert made["pods"][0]["containers"][0]["rdt_class"] is None
-    assert isinstance(made["pods"][0]["since"], int)
-    assert {"resctrl", "problem", "foreign", "waiting"} <= set(made)
-
-
 def test_csv_has_numbers_and_one_line_for_each_pod(host: MonitoredHost) -> None:
     rows = list(csv.DictReader(io.StringIO(host.run("list", "-o", "csv").stdout)))
     assert [(row["namespace"], row["pod"], row["tasks"], row["threadsOutside"]) for row in rows] == [
@@ -179,19 +171,19 @@ def test_what_is_printed_is_as_its_schema_says(host: MonitoredHost, words: tuple
 
 
 @pytest.mark.parametrize(
-    "name, words, old",
+    "name, words",
     [
-        ("rdt", "rdt show", set()),
-        ("doctor", "doctor", {"findings"}),
-        ("topology", "topology --usage", {"online", "cores", "packages", "l3", "nodes", "usage"}),
-        ("config-check", "config check", set()),
-        ("config-apply", "config apply --dry-run", {"changes"}),
-        ("config-show", "config show", {"source", "path", "settings", "set", "yaml"}),
-        ("reconcile", "reconcile --dry-run", {"adopted", "released", "waiting", "failures"}),
+        ("rdt", "rdt show"),
+        ("doctor", "doctor"),
+        ("topology", "topology --usage"),
+        ("config-check", "config check"),
+        ("config-apply", "config apply --dry-run"),
+        ("config-show", "config show"),
+        ("reconcile", "reconcile --dry-run"),
     ],
 )
-def test_json_has_the_envelope_and_the_keys_of_before(
-    host: MonitoredHost, tmp_path: Path, name: str, words: str, old: set[str]
+def test_json_is_the_envelope_that_its_schema_describes(
+    host: MonitoredHost, tmp_path: Path, name: str, words: str
 ) -> None:
     config = tmp_path / "config.yaml"
     folders = {"resctrlPath": str(host.resctrl), "stateDir": host.context.ledger.folder}
@@ -201,7 +193,7 @@ def test_json_has_the_envelope_and_the_keys_of_before(
     host.end()
     made = json.loads(CliRunner().invoke(main, ["--config", str(config), *words.split(), "--json"]).stdout)
     assert made["items"]
-    assert old <= as_its_schema_says(name, made)
+    assert as_its_schema_says(name, made) == set()
 
 
 @pytest.mark.parametrize(
@@ -238,7 +230,7 @@ def test_reconcile_names_pods(host: MonitoredHost) -> None:
     made = json.loads(host.run("reconcile", "--json").stdout)
     item = {"event": "released", "id": KEYS[0], "key": KEYS[0], "namespace": "shop", "pod": "web-0", "container": ""}
     assert item | {"message": ""} in made["items"]
-    assert made["released"] == KEYS[:3]
+    assert [item["key"] for item in made["items"] if item["event"] == "released"] == KEYS[:3]
 
 
 def as_its_schema_says(name: str, made: dict[str, Any]) -> set[str]:

@@ -72,7 +72,7 @@ def test_apply_says_what_changed(config: Path) -> None:
         Change("monitoring.release", "last-container", "pod"),
     ]  # fmt: skip
     said = json.loads(call(config, "config", "apply", "--json").stdout)
-    assert (said["applied"], said["changes"]) == (True, [])
+    assert (said["applied"], said["items"]) == (True, [])
 
 
 def test_dry_run_writes_nothing(config: Path) -> None:
@@ -211,7 +211,8 @@ def test_that_a_file_was_not_applied_is_said_where_it_matters(config: Path, word
 def shown(config: Path) -> Any:
     result = call(config, "config", "show", "--json")
     assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    (item,) = json.loads(result.stdout)["items"]
+    return item
 
 
 def test_show(config: Path) -> None:

@@ -361,7 +361,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert result.exit_code == 2
     said = json.loads(result.stdout)
     assert said["valid"] is False
-    assert said["problems"][0] | {"right": ""} == {
+    assert said["items"][0] | {"right": ""} == {
         "what": "unknown key", "right": "", "key": "zzz", "line": 1, "file": str(path), "severity": "error",
     }  # fmt: skip
     shutil.copy(FIXTURES / "nri-resctrl-mon.yaml", path)

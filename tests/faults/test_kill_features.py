@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hosts.traced_hook import SystemCall
 
 pytestmark = pytest.mark.no_cover
-CHANGES = ("adopted", "threadsMoved", "released", "membersBuried", "placed", "applied", "unmet", "mended", "tidied")
+CHANGES = ("items", "threadsMoved", "containersCleaned", "repaired", "tidied")
 LOOKS = 5  # of the calls that change nothing, one in so many is tried
 TRIES = 8  # a hook that waits for memtierd's end looks now more and now less often, so that a call's number shifts
 NAP = "--inject=clock_nanosleep:delay_exit=50000"  # long enough that one is nearly always all it takes

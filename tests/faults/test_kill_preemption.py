@@ -120,7 +120,7 @@ def test_a_hook_killed_while_it_takes_an_rmid_is_mended_by_one_reconcile(node: N
         assert node.start("gold", call.kill()).returncode == 0
         assert node.traced.was_killed, call
         report = reconcile(node.host.context())
-        assert not report.failures, (call, report.as_dict())
+        assert not report.failures, (call, report.as_text())
         assert node.counted() == ["gold", "shop"], call
         ledger = node.host.context().ledger
         assert ledger.marked("waiting") == [node.pods["batch"]["key"]], call

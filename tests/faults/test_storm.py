@@ -178,7 +178,7 @@ def test_whoever_runs_out_of_time_starts_and_is_brought_in_by_one_reconcile(
     late = {container.pod for container, (text, _) in zip(storm, outcomes, strict=True) if text}
     assert late >= set(pods[:stuck])
     report = reconcile(host.context(), Options(wait=False))
-    assert report.ok, report.as_dict()
+    assert report.ok, report.as_text()
     for container in storm:
         assert container.state["pid"] in host.tasks(container.group)
     assert host.groups() == sorted({container.group for container in storm})

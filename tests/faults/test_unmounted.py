@@ -61,9 +61,8 @@ def test_reconcile_brings_nobody_in(unmounted: Host, dry: list[str]) -> None:
     done = run(unmounted, "reconcile", "--json", *dry)
     report = json.loads(done.stdout)
     assert done.exit_code == 1
-    assert (report["containers"], report["threadsMoved"], report["adopted"]) == (3, 0, [])
+    assert (report["containers"], report["threadsMoved"], report["items"]) == (3, 0, [])
     assert report["problems"] == [WORDS.format(path=unmounted.resctrl)]
-    assert report["failures"] == {}
 
 
 def test_reconcile_needs_no_resctrl_for_containers_that_want_no_group(unmounted: Host) -> None:

@@ -5,7 +5,7 @@ import pytest
 from resctrl_hooks.inventory.gather import state_of
 from resctrl_hooks.inventory.models import Group, Pod
 
-GROUP = Group(rdt_class="", name="k", path="/r/mon_groups/k", how="created", tasks=0)
+GROUP = Group(rdt_class="", name="k", path="/r/mon_groups/k", origin="created", tasks=0)
 
 
 @pytest.mark.parametrize("cgroup, state", [("/sys/fs/cgroup/pod", "idle"), ("", "assigned")])

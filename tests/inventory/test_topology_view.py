@@ -54,7 +54,6 @@ def test_who_is_where(host: Host) -> None:
     usage = made["items"][0]["usage"]
     assert [entry["runsOn"] for entry in usage] == ["1,9", "0,8"]
     assert [entry["requestMilliCpus"] for entry in usage] == [500, 0]
-    assert [entry["runsOn"] for entry in made["usage"]] == ["1,9", "0,8"]
 
 
 def test_what_else_there_may_be(host: Host) -> None:
@@ -75,7 +74,6 @@ def test_json_is_the_machine(host: Host, name: str) -> None:
     made = json.loads(topology(host, MACHINES[name], "--json"))
     (item,) = made["items"]
     machine_: dict[str, Any] = {**MACHINES[name].as_record()}
-    assert machine_.items() <= made.items()  # as before 0.2
     memory = [node.pop("memory") for node in machine_["nodes"]]
     assert [node.pop("memoryBytes") for node in item["nodes"]] == memory
     assert item.pop("usage") is None

@@ -52,7 +52,7 @@ def doctor() -> tuple[bool, list[dict[str, Any]]]:
     result = resctrl_hook("doctor", "--json")
     said = json.loads(result.stdout)
     assert (result.exit_code == 0) is said["ok"], result.output
-    return said["ok"], said["findings"]
+    return said["ok"], said["items"]
 
 
 def findings() -> tuple[bool, list[dict[str, Any]]]:

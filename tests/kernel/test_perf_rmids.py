@@ -28,7 +28,7 @@ def test_performance_events_with_few_rmids_limit_all_groups(tmp_path: Path) -> N
         assert caught.value.errno == errno.ENOSPC
         listed = json.loads(succeeds("--config", config, "list", "-o", "json"))
         assert (listed["rmids"]["total"], listed["rmids"]["free"]) == (RMIDS, 0)
-        found = json.loads(resctrl_hook("--config", config, "doctor", "--json").stdout)["findings"]
+        found = json.loads(resctrl_hook("--config", config, "doctor", "--json").stdout)["items"]
         texts = [one["text"] for one in found if one["check"] == "energy"]
         assert any(f"have {RMIDS} RMIDs and L3_MON has {numbers['L3_MON']}" in text for text in texts), texts
     finally:

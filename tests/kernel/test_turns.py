@@ -139,7 +139,7 @@ def rates_in_turns(pods: list[Pod], context: Context, *, counted: int) -> tuple[
                 seconds[key] = max(reading.seconds or 0.0 for reading in totals)
                 rates[key] = sum(reading.value or 0 for reading in totals) / seconds[key]
         report = reconcile(context, Options())
-        assert report.ok, report.as_dict()
+        assert report.ok, report.as_text()
     return rates, seconds
 
 

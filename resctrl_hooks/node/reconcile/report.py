@@ -21,31 +21,31 @@ API_VERSION = "resctrl-hooks/v1"
 """Of the envelope that all of our JSON has; within one version keys are added, never renamed."""
 
 
-# Each figure of a report: the attribute, its JSON key, its row in the text ({} is "would be " in a dry run), whether it
-# counts as a change, and the event of its entries in ``items``.
+# Each figure of a report: the attribute, its JSON key (empty if its entries are only in ``items``), its row in the text
+# ({} is "would be " in a dry run), whether it counts as a change, and the event of its entries in ``items``.
 _FIELDS: "tuple[tuple[str, str, str, bool, str], ...]" = (
     ("containers", "containers", "containers that run", False, ""),
-    ("adopted", "adopted", "containers {}brought into their group", True, "adopted"),
+    ("adopted", "", "containers {}brought into their group", True, "adopted"),
     ("moved", "threadsMoved", "threads {}moved", True, ""),
     ("left", "threadsOutside", "threads still outside", False, ""),
-    ("released", "released", "pods {}released", True, "released"),
+    ("released", "", "pods {}released", True, "released"),
     ("freed", "groupsFreed", "groups {}freed", False, ""),
-    ("cleaned", "membersBuried", "dead containers {}cleaned up", True, ""),
-    ("claimed", "claimed", "groups {}claimed or removed", True, "claimed"),
-    ("placed", "placed", "containers {}placed that ran unplaced", True, "placed"),
-    ("applied", "applied", "containers {}given their {}", True, ""),
-    ("repaired", "mended", "things {}put right", True, ""),
+    ("cleaned", "containersCleaned", "dead containers {}cleaned up", True, ""),
+    ("claimed", "", "groups {}claimed or removed", True, "claimed"),
+    ("placed", "", "containers {}placed that ran unplaced", True, "placed"),
+    ("applied", "", "containers {}given their {}", True, ""),
+    ("repaired", "repaired", "things {}put right", True, ""),
     ("tidied", "tidied", "", True, ""),
-    ("orphans", "strays", "orphaned memtierd instances that would be stopped", True, ""),
+    ("orphans", "orphans", "orphaned memtierd instances that would be stopped", True, ""),
     ("foreign", "foreignGroups", "", False, ""),
     ("counters_given", "countersGiven", "bandwidth counters {}assigned", True, ""),
     ("counters_taken", "countersTaken", "bandwidth counters {}taken back", True, ""),
-    ("uncounted", "uncounted", "pods without a bandwidth counter", False, "uncounted"),
-    ("turns", "turns", "RMIDs handed on in turns", True, "handed-on"),
-    ("waiting", "waiting", "pods that wait for an RMID", False, ""),
-    ("queued", "queued", "", False, "queued"),
-    ("unmet", "unmet", "what running containers can't have any more", False, ""),
-    ("failures", "failures", "failures", False, ""),
+    ("uncounted", "", "pods without a bandwidth counter", False, ""),
+    ("turns", "", "RMIDs handed on in turns", True, "handed-on"),
+    ("waiting", "", "pods that wait for an RMID", False, ""),
+    ("queued", "", "", False, "queued"),
+    ("unmet", "", "what running containers can't have any more", False, ""),
+    ("failures", "", "failures", False, ""),
     ("problems", "problems", "", False, ""),
 )
 
@@ -147,7 +147,7 @@ class Report:
         self.only_limbo = True
 
     def as_document(self) -> "dict[str, Any]":
-        """The report for ``--json``, in the envelope of all our JSON; lists without names are those of before 0.2."""
+        """Return the report for ``--json``, in the envelope of all our JSON."""
         seconds = time.time()
         return {
             "apiVersion": API_VERSION,
@@ -155,8 +155,14 @@ class Report:
             "host": posix.uname().nodename,
             "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds % 1 * 1000):03}Z",
             "items": list(self._items()),
-            **self.as_dict(),
+            "ok": self.ok,
+            "dryRun": self.dry_run,
+            **{key: self._plain(name) for name, key, _, _, _ in _FIELDS if key},
         }
+
+    def _plain(self, name: str) -> "int | list[str]":
+        value = getattr(self, name)
+        return value if isinstance(value, int) or name == "problems" else sorted(value)
 
     def _items(self) -> "Iterator[dict[str, str]]":
         """What was done for, or is wrong with, a pod or container: one entry each, by name where it has one."""
@@ -166,7 +172,9 @@ class Report:
         for event, whom in lists.items():
             for what in sorted(whom):
                 yield self._item(event, what, "")
-        for event, reasons in (("waiting", self.waiting), ("unmet", self.unmet), ("failed", self.failures)):
+        without = {key: f"in L3 domain {', '.join(map(str, domains))}" for key, domains in self.uncounted.items()}
+        texts = ("uncounted", without), ("waiting", self.waiting), ("unmet", self.unmet), ("failed", self.failures)
+        for event, reasons in texts:
             for what, why in sorted(reasons.items()):
                 yield self._item(event, what, why)
 
@@ -182,17 +190,6 @@ class Report:
         names = self._names_of(what)
         name = "/".join(names[part] for part in ("namespace", "pod", "container") if names[part])
         return f"{name} ({what})" if name else what
-
-    def as_dict(self) -> "dict[str, Any]":
-        """Return the figures, and lists of keys and ids."""
-        found: "dict[str, Any]" = {"ok": self.ok, "dryRun": self.dry_run}
-        for name, key, _, _, _ in _FIELDS:
-            value = getattr(self, name)
-            found[key] = sorted(value) if isinstance(value, (list, set)) and name != "problems" else value
-        found["applied"] = {name: sorted(ids) for name, ids in sorted(self.applied.items())}
-        found["uncounted"] = {key: list(domains) for key, domains in sorted(self.uncounted.items())}
-        found["queued"] = sorted(self.queued)
-        return found
 
     def as_line(self) -> str:
         """Return the report for the log."""

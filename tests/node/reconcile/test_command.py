@@ -59,10 +59,10 @@ def test_watching_repeats_until_it_is_interrupted(tmp_path: Path, peoples: bool)
             (tmp_path / "crun/later").mkdir()
             status = {"pid": container.pid, "process-start-time": start, "bundle": bundle}
             (tmp_path / "crun/later/status").write_text(json.dumps(status))
-            adopted: list[str] = []
-            while not adopted:
-                adopted = json.loads(watching.stdout.readline())["adopted"]
-            assert adopted == ["later"]
+            items: list[dict[str, str]] = []
+            while not items:
+                items = json.loads(watching.stdout.readline())["items"]
+            assert [(item["event"], item["id"]) for item in items] == [("adopted", "later")]
             assert host.tasks(f"mon_groups/{POD}") == [container.pid]
             watching.send_signal(signal.SIGINT)
             assert watching.wait(20) == 130

@@ -92,7 +92,7 @@ def record(host: Host) -> MemberRecord:
 def test_one_that_no_hook_has_seen_gets_all_at_once(late: MemtierdHost) -> None:
     host = late.host
     report = again(host)
-    assert report.ok, report.as_dict()
+    assert report.ok, report.as_text()
     assert (report.adopted, report.applied, report.unmet) == ([ID], ALL, {})
     assert values(host) == AFTER
     os.kill(late.pid(), 0)

@@ -48,9 +48,9 @@ def test_with_nothing_done_there_is_nothing_to_say() -> None:
     assert (nothing.ok, nothing.well, nothing.changed, nothing.only_limbo) == (True, True, False, True)
     assert nothing.as_line() == ""
     assert nothing.as_text() == f"{'containers that run ':.<48} 0\n"
-    said = nothing.as_dict()
+    said = nothing.as_document()
     assert said.pop("ok") is True
-    assert not any(said.values())
+    assert not any(said[key] for key in said.keys() - {"apiVersion", "kind", "host", "time"})
 
 
 @pytest.mark.parametrize("name", DONE)
@@ -159,14 +159,21 @@ def test_each_event_is_an_item(monkeypatch: pytest.MonkeyPatch) -> None:
     assert document["items"][-1]["pod"] == "web-0"
     assert document["time"] == "2023-11-14T22:13:20.250Z"
     assert (document["apiVersion"], document["kind"]) == ("resctrl-hooks/v1", "ReconcileReport")
-    assert document["adopted"] == ["a", "b"]
 
 
 def test_what_is_applied_is_listed_by_feature() -> None:
     done = Report()
     for feature, container in (("memory", "b"), ("memory", "a"), ("blockio", "a")):
         done.apply(feature, container)
-    assert done.as_dict()["applied"] == {"blockio": ["a"], "memory": ["a", "b"]}
+    items = done.as_document()["items"]
+    assert [(item["event"], item["id"]) for item in items] == [
+        ("applied memory", "a"), ("applied memory", "b"), ("applied blockio", "a")
+    ]  # fmt: skip
+
+
+def test_a_pod_without_a_counter_is_an_item_with_its_domains() -> None:
+    (item,) = report(uncounted={KEY: [0, 2]}).as_document()["items"]
+    assert (item["event"], item["id"], item["message"]) == ("uncounted", KEY, "in L3 domain 0, 2")
 
 
 def test_by_default_everything_is_done_and_limbo_waited_for() -> None:

@@ -68,7 +68,7 @@ def test_reconcile_places_whom_no_hook_has_seen(node: PlacedHost) -> None:
     assert report.problems == []
     assert not report.failures
     assert report.placed == [id_of("late")]
-    assert report.as_dict()["placed"] == [id_of("late")]
+    assert report.placed == [id_of("late")]
     assert "containers placed that ran unplaced" in report.as_text()
     assert (node.cpus("late"), node.cpus("hooked")) == ("0,16", "1-3,17-19")
     node.assert_sound()
