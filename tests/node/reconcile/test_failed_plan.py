@@ -48,7 +48,7 @@ def test_failed_plan_of_a_class_or_a_group_is_planned_again_and_the_group_is_in_
         id_, pid = cluster.start(1)
         assert cluster.groups_of(pid) != {("gold", POD)}
     report = cluster.reconcile()
-    assert report.ok, report.as_dict()
+    assert report.ok, report.as_text()
     assert cluster.groups_of(pid) == {("gold", POD)}
     record = cluster.context().ledger.read_member(POD, id_) or {}
     assert {step["feature"]: step["needs"].get("class") for step in record["steps"]} == {
@@ -56,4 +56,4 @@ def test_failed_plan_of_a_class_or_a_group_is_planned_again_and_the_group_is_in_
     }  # fmt: skip
     assert "unplanned" not in record
     again = cluster.reconcile()
-    assert (again.ok, again.changed) == (True, False), again.as_dict()
+    assert (again.ok, again.changed) == (True, False), again.as_text()
