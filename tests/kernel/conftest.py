@@ -21,7 +21,7 @@ DRIVERS = ["cgroupfs", pytest.param("systemd", marks=pytest.mark.systemd)]
 """The cgroup drivers; systemd's needs a systemd, hence another boot."""
 
 
-PROCESSOR = {"cpus", "numa", "snc", "amd", "counters", "count"}
+PROCESSOR = {"cpus", "numa", "snc", "amd", "counters", "count", "bandwidth"}
 """What a test may say of the guest's processors. One that says nothing runs on a single one, which is the fastest."""
 
 

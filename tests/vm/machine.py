@@ -30,7 +30,10 @@ INTEL = "max,vendor=GenuineIntel,family=6,model=143,level=0x1f"
 """An Intel server processor by its name plate: the kernel enables resctrl by CPUID, and some quirks by the model."""
 AMD = "EPYC-Genoa,level=0x1f,xlevel=0x80000022"
 """One of AMD's with the leaves that say what it can do for resctrl."""
-PLUGIN_OPTIONS = ("rmids", "closids", "occupancy", "count", "amd", "counters", "snc", "width", "near", "sparse")
+PLUGIN_OPTIONS = (
+    *("rmids", "closids", "occupancy", "count", "amd", "counters", "snc", "width", "near", "sparse"),
+    *("bandwidth", "core", "memory_cpus"),
+)
 """What of a boot is for the plugin (rdt.c) to do."""
 SOCKETS = 2
 """Hence two L3 domains, `mon_L3_00` and `mon_L3_01`, unless there is only one processor."""
@@ -73,6 +76,10 @@ class Boot:
         width: bits of a bandwidth counter, 24 or more; 0 stands for Intel's 32 and AMD's 44.
         near: with how many units (64 bytes, if they count) left before their end the bandwidth counters start.
         sparse: whether Intel's masks of cache ways may have holes; AMD's always may.
+        bandwidth: MB/s that the memory of an L3 domain carries; its processors queue for it, and MBA acts. 0: no limit.
+        core: MB/s that one processor asks for at most; 0: three quarters of `bandwidth`.
+        memory_cpus: processors that share one memory; 0: those of an L3 domain.
+        sockets: how many sockets, each an L3 domain; 0: two, or one where there is only one processor.
         aet: whether each socket counts energy by RMID, on the kernel that has that; the counters then count, too.
         perf_rmids: for how many RMIDs the processor says that it counts performance events.
         arguments: more of the kernel's command line.
@@ -91,6 +98,10 @@ class Boot:
     width: int = 0
     near: int = 0
     sparse: int = 0
+    bandwidth: int = 0
+    core: int = 0
+    memory_cpus: int = 0
+    sockets: int = 0
     aet: int = 0
     perf_rmids: int = 128
     arguments: str = ""
@@ -105,10 +116,15 @@ class Boot:
         return ",".join(differing) or "default"
 
     @property
+    def packages(self) -> int:
+        """How many sockets there are."""
+        return self.sockets or min(self.cpus, SOCKETS)
+
+    @property
     def processors(self) -> list[str]:
         """CPUs and memory as the emulator's options."""
-        sockets = min(self.cpus, SOCKETS)
-        words = ["-smp", f"{self.cpus},sockets={sockets},cores={self.cpus // sockets}", "-m", str(MEMORY)]
+        cores = self.cpus // self.packages
+        words = ["-smp", f"{self.cpus},sockets={self.packages},cores={cores}", "-m", str(MEMORY)]
         for node in range(self.numa):
             each = self.cpus // self.numa
             words += ["-object", f"memory-backend-ram,id=memory{node},size={MEMORY // self.numa}M"]
@@ -118,7 +134,7 @@ class Boot:
     @property
     def plugin_options(self) -> str:
         """The RDT plugin's part of it."""
-        values = {name: getattr(self, name) for name in PLUGIN_OPTIONS} | {"domain_cpus": max(1, self.cpus // SOCKETS)}
+        values = {name: getattr(self, name) for name in PLUGIN_OPTIONS} | {"domain_cpus": self.cpus // self.packages}
         if self.aet:
             values["count"] = 1
         return ",".join(f"{name}={value}" for name, value in values.items())

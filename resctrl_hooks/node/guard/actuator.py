@@ -1,7 +1,7 @@
 """How a limit of a memory domain becomes ``schemata`` values, and where the guard must not write.
 
-Intel: one L3 domain has one memory, and the value is a per cent. AMD: several L3 domains can share one memory, so the
-limit is spread over them by use.
+A memory can be shared by several L3 domains: on AMD, and where NUMA is off. Intel's per cent are of each CPU, so all of
+them get the same value. AMD's numbers are bandwidth, so the limit is their sum, spread over them by use.
 """
 
 import posix
@@ -48,18 +48,30 @@ class Mount:
     def limit(self, name: str, domain: "tuple[int, ...]", found: "dict[int, int]", floor: int) -> "Limit | None":
         """Return the limit of a class in a memory domain as it is found, None where the class has no value."""
         values = [found[number] for number in domain if number in found]
-        return Limit(sum(values), floor) if len(values) == len(domain) else None
+        return Limit(self.sum(values), floor) if len(values) == len(domain) else None
+
+    def sum(self, values: "Iterable[int]") -> int:
+        """Return the limit in a memory domain that values of its L3 domains make together."""
+        return sum(values) if self.unit == AMD else max(values)
+
+    def values(
+        self, limit: int, domain: "Sequence[int]", use: "dict[int, float]", declared: "dict[int, int]"
+    ) -> "dict[int, int]":
+        """Return a limit's value for each L3 domain of a memory domain, at most what is declared.
+
+        ``use`` is the class's bytes per second by L3 domain.
+        """
+        if self.unit == AMD:
+            return spread(limit, domain, use, declared)
+        return {number: min(declared[number], limit) for number in domain}
 
 
 def spread(
     value: int, domain: "Sequence[int]", use: "dict[int, float]", declared: "dict[int, int]"
 ) -> "dict[int, int]":
-    """Return a limit's value for each L3 domain of a memory domain: by use, at least 1, at most what is declared.
-
-    ``value`` is the sum; ``use`` is the class's bytes per second by L3 domain.
-    """
-    if len(domain) == 1 or value >= sum(declared.values()):
-        return dict(declared) if len(domain) > 1 else {domain[0]: value}
+    """Return the parts of a sum for each L3 domain: by use, at least 1, at most what is declared."""
+    if value >= sum(declared.values()):
+        return dict(declared)
     total = sum(use.get(number, 0.0) for number in domain)
     shares = {number: (use.get(number, 0.0) / total if total else 1 / len(domain)) for number in domain}
     return {number: min(declared[number], max(1, int(value * shares[number]))) for number in domain}

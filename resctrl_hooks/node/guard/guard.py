@@ -6,7 +6,7 @@ It never touches the root class, a protected or an unnamed class, or a value tha
 from ..errors import ResctrlError
 from ..log import NOTICE, WARNING
 from ..resctrl.bandwidth_unit import capacity_of
-from .actuator import Mount, shared_cores, spread
+from .actuator import Mount, shared_cores
 from .law import LOWER, RAISE, REPORT, RESTORE, Change, Domain, Rules, Sample
 from .lease import RESOURCE, Lease, read_limits, restore, write_limits
 from .limit import Limit
@@ -120,7 +120,7 @@ class Guard:
         if any(number in held and now[number] != held[number][-1] for number in numbers):
             return f"another program changed {RESOURCE} of class {name} to {now}"
         declared = {number: self._lease.declared.get(name, {}).get(number, now[number]) for number in numbers}
-        if not held and sum(declared.values()) != limit.declared:
+        if not held and self._mount.sum(declared.values()) != limit.declared:
             return f"another program changed {RESOURCE} of class {name} to {now}"
         shared = self._mount.throttle_mode == "max" and change.kind == LOWER and self._topology is not None
         if shared and shared_cores(self._resctrl, name, self._protect, self._topology):  # type: ignore[arg-type]  # as above
@@ -129,7 +129,7 @@ class Guard:
                 "which a limit would slow too"
             )
         use = _use(name, before, after)
-        new = spread(change.new, numbers, use, declared)
+        new = self._mount.values(change.new, numbers, use, declared)
         self._lease.intend(name, {number: now[number] for number in numbers}, new)
         try:
             write_limits(self._resctrl, name, new)

@@ -48,6 +48,14 @@ class Truth:
         """Return the bytes of an RMID since the guest started, by domain."""
         return [self._ask(domain, rmid) for domain in range(self.domains)]
 
+    def by_domain(self) -> list[int]:
+        """The bytes of all RMIDs together, by domain."""
+        now = self._all()
+        return [
+            sum(now[place] - self._before[place] for place in self._places if place[0] == domain)
+            for domain in range(self.domains)
+        ]
+
     def whole(self) -> int:
         """Return the bytes of all RMIDs together."""
         return sum(now - self._before[place] for place, now in self._all().items())

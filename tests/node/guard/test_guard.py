@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from conftest import Host
 
+from resctrl_hooks.node.guard.guard import Guard
 from resctrl_hooks.node.guard.law import BLIND
 from resctrl_hooks.node.guard.lease import Lease, restore, restore_stale
 from resctrl_hooks.node.guard.status import NAME
+from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
 
 from .node import Node
 
@@ -192,6 +194,18 @@ def test_amd_limit_starts_at_the_measured_rate(host: Host) -> None:
     node = Node(host, amd=True)
     node.pass_time(node.guard(), FULL, 6)
     assert node.fs.writes == [("bronze", f"MB:0={int(55e9 / 125e6 * 0.8)}")]
+
+
+def test_per_cent_are_the_same_on_all_caches_of_one_memory(host: Host) -> None:
+    node = Node(host, l3=(0, 1))
+    topology = Topology(0b1111, [1, 2, 4, 8], l3={0: 0b11, 1: 0b1100}, nodes=[MemoryNode(0, 0b1111, {}, 1, UNKNOWN)])
+    context = node.context()
+    context.ledger.prepare()
+    guard = Guard(context, topology, 100, 0.0)
+    node.pass_time(guard, FULL, 6)
+    assert node.fs.writes == [("bronze", "MB:0=90;1=90")]
+    guard.end()
+    assert node.limit("bronze") == "MB:0=100;1=100"
 
 
 def test_lease_of_an_earlier_boot_is_removed(host: Host) -> None:
