@@ -3,6 +3,7 @@
 import click
 
 from resctrl_hooks.cli.errors import FailedError
+from resctrl_hooks.cli.params import Bandwidth
 from resctrl_hooks.recording.analysis import recording_of
 from resctrl_hooks.recording.energy import write_csv
 from resctrl_hooks.recording.files import RecordingError, read
@@ -20,11 +21,24 @@ _WRONG_USE = 2
     help="Show CO2, of which a kilowatt hour causes so many.",
 )
 @click.option("--energy-csv", metavar="TABLE", help="Also write the energy of pods and namespaces into this CSV file.")
-def command(recording: str, output: str | None, grams_per_kwh: float | None, energy_csv: str | None) -> None:
+@click.option(
+    "--capacity",
+    type=Bandwidth(),
+    metavar="BYTES",
+    help="Bytes a second that each memory domain carries, as 180G; default: the recorded monitoring.capacity.",
+)
+def command(
+    recording: str,
+    output: str | None,
+    *,
+    grams_per_kwh: float | None,
+    energy_csv: str | None,
+    capacity: float | None,
+) -> None:
     """Draw what `resctrl-hook record` wrote, as one HTML page that needs nothing else.
 
-    Cache occupancy, memory bandwidth and power by pod and namespace, who was noisy when, and what was not covered. It
-    needs no resctrl: record on the node and draw elsewhere.
+    Cache occupancy, memory bandwidth and power by pod and namespace, who was noisy when, which memory domain was full,
+    what the bandwidth guard did, and what was not covered. It needs no resctrl: record on the node and draw elsewhere.
     """
     try:
         from resctrl_hooks.recording.page import page_of  # noqa: PLC0415  # an extra of its own
@@ -35,7 +49,7 @@ def command(recording: str, output: str | None, grams_per_kwh: float | None, ene
     target = output or f"{recording.rpartition('.')[0]}.html"
     try:
         found = recording_of(read(recording))
-        text = page_of(found, grams_per_kwh)
+        text = page_of(found, grams_per_kwh, {"*": capacity} if capacity else None)
     except RecordingError as error:
         raise FailedError(str(error), _WRONG_USE) from error
     try:

@@ -34,6 +34,7 @@ from resctrl_hooks.inventory.coverage import MARK, is_partial
 from resctrl_hooks.inventory.feature_display.memory import CGROUP
 from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals, refused_pod
 from resctrl_hooks.inventory.interval import interval_of
+from resctrl_hooks.inventory.memory_load import domains_of, pod_memory
 from resctrl_hooks.inventory.models import Counter, Failure, Pod, PodDetails, PodRates, TurnRate, meaning, short_id
 from resctrl_hooks.inventory.rates import Rates, of_pod
 from resctrl_hooks.inventory.snapshot import Snapshot, take
@@ -151,7 +152,7 @@ def _measure(context: Context, seconds: float) -> tuple[Snapshot, Snapshot] | No
         return None
 
 
-def _rates(interval: tuple[Snapshot, Snapshot], key: str) -> PodRates:
+def _rates(context: Context, interval: tuple[Snapshot, Snapshot], key: str) -> PodRates:
     before, now = interval
     found = of_pod(before, now, key) if key in now.pods else Rates()
     return PodRates(
@@ -160,6 +161,9 @@ def _rates(interval: tuple[Snapshot, Snapshot], key: str) -> PodRates:
         memory_bandwidth_local_bytes_per_second=found.local,
         power_watts=found.watts,
         counted_percent=None if found.counted is None else round(found.counted * 100, 1),
+        memory_domains=pod_memory(
+            before, now, domains_of(context, now), context.settings.monitoring.get("capacity") or {}, key
+        ),
     )
 
 
@@ -171,7 +175,7 @@ def _told(context: Context, pod: Pod, interval: tuple[Snapshot, Snapshot] | None
         counters=[_counter(reading, record) for reading in readings],
         totals=[_counter(reading, record) for reading in summed(readings)],
         turn_rate=_turn_rate(turns(context.monitor, pod.key) if readings else []),
-        rates=None if interval is None else _rates(interval, pod.key),
+        rates=None if interval is None else _rates(context, interval, pod.key),
         failures=_failures(context, pod.key),
     )
     return _Told(told, readings, problem)
@@ -360,6 +364,12 @@ def _print_rates(out: Console, rates: PodRates) -> None:
         ("power", rates.power_watts, "W"),
     ):
         out.print(f"  {name:<8}{'-' if value is None else scaled(value, unit)}")
+    for one in rates.memory_domains:
+        rate, mark = one.memory_bandwidth_bytes_per_second, MARK if one.estimated else ""
+        share = "-" if one.share_percent is None else f"{mark}{one.share_percent:.0f}%"
+        load = "" if one.load_percent is None else f"; its load is {mark}{one.load_percent:.0f}%"
+        moved = "-" if rate is None else f"{mark}{scaled(rate, 'B/s')}"
+        out.print(f"  memory {one.domain}: {moved}, {share} of its traffic{load}")
 
 
 def _turns_said(rate: TurnRate) -> str:

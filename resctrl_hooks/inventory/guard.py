@@ -6,8 +6,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.guard.law import REPORT
 from resctrl_hooks.node.guard.lease import Lease
-from resctrl_hooks.node.guard.status import NAME
+from resctrl_hooks.node.guard.section import OBSERVE
+from resctrl_hooks.node.guard.status import DONE, NAME, WOULD
 from resctrl_hooks.node.host.files import parse_json, read_file
 from resctrl_hooks.node.host.procfs import start_time
 
@@ -41,6 +43,22 @@ class LastAction(BaseModel):
     rdt_class: str
 
 
+class GuardEvent(LastAction):
+    """One of the guard's latest actions, in any domain."""
+
+    domain: str
+
+    def text(self, mode: str, unit: str) -> str:
+        """Return the event in words; a guard that only observes would have done it."""
+        if self.action == REPORT:
+            return f"memory domain {self.domain} is exhausted: {self.reason}"
+        verb = (WOULD if mode == OBSERVE else DONE)[self.action]
+        return (
+            f"{verb} MB of class {self.rdt_class} on memory domain {self.domain} from {self.old} to {self.new} "
+            f"({unit}): {self.reason}"
+        )
+
+
 class GuardedDomain(_Model):
     """A memory domain: the L3 domains that share it, the law's state since when, and its load."""
 
@@ -66,6 +84,7 @@ class GuardStatus(_Model):
     actions: dict[str, int]
     invalid_samples: int
     throttled_seconds: dict[str, float]
+    events: list[GuardEvent] = []
     domains: list[GuardedDomain]
 
 
@@ -78,7 +97,8 @@ def guard_status(context: Context) -> GuardStatus | None:
             for name, of in record["domains"].items()
         ]
         running = start_time(context.proc, record["pid"]) == record["start"] > 0
-        return GuardStatus.model_validate({**record, "running": running, "domains": domains})
+        events = [_last(event) for event in record.get("events", [])]
+        return GuardStatus.model_validate({**record, "running": running, "domains": domains, "events": events})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):
         return None
 

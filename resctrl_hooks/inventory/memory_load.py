@@ -8,7 +8,7 @@ from resctrl_hooks.node.host.topology_sysfs import TopologyError, read_topology
 from resctrl_hooks.node.resctrl.bandwidth_unit import capacity_of
 from resctrl_hooks.node.resctrl.counters import L3, Slot
 
-from .models import MemoryShare, MemoryUsage
+from .models import MemoryShare, MemoryUsage, PodMemory
 from .rates import LOCAL, TOTAL, growths, rate_of
 from .snapshot import Raw, Snapshot
 
@@ -90,6 +90,27 @@ def memory_usage(
                 load_percent=None if load is None else round(load * 100, 1),
                 estimated=one.estimated,
                 pods=pods,
+            )
+        )
+    return found
+
+
+def pod_memory(
+    before: Snapshot, now: Snapshot, domains: Domains, capacity: dict[str, float], key: str
+) -> list[PodMemory]:
+    """Return a pod's part of the traffic of each memory domain; the arguments are those of `memory_usage`."""
+    of = _rates_of(before, now, key, domains) if key in now.pods else None
+    found = []
+    for one in traffic_of(before, now, domains):
+        rate = _part(of, one.domain, domains) if of else None
+        load = one.load(capacity)
+        found.append(
+            PodMemory(
+                domain=one.domain[0],
+                memory_bandwidth_bytes_per_second=rate,
+                share_percent=round(rate / one.rate * 100, 1) if rate is not None and one.rate else None,
+                load_percent=None if load is None else round(load * 100, 1),
+                estimated=one.estimated,
             )
         )
     return found

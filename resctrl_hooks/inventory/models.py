@@ -200,6 +200,16 @@ class TurnRate(Record):
     counted_seconds: float
 
 
+class PodMemory(Record):
+    """A pod's part of a memory domain in an interval; null for what is unknown."""
+
+    domain: int = Field(description="The lowest of its L3 domains.")
+    memory_bandwidth_bytes_per_second: float | None = Field(description="The pod's, to and from this memory.")
+    share_percent: float | None = Field(description="Of the domain's traffic.")
+    load_percent: float | None = Field(description="Of the domain; null without `monitoring.capacity`.")
+    estimated: bool = Field(description="Remote traffic is spread evenly, or local traffic is not counted.")
+
+
 class PodRates(Record):
     """A pod's use in an interval; null for unknown values."""
 
@@ -210,6 +220,7 @@ class PodRates(Record):
     counted_percent: float | None = Field(
         description="Of the interval in which the rates were counted; below 100 they are estimated."
     )
+    memory_domains: list[PodMemory] = Field(default_factory=list)
 
 
 class Failure(Record):

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from resctrl_hooks.inventory.models import group_name
 from resctrl_hooks.inventory.rates import WHOLE, Growth, rate_of
 
-from .sampler import GROUP, PACKAGE, POD, Row, counted_column
+from .sampler import GROUP, GUARD, MEMORY, PACKAGE, POD, Row, counted_column
 
 OTHERS: Final = "all others"
 
@@ -72,11 +72,16 @@ class Uncovered:
 
 @dataclass(slots=True)
 class Recording:
-    """A recording as read from its file: its rows by user and domain, in order of time."""
+    """A recording as read from its file: its rows by user and domain, in order of time.
+
+    ``memory`` are the rows of memory domains, ``events`` those of the guard.
+    """
 
     hosts: list[str]
     times: list[float]
     rows: dict[tuple[User, str], list[tuple[float, Row]]] = field(default_factory=dict)
+    memory: list[tuple[float, Row]] = field(default_factory=list)
+    events: list[tuple[float, Row]] = field(default_factory=list)
 
     @property
     def users(self) -> list[User]:
@@ -101,6 +106,10 @@ def recording_of(rows: Iterable[Row]) -> Recording:
     hosts = sorted({str(row.get("host") or "") for row in rows})
     found = Recording(hosts, sorted({_seconds(row) for row in rows}))
     for row in rows:
+        other = {MEMORY: found.memory, GUARD: found.events}.get(str(row["kind"]))
+        if other is not None:
+            other.append((_seconds(row), row))
+            continue
         user = _user(row, several=len(hosts) > 1)
         found.rows.setdefault((user, str(row["domain"])), []).append((_seconds(row), row))
     return found

@@ -1,6 +1,6 @@
 """A recording as one self-contained HTML page: plots, noisy users, missing values."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 
@@ -23,10 +23,9 @@ from .analysis import (
     domains,
     largest,
     series,
-    uncovered,
 )
-from .energy import shares
-from .noise import BUSY_SHARE, NOISY_SHARE, Noisy, answer, noisy
+from .noise import Noisy, answer, noisy
+from .tables import energy_table, events_table, full_table, noisy_table, uncovered_table, utc
 from .turns import turn_rates
 
 _MOST_LINES = 12
@@ -40,7 +39,6 @@ _GREY = "#999999"
 _HEIGHT, _LEGEND = 240, 300
 """Chart height and legend width: equal everywhere, so that the time axes align."""
 _MOST_ROWS = 50
-_LARGE = 1000
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1b2430; background: #fff; }
 body { max-width: 1150px; margin: 2em auto; padding: 0 1em; }
@@ -54,8 +52,16 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; } .note { col
 """
 
 
-def page_of(recording: Recording, grams_per_kwh: float | None = None) -> str:
-    """Return the page as text; with CO2 if ``grams_per_kwh`` is given."""
+def page_of(
+    recording: Recording, grams_per_kwh: float | None = None, capacity: Mapping[str, float] | None = None
+) -> str:
+    """Return the page as text.
+
+    Args:
+        recording: The recording.
+        grams_per_kwh: CO2 of a kilowatt hour; adds a column.
+        capacity: As ``monitoring.capacity``, in the place of the recorded one.
+    """
     title = f"resctrl recording of {', '.join(recording.hosts) or 'a node'}"
     said = f'<p class="answer">{escape(answer(recording))}</p>'
     parts = [f"<h1>{escape(title)}</h1>", said, _summary(recording)]
@@ -78,7 +84,8 @@ def page_of(recording: Recording, grams_per_kwh: float | None = None) -> str:
     if in_turns:
         drawn = to_html(_in_turns(in_turns), full_html=False, include_plotlyjs=first)
         parts.append(f'<h2>Pods that took turns</h2><div class="chart">{drawn}</div>')
-    parts += [_energy(recording, grams_per_kwh), _noisy(times), _uncovered(recording)]
+    parts += [energy_table(recording, grams_per_kwh), noisy_table(times), full_table(recording, capacity or {})]
+    parts += [events_table(recording), uncovered_table(recording)]
     head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>{"".join(parts)}</body></html>\n'
 
@@ -106,7 +113,7 @@ def _summary(recording: Recording) -> str:
     every = f", one every {(end - start) / (looks - 1):.2g} s" if looks > 1 else ""
     pods = sum(user.kind == "pod" for user in recording.users)
     return (
-        f"<p>{_time(start)} to {_time(end)}: {looks} looks{every}; {pods} monitored pods. "
+        f"<p>{utc(start)} to {utc(end)}: {looks} looks{every}; {pods} monitored pods. "
         f'<span class="note">Made by resctrl-hooks {escape(__version__)}.</span></p>'
     )
 
@@ -172,79 +179,3 @@ def _figure(
     figure.update_xaxes(range=[when[0], when[-1]], showticklabels=True)
     figure.update_yaxes(title=measure.unit, rangemode="tozero")
     return figure
-
-
-def _energy(recording: Recording, grams_per_kwh: float | None) -> str:
-    found = shares(recording)
-    if not found:
-        return ""
-    heads = ["", "Namespace", "Name", "Energy", "Energy"]
-    note = "Energy of the cores while a pod was counted. Packages (RAPL) also have caches, memory controllers and I/O."
-    if grams_per_kwh is not None:
-        heads.append("CO2")
-        note += f" CO2: {grams_per_kwh:g} g for a kilowatt hour."
-
-    def cell(value: float | None, unit: str) -> str:
-        return "-" if value is None else _number(value, unit)
-
-    rows = [
-        (
-            *(one.kind, one.namespace, one.name, cell(one.joules, "J"), cell(one.watt_hours, "Wh")),
-            *([] if grams_per_kwh is None else [cell(one.grams(grams_per_kwh), "g")]),
-        )
-        for one in found
-    ]
-    return f'<h2>Energy</h2><p class="note">{escape(note)}</p>{_table(heads, rows, "")}'
-
-
-def _noisy(found: Sequence[Noisy]) -> str:
-    rule = (
-        f"A pod is listed from when it moves more than {NOISY_SHARE:.0%} of what its L3 domain moves, and the domain "
-        f"more than {BUSY_SHARE:.0%} of its peak in this recording, until both are well below. Charts are shaded then."
-    )
-    rows = [
-        (
-            time.user.name,
-            time.domain,
-            _time(time.start),
-            _number(time.end - time.start, "s"),
-            _number(time.moved / 1e9 / max(time.end - time.start, 1e-9), "GB/s"),
-            _number(100 * time.moved / time.of, "%"),
-        )
-        for time in found
-    ]
-    heads = ("Pod", "L3 domain", "From", "For", "Bandwidth", "Share of the domain")
-    nobody = "Nobody was noisy by this rule."
-    return f'<h2>Who was noisy when</h2><p class="note">{escape(rule)}</p>{_table(heads, rows, nobody)}'
-
-
-def _uncovered(recording: Recording) -> str:
-    rows = [
-        (one.user.name, one.column, one.word, _number(100 * one.rows / one.of, "%")) for one in uncovered(recording)
-    ]
-    rows += [("(all)", "no look", _time(start), _number(end - start, "s")) for start, end in recording.gaps]
-    heads = ("Pod", "Counter", "What the kernel said", "Of its rows")
-    return f"<h2>What was not covered</h2>{_table(heads, rows, 'Every counter had a number in every look.')}"
-
-
-def _table(heads: Iterable[str], rows: Sequence[Iterable[str]], nothing: str) -> str:
-    if not rows:
-        return f"<p>{escape(nothing)}</p>"
-    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:_MOST_ROWS])
-    more = f'<p class="note">and {len(rows) - _MOST_ROWS} more.</p>' if len(rows) > _MOST_ROWS else ""
-    return f"<table><tr>{head}</tr>{body}</table>{more}"
-
-
-def _cell(text: str) -> str:
-    number = text[:1].isdigit() and " " in text and "-" not in text
-    kind = ' class="number"' if number else ""
-    return f"<td{kind}>{escape(text)}</td>"
-
-
-def _number(value: float, unit: str) -> str:
-    return f"{value:.3g} {unit}" if abs(value) < _LARGE else f"{value:.0f} {unit}"
-
-
-def _time(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

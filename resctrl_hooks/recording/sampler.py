@@ -6,21 +6,29 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from resctrl_hooks.inventory.guard import guard_status
 from resctrl_hooks.inventory.memory_load import Domains, domains_of, traffic_of
 from resctrl_hooks.inventory.package_energy import Packages
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.rates import ENERGY, TOTAL, growths
 from resctrl_hooks.inventory.snapshot import Raw, Snapshot, Values, open_files, take
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.resctrl.bandwidth_unit import capacity_of
 from resctrl_hooks.node.resctrl.counter_files import layout
 from resctrl_hooks.node.resctrl.counter_totals import summed
 from resctrl_hooks.node.resctrl.counters import AVAILABLE, CUMULATIVE, MON_DATA, Counter, Slot
 
 POD, GROUP, REST, PACKAGE = "pod", "group", "rest", "package"
 """Kinds of rows: a pod, a foreign group, the ungrouped tasks of a class, a processor package."""
+MEMORY, GUARD = "memory", "guard"
+"""More kinds: a memory domain with its L3 domains as key, and an event of the bandwidth guard."""
+TRAFFIC, CAPACITY = "memory_bytes_per_second", "capacity_bytes_per_second"
+"""The columns of a memory domain: its traffic since the sample before, and ``monitoring.capacity``."""
 PACKAGE_ENERGY: Final = "package_energy_joules"
 """The column of a package's own energy (RAPL), of which the cores' energy is a part."""
-LABELS: Final = ("time", "host", "kind", "key", "namespace", "pod", "container", "rdt_class", "domain", "missing")
+LABELS: Final = (
+    *("time", "host", "kind", "key", "namespace", "pod", "container", "rdt_class", "domain", "missing", "event"),
+)
 COUNTED: Final = "counted_seconds"
 """Seconds that a pod's counters have counted since the recording began; `counted_column` maps counters to columns."""
 UNKNOWN: Final = "uncounted_groups"
@@ -29,6 +37,11 @@ Value = str | float | None
 Row = Mapping[str, Value]
 _UNITS = {"By": "bytes", "J": "joules"}
 _OWN_SECONDS = ("mbm_local_bytes",)  # assignable counters, which are counted separately
+
+
+def l3_folder(number: int) -> str:
+    """Return the name of an L3 domain, as ``domain`` has it."""
+    return f"mon_L3_{number:02d}"
 
 
 def column_of(counter: Counter) -> str:
@@ -61,6 +74,8 @@ class Sampler:
         self._packages = Packages()
         self._before: Snapshot | None = None
         self._domains: Domains | None = None
+        self._capacity: dict[str, float] = node.settings.monitoring.get("capacity") or {}
+        self._seen_until = time.time()  # the guard's events before are not of this recording
         self.peaks: dict[int, float] = {}
         """The largest bandwidth of each memory domain between two samples, in bytes per second."""
         self._counted: dict[tuple[str, str, str], float] = {}
@@ -72,6 +87,7 @@ class Sampler:
             *dict.fromkeys(counted_column(name) for name in counters),
             UNKNOWN,
             *([PACKAGE_ENERGY] if self._packages.read() else []),
+            *((TRAFFIC, CAPACITY) if self._capacity else ()),
         )
         """The columns of a row: `LABELS`, the counters of this machine, and their counting times."""
 
@@ -115,16 +131,45 @@ class Sampler:
             rows += made.values()
         for package, joules in self._packages.read().items():
             rows.append({"time": when, "host": self._host, "kind": PACKAGE, "domain": package, PACKAGE_ENERGY: joules})
-        self._note_peaks(snapshot)
+        rows += self._memory(when, snapshot)
+        rows += self._events(when)
         self._before = snapshot
         return rows
 
-    def _note_peaks(self, snapshot: Snapshot) -> None:
+    def _memory(self, when: str, snapshot: Snapshot) -> Iterable[Row]:
+        """Return a row for each memory domain with a capacity, and note the peaks of all."""
         if self._domains is None:
             self._domains = domains_of(self._node, snapshot)
         for one in traffic_of(self._before, snapshot, self._domains) if self._before else []:
             if one.rate is not None:
                 self.peaks[one.domain[0]] = max(self.peaks.get(one.domain[0], 0.0), one.rate)
+            if capacity := capacity_of(self._capacity, one.domain[0]):
+                yield {
+                    "time": when,
+                    "host": self._host,
+                    "kind": MEMORY,
+                    "domain": l3_folder(one.domain[0]),
+                    "key": " ".join(l3_folder(number) for number in one.domain),
+                    **({"missing": f"{TRAFFIC}:Unknown"} if one.rate is None else {TRAFFIC: one.rate}),
+                    CAPACITY: capacity,
+                }
+
+    def _events(self, when: str) -> Iterable[Row]:
+        """Return a row for each event of the guard since the last sample."""
+        status = guard_status(self._node)
+        for event in status.events if status else []:
+            if event.time > self._seen_until:
+                self._seen_until = event.time
+                text = event.text(status.mode, status.unit) if status else ""
+                yield {
+                    "time": when,
+                    "host": self._host,
+                    "kind": GUARD,
+                    "domain": l3_folder(int(event.domain)),
+                    "key": event.action,
+                    "rdt_class": event.rdt_class,
+                    "event": text,
+                }
 
     def _rows(
         self, when: str, kind: str, labels: Row, numbers: Iterable[tuple[Slot, Raw]]

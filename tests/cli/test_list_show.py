@@ -329,8 +329,22 @@ def test_rates_of_show_are_measured_on_request_and_unknown_ones_are_null(host: M
     total, local = (found[KEYS[0]][f"memoryBandwidth{kind}BytesPerSecond"] for kind in ("", "Local"))
     assert 0 < local < total
     assert found[KEYS[0]]["powerWatts"] > 0
-    assert {found[KEYS[3]][name] for name in found[KEYS[3]] if name != "seconds"} == {None}
+    unknown = {name: value for name, value in found[KEYS[3]].items() if name not in ("seconds", "memoryDomains")}
+    assert set(unknown.values()) == {None}
     text = host.run(*words).output
     amounts = r"Rates, over [\d.]+ s\n  memory  [\d.]+ MB/s\n  local   [\d.]+ MB/s\n  power   [\d.]+ W\n"
     assert re.search(amounts, text), text
     assert "  memory  -\n  local   -\n  power   -\n" in text
+
+
+def test_rates_of_show_have_the_share_of_each_memory_domain(host: MonitoredHost) -> None:
+    host.pod(0, "whole")
+    config = json.loads(host.config.read_text()) | {"monitoring": {"capacity": {"*": 1e9}}}
+    host.config.write_text(json.dumps(config))
+    words = ("show", KEYS[0], "--rates", "--interval", "200ms")
+    (one,) = json.loads(host.run(*words, "-o", "json").stdout)["items"]
+    for part in one["rates"]["memoryDomains"]:
+        assert 0 < part["sharePercent"] <= 100
+        assert part["loadPercent"] > 0
+    assert [part["domain"] for part in one["rates"]["memoryDomains"]] == [0, 1]
+    assert re.search(r"\n  memory 0: [\d.]+ MB/s, \d+% of its traffic; its load is \d+%\n", host.run(*words).output)

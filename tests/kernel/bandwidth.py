@@ -76,7 +76,7 @@ def workers(resctrl: Resctrl, rdt_class: str, cpus: range) -> Iterator[list[Work
 
 
 def share(some: list[Worker], others: list[Worker], seconds: float = 3.0) -> float:
-    """Return the part of all work that some workers do, which does not depend on the speed of the emulator's machine."""
+    """Return the part of all work that some workers do. It does not depend on the speed of the emulator."""
     before = [worker.rounds for worker in (*some, *others)]
     time.sleep(seconds)
     done = [worker.rounds - count for worker, count in zip((*some, *others), before, strict=True)]

@@ -272,7 +272,7 @@ def test_largest_bandwidth_of_each_domain_is_that_of_all_looks(host: MonitoredHo
 def test_record_prints_the_largest_bandwidth_as_a_lower_bound(
     host: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Sampler, "_note_peaks", lambda self, _: self.peaks.update({0: 162e9, 8: 9e9}))
+    monkeypatch.setattr(Sampler, "_memory", lambda self, *_: self.peaks.update({0: 162e9, 8: 9e9}) or [])
     done = host.run("record", "--interval", "0.1", "--for", "0.2", "-o", str(tmp_path / "a.csv"))
     words = "largest bandwidth: domain 0 162 GB/s, domain 8 9 GB/s; lower bound for monitoring.capacity"
     assert words in done.stderr.replace(".00", "").replace("9.0 ", "9 "), done.stderr

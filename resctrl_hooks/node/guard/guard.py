@@ -7,13 +7,13 @@ from ..errors import ResctrlError
 from ..log import NOTICE, WARNING
 from ..resctrl.bandwidth_unit import capacity_of
 from .actuator import Mount, shared_cores
-from .law import LOWER, RAISE, REPORT, RESTORE, Change, Domain, Rules, Sample
+from .law import LOWER, REPORT, Change, Domain, Rules, Sample
 from .lease import RESOURCE, Lease, read_limits, restore, write_limits
 from .limit import Limit
 from .load import Look, Traffic, look, memory_domains, traffic
 from .pods import Pods
 from .section import ACT, OBSERVE, section
-from .status import Status
+from .status import DONE, WOULD, Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ..host.topology import Topology
 
 STAGE = "guard"
-_VERBS = {LOWER: "lowered", RAISE: "raised", RESTORE: "restored"}
-_WOULD = {LOWER: "would lower", RAISE: "would raise", RESTORE: "would restore"}
 
 
 class Guard:
@@ -98,7 +96,7 @@ class Guard:
         if change.kind == REPORT:
             self._say(WARNING, f"guard: memory domain {number} is exhausted: {change.reason}", domain=number)
         elif self.mode == OBSERVE:
-            self._say(NOTICE, f"guard {_WOULD[change.kind]} {self._in_words(number, change)}", domain=number)
+            self._say(NOTICE, f"guard {WOULD[change.kind]} {self._in_words(number, change)}", domain=number)
         else:
             problem = self._write(found, change, old[change.name], before, after)
             if problem:
@@ -107,7 +105,7 @@ class Guard:
                 domain.limits[change.name] = Limit(limit.declared, limit.floor, limit.now, overridden=True)
                 self._say(WARNING, f"guard: {problem}; class {change.name} is left alone until the guard restarts")
                 return
-            self._say(NOTICE, f"guard {_VERBS[change.kind]} {self._in_words(number, change)}", domain=number)
+            self._say(NOTICE, f"guard {DONE[change.kind]} {self._in_words(number, change)}", domain=number)
         self._status.did(number, change)
 
     def _write(self, found: Traffic, change: Change, limit: Limit, before: Look, after: Look) -> str:

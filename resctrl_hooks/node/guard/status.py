@@ -3,6 +3,7 @@
 import time
 
 from ..host.files import format_json, write_file
+from .law import LOWER, RAISE, RESTORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from .load import Traffic
 
 NAME = "guard.json"
+DONE = {LOWER: "lowered", RAISE: "raised", RESTORE: "restored"}
+WOULD = {LOWER: "would lower", RAISE: "would raise", RESTORE: "would restore"}
+_MOST_EVENTS = 50
 
 
 class Status:
@@ -31,6 +35,7 @@ class Status:
             "why": "",
             "domains": {},
             "actions": {},
+            "events": [],
             "invalidSamples": 0,
             "throttledSeconds": {},
         }
@@ -62,7 +67,7 @@ class Status:
         """Record an action on a domain."""
         actions = self.values["actions"]
         actions[change.kind] = actions.get(change.kind, 0) + 1
-        self.values["domains"][str(number)]["last"] = {
+        last = {
             "time": time.time(),
             "action": change.kind,
             "class": change.name,
@@ -70,6 +75,8 @@ class Status:
             "new": change.new,
             "reason": change.reason,
         }
+        self.values["domains"][str(number)]["last"] = last
+        self.values["events"] = [*self.values["events"], {"domain": str(number), **last}][-_MOST_EVENTS:]
 
     def write(self) -> None:
         """Write the file. Errors are ignored: figures are no reason to stop."""

@@ -1,0 +1,126 @@
+"""The tables of the page: energy, noisy pods, full memory domains, the guard's events, what was not covered."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from html import escape
+
+from .analysis import Recording, uncovered
+from .energy import shares
+from .full import FULL, full_times, memories
+from .noise import BUSY_SHARE, NOISY_SHARE, Noisy
+
+_MOST_ROWS = 50
+_MOST_USERS = 5
+_LARGE = 1000
+
+
+def energy_table(recording: Recording, grams_per_kwh: float | None) -> str:
+    """Return the energy of pods, namespaces and the node, empty where none was recorded."""
+    found = shares(recording)
+    if not found:
+        return ""
+    heads = ["", "Namespace", "Name", "Energy", "Energy"]
+    note = "Energy of the cores while a pod was counted. Packages (RAPL) also have caches, memory controllers and I/O."
+    if grams_per_kwh is not None:
+        heads.append("CO2")
+        note += f" CO2: {grams_per_kwh:g} g for a kilowatt hour."
+
+    def cell(value: float | None, unit: str) -> str:
+        return "-" if value is None else _number(value, unit)
+
+    rows = [
+        (
+            *(one.kind, one.namespace, one.name, cell(one.joules, "J"), cell(one.watt_hours, "Wh")),
+            *([] if grams_per_kwh is None else [cell(one.grams(grams_per_kwh), "g")]),
+        )
+        for one in found
+    ]
+    return f'<h2>Energy</h2><p class="note">{escape(note)}</p>{_table(heads, rows, "")}'
+
+
+def noisy_table(found: Sequence[Noisy]) -> str:
+    """Return who was noisy when."""
+    rule = (
+        f"A pod is listed from when it moves more than {NOISY_SHARE:.0%} of what its L3 domain moves, and the domain "
+        f"more than {BUSY_SHARE:.0%} of its peak in this recording, until both are well below. Charts are shaded then."
+    )
+    rows = [
+        (
+            time.user.name,
+            time.domain,
+            utc(time.start),
+            _number(time.end - time.start, "s"),
+            _number(time.moved / 1e9 / max(time.end - time.start, 1e-9), "GB/s"),
+            _number(100 * time.moved / time.of, "%"),
+        )
+        for time in found
+    ]
+    heads = ("Pod", "L3 domain", "From", "For", "Bandwidth", "Share of the domain")
+    nobody = "Nobody was noisy by this rule."
+    return f'<h2>Who was noisy when</h2><p class="note">{escape(rule)}</p>{_table(heads, rows, nobody)}'
+
+
+def full_table(recording: Recording, capacity: Mapping[str, float]) -> str:
+    """Return when a memory domain was full, and who moved how much; empty where no capacity is known."""
+    known = memories(recording, capacity)
+    if not known:
+        return ""
+    rule = (
+        f"A memory domain is listed while its load is at least {FULL:.0%} of its capacity. The shares are of "
+        "the traffic of its own processors."
+    )
+    if any(one.estimated for one in known):
+        rule += " The load is estimated: the recording has only the traffic of each L3 domain's own processors."
+    rows = []
+    for time in full_times(recording, capacity):
+        together = sum(time.moved.values()) or 1.0
+        most = sorted(time.moved, key=lambda user: -time.moved[user])[:_MOST_USERS]
+        users = ", ".join(
+            f"{user.name} {time.moved[user] / 1e9:.3g} GB ({time.moved[user] / together:.0%})" for user in most
+        )
+        load = f"{'~' if time.memory.estimated else ''}{time.load:.0%}"
+        rows.append((time.memory.name, utc(time.start), _number(time.end - time.start, "s"), load, users))
+    heads = ("Memory domain", "From", "For", "Mean load", "Moved by")
+    return f'<h2>Full memory domains</h2><p class="note">{escape(rule)}</p>{_table(heads, rows, "No domain was full.")}'
+
+
+def events_table(recording: Recording) -> str:
+    """Return what the bandwidth guard did, empty where nothing was recorded of it."""
+    if not recording.events:
+        return ""
+    rows = [(utc(when), str(row.get("host") or ""), str(row.get("event") or "")) for when, row in recording.events]
+    return f"<h2>Bandwidth guard (experimental)</h2>{_table(('Time', 'Node', 'Event'), rows, '')}"
+
+
+def uncovered_table(recording: Recording) -> str:
+    """Return what had no number."""
+    rows = [
+        (one.user.name, one.column, one.word, _number(100 * one.rows / one.of, "%")) for one in uncovered(recording)
+    ]
+    rows += [("(all)", "no look", utc(start), _number(end - start, "s")) for start, end in recording.gaps]
+    heads = ("Pod", "Counter", "What the kernel said", "Of its rows")
+    return f"<h2>What was not covered</h2>{_table(heads, rows, 'Every counter had a number in every look.')}"
+
+
+def _table(heads: Iterable[str], rows: Sequence[Iterable[str]], nothing: str) -> str:
+    if not rows:
+        return f"<p>{escape(nothing)}</p>"
+    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:_MOST_ROWS])
+    more = f'<p class="note">and {len(rows) - _MOST_ROWS} more.</p>' if len(rows) > _MOST_ROWS else ""
+    return f"<table><tr>{head}</tr>{body}</table>{more}"
+
+
+def _cell(text: str) -> str:
+    number = text[:1].isdigit() and " " in text and "-" not in text
+    kind = ' class="number"' if number else ""
+    return f"<td{kind}>{escape(text)}</td>"
+
+
+def _number(value: float, unit: str) -> str:
+    return f"{value:.3g} {unit}" if abs(value) < _LARGE else f"{value:.0f} {unit}"
+
+
+def utc(moment: float) -> str:
+    """Return seconds since 1970 as text."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

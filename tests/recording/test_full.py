@@ -1,0 +1,128 @@
+"""When a memory domain was full, who moved how much then, and the guard's events, in a recording and its page."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from counter_tree import say
+from monitored_host import monitored_host
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.node.guard.status import NAME
+from resctrl_hooks.recording.analysis import recording_of
+from resctrl_hooks.recording.files import writing
+from resctrl_hooks.recording.full import Full, full_times, memories
+from resctrl_hooks.recording.sampler import GUARD, LABELS, MEMORY, Row, Sampler
+from resctrl_hooks.recording.tables import full_table
+
+GB = 1e9
+RATES = {"etl": [10.0, 80.0, 80.0, 80.0, 10.0, 10.0, 10.0, 10.0], "web": [5.0, 10.0, 10.0, 10.0, 5.0, 5.0, 5.0, 5.0]}
+
+
+def pods(rates: dict[str, list[float]]) -> list[Row]:
+    """A sample each second of one L3 domain: what each pod has moved, by its GB/s."""
+    return [
+        {
+            "time": f"2026-01-01T00:00:{second:02}.000+00:00", "host": "n1", "kind": "pod", "key": pod,
+            "domain": "mon_L3_00", "namespace": "shop", "pod": pod, "mbm_total_bytes": sum(of[:second]) * GB,
+        }
+        for pod, of in rates.items()
+        for second in range(len(of) + 1)
+    ]  # fmt: skip
+
+
+def memory(rates: list[float | None], capacity: float = 100.0) -> list[Row]:
+    """The rows of a memory domain."""
+    return [
+        {
+            "time": f"2026-01-01T00:00:{second:02}.000+00:00", "host": "n1", "kind": MEMORY, "key": "mon_L3_00",
+            "domain": "mon_L3_00", "memory_bytes_per_second": None if rate is None else rate * GB,
+            "capacity_bytes_per_second": capacity * GB,
+        }
+        for second, rate in enumerate(rates, 1)
+    ]  # fmt: skip
+
+
+def times(rows: list[Row], capacity: float | None = None) -> list[Full]:
+    return full_times(recording_of(rows), {"*": capacity * GB} if capacity else {})
+
+
+def test_full_domain_has_its_time_load_and_the_bytes_of_each_pod() -> None:
+    (found,) = times([*pods(RATES), *memory([15, 90, 90, 96, 15, 15, 15, 15])])
+    assert (found.start % 60, found.end % 60, round(found.load, 4)) == (1, 4, 0.92)
+    assert {user.name: moved / GB for user, moved in found.moved.items()} == {"shop/etl": 240, "shop/web": 30}
+
+
+def test_capacity_option_is_enough_for_a_recording_without_settings() -> None:
+    assert times(pods(RATES)) == []
+    (found,) = times(pods(RATES), 100)
+    assert (found.start % 60, found.end % 60, found.load, found.memory.estimated) == (1, 4, 0.9, True)
+
+
+def test_capacity_option_replaces_the_recorded_capacity() -> None:
+    rows = [*pods(RATES), *memory([15, 90, 90, 90, 15, 15, 15, 15])]
+    assert times(rows, 200) == []
+
+
+def test_sample_without_a_load_is_not_full() -> None:
+    assert times([*pods(RATES), *memory([15, None, None, None, 15, 15, 15, 15])]) == []
+
+
+@pytest.mark.parametrize("pause, count", [(3, 1), (4, 2)])
+def test_short_pause_does_not_end_the_time(pause: int, count: int) -> None:
+    rates: list[float | None] = [90, *[80.0] * pause, 90]
+    assert len(times([*pods({"etl": [80.0] * len(rates)}), *memory(rates)])) == count
+
+
+def test_rows_of_memory_and_guard_are_no_users() -> None:
+    event: Row = {**memory([90])[0], "kind": GUARD, "event": "lowered"}
+    found = recording_of([*pods(RATES), *memory([90]), event])
+    assert {user.kind for user in found.users} == {"pod"}
+    assert [one.name for one in memories(found, {})] == ["mon_L3_00"]
+
+
+def test_table_names_the_largest_pods_with_their_share() -> None:
+    found = recording_of([*pods(RATES), *memory([15, 90, 90, 90, 15, 15, 15, 15])])
+    assert "shop/etl 240 GB (89%), shop/web 30 GB (11%)" in full_table(found, {})
+    assert full_table(recording_of(pods(RATES)), {}) == ""
+
+
+def test_recorded_domain_and_guard_event_are_on_the_page(tmp_path: Path) -> None:
+    resctrl = tmp_path / "resctrl"
+    (resctrl / "mon_groups").mkdir(parents=True)
+    (resctrl / "info").mkdir()
+    say(resctrl, mbm_total_bytes=0, mbm_local_bytes=0)
+    event = {
+        "domain": "0", "action": "lower", "class": "<bronze>", "old": 100, "new": 90, "reason": "load 95%",
+    }  # fmt: skip
+    status = {
+        "pid": 1, "start": 1, "started": 0.0, "updated": 0.0, "mode": "observe", "unit": "per cent", "why": "",
+        "domains": {}, "actions": {}, "invalidSamples": 0, "throttledSeconds": {},
+        "events": [{"time": time.time() - 5, **event}],
+    }  # fmt: skip
+    with monitored_host(tmp_path, str(resctrl)) as host:
+        host.context.settings.monitoring["capacity"] = {"*": 1.0}
+        state = Path(host.context.settings.state_dir)
+        state.mkdir(parents=True, exist_ok=True)
+        (state / NAME).write_text(json.dumps(status))
+        sampler = Sampler(host.context)
+        rows = sampler.look()
+        status["events"].append({"time": time.time() + 1, **event})
+        (state / NAME).write_text(json.dumps(status))
+        time.sleep(0.01)
+        say(resctrl, mbm_total_bytes=1_000_000, mbm_local_bytes=1_000_000)
+        rows += sampler.look()
+        rows += sampler.look()
+    kinds = [row["kind"] for row in rows]
+    assert kinds.count(GUARD) == 1, "an event of before the recording is not in it, and each is there once"
+    assert kinds.count(MEMORY) == 2
+    target = tmp_path / "x.csv"
+    with writing(str(target), sampler.columns) as writer:
+        writer.write(rows)
+    assert "event" in LABELS
+    assert CliRunner().invoke(main, ["report", str(target), "--capacity", "1k"]).exit_code == 0
+    page = (tmp_path / "x.html").read_text()
+    assert "would lower MB of class &lt;bronze&gt; on memory domain 0 from 100 to 90 (per cent): load 95%" in page
+    assert "Full memory domains" in page
