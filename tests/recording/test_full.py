@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -97,7 +98,7 @@ def test_recorded_domain_and_guard_event_are_on_the_page(tmp_path: Path) -> None
     event = {
         "domain": "0", "action": "lower", "class": "<bronze>", "old": 100, "new": 90, "reason": "load 95%",
     }  # fmt: skip
-    status = {
+    status: dict[str, Any] = {
         "pid": 1, "start": 1, "started": 0.0, "updated": 0.0, "mode": "observe", "unit": "per cent", "why": "",
         "domains": {}, "actions": {}, "invalidSamples": 0, "throttledSeconds": {},
         "events": [{"time": time.time() - 5, **event}],
