@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from counter_tree import say
-from monitored_host import monitored_host
+from hosts.counter_tree import say
+from hosts.monitored import monitored_host
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.node.guard.status import NAME
