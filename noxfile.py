@@ -71,15 +71,15 @@ def tests(session: nox.Session) -> None:
 def deep(session: nox.Session) -> None:
     """The properties (hypothesis) by twenty times as many examples, other ones each time. Arguments are pytest's.
 
-    Also 10 000 corrupted sessions of an NRI runtime, instead of 300, and an error at each system call of hook and
-    reconcile, instead of one in 24, and twice as many hostile inputs.
+    Also 10 000 corrupted sessions of an NRI runtime, instead of 300, an error at each system call of hook and
+    reconcile, instead of one in 24, twice as many hostile inputs, and 500 kills in storms of hooks.
     """
     workers = ("-n", str(WORKERS), "--dist", "loadgroup", "--timeout=3600")
     run(session, "pytest", *workers, "-m", "hypothesis", "--hypothesis-profile=deep", *session.posargs)
     session.env["NRI_CORRUPTED_SESSIONS"] = "10000"
     run(session, "pytest", "tests/nri/test_service.py", "-k", "corrupted", "--timeout=3600")
-    session.env.update(FAULTS_EVERY="1", HOSTILE_CASES="20000")
-    files = [f"tests/faults/test_{name}.py" for name in ("injected_errors", "bad_input")]
+    session.env.update(FAULTS_EVERY="1", HOSTILE_CASES="20000", STORM_KILLS="500")
+    files = [f"tests/faults/test_{name}.py" for name in ("injected_errors", "bad_input", "storm_kills")]
     run(session, "pytest", "-n", "2", *files, "--timeout=3600")
 
 

@@ -37,7 +37,7 @@ _PLAIN = [("Content-Type", "text/plain; charset=utf-8")]
 _SLOW_CLIENT_SECONDS = 10
 _REQUEST_SECONDS = 30  # seconds from the connection to the end of the answer, for slow readers too
 _VERSIONS = frozenset(("0.0.1", "0.0.4", "1.0.0", "2.0.0"))  # of response formats, by the Accept header
-_MOST_CONNECTIONS = 64  # served at once; beyond that, the oldest connection is closed
+_MOST_CONNECTIONS = 128  # served at once; beyond that, one is closed, first those without a complete request
 _LAST_PORT = (1 << 16) - 1
 _LONGEST_PORT = 5
 _HINTS = {
@@ -173,6 +173,10 @@ class Server(ThreadingWSGIServer):
         ListenAddressError: the address cannot be bound.
     """
 
+    request_queue_size = (
+        _MOST_CONNECTIONS  # a connection that finds the queue full is retried by TCP up to a minute later
+    )
+
     def __init__(self, address: tuple[str, int], registry: CollectorRegistry) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         try:
@@ -182,16 +186,18 @@ class Server(ThreadingWSGIServer):
             hint = _HINTS.get(error.errno or 0, "")
             raise ListenAddressError(what, hint=hint, errno=error.errno or 0) from error
         self.set_app(application(registry))
-        self._open: dict[_Request, None] = {}
+        self._open: dict[_Request, bool] = {}  # whether a connection has sent its request
         self._opening = threading.Lock()
 
     def process_request(self, request: "_Request", client_address: "_Address") -> None:
-        """Serve a connection in a thread of its own. At the limit, close the oldest connection."""
+        """Serve a connection in a thread of its own. At the limit, close another one."""
         with self._opening:
-            oldest = next(iter(self._open)) if len(self._open) >= _MOST_CONNECTIONS else None
-            if oldest is not None:
+            oldest = None
+            if len(self._open) >= _MOST_CONNECTIONS:
+                slow = (one for one, has_asked in self._open.items() if not has_asked)
+                oldest = next(slow, next(iter(self._open)))
                 del self._open[oldest]
-            self._open[request] = None
+            self._open[request] = False
         if oldest is not None:
             _end(oldest)
         super().process_request(request, client_address)
@@ -207,6 +213,12 @@ class Server(ThreadingWSGIServer):
             watch.cancel()
             with self._opening:
                 self._open.pop(request, None)
+
+    def note_request(self, request: "_Request") -> None:
+        """Note that a connection has sent its request."""
+        with self._opening:
+            if request in self._open:
+                self._open[request] = True
 
     @property
     def url(self) -> str:
@@ -234,6 +246,12 @@ class _Handler(WSGIRequestHandler):
     timeout = _SLOW_CLIENT_SECONDS
     server_version = SERVER
     sys_version = ""
+    server: Server
+
+    def get_environ(self) -> dict[str, object]:
+        """Return the request as WSGI has it; it is complete."""
+        self.server.note_request(self.request)
+        return super().get_environ()
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Log nothing for answered requests: there is one every few seconds."""

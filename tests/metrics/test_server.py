@@ -238,6 +238,40 @@ def test_connections_beyond_the_limit_end_the_oldest(
         connection.close()
 
 
+def test_connection_with_a_complete_request_outlives_slow_ones(
+    host: MonitoredHost, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 3)
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def wait(*_: object) -> bytes:
+        begun.set()
+        assert goes_on.wait(10)
+        return b""
+
+    monkeypatch.setattr(SharedScrape, "__call__", wait)
+    port = ask.port  # type: ignore[attr-defined]
+    with socket.create_connection(("127.0.0.1", port)) as scraper:
+        scraper.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert begun.wait(10)
+        slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(5)]
+        assert slow[0].recv(1) == b"", "the oldest of the slow ones is closed"
+        goes_on.set()
+        assert scraper.recv(9) == b"HTTP/1.0 "
+    for connection in slow:
+        connection.close()
+
+
+def test_hundred_scrapes_at_once_are_answered(ask: Ask) -> None:
+    statuses: list[int] = []
+    threads = [threading.Thread(target=lambda: statuses.append(ask("/metrics")[0])) for _ in range(100)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert statuses == [200] * 100
+
+
 def test_request_that_takes_too_long_is_ended(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     """One byte now and then satisfies a timeout of each read."""
     monkeypatch.setattr(serving, "_REQUEST_SECONDS", 0.2)
