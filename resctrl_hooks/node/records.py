@@ -157,23 +157,26 @@ if TYPE_CHECKING:
 
     # counters
 
-    GroupCounts = list[Any]
+    GroupCountsRecord = list[Any]
     """The group's identity, what is to be added to each counter (0 for nothing to any), what each said last."""
-    GroupTimes = list[Any]
+    GroupTimesRecord = list[Any]
     """Since when the group counts, what of that each counter did not (0 for nothing of any), when it was looked at."""
+
+    InheritedRecord = list[Any]
+    """The identity of a group of another key, since when it is this key's, and what its gauges said then."""
 
     class CountsRecord(TypedDict):
         """What is carried of a key over the ends of its groups; times in seconds since the boot."""
 
-        groups: "dict[str, GroupCounts]"
+        groups: "dict[str, GroupCountsRecord]"
         """By class."""
         done: "NotRequired[dict[str, dict[str, int | float]]]"
         """By class and path, what no group holds any more."""
         gone: NotRequired[int]
         """Since when the key isn't tracked, in seconds since 1970."""
-        inherited: "NotRequired[dict[str, list[Any]]]"
-        """By class, the group's identity, since when it is this key's, and what its gauges said then."""
-        times: "NotRequired[dict[str, GroupTimes]]"
+        inherited: "NotRequired[dict[str, InheritedRecord]]"
+        """By class."""
+        times: "NotRequired[dict[str, GroupTimesRecord]]"
         """By class."""
         spent: "NotRequired[dict[str, dict[str, float]]]"
         """By class and path, the seconds of what is ``done``."""

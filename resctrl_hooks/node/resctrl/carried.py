@@ -13,7 +13,7 @@ from ..errors import LedgerError
 from ..host.files import format_json, is_there, parse_json, read_file, write_file
 from ..ledger import TOTALS
 from .counters import CUMULATIVE, GAUGE, PERF, UNASSIGNED, slot_at
-from .group_counts import add, counted, counted_on, set_never_ran, spend, timed_on, trust
+from .group_counts import GroupCounts, GroupTimes, Inherited, add, spend, trust
 from .turn_counts import end_turn, places_of, turns_and_now
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..ledger import Ledger
-    from ..records import CountersRecord, CountsRecord, GroupCounts, GroupTimes
+    from ..records import CountersRecord, CountsRecord, GroupCountsRecord, GroupTimesRecord
     from .counters import Raw, Slot
 
 FILE = f"{TOTALS}/counters"
@@ -105,16 +105,18 @@ class Carried:
         fresh = {slots[place].path: None if slots[place].domain.resource == PERF else 0 for place in self.counting}
         for kept in self.keys.values():
             times = kept.get("times", {})
-            for rdt_class, group in kept["groups"].items():
+            for rdt_class, record in kept["groups"].items():
+                group = GroupCounts.of_record(record)
                 if rdt_class in times:
                     times[rdt_class] = self._times_of(kept, rdt_class, times[rdt_class], names)
-                offsets = dict(zip(self.layout, group[1] or [0] * len(self.layout)))
-                lasts = dict(zip(self.layout, group[2]))
+                offsets = dict(zip(self.layout, group.every_offset))
+                lasts = dict(zip(self.layout, group.lasts))
                 for name in self.layout:
                     if name not in names:
                         add(kept, rdt_class, name, lasts[name], offsets[name])
-                group[1] = [offsets.get(name, fresh[name]) for name in names]
-                group[2] = [lasts.get(name) for name in names]
+                group.offsets = [offsets.get(name, fresh[name]) for name in names]
+                group.lasts = [lasts.get(name) for name in names]
+                kept["groups"][rdt_class] = group.as_record()
         self.layout = names
 
     def update(self, key: str, groups: "dict[str, tuple[str, list[Raw]]]") -> None:
@@ -128,33 +130,35 @@ class Carried:
                 return
             kept = self.keys[key] = {"groups": {}}
         kept.pop("gone", None)
-        old: "dict[str, GroupCounts]" = kept["groups"]
-        new: "dict[str, GroupCounts]" = {}
-        times: "dict[str, GroupTimes]" = kept.get("times", {})
-        new_times: "dict[str, GroupTimes]" = {}
+        old = {rdt_class: GroupCounts.of_record(record) for rdt_class, record in kept["groups"].items()}
+        times = {rdt_class: GroupTimes.of_record(record) for rdt_class, record in kept.get("times", {}).items()}
+        new: "dict[str, GroupCountsRecord]" = {}
+        new_times: "dict[str, GroupTimesRecord]" = {}
         for rdt_class, (identity, values) in groups.items():
             before = old.get(rdt_class)
             fresh = False
-            if before is not None and before[0] == identity:
-                time_ = times.get(rdt_class) or [self._now, 0, self._now]
+            if before is not None and before.identity == identity:
+                since = times.get(rdt_class) or GroupTimes(self._now, [], self._now)
             else:
-                moved = next((name for name, group in old.items() if group[0] == identity), None)
+                moved = next((name for name, group in old.items() if group.identity == identity), None)
                 if moved is None:
                     before, made = self._first_seen(key, rdt_class, identity, len(self.counting))
-                    time_, fresh = [made, 0, made], True
+                    since, fresh = GroupTimes(made, [], made), True
                 else:
-                    before = [identity, [-(last or 0) for last in old[moved][2]], old[moved][2]]
-                    looked = times[moved][2] if moved in times else self._now
-                    time_ = [looked, 0, looked]
-            set_never_ran(before, values, self.energy)
+                    before = GroupCounts(identity, [-(last or 0) for last in old[moved].lasts], old[moved].lasts)
+                    looked = times[moved].looked if moved in times else self._now
+                    since = GroupTimes(looked, [], looked)
+            before.set_never_ran(values, self.energy)
             numbers = [values[place] for place in self.counting]
-            new[rdt_class] = counted_on(before, numbers)
-            if new[rdt_class][2] is numbers:  # every one of them counted on
-                new_times[rdt_class] = [time_[0], time_[1], self._now]
+            after = before.after(numbers)
+            new[rdt_class] = after.as_record()
+            if after.lasts is numbers:  # every one of them counted on
+                since.looked = self._now
             else:
-                new_times[rdt_class] = timed_on(time_, before, numbers, self._now, fresh=fresh)
+                since = since.after(before, numbers, self._now, fresh=fresh)
+            new_times[rdt_class] = since.as_record()
         for rdt_class, group in old.items():
-            if rdt_class not in new or new[rdt_class][0] != group[0]:
+            if rdt_class not in groups or groups[rdt_class][0] != group.identity:
                 self._bank(kept, rdt_class, group)
         kept["groups"] = new
         kept["times"] = new_times
@@ -166,14 +170,14 @@ class Carried:
         """For how long each cumulative counter of a key has been counted in a class, by path."""
         kept = self.keys.get(key, NOTHING)
         spent: "dict[str, float]" = kept.get("spent", {}).get(rdt_class, {})
-        now = kept.get("times", {}).get(rdt_class)
-        if now is None:
+        record = kept.get("times", {}).get(rdt_class)
+        if record is None:
             return spent
-        since, gaps, looked = now
-        whole = round(looked - since, 3)
-        if not gaps and not spent:
+        times = GroupTimes.of_record(record)
+        whole = round(times.whole, 3)
+        if not times.gaps and not spent:
             return dict.fromkeys(self.layout, whole)
-        gaps = gaps or [0] * len(self.layout)
+        gaps = times.gaps or [0] * len(self.layout)
         return {name: round(whole - gap + spent.get(name, 0), 3) for name, gap in zip(self.layout, gaps)}
 
     def total(self, key: str, rdt_class: str, path: str) -> "int | float | None":
@@ -184,9 +188,7 @@ class Carried:
         kept = self.keys.get(key, NOTHING)
         total: "int | float | None" = kept.get("done", {}).get(rdt_class, {}).get(path)
         if path in self.layout and rdt_class in kept.get("groups", {}):
-            place = self.layout.index(path)
-            _, offsets, lasts = kept["groups"][rdt_class]
-            value = counted(lasts[place], offsets[place] if offsets else 0)
+            value = GroupCounts.of_record(kept["groups"][rdt_class]).counted(self.layout.index(path))
             if value is not None:
                 total = (total or 0) + value
         return total
@@ -208,21 +210,24 @@ class Carried:
         moved = sum(self.total(key, rdt_class, path) or 0 for path in paths)
         return min((seconds.get(path, 0.0) for path in paths), default=0.0), moved
 
-    def _times_of(self, kept: "CountsRecord", rdt_class: str, times: "list[Any]", names: "list[str]") -> "list[Any]":
+    def _times_of(
+        self, kept: "CountsRecord", rdt_class: str, record: "GroupTimesRecord", names: "list[str]"
+    ) -> "GroupTimesRecord":
         """Return the times of a group whose files are now these; those of the others are spent."""
-        since, gaps, looked = times
-        before = dict(zip(self.layout, gaps or [0] * len(self.layout)))
+        times = GroupTimes.of_record(record)
+        before = dict(zip(self.layout, times.gaps or [0] * len(self.layout)))
         for name in before.keys() - set(names):
-            spend(kept, rdt_class, name, looked - since - before[name])
-        return [since, [before.get(name, looked - since) for name in names], looked]
+            spend(kept, rdt_class, name, times.whole - before[name])
+        times.gaps = [before.get(name, times.whole) for name in names]
+        return times.as_record()
 
-    def _first_seen(self, key: str, rdt_class: str, identity: str, number: int) -> "tuple[list[Any], float]":
+    def _first_seen(self, key: str, rdt_class: str, identity: str, number: int) -> "tuple[GroupCounts, float]":
         """A group that is new to us, of that ``number`` of counters, and when it was made as far as that is known.
 
         mkdir starts the L3 counters at zero, but PERF_PKG's go on from the RMID's previous user: those count from what
         they said at creation, else from their first reading.
         """
-        offsets: "Any" = 0
+        offsets: "list[int | float | None]" = []
         record = self._ledger.read_pod(key) or {}
         perf = [self.slots[place].domain.resource == PERF for place in self.counting]
         if any(perf):
@@ -230,7 +235,8 @@ class Carried:
             names = [self.slots[place].path for place in self.counting]
             bases = [at_creation.get(name) if known == identity else None for name in names]
             offsets = [(None if base is None else -base) if counts else 0 for counts, base in zip(perf, bases)]
-        return [identity, offsets, [None] * number], min(record.get("since", {}).get(rdt_class, self._now), self._now)
+        made = min(record.get("since", {}).get(rdt_class, self._now), self._now)
+        return GroupCounts(identity, offsets, [None] * number), made
 
     def inherit(self, key: str, rdt_class: str, identity: str, values: "list[Raw]") -> None:
         """A key is about to get a group that was another's, RMID and counters with it: it counts from what they say.
@@ -242,28 +248,28 @@ class Carried:
         kept.pop("gone", None)
         before = kept["groups"].get(rdt_class)
         if before is not None:
-            self._bank(kept, rdt_class, before)
+            self._bank(kept, rdt_class, GroupCounts.of_record(before))
             del kept["groups"][rdt_class]
             end_turn(kept, *self._so_far(key))
         numbers = [values[place] for place in self.counting]
         # One that is assigned later starts at 0; of one that can't be read just now, the first number is the start.
         offsets = [(0 if n == UNASSIGNED else None) if n is None or isinstance(n, str) else -n for n in numbers]
         lasts = [None if isinstance(n, str) else n for n in numbers]
-        kept["groups"][rdt_class] = [identity, offsets, lasts]
-        kept.setdefault("times", {})[rdt_class] = [self._now, 0, self._now]
+        kept["groups"][rdt_class] = GroupCounts(identity, offsets, lasts).as_record()
+        kept.setdefault("times", {})[rdt_class] = GroupTimes(self._now, [], self._now).as_record()
         lines = {
             slot.path: value
             for slot, value in zip(self.slots, values)
             if slot.counter.kind == GAUGE and value and not isinstance(value, str)
         }
-        kept.setdefault("inherited", {})[rdt_class] = [identity, self._now, lines]
+        kept.setdefault("inherited", {})[rdt_class] = Inherited(identity, self._now, lines).as_record()
 
-    def _bank(self, kept: "CountsRecord", rdt_class: str, group: "list[Any]") -> None:
-        for name, last, offset in zip(self.layout, group[2], group[1] or [0] * len(group[2])):
+    def _bank(self, kept: "CountsRecord", rdt_class: str, group: GroupCounts) -> None:
+        for name, last, offset in zip(self.layout, group.lasts, group.every_offset):
             add(kept, rdt_class, name, last, offset)
-        since, gaps, looked = kept.get("times", {}).pop(rdt_class, [0, 0, 0])
-        for name, gap in zip(self.layout, gaps or [0] * len(self.layout)):
-            spend(kept, rdt_class, name, looked - since - gap)
+        times = GroupTimes.of_record(kept.get("times", {}).pop(rdt_class, [0, 0, 0]))
+        for name, gap in zip(self.layout, times.gaps or [0] * len(self.layout)):
+            spend(kept, rdt_class, name, times.whole - gap)
 
     def forget(self, tracked: "set[str]") -> None:
         """Drop what is kept of keys that are no longer tracked, after a while."""
@@ -274,8 +280,8 @@ class Carried:
         for key in untracked:
             kept = self.keys[key]
             if "gone" not in kept:
-                for rdt_class, group in kept["groups"].items():
-                    self._bank(kept, rdt_class, group)
+                for rdt_class, record in kept["groups"].items():
+                    self._bank(kept, rdt_class, GroupCounts.of_record(record))
                 kept.update({"groups": {}, "gone": now})
         oldest = sorted(untracked, key=lambda key: int(self.keys[key]["gone"]), reverse=True)
         for place, key in enumerate(oldest):

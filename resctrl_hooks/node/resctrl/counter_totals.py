@@ -9,11 +9,12 @@ before removing it, read its key: what was seen last is what counts.
 from .carried import NOTHING, Carried
 from .counter_files import layout, read_group
 from .counters import AVAILABLE, CUMULATIVE, INHERITED, MON_DATA, WAITING, Reading
+from .group_counts import GroupCounts, Inherited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Protocol
+    from typing import Protocol
 
     from ..ledger import Ledger
     from .counters import Domain, Raw, Slot
@@ -184,9 +185,10 @@ class _Scrape:
         readings: "list[Reading]" = []
         for rdt_class in sorted({*groups, *done}) if done else sorted(groups):
             if rdt_class in groups:
-                values = self._with_totals(groups[rdt_class][1], kept["groups"][rdt_class], done.get(rdt_class))
+                group = GroupCounts.of_record(kept["groups"][rdt_class])
+                values = self._with_totals(groups[rdt_class][1], group.offsets, done.get(rdt_class))
                 if rdt_class in kept.get("inherited", ()):
-                    values = self._without_inherited(values, kept["inherited"][rdt_class][2])
+                    values = self._without_inherited(values, Inherited.of_record(kept["inherited"][rdt_class]))
             else:
                 values = [done[rdt_class].get(slot.path) for slot in self._carried.slots]
             counted = self._carried.seconds(key, rdt_class).get
@@ -198,9 +200,10 @@ class _Scrape:
                     readings.append(Reading(slot.domain, slot.counter, value, AVAILABLE, rdt_class, counted(slot.path)))
         return readings
 
-    def _with_totals(self, said: "list[Raw]", group: "list[Any]", banked: "dict[str, Any] | None") -> "list[Raw]":
-        """What a group said, its cumulative counters as totals."""
-        offsets = group[1]
+    def _with_totals(
+        self, said: "list[Raw]", offsets: "list[int | float | None]", banked: "dict[str, int | float] | None"
+    ) -> "list[Raw]":
+        """Return what a group said, its cumulative counters as totals."""
         if not offsets and not banked:
             return said
         values = list(said)
@@ -208,13 +211,13 @@ class _Scrape:
             value = values[place]
             if value is not None and not isinstance(value, str):
                 before = banked.get(self._carried.slots[place].path, 0) if banked else 0
-                values[place] = value + (offsets[number] if offsets else 0) + before
+                values[place] = value + ((offsets[number] or 0) if offsets else 0) + before
         return values
 
-    def _without_inherited(self, values: "list[Raw]", lines: "dict[str, Any]") -> "list[Raw]":
+    def _without_inherited(self, values: "list[Raw]", inherited: Inherited) -> "list[Raw]":
         """Return the same without numbers that may be of the RMID's previous user."""
         return [
-            INHERITED if slot.path in lines and not isinstance(value, str) else value
+            INHERITED if slot.path in inherited.lines and not isinstance(value, str) else value
             for slot, value in zip(self._carried.slots, values)
         ]
 

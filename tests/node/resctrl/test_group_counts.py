@@ -1,6 +1,17 @@
 """What new numbers of a group mean for what is kept of it."""
 
-from resctrl_hooks.node.resctrl.group_counts import counted_on, timed_on
+from typing import Any
+
+from resctrl_hooks.node.resctrl.group_counts import GroupCounts, GroupTimes
+
+
+def counted_on(record: list[Any], numbers: list[Any]) -> list[Any]:
+    return GroupCounts.of_record(record).after(numbers).as_record()
+
+
+def timed_on(record: list[Any], before: list[Any], numbers: list[Any], now: float, *, fresh: bool) -> list[Any]:
+    counts = GroupCounts.of_record(before)
+    return GroupTimes.of_record(record).after(counts, numbers, now, fresh=fresh).as_record()
 
 
 def test_one_event_that_says_nothing_leaves_the_others_as_they_count() -> None:
