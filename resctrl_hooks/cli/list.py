@@ -265,6 +265,8 @@ def _print_sums(found: Inventory, view: View) -> None:
     if found.rmids and not view.filtered:
         used, free, total = found.rmids.used, found.rmids.free, found.rmids.total
         out.print(f"\n{used} of {total} RMIDs in use, {free} free, {len(found.waiting)} waiting for one.")
+        if found.rmids.free_by_class:
+            out.print(escape(f"Free by class: {found.rmids.classes_text()}."))
     for one in found.bandwidth_counters if not view.filtered else ():
         out.print(f"{one.free} of {one.total} bandwidth counters free in L3 domain {one.domain}.")
     if found.refusals:

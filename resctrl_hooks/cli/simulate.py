@@ -40,6 +40,20 @@ def _number(name: str, least: int = 1) -> click.IntRange:
 @click.option(
     "--clusters", type=_number("clusters"), default=1, show_default=True, help="Sub-NUMA clusters of a cache."
 )
+@click.option(
+    "--pmg",
+    type=_number("pmg", least=0),
+    default=0,
+    metavar="N",
+    help="Monitoring ids of each class, with --vendor arm.",
+)
+@click.option(
+    "--partids",
+    type=_number("partids", least=0),
+    default=0,
+    metavar="N",
+    help="Classes, with --vendor arm: instead of --closids.",
+)
 @click.option("--cdp", is_flag=True, help="Give code and data masks of their own.")
 @click.option("--background", is_flag=True, help="Return once it is mounted; `umount MOUNTPOINT` ends it.")
 def simulate(mountpoint: str, *, background: bool, **hardware: Any) -> None:

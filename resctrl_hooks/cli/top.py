@@ -163,7 +163,7 @@ class _Looks:
     ) -> Scene:
         """Return the scene for these lines."""
         context = self._context
-        found = rmids_of(context.monitor.resctrl.root, rmids) if rmids else None
+        found = rmids_of(context.monitor.resctrl, rmids) if rmids else None
         waiting = len(list(context.ledger.marked("waiting")))
         size = sum(self._sizes.values()) if self.domain is None else self._sizes.get(self.domain, 0)
         now = time.strftime("%H:%M:%S")

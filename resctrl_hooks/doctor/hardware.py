@@ -117,6 +117,9 @@ def rmids(host: Host) -> Iterator[Finding]:
         return
     total, used = inventory.rmids.total, inventory.rmids.used
     text = f"{used} of {total} RMIDs in use, {inventory.rmids.free} free, {len(inventory.waiting)} waiting for one"
+    by_class = inventory.rmids.free_by_class
+    if by_class:
+        text += f"; each class has RMIDs of its own, free: {inventory.rmids.classes_text()}"
     if inventory.waiting and host.settings.shares_rmids:
         yield warning(
             f"{text}, as the rules of `monitoring` have it",
@@ -130,7 +133,7 @@ def rmids(host: Host) -> Iterator[Finding]:
             "with `monitoring.priority` and `.share` which pods are counted; "
             "waiting pods are served as RMIDs become free",
         )
-    elif used >= total * 0.9:
+    elif used >= total * 0.9 or (by_class and min(by_class.values()) <= 0):
         yield warning(text, "soon pods will go without a group: narrow `namespaces` or `labelSelector`")
     else:
         yield ok(text)

@@ -182,7 +182,7 @@ def self_test(host: Host) -> Iterator[Finding]:
     command = _registered_command(host) if host.settings.monitoring["enabled"] else []
     if not command or not host.live or not os.path.isdir(f"{host.settings.resctrl_path}/mon_groups"):
         return
-    if host.inventory and host.inventory.rmids and host.inventory.rmids.free <= 0:
+    if host.inventory and host.inventory.rmids and host.inventory.rmids.free_in("") <= 0:
         yield ok("not tried, since no RMID is free: see RMIDs")
         return
     with tempfile.TemporaryDirectory(prefix="resctrl-hook-doctor-") as bundle:

@@ -58,7 +58,8 @@ def demand_of(context: Context, inventory: Inventory) -> list[Demand]:
     """Return the demand for RMIDs and, where the kernel assigns them, for the first event's counters in each domain."""
     found = []
     alive = [pod for pod in inventory.pods if pod.state not in ("unmonitored", "foreign")]
-    if inventory.rmids is not None:
+    # One number has no meaning where each class has its own RMIDs.
+    if inventory.rmids is not None and not inventory.rmids.free_by_class:
         ours = sum(group.origin != "missing" for pod in inventory.pods for group in pod.groups)
         reserve = context.settings.monitoring.get("reserve") or {}
         reserved, above = int(reserve.get("rmids", 0)), int(reserve.get("above", 0))

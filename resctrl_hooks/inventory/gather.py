@@ -1,6 +1,5 @@
 """Reading of resctrl, the ledger and the processes into reports. Read-only; takes no locks."""
 
-import contextlib
 import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from resctrl_hooks.node.host.cgroup_tasks import threads_of_container
 from resctrl_hooks.node.host.procfs import resctrl_groups_of
 from resctrl_hooks.node.reconcile.tasks import outside
 from resctrl_hooks.node.refusals import recent_refusals
+from resctrl_hooks.node.resctrl.rmids import free_rmids, rmids_of_each_class, total_rmids
 
 from .coverage import bandwidth_counters, counted_state, free_counters
 from .details import details_of
@@ -20,6 +20,7 @@ from .podman import podman_names
 
 if TYPE_CHECKING:
     from resctrl_hooks.node.records import MemberRecord
+    from resctrl_hooks.node.resctrl.filesystem import Resctrl
 
 _MISSING = "missing"
 _FOREIGN = "foreign"
@@ -52,7 +53,7 @@ def gather(context: Context) -> Inventory:
             path = resctrl.group_folder(rdt_class, name)
             if path not in ours:
                 found.foreign.append(_group(context, rdt_class, name, _FOREIGN))
-    found.rmids = rmids_of(resctrl.root, used)
+    found.rmids = rmids_of(resctrl, used)
     found.bandwidth_counters = free_counters(context)
     return found
 
@@ -71,18 +72,15 @@ def refused_pod(context: Context, key: str) -> Pod | None:
     return Pod(key=key, namespace=last.namespace, pod=last.pod, state="refused", since=found[0].time)
 
 
-def rmids_of(root: str, used: int) -> Rmids | None:
-    """Return the RMIDs: their number is the smallest ``num_rmids`` in ``info/*_MON``.
-
-    A group needs one of each kind.
-    """
-    totals = []
-    with contextlib.suppress(OSError):
-        for name in os.listdir(f"{root}/info"):
-            if name.endswith("_MON"):
-                with contextlib.suppress(OSError, ValueError), open(f"{root}/info/{name}/num_rmids") as file:
-                    totals.append(int(file.read()))
-    return Rmids(total=min(totals), used=used) if totals else None
+def rmids_of(resctrl: "Resctrl", used: int) -> Rmids | None:
+    """Return the number of RMIDs and the free ones, by class where each class has its own; None without resctrl."""
+    try:
+        total = total_rmids(resctrl)
+        classes = ("", *sorted(resctrl.classes())) if rmids_of_each_class(resctrl) else ()
+        by_class = {name: free_rmids(resctrl, name) for name in classes}
+    except (OSError, HookError):
+        return None
+    return Rmids(total=total, used=used, free_by_class=by_class) if total else None
 
 
 def pod_of(context: Context, key: str, all_waiting: Collection[str] | None = None) -> Pod | None:

@@ -3,7 +3,16 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema, computed_field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    computed_field,
+    model_serializer,
+)
 from pydantic.alias_generators import to_camel
 
 from resctrl_hooks.node.names import is_hex, pod_uid_validator
@@ -165,12 +174,29 @@ class Rmids(Record):
 
     total: int
     used: int
+    free_by_class: dict[str, int] = Field(
+        default={}, description="Free RMIDs of each class; only where each class has its own (Arm's MPAM)."
+    )
 
     @computed_field  # type: ignore[prop-decorator]  # as above
     @property
     def free(self) -> int:
-        """RMIDs that no group uses; some of them may be in limbo."""
-        return max(self.total - self.used, 0)
+        """How many more groups there can be; a part of the RMIDs may be in limbo."""
+        return sum(self.free_by_class.values()) if self.free_by_class else max(self.total - self.used, 0)
+
+    @model_serializer(mode="wrap")
+    def _omit_classes(self, serialize: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]  # noqa: ANN202  # the schema stays the model's
+        """Leave out the numbers of classes where there are none."""
+        made = serialize(self)
+        return made if self.free_by_class else {key: made[key] for key in ("total", "used", "free")}
+
+    def free_in(self, rdt_class: str) -> int:
+        """Return how many more groups a class can have."""
+        return self.free_by_class.get(rdt_class, self.free)
+
+    def classes_text(self) -> str:
+        """Return the free RMIDs of each class in one line; empty where all classes share theirs."""
+        return ", ".join(f"{name or 'root class'} {free}" for name, free in self.free_by_class.items())
 
 
 class Counter(Record):

@@ -52,7 +52,7 @@ def _rmids(context: Context) -> list[Metric]:
     resctrl = context.monitor.resctrl
     classes = ["", *resctrl.classes()]
     groups = [name for rdt_class in classes for name in resctrl.groups(rdt_class)]
-    rmids = rmids_of(resctrl.root, len(classes) + len(groups))
+    rmids = rmids_of(resctrl, len(classes) + len(groups))
     prefix = context.monitor.group_prefix
     keys = {prefix + key for key in context.ledger.keys()}  # noqa: SIM118  # it is no dictionary
     text = "RMIDs by use: ours, others' groups and classes, free (or in limbo)."
@@ -62,11 +62,16 @@ def _rmids(context: Context) -> list[Metric]:
     found.add_metric(["foreign"], len(classes) + len(groups) - ours)
     if rmids:
         found.add_metric(["free"], rmids.free)
+    text = "RMIDs that groups of each class can still have, where each class has its own (Arm's MPAM)."
+    by_class = GaugeMetricFamily("resctrl_class_free_rmids", text, labels=["rdt_class"])
+    for rdt_class, free in rmids.free_by_class.items() if rmids else ():
+        by_class.add_metric([rdt_class], free)
     text = "Pods that want a group and got no RMID."
     waiting = len(context.ledger.marked("waiting"))
     queued = "Those of them that wait as the rules say: monitoring.priority, reserve and share."
     return [
         found,
+        *([by_class] if by_class.samples else []),
         GaugeMetricFamily("resctrl_hooks_waiting_pods", text, waiting),
         GaugeMetricFamily("resctrl_hooks_queued_pods", queued, waiting if context.settings.shares_rmids else 0),
     ]

@@ -95,12 +95,13 @@ class Place(NamedTuple):
 def domain_folders(machine: Machine) -> dict[str, Place]:
     """Return the folders of `mon_data`, by their path in it."""
     folders: dict[str, Place] = {}
+    events = L3_EVENTS if machine.traits.counts_bandwidth else L3_EVENTS[:1]
     for domain in machine.domains:
         path = f"mon_L3_{domain:02d}"
         nodes = range(domain * machine.clusters, (domain + 1) * machine.clusters)
         below = tuple(f"mon_sub_L3_{node:02d}" for node in nodes) if machine.clusters > 1 else ()
-        folders[path] = Place(L3_EVENTS, domain, machine.clusters, below)
-        folders |= {f"{path}/{name}": Place(L3_EVENTS, domain) for name in below}
+        folders[path] = Place(events, domain, machine.clusters, below)
+        folders |= {f"{path}/{name}": Place(events, domain) for name in below}
     if machine.energy:
         folders |= {f"mon_PERF_PKG_{domain:02d}": Place(ENERGY_EVENTS, domain) for domain in machine.domains}
     return folders

@@ -4,6 +4,8 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from resctrl_hooks.node.resctrl.rmids import ARCHITECTURE
+
 from . import cpus, schemata
 from .counters import domain_folders
 from .group import Group
@@ -51,8 +53,9 @@ def info_files(sim: Resctrl) -> dict[str, File]:
         "MB/delay_linear": str(int(machine.traits.linear)),
         "MB/min_bandwidth": str(least),
         "MB/num_closids": str(machine.classes),
+        ARCHITECTURE: machine.traits.architecture,
     }
-    if machine.traits.linear:
+    if machine.traits.throttle_mode:
         constants["MB/thread_throttle_mode"] = "max"
     for name in machine.caches:
         constants |= {

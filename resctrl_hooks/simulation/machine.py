@@ -36,6 +36,8 @@ MOST = MappingProxyType(
         "cpus": 8_192,
         "assignable_counters": 65_536,
         "limbo": 86_400,
+        "pmg": 256,
+        "partids": 4_096,
     }
 )
 """The largest machine: larger than any processor, small enough for the simulation's memory."""
@@ -49,21 +51,33 @@ class Vendor:
         min_cbm_bits: Minimum number of ways in a mask.
         sparse_masks: Whether a mask may have holes.
         bandwidth: Minimum and maximum memory bandwidth, and the step between values.
-        linear: Whether bandwidth is throttled linearly (`delay_linear`), and threads of a core can differ in it.
+        linear: Whether bandwidth is throttled linearly (`delay_linear`).
+        throttle_mode: Whether threads of a core can differ in it (`thread_throttle_mode`).
+        counts_bandwidth: Whether groups have bandwidth counters beside `llc_occupancy`.
+        architecture: The machine's name in `uname -m`.
     """
 
     min_cbm_bits: int
     sparse_masks: bool
     bandwidth: tuple[int, int, int]
     linear: bool
+    throttle_mode: bool = False
+    counts_bandwidth: bool = True
+    architecture: str = "x86_64"
 
 
 VENDORS = MappingProxyType(
     {
         # In percent.
-        "intel": Vendor(1, sparse_masks=False, bandwidth=(10, 100, 10), linear=True),
+        "intel": Vendor(1, sparse_masks=False, bandwidth=(10, 100, 10), linear=True, throttle_mode=True),
         # In units of 1/8 GB/s.
         "amd": Vendor(0, sparse_masks=True, bandwidth=(0, 2048, 1), linear=False),
+        # MPAM. In percent, with 7 bits of fraction. No hardware was seen; source: Linux 7.2,
+        # drivers/resctrl/mpam_resctrl.c, lines 613 to 683 (bandwidth), 991 to 1040 (controls), 1078 to 1114 (counters).
+        # The kernel reports all ways as shareable there (line 1021); the model does not.
+        "arm": Vendor(
+            1, sparse_masks=True, bandwidth=(1, 100, 1), linear=True, counts_bandwidth=False, architecture="aarch64"
+        ),
     }
 )
 
@@ -84,6 +98,8 @@ class Machine:
         clusters: Sub-NUMA clusters of each L3 domain.
         cdp: Whether code and data have separate masks, as with the mount option `cdp`.
         sparse_masks: Whether masks may have holes; None for the vendor's default.
+        pmg: Arm's RMIDs of each class, of which the class has one (`pmg_max + 1`); instead of `rmids`.
+        partids: Arm's classes, of which the root group has one (`partid_max + 1`); instead of `closids`.
     """
 
     rmids: int = 32
@@ -97,6 +113,8 @@ class Machine:
     clusters: int = 1
     cdp: bool = False
     sparse_masks: bool | None = None
+    pmg: int = 0
+    partids: int = 0
 
     def __post_init__(self) -> None:
         for name in ("rmids", "closids", "l3_domains", "cpus", "clusters"):
@@ -109,6 +127,10 @@ class Machine:
             raise ValueError(f"vendor must be one of {', '.join(VENDORS)}, not {self.vendor}")
         if self.assignable_counters < 0 or (self.assignable_counters and self.vendor != "amd"):
             raise ValueError("only AMD's processors have assignable counters")
+        if (self.vendor == "arm") != (self.pmg > 0) or (self.vendor == "arm") != (self.partids > 0):
+            raise ValueError("Arm's processors have pmg and partids of 1 or more, others have none")
+        if self.vendor == "arm" and (self.cdp or self.energy or self.clusters > 1):
+            raise ValueError("the model of Arm's processors has no CDP, energy counters or Sub-NUMA clusters")
         if self.groups < 1 or self.classes < 1:
             raise ValueError("clusters and CDP leave no RMID or no CLOSID")
         if not 0 <= self.limbo < float("inf"):
@@ -142,12 +164,12 @@ class Machine:
     @property
     def groups(self) -> int:
         """Number of RMIDs for groups (`num_rmids`)."""
-        return self.rmids // self.clusters
+        return self.pmg * self.partids or self.rmids // self.clusters
 
     @property
     def classes(self) -> int:
         """Number of CLOSIDs for classes (`num_closids`)."""
-        return self.closids // 2 if self.cdp else self.closids
+        return self.partids or (self.closids // 2 if self.cdp else self.closids)
 
     @property
     def caches(self) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ class Resctrl:
         self.classes: dict[str, Group] = {}
         self.threshold = 16 * UNIT_BYTES
         self._status: tuple[str, ...] = ()
-        self._rmids = Rmids(machine.groups, machine.limbo, clock)
+        self._rmids = Rmids(machine.groups, machine.limbo, clock, machine.pmg)
         self._closids = Closids(machine.classes)
         allocation = schemata.first_allocation(machine, ())
         self.root = Group("", None, 0, 0, machine.all_cpus, masks=allocation.masks, mb=allocation.mb)
@@ -47,7 +47,13 @@ class Resctrl:
 
     def _living(self, group: Group) -> int:
         # All other tasks of the machine count as one: reading every thread at each read would be slow.
-        return 1 if group is self.root else self.tasks.living(group)
+        return sum(1 if one is self.root else self.tasks.living(one) for one in self._counted_with(group))
+
+    def _counted_with(self, group: Group) -> list[Group]:
+        """Return the groups with a group's RMID: more than one only on Arm, after a rename into another class."""
+        if not self.machine.pmg:
+            return [group]
+        return [one for other in self.all_classes() for one in other.family() if one.rmid == group.rmid] or [group]
 
     def _running(self, group: Group) -> dict[int, float]:
         """Return how many tasks of a group each package runs; a task with several packages counts evenly in all."""
@@ -84,10 +90,10 @@ class Resctrl:
 
     def make_class(self, name: str) -> None:
         """Create a CTRL group. Raises a RefusedError (ENOSPC, EBUSY) when ids run out."""
-        closid = self._closids.take()
+        closid = self._closids.take(self._rmids.in_limbo)
         try:
             allocation = schemata.first_allocation(self.machine, self.all_classes())
-            rmid = self._rmids.take()
+            rmid = self._rmids.take(closid)
         except RefusedError:
             self._closids.free(closid)
             raise
@@ -97,7 +103,7 @@ class Resctrl:
 
     def make_monitored(self, parent: Group, name: str) -> None:
         """Create a MON group. Raises a RefusedError (ENOSPC, EBUSY) when RMIDs run out."""
-        group = Group(name, parent, parent.closid, self._rmids.take())
+        group = Group(name, parent, parent.closid, self._rmids.take(parent.closid))
         parent.monitored[name] = group
         self.counters.start(group)
 
@@ -120,6 +126,8 @@ class Resctrl:
     def rename(self, group: Group, parent: Group, name: str) -> None:
         """Change the name or class of a MON group; its RMID, counters and tasks stay with it.
 
+        On Arm it has another RMID afterwards, which another group may have as well.
+
         Raises:
             RefusedError: EPERM for a group with CPUs that would leave its class, EEXIST if the name exists.
         """
@@ -131,6 +139,11 @@ class Resctrl:
         del group.parent.monitored[group.name]
         group.name, group.parent, group.closid = name, parent, parent.closid
         parent.monitored[name] = group
+        rmid = self._rmids.in_class(group.rmid, parent.closid)
+        if rmid != group.rmid:
+            self.counters.stop(group)
+            group.rmid = rmid
+            self.counters.settle(group)
 
     def write_tasks(self, group: Group, text: str, caller: tuple[int, int]) -> None:
         """Write `tasks`; see `Tasks.write`."""

@@ -76,12 +76,21 @@ class SharedNode:
     """The node; a kernel of ``rmids`` RMIDs, of which the root group has one."""
 
     def __init__(
-        self, root: Path, *, rmids: int = 3, limbo: float = 1.0, assignable_counters: int = 0, **monitoring: Any
+        self,
+        root: Path,
+        *,
+        rmids: int = 3,
+        limbo: float = 1.0,
+        assignable_counters: int = 0,
+        pmg: int = 0,
+        **monitoring: Any,
     ) -> None:
         self.host = Host(root, runtimeRoots={"crun": f"{root}/crun"}, monitoring=monitoring)
         self.monitoring = monitoring
         (root / "crun").mkdir()
-        self.kernel = CountingKernel(self.host, rmids=rmids, limbo=limbo, assignable_counters=assignable_counters)
+        self.kernel = CountingKernel(
+            self.host, rmids=rmids, limbo=limbo, assignable_counters=assignable_counters, pmg=pmg
+        )
         self.pods: list[Pod] = []
 
     def context(self, seam: Any = None) -> Context:

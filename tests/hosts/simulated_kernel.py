@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from conftest import Host, stat_line
 
 from resctrl_hooks.node.resctrl.filesystem import Filesystem
+from resctrl_hooks.simulation.counters import domain_folders
 from resctrl_hooks.simulation.files import File
 from resctrl_hooks.simulation.machine import Machine
 from resctrl_hooks.simulation.model import Resctrl
@@ -58,7 +59,14 @@ class Kernel(Filesystem):
     """The seam of the node half over the model; ``host`` has the folders that the node half is told of."""
 
     def __init__(
-        self, host: Host, *, rmids: int, closids: int = 6, limbo: float = 1.0, assignable_counters: int = 0
+        self,
+        host: Host,
+        *,
+        rmids: int,
+        closids: int = 6,
+        limbo: float = 1.0,
+        assignable_counters: int = 0,
+        pmg: int = 0,
     ) -> None:
         self.host = host
         self.now = 1000.0
@@ -69,7 +77,9 @@ class Kernel(Filesystem):
             l3_domains=1,
             limbo=limbo,
             cpus=2,
-            vendor="amd" if assignable_counters else "intel",
+            vendor="arm" if pmg else "amd" if assignable_counters else "intel",
+            pmg=pmg,
+            partids=closids if pmg else 0,
             assignable_counters=assignable_counters,
         )
         self._next_pid = 100
@@ -174,7 +184,7 @@ class Kernel(Filesystem):
         return {str(path.relative_to(self.host.resctrl)) for path in found if path.name != "mon_data" and path.is_dir()}
 
     def _show_counters(self, path: str) -> None:
-        for name in ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"):
+        for name in domain_folders(self.machine)["mon_L3_00"].events:
             counter = self.tree.find(f"{path}/mon_data/mon_L3_00/{name}")
             assert isinstance(counter, File)
             target = self.host.resctrl / path / "mon_data/mon_L3_00" / name

@@ -33,8 +33,6 @@ def test_who_wants_and_who_has(tmp_path: Path) -> None:
     inventory = gather(context)
     assert [pod.priority for pod in inventory.pods] == [-10, -10, -10, 100, 50]
     assert [pod.state for pod in inventory.pods].count("waiting") == 2
-    (node.host.resctrl / "info/L3_MON").mkdir(parents=True)
-    (node.host.resctrl / "info/L3_MON/num_rmids").write_text("4\n")
     (demand,) = demand_of(context, gather(context))
     assert (demand.total, demand.others, demand.wanted) == (4, 1, 5)
     found = [(one.priority, one.wanted, one.counted, one.kept, one.turn_percent) for one in demand.levels]

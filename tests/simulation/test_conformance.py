@@ -36,8 +36,8 @@ BROKEN = (
     Broken(
         "limbo is ENOSPC",
         "take = ids.Rmids.take\n"
-        "def broken(self):\n"
-        "    try: return take(self)\n"
+        "def broken(self, closid):\n"
+        "    try: return take(self, closid)\n"
         "    except OSError: raise errors.RefusedError(28, 'Out of RMIDs')\n"
         "ids.Rmids.take = broken",
         "test_a_freed_rmid_is_in_limbo",
@@ -50,7 +50,7 @@ BROKEN = (
         "model.Resctrl.make_class = broken",
         "test_a_class_takes_an_rmid_too",
     ),
-    Broken("endless CLOSIDs", "ids.Closids.take = lambda s: 7", "test_no_closid_left_is_enospc"),
+    Broken("endless CLOSIDs", "ids.Closids.take = lambda s, limbo: 7", "test_no_closid_left_is_enospc"),
     Broken("no words", "model.Resctrl.status = property(lambda s: 'ok\\n')", "test_a_mon_group_of_another_class"),
     Broken("any class", "group.Group.ctrl = property(lambda s: s.parent)", "test_a_mon_group_of_another_class"),
     Broken("own tasks only", "tasks.Tasks.listed = lambda s, g: s.of(g)", "test_a_class_lists_the_tasks_of_its_mon"),

@@ -9,6 +9,7 @@ from ..host.procfs import resctrl_groups_of
 from ..log import INFO, WARNING
 from ..registry import kind_of
 from ..resctrl.locked_key import CREATED, SHARED
+from ..resctrl.rmids import rmids_of_each_class
 from .tasks import gather, outside
 
 TYPE_CHECKING = False
@@ -207,6 +208,9 @@ def _follow_class(locked: "LockedKey", context: "Context", old: str, new: str, u
     """
     resctrl = context.monitor.resctrl
     if locked.origins.get(old, SHARED) == SHARED or old in used or new in locked.origins:
+        return False
+    # The kernel would keep a number that another group of the new class may have, and count both as one.
+    if rmids_of_each_class(resctrl):
         return False
     if not resctrl.exists(old, locked.name) or resctrl.exists(new, locked.name) or resctrl.tasks(old, locked.name):
         return False

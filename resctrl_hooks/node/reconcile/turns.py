@@ -3,10 +3,11 @@
 from ..host.files import read_file, write_file
 from ..ledger import RMIDS, lock_name
 from ..resctrl.errors import NoRMIDsError
+from ..resctrl.rmids import rmids_of_each_class
 from ..sharing.claims import begin_to_hold, chance, claim_of, entry_of, holders, now
 from ..sharing.counter_turns import times_of
 from ..sharing.decision import Claim, gap, spread, turns
-from ..sharing.handover import give_back, hand_on
+from ..sharing.handover import give_back, hand_on, possible_givers
 from ..sharing.limits import check_limit
 from ..sharing.priority import version_of
 from .adopt import take_in
@@ -71,15 +72,13 @@ def take_turns(context: "Context", containers: "list[Running]", report: "Report"
     holding = holders(context.ledger)
     last, lasts = _last_round(context, interval)
     shuffled = spread(interval, len(holding), len(waiting))
-    pairs = turns(
-        holding,
-        waiting,
-        now(),
-        last=last,
-        interval=lasts,
-        at_least=at_least,
-        delay=lambda: shuffled * chance(),
-    )
+    pairs = [
+        pair
+        for givers, takers in _circles(context, holding, waiting, living)
+        for pair in turns(
+            givers, takers, now(), last=last, interval=lasts, at_least=at_least, delay=lambda: shuffled * chance()
+        )
+    ]
     for giver, taker in pairs:
         try:
             # Asked again: another pod of its namespace may have got one just now.
@@ -102,6 +101,20 @@ def _may_hold(key: str, namespace: str, context: "Context") -> bool:
     except NoRMIDsError:
         return False
     return True
+
+
+def _circles(
+    context: "Context", holding: "list[Claim]", waiting: "list[Claim]", living: "dict[str, list[Running]]"
+) -> "list[tuple[list[Claim], list[Claim]]]":
+    """Return holders and waiting pods that take turns with each other: all pods, or those of each class."""
+    if not rmids_of_each_class(context.monitor.resctrl):
+        return [(holding, waiting)]
+    takers: "dict[str, list[Claim]]" = {}
+    for claim in waiting:
+        takers.setdefault(living[claim.key][0].rdt_class, []).append(claim)
+    return [
+        (possible_givers(holding, rdt_class, context.monitor), claims) for rdt_class, claims in sorted(takers.items())
+    ]
 
 
 def _last_round(context: "Context", interval: float) -> "tuple[float, float]":

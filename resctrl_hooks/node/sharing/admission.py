@@ -4,9 +4,10 @@ from ..errors import LockTimeoutError, ResctrlError
 from ..ledger import CHANGING, RMIDS
 from ..resctrl.errors import NoRMIDsError, RMIDsBusyError
 from ..resctrl.locked_key import SHARED
+from ..resctrl.rmids import free_rmids
 from .claims import begin_to_hold, begin_to_wait, claim_of, end_holding, entry_of, holders, now
 from .decision import may_take, yielding
-from .handover import MOST_TASKS, can_rename, give_back, hand_on
+from .handover import MOST_TASKS, can_rename, give_back, hand_on, possible_givers
 from .priority import priority_of, version_of
 
 TYPE_CHECKING = False
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from ..container.workload import Workload
     from ..context import Context
-    from ..resctrl.filesystem import Resctrl
     from ..resctrl.locked_key import LockedKey
     from ..resctrl.monitor import Monitor
 
@@ -103,7 +103,8 @@ def _take_free(locked: "LockedKey", priority: int, version: int, rdt_class: str,
         return
     # Two that look at once would both see the same one free.
     with monitor.ledger.lock_named(_LOCK, _PATIENCE):
-        if not may_take(free_rmids(monitor), priority, reserved=int(reserve.get("rmids", 0)), above=above):
+        free = free_rmids(monitor.resctrl, rdt_class)
+        if not may_take(free, priority, reserved=int(reserve.get("rmids", 0)), above=above):
             raise NoRMIDsError(
                 f"the free RMIDs are kept for pods of priorities above {above}",
                 hint="see monitoring.reserve in the configuration",
@@ -127,26 +128,6 @@ def _make(locked: "LockedKey", priority: int, version: int, rdt_class: str, moni
         if new and not made:
             end_holding(locked, monitor.ledger)
     monitor.ledger.unmark(CHANGING, locked.key)
-
-
-def free_rmids(monitor: "Monitor") -> int:
-    """Return how many RMIDs no group has. Some of them may be in limbo."""
-    resctrl = monitor.resctrl
-    classes = ["", *resctrl.classes()]
-    return rmids_of(resctrl) - sum(1 + len(resctrl.groups(name)) for name in classes)
-
-
-def rmids_of(resctrl: "Resctrl") -> int:
-    """Return how many RMIDs groups can have: what the resource with the fewest says; 0 if none says it."""
-    found = []
-    info = f"{resctrl.root}/info"
-    for name in resctrl.fs.listdir(info):
-        if name.endswith("_MON"):
-            try:
-                found.append(int(resctrl.fs.read(f"{info}/{name}/num_rmids")))
-            except (OSError, ValueError):
-                continue
-    return min(found, default=0)
 
 
 def take_from_lower(
@@ -201,7 +182,7 @@ def _take(
         if rdt_class in locked.origins and monitor.resctrl.exists(rdt_class, locked.name):
             return True  # somebody served it while its lock was let go
         # Looked up anew each time: others may have ended, or had a turn.
-        lower = yielding(holders(ledger), priority, in_turns=in_turns)
+        lower = possible_givers(yielding(holders(ledger), priority, in_turns=in_turns), rdt_class, monitor)
         candidate = next((claim for claim in lower if claim.key not in refused), None)
         if candidate is None:
             if not lower or patience == _PATIENCE:

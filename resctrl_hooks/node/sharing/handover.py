@@ -14,6 +14,7 @@ from ..host.files import read_file, write_file
 from ..ledger import CHANGING
 from ..log import INFO, WARNING
 from ..resctrl.locked_key import CREATED, SHARED
+from ..resctrl.rmids import rmids_of_each_class
 from .claims import begin_to_hold, begin_to_wait, claim_of, end_holding, rules_of
 
 TYPE_CHECKING = False
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ..records import ClaimRecord
     from ..resctrl.locked_key import LockedKey
     from ..resctrl.monitor import Monitor
+    from .decision import Claim
 
 MOST_TASKS = 1024  # that a hook moves; a pod with more is left to reconcile
 _MOST_ROUNDS = 20
@@ -37,6 +39,13 @@ def can_rename(monitor: "Monitor") -> bool:
         return True
 
 
+def possible_givers(claims: "list[Claim]", rdt_class: str, monitor: "Monitor") -> "list[Claim]":
+    """Return the holders whose RMID a pod of a class can get: all, or where each class has its own those with one."""
+    if not rmids_of_each_class(monitor.resctrl):
+        return claims
+    return [claim for claim in claims if rdt_class in (monitor.ledger.read_pod(claim.key) or {}).get("groups", {})]
+
+
 def hand_on(
     giver: "LockedKey",
     taker: "LockedKey",
@@ -49,7 +58,8 @@ def hand_on(
     """Make a group of ``giver`` the one of ``taker`` in a class; both keys are held. Says whether it did.
 
     It doesn't where the taker has one or the giver's isn't ours to give, where the giver has more tasks than are to be
-    moved or goes on starting them faster than they can be, or where the kernel can't rename. Nothing is changed then.
+    moved or goes on starting them faster than they can be, where the kernel can't rename, or where each class has its
+    own RMIDs and the giver has none of this class. Nothing is changed then.
     Afterwards the giver has no group and waits for one; whose tasks join the taker's group is for the caller.
 
     Raises:
@@ -63,6 +73,9 @@ def hand_on(
     classes = sorted(
         (name for name in giver.origins if resctrl.exists(name, giver.name)), key=lambda name: (name != rdt_class, name)
     )
+    # A group that changed its class would keep a number that another group of that class may have.
+    if classes and classes[0] != rdt_class and rmids_of_each_class(resctrl):
+        return False
     if not classes or sum(len(resctrl.tasks(name, giver.name)) for name in classes) > most_tasks:
         return False
     claims = claim_of(giver.key, giver.record), claim_of(taker.key, taker.record)

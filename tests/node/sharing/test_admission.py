@@ -11,7 +11,8 @@ from hosts.shared_node import RULES, Pod, SharedNode
 from resctrl_hooks.node.errors import LockTimeoutError
 from resctrl_hooks.node.resctrl.errors import NoRMIDsError
 from resctrl_hooks.node.resctrl.monitor import Monitor
-from resctrl_hooks.node.sharing.admission import ensure_another, rmids_of
+from resctrl_hooks.node.resctrl.rmids import total_rmids
+from resctrl_hooks.node.sharing.admission import ensure_another
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,7 +170,7 @@ def test_the_resource_with_the_fewest_rmids_counts(tmp_path: Path) -> None:
         (info / name).mkdir(parents=True, exist_ok=True)
         if number:
             (info / name / "num_rmids").write_text(number)
-    assert rmids_of(resctrl) == 8
+    assert total_rmids(resctrl) == 8
 
 
 def test_a_group_that_somebody_else_has_made_for_a_pod_is_no_part_of_the_reserve(tmp_path: Path) -> None:

@@ -1,0 +1,59 @@
+"""How many RMIDs there are, and how many of them are free for the groups of a class.
+
+On x86 every group can have every RMID. On Arm (MPAM) an RMID is a PMG of its class's PARTID, so each class has RMIDs of
+its own. The files of resctrl do not show the difference: ``num_rmids`` is the number of all PMGs of all PARTIDs.
+Source: Linux 7.2, drivers/resctrl/mpam_resctrl.c, lines 1099 to 1108 (a reader of ``num_rmids`` needs to know the
+architecture), lines 265 to 278 (the number of RMIDs and their index), and fs/resctrl/monitor.c, lines 205 to 229
+(``resctrl_find_free_rmid``: ENOSPC by class).
+"""
+
+import posix
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .filesystem import Resctrl
+
+ARCHITECTURE = "simulated_architecture"
+"""A file of ``info`` that only a simulation has, since its machine may be another than this one."""
+_EACH_CLASS_HAS_ITS_OWN = frozenset({"aarch64"})
+"""Architectures as ``uname -m`` names them."""
+
+
+def total_rmids(resctrl: "Resctrl") -> int:
+    """Return how many RMIDs there are: the smallest ``num_rmids`` of all resources; 0 if no file has a number."""
+    return _smallest(resctrl, "num_rmids", "_MON")
+
+
+def rmids_of_each_class(resctrl: "Resctrl") -> int:
+    """Return how many RMIDs each class has, of which the class itself uses one; 0 where all classes share all RMIDs."""
+    if _architecture(resctrl) not in _EACH_CLASS_HAS_ITS_OWN:
+        return 0
+    # Without control resources there is only the root class, whose share of the number no file has.
+    classes = _smallest(resctrl, "num_closids")
+    return total_rmids(resctrl) // classes if classes else 0
+
+
+def free_rmids(resctrl: "Resctrl", rdt_class: str) -> int:
+    """Return how many more groups a class can have. Some of their RMIDs may be in limbo."""
+    of_each = rmids_of_each_class(resctrl)
+    sharing = (rdt_class,) if of_each else ("", *resctrl.classes())
+    return (of_each or total_rmids(resctrl)) - sum(1 + len(resctrl.groups(name)) for name in sharing)
+
+
+def _architecture(resctrl: "Resctrl") -> str:
+    try:
+        return resctrl.fs.read(f"{resctrl.root}/info/{ARCHITECTURE}").decode("ascii", "replace").strip()
+    except OSError:
+        return posix.uname().machine
+
+
+def _smallest(resctrl: "Resctrl", file: str, ending: str = "") -> int:
+    found = []
+    info = f"{resctrl.root}/info"
+    for name in resctrl.fs.listdir(info):
+        if name.endswith(ending):
+            try:
+                found.append(int(resctrl.fs.read(f"{info}/{name}/{file}")))
+            except (OSError, ValueError):
+                continue
+    return min(found, default=0)

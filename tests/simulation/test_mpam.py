@@ -1,0 +1,136 @@
+"""Arm's MPAM: a model after the kernel's source, which no Arm machine has confirmed, and the node half on it."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+from hosts.shared_node import RULES, SharedNode
+
+from resctrl_hooks.cli.simulate import simulate
+from resctrl_hooks.inventory.gather import rmids_of
+from resctrl_hooks.node.resctrl.rmids import free_rmids, rmids_of_each_class
+from resctrl_hooks.simulation.counters import domain_folders
+from resctrl_hooks.simulation.errors import RefusedError
+from resctrl_hooks.simulation.files import info_files
+from resctrl_hooks.simulation.machine import Machine
+from resctrl_hooks.simulation.model import Resctrl
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def model(limbo: float = 0.0) -> Resctrl:
+    """Four classes of three ids each, without a mount; its time stands still."""
+    return Resctrl(Machine(vendor="arm", pmg=3, partids=4, limbo=limbo), clock=lambda: 1000.0)
+
+
+def refusal(sim: Resctrl, rdt_class: str, name: str) -> int | None:
+    """The errno with which a group of a class is refused; None for a group."""
+    try:
+        sim.make_monitored(sim.classes.get(rdt_class, sim.root), name)
+    except RefusedError as refused:
+        return refused.errno
+    return None
+
+
+def test_occupancy_is_all_that_is_counted_and_num_rmids_counts_all_classes() -> None:
+    files = info_files(model())
+    assert files["L3_MON/mon_features"].read() == "llc_occupancy\n"
+    assert files["L3_MON/num_rmids"].read() == "12\n"
+    assert files["L3/num_closids"].read() == "4\n"
+    assert "MB/thread_throttle_mode" not in files
+    assert {place.events for place in domain_folders(model().machine).values()} == {("llc_occupancy",)}
+
+
+def test_each_class_runs_out_of_its_own_ids() -> None:
+    sim = model()
+    sim.make_class("gold")
+    assert [refusal(sim, "", name) for name in "abc"] == [None, None, errno.ENOSPC]
+    assert [refusal(sim, "gold", name) for name in "abc"] == [None, None, errno.ENOSPC]
+
+
+def test_an_id_of_a_class_in_limbo_is_enospc_while_another_class_has_free_ones() -> None:
+    sim = model(limbo=1.0)
+    assert [refusal(sim, "", name) for name in "ab"] == [None, None]
+    sim.remove(sim.root.monitored["a"])
+    assert refusal(sim, "", "c") == errno.ENOSPC
+
+
+def test_a_new_class_is_one_without_ids_in_limbo() -> None:
+    sim = model(limbo=1.0)
+    sim.make_class("gold")
+    sim.remove(sim.classes["gold"])
+    sim.make_class("silver")
+    assert sim.classes["silver"].closid == 2
+
+
+def test_a_group_renamed_into_a_class_can_have_the_id_of_another_there() -> None:
+    sim = model()
+    sim.make_class("gold")
+    for rdt_class in ("", "gold"):
+        assert refusal(sim, rdt_class, "a") is None
+    moved, other = sim.root.monitored["a"], sim.classes["gold"].monitored["a"]
+    sim.rename(moved, sim.classes["gold"], "b")
+    assert moved.rmid == other.rmid
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--vendor", "arm"], ["--pmg", "2"], ["--vendor", "arm", "--pmg", "2", "--partids", "2", "--cdp"]]
+)
+def test_a_processor_that_cannot_be_is_refused(wrong: list[str]) -> None:
+    result = CliRunner().invoke(simulate, ["/nowhere", *wrong])
+    assert result.exit_code == 2
+    assert "Arm's processors" in result.output
+
+
+def test_free_rmids_are_those_of_the_class(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, pmg=3)
+    resctrl = node.context().monitor.resctrl
+    node.kernel.mkdir(f"{resctrl.root}/gold")
+    node.start()
+    assert rmids_of_each_class(resctrl) == 3
+    assert (free_rmids(resctrl, ""), free_rmids(resctrl, "gold")) == (1, 2)
+    found = rmids_of(resctrl, 3)
+    assert found is not None
+    assert (found.total, found.free, found.free_in("")) == (18, 3, 1)
+    assert found.classes_text() == "root class 1, gold 2"
+
+
+def test_a_group_does_not_follow_its_pod_into_another_class(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, pmg=3)
+    node.kernel.mkdir(f"{node.host.resctrl}/extra")
+    pod = node.start()
+    node.kernel.model.write_tasks(node.kernel.model.classes["extra"], f"{pod.pid}\n", (1, 0))
+    node.kernel.show_tasks()
+    node.reconcile()
+    assert node.kernel.groups() == {("", pod.key), ("extra", pod.key)}
+
+
+def test_an_id_is_handed_over_within_a_class_only(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, pmg=2, priority=RULES)
+    node.kernel.mkdir(f"{node.host.resctrl}/extra")
+    batch, other = node.start("batch"), node.start("batch", rdt_class="extra")
+    gold = node.start("gold", rdt_class="extra")
+    assert node.counted() == [batch, gold]
+    assert node.waiting() == [other.key]
+    node.check()
+
+
+def test_turns_go_round_within_each_class(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, pmg=2, share={"interval": 0.0001, "atLeast": 0.0})
+    node.kernel.mkdir(f"{node.host.resctrl}/extra")
+    first, second = node.start(), node.start(rdt_class="extra")
+    third = node.start(rdt_class="extra")
+    assert node.counted() == [first, second]
+    assert node.reconcile().turns == [third.key]
+    assert node.counted() == [first, third]
+    node.check()
+
+
+def test_the_reserve_is_kept_in_each_class(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, pmg=3, priority=RULES, reserve={"rmids": 1, "above": 50})
+    pods = [node.start("batch"), node.start("batch")]
+    assert node.counted() == pods[:1]
