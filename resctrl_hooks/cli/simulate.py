@@ -45,7 +45,7 @@ def _number(name: str, least: int = 1) -> click.IntRange:
     type=_number("pmg", least=0),
     default=0,
     metavar="N",
-    help="Monitoring ids of each class, with --vendor arm.",
+    help="RMIDs of each class, with --vendor arm: instead of --rmids.",
 )
 @click.option(
     "--partids",

@@ -119,7 +119,7 @@ def rmids(host: Host) -> Iterator[Finding]:
     text = f"{used} of {total} RMIDs in use, {inventory.rmids.free} free, {len(inventory.waiting)} waiting for one"
     by_class = inventory.rmids.free_by_class
     if by_class:
-        text += f"; each class has RMIDs of its own, free: {inventory.rmids.classes_text()}"
+        text += f"; free by class: {inventory.rmids.classes_text()}"
     if inventory.waiting and host.settings.shares_rmids:
         yield warning(
             f"{text}, as the rules of `monitoring` have it",

@@ -77,7 +77,7 @@ def rmids_of(resctrl: "Resctrl", used: int) -> Rmids | None:
     try:
         total = total_rmids(resctrl)
         classes = ("", *sorted(resctrl.classes())) if rmids_of_each_class(resctrl) else ()
-        by_class = {name: free_rmids(resctrl, name) for name in classes}
+        by_class = {name: max(free_rmids(resctrl, name), 0) for name in classes}
     except (OSError, HookError):
         return None
     return Rmids(total=total, used=used, free_by_class=by_class) if total else None

@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in ours:
         if not any(item.iter_markers("guest")):
             item.add_marker(pytest.mark.guest(**TWO_DOMAINS))
-    version = kernel_version(os.uname().release)
+    version = described_kernel()
     for item in ours if ROOT else []:
         for difference in DIFFERENCES:
             if version < difference.since and fnmatch(item.name, difference.tests):
@@ -114,6 +114,11 @@ def root(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         _mount(ROOT)
 
 
+def described_kernel() -> tuple[int, int]:
+    """Return the version of the kernel whose behaviour is tested: a simulation behaves like the newest."""
+    return kernel_version(os.uname().release) if ROOT and not _is_served(ROOT) else NEWEST
+
+
 def _is_served(root: str) -> bool:
     """Return whether somebody serves this filesystem, who has given it its processor."""
     return any(
@@ -130,7 +135,7 @@ def _mount(root: str, *options: str) -> None:
 @pytest.fixture
 def resctrl(root: str) -> Iterator[Resctrl]:
     """Return the filesystem, without groups before and after."""
-    filesystem = Resctrl(root, kernel_version(os.uname().release) if ROOT else NEWEST)
+    filesystem = Resctrl(root, described_kernel())
     filesystem.clean()
     yield filesystem
     filesystem.clean()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
+from hosts.monitored import monitored_host
 from hosts.shared_node import RULES, SharedNode
 
 from resctrl_hooks.cli.simulate import simulate
 from resctrl_hooks.inventory.gather import rmids_of
 from resctrl_hooks.node.resctrl.rmids import free_rmids, rmids_of_each_class
+from resctrl_hooks.simulation import mounted
 from resctrl_hooks.simulation.counters import domain_folders
 from resctrl_hooks.simulation.errors import RefusedError
 from resctrl_hooks.simulation.files import info_files
@@ -99,6 +102,27 @@ def test_free_rmids_are_those_of_the_class(tmp_path: Path) -> None:
     assert found.classes_text() == "root class 1, gold 2"
 
 
+@pytest.mark.fuse
+def test_list_doctor_and_metrics_show_the_free_rmids_of_each_class(tmp_path: Path) -> None:
+    with (
+        mounted(tmp_path / "resctrl", vendor="arm", pmg=3, partids=4) as path,
+        monitored_host(tmp_path, path) as host,
+    ):
+        (host.resctrl / "gold").mkdir()
+        for number in range(2):
+            host.pod(number, f"web-{number}")
+        assert host.json("list")["rmids"] == {"total": 12, "used": 4, "free": 2, "free_by_class": {"": 0, "gold": 2}}
+        text = "Free by class: root class 0, gold 2."
+        assert text in host.run("list").output
+        (finding,) = [
+            one for one in json.loads(host.run("doctor", "--json").stdout)["findings"] if one["check"] == "RMIDs"
+        ]
+        assert (finding["level"], "free by class: root class 0, gold 2" in finding["text"]) == ("warning", True)
+        lines = host.run("metrics").output.splitlines()
+        assert 'resctrl_class_free_rmids{rdt_class=""} 0.0' in lines
+        assert 'resctrl_class_free_rmids{rdt_class="gold"} 2.0' in lines
+
+
 def test_a_group_does_not_follow_its_pod_into_another_class(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, pmg=3)
     node.kernel.mkdir(f"{node.host.resctrl}/extra")
@@ -117,6 +141,17 @@ def test_an_id_is_handed_over_within_a_class_only(tmp_path: Path) -> None:
     assert node.counted() == [batch, gold]
     assert node.waiting() == [other.key]
     node.check()
+
+
+def test_holders_in_other_classes_are_not_asked_for_their_rmid(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, pmg=20, priority=RULES)
+    node.kernel.mkdir(f"{node.host.resctrl}/extra")
+    mine = [node.start("gold", rdt_class="extra") for _ in range(18)]
+    batch = node.start("batch", rdt_class="extra")
+    others = [node.start("batch") for _ in range(19)]  # more than a hook asks
+    gold = node.start("gold", rdt_class="extra")
+    assert node.counted() == [*mine, *others, gold]
+    assert node.waiting() == [batch.key]
 
 
 def test_turns_go_round_within_each_class(tmp_path: Path) -> None:
