@@ -62,7 +62,7 @@ def _rmids(context: Context) -> list[Metric]:
     found.add_metric(["foreign"], len(classes) + len(groups) - ours)
     if rmids:
         found.add_metric(["free"], rmids.free)
-    text = "RMIDs that groups of each class can still have, where each class has its own (Arm's MPAM)."
+    text = "How many more groups each class can have, where each class has its own RMIDs (Arm's MPAM)."
     by_class = GaugeMetricFamily("resctrl_class_free_rmids", text, labels=["rdt_class"])
     for rdt_class, free in rmids.free_by_class.items() if rmids else ():
         by_class.add_metric([rdt_class], free)
