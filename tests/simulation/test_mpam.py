@@ -111,11 +111,11 @@ def test_list_doctor_and_metrics_show_the_free_rmids_of_each_class(tmp_path: Pat
         (host.resctrl / "gold").mkdir()
         for number in range(2):
             host.pod(number, f"web-{number}")
-        assert host.json("list")["rmids"] == {"total": 12, "used": 4, "free": 2, "free_by_class": {"": 0, "gold": 2}}
+        assert host.json("list")["rmids"] == {"total": 12, "used": 4, "free": 2, "freeByClass": {"": 0, "gold": 2}}
         text = "Free by class: root class 0, gold 2."
         assert text in host.run("list").output
         (finding,) = [
-            one for one in json.loads(host.run("doctor", "--json").stdout)["findings"] if one["check"] == "RMIDs"
+            one for one in json.loads(host.run("doctor", "--json").stdout)["items"] if one["check"] == "RMIDs"
         ]
         assert (finding["level"], "free by class: root class 0, gold 2" in finding["text"]) == ("warning", True)
         lines = host.run("metrics").output.splitlines()
