@@ -12,7 +12,7 @@ from resctrl_hooks.install.removal import is_installed, registered, remove_hooks
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.reconcile.release import release_everything
+from resctrl_hooks.node.reconcile.release import Released, release_everything, restore_limits
 from resctrl_hooks.node.settings import Settings
 
 
@@ -85,10 +85,16 @@ def _settings(config: str) -> Settings | None:
 def _end_records(settings: Settings, *, release: bool) -> None:
     """Remove the ledger, and first the groups if requested; a ledger that still describes groups stays."""
     state = settings.state_dir
-    if not release and os.path.isdir(f"{state}/pods") and os.listdir(f"{state}/pods"):
+    stays = not release and os.path.isdir(f"{state}/pods") and bool(os.listdir(f"{state}/pods"))
+    done = Released()
+    if stays:
+        restore_limits(Context(settings), done)
+    else:
+        done = release_everything(Context(settings))
+    for line in done.restored:
+        click.echo(f"restored {line}")
+    if stays:
         click.echo(f"the groups of what is running stay, and so does {settings.state_dir}")
-        return
-    done = release_everything(Context(settings))
     for key in done.keys:
         click.echo(f"released {key}")
     if done.problems:

@@ -1,6 +1,8 @@
 """`resctrl-hook guard`, and what `rdt`, the metrics and reconcile know of a guard."""
 
 import json
+import subprocess
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -8,7 +10,7 @@ from conftest import Host
 from jsonschema import validate
 from node.guard.node import Node
 
-from resctrl_hooks.cli import main
+from resctrl_hooks.cli import main, uninstall
 from resctrl_hooks.cli.schemas import schemas
 from resctrl_hooks.inventory.guard import lowered_values
 from resctrl_hooks.metrics.guard import guard_families
@@ -69,6 +71,36 @@ def test_restore_gives_the_declared_values_back(node: Node) -> None:
     assert node.limit("bronze") == "MB:0=100"
     assert report.repaired == 1
     assert any("restored what a guard that has ended left" in line for line in node.lines)
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["no pods", "pods stay"])
+def test_uninstall_restores_the_declared_values(
+    node: Node, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, running: bool
+) -> None:
+    if running:
+        (node.host.state / "pods/0f0ac7f2").mkdir(parents=True)
+    context = node.context()
+    monkeypatch.setattr(uninstall, "Context", lambda _: context)
+    uninstall._end_records(context.settings, release=False)
+    assert node.limit("bronze") == "MB:0=100"
+    assert "restored class bronze, domain 0: MB 90 -> 100" in capsys.readouterr().out
+    assert not (node.host.state / "guard-lease.json").exists()
+
+
+@pytest.mark.parametrize("manifest", [False, True], ids=["guard by hand", "installed"])
+def test_package_removal_restores_the_declared_values(tmp_path: Path, *, manifest: bool) -> None:
+    script = (Path(__file__).parents[2] / "contrib/packages/prerm").read_text()
+    for name in ("resctrl-hook", "py3clean"):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{tmp_path}/calls\n')
+        (tmp_path / name).chmod(0o755)
+    for path in ("guard-lease.json", *(["manifest.json"] if manifest else [])):
+        (tmp_path / path).touch()
+    for folder in ("/run/resctrl-hooks/", "/usr/local/libexec/resctrl-hooks/", "/usr/bin/"):
+        script = script.replace(folder, f"{tmp_path}/")
+    script = script.replace("/run/systemd/system", f"{tmp_path}/none")
+    subprocess.run(["sh", "-c", script, "prerm", "remove"], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True)
+    first, *_ = (tmp_path / "calls").read_text().splitlines()
+    assert first == ("resctrl-hook uninstall" if manifest else "resctrl-hook guard restore")
 
 
 def test_lowered_class_is_as_declared_for_rdt_show(node: Node) -> None:

@@ -13,7 +13,7 @@ from ..host.topology_sysfs import TopologyError, read_topology
 from ..log import ERROR, NOTICE, WARNING, Log
 from ..settings import load
 from .guard import STAGE, Guard
-from .lease import Lease, restore
+from .lease import restore_left
 from .section import OFF, section
 
 TYPE_CHECKING = False
@@ -100,11 +100,7 @@ def _loop(guard: Guard, interval: float, notify: Notify, ended: "list[int]") -> 
 
 def give_back(context: Context) -> int:
     """Restore the values of a lease that is there; 1 where the kernel refused one."""
-    lease = Lease(context.settings.state_dir, context.proc)
-    if not lease.load():
-        lease.remove()
-        return 0
-    result = restore(context.monitor.resctrl, lease)
+    result = restore_left(context.monitor.resctrl, context.settings.state_dir, context.proc)
     for line in result.done:
         context.log(NOTICE, f"guard: restored {line}", stage=STAGE)
     for line in result.foreign:

@@ -131,6 +131,15 @@ def restore(resctrl: "Resctrl", lease: Lease) -> Restored:
     return result
 
 
+def restore_left(resctrl: "Resctrl", state_dir: str, proc: str) -> "Restored":
+    """Restore what a guard of this boot left or holds, before everything is removed."""
+    lease = Lease(state_dir, proc)
+    if lease.load():
+        return restore(resctrl, lease)
+    lease.remove()  # of an earlier boot, or unusable
+    return Restored()
+
+
 def restore_stale(resctrl: "Resctrl", state_dir: str, proc: str) -> "Restored | None":
     """Restore what a guard that has ended left; None where there is no such lease."""
     if not is_there(f"{state_dir}/{NAME}"):

@@ -10,6 +10,7 @@ import sys
 from ..context import Context
 from ..errors import HookError, SettingsError
 from ..fault_report import as_hook_error
+from ..guard.lease import restore_left
 from ..host.files import is_folder, list_folder, remove_file
 from ..lifecycle import release_container
 from ..log import ERROR, WARNING, Log
@@ -27,11 +28,13 @@ class Released:
 
     Attributes:
         keys: Keys whose groups and records are removed.
+        restored: MB values that the bandwidth guard had changed.
         problems: What failed; the state directory stays then.
     """
 
     def __init__(self) -> None:
         self.keys: "list[str]" = []
+        self.restored: "list[str]" = []
         self.problems: "list[str]" = []
 
 
@@ -41,6 +44,7 @@ def release_everything(context: "Context") -> Released:
     It can be interrupted anywhere and called again. Groups that this program did not create stay.
     """
     done = Released()
+    restore_limits(context, done)
     for key in context.ledger.keys():  # noqa: SIM118  # it is no dictionary
         try:
             with context.monitor.hold(key) as locked:
@@ -63,6 +67,17 @@ def release_everything(context: "Context") -> Released:
         except OSError as error:
             done.problems.append(f"cannot remove {error.filename or state}: {error.strerror}")
     return done
+
+
+def restore_limits(context: "Context", done: "Released") -> None:
+    """Restore the MB values that the bandwidth guard changed."""
+    try:
+        restored = restore_left(context.monitor.resctrl, context.settings.state_dir, context.proc)
+    except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
+        done.problems.append(f"cannot restore what the bandwidth guard changed: {as_hook_error(error)}")
+        return
+    done.restored += restored.done
+    done.problems += [f"cannot restore {line}" for line in restored.failed]
 
 
 def _remove_folder(path: str) -> None:
@@ -94,6 +109,8 @@ def release_command(config: str, arguments: "list[str]") -> int:
     except HookError as error:
         Log()(ERROR, f"release: {error}", stage=STAGE, reason=error.reason)
         return WRONG
+    for line in done.restored:
+        sys.stdout.write(f"restored {line}\n")
     for key in done.keys:
         sys.stdout.write(f"released {key}\n")
     for line in done.problems:

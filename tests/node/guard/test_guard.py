@@ -12,6 +12,7 @@ from resctrl_hooks.node.guard.law import BLIND
 from resctrl_hooks.node.guard.lease import Lease, restore, restore_stale
 from resctrl_hooks.node.guard.status import NAME
 from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
+from resctrl_hooks.node.reconcile.release import release_everything
 
 from .node import Node
 
@@ -83,6 +84,33 @@ def test_killed_guard_is_repaired_by_reconcile(host: Host, number: int, *, after
     assert not restored.failed + restored.foreign
     assert declared(node)
     assert restore_stale(context.monitor.resctrl, str(host.state), str(host.proc)) is None
+
+
+def test_turn_of_an_rmid_costs_one_sample_and_no_write(host: Host) -> None:
+    node = Node(host)
+    guard = node.guard()
+    node.pass_time(guard, FULL, 6)
+    node.fs.writes.clear()
+    for turn in range(5):
+        path = node.root / "silver/mon_data/mon_L3_00/mbm_total_bytes"
+        node.count("silver", 0, max(0, int(path.read_text()) - 60_000_000_000))  # a group is removed with its count
+        node.now += 1
+        guard.look(node.now)
+        assert f'"invalidSamples": {turn + 1}' in (host.state / NAME).read_text()
+        node.pass_time(guard, {"gold": 20.0, "silver": 20.0, "bronze": 40.0}, 3)
+    assert node.fs.writes == []
+    assert node.limit("bronze") == "MB:0=90"
+
+
+def test_release_restores_before_the_lease_is_removed(host: Host) -> None:
+    node = Node(host)
+    node.pass_time(node.guard(), FULL, 6)
+    assert node.limit("bronze") == "MB:0=90"
+    done = release_everything(node.context())
+    assert done.restored == ["class bronze, domain 0: MB 90 -> 100"]
+    assert not done.problems
+    assert declared(node)
+    assert not (host.state / "guard-lease.json").exists()
 
 
 def test_lease_of_a_living_guard_is_left_alone(host: Host) -> None:
