@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from ..host.topology import Topology
     from ..resctrl.filesystem import Resctrl
 
+_ARM = ("aarch64", "arm64")
 _MOST_TASKS = 256  # of a class are asked where they may run
 
 
 class Mount:
     """What this mount's MB values mean: unit, scale, and the reason why the guard may only observe here, if any."""
 
-    def __init__(self, resctrl: "Resctrl") -> None:
+    def __init__(self, resctrl: "Resctrl", machine: str = "") -> None:
         info = f"{resctrl.root}/info/{RESOURCE}"
         least, step = kernel_text(f"{info}/min_bandwidth"), kernel_text(f"{info}/bandwidth_gran")
         self.least = int(least) if least.isdigit() else -1
@@ -39,6 +40,8 @@ class Mount:
             self.observe_only = "resctrl limits no memory bandwidth here (no MB in schemata)"
         elif self.unit not in (AMD, PER_CENT):
             self.observe_only = "resctrl is mounted with mba_MBps: the kernel controls the values itself"
+        elif (machine or posix.uname().machine) in _ARM:
+            self.observe_only = "the effect of MB values is unknown on Arm (MPAM)"
 
     def floor_of(self, value: "int | str", capacity: float) -> int:
         """Return a configured floor as a number of this mount; one that it cannot express is its least."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import Host
 
+from resctrl_hooks.node.guard.actuator import Mount
 from resctrl_hooks.node.guard.guard import Guard
 from resctrl_hooks.node.guard.law import BLIND
 from resctrl_hooks.node.guard.lease import Lease, restore, restore_stale
@@ -216,6 +217,19 @@ def test_mount_with_mbps_is_only_observed(host: Host) -> None:
     node.pass_time(node.guard(), FULL, 30)
     assert node.fs.writes == []
     assert any("guard only observes: resctrl is mounted with mba_MBps" in line for line in node.lines)
+
+
+def test_arm_mount_is_only_observed(host: Host) -> None:
+    resctrl = Node(host).context().monitor.resctrl
+    assert Mount(resctrl, "aarch64").observe_only == "the effect of MB values is unknown on Arm (MPAM)"
+    assert Mount(resctrl, "x86_64").observe_only == ""
+
+
+def test_amd_floor_in_per_cent_is_of_the_capacity(host: Host) -> None:
+    mount = Mount(Node(host, amd=True).context().monitor.resctrl)
+    assert mount.floor_of(20, 100e9) == 160, "20 GB/s in 1/8 GB/s"
+    assert mount.floor_of("2GBps", 100e9) == 16
+    assert mount.floor_of(20, 0) == 1, "without a capacity per cent cannot be converted"
 
 
 def test_amd_limit_starts_at_the_measured_rate(host: Host) -> None:
