@@ -50,8 +50,8 @@ class Tree:
             (root / name / "mon_groups").mkdir(exist_ok=True)
             (root / name / "tasks").touch()
             (root / name / "schemata").write_text(f"MB:{';'.join(f'{domain}=100' for domain in self.domains)}\n")
-        for folder in ("info/MB", *(["info/L3_MON"] if options.assignable else [])):
-            (root / folder).mkdir(parents=True)
+        for name in ("info/MB", *(["info/L3_MON"] if options.assignable else [])):
+            (root / name).mkdir(parents=True)
         for file, value in (("min_bandwidth", 10), ("bandwidth_gran", 10), ("thread_throttle_mode", "per-thread")):
             (root / "info/MB" / file).write_text(f"{value}\n")
         self.count(0)
