@@ -90,7 +90,7 @@ def test_scc_refuses_more_of_the_host_than_the_metrics_need(scc: dict[str, Any],
     assert len(admit(scc, {**PLAIN, **more})[1]) == 1
 
 
-def test_levels_of_the_pod_security_standards_are_told_apart() -> None:
+def test_pod_security_levels_are_distinguished() -> None:
     assert level(HARDENED) == RESTRICTED
     assert level(PLAIN) == BASELINE
     assert level({**PLAIN, "hostPID": True}) == PRIVILEGED
@@ -106,7 +106,7 @@ def test_namespace_admits_every_pod_without_a_warning() -> None:
                 assert order.index(labels[f"pod-security.kubernetes.io/{mode}"]) <= order.index(level(pod)), name
 
 
-def test_metrics_pod_violates_only_what_reading_the_host_needs() -> None:
+def test_metrics_pod_violates_only_rules_about_host_access() -> None:
     pod = pods(load("daemonset/metrics.yaml"))["resctrl-hooks-metrics"]
     assert violations(pod, BASELINE) == ["hostPath", "seLinuxOptions"]
     assert violations(pod, RESTRICTED) == ["hostPath", "runAsNonRoot", "runAsUser", "seLinuxOptions", "volumes"]

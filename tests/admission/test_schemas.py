@@ -50,7 +50,7 @@ def of_kubernetes(all_of_them: dict[str, dict[str, Any]]) -> dict[str, dict[str,
 
 
 @pytest.mark.kubectl
-def test_every_object_fits_the_schemas_of_all_supported_versions() -> None:
+def test_objects_match_schemas_of_all_supported_versions() -> None:
     found = of_kubernetes(objects())
     assert len(found) > 15
     for version in VERSIONS:
@@ -69,6 +69,6 @@ def test_schemas_refuse_unknown_fields_and_wrong_types() -> None:
 
 
 @pytest.mark.kubectl
-def test_every_object_fits_into_the_annotation_of_kubectl_apply() -> None:
+def test_objects_fit_into_kubectl_apply_annotation() -> None:
     for name, one in objects().items():
         assert len(json.dumps(one)) < ANNOTATION * 9 // 10, name

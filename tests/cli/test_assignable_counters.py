@@ -45,13 +45,13 @@ def reading(host: MonitoredHost, key: str, name: str = TOTAL, domain: str = "mon
     return found
 
 
-def test_the_kernel_gives_the_first_pod_two_and_the_next_ones_none(host: MonitoredHost) -> None:
+def test_first_pod_gets_two_counters_and_next_pods_get_none(host: MonitoredHost) -> None:
     keys = [host.pod(number, f"web-{number}") for number in range(3)]
     assert has(host, keys[0]) == f"{TOTAL}:0=e;1=e\n{LOCAL}:0=e;1=e\n"
     assert reading(host, keys[1]).state == UNASSIGNED
 
 
-def test_sharing_them_out_gives_every_pod_its_total(host: MonitoredHost) -> None:
+def test_shared_counters_give_every_pod_its_total(host: MonitoredHost) -> None:
     keys = [host.pod(number, f"web-{number}") for number in range(4)]
     found = balance(host.context)
     assert found is not None
@@ -60,7 +60,7 @@ def test_sharing_them_out_gives_every_pod_its_total(host: MonitoredHost) -> None
     assert not host.context.ledger.flagged(SHORT)
 
 
-def test_who_comes_when_there_are_none_is_said_and_gets_one_that_becomes_free(host: MonitoredHost) -> None:
+def test_pod_without_free_counter_is_reported_and_gets_the_next_free_one(host: MonitoredHost) -> None:
     keys = [host.pod(number, f"web-{number}") for number in range(6)]
     found = balance(host.context)
     assert found is not None
@@ -75,7 +75,7 @@ def test_who_comes_when_there_are_none_is_said_and_gets_one_that_becomes_free(ho
     assert not host.context.ledger.flagged(SHORT)
 
 
-def test_classes_keep_theirs_if_told_to(host: MonitoredHost) -> None:
+def test_classes_keep_counters_if_configured(host: MonitoredHost) -> None:
     host.context.settings.monitoring.update({"classCounters": "keep"})
     keys = [host.pod(number, f"web-{number}") for number in range(3)]
     found = balance(host.context)
@@ -84,14 +84,14 @@ def test_classes_keep_theirs_if_told_to(host: MonitoredHost) -> None:
     assert (host.resctrl / "mbm_L3_assignments").read_text() == f"{TOTAL}:0=e;1=e\n{LOCAL}:0=e;1=e\n"
 
 
-def test_one_event_alone(host: MonitoredHost) -> None:
+def test_single_event_is_counted_for_every_pod(host: MonitoredHost) -> None:
     host.context.settings.monitoring.update({"events": [LOCAL]})
     key = host.pod(0, "web-0")
     balance(host.context)
     assert has(host, key) == f"{TOTAL}:0=_;1=_\n{LOCAL}:0=e;1=e\n"
 
 
-def test_reconcile_says_what_it_does(host: MonitoredHost) -> None:
+def test_reconcile_reports_counter_changes(host: MonitoredHost) -> None:
     for number in range(6):
         host.pod(number, f"web-{number}")
     report = reconcile(host.context)
@@ -102,7 +102,7 @@ def test_reconcile_says_what_it_does(host: MonitoredHost) -> None:
     assert "pods without a bandwidth counter: 2" in report.as_line()
 
 
-def test_nothing_of_this_where_the_kernel_assigns_none(host: MonitoredHost) -> None:
+def test_kernel_without_assignment_shows_no_counters(host: MonitoredHost) -> None:
     (host.resctrl / "info/L3_MON/mbm_assign_mode").write_text("default\n")
     key = host.pod(0, "web-0")
     assert balance(host.context) is None
@@ -115,7 +115,7 @@ def moved(host: MonitoredHost, key: str, *, give: bool) -> None:
     assert rearrange(host.context.monitor, [Change(Holder(folder, {}, "ours", key), TOTAL, 0, give=give)])
 
 
-def test_a_total_never_goes_back_and_keeps_what_was_counted(host: MonitoredHost) -> None:
+def test_total_never_decreases_over_reassignments(host: MonitoredHost) -> None:
     key = host.pod(0, "web-0")
     while not (before := reading(host, key)).value:
         pass
@@ -148,7 +148,7 @@ def _top(host: MonitoredHost, key: str) -> float | None:
     return rate
 
 
-def test_seconds_stand_still_while_nothing_is_counted(host: MonitoredHost) -> None:
+def test_seconds_stop_while_nothing_is_counted(host: MonitoredHost) -> None:
     key = host.pod(0, "web-0")
     moved(host, key, give=False)
     first = reading(host, key)
@@ -160,7 +160,7 @@ def test_seconds_stand_still_while_nothing_is_counted(host: MonitoredHost) -> No
     assert other.seconds > first.seconds
 
 
-def test_a_container_starts_though_nobody_can_look_for_a_counter(
+def test_container_starts_when_counters_cannot_be_assigned(
     host: MonitoredHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = host.pod(0, "web-0")
@@ -172,7 +172,7 @@ def test_a_container_starts_though_nobody_can_look_for_a_counter(
     assert lines[0].startswith("no bandwidth counter was looked for: ")
 
 
-def test_what_the_commands_say(host: MonitoredHost) -> None:
+def test_commands_show_assigned_counters(host: MonitoredHost) -> None:
     keys = [host.pod(number, f"web-{number}") for number in range(6)]
     balance(host.context)
     listed = host.json("list")
@@ -188,7 +188,7 @@ def test_what_the_commands_say(host: MonitoredHost) -> None:
     assert "no bandwidth counter" in doctor
 
 
-def test_a_part_of_the_domains_is_shown_as_that(host: MonitoredHost) -> None:
+def test_partly_counted_domains_are_shown_as_part(host: MonitoredHost) -> None:
     key = host.pod(0, "web-0")
     moved(host, key, give=False)
     listed = host.json("list")
@@ -198,7 +198,7 @@ def test_a_part_of_the_domains_is_shown_as_that(host: MonitoredHost) -> None:
     assert "total 1/2" in host.run("list").stdout
 
 
-def test_values_that_miss_a_part_of_the_pods_life_are_marked(host: MonitoredHost) -> None:
+def test_values_of_partly_counted_pods_are_marked(host: MonitoredHost) -> None:
     key = host.pod(0, "web-0")
     record = host.context.ledger.read_pod(key)
     assert record is not None
@@ -211,7 +211,7 @@ def test_values_that_miss_a_part_of_the_pods_life_are_marked(host: MonitoredHost
     assert "~" in host.run("top", "--once", "--interval", "0.1").stdout
 
 
-def test_a_hook_gives_its_pod_a_counter_that_is_worth_less_elsewhere(tmp_path: Path) -> None:
+def test_hook_takes_counter_of_lower_value_for_its_pod(tmp_path: Path) -> None:
     with (
         mounted(tmp_path / "resctrl", limbo=0.1, vendor="amd", assignable_counters=2) as resctrl,
         subprocess.Popen(["sleep", "600"]) as process,
@@ -235,7 +235,7 @@ def test_a_hook_gives_its_pod_a_counter_that_is_worth_less_elsewhere(tmp_path: P
         assert f"all bandwidth counters are in use: {TOTAL} of {UID} isn't counted in L3 domain 0, 1" in outcome.log
 
 
-def test_equals_take_turns_and_totals_are_kept(host: MonitoredHost) -> None:
+def test_equal_pods_take_turns_and_keep_totals(host: MonitoredHost) -> None:
     host.context.settings.monitoring.update({"share": {"interval": 0.01, "atLeast": 0.0}, "events": [TOTAL]})
     keys = [host.pod(number, f"web-{number}") for number in range(6)]
     counted: dict[str, int] = dict.fromkeys(keys, 0)
@@ -253,7 +253,7 @@ def test_equals_take_turns_and_totals_are_kept(host: MonitoredHost) -> None:
     assert set(counted.values()) == {4}  # of six rounds with four counters for six pods
 
 
-def test_a_priority_takes_counters_of_lower_ones_and_keeps_them_over_all_turns(host: MonitoredHost) -> None:
+def test_higher_priority_keeps_counters_over_all_turns(host: MonitoredHost) -> None:
     host.context.settings.monitoring.update({"share": {"interval": 0.01, "atLeast": 0.0}, "events": [TOTAL]})
     keys = [host.pod(number, f"web-{number}") for number in range(6)]
     balance(host.context)
@@ -267,7 +267,7 @@ def test_a_priority_takes_counters_of_lower_ones_and_keeps_them_over_all_turns(h
         assert keys[5] not in found.uncounted
 
 
-def test_a_turn_lasts_as_long_as_it_is_to_last(host: MonitoredHost) -> None:
+def test_turn_lasts_as_long_as_configured(host: MonitoredHost) -> None:
     host.context.settings.monitoring.update({"share": {"interval": 600.0}, "events": [TOTAL]})
     for number in range(6):
         host.pod(number, f"web-{number}")
@@ -279,9 +279,7 @@ def test_a_turn_lasts_as_long_as_it_is_to_last(host: MonitoredHost) -> None:
     assert second.changes == []
 
 
-def test_what_the_kernel_does_not_count_is_unknown_in_top_record_and_metrics(
-    host: MonitoredHost, tmp_path: Path
-) -> None:
+def test_uncounted_values_are_unknown_in_top_record_and_metrics(host: MonitoredHost, tmp_path: Path) -> None:
     """Six pods and four counters: the root class has none, so its file is the sum of four pods and nothing else."""
     for number in range(6):
         host.pod(number, f"web-{number}")

@@ -51,7 +51,7 @@ def readable() -> Iterator[Host]:
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_what_needs_root_says_so_in_one_line(
+def test_missing_root_is_one_line(
     readable: Host, arguments: tuple[str, ...], capfd: pytest.CaptureFixture[str]
 ) -> None:
     run(readable, *arguments)  # imports what it needs, of which some can be root's alone
@@ -67,14 +67,14 @@ def test_what_needs_root_says_so_in_one_line(
     assert "sudo" in line
 
 
-def test_the_whole_command_is_repeated_with_sudo(readable: Host) -> None:
+def test_sudo_advice_repeats_whole_command(readable: Host) -> None:
     run(readable, "list")
     with as_nobody():
         line = run(readable, "list", "--all").stderr
     assert line.endswith(f"; try sudo resctrl-hook --config {readable.config} list --all\n")
 
 
-def test_applying_a_configuration_needs_root(readable: Host) -> None:
+def test_config_apply_needs_root(readable: Host) -> None:
     path = readable.root / "config.yaml"
     path.write_text("namespaces: [shop]\n")
     arguments = ["--config", str(path), "config", "apply"]
@@ -87,7 +87,7 @@ def test_applying_a_configuration_needs_root(readable: Host) -> None:
 
 
 @pytest.mark.parametrize("command", [("install", "--runtime", "podman"), ("uninstall",)], ids=lambda words: words[0])
-def test_installing_needs_root(readable: Host, command: tuple[str, ...]) -> None:
+def test_install_needs_root(readable: Host, command: tuple[str, ...]) -> None:
     image = readable.root / "image"
     arguments = [*command, "--root", str(image)]
     assert CliRunner().invoke(main, ["install", "--runtime", "podman", "--root", str(image)]).exit_code == 0
@@ -98,7 +98,7 @@ def test_installing_needs_root(readable: Host, command: tuple[str, ...]) -> None
     assert done.stderr.endswith(f"; try sudo resctrl-hook {' '.join(arguments)}\n")
 
 
-def test_a_hidden_ledger_is_not_an_empty_one(readable: Host) -> None:
+def test_unreadable_ledger_is_not_shown_as_empty(readable: Host) -> None:
     ledger = readable.context().ledger
     with as_nobody():
         for ask in (ledger.keys, ledger.containers, lambda: ledger.marked("waiting"), lambda: ledger.key_of(ID)):
@@ -107,7 +107,7 @@ def test_a_hidden_ledger_is_not_an_empty_one(readable: Host) -> None:
             assert getattr(refused.value, "errno", 0) == errno.EACCES
 
 
-def test_a_fault_of_ours_is_one_line_with_its_place(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
+def test_internal_error_is_one_line_with_its_place(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
     def faulty(_: object) -> None:
         raise KeyError("nothing")
 
@@ -124,7 +124,7 @@ def test_a_fault_of_ours_is_one_line_with_its_place(monkeypatch: pytest.MonkeyPa
     assert "Traceback" in run(host, "list").stderr
 
 
-def test_the_system_s_refusal_is_no_fault_of_ours(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
+def test_system_error_is_not_reported_as_bug(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
     def full(_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "/run/x")
 
@@ -132,12 +132,12 @@ def test_the_system_s_refusal_is_no_fault_of_ours(monkeypatch: pytest.MonkeyPatc
     assert run(host, "list").stderr == "resctrl-hook: /run/x: No space left on device\n"
 
 
-def test_a_reader_that_has_gone_is_no_failure() -> None:
+def test_closed_output_pipe_is_no_failure() -> None:
     with pytest.raises(BrokenPipeError), in_one_line():
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
 
-def test_click_s_own_errors_begin_as_ours_do() -> None:
+def test_click_errors_have_the_common_prefix() -> None:
     with pytest.raises(FailedError) as failed, in_one_line():
         raise click.ClickException("this didn't work")
     assert (str(failed.value), failed.value.exit_code) == ("this didn't work", 1)
@@ -148,14 +148,14 @@ def test_click_s_own_errors_begin_as_ours_do() -> None:
 
 
 @pytest.mark.parametrize("arguments", [("list", "--config", "F"), ("config", "check", "--config", "F")])
-def test_config_before_the_command(arguments: tuple[str, ...]) -> None:
+def test_config_option_before_command_is_explained(arguments: tuple[str, ...]) -> None:
     done = CliRunner().invoke(main, arguments, prog_name="resctrl-hook")
     words = " ".join(arguments[:-2])
     assert done.exit_code == 2
     assert f"--config stands before the command: resctrl-hook --config FILE {words}\n" in done.stderr
 
 
-def test_a_mistyped_command() -> None:
+def test_mistyped_command_gets_suggestion() -> None:
     done = CliRunner().invoke(main, ["reconsile"])
     assert done.exit_code == 2
     assert "there is no command 'reconsile'; did you mean reconcile?" in done.stderr
@@ -163,7 +163,7 @@ def test_a_mistyped_command() -> None:
     assert "there is no command 'xyzzy'\n" in CliRunner().invoke(main, ["xyzzy"]).stderr
 
 
-def test_help_fits_a_terminal_and_leaves_nothing_out() -> None:
+def test_help_fits_terminal_without_truncation() -> None:
     for words in ([], ["config"], ["rdt"]):
         text = CliRunner().invoke(main, [*words, "--help"], terminal_width=80).output
         assert "..." not in text.partition("ARGS]...")[2], text
@@ -171,7 +171,7 @@ def test_help_fits_a_terminal_and_leaves_nothing_out() -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("rdt",), ("config",)], ids=["resctrl-hook", "rdt", "config"])
-def test_a_bare_command_prints_its_help_and_is_no_error(words: tuple[str, ...]) -> None:
+def test_bare_command_prints_help_and_succeeds(words: tuple[str, ...]) -> None:
     done = CliRunner().invoke(main, list(words))
     assert (done.exit_code, done.stderr) == (0, "")
     assert "Commands:" in done.stdout

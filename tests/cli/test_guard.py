@@ -42,7 +42,7 @@ def test_status_shows_load_state_and_lowered_class(node: Node) -> None:
     assert "lower bronze (load 95%)" in row
 
 
-def test_status_of_an_ended_guard_says_when_it_was_seen(node: Node) -> None:
+def test_status_of_ended_guard_has_last_time(node: Node) -> None:
     node.host.end_process(100)
     assert "guard: act, not running; last seen 0s ago" in run(node.host, "guard", "status").output
     assert [family.name for family in guard_families(node.context())] == ["resctrl_domain_capacity_bytes_per_second"]
@@ -61,7 +61,7 @@ def test_status_without_a_guard_says_how_to_start_one(host: Host) -> None:
     assert "no guard has run since the last boot" in done.output
 
 
-def test_restore_gives_the_declared_values_back(node: Node) -> None:
+def test_restore_writes_declared_values(node: Node) -> None:
     context = node.context()
     assert node.limit("bronze") == "MB:0=90"
     node.host.end_process(100)
@@ -113,7 +113,7 @@ def test_lowered_class_is_as_declared_for_rdt_show(node: Node) -> None:
     assert node.limit("bronze") == "MB:0=90"
 
 
-def test_lowered_values_are_those_of_a_running_guard(node: Node) -> None:
+def test_lowered_values_belong_to_running_guard(node: Node) -> None:
     assert lowered_values(node.context()) == {"bronze": "MB 100↓90"}
     node.host.end_process(100)
     assert lowered_values(node.context()) == {}
@@ -154,7 +154,7 @@ def test_wrong_guard_configuration_is_refused(host: Host, text: str, problem: st
     assert problem in done.output
 
 
-def test_bare_off_is_a_mode(host: Host) -> None:
+def test_bare_off_is_accepted_as_mode(host: Host) -> None:
     path = host.root / "config.yaml"
     path.write_text("rdt: {guard: {mode: off}}\nmonitoring: {capacity: {'3': 1.5GB/s}}\n")
     assert CliRunner().invoke(main, ["--config", str(path), "config", "check"]).exit_code == 0

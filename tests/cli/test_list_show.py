@@ -28,7 +28,7 @@ def listed(host: MonitoredHost) -> Any:
     return host.json("list")
 
 
-def test_elsewhere_than_in_the_nodes_pid_namespace_it_says_that_it_can_not_tell_who_lives(
+def test_other_pid_namespace_is_reported_as_unknown_liveness(
     host: MonitoredHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = os.stat("/proc/self/ns/pid").st_ino
@@ -37,7 +37,7 @@ def test_elsewhere_than_in_the_nodes_pid_namespace_it_says_that_it_can_not_tell_
         assert ("not the node's PID namespace" in host.run("list").stderr) == said
 
 
-def test_each_state_is_told(host: MonitoredHost) -> None:
+def test_each_state_is_shown(host: MonitoredHost) -> None:
     host.pod(0, "whole", processes=2)
     host.pod(1, "part", outside=1)
     host.pod(2, "ended")
@@ -60,7 +60,7 @@ def test_each_state_is_told(host: MonitoredHost) -> None:
         assert word in text
 
 
-def test_a_pod_in_two_classes_names_both(host: MonitoredHost) -> None:
+def test_pod_in_two_classes_shows_both(host: MonitoredHost) -> None:
     os.mkdir(host.resctrl / "gold")
     key = host.pod(0, "two", rdt_class="gold")
     host.context.monitor.ensure_group(key)
@@ -68,13 +68,13 @@ def test_a_pod_in_two_classes_names_both(host: MonitoredHost) -> None:
     assert "/,gold" in host.run("list").output
 
 
-def test_containers_have_lines_of_their_own(host: MonitoredHost) -> None:
+def test_each_container_has_its_own_line(host: MonitoredHost) -> None:
     host.pod(0, "whole", processes=2)
     assert "main1" not in host.run("list").output
     assert "main1" in host.run("list", "--all").output
 
 
-def test_without_resctrl_the_records_are_listed_and_it_is_said(tmp_path: Path) -> None:
+def test_list_without_resctrl_shows_records_and_a_remark(tmp_path: Path) -> None:
     with monitored_host(tmp_path, str(tmp_path / "nothing")) as host:
         host.context.monitor.ledger.prepare()
         result = host.run("list")
@@ -83,7 +83,7 @@ def test_without_resctrl_the_records_are_listed_and_it_is_said(tmp_path: Path) -
         assert "No pod is monitored here" in result.stdout
 
 
-def test_nothing_is_promised_of_a_reconcile_that_has_no_resctrl(host: MonitoredHost, tmp_path: Path) -> None:
+def test_without_resctrl_no_reconcile_is_promised(host: MonitoredHost, tmp_path: Path) -> None:
     host.pod(0, "web-0", outside=1)
     host.context.ledger.mark("waiting", KEYS[1])
     brought, given = "reconcile brings them in", "reconcile gives it a group"
@@ -105,7 +105,7 @@ def test_nothing_is_promised_of_a_reconcile_that_has_no_resctrl(host: MonitoredH
         assert promise not in shown
 
 
-def test_show_says_everything_of_one_pod(host: MonitoredHost) -> None:
+def test_show_prints_all_facts_of_one_pod(host: MonitoredHost) -> None:
     key = host.pod(0, "web-0", outside=1)
     host.context.ledger.tally("createRuntime", 0.002, ["rmids-busy"], key)
     (shown,) = host.json("show", "shop/web-0")["items"]
@@ -121,7 +121,7 @@ def test_show_says_everything_of_one_pod(host: MonitoredHost) -> None:
         assert word in text
 
 
-def test_show_says_what_is_no_number(host: MonitoredHost) -> None:
+def test_show_prints_words_for_missing_values(host: MonitoredHost) -> None:
     key = host.pod(0, "web-0")
     counter = host.resctrl / "mon_groups" / key / "mon_data/mon_L3_00/mbm_total_bytes"
     os.setxattr(counter, "user.resctrl.reading", b"Unavailable")
@@ -139,7 +139,7 @@ def test_show_says_what_is_no_number(host: MonitoredHost) -> None:
     "what",
     [KEYS[0], KEYS[0].replace("-", ""), KEYS[0][:5], KEYS[0].upper()[:5], "00" * 8, "web-0", "shop/web-0", "shop/we"],
 )
-def test_a_pod_is_found_by_any_of_its_names(host: MonitoredHost, what: str) -> None:
+def test_pod_is_found_by_each_of_its_names(host: MonitoredHost, what: str) -> None:
     host.pod(0, "web-0")
     host.pod(1, "db-0")
     assert find(host.context, what) == KEYS[0]
@@ -149,7 +149,7 @@ def test_a_pod_is_found_by_any_of_its_names(host: MonitoredHost, what: str) -> N
     "what,words",
     [("", "no pod"), ("nope", "no pod"), ("shop/", "can mean 2 pods: shop/db-0, shop/web-0"), ("../..", "no pod")],
 )
-def test_a_name_that_means_nothing_or_too_much_is_refused(host: MonitoredHost, what: str, words: str) -> None:
+def test_unknown_or_ambiguous_name_is_refused(host: MonitoredHost, what: str, words: str) -> None:
     host.pod(0, "web-0")
     host.pod(1, "db-0")
     with pytest.raises(NoSuchPodError, match=words):
@@ -160,7 +160,7 @@ def test_a_name_that_means_nothing_or_too_much_is_refused(host: MonitoredHost, w
     assert "Traceback" not in result.output
 
 
-def test_names_with_markup_and_control_characters_are_printed_as_they_are(host: MonitoredHost) -> None:
+def test_markup_in_names_is_printed_literally(host: MonitoredHost) -> None:
     host.pod(0, "[red]web")
     assert "shop/[red]web" in host.run("list").output
     assert "shop/[red]web" in host.run("show", KEYS[0]).output
@@ -174,7 +174,7 @@ def test_ages_have_one_unit() -> None:
     assert age(0) == "-"
 
 
-def test_a_pod_without_a_group_is_shown_with_what_other_features_did(host: MonitoredHost) -> None:
+def test_pod_without_group_shows_other_features(host: MonitoredHost) -> None:
     limits = {"feature": "memory", "action": "limit", "needs": {"class": "noswap", "limits": {"memory.swap.max": "0"}}}
     with host.context.monitor.hold(KEYS[4]) as locked:
         locked.add_member("f" * 64, {"namespace": "shop", "pod": "limited", "steps": [limits]}, os.getpid())
@@ -185,7 +185,7 @@ def test_a_pod_without_a_group_is_shown_with_what_other_features_did(host: Monit
     assert "memory: class noswap, memory.swap.max 0" in host.run("show", "shop/limited").output
 
 
-def test_what_a_container_should_have_and_has_not_is_told(host: MonitoredHost) -> None:
+def test_missing_features_of_container_are_shown(host: MonitoredHost) -> None:
     assert "WITHOUT" not in host.run("list").output
     unmet = {"memtierd": "it ended 5 times", "blockio": "no class is called slow"}
     with host.context.monitor.hold(KEYS[4]) as locked:
@@ -201,9 +201,7 @@ printf '%s\\tmember\\t%s\\tshop\\n' MEMBER POD
 """
 
 
-def test_podmans_names_are_asked_of_podman(
-    host: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_podman_names_come_from_podman(host: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone, pod, member = "a" * 64, "b" * 64, "c" * 64
     stand_in = tmp_path / "bin/podman"
     stand_in.parent.mkdir()
@@ -226,7 +224,7 @@ def test_podmans_names_are_asked_of_podman(
     assert alone[:12] in host.run("list").output
 
 
-def test_show_knows_a_group_of_somebody_elses_when_it_sees_one(host: MonitoredHost) -> None:
+def test_show_finds_foreign_group(host: MonitoredHost) -> None:
     os.mkdir(host.resctrl / "gold")
     os.mkdir(host.resctrl / "gold/mon_groups/somebody")
     done = host.run("show", "somebody")
@@ -240,7 +238,7 @@ def test_show_knows_a_group_of_somebody_elses_when_it_sees_one(host: MonitoredHo
         assert "is called" in host.run("show", name).stderr
 
 
-def test_refused_containers_are_told(host: MonitoredHost) -> None:
+def test_refused_containers_are_listed(host: MonitoredHost) -> None:
     key = host.pod(0, "whole")
     folder = host.context.ledger.folder
     names = {"namespace": "shop", "pod": "whole", "container": "c1", "id": "a" * 64, "key": key}
@@ -265,7 +263,7 @@ def test_refused_containers_are_told(host: MonitoredHost) -> None:
 
 
 @pytest.mark.parametrize("what", ["shop/never", "never", KEYS[5], KEYS[5][:5], "d" * 8])
-def test_show_of_a_pod_whose_only_container_was_refused_names_the_refusal(host: MonitoredHost, what: str) -> None:
+def test_show_of_pod_with_refused_container_names_the_refusal(host: MonitoredHost, what: str) -> None:
     names = {"namespace": "shop", "pod": "never", "container": "c1", "id": "d" * 64, "key": KEYS[5]}
     record_refusal(host.context.ledger.folder, names, "no RMID is free")
     said = host.run("show", what)
@@ -277,14 +275,14 @@ def test_show_of_a_pod_whose_only_container_was_refused_names_the_refusal(host: 
     assert "no pod or container here is called" in host.run("show", "shop/another").stderr
 
 
-def test_a_pod_with_its_group_does_not_wait_whatever_its_mark(host: MonitoredHost) -> None:
+def test_pod_with_group_is_not_waiting_despite_mark(host: MonitoredHost) -> None:
     key = host.pod(0, "served")
     host.context.ledger.mark("waiting", key)  # until the next reconcile
     found = listed(host)
     assert [pod["state"] for pod in found["items"]] == ["assigned"]
 
 
-def test_a_pod_in_two_classes_has_a_sum(host: MonitoredHost) -> None:
+def test_pod_in_two_classes_shows_sum(host: MonitoredHost) -> None:
     os.mkdir(host.resctrl / "gold")
     key = host.pod(0, "two", rdt_class="gold")
     host.context.monitor.ensure_group(key)
@@ -306,7 +304,7 @@ def test_a_pod_in_two_classes_has_a_sum(host: MonitoredHost) -> None:
 
 @pytest.mark.parametrize("form", [[], ["-o", "wide"], ["-o", "csv"], ["-o", "name"], ["-o", "json"], ["-o", "yaml"]])
 @pytest.mark.parametrize("command", [["list", "--all"], ["show", "web"], ["top", "--once", "--interval", "0.1"]])
-def test_no_escape_sequence_of_a_group_or_a_reason_is_printed(
+def test_escape_sequences_in_groups_and_reasons_are_not_printed(
     host: MonitoredHost, command: list[str], form: list[str]
 ) -> None:
     key = host.pod(0, "web")
@@ -320,7 +318,7 @@ def test_no_escape_sequence_of_a_group_or_a_reason_is_printed(
     assert found.stdout.replace("\r\n", "").replace("\n", "").isprintable()
 
 
-def test_rates_of_show_are_measured_on_request_and_unknown_ones_are_null(host: MonitoredHost) -> None:
+def test_show_measures_rates_on_request_and_prints_unknown_as_null(host: MonitoredHost) -> None:
     host.pod(0, "whole")
     host.context.monitor.ledger.mark("waiting", KEYS[3])
     assert json.loads(host.run("show", KEYS[0], "-o", "json").stdout)["items"][0]["rates"] is None

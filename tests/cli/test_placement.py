@@ -18,7 +18,7 @@ def node(host: Host) -> PlacedHost:
     return PlacedHost(host)
 
 
-def test_explain_says_which_pool_and_which_came_next(node: PlacedHost) -> None:
+def test_explain_names_chosen_pool_and_next_candidates(node: PlacedHost) -> None:
     node.start("a", 500)
     node.process("b")
     (node.host.state / "topology").unlink()
@@ -35,7 +35,7 @@ def test_explain_says_which_pool_and_which_came_next(node: PlacedHost) -> None:
     assert node.cpus("b") == ""
 
 
-def test_show_has_what_was_decided(node: PlacedHost) -> None:
+def test_show_has_placement_decision(node: PlacedHost) -> None:
     node.start("b", 2000, **{CPUS: "exclusive"})
     (node.folder("b") / "cpuset.cpus.effective").write_text("0,16\n")
     record = node.host.context().ledger.read_member(UID, id_of("b"))
@@ -45,7 +45,7 @@ def test_show_has_what_was_decided(node: PlacedHost) -> None:
     assert "of its own" in shown["why"]
 
 
-def test_list_has_a_column_only_where_somebody_is_placed(node: PlacedHost) -> None:
+def test_list_has_placement_column_only_with_placed_containers(node: PlacedHost) -> None:
     def listed(*words: str) -> str:
         done = CliRunner().invoke(
             main, ["--config", str(node.host.config), "list", "-o", "wide", *words], env={"COLUMNS": "200"}
@@ -70,7 +70,7 @@ def test_list_has_a_column_only_where_somebody_is_placed(node: PlacedHost) -> No
     }
 
 
-def test_list_finds_the_cpus_of_a_scope_above(node: PlacedHost) -> None:
+def test_list_finds_cpus_of_parent_scope(node: PlacedHost) -> None:
     node.start("b", 2000, **{CPUS: "exclusive"})
     (node.folder("b").parent / "cpuset.cpus.effective").write_text("0,16\n")
     record = node.host.context().ledger.read_member(UID, id_of("b"))

@@ -34,14 +34,14 @@ def printed(width: int, pod: str = POD) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [30, 60, 80, 200])
-def test_no_column_is_lost_in_a_narrow_terminal(width: int) -> None:
+def test_narrow_terminal_loses_no_column(width: int) -> None:
     head, row = printed(width)
     assert head.split() == list(COLUMNS)
     assert row.split()[1:] == ["0f0ac7f2-8a3b", "2/2", "2", "assigned"]
     assert len(row) <= max(width, 60)
 
 
-def test_a_name_keeps_both_its_ends_and_where_there_is_room_all_of_it() -> None:
+def test_name_keeps_both_ends_and_is_whole_if_it_fits() -> None:
     name = printed(80)[1].split()[0]
     assert name.startswith("openshift")
     assert name.endswith("x2x9z")
@@ -50,7 +50,7 @@ def test_a_name_keeps_both_its_ends_and_where_there_is_room_all_of_it() -> None:
 
 
 @pytest.mark.parametrize("width, text", [(9, "shop/part"), (8, "sho…part"), (7, "sho…art"), (1, "…")])
-def test_the_middle_is_left_out(width: int, text: str) -> None:
+def test_shortened_text_loses_its_middle(width: int, text: str) -> None:
     assert shortened("shop/part", width) == text
 
 
@@ -62,11 +62,11 @@ def test_the_middle_is_left_out(width: int, text: str) -> None:
         (1, ["ok  threads are outside:", "    `resctrl-hook reconcile`", "    brings them in"]),
     ],
 )
-def test_a_line_is_wrapped_below_itself_and_a_command_stays_whole(width: int, lines: list[str]) -> None:
+def test_wrapped_line_is_indented_and_keeps_commands_whole(width: int, lines: list[str]) -> None:
     assert wrapped("ok  threads are outside: `resctrl-hook reconcile` brings them in", width) == lines
 
 
-def test_what_is_too_long_for_a_terminal_stays_whole_and_odd_characters_do_no_harm() -> None:
+def test_long_words_stay_whole_and_odd_characters_are_harmless() -> None:
     path = "/sys/fs/resctrl/mon_groups/5f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
     assert wrapped(f"in  {path} there", 40) == [f"in  {path}", "    there"]
     assert wrapped("a\u200bb  c [red]", 40) == ["a\u200bb  c [red]"]
@@ -81,7 +81,7 @@ def wrapped(text: str, width: int) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def test_what_comes_again_is_told_once_with_how_often() -> None:
+def test_repeated_items_are_shown_once_with_count() -> None:
     told = repeated([("a", 1), ("b", 2), ("a", 3)], lambda one: one[0])
     assert told == [(("b", 2), 1), (("a", 3), 2)]
     assert [often(times) for _, times in told] == ["", " (2 times)"]
@@ -91,7 +91,7 @@ HOSTILE = "a\x1b[2Jb\x9b31mc\u202ed\ud800"
 SAFE = "a?[2Jb?31mc?d?"
 
 
-def test_what_is_printed_has_no_control_characters_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_printed_text_has_no_foreign_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.StringIO()
     monkeypatch.setattr("sys.stdout", written)
     out = console()

@@ -54,7 +54,7 @@ def watts(host: MonitoredHost, **tasks: int) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.fuse
-def test_rates_agree_with_the_simulated_ones(host: MonitoredHost) -> None:
+def test_rates_match_simulated_ones(host: MonitoredHost) -> None:
     host.pod(0, "three", processes=3)
     host.pod(1, "one")
     tasks = {"shop/three": 3, "shop/one": 1, "(in no group)": 1, "TOTAL": 5}
@@ -69,7 +69,7 @@ def test_rates_agree_with_the_simulated_ones(host: MonitoredHost) -> None:
 
 
 @pytest.mark.fuse
-def test_a_class_keeps_what_its_own_tasks_use_and_others_groups_have_a_line(host: MonitoredHost) -> None:
+def test_class_line_has_its_own_tasks_and_foreign_groups_have_lines(host: MonitoredHost) -> None:
     os.mkdir(host.resctrl / "gold")
     os.mkdir(host.resctrl / "mon_groups" / "somebody")
     (host.resctrl / "gold" / "tasks").write_text(f"{host.process()}\n")
@@ -77,7 +77,7 @@ def test_a_class_keeps_what_its_own_tasks_use_and_others_groups_have_a_line(host
     watts(host, **{"mon_groups/somebody": 1, "(in no group)": 2})
 
 
-def test_lines_are_sorted_and_the_total_stays_last() -> None:
+def test_lines_are_sorted_with_total_last() -> None:
     lines = [
         Line("pod", "a", KEYS[0], Rates(total=1.0)),
         Line("pod", "b", KEYS[1], Rates(total=None)),
@@ -132,7 +132,7 @@ class Terminal:
 
 
 @pytest.mark.fuse
-def test_a_container_of_podman_has_its_name_or_its_short_id(
+def test_podman_container_has_name_or_short_id(
     host: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web, unknown = "a" * 64, "b" * 64
@@ -150,7 +150,7 @@ def test_a_container_of_podman_has_its_name_or_its_short_id(
 
 
 @pytest.mark.fuse
-def test_json_has_units_in_its_keys_and_csv_the_same_columns(host: MonitoredHost) -> None:
+def test_json_keys_have_units_and_csv_has_same_columns(host: MonitoredHost) -> None:
     host.pod(0, "web-0", processes=2)
     host.pod(1, "db-0", namespace="data")
     made = json.loads(host.run("top", "-o", "json", "--interval", "0.5", "-n", "shop").stdout)
@@ -168,7 +168,7 @@ def test_json_has_units_in_its_keys_and_csv_the_same_columns(host: MonitoredHost
 
 
 @pytest.mark.fuse
-def test_lines_can_sum_up_namespaces_and_classes(host: MonitoredHost) -> None:
+def test_lines_are_summed_by_namespace_or_class(host: MonitoredHost) -> None:
     os.mkdir(host.resctrl / "gold")
     host.pod(0, "web-0")
     host.pod(1, "web-1", rdt_class="gold")
@@ -179,7 +179,7 @@ def test_lines_can_sum_up_namespaces_and_classes(host: MonitoredHost) -> None:
 
 
 @pytest.mark.fuse
-def test_watching_without_a_terminal_goes_on(host: MonitoredHost) -> None:
+def test_watch_without_terminal_prints_repeatedly(host: MonitoredHost) -> None:
     host.pod(0, "web-0")
     words = [sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), "top", "-o", "json", "-w"]
     with subprocess.Popen([*words, "--interval", "0.1"], stdout=subprocess.PIPE, text=True) as run:
@@ -191,7 +191,7 @@ def test_watching_without_a_terminal_goes_on(host: MonitoredHost) -> None:
 
 
 @pytest.mark.fuse
-def test_keys_sort_and_q_quits_with_the_terminal_as_it_was(host: MonitoredHost) -> None:
+def test_keys_sort_and_q_restores_terminal(host: MonitoredHost) -> None:
     host.pod(0, "three", processes=3)
     terminal = Terminal(host)
     terminal.wait_for("shop/three")
@@ -208,7 +208,7 @@ def test_keys_sort_and_q_quits_with_the_terminal_as_it_was(host: MonitoredHost) 
 
 @pytest.mark.fuse
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_cleanly(host: MonitoredHost, number: signal.Signals) -> None:
+def test_signal_ends_top_cleanly(host: MonitoredHost, number: signal.Signals) -> None:
     host.pod(0, "three", processes=3)
     terminal = Terminal(host)
     terminal.wait_for("shop/three")
@@ -217,7 +217,7 @@ def test_a_signal_ends_it_cleanly(host: MonitoredHost, number: signal.Signals) -
     assert "\x1b[?1049l" in terminal.seen
 
 
-def test_without_resctrl_it_says_so(tmp_path: Path) -> None:
+def test_top_without_resctrl_reports_the_cause(tmp_path: Path) -> None:
     with monitored_host(tmp_path, str(tmp_path / "nothing")) as host:
         result = host.run("top", "--once")
     assert result.exit_code == 1
@@ -225,7 +225,7 @@ def test_without_resctrl_it_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("interval", ["nan", "inf", "1e20", "0", "-1"])
-def test_an_interval_that_nobody_can_wait_for_is_wrong_use(tmp_path: Path, interval: str) -> None:
+def test_excessive_interval_is_wrong_use(tmp_path: Path, interval: str) -> None:
     with monitored_host(tmp_path, str(tmp_path / "nothing")) as host:
         for arguments in (["top", "--interval", interval], ["reconcile", "--watch", interval])[: 1 + (interval != "0")]:
             result = host.run(*arguments)
@@ -234,7 +234,7 @@ def test_an_interval_that_nobody_can_wait_for_is_wrong_use(tmp_path: Path, inter
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_terminal_that_lacks_a_character_shows_the_rest(tmp_path: Path, encoding: str) -> None:
+def test_terminal_without_a_character_shows_the_rest(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
     with monitored_host(tmp_path, str(tmp_path / "resctrl")) as host:
         words = [

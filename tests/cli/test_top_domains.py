@@ -39,7 +39,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         yield found
 
 
-def test_a_full_cache_beside_an_empty_one_is_seen(host: MonitoredHost) -> None:
+def test_full_cache_next_to_empty_one_is_visible(host: MonitoredHost) -> None:
     made = json.loads(host.run("top", "--interval", "0.1", "--capacity", "1G", "-o", "json").stdout)
     assert [(one["domain"], one["llcOccupancyBytes"], one["llcBytes"]) for one in made["domains"]] == [
         (0, SIZE, SIZE),
@@ -51,7 +51,7 @@ def test_a_full_cache_beside_an_empty_one_is_seen(host: MonitoredHost) -> None:
 
 
 @pytest.mark.parametrize("domain, share", [("0", 100.0), ("1", 0.0)])
-def test_pods_of_one_cache_have_their_share_of_it(host: MonitoredHost, domain: str, share: float) -> None:
+def test_pod_share_is_of_its_cache(host: MonitoredHost, domain: str, share: float) -> None:
     made = json.loads(host.run("top", "--interval", "0.1", "--domain", domain, "-o", "json").stdout)
     assert made["domain"] == int(domain)
     assert {item["name"]: item["llcSharePercent"] for item in made["items"]}["shop/web-0"] == share
@@ -60,11 +60,11 @@ def test_pods_of_one_cache_have_their_share_of_it(host: MonitoredHost, domain: s
 @pytest.mark.parametrize(
     "words", [["--domain", "7"], ["--capacity", "fast"], ["--capacity", "0"], ["--capacity", "1X"]]
 )
-def test_a_cache_or_capacity_that_cannot_be_is_wrong_use(host: MonitoredHost, words: list[str]) -> None:
+def test_impossible_cache_or_capacity_is_wrong_use(host: MonitoredHost, words: list[str]) -> None:
     assert host.run("top", "--once", "--interval", "0.1", *words).exit_code == 2
 
 
-def test_a_snapshot_of_one_domain_has_nothing_of_the_others(host: MonitoredHost) -> None:
+def test_snapshot_of_one_domain_excludes_the_others(host: MonitoredHost) -> None:
     part = in_domain(take(host.context), "mon_L3_01")
     assert {slot.domain.folder for slot in part.slots.values()} == {"mon_L3_01"}
     assert {reading.domain.folder for readings in part.pods.values() for reading in readings} == {"mon_L3_01"}
@@ -88,9 +88,7 @@ def scene() -> Scene:
 
 
 @pytest.mark.parametrize("no_color", [False, True])
-def test_pods_that_move_most_have_a_colour_unless_no_color_is_set(
-    monkeypatch: pytest.MonkeyPatch, *, no_color: bool
-) -> None:
+def test_busiest_pods_are_coloured_unless_no_color_is_set(monkeypatch: pytest.MonkeyPatch, *, no_color: bool) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     if no_color:
         monkeypatch.setenv("NO_COLOR", "1")
@@ -105,7 +103,7 @@ def test_pods_that_move_most_have_a_colour_unless_no_color_is_set(
 
 
 @pytest.mark.parametrize("width, shown", [(40, 1), (80, 2), (170, 4)])
-def test_the_line_of_caches_has_as_many_as_there_is_room_for(width: int, shown: int) -> None:
+def test_cache_line_shows_as_many_caches_as_fit(width: int, shown: int) -> None:
     text = domain_line(scene(), width)
     assert len(text) <= width
     assert text.plain.count("L3 ") == shown
@@ -148,7 +146,7 @@ def test_memory_domains_are_shown_where_a_capacity_is_configured(host: Monitored
     assert "memory 0 " in host.run("top", "--once", "--interval", "0.1").stdout
 
 
-def test_class_that_the_guard_holds_has_both_values_in_its_name() -> None:
+def test_class_lowered_by_guard_shows_both_values() -> None:
     found = scene()
     found.lowered = {"bronze": "MB 100↓60"}
     lines = [Line("pod", "bronze", "bronze", Rates(1.0, 9.0), members=7)]
@@ -158,7 +156,7 @@ def test_class_that_the_guard_holds_has_both_values_in_its_name() -> None:
     assert "bronze (7) MB 100↓60" in out.file.getvalue()
 
 
-def test_the_options_are_explained() -> None:
+def test_help_explains_domain_options() -> None:
     text = CliRunner().invoke(main, ["top", "--help"]).output
     assert "--domain N" in text
     assert "--capacity" in text

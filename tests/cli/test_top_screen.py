@@ -55,7 +55,7 @@ def picture(made: Screen, width: int = 120, height: int = 24) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 140, 200])
-def test_every_width_has_its_picture(width: int) -> None:
+def test_every_width_has_expected_picture(width: int) -> None:
     lines = picture(screen(), width)
     assert all(len(line) <= width for line in lines)
     assert len(lines) <= 24
@@ -73,7 +73,7 @@ def test_every_width_has_its_picture(width: int) -> None:
     assert lines.index(first) == 3, "the noisy one is first"
 
 
-def test_the_picture_at_eighty_columns() -> None:
+def test_picture_at_eighty_columns_is_as_expected() -> None:
     assert picture(screen(), 80)[:6] == [
         "worker-3  01:48:06  1.15 GB/s  RMIDs 9/64, 1 waiting  46.0 W                    ",
         "pod by mbm",
@@ -90,7 +90,7 @@ def names(made: Screen, height: int = 24) -> list[str]:
     return [line.split()[0] for line in lines[3:end]]
 
 
-def test_t_sums_up_by_namespace_and_by_class_and_goes_back() -> None:
+def test_t_key_cycles_grouping() -> None:
     made = screen()
     before = names(made)
     made.press("t")
@@ -103,7 +103,7 @@ def test_t_sums_up_by_namespace_and_by_class_and_goes_back() -> None:
     assert names(made) == before
 
 
-def test_a_filter_is_typed_kept_and_dropped() -> None:
+def test_filter_is_typed_kept_and_dropped() -> None:
     made = screen()
     for key in ("/", "q", "t", "z"):  # none of them is a command now
         made.press(key)
@@ -119,7 +119,7 @@ def test_a_filter_is_typed_kept_and_dropped() -> None:
     assert made.quit
 
 
-def test_space_pauses_and_goes_on() -> None:
+def test_space_pauses_and_resumes() -> None:
     made = screen()
     made.press(" ")
     made.look(scene(payments=50.0))
@@ -130,7 +130,7 @@ def test_space_pauses_and_goes_on() -> None:
     assert names(made)[0] == "payments/payments-0"
 
 
-def test_it_scrolls_where_there_is_more_than_fits() -> None:
+def test_long_table_scrolls() -> None:
     made = screen()
     whole = names(made)
     assert len(whole) == 7
@@ -145,7 +145,7 @@ def test_it_scrolls_where_there_is_more_than_fits() -> None:
     assert "(in no group)" in "\n".join(picture(made, height=11)), "the sums stay"
 
 
-def test_help_says_the_keys_and_any_key_goes_back() -> None:
+def test_help_lists_keys_and_any_key_closes_it() -> None:
     made = screen()
     made.press("?")
     text = "\n".join(picture(made, 60))
@@ -155,7 +155,7 @@ def test_help_says_the_keys_and_any_key_goes_back() -> None:
     assert "qtz7k" in "\n".join(picture(made, 60))
 
 
-def test_a_line_keeps_its_place_until_another_has_a_tenth_more() -> None:
+def test_line_keeps_place_until_another_exceeds_it_by_a_tenth() -> None:
     made = screen()
     assert names(made)[:3] == ["batch/reports-nightly-28913760-qtz7k", "shop/cart-5b8fd6f7c4-8m2lq", PLACE]
     made.look(scene(shop=1.05))
@@ -169,7 +169,7 @@ def test_a_line_keeps_its_place_until_another_has_a_tenth_more() -> None:
 PLACE = "shop/catalog-66c9b7d5f-kk4vw"
 
 
-def test_what_is_not_known_is_a_dash_and_sorts_last() -> None:
+def test_unknown_value_is_a_dash_and_sorts_last() -> None:
     made = Screen(scene(batch=None))
     made.look(scene(batch=None))
     lines = picture(made)
@@ -177,7 +177,7 @@ def test_what_is_not_known_is_a_dash_and_sorts_last() -> None:
     assert names(made)[-1] == "batch/reports-nightly-28913760-qtz7k"
 
 
-def test_reversed_is_the_other_way_round() -> None:
+def test_r_key_reverses_order() -> None:
     lines = scene().lines
     usual = [line.name for line in ordered(lines, "mbm")]
     other = [line.name for line in ordered(lines, "mbm", reverse=True)]
@@ -197,7 +197,7 @@ def test_reversed_is_the_other_way_round() -> None:
         ("\r\x7f", ["enter", "backspace"]),
     ],
 )
-def test_keys_of_a_terminal_have_names(typed: str, keys: list[str]) -> None:
+def test_terminal_keys_have_names(typed: str, keys: list[str]) -> None:
     found = []
     while typed:
         key, typed = first_key(typed)
@@ -205,7 +205,7 @@ def test_keys_of_a_terminal_have_names(typed: str, keys: list[str]) -> None:
     assert found == keys
 
 
-def test_bars_and_sparklines() -> None:
+def test_bars_and_sparklines_match_values() -> None:
     assert [bar(share, 4) for share in (0.0, 0.5, 1.0, 2.0, 1 / 32, None)] == [
         "    ", "██  ", "████", "████", "▏   ", "·   ",
     ]  # fmt: skip

@@ -38,7 +38,7 @@ def names(host: MonitoredHost, *words: str) -> list[str]:
     return [line.split()[0] for line in host.run("list", "--no-headers", *words).stdout.splitlines()]
 
 
-def test_problems_come_first_and_then_namespace_and_name(host: MonitoredHost) -> None:
+def test_pods_with_problems_come_first_then_by_name(host: MonitoredHost) -> None:
     host.context.ledger.mark("waiting", KEYS[3])
     os.mkdir(host.resctrl / "mon_groups/somebody")
     in_order = [KEYS[3][:12], "shop/db-0", "billing/api-0", "shop/web-0", "mon_groups/somebody"]
@@ -54,7 +54,7 @@ def test_problems_come_first_and_then_namespace_and_name(host: MonitoredHost) ->
     assert names(host, "--sort", "name", "--reverse")[0] == "shop/web-0"
 
 
-def test_pods_of_a_namespace_and_pods_by_name(host: MonitoredHost) -> None:
+def test_list_selects_pods_by_namespace_and_name(host: MonitoredHost) -> None:
     os.mkdir(host.resctrl / "mon_groups/somebody")
     assert names(host, "-n", "shop") == ["db-0", "web-0"]
     assert names(host, "shop/web-0", "api-0") == ["billing/api-0", "shop/web-0"]
@@ -64,7 +64,7 @@ def test_pods_of_a_namespace_and_pods_by_name(host: MonitoredHost) -> None:
     assert "No pod of that kind" in host.run("list", "-n", "nobody").stdout
 
 
-def test_pods_by_their_labels(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_selects_pods_by_label(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
     labels = {KEYS[0]: {"app": "web"}, KEYS[1]: {"app": "db"}}
     monkeypatch.setattr("resctrl_hooks.cli.view.labels_of", lambda node, pod: labels.get(pod.key, {}))
     assert names(host, "-l", "app=web") == ["shop/web-0"]
@@ -74,7 +74,7 @@ def test_pods_by_their_labels(host: MonitoredHost, monkeypatch: pytest.MonkeyPat
     assert "'app<3' is no requirement" in done.stderr
 
 
-def test_json_and_yaml_are_one_envelope_of_one_style_of_keys(host: MonitoredHost) -> None:
+def test_json_and_yaml_share_envelope_and_key_style(host: MonitoredHost) -> None:
     made: Any = json.loads(host.run("list", "-o", "json").stdout)
     assert [*made][:4] == ["apiVersion", "kind", "host", "time"]
     assert (made["apiVersion"], made["kind"], made["host"]) == ("resctrl-hooks/v1", "PodList", os.uname().nodename)
@@ -88,7 +88,7 @@ def test_json_and_yaml_are_one_envelope_of_one_style_of_keys(host: MonitoredHost
     assert {"pods", "foreign", "waiting"} & set(made) == set()
 
 
-def test_csv_has_numbers_and_one_line_for_each_pod(host: MonitoredHost) -> None:
+def test_csv_has_plain_numbers_and_one_line_per_pod(host: MonitoredHost) -> None:
     rows = list(csv.DictReader(io.StringIO(host.run("list", "-o", "csv").stdout)))
     assert [(row["namespace"], row["pod"], row["tasks"], row["threadsOutside"]) for row in rows] == [
         ("shop", "db-0", "1", "1"),
@@ -98,7 +98,7 @@ def test_csv_has_numbers_and_one_line_for_each_pod(host: MonitoredHost) -> None:
     assert len(host.run("list", "-o", "csv", "--no-headers").stdout.splitlines()) == 3
 
 
-def test_watching_prints_what_changes(host: MonitoredHost) -> None:
+def test_watch_prints_changed_rows(host: MonitoredHost) -> None:
     words = [sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), "list", "-w", "--sort", "name"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}) as run:
         assert run.stdout is not None
@@ -120,7 +120,7 @@ def test_watching_prints_what_changes(host: MonitoredHost) -> None:
         (["list", "-n", "shop"], ["db-0", "web-0"]),
     ],
 )
-def test_the_shell_completes_pods(host: MonitoredHost, typed: list[str], offered: list[str]) -> None:
+def test_shell_completes_pod_names(host: MonitoredHost, typed: list[str], offered: list[str]) -> None:
     shell = ShellComplete(main, {}, "resctrl-hook", "_RESCTRL_HOOK_COMPLETE")
     found = shell.get_completions(["--config", str(host.config), *typed], "")
     assert [item.value for item in found] == offered
@@ -135,7 +135,7 @@ def _keys(value: Any) -> Iterator[str]:
         yield from _keys(inner)
 
 
-def test_show_of_several_and_its_forms(host: MonitoredHost) -> None:
+def test_show_prints_several_pods_in_each_form(host: MonitoredHost) -> None:
     text = host.run("show", "-n", "shop").stdout
     assert text.index("shop/db-0") < text.index("shop/web-0")
     assert text.startswith("shop/db-0\nstate     partly: ")
@@ -151,7 +151,7 @@ def test_show_of_several_and_its_forms(host: MonitoredHost) -> None:
     assert "name a pod" in done.stderr
 
 
-def test_show_of_a_waiting_pod_says_that_it_has_no_group_yet(host: MonitoredHost) -> None:
+def test_show_of_waiting_pod_reports_missing_group(host: MonitoredHost) -> None:
     with host.context.monitor.hold(KEYS[5]) as held:
         held.add_member("e" * 64, {"namespace": "shop", "pod": "late-0", "container": "main"}, host.process())
     host.context.ledger.mark("waiting", KEYS[5])
@@ -162,7 +162,7 @@ def test_show_of_a_waiting_pod_says_that_it_has_no_group_yet(host: MonitoredHost
 
 
 @pytest.mark.parametrize("words", [("list",), ("show", "-n", "shop"), ("top", "--interval", "0.1")], ids=" ".join)
-def test_what_is_printed_is_as_its_schema_says(host: MonitoredHost, words: tuple[str, ...]) -> None:
+def test_printed_documents_match_their_schemas(host: MonitoredHost, words: tuple[str, ...]) -> None:
     host.context.ledger.mark("waiting", KEYS[3])
     os.mkdir(host.resctrl / "mon_groups/somebody")
     made = json.loads(host.run(*words, "-o", "json").stdout)
@@ -205,7 +205,7 @@ def test_json_is_the_envelope_that_its_schema_describes(
         ("config-show", "config show", {"yaml": {"path": "x", "state": "lost", "differences": []}}),
     ],
 )
-def test_items_of_any_command_are_in_its_schema(
+def test_items_of_each_command_match_its_schema(
     host: MonitoredHost, tmp_path: Path, name: str, words: str, wrong: dict[str, Any]
 ) -> None:
     (tmp_path / "config.json").write_text(
@@ -225,7 +225,7 @@ def test_items_of_any_command_are_in_its_schema(
     assert refusal(made | {"items": [made["items"][0] | wrong]}, schemas()[name])
 
 
-def test_reconcile_names_pods(host: MonitoredHost) -> None:
+def test_reconcile_prints_pod_names(host: MonitoredHost) -> None:
     host.end()
     made = json.loads(host.run("reconcile", "--json").stdout)
     item = {"event": "released", "id": KEYS[0], "key": KEYS[0], "namespace": "shop", "pod": "web-0", "container": ""}

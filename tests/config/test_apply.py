@@ -40,7 +40,7 @@ def call(config: Path, *arguments: str, stdin: str = "") -> Result:
     return CliRunner().invoke(main, ["--config", str(config), *arguments], input=stdin)
 
 
-def test_apply_puts_it_in_force_for_the_hooks(config: Path) -> None:
+def test_apply_activates_settings_for_hooks(config: Path) -> None:
     os.umask(0)
     try:
         result = call(config, "config", "apply")
@@ -63,7 +63,7 @@ def test_apply_puts_it_in_force_for_the_hooks(config: Path) -> None:
     assert (settings.namespaces, settings.monitoring["release"], problem) == (["shop"], "last-container", "")
 
 
-def test_apply_says_what_changed(config: Path) -> None:
+def test_apply_prints_changes(config: Path) -> None:
     apply_file(str(config))
     assert apply_file(str(config)).changes == []
     config.write_text("namespaces: [shop, lab]\n")
@@ -82,7 +82,7 @@ def test_dry_run_writes_nothing(config: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["zzz: 1", "a: [", "- a", "monitoring: {release: never}"])
-def test_what_does_not_validate_never_replaces_what_is_in_force(config: Path, wrong: str) -> None:
+def test_invalid_file_never_replaces_active_settings(config: Path, wrong: str) -> None:
     apply_file(str(config))
     before = {path.name: path.read_bytes() for path in config.parent.glob("*.json")}
     config.write_text(wrong)
@@ -93,7 +93,7 @@ def test_what_does_not_validate_never_replaces_what_is_in_force(config: Path, wr
     assert json.loads(call(config, "config", "apply", "--json").stdout)["applied"] is False
 
 
-def test_what_others_can_write_is_not_applied(config: Path) -> None:
+def test_file_writable_by_others_is_not_applied(config: Path) -> None:
     config.chmod(0o666)
     result = call(config, "config", "apply")
     assert result.exit_code == 2
@@ -103,7 +103,7 @@ def test_what_others_can_write_is_not_applied(config: Path) -> None:
         find_effective(str(config))
 
 
-def test_a_disk_that_fails_leaves_what_was(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_disk_keeps_previous_settings(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     apply_file(str(config))
     before = (config.parent / "config.json").read_bytes()
     config.write_text("namespaces: [other]\n")
@@ -119,7 +119,7 @@ def test_a_disk_that_fails_leaves_what_was(config: Path, monkeypatch: pytest.Mon
     assert not [name for name in os.listdir(config.parent) if name.endswith(".new")]
 
 
-def test_what_a_machine_config_owns_is_not_rewritten(config: Path) -> None:
+def test_file_of_machine_config_is_not_rewritten(config: Path) -> None:
     target = config.parent / "config.json"
     target.write_bytes(compile_file(str(config), managed_by="a MachineConfig"))
     config.write_text("namespaces: [other]\n")
@@ -133,7 +133,7 @@ def test_what_a_machine_config_owns_is_not_rewritten(config: Path) -> None:
     assert load(str(target))[0].namespaces == ["shop"]
 
 
-def test_apply_if_newer(config: Path) -> None:
+def test_apply_if_newer_applies_edited_file_only(config: Path) -> None:
     assert apply_if_newer(str(config.parent / "no.yaml")) is None
     first = apply_if_newer(str(config))
     assert first is not None
@@ -150,14 +150,14 @@ def test_apply_if_newer(config: Path) -> None:
     assert apply_if_newer(str(config.parent / "config.json")) is None
 
 
-def test_a_compiled_file_is_not_applied(config: Path) -> None:
+def test_compiled_file_is_refused_by_apply(config: Path) -> None:
     apply_file(str(config))
     result = CliRunner().invoke(main, ["--config", str(config.parent / "config.json"), "config", "apply"])
     assert result.exit_code == 2
     assert "apply the YAML file beside it" in result.stderr
 
 
-def test_in_force_prefers_what_was_applied(config: Path) -> None:
+def test_applied_settings_precede_yaml_file(config: Path) -> None:
     never = find_effective(str(config))
     assert (never.source, never.settings.namespaces) == ("yaml", ["shop"])
     assert "was never applied" in never.problem
@@ -176,7 +176,7 @@ def test_in_force_prefers_what_was_applied(config: Path) -> None:
     assert find_effective(str(config)).source == "last-valid"
 
 
-def test_in_force_without_anything(config: Path) -> None:
+def test_defaults_are_active_without_any_file(config: Path) -> None:
     with pytest.raises(SettingsError, match=r"there is no .*no\.yaml; name another with --config"):
         find_effective(str(config.parent / "no.yaml"))
     with pytest.raises(click.ClickException, match="there is no ") as caught:
@@ -187,7 +187,7 @@ def test_in_force_without_anything(config: Path) -> None:
         find_effective(str(config))
 
 
-def test_settings_in_force_says_what_is_to_be_said(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_effective_settings_report_damage(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert effective_settings(str(config), unapplied=True).namespaces == ["shop"]
     assert "was never applied" in capsys.readouterr().err
     apply_file(str(config))
@@ -199,7 +199,7 @@ def test_settings_in_force_says_what_is_to_be_said(config: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("words, says", [("list", True), ("rdt show", True), ("show -A", False), ("top --once", False)])
-def test_that_a_file_was_not_applied_is_said_where_it_matters(config: Path, words: str, *, says: bool) -> None:
+def test_unapplied_file_is_reported_where_it_matters(config: Path, words: str, *, says: bool) -> None:
     config.write_text(f"resctrlPath: {config.parent}/none\nstateDir: {config.parent}/state\n")
     assert ("was never applied" in call(config, *words.split()).stderr) == says
     apply_file(str(config))
@@ -215,7 +215,7 @@ def shown(config: Path) -> Any:
     return item
 
 
-def test_show(config: Path) -> None:
+def test_show_prints_active_settings(config: Path) -> None:
     said = shown(config)
     assert (said["source"], said["yaml"]["state"]) == ("yaml", "never-applied")
     assert call(config, "config", "show").stdout.count("never applied") == 1
@@ -239,26 +239,26 @@ def test_show(config: Path) -> None:
     assert shown(config.parent / "config.json")["yaml"]["state"] == "applied"
 
 
-def test_show_of_what_another_version_compiled(config: Path) -> None:
+def test_show_prints_settings_compiled_by_another_version(config: Path) -> None:
     (config.parent / "config.json").write_text(json.dumps({"format": 1, "monitoring": {"future": 1}, "newer": 2}))
     said = shown(config)
     assert said["settings"]["monitoring"] == {"future": 1}
     assert "was not written by this version: monitoring.future: unknown key" in said["warnings"][0]
 
 
-def test_show_writes_texts_of_several_lines_as_such(config: Path) -> None:
+def test_show_prints_multiline_texts_as_blocks(config: Path) -> None:
     config.write_text("classes:\n- name: a\n  memtierdconfig: |\n    policy:\n      name: $CGROUP2_ABS_PATH\n")
     assert "  memtierdconfig: |\n    policy:\n" in call(config, "config", "show").stdout
 
 
-def test_show_when_nothing_can_be_used(config: Path) -> None:
+def test_show_fails_without_usable_settings(config: Path) -> None:
     (config.parent / "config.json").write_text("{")
     result = call(config, "config", "show")
     assert result.exit_code == 2
     assert "can't be used" in result.stderr
 
 
-def test_changes_of_lists_of_mappings() -> None:
+def test_changes_in_lists_of_mappings_are_found() -> None:
     old = {"classes": [{"name": "a", "allowswap": True}]}
     new = {"classes": [{"name": "a", "memtierdconfig": "x\ny"}], "namespaces": []}
     assert [str(change) for change in changes_between(old, new)] == [
@@ -268,7 +268,7 @@ def test_changes_of_lists_of_mappings() -> None:
 
 
 @pytest.mark.parametrize("applied", [False, True])
-def test_a_hook_by_hand_goes_by_a_file_that_was_never_applied(host: Host, pod: Any, *, applied: bool) -> None:
+def test_manual_hook_uses_unapplied_file(host: Host, pod: Any, *, applied: bool) -> None:
     values = json.loads(host.config.read_text())
     del values["format"]
     host.config.unlink()
@@ -290,7 +290,7 @@ def test_a_hook_by_hand_goes_by_a_file_that_was_never_applied(host: Host, pod: A
     )
 
 
-def test_hooks_say_that_the_default_file_was_never_applied(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hooks_report_unapplied_default_file(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_settings, "DEFAULT_CONFIG", str(config))
     settings, problem = load(str(config))
     assert settings.namespaces == []
@@ -299,7 +299,7 @@ def test_hooks_say_that_the_default_file_was_never_applied(config: Path, monkeyp
     assert load(str(config))[1] == ""
 
 
-def test_commands_on_a_configured_node_do_without_the_models(config: Path) -> None:
+def test_commands_on_configured_node_do_not_import_models(config: Path) -> None:
     apply_file(str(config))
     code = (
         "import sys; from resctrl_hooks.config import effective_settings; "
@@ -309,7 +309,7 @@ def test_commands_on_a_configured_node_do_without_the_models(config: Path) -> No
     assert done.stdout.split() == ["False", "False"]
 
 
-def test_a_dry_reconcile_goes_by_what_a_real_one_would_apply_first(host: Host, config: Path) -> None:
+def test_dry_reconcile_uses_settings_that_a_real_one_would_apply(host: Host, config: Path) -> None:
     values = json.loads(host.config.read_text())
     host.config.unlink()
     config.write_text(json.dumps({name: value for name, value in values.items() if name != "format"}))

@@ -42,7 +42,7 @@ def problems(text: str) -> list[str]:
     return [str(problem) for problem in check(text).problems]
 
 
-def test_the_defaults_are_the_node_halfs() -> None:
+def test_defaults_equal_those_of_node_half() -> None:
     values = explicit_values_of(Configuration())
     assert set(values) == {*DEFAULTS, *FEATURES}
     for name, row in FEATURES.items():
@@ -56,7 +56,7 @@ def test_the_defaults_are_the_node_halfs() -> None:
 
 
 @pytest.mark.parametrize("name", ["nri-resctrl-mon.yaml", "nri-memtierd.yaml"])
-def test_the_nri_plugins_own_files_are_valid_as_they_are(name: str) -> None:
+def test_files_of_nri_plugins_are_valid(name: str) -> None:
     checked = check_text((FIXTURES / name).read_bytes(), name)
     assert checked.errors == []
     assert (
@@ -65,12 +65,12 @@ def test_the_nri_plugins_own_files_are_valid_as_they_are(name: str) -> None:
     )
 
 
-def test_keys_of_a_class_in_any_case_as_the_plugin_reads_them() -> None:
+def test_class_keys_are_accepted_in_any_case() -> None:
     (found,) = check("classes: [{Name: a, allowSwap: true, MemtierdConfig: 'policy: {}'}]").valid().classes
     assert (found.name, found.allowswap, found.memtierdconfig) == ("a", True, "policy: {}")
 
 
-def test_top_level_keys_of_the_plugins_in_any_case_are_valid_with_a_note() -> None:
+def test_top_level_plugin_keys_in_any_case_are_valid_with_remark() -> None:
     checked = check("ResctrlPath: /r\nNamespaces: [shop]\nlabelselector: {app: web}\n")
     assert checked.valid().namespaces == ["shop"]
     assert checked.valid().resctrl_path == "/r"
@@ -83,7 +83,7 @@ def test_two_spellings_of_one_key_are_an_error() -> None:
     assert check("namespaces: [a]\nNamespaces: [b]\n").errors
 
 
-def test_telemetry_is_accepted_and_said_to_be_ignored() -> None:
+def test_telemetry_key_is_accepted_with_remark() -> None:
     (note,) = check("resctrlPath: /r\ntelemetry: {prometheus: {port: 1}}\n").problems
     assert (note.line, note.key, note.severity) == (2, "telemetry", "note")
     assert "ignored" in note.what
@@ -92,12 +92,12 @@ def test_telemetry_is_accepted_and_said_to_be_ignored() -> None:
 @pytest.mark.parametrize(
     "text", ["", "# nothing\n", "{}", "classes:\nmonitoring:\nnamespaces:\n", "runtimeRoots: /run/runc"]
 )
-def test_next_to_nothing_is_valid(text: str) -> None:
+def test_nearly_empty_file_is_valid(text: str) -> None:
     assert check(text).errors == []
 
 
 @pytest.mark.parametrize("roots", ["/run/runc", ["/run/runc"], {"runc": "/run/runc"}, {"runc": ["/run/runc/"]}])
-def test_runtime_roots_in_every_spelling(roots: Any) -> None:
+def test_runtime_roots_are_accepted_in_every_form(roots: Any) -> None:
     values = check(json.dumps({"runtimeRoots": roots})).valid().runtime_roots
     assert list(values.values()) == [["/run/runc"]]
 
@@ -166,7 +166,7 @@ def test_runtime_roots_in_every_spelling(roots: Any) -> None:
         ("\n\na: \x01", "c.yaml:3: a character that YAML forbids: #x0001; remove it"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_and_where(text: str, line: str) -> None:
+def test_each_problem_has_line_and_remedy(text: str, line: str) -> None:
     assert problems(text) == [line]
     assert check(text).config is None
 
@@ -195,7 +195,7 @@ def test_what_is_wrong_and_where(text: str, line: str) -> None:
         ("stateDir: /var/tmp/x", "stateDir", "does not see what is below /var/tmp"),
     ],
 )  # fmt: skip
-def test_what_is_valid_and_can_not_be_meant(text: str, key: str, words: str) -> None:
+def test_ineffective_values_have_a_remark(text: str, key: str, words: str) -> None:
     checked = check(text)
     assert checked.errors == []
     assert [(note.key, note.severity) for note in checked.problems] == [(key, "note")]
@@ -216,11 +216,11 @@ def test_what_is_valid_and_can_not_be_meant(text: str, key: str, words: str) -> 
         "stateDir: /homes/x",
     ],
 )
-def test_what_can_be_meant_has_no_note(text: str) -> None:
+def test_meaningful_values_have_no_remark(text: str) -> None:
     assert problems(text) == []
 
 
-def test_an_empty_pattern_means_no_namespace() -> None:
+def test_empty_pattern_matches_missing_namespace() -> None:
     text = "namespaces: ['']\nplacement: {enabled: true, namespaces: [''], allow: {'': [exclusive]}}"
     settings = Settings(json.loads(json.dumps(yaml.safe_load(text))))
     assert problems(text) == []
@@ -238,11 +238,11 @@ def test_an_empty_pattern_means_no_namespace() -> None:
         ("placement: {pools: [{name: a, cpus: '3'}, {name: a, cpus: '4'}]}", "another class 'a'"),
     ],
 )
-def test_what_a_placement_can_not_be(text: str, error: str) -> None:
+def test_impossible_placement_is_refused(text: str, error: str) -> None:
     assert error in " ".join(str(problem) for problem in check_text(text.encode(), "config.yaml").errors)
 
 
-def test_cpus_that_this_machine_has_not(tmp_path: Path) -> None:
+def test_cpus_missing_on_this_machine_have_a_remark(tmp_path: Path) -> None:
     (tmp_path / "sys/devices/system/cpu").mkdir(parents=True)
     (tmp_path / "sys/devices/system/cpu/possible").write_text("0-3\n")
     path = tmp_path / "c.yaml"
@@ -257,42 +257,42 @@ def test_cpus_that_this_machine_has_not(tmp_path: Path) -> None:
     assert check_file(str(path)).remarks == []
 
 
-def test_memtierd_s_own_table_is_noted_beside_what_it_allows_in_vain() -> None:
+def test_misplaced_memtierd_table_has_remarks() -> None:
     text = b"classes: [{name: a}]\nmemory: {allowLimits: {}}\nmemtierd: {allow: {x: [b]}}"
     notes = {note.key: note.what for note in check_text(text, "config.yaml").remarks}
     assert sorted(notes) == ["memtierd.allow", "memtierd.allow.x[0]"]
     assert "no class is called 'b'" in notes["memtierd.allow.x[0]"]
 
 
-def test_not_utf8() -> None:
+def test_file_that_is_not_utf8_is_refused() -> None:
     (problem,) = check_text(b"a: 1\nb: \xff\n", "c.yaml").problems
     assert str(problem) == "c.yaml:2: the file is not UTF-8; save it as UTF-8"
 
 
 @pytest.mark.parametrize("text", ["[" * 3000, "{a: " * 100 + "1" + "}" * 100])
-def test_too_deep(text: str) -> None:
+def test_deeply_nested_file_is_refused(text: str) -> None:
     (problem,) = check(text).errors
     assert "deeply" in problem.what
 
 
-def test_aliases_cannot_make_a_huge_value_of_a_small_file() -> None:
+def test_expanding_aliases_are_refused() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30)]
     (found,) = problems("\n".join(lines))
     assert "its aliases stand for too much" in found
 
 
-def test_merged_keys_as_yaml_has_them() -> None:
+def test_merge_keys_are_applied() -> None:
     text = "log: &x {level: debug}\ntelemetry:\n  <<: *x\n"
     assert check(text).errors == []
 
 
-def test_all_problems_at_once_in_the_order_of_lines() -> None:
+def test_all_problems_are_reported_in_order_of_lines() -> None:
     text = "resctrlPath: x\nlog:\n  level: loud\nzzz: 1\nmonitoring: {enabled: 2}\n"
     assert [problem.line for problem in check(text).errors] == [1, 3, 4, 5]
 
 
-def test_remarks_on_classes() -> None:
+def test_class_problems_have_remarks() -> None:
     text = TEMPLATE + "      swapoutms: 1\n  allowswap: false\nmemory: {allowLimits: {}}\n"
     found = check(text)
     assert found.errors == []
@@ -305,14 +305,14 @@ def test_remarks_on_classes() -> None:
     ]
 
 
-def test_a_section_that_no_hook_obeys_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_section_without_effect_has_remark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check_module, "FEATURES", ())
     (warning,) = check("monitoring: {enabled: true}").problems
     assert (warning.severity, warning.key) == ("warning", "monitoring")
     assert check("namespaces: [a]").problems == []
 
 
-def test_whom_a_file_can_be_trusted_to(tmp_path: Path) -> None:
+def test_untrusted_owner_or_mode_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("namespaces: [a]\n")
     path.chmod(0o644)
@@ -330,7 +330,7 @@ def test_whom_a_file_can_be_trusted_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_a_file_of_somebody_elses(tmp_path: Path) -> None:
+def test_file_of_another_owner_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("")
     os.chown(path, 1234, 1234)
@@ -338,14 +338,14 @@ def test_a_file_of_somebody_elses(tmp_path: Path) -> None:
     assert "belongs to user 1234" in str(warning)
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_file_is_reported(tmp_path: Path) -> None:
     assert "No such file" in str(check_file(str(tmp_path / "no")).errors[0])
     assert "not a regular file" in str(check_file(str(tmp_path)).errors[0])
     with pytest.raises(InvalidConfigError, match="No such file"):
         check_file(str(tmp_path / "no")).valid()
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_check_command_prints_problems(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     run = CliRunner()
 
@@ -374,7 +374,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert f"warning: {tmp_path}/config.json: can be written by others" in result.stderr
 
 
-def test_the_schema_is_one_and_agrees(tmp_path: Path) -> None:
+def test_schema_is_valid_and_agrees_with_models(tmp_path: Path) -> None:
     schema = json.loads(CliRunner().invoke(main, ["config", "schema"]).stdout)
     assert schema == json_schema()
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
@@ -408,7 +408,7 @@ _VALUES = st.recursive(
 
 
 @given(st.dictionaries(_KEYS, _VALUES, max_size=5))
-def test_any_mapping_is_valid_for_both_halves_or_has_a_line(value: dict[str, Any]) -> None:
+def test_any_mapping_is_valid_for_both_halves_or_reported_with_a_line(value: dict[str, Any]) -> None:
     checked = check(yaml.safe_dump(value))
     for problem in checked.errors:
         assert problem.line > 0
@@ -418,12 +418,12 @@ def test_any_mapping_is_valid_for_both_halves_or_has_a_line(value: dict[str, Any
 
 
 @given(st.text() | st.binary().map(lambda data: data.decode("latin-1")))
-def test_any_text_has_an_answer(text: str) -> None:
+def test_any_text_has_a_result(text: str) -> None:
     checked = check(text)
     assert (checked.config is None) == bool(checked.errors)
 
 
-def test_what_compiles_to_more_than_hooks_read_is_refused() -> None:
+def test_file_compiling_above_the_limit_is_refused() -> None:
     """A file of a third of that: in the compiled one each é is six characters."""
     text = "namespaces:\n" + "".join(f"- {'é' * 200}{number}\n" for number in range(900))
     assert len(text.encode()) < check_module.LARGEST / 2
@@ -432,7 +432,7 @@ def test_what_compiles_to_more_than_hooks_read_is_refused() -> None:
     ]
 
 
-def test_aliases_that_stand_for_too_much_are_refused_before_anybody_goes_through_them() -> None:
+def test_excessive_aliases_are_refused_before_expansion() -> None:
     some = ", ".join(["a"] * 2000)
     text = f"memory:\n  allow:\n    n0: &x [{some}]\n" + "".join(f"    n{number}: *x\n" for number in range(1, 2000))
     (found,) = problems(text)
@@ -441,6 +441,6 @@ def test_aliases_that_stand_for_too_much_are_refused_before_anybody_goes_through
 
 
 @pytest.mark.parametrize("value", ["!!bool maybe", '!!int ""', "!!int '-'", '!!float ""'])
-def test_a_tag_that_the_value_does_not_fit_is_the_files_fault(value: str) -> None:
+def test_tag_that_does_not_match_its_value_is_reported(value: str) -> None:
     (found,) = problems(f"deadlineSeconds: {value}\n")
     assert "can't be read" in found

@@ -16,12 +16,12 @@ from resctrl_hooks.node.settings import DEFAULTS
 PAGE = Path(__file__).parents[2] / "docs" / "configuration-reference.md"
 
 
-def test_the_page_is_up_to_date() -> None:
+def test_page_is_up_to_date() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert in_page(page) == page, "run: nox -s generate"
 
 
-def test_every_setting_is_in_it() -> None:
+def test_every_setting_is_on_the_page() -> None:
     text = reference()
     for name in (*DEFAULTS, *FEATURES):
         assert f"`{name}`" in text
@@ -30,19 +30,19 @@ def test_every_setting_is_in_it() -> None:
     assert "| `name` | text | required |" in text
 
 
-def test_every_setting_says_what_it_is_for() -> None:
+def test_every_setting_has_a_description() -> None:
     rows = [line for line in reference().splitlines() if line.startswith("| `")]
     assert [row for row in rows if row.endswith("|  |")] == []
     assert Configuration.__doc__
 
 
-def test_the_example_is_valid() -> None:
+def test_example_on_page_is_valid() -> None:
     example = (PAGE.parent / "configuration.md").read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
     checked = check_text(example.encode(), "example")
     assert checked.problems == []
     assert yaml.safe_load(example)["namespaces"] == ["shop", "team-*"]
 
 
-def test_a_page_without_its_markers() -> None:
+def test_page_without_markers_is_refused() -> None:
     with pytest.raises(ValueError, match="no part between"):
         in_page("# nothing")

@@ -32,10 +32,10 @@ class Difference(NamedTuple):
 DIFFERENCES = (
     Difference((6, 5), "test_rename_*", "rename answers EPERM"),
     Difference((6, 7), "test_task_list_*", "a list of thread ids is EINVAL"),
-    Difference((6, 7), "test_a_negative_id_*", "a negative id is EINVAL without words"),
-    Difference((6, 7), "test_an_empty_write_succeeds_*", "an empty write to tasks is EINVAL"),
+    Difference((6, 7), "test_negative_id_*", "a negative id is EINVAL without words"),
+    Difference((6, 7), "test_empty_write_succeeds_*", "an empty write to tasks is EINVAL"),
     Difference((7, 2), "test_mkdir_in_info_*", "mkdir in info is EPERM"),
-    Difference((7, 2), "test_mkdir_forgets_*", "last_cmd_status keeps its words when a mkdir succeeds"),
+    Difference((7, 2), "test_mkdir_clears_*", "last_cmd_status keeps its words when a mkdir succeeds"),
     Difference((7, 2), "test_schemata_is_not_padded", "values are padded to the width of the widest"),
 )
 

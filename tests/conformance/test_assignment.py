@@ -37,7 +37,7 @@ def text(total: str, local: str) -> str:
     )
 
 
-def test_the_mode_in_force_has_brackets(counters: Resctrl) -> None:
+def test_active_mode_has_brackets(counters: Resctrl) -> None:
     assert counters.read(MODE) == "[mbm_event]\ndefault\n"
     counters.write(MODE, "default\n")
     assert counters.read(MODE) == "[default]\nmbm_event\n"
@@ -47,7 +47,7 @@ def test_each_domain_has_its_counters(counters: Resctrl) -> None:
     assert counters.read("info/L3_MON/num_mbm_cntrs") == counters.read(AVAILABLE) == "0=4;1=4\n"
 
 
-def test_a_new_group_gets_what_there_is_and_the_last_nothing(counters: Resctrl) -> None:
+def test_new_group_gets_free_counters_and_the_last_gets_none(counters: Resctrl) -> None:
     counters.make("mon_groups/a", "gold", "mon_groups/c")
     assert counters.read("mon_groups/a", FILE) == counters.read("gold", FILE) == text("ee", "ee")
     assert counters.read(AVAILABLE) == "0=0;1=0\n"
@@ -56,7 +56,7 @@ def test_a_new_group_gets_what_there_is_and_the_last_nothing(counters: Resctrl) 
     assert int(counters.read("mon_groups/c/mon_data/mon_L3_00/llc_occupancy")) >= 0
 
 
-def test_the_total_comes_before_the_local_event(counters: Resctrl) -> None:
+def test_total_event_precedes_local_event(counters: Resctrl) -> None:
     counters.make("mon_groups/a", "mon_groups/b")
     counters.write(f"mon_groups/a/{FILE}", f"{LOCAL}:*=_\n")
     counters.write(f"mon_groups/b/{FILE}", f"{LOCAL}:0=_\n")
@@ -65,7 +65,7 @@ def test_the_total_comes_before_the_local_event(counters: Resctrl) -> None:
     assert counters.read("mon_groups/c", FILE) == text("ee", "e_")
 
 
-def test_the_state_is_by_domain(counters: Resctrl) -> None:
+def test_state_is_listed_by_domain(counters: Resctrl) -> None:
     counters.make("mon_groups/a")
     counters.write(f"mon_groups/a/{FILE}", f"{TOTAL}:1=_\n")
     assert counters.read("mon_groups/a", FILE) == text("e_", "ee")
@@ -73,7 +73,7 @@ def test_the_state_is_by_domain(counters: Resctrl) -> None:
     assert counters.read("mon_groups/a/mon_data/mon_L3_00", TOTAL).strip().isdigit()
 
 
-def test_a_counter_that_is_given_again_starts_at_0(counters: Resctrl) -> None:
+def test_reassigned_counter_starts_at_0(counters: Resctrl) -> None:
     counters.make("mon_groups/a")
     paths = [f"mon_groups/a/mon_data/mon_L3_{domain:02d}/{TOTAL}" for domain in range(2)]
     allowed = os.sched_getaffinity(0)
@@ -90,7 +90,7 @@ def test_a_counter_that_is_given_again_starts_at_0(counters: Resctrl) -> None:
     assert [counters.read(path) for path in paths] == ["0\n", "0\n"]
 
 
-def test_without_a_free_counter_it_is_enospc(counters: Resctrl) -> None:
+def test_missing_free_counter_is_enospc(counters: Resctrl) -> None:
     counters.make("mon_groups/a", "mon_groups/b", "mon_groups/c")
     failed = f"Failed to allocate counter for {TOTAL} in domain"
     with counters.refused(errno.ENOSPC, f"{failed} 0\nAssign operation '{TOTAL}:0=e' failed"):
@@ -100,7 +100,7 @@ def test_without_a_free_counter_it_is_enospc(counters: Resctrl) -> None:
         counters.write(f"mon_groups/c/{FILE}", f"{TOTAL}:*=e\n")
 
 
-def test_domains_with_a_free_counter_keep_it_when_another_has_none(counters: Resctrl) -> None:
+def test_domains_with_free_counter_keep_it_when_another_has_none(counters: Resctrl) -> None:
     counters.make("mon_groups/a", "mon_groups/b", "mon_groups/c")
     counters.write(f"mon_groups/a/{FILE}", f"{LOCAL}:1=_\n")
     with counters.refused(errno.ENOSPC):
@@ -127,16 +127,14 @@ def test_domains_with_a_free_counter_keep_it_when_another_has_none(counters: Res
         (f"{TOTAL}:0=_\n\n", errno.ENOENT, "Invalid event "),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_words(
-    counters: Resctrl, written: str, number: int, words: str | None
-) -> None:
+def test_invalid_write_is_refused_with_words(counters: Resctrl, written: str, number: int, words: str | None) -> None:
     counters.make("mon_groups/a")
     with counters.refused(number, words):
         counters.write(f"mon_groups/a/{FILE}", written)
 
 
 @pytest.mark.parametrize("part", ["", ":", ": 0=_", ":0=_;", ":0=_;0=_", ":00=_"])
-def test_forms_that_the_kernel_reads(counters: Resctrl, part: str) -> None:
+def test_accepted_forms_are_those_of_the_kernel(counters: Resctrl, part: str) -> None:
     counters.make("mon_groups/a")
     counters.write(f"mon_groups/a/{FILE}", f"{TOTAL}{part}\n")
     assert counters.read("mon_groups/a", FILE) == text("_e" if "0" in part else "ee", "ee")
@@ -148,7 +146,7 @@ def test_several_events_can_be_written_at_once(counters: Resctrl) -> None:
     assert counters.read("mon_groups/a", FILE) == text("_e", "__")
 
 
-def test_a_rename_keeps_them_and_rmdir_frees_them(counters: Resctrl) -> None:
+def test_counters_survive_rename_and_rmdir_frees_them(counters: Resctrl) -> None:
     counters.make("mon_groups/a")
     counters.write(f"mon_groups/a/{FILE}", f"{LOCAL}:0=_\n")
     counters.rename("mon_groups/a", "mon_groups/b")
@@ -157,7 +155,7 @@ def test_a_rename_keeps_them_and_rmdir_frees_them(counters: Resctrl) -> None:
     assert counters.read(AVAILABLE) == "0=4;1=4\n"
 
 
-def test_mkdir_gives_none_where_it_is_told_not_to(counters: Resctrl) -> None:
+def test_mkdir_assigns_none_if_disabled(counters: Resctrl) -> None:
     counters.write(ON_MKDIR, "0\n")
     assert counters.read(ON_MKDIR) == "0\n"
     counters.make("mon_groups/a")
@@ -166,7 +164,7 @@ def test_mkdir_gives_none_where_it_is_told_not_to(counters: Resctrl) -> None:
         counters.write(ON_MKDIR, "2\n")
 
 
-def test_without_the_mode_all_are_counted_and_the_files_refuse(counters: Resctrl) -> None:
+def test_default_mode_counts_all_and_files_refuse(counters: Resctrl) -> None:
     counters.make("mon_groups/a", "mon_groups/b", "mon_groups/c")
     counters.write(MODE, "default\n")
     assert counters.read("mon_groups/c/mon_data/mon_L3_00", TOTAL).strip().isdigit()
@@ -177,7 +175,7 @@ def test_without_the_mode_all_are_counted_and_the_files_refuse(counters: Resctrl
         counters.write(f"mon_groups/c/{FILE}", f"{TOTAL}:0=e\n")
 
 
-def test_a_change_of_the_mode_takes_all_away(counters: Resctrl) -> None:
+def test_mode_change_releases_all_counters(counters: Resctrl) -> None:
     counters.make("mon_groups/a")
     counters.write(MODE, "mbm_event\n")
     assert counters.read("mon_groups/a", FILE) == text("ee", "ee")
@@ -187,12 +185,12 @@ def test_a_change_of_the_mode_takes_all_away(counters: Resctrl) -> None:
     assert counters.read(ON_MKDIR) == "1\n"
 
 
-def test_a_mode_that_is_none_is_einval(counters: Resctrl) -> None:
+def test_unknown_mode_is_einval(counters: Resctrl) -> None:
     with counters.refused(errno.EINVAL, "Unsupported assign mode"):
         counters.write(MODE, "foo\n")
 
 
-def test_a_class_reads_what_its_groups_count(counters: Resctrl) -> None:
+def test_class_reads_sum_of_its_groups(counters: Resctrl) -> None:
     counters.make("mon_groups/a")
     assert counters.read(FILE) == text("__", "__")
     assert counters.read("mon_data/mon_L3_00", TOTAL).strip().isdigit()

@@ -29,7 +29,7 @@ def test_each_domain_has_the_features_of_its_resource(resctrl: Resctrl) -> None:
         assert counters == set(resctrl.read(f"info/{found[1]}_MON/mon_features").split())
 
 
-def test_an_l3_counter_is_a_number_or_a_word_and_a_newline(resctrl: Resctrl) -> None:
+def test_l3_counter_is_a_number_or_a_word_and_a_newline(resctrl: Resctrl) -> None:
     resctrl.make("mon_groups/a")
     for name in ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"):
         assert re.fullmatch(
@@ -52,7 +52,7 @@ def test_local_bandwidth_is_part_of_the_total(resctrl: Resctrl, task: int) -> No
 
 
 @pytest.mark.parametrize("parent", ["", "gold/"])
-def test_a_class_counts_its_mon_groups_too(resctrl: Resctrl, task: int, parent: str) -> None:
+def test_class_includes_its_mon_groups(resctrl: Resctrl, task: int, parent: str) -> None:
     resctrl.make("gold")
     groups = [f"{parent}mon_groups/{name}" for name in "ab"]
     resctrl.make(*groups)
@@ -64,7 +64,7 @@ def test_a_class_counts_its_mon_groups_too(resctrl: Resctrl, task: int, parent: 
     assert int(resctrl.read(parent, TOTAL)) >= parts > 0
 
 
-def test_a_new_group_counts_bandwidth_from_zero(resctrl: Resctrl, task: int) -> None:
+def test_new_group_counts_bandwidth_from_zero(resctrl: Resctrl, task: int) -> None:
     made = resctrl.fill()
     resctrl.write(f"{made[0]}/tasks", str(task))
     before = eventually(lambda: value if (value := int(resctrl.read(made[0], TOTAL))) > 100_000_000 else None)

@@ -27,7 +27,7 @@ def cpus(resctrl: Resctrl, group: str = "") -> int:
     return mask
 
 
-def test_a_class_takes_cpus_from_the_root_and_gives_them_back(resctrl: Resctrl, last: int) -> None:
+def test_class_takes_cpus_from_root_and_returns_them(resctrl: Resctrl, last: int) -> None:
     everything = cpus(resctrl)
     assert everything == (1 << (last + 1)) - 1
     resctrl.make("gold")
@@ -39,19 +39,19 @@ def test_a_class_takes_cpus_from_the_root_and_gives_them_back(resctrl: Resctrl, 
     assert cpus(resctrl) == everything
 
 
-def test_a_class_takes_cpus_from_another_class(resctrl: Resctrl) -> None:
+def test_class_takes_cpus_from_another_class(resctrl: Resctrl) -> None:
     resctrl.make("gold", "silver")
     resctrl.write("gold/cpus_list", "0-1\n")
     resctrl.write("silver/cpus_list", "1\n")
     assert (cpus(resctrl, "gold"), cpus(resctrl, "silver")) == (1, 2)
 
 
-def test_the_root_cannot_drop_cpus(resctrl: Resctrl) -> None:
+def test_root_cannot_drop_cpus(resctrl: Resctrl) -> None:
     with resctrl.refused(errno.EINVAL, "Can't drop CPUs from default group"):
         resctrl.write("cpus_list", "0\n")
 
 
-def test_the_root_can_take_cpus_back(resctrl: Resctrl, last: int) -> None:
+def test_root_can_take_cpus_back(resctrl: Resctrl, last: int) -> None:
     everything = cpus(resctrl)
     resctrl.make("gold")
     resctrl.write("gold/cpus_list", "1\n")
@@ -59,7 +59,7 @@ def test_the_root_can_take_cpus_back(resctrl: Resctrl, last: int) -> None:
     assert (cpus(resctrl, "gold"), cpus(resctrl)) == (0, everything)
 
 
-def test_a_mon_group_has_cpus_of_its_class_only(resctrl: Resctrl) -> None:
+def test_mon_group_has_cpus_of_its_class_only(resctrl: Resctrl) -> None:
     resctrl.make("gold", "gold/mon_groups/a", "gold/mon_groups/b")
     resctrl.write("gold/cpus_list", "1\n")
     with resctrl.refused(errno.EINVAL, "Can only add CPUs to mongroup that belong to parent"):
@@ -70,7 +70,7 @@ def test_a_mon_group_has_cpus_of_its_class_only(resctrl: Resctrl) -> None:
     assert (cpus(resctrl, "gold/mon_groups/a"), cpus(resctrl, "gold/mon_groups/b")) == (0, 2)
 
 
-def test_a_write_to_a_class_takes_its_mon_groups_cpus(resctrl: Resctrl) -> None:
+def test_write_to_class_takes_cpus_of_its_mon_groups(resctrl: Resctrl) -> None:
     resctrl.make("gold", "gold/mon_groups/a")
     resctrl.write("gold/cpus_list", "0-1\n")
     resctrl.write("gold/mon_groups/a/cpus_list", "1\n")
@@ -79,20 +79,20 @@ def test_a_write_to_a_class_takes_its_mon_groups_cpus(resctrl: Resctrl) -> None:
 
 
 @pytest.mark.parametrize("text, mask", [("0,1\n", 3), ("0-1\n", 3), (" 1 \n", 2), ("1,\n", 2), ("1", 2), ("1\n0\n", 2)])
-def test_lists_that_the_kernel_reads(resctrl: Resctrl, text: str, mask: int) -> None:
+def test_accepted_lists_are_those_of_the_kernel(resctrl: Resctrl, text: str, mask: int) -> None:
     resctrl.make("gold")
     resctrl.write("gold/cpus_list", text)
     assert cpus(resctrl, "gold") == mask
 
 
 @pytest.mark.parametrize("text, mask", [("1\n", 1), ("3 \n", 3), ("1,\n", 1), ("2", 2)])
-def test_masks_that_the_kernel_reads(resctrl: Resctrl, text: str, mask: int) -> None:
+def test_accepted_masks_are_those_of_the_kernel(resctrl: Resctrl, text: str, mask: int) -> None:
     resctrl.make("gold")
     resctrl.write("gold/cpus", text)
     assert cpus(resctrl, "gold") == mask
 
 
-def test_all_and_n_are_words_for_cpus(resctrl: Resctrl, last: int) -> None:
+def test_words_all_and_n_mean_cpus(resctrl: Resctrl, last: int) -> None:
     everything = cpus(resctrl)
     resctrl.make("gold")
     resctrl.write("gold/cpus_list", "all\n")
@@ -101,7 +101,7 @@ def test_all_and_n_are_words_for_cpus(resctrl: Resctrl, last: int) -> None:
     assert cpus(resctrl, "gold") == 1 << last
 
 
-def test_an_empty_list_gives_all_back(resctrl: Resctrl) -> None:
+def test_empty_list_returns_all_cpus(resctrl: Resctrl) -> None:
     resctrl.make("gold")
     resctrl.write("gold/cpus_list", "1\n")
     resctrl.write("gold/cpus_list", "\n")
@@ -123,7 +123,7 @@ def test_an_empty_list_gives_all_back(resctrl: Resctrl) -> None:
         ("cpus", "ffffffff,ffffffff,ffffffff,ffffffff,ffffffff\n", errno.EOVERFLOW),
     ],
 )
-def test_what_is_no_list_or_mask_is_refused(resctrl: Resctrl, name: str, text: str, number: int) -> None:
+def test_invalid_list_or_mask_is_refused(resctrl: Resctrl, name: str, text: str, number: int) -> None:
     resctrl.make("gold")
     resctrl.write("gold/cpus_list", "1\n")
     with resctrl.refused(number, "Bad CPU list/mask"):

@@ -62,7 +62,7 @@ def test_energy_is_a_number_with_six_decimals(resctrl: Resctrl, busy: Busy) -> N
     assert (len(decimals), decimals.isdecimal()) == (6, True)
 
 
-def test_energy_is_unavailable_in_a_package_until_a_task_of_the_rmid_ran_there(resctrl: Resctrl, busy: Busy) -> None:
+def test_energy_is_unavailable_in_package_until_task_of_rmid_ran_there(resctrl: Resctrl, busy: Busy) -> None:
     fresh = [
         group for group in resctrl.fill() if {resctrl.read(group, path) for path in ENERGY} == {UNAVAILABLE}
     ]  # earlier tests have used some of the RMIDs
@@ -72,7 +72,7 @@ def test_energy_is_unavailable_in_a_package_until_a_task_of_the_rmid_ran_there(r
     assert resctrl.read(fresh[0], ENERGY[1]) == UNAVAILABLE
 
 
-def test_energy_of_a_recycled_rmid_goes_on_where_it_was(resctrl: Resctrl, busy: Busy) -> None:
+def test_energy_of_recycled_rmid_continues(resctrl: Resctrl, busy: Busy) -> None:
     made = resctrl.fill()
     process = busy(made[0])
     at_least(resctrl, made[0], 0.5)
@@ -84,7 +84,7 @@ def test_energy_of_a_recycled_rmid_goes_on_where_it_was(resctrl: Resctrl, busy: 
     assert [resctrl.read(group, path) for path in ENERGY] == before
 
 
-def test_a_rename_keeps_energy(resctrl: Resctrl, busy: Busy) -> None:
+def test_energy_survives_rename(resctrl: Resctrl, busy: Busy) -> None:
     group = resctrl.make("mon_groups/a")
     process = busy(group)
     at_least(resctrl, group, 0.5)
@@ -95,7 +95,7 @@ def test_a_rename_keeps_energy(resctrl: Resctrl, busy: Busy) -> None:
     assert [resctrl.read("mon_groups/b", path) for path in ENERGY] == before
 
 
-def test_the_energy_of_the_root_class_falls_when_one_of_its_groups_is_removed(resctrl: Resctrl, busy: Busy) -> None:
+def test_energy_of_root_class_drops_when_a_group_is_removed(resctrl: Resctrl, busy: Busy) -> None:
     group = resctrl.make("mon_groups/a")
     process = busy(group)
     at_least(resctrl, group, 0)

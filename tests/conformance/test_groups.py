@@ -12,14 +12,14 @@ MON_FILES = {"cpus", "cpus_list", "mon_data", "tasks"}
 CTRL_FILES = MON_FILES | {"mode", "mon_groups", "schemata", "size"}
 
 
-def test_mkdir_in_mon_groups_makes_a_mon_group(resctrl: Resctrl) -> None:
+def test_mkdir_in_mon_groups_creates_mon_group(resctrl: Resctrl) -> None:
     group = resctrl.make("mon_groups/a")
     assert resctrl.names(group) >= MON_FILES
     assert not resctrl.names(group) & {"mon_groups", "schemata"}
 
 
 @pytest.mark.parametrize("path", ["mon_groups/one", "gold", "gold/mon_groups/one"])
-def test_the_inode_of_a_group_outlives_its_dentry_and_is_never_given_again(resctrl: Resctrl, path: str) -> None:
+def test_group_inode_outlives_dentry_and_is_never_reused(resctrl: Resctrl, path: str) -> None:
     if path.startswith("gold/"):
         resctrl.make("gold")
     resctrl.make(path)
@@ -34,7 +34,7 @@ def test_the_inode_of_a_group_outlives_its_dentry_and_is_never_given_again(resct
 
 
 @pytest.mark.parametrize("path", ["mon_groups/a", "gold"])
-def test_mkdir_forgets_what_was_said_before(resctrl: Resctrl, path: str) -> None:
+def test_mkdir_clears_last_cmd_status(resctrl: Resctrl, path: str) -> None:
     resctrl.make("silver")  # waits until there is an RMID
     resctrl.rmdir("silver")
     resctrl.poison()
@@ -42,12 +42,12 @@ def test_mkdir_forgets_what_was_said_before(resctrl: Resctrl, path: str) -> None
     assert resctrl.status == "ok"
 
 
-def test_mkdir_in_the_root_makes_a_class(resctrl: Resctrl) -> None:
+def test_mkdir_in_root_creates_class(resctrl: Resctrl) -> None:
     assert resctrl.names(resctrl.make("gold")) >= CTRL_FILES
     assert resctrl.names("gold/mon_groups") == set()
 
 
-def test_a_class_has_mon_groups_of_its_own(resctrl: Resctrl) -> None:
+def test_class_has_its_own_mon_groups(resctrl: Resctrl) -> None:
     resctrl.make("gold", "gold/mon_groups/a", "mon_groups/a")
     assert resctrl.names("gold/mon_groups") == resctrl.names("mon_groups") == {"a"}
     resctrl.rmdir("mon_groups/a")
@@ -55,7 +55,7 @@ def test_a_class_has_mon_groups_of_its_own(resctrl: Resctrl) -> None:
 
 
 @pytest.mark.parametrize("path", ["gold", "mon_groups/a", "gold/mon_groups/a"])
-def test_a_new_group_has_no_tasks_and_no_cpus(resctrl: Resctrl, path: str) -> None:
+def test_new_group_has_neither_tasks_nor_cpus(resctrl: Resctrl, path: str) -> None:
     resctrl.make("gold")
     if path != "gold":
         resctrl.make(path)
@@ -63,7 +63,7 @@ def test_a_new_group_has_no_tasks_and_no_cpus(resctrl: Resctrl, path: str) -> No
     assert resctrl.lines(path, "cpus_list") in ([], [""])
 
 
-def test_files_and_folders_have_the_usual_modes(resctrl: Resctrl) -> None:
+def test_files_and_folders_have_usual_modes(resctrl: Resctrl) -> None:
     resctrl.make("gold", "gold/mon_groups/a")
     modes = {
         "gold": 0o40755,
@@ -78,7 +78,7 @@ def test_files_and_folders_have_the_usual_modes(resctrl: Resctrl) -> None:
     assert os.stat(resctrl.path("gold/tasks")).st_size == 0
 
 
-def test_a_group_that_is_there_already_is_eexist(resctrl: Resctrl) -> None:
+def test_existing_group_is_eexist(resctrl: Resctrl) -> None:
     resctrl.make("gold", "mon_groups/a")
     for path in ("gold", "mon_groups/a", "tasks", "info", "mon_groups", "gold/mon_groups", "mon_data"):
         with resctrl.refused(errno.EEXIST):
@@ -86,7 +86,7 @@ def test_a_group_that_is_there_already_is_eexist(resctrl: Resctrl) -> None:
 
 
 @pytest.mark.parametrize("path", ["new\nline", "mon_groups/new\nline"])
-def test_a_newline_in_a_name_is_einval_and_no_words(resctrl: Resctrl, path: str) -> None:
+def test_newline_in_name_is_einval_without_words(resctrl: Resctrl, path: str) -> None:
     resctrl.poison()
     with resctrl.refused(errno.EINVAL, Resctrl.POISON):
         resctrl.mkdir(path)
@@ -107,7 +107,7 @@ def test_a_newline_in_a_name_is_einval_and_no_words(resctrl: Resctrl, path: str)
         "mon_data/mon_L3_00/a",
     ],
 )
-def test_mkdir_where_no_group_can_be_is_eperm(resctrl: Resctrl, path: str) -> None:
+def test_mkdir_outside_group_folders_is_eperm(resctrl: Resctrl, path: str) -> None:
     resctrl.make("gold", "gold/mon_groups/g")
     resctrl.poison()
     with resctrl.refused(errno.EPERM, "ok"):
@@ -115,7 +115,7 @@ def test_mkdir_where_no_group_can_be_is_eperm(resctrl: Resctrl, path: str) -> No
 
 
 @pytest.mark.parametrize("path", ["info/a", "info/L3/a", "info/L3_MON/a"])
-def test_mkdir_in_info_is_enodev_and_no_words(resctrl: Resctrl, path: str) -> None:
+def test_mkdir_in_info_is_enodev_without_words(resctrl: Resctrl, path: str) -> None:
     resctrl.poison()
     with resctrl.refused(errno.ENODEV, Resctrl.POISON):
         resctrl.mkdir(path)
@@ -153,7 +153,7 @@ def test_any_other_name_is_accepted(resctrl: Resctrl, folder: bytes, name: bytes
         "gold/mon_groups/g/mon_data",
     ],
 )
-def test_rmdir_of_what_is_no_group_is_eperm_and_no_words(resctrl: Resctrl, path: str) -> None:
+def test_rmdir_of_other_folder_is_eperm_without_words(resctrl: Resctrl, path: str) -> None:
     resctrl.make("gold", "gold/mon_groups/g")
     resctrl.poison()
     with resctrl.refused(errno.EPERM, Resctrl.POISON):
@@ -165,14 +165,14 @@ def test_rmdir_of_a_missing_group_is_enoent(resctrl: Resctrl) -> None:
         resctrl.rmdir("mon_groups/nope")
 
 
-def test_rmdir_leaves_last_cmd_status_alone(resctrl: Resctrl) -> None:
+def test_rmdir_leaves_last_cmd_status_unchanged(resctrl: Resctrl) -> None:
     resctrl.make("mon_groups/a")
     resctrl.poison()
     resctrl.rmdir("mon_groups/a")
     assert resctrl.status == Resctrl.POISON
 
 
-def test_rmdir_of_a_mon_group_with_tasks_gives_them_back_to_its_class(resctrl: Resctrl, task: int) -> None:
+def test_rmdir_of_mon_group_returns_tasks_to_its_class(resctrl: Resctrl, task: int) -> None:
     resctrl.make("gold", "gold/mon_groups/a")
     resctrl.write("gold/tasks", str(task))
     resctrl.write("gold/mon_groups/a/tasks", str(task))
@@ -180,7 +180,7 @@ def test_rmdir_of_a_mon_group_with_tasks_gives_them_back_to_its_class(resctrl: R
     assert resctrl.tasks("gold") == {task}
 
 
-def test_rmdir_of_a_class_takes_its_mon_groups_along_and_gives_tasks_to_the_root(resctrl: Resctrl, task: int) -> None:
+def test_rmdir_of_class_removes_mon_groups_and_moves_tasks_to_root(resctrl: Resctrl, task: int) -> None:
     resctrl.make("gold", "gold/mon_groups/a")
     resctrl.write("gold/tasks", str(task))
     resctrl.write("gold/mon_groups/a/tasks", str(task))
@@ -192,7 +192,7 @@ def test_rmdir_of_a_class_takes_its_mon_groups_along_and_gives_tasks_to_the_root
     assert resctrl.tasks("mon_groups/b") == {task}
 
 
-def test_a_group_made_again_is_a_new_one(resctrl: Resctrl, task: int) -> None:
+def test_recreated_group_is_a_new_one(resctrl: Resctrl, task: int) -> None:
     resctrl.make("mon_groups/a")
     resctrl.write("mon_groups/a/tasks", str(task))
     resctrl.rmdir("mon_groups/a")
@@ -201,7 +201,7 @@ def test_a_group_made_again_is_a_new_one(resctrl: Resctrl, task: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["tasks", "cpus_list", "mon_data/mon_L3_00/llc_occupancy"])
-def test_an_open_file_of_a_removed_group_is_enodev(resctrl: Resctrl, name: str) -> None:
+def test_open_file_of_removed_group_is_enodev(resctrl: Resctrl, name: str) -> None:
     resctrl.make("mon_groups/a")
     descriptor = os.open(resctrl.path("mon_groups/a", name), os.O_RDONLY)
     try:
@@ -213,7 +213,7 @@ def test_an_open_file_of_a_removed_group_is_enodev(resctrl: Resctrl, name: str) 
         os.close(descriptor)
 
 
-def test_a_write_to_an_open_file_of_a_removed_group_is_enodev(resctrl: Resctrl) -> None:
+def test_write_to_open_file_of_removed_group_is_enodev(resctrl: Resctrl) -> None:
     resctrl.make("gold")
     descriptor = os.open(resctrl.path("gold/tasks"), os.O_WRONLY)
     try:
@@ -225,7 +225,7 @@ def test_a_write_to_an_open_file_of_a_removed_group_is_enodev(resctrl: Resctrl) 
 
 
 @pytest.mark.kernel_only
-def test_a_removed_groups_open_folder_is_empty(resctrl: Resctrl) -> None:
+def test_open_folder_of_removed_group_is_empty(resctrl: Resctrl) -> None:
     # FUSE's high-level interface forgets removed folders: it answers ESTALE.
     resctrl.make("gold")
     descriptor = os.open(resctrl.path("gold"), os.O_RDONLY)
@@ -236,7 +236,7 @@ def test_a_removed_groups_open_folder_is_empty(resctrl: Resctrl) -> None:
         os.close(descriptor)
 
 
-def test_nothing_can_be_made_in_a_removed_groups_open_folder(resctrl: Resctrl) -> None:
+def test_mkdir_in_open_folder_of_removed_group_fails(resctrl: Resctrl) -> None:
     resctrl.make("gold")
     descriptor = os.open(resctrl.path("gold"), os.O_RDONLY)
     try:
@@ -248,13 +248,13 @@ def test_nothing_can_be_made_in_a_removed_groups_open_folder(resctrl: Resctrl) -
 
 
 @pytest.mark.parametrize("path", ["mon_groups/a/new", "new"])
-def test_a_file_cannot_be_made(resctrl: Resctrl, path: str) -> None:
+def test_file_creation_is_refused(resctrl: Resctrl, path: str) -> None:
     resctrl.make("mon_groups/a")
     with resctrl.refused(errno.EACCES):
         os.open(resctrl.path(path), os.O_WRONLY | os.O_CREAT, 0o644)
 
 
-def test_a_file_cannot_be_unlinked_or_linked(resctrl: Resctrl) -> None:
+def test_unlink_and_link_are_refused(resctrl: Resctrl) -> None:
     with resctrl.refused(errno.EPERM):
         os.unlink(resctrl.path("tasks"))
     with resctrl.refused(errno.EPERM):
@@ -264,7 +264,7 @@ def test_a_file_cannot_be_unlinked_or_linked(resctrl: Resctrl) -> None:
 
 
 @pytest.mark.parametrize("path", ["size", "info/last_cmd_status", "mon_data/mon_L3_00/llc_occupancy"])
-def test_root_cannot_write_what_is_read_only(resctrl: Resctrl, path: str) -> None:
+def test_root_cannot_write_read_only_file(resctrl: Resctrl, path: str) -> None:
     for flags in (os.O_WRONLY, os.O_RDWR):
         with resctrl.refused(errno.EACCES):
             os.open(resctrl.path(path), flags)

@@ -5,12 +5,12 @@ import errno
 from .filesystem import Resctrl
 
 
-def test_the_group_limit_is_the_smallest_num_rmids(resctrl: Resctrl) -> None:
+def test_group_limit_is_the_smallest_num_rmids(resctrl: Resctrl) -> None:
     # The root group has one of them.
     assert len(resctrl.fill()) == resctrl.rmids - 1
 
 
-def test_no_rmid_left_is_enospc(resctrl: Resctrl) -> None:
+def test_exhausted_rmids_are_enospc(resctrl: Resctrl) -> None:
     resctrl.fill()
     resctrl.poison()
     with resctrl.refused(errno.ENOSPC, "Out of RMIDs"):
@@ -18,7 +18,7 @@ def test_no_rmid_left_is_enospc(resctrl: Resctrl) -> None:
     assert "more" not in resctrl.names("mon_groups")
 
 
-def test_a_class_takes_an_rmid_too(resctrl: Resctrl) -> None:
+def test_class_uses_an_rmid(resctrl: Resctrl) -> None:
     resctrl.make("gold")
     assert len(resctrl.fill("gold/mon_groups")) == resctrl.rmids - 2
     resctrl.poison()
@@ -27,7 +27,7 @@ def test_a_class_takes_an_rmid_too(resctrl: Resctrl) -> None:
     assert "silver" not in resctrl.names()
 
 
-def test_a_class_that_got_no_rmid_gives_its_closid_back(resctrl: Resctrl) -> None:
+def test_class_without_rmid_returns_its_closid(resctrl: Resctrl) -> None:
     made = resctrl.fill()
     for _ in range(resctrl.closids + 1):
         with resctrl.refused(errno.ENOSPC, "Out of RMIDs"):
@@ -36,7 +36,7 @@ def test_a_class_that_got_no_rmid_gives_its_closid_back(resctrl: Resctrl) -> Non
     resctrl.make("gold")
 
 
-def test_a_freed_rmid_is_in_limbo_and_mkdir_is_ebusy(resctrl: Resctrl) -> None:
+def test_freed_rmid_is_in_limbo_and_mkdir_is_ebusy(resctrl: Resctrl) -> None:
     made = resctrl.fill()
     resctrl.rmdir(made[0])
     resctrl.poison()
@@ -47,7 +47,7 @@ def test_a_freed_rmid_is_in_limbo_and_mkdir_is_ebusy(resctrl: Resctrl) -> None:
         resctrl.mkdir("gold")
 
 
-def test_an_rmid_comes_out_of_limbo_by_itself(resctrl: Resctrl) -> None:
+def test_rmid_leaves_limbo_by_itself(resctrl: Resctrl) -> None:
     made = resctrl.fill()
     resctrl.rmdir(made[0])
     resctrl.make(made[0])
@@ -55,7 +55,7 @@ def test_an_rmid_comes_out_of_limbo_by_itself(resctrl: Resctrl) -> None:
         resctrl.mkdir("mon_groups/more")
 
 
-def test_a_removed_class_frees_the_rmids_of_its_mon_groups(resctrl: Resctrl) -> None:
+def test_removed_class_frees_the_rmids_of_its_mon_groups(resctrl: Resctrl) -> None:
     resctrl.make("gold", "gold/mon_groups/a", "gold/mon_groups/b")
     resctrl.fill()
     resctrl.rmdir("gold")
@@ -64,7 +64,7 @@ def test_a_removed_class_frees_the_rmids_of_its_mon_groups(resctrl: Resctrl) -> 
         resctrl.mkdir("mon_groups/d")
 
 
-def test_no_closid_left_is_enospc_and_says_so(resctrl: Resctrl) -> None:
+def test_exhausted_closids_are_enospc_with_words(resctrl: Resctrl) -> None:
     assert resctrl.closids < resctrl.rmids, "RMIDs would run out first"
     for number in range(resctrl.closids - 1):
         resctrl.make(f"class{number}")
@@ -73,7 +73,7 @@ def test_no_closid_left_is_enospc_and_says_so(resctrl: Resctrl) -> None:
         resctrl.mkdir("more")
 
 
-def test_a_freed_closid_can_be_used_at_once(resctrl: Resctrl) -> None:
+def test_freed_closid_is_usable_at_once(resctrl: Resctrl) -> None:
     for number in range(resctrl.closids - 1):
         resctrl.make(f"class{number}")
     resctrl.rmdir("class0")

@@ -7,7 +7,7 @@ import pytest
 from .filesystem import Resctrl
 
 
-def test_there_is_a_folder_for_each_resource(resctrl: Resctrl) -> None:
+def test_each_resource_has_a_folder(resctrl: Resctrl) -> None:
     assert resctrl.names("info") >= {"L3", "L3_MON", "MB", "last_cmd_status"}
     assert resctrl.names("info/L3") >= {"bit_usage", "cbm_mask", "min_cbm_bits", "num_closids", "shareable_bits"}
     assert resctrl.names("info/MB") >= {"bandwidth_gran", "delay_linear", "min_bandwidth", "num_closids"}
@@ -40,13 +40,13 @@ def test_features_are_the_names_of_counters(resctrl: Resctrl) -> None:
     assert resctrl.read("info/L3_MON/mon_features").splitlines()[0] == "llc_occupancy"
 
 
-def test_a_command_that_succeeds_is_ok(resctrl: Resctrl) -> None:
+def test_command_that_succeeds_is_ok(resctrl: Resctrl) -> None:
     resctrl.poison()
     resctrl.write("schemata", resctrl.read("schemata"))
     assert resctrl.read("info/last_cmd_status") == "ok\n"
 
 
-def test_words_stay_until_the_next_command(resctrl: Resctrl) -> None:
+def test_words_stay_until_next_command(resctrl: Resctrl) -> None:
     resctrl.poison()
     resctrl.tasks()
     assert resctrl.status == resctrl.status == Resctrl.POISON
@@ -59,7 +59,7 @@ def test_bit_usage_has_a_letter_for_each_way(resctrl: Resctrl) -> None:
     assert {part.partition("=")[2] for part in resctrl.read("info/L3/bit_usage").strip().split(";")} == {letters}
 
 
-def test_the_threshold_of_limbo_can_be_written(resctrl: Resctrl) -> None:
+def test_limbo_threshold_is_writable(resctrl: Resctrl) -> None:
     path = "info/L3_MON/max_threshold_occupancy"
     before = resctrl.read(path)
     resctrl.poison()

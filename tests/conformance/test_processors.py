@@ -16,7 +16,7 @@ def rows(resctrl: Resctrl, name: str = "schemata") -> list[str]:
 class TestAmd:
     """AMD's bandwidth is in units of 1/8 GB/s, its masks may be empty."""
 
-    def test_info(self, resctrl: Resctrl) -> None:
+    def test_info_matches_processor(self, resctrl: Resctrl) -> None:
         numbers = {
             name: resctrl.read("info/MB", name).strip() for name in ("bandwidth_gran", "min_bandwidth", "delay_linear")
         }
@@ -24,7 +24,7 @@ class TestAmd:
         assert resctrl.read("info/L3/min_cbm_bits") == "0\n"
         assert resctrl.read("info/L3/sparse_masks") == "1\n"
 
-    def test_a_new_class_may_use_everything(self, resctrl: Resctrl) -> None:
+    def test_new_class_has_all_resources(self, resctrl: Resctrl) -> None:
         resctrl.make("gold")
         assert rows(resctrl) == ["MB:0=2048;1=2048", "L3:0=fff;1=fff"]
 
@@ -40,7 +40,7 @@ class TestAmd:
             resctrl.write("gold/schemata", "MB:0=2049\n")
 
     @pytest.mark.parametrize("mask", ["5", "0", "a5a"])
-    def test_masks_with_holes_and_without_bits(self, resctrl: Resctrl, mask: str) -> None:
+    def test_masks_with_holes_or_without_bits_are_accepted(self, resctrl: Resctrl, mask: str) -> None:
         resctrl.make("gold")
         resctrl.write("gold/schemata", f"L3:0={mask}\n")
         assert rows(resctrl)[1] == f"L3:0={mask};1=fff"
@@ -50,12 +50,12 @@ class TestAmd:
 class TestWithoutAssignableCounters:
     """AMD's earlier processors: each RMID has counters of its own, and nothing can be assigned."""
 
-    def test_the_one_mode_is_default(self, resctrl: Resctrl) -> None:
+    def test_only_mode_is_default(self, resctrl: Resctrl) -> None:
         assert resctrl.read("info/L3_MON/mbm_assign_mode") == "[default]\n"
         with resctrl.refused(errno.EINVAL, "mbm_event mode is not supported"):
             resctrl.write("info/L3_MON/mbm_assign_mode", "mbm_event\n")
 
-    def test_nothing_says_how_many_counters_there_are(self, resctrl: Resctrl) -> None:
+    def test_number_of_counters_is_not_reported(self, resctrl: Resctrl) -> None:
         files = {"num_mbm_cntrs", "available_mbm_cntrs", "mbm_assign_on_mkdir", "event_configs"}
         assert not resctrl.names("info/L3_MON") & files
         resctrl.make("mon_groups/a")
@@ -76,7 +76,7 @@ class TestWithoutAssignableCounters:
 class TestClusters:
     """Sub-NUMA clusters: parts of a cache's counters, half the RMIDs, one schemata."""
 
-    def test_each_cache_has_its_parts(self, resctrl: Resctrl) -> None:
+    def test_each_cache_has_its_clusters(self, resctrl: Resctrl) -> None:
         resctrl.make("mon_groups/a")
         events = set(resctrl.read("info/L3_MON/mon_features").split())
         for cache in range(2):
@@ -86,22 +86,22 @@ class TestClusters:
             for part in parts:
                 assert resctrl.names(f"{folder}/{part}") == events
 
-    def test_schemata_is_by_cache(self, resctrl: Resctrl) -> None:
+    def test_schemata_is_per_cache(self, resctrl: Resctrl) -> None:
         resctrl.make("gold")
         assert rows(resctrl) == ["MB:0=100;1=100", "L3:0=fff;1=fff"]
 
-    def test_the_clusters_share_the_rmids(self, resctrl: Resctrl) -> None:
+    def test_clusters_share_rmids(self, resctrl: Resctrl) -> None:
         assert resctrl.rmids in (8, 16)  # of the simulation's 16, of the guest's 32
         assert len(resctrl.fill()) == resctrl.rmids - 1
 
-    def test_a_cache_is_the_sum_of_its_parts(self, resctrl: Resctrl, task: int) -> None:
+    def test_cache_is_sum_of_its_clusters(self, resctrl: Resctrl, task: int) -> None:
         resctrl.make("mon_groups/a")
         resctrl.write("mon_groups/a/tasks", str(task))
         folder = "mon_groups/a/mon_data/mon_L3_00"
         parts = sum(int(resctrl.read(folder, f"mon_sub_L3_0{part}", "mbm_total_bytes")) for part in range(2))
         assert int(resctrl.read(folder, "mbm_total_bytes")) >= parts
 
-    def test_a_mask_with_holes_where_info_says_so(self, resctrl: Resctrl) -> None:
+    def test_mask_with_holes_follows_info(self, resctrl: Resctrl) -> None:
         assert resctrl.read("info/L3/sparse_masks") == "1\n"
         resctrl.make("gold")
         resctrl.write("gold/schemata", "L3:0=5\n")
@@ -114,23 +114,23 @@ class TestClusters:
 class TestCdp:
     """The mount option `cdp`: code and data have masks of their own, and there are half as many classes."""
 
-    def test_info_has_both_and_half_the_classes(self, resctrl: Resctrl) -> None:
+    def test_info_has_code_and_data_and_half_the_classes(self, resctrl: Resctrl) -> None:
         assert {"L3CODE", "L3DATA"} <= resctrl.names("info")
         assert "L3" not in resctrl.names("info")
         assert resctrl.read("info/L3CODE/num_closids") == resctrl.read("info/L3DATA/num_closids") == "4\n"
 
-    def test_a_new_class_has_both(self, resctrl: Resctrl) -> None:
+    def test_new_class_has_code_and_data_masks(self, resctrl: Resctrl) -> None:
         resctrl.make("gold")
         assert rows(resctrl) == ["MB:0=100;1=100", "L3DATA:0=fff;1=fff", "L3CODE:0=fff;1=fff"]
 
-    def test_each_is_written_alone(self, resctrl: Resctrl) -> None:
+    def test_code_and_data_are_written_separately(self, resctrl: Resctrl) -> None:
         resctrl.make("gold")
         resctrl.write("gold/schemata", "L3CODE:0=3\n")
         assert rows(resctrl)[1:] == ["L3DATA:0=fff;1=fff", "L3CODE:0=3;1=fff"]
         resctrl.write("gold/schemata", "L3DATA:0=f\nL3CODE:0=1\n")
         assert rows(resctrl)[1:] == ["L3DATA:0=f;1=fff", "L3CODE:0=1;1=fff"]
 
-    def test_the_resource_of_before_is_unknown(self, resctrl: Resctrl) -> None:
+    def test_resource_without_cdp_is_unknown(self, resctrl: Resctrl) -> None:
         resctrl.make("gold")
         with resctrl.refused(errno.EINVAL, "Unknown or unsupported resource name 'L3'"):
             resctrl.write("gold/schemata", "L3:0=f\n")

@@ -17,7 +17,7 @@ def test_rename_keeps_the_tasks(resctrl: Resctrl, task: int) -> None:
     assert resctrl.status == "ok"
 
 
-def test_rename_into_another_class_takes_the_tasks_along(resctrl: Resctrl, task: int) -> None:
+def test_rename_into_another_class_moves_tasks(resctrl: Resctrl, task: int) -> None:
     resctrl.make("gold", "mon_groups/a")
     resctrl.write("mon_groups/a/tasks", str(task))
     resctrl.rename("mon_groups/a", "gold/mon_groups/a")
@@ -28,7 +28,7 @@ def test_rename_into_another_class_takes_the_tasks_along(resctrl: Resctrl, task:
     assert task in resctrl.tasks()
 
 
-def test_rename_into_another_class_takes_members_from_the_old_one(resctrl: Resctrl, task: int) -> None:
+def test_rename_into_another_class_removes_tasks_from_old_one(resctrl: Resctrl, task: int) -> None:
     resctrl.make("gold", "mon_groups/a", "mon_groups/b")
     resctrl.write("mon_groups/a/tasks", str(task))
     resctrl.rename("mon_groups/a", "gold/mon_groups/a")
@@ -45,7 +45,7 @@ def test_rename_keeps_the_counters(resctrl: Resctrl, task: int) -> None:
     assert int(resctrl.read("gold/mon_groups/b", counter)) >= before
 
 
-def test_rename_takes_no_rmid(resctrl: Resctrl) -> None:
+def test_rename_uses_no_rmid(resctrl: Resctrl) -> None:
     resctrl.make("gold")
     made = resctrl.fill()
     resctrl.rename(made[0], "gold/mon_groups/a")
@@ -54,7 +54,7 @@ def test_rename_takes_no_rmid(resctrl: Resctrl) -> None:
         resctrl.mkdir(made[0])
 
 
-def test_rename_to_a_name_that_is_taken_is_eexist(resctrl: Resctrl, task: int) -> None:
+def test_rename_to_existing_name_is_eexist(resctrl: Resctrl, task: int) -> None:
     resctrl.make("gold", "gold/mon_groups/b", "mon_groups/a", "mon_groups/b")
     resctrl.write("mon_groups/a/tasks", str(task))
     resctrl.poison()
@@ -87,7 +87,7 @@ FOLDERS = "Source and destination must be directories"
         ("mon_groups/a/tasks", "mon_groups/t", FOLDERS),
     ],
 )
-def test_rename_of_or_to_anything_else_is_eperm(resctrl: Resctrl, old: str, new: str, words: str) -> None:
+def test_rename_of_or_to_other_folders_is_eperm(resctrl: Resctrl, old: str, new: str, words: str) -> None:
     resctrl.make("gold", "gold/mon_groups/b", "mon_groups/a")
     with resctrl.refused(errno.EPERM, words):
         resctrl.rename(old, new)
@@ -96,7 +96,7 @@ def test_rename_of_or_to_anything_else_is_eperm(resctrl: Resctrl, old: str, new:
 @pytest.mark.parametrize(
     "old, new", [("info", "mon_groups/x"), ("info/L3", "mon_groups/x"), ("mon_groups/a", "info/x")]
 )
-def test_rename_with_info_is_enoent_and_no_words(resctrl: Resctrl, old: str, new: str) -> None:
+def test_rename_with_info_is_enoent_without_words(resctrl: Resctrl, old: str, new: str) -> None:
     resctrl.make("mon_groups/a")
     resctrl.poison()
     with resctrl.refused(errno.ENOENT, Resctrl.POISON):

@@ -46,14 +46,14 @@ def plain(value: str) -> str:
     return value.strip().lstrip("0") or "0"
 
 
-def test_a_new_class_may_use_everything(resctrl: Resctrl, gold: str, limits: Limits) -> None:
+def test_new_class_has_all_resources(resctrl: Resctrl, gold: str, limits: Limits) -> None:
     assert resctrl.read(gold).endswith("\n")
     assert values(resctrl, "L3") == [f"{limits.mask:x}"] * len(limits.domains)
     assert values(resctrl, "MB") == ["100"] * len(limits.domains)
     assert resctrl.read("gold/mode") == "shareable\n"
 
 
-def test_a_domain_can_be_written_alone(resctrl: Resctrl, gold: str, limits: Limits) -> None:
+def test_domain_can_be_written_alone(resctrl: Resctrl, gold: str, limits: Limits) -> None:
     resctrl.poison()
     resctrl.write(gold, "L3:0=f\n")
     assert resctrl.status == "ok"
@@ -75,7 +75,7 @@ def test_several_resources_can_be_written_at_once(resctrl: Resctrl, gold: str, l
 
 
 @pytest.mark.parametrize("text", ["L3:0=3\nFOO:0=1\n", "L3:0=3\nMB:0=1000\n", "L3:0=3\nL3:0=0\n", "L3:0=3;0=1\n"])
-def test_a_write_is_done_as_a_whole_or_not_at_all(resctrl: Resctrl, gold: str, text: str) -> None:
+def test_write_is_applied_completely_or_not_at_all(resctrl: Resctrl, gold: str, text: str) -> None:
     before = resctrl.read(gold)
     with resctrl.refused(errno.EINVAL):
         resctrl.write(gold, text)
@@ -86,7 +86,7 @@ def test_a_write_is_done_as_a_whole_or_not_at_all(resctrl: Resctrl, gold: str, t
     "text",
     ["L3:0= f \n", " L3:0=f\n", "L3 :0=f\n", "L3:0=0xf\n", "L3:0=F\n", "L3:+0=f\n", "L3:00=f\n", "L3:0=f;\n"],
 )
-def test_forms_that_the_kernel_reads_as_f(resctrl: Resctrl, gold: str, text: str) -> None:
+def test_accepted_forms_of_f_are_those_of_the_kernel(resctrl: Resctrl, gold: str, text: str) -> None:
     assert resctrl.write(gold, text) == len(text)
     assert values(resctrl, "L3")[0] == "f"
 
@@ -124,7 +124,7 @@ NO_EQUALS = "Missing '=' or non-numeric domain"
         ("MB:0=20:30\n", "Invalid MB value 20:30"),
     ],
 )
-def test_what_makes_no_sense_is_einval_with_words(resctrl: Resctrl, gold: str, text: str, words: str) -> None:
+def test_invalid_write_is_einval_with_words(resctrl: Resctrl, gold: str, text: str, words: str) -> None:
     before = resctrl.read(gold)
     resctrl.poison()
     with resctrl.refused(errno.EINVAL, words):
@@ -132,14 +132,14 @@ def test_what_makes_no_sense_is_einval_with_words(resctrl: Resctrl, gold: str, t
     assert resctrl.read(gold) == before
 
 
-def test_without_a_newline_it_is_einval_and_no_words(resctrl: Resctrl, gold: str) -> None:
+def test_missing_newline_is_einval_without_words(resctrl: Resctrl, gold: str) -> None:
     resctrl.poison()
     with resctrl.refused(errno.EINVAL, Resctrl.POISON):
         resctrl.write(gold, "L3:0=f")
 
 
 @pytest.mark.kernel_only
-def test_an_empty_write_is_einval(resctrl: Resctrl, gold: str) -> None:
+def test_empty_write_is_einval(resctrl: Resctrl, gold: str) -> None:
     # FUSE answers empty writes by itself.
     with resctrl.refused(errno.EINVAL):
         resctrl.write(gold, "")
@@ -157,14 +157,14 @@ def test_bandwidth_out_of_range_is_einval(resctrl: Resctrl, gold: str, limits: L
         resctrl.write(gold, f"MB:0={value}\n")
 
 
-def test_size_says_how_many_bytes_a_mask_is(resctrl: Resctrl, gold: str, limits: Limits) -> None:
+def test_size_is_bytes_of_mask(resctrl: Resctrl, gold: str, limits: Limits) -> None:
     whole = int(values(resctrl, "L3", "size")[0])
     resctrl.write(gold, "L3:0=3\n")
     assert int(values(resctrl, "L3", "size")[0]) == whole // limits.mask.bit_count() * 2
     assert values(resctrl, "MB", "size") == values(resctrl, "MB")
 
 
-def test_the_root_class_has_a_schemata_too(resctrl: Resctrl, limits: Limits) -> None:
+def test_root_class_has_schemata(resctrl: Resctrl, limits: Limits) -> None:
     resctrl.write("schemata", "L3:0=f\n")
     assert values(resctrl, "L3", group="")[0] == "f"
     resctrl.write("schemata", f"L3:0={limits.mask:x}\n")
@@ -180,7 +180,7 @@ def test_the_root_class_has_a_schemata_too(resctrl: Resctrl, limits: Limits) -> 
         ("exclusive", Resctrl.POISON),
     ],
 )
-def test_a_mode_that_cannot_be_is_einval(resctrl: Resctrl, gold: str, text: str, words: str) -> None:
+def test_invalid_mode_is_einval(resctrl: Resctrl, gold: str, text: str, words: str) -> None:
     assert gold
     resctrl.poison()
     with resctrl.refused(errno.EINVAL, words):
@@ -188,7 +188,7 @@ def test_a_mode_that_cannot_be_is_einval(resctrl: Resctrl, gold: str, text: str,
     assert resctrl.read("gold/mode") == "shareable\n"
 
 
-def test_an_exclusive_class_shares_with_nobody(resctrl: Resctrl, gold: str, limits: Limits) -> None:
+def test_exclusive_class_shares_no_ways(resctrl: Resctrl, gold: str, limits: Limits) -> None:
     low, high = "3", "c"
     everywhere = {mask: ";".join(f"{d}={mask}" for d in limits.domains) for mask in (low, high, f"{limits.mask:x}")}
     try:
@@ -210,7 +210,7 @@ def test_an_exclusive_class_shares_with_nobody(resctrl: Resctrl, gold: str, limi
         resctrl.write("schemata", f"L3:{everywhere[f'{limits.mask:x}']}\n")
 
 
-def test_ways_that_the_hardware_uses_cannot_be_exclusive(resctrl: Resctrl, gold: str, limits: Limits) -> None:
+def test_ways_of_hardware_cannot_be_exclusive(resctrl: Resctrl, gold: str, limits: Limits) -> None:
     lowest = limits.shareable & -limits.shareable
     resctrl.write("schemata", "".join(f"L3:{d}=1\n" for d in limits.domains))
     try:

@@ -41,7 +41,7 @@ def own_process(resctrl: Resctrl) -> Iterator[int]:
     resctrl.write("tasks", str(os.getpid()))
 
 
-def test_a_task_joins_a_mon_group_of_its_own_class(resctrl: Resctrl, task: int) -> None:
+def test_task_joins_mon_group_of_its_own_class(resctrl: Resctrl, task: int) -> None:
     resctrl.make("mon_groups/a")
     resctrl.poison()
     assert resctrl.write("mon_groups/a/tasks", str(task)) == len(str(task))
@@ -50,7 +50,7 @@ def test_a_task_joins_a_mon_group_of_its_own_class(resctrl: Resctrl, task: int) 
 
 
 @pytest.mark.parametrize("origin", ["tasks", "mon_groups/a/tasks", "silver/tasks"])
-def test_a_mon_group_of_another_class_is_einval(resctrl: Resctrl, task: int, origin: str) -> None:
+def test_mon_group_of_another_class_is_einval(resctrl: Resctrl, task: int, origin: str) -> None:
     resctrl.make("gold", "silver", "mon_groups/a", "gold/mon_groups/a")
     resctrl.write(origin, str(task))
     words = f"Can't move task to different control group\nError while processing task {task}"
@@ -60,14 +60,14 @@ def test_a_mon_group_of_another_class_is_einval(resctrl: Resctrl, task: int, ori
     assert task in resctrl.tasks(os.path.dirname(origin))
 
 
-def test_class_first_then_its_mon_group(resctrl: Resctrl, task: int) -> None:
+def test_task_joins_class_then_its_mon_group(resctrl: Resctrl, task: int) -> None:
     resctrl.make("gold", "gold/mon_groups/a")
     resctrl.write("gold/tasks", str(task))
     resctrl.write("gold/mon_groups/a/tasks", str(task))
     assert resctrl.tasks("gold/mon_groups/a") == {task}
 
 
-def test_a_class_lists_the_tasks_of_its_mon_groups_too(resctrl: Resctrl, process: Callable[[], int]) -> None:
+def test_class_lists_the_tasks_of_its_mon_groups_too(resctrl: Resctrl, process: Callable[[], int]) -> None:
     resctrl.make("gold", "gold/mon_groups/a", "mon_groups/a")
     first, second, third = process(), process(), process()
     for task in (first, second):
@@ -79,7 +79,7 @@ def test_a_class_lists_the_tasks_of_its_mon_groups_too(resctrl: Resctrl, process
     assert third in resctrl.tasks()
 
 
-def test_the_root_lists_every_task_but_those_of_other_classes(resctrl: Resctrl, process: Callable[[], int]) -> None:
+def test_root_lists_all_tasks_except_those_of_other_classes(resctrl: Resctrl, process: Callable[[], int]) -> None:
     resctrl.make("gold")
     here, there = process(), process()
     resctrl.write("gold/tasks", str(there))
@@ -87,7 +87,7 @@ def test_the_root_lists_every_task_but_those_of_other_classes(resctrl: Resctrl, 
     assert there not in resctrl.tasks()
 
 
-def test_a_task_is_in_one_mon_group_only(resctrl: Resctrl, task: int) -> None:
+def test_task_is_in_one_mon_group_only(resctrl: Resctrl, task: int) -> None:
     for group in ("mon_groups/a", "mon_groups/b"):
         resctrl.make(group)
         resctrl.write(f"{group}/tasks", str(task))
@@ -96,7 +96,7 @@ def test_a_task_is_in_one_mon_group_only(resctrl: Resctrl, task: int) -> None:
 
 
 @pytest.mark.parametrize("target", ["tasks", "gold/tasks"])
-def test_a_write_to_a_class_takes_the_task_out_of_its_mon_group(resctrl: Resctrl, task: int, target: str) -> None:
+def test_write_to_class_removes_task_from_its_mon_group(resctrl: Resctrl, task: int, target: str) -> None:
     resctrl.make("gold", "mon_groups/a")
     resctrl.write("mon_groups/a/tasks", str(task))
     resctrl.write(target, str(task))
@@ -104,7 +104,7 @@ def test_a_write_to_a_class_takes_the_task_out_of_its_mon_group(resctrl: Resctrl
     assert task in resctrl.tasks(os.path.dirname(target))
 
 
-def test_a_write_to_its_own_class_takes_a_task_out_of_its_mon_group(resctrl: Resctrl, task: int) -> None:
+def test_write_to_own_class_removes_task_from_its_mon_group(resctrl: Resctrl, task: int) -> None:
     resctrl.make("gold", "gold/mon_groups/a")
     for path in ("gold", "gold/mon_groups/a", "gold"):
         resctrl.write(f"{path}/tasks", str(task))
@@ -112,14 +112,14 @@ def test_a_write_to_its_own_class_takes_a_task_out_of_its_mon_group(resctrl: Res
     assert resctrl.tasks("gold") == {task}
 
 
-def test_a_task_that_is_there_already_is_no_error(resctrl: Resctrl, task: int) -> None:
+def test_repeated_move_succeeds(resctrl: Resctrl, task: int) -> None:
     resctrl.make("mon_groups/a")
     for _ in range(2):
         resctrl.write("mon_groups/a/tasks", str(task))
     assert resctrl.tasks("mon_groups/a") == {task}
 
 
-def test_a_pid_moves_that_one_thread(resctrl: Resctrl, own_process: int) -> None:
+def test_pid_moves_one_thread(resctrl: Resctrl, own_process: int) -> None:
     resctrl.make("mon_groups/a")
     with waiting_thread() as tid:
         resctrl.write("mon_groups/a/tasks", str(own_process))
@@ -127,7 +127,7 @@ def test_a_pid_moves_that_one_thread(resctrl: Resctrl, own_process: int) -> None
         assert tid in resctrl.tasks()
 
 
-def test_a_thread_id_moves_that_thread(resctrl: Resctrl) -> None:
+def test_thread_id_moves_that_thread(resctrl: Resctrl) -> None:
     resctrl.make("mon_groups/a")
     with waiting_thread() as tid:
         resctrl.write("mon_groups/a/tasks", str(tid))
@@ -135,19 +135,19 @@ def test_a_thread_id_moves_that_thread(resctrl: Resctrl) -> None:
     eventually(lambda: not resctrl.tasks("mon_groups/a"))
 
 
-def test_children_that_exist_already_do_not_move(resctrl: Resctrl, task: int, own_process: int) -> None:
+def test_existing_children_do_not_move(resctrl: Resctrl, task: int, own_process: int) -> None:
     resctrl.make("mon_groups/a")
     resctrl.write("mon_groups/a/tasks", str(own_process))
     assert task not in resctrl.tasks("mon_groups/a")
 
 
-def test_zero_is_the_writer_itself(resctrl: Resctrl, own_process: int) -> None:
+def test_zero_means_writing_process(resctrl: Resctrl, own_process: int) -> None:
     resctrl.make("mon_groups/a")
     assert resctrl.write("mon_groups/a/tasks", "0") == 1
     assert resctrl.tasks("mon_groups/a") == {own_process}
 
 
-def test_zero_is_the_writing_thread(resctrl: Resctrl) -> None:
+def test_zero_means_writing_thread(resctrl: Resctrl) -> None:
     resctrl.make("mon_groups/a")
     end, seen = threading.Event(), list[int]()
 
@@ -164,13 +164,13 @@ def test_zero_is_the_writing_thread(resctrl: Resctrl) -> None:
     thread.join()
 
 
-def test_a_task_that_is_gone_is_esrch(resctrl: Resctrl) -> None:
+def test_missing_task_is_esrch(resctrl: Resctrl) -> None:
     resctrl.make("mon_groups/a")
     with resctrl.refused(errno.ESRCH, f"No task {GONE}\nError while processing task {GONE}"):
         resctrl.write("mon_groups/a/tasks", str(GONE))
 
 
-def test_a_dead_task_is_listed_until_it_is_waited_for(resctrl: Resctrl) -> None:
+def test_dead_task_is_listed_until_reaped(resctrl: Resctrl) -> None:
     resctrl.make("mon_groups/a")
     with subprocess.Popen(["sleep", "1000"]) as started:
         resctrl.write("mon_groups/a/tasks", str(started.pid))
@@ -184,7 +184,7 @@ def test_a_dead_task_is_listed_until_it_is_waited_for(resctrl: Resctrl) -> None:
 
 
 @pytest.mark.parametrize("text", ["-1", "-2147483648", "-1,0"])
-def test_a_negative_id_is_einval(resctrl: Resctrl, text: str) -> None:
+def test_negative_id_is_einval(resctrl: Resctrl, text: str) -> None:
     with resctrl.refused(errno.EINVAL, f"Invalid pid {text.partition(',')[0]}"):
         resctrl.write("tasks", text)
 
@@ -212,7 +212,7 @@ def test_junk_is_einval(resctrl: Resctrl, text: str) -> None:
         resctrl.write("tasks", text)
 
 
-def test_lines_instead_of_commas_are_einval(resctrl: Resctrl, process: Callable[[], int]) -> None:
+def test_newlines_instead_of_commas_are_einval(resctrl: Resctrl, process: Callable[[], int]) -> None:
     resctrl.make("mon_groups/a")
     first, second = process(), process()
     with resctrl.refused(errno.EINVAL):
@@ -221,20 +221,20 @@ def test_lines_instead_of_commas_are_einval(resctrl: Resctrl, process: Callable[
 
 
 @pytest.mark.parametrize("form", ["{}", "{}\n", " {} ", "\t{}", "+{}", "{:#x}", "0{:o}"])
-def test_an_id_can_be_written_as_the_kernel_reads_numbers(resctrl: Resctrl, task: int, form: str) -> None:
+def test_id_is_accepted_in_number_formats_of_the_kernel(resctrl: Resctrl, task: int, form: str) -> None:
     resctrl.make("mon_groups/a")
     text = form.format(task)
     assert resctrl.write("mon_groups/a/tasks", text) == len(text)
     assert resctrl.tasks("mon_groups/a") == {task}
 
 
-def test_an_empty_write_succeeds_and_moves_nobody(resctrl: Resctrl) -> None:
+def test_empty_write_succeeds_without_effect(resctrl: Resctrl) -> None:
     resctrl.make("mon_groups/a")
     assert resctrl.write("mon_groups/a/tasks", "") == 0
     assert resctrl.tasks("mon_groups/a") == set()
 
 
-def test_each_write_to_an_open_file_is_a_command(resctrl: Resctrl, process: Callable[[], int]) -> None:
+def test_each_write_to_open_file_is_a_command(resctrl: Resctrl, process: Callable[[], int]) -> None:
     resctrl.make("mon_groups/a")
     first, second = process(), process()
     descriptor = os.open(resctrl.path("mon_groups/a/tasks"), os.O_RDWR)
@@ -269,7 +269,7 @@ def test_task_list_stops_at_the_first_bad_id(resctrl: Resctrl, process: Callable
     assert resctrl.tasks("mon_groups/a") == {first}
 
 
-def test_task_list_with_junk_moves_those_before_it(resctrl: Resctrl, process: Callable[[], int]) -> None:
+def test_task_list_with_junk_moves_ids_before_it(resctrl: Resctrl, process: Callable[[], int]) -> None:
     resctrl.make("mon_groups/a")
     first, second = process(), process()
     with resctrl.refused(errno.EINVAL, "Task list parsing error pid abc"):
@@ -277,7 +277,7 @@ def test_task_list_with_junk_moves_those_before_it(resctrl: Resctrl, process: Ca
     assert resctrl.tasks("mon_groups/a") == {first}
 
 
-def test_a_write_longer_than_a_page_is_e2big(resctrl: Resctrl) -> None:
+def test_write_longer_than_a_page_is_e2big(resctrl: Resctrl) -> None:
     resctrl.make("mon_groups/a")
     page = os.sysconf("SC_PAGESIZE")
     with resctrl.refused(errno.E2BIG):
@@ -313,7 +313,7 @@ def in_group(tid: int) -> list[str]:
 
 
 @pytest.mark.kernel_only
-def test_proc_says_where_a_task_is(resctrl: Resctrl, task: int) -> None:
+def test_proc_shows_place_of_task(resctrl: Resctrl, task: int) -> None:
     resctrl.make("gold", "gold/mon_groups/a", "mon_groups/b")
     assert in_group(task) == ["res:/", "mon:"]
     resctrl.write("mon_groups/b/tasks", str(task))
@@ -327,14 +327,14 @@ def test_proc_says_where_a_task_is(resctrl: Resctrl, task: int) -> None:
 
 
 @pytest.mark.kernel_only
-def test_a_child_is_born_into_its_parents_group(resctrl: Resctrl, own_process: int, process: Callable[[], int]) -> None:
+def test_child_inherits_group(resctrl: Resctrl, own_process: int, process: Callable[[], int]) -> None:
     resctrl.make("mon_groups/a")
     resctrl.write("mon_groups/a/tasks", str(own_process))
     assert in_group(process()) == ["res:/", "mon:a"]
 
 
 @pytest.mark.kernel_only
-def test_a_new_thread_is_born_into_its_makers_group(resctrl: Resctrl, own_process: int) -> None:
+def test_new_thread_inherits_group(resctrl: Resctrl, own_process: int) -> None:
     resctrl.make("mon_groups/a")
     resctrl.write("mon_groups/a/tasks", str(own_process))
     with waiting_thread() as tid:
@@ -342,7 +342,7 @@ def test_a_new_thread_is_born_into_its_makers_group(resctrl: Resctrl, own_proces
 
 
 @pytest.mark.kernel_only
-def test_an_orphans_orphan_stays_in_the_group(resctrl: Resctrl, own_process: int) -> None:
+def test_orphaned_descendant_stays_in_group(resctrl: Resctrl, own_process: int) -> None:
     resctrl.make("mon_groups/a")
     resctrl.write("mon_groups/a/tasks", str(own_process))
     # Its parents are gone before anybody looks: /proc alone can't tell any more where it comes from.

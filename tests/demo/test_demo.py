@@ -42,7 +42,7 @@ def demo(*arguments: str) -> Result:
         signal.signal(signal.SIGTERM, before)
 
 
-def test_a_plain_process_on_a_plain_tree(temporary: Path) -> None:
+def test_plain_process_runs_on_plain_tree(temporary: Path) -> None:
     result = demo("--with", "process", "--plain")
     assert result.exit_code == 0, result.output
     assert f"mon_groups/{POD_UID[:12]}" in result.output
@@ -52,7 +52,7 @@ def test_a_plain_process_on_a_plain_tree(temporary: Path) -> None:
 
 
 @pytest.mark.fuse
-def test_a_plain_process_on_a_simulation_counts(temporary: Path) -> None:
+def test_plain_process_on_simulation_is_counted(temporary: Path) -> None:
     result = demo("--with", "process")
     assert result.exit_code == 0, result.output
     assert "tasks: sh, sleep" in result.output
@@ -62,7 +62,7 @@ def test_a_plain_process_on_a_simulation_counts(temporary: Path) -> None:
 
 @pytest.mark.runtime
 @pytest.mark.parametrize("runtime", ["podman", "runc"])
-def test_a_real_container(temporary: Path, runtime: str) -> None:
+def test_real_container_runs(temporary: Path, runtime: str) -> None:
     result = demo("--with", runtime)
     assert result.exit_code == 0, result.output
     assert "waits to be started, in its group already" in result.output
@@ -72,7 +72,7 @@ def test_a_real_container(temporary: Path, runtime: str) -> None:
 
 
 @pytest.mark.runtime
-def test_ended_in_the_middle_it_cleans_up(temporary: Path) -> None:
+def test_interrupted_demo_cleans_up(temporary: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "resctrl_hooks", "demo", "--with", "podman"],
         env={**os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"},
@@ -91,7 +91,7 @@ def test_ended_in_the_middle_it_cleans_up(temporary: Path) -> None:
     assert str(temporary) not in Path("/proc/mounts").read_text()
 
 
-def test_without_fuse_it_makes_do_with_a_tree_and_says_so(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_without_fuse_uses_plain_tree_and_reports_it(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.path.exists
     monkeypatch.setattr(os.path, "exists", lambda path: path != "/dev/fuse" and real(path))
     result = demo("--with", "process")
@@ -100,14 +100,14 @@ def test_without_fuse_it_makes_do_with_a_tree_and_says_so(temporary: Path, monke
     assert "/dev/fuse is missing" in result.output
 
 
-def test_without_root_it_says_what_is_missing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_without_root_names_requirements(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert available() == (["process"], "run it as root to see the same with a real container")
     with pytest.raises(DemoError, match="podman needs root"):
         available("podman")
 
 
-def test_without_runtimes_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_demo_without_runtimes_names_requirements(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert available()[0] == ["process"]
@@ -116,7 +116,7 @@ def test_without_runtimes_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatc
         available("crun")
 
 
-def test_in_a_user_namespace_it_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_in_user_namespace_reports_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(story, "in_initial_user_namespace", lambda: False)
     result = demo("--plain")
     assert result.exit_code == 1
@@ -135,7 +135,7 @@ class Broken(PlainProcess):
         raise RuntimeFailedError("nothing to remove")
 
 
-def test_a_runtime_that_fails_is_said_and_passed_over(
+def test_failing_runtime_is_reported_and_skipped(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(story, "available", lambda _: (["runc", "process"], ""))
@@ -144,7 +144,7 @@ def test_a_runtime_that_fails_is_said_and_passed_over(
     assert "broken can't run a container here, going on without it: no such luck" in capsys.readouterr().out
 
 
-def test_a_runtime_that_was_asked_for_and_fails_names_another(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requested_runtime_that_fails_names_an_alternative(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(story, "available", lambda _: (["crun"], ""))
     monkeypatch.setattr("shutil.which", lambda name: name if name == "runc" else None)
     monkeypatch.setitem(story.SUBJECTS, "crun", Broken)
@@ -159,7 +159,7 @@ class Deaf(PlainProcess):
         return
 
 
-def test_a_hook_that_was_not_called_fails_the_demo(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncalled_hook_fails_demo(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(story.SUBJECTS, "process", Deaf)
     with pytest.raises(DemoError, match="there should be one group"):
         tell(stage, "process")
@@ -173,13 +173,13 @@ class Leaving(PlainProcess):
             super()._call(status, pid)
 
 
-def test_a_group_that_is_left_fails_the_demo(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remaining_group_fails_demo(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(story.SUBJECTS, "process", Leaving)
     with pytest.raises(DemoError, match="groups are left"):
         tell(stage, "process")
 
 
-def test_a_hook_that_fails_is_said(stage: Stage) -> None:
+def test_failing_hook_is_reported(stage: Stage) -> None:
     stage.configure(resctrlPath="/nonexistent/resctrl")
     with pytest.raises(RuntimeFailedError, match="there is no resctrl"):
         tell(stage, "process")

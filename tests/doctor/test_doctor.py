@@ -97,11 +97,11 @@ def one_version(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"resctrl_hooks.install.{module}.payload", lambda: shipped)
 
 
-def test_a_host_in_order_has_nothing_wrong(patient: Patient) -> None:
+def test_healthy_host_has_no_findings(patient: Patient) -> None:
     assert patient.bad() == {}
 
 
-def test_every_check_says_something(patient: Patient) -> None:
+def test_every_check_returns_a_finding(patient: Patient) -> None:
     patient.write("var/lib/kubelet/cpu_manager_state", '{"policyName": "none"}')
     silent = {
         "where",
@@ -244,7 +244,7 @@ def leaked(patient: Patient) -> None:
     (patient.resctrl / "mon_groups" / UID / "tasks").write_text("")
 
 
-def test_groups_that_claim_would_not_take_are_others(patient: Patient) -> None:
+def test_groups_that_claim_would_skip_are_foreign(patient: Patient) -> None:
     for name in ("kepler", "1234", UID.upper(), UID.replace("-", ""), f"{UID}.old"):
         patient.group(patient.resctrl / "mon_groups" / name)
         (patient.resctrl / "mon_groups" / name / "tasks").write_text("")
@@ -295,12 +295,12 @@ def swap_missing(patient: Patient) -> None:
         (swap_missing, "memory", "swap"),
     ],
 )
-def test_the_fault_is_named(patient: Patient, breakage: Callable[[Patient], None], check: str, words: str) -> None:
+def test_fault_is_named(patient: Patient, breakage: Callable[[Patient], None], check: str, words: str) -> None:
     breakage(patient)
     assert words in " / ".join(text for name, level, text in patient.findings() if name == check and level != "ok")
 
 
-def test_an_image_is_judged_by_its_files_alone(tmp_path: Path, one_version: None) -> None:
+def test_image_is_examined_by_files_only(tmp_path: Path, one_version: None) -> None:
     install(tmp_path)
     for program in ("bin/sh", "usr/bin/python3"):
         (tmp_path / program).parent.mkdir(parents=True, exist_ok=True)
@@ -313,7 +313,7 @@ def test_an_image_is_judged_by_its_files_alone(tmp_path: Path, one_version: None
     assert "hook" in {name for name, finding in examine(Host(CONFIG, str(tmp_path))) if finding.level == "problem"}
 
 
-def test_an_image_without_a_configuration_has_the_defaults(tmp_path: Path) -> None:
+def test_image_without_configuration_has_defaults(tmp_path: Path) -> None:
     found = [finding for name, finding in examine(Host(CONFIG, str(tmp_path))) if name == "configuration"]
     assert [(finding.level, finding.text) for finding in found] == [
         ("ok", "there is no configuration, so the built-in defaults hold")
@@ -329,7 +329,7 @@ def remedies(patient: Patient, check: str) -> list[str]:
     ]
 
 
-def test_what_others_provide_is_not_mended_by_installing_us_again(patient: Patient) -> None:
+def test_foreign_requirement_is_not_fixed_by_reinstall(patient: Patient) -> None:
     shell_gone(patient)
     assert remedies(patient, "hook") == ["install what provides /bin/sh"]
     patient.write("bin/sh", "")
@@ -337,7 +337,7 @@ def test_what_others_provide_is_not_mended_by_installing_us_again(patient: Patie
     assert "install --python PATH" in remedies(patient, "hook")[0]
 
 
-def test_the_interpreter_is_the_one_that_was_named(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registered_interpreter_is_used(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     record = patient.code / "manifest.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"python": "/opt/python"}))
     asked: list[str] = []
@@ -347,7 +347,7 @@ def test_the_interpreter_is_the_one_that_was_named(patient: Patient, monkeypatch
     assert "/usr/bin/python3" not in asked
 
 
-def test_a_simulation_is_called_one(patient: Patient) -> None:
+def test_simulation_is_reported_as_such(patient: Patient) -> None:
     no_resctrl(patient)
     patient.write("proc/cpuinfo", "flags\t: fpu\n")
     patient.write("proc/self/mounts", f"simulation {patient.resctrl} fuse rw,nosuid 0 0\n")
@@ -357,7 +357,7 @@ def test_a_simulation_is_called_one(patient: Patient) -> None:
     assert {name for name, level, _ in found if level == "warning"} == {"processor", "kernel"}
 
 
-def test_a_host_that_monitors_nothing_needs_no_resctrl(patient: Patient) -> None:
+def test_host_without_monitoring_needs_no_resctrl(patient: Patient) -> None:
     no_monitoring(patient)
     no_resctrl(patient)
     patient.write("proc/self/mounts", "")
@@ -371,7 +371,7 @@ def run(patient: Patient, *words: str) -> Result:
     return CliRunner().invoke(main, ["doctor", "--root", str(patient.root), *words])
 
 
-def test_exit_code_and_json(patient: Patient) -> None:
+def test_exit_code_and_json_match_findings(patient: Patient) -> None:
     assert run(patient).exit_code == 0
     code_gone(patient)
     result = run(patient, "--json")
@@ -383,14 +383,14 @@ def test_exit_code_and_json(patient: Patient) -> None:
     assert all(finding["remedy"] for finding in worst)
 
 
-def test_each_trouble_has_a_remedy(patient: Patient) -> None:
+def test_each_problem_has_a_remedy(patient: Patient) -> None:
     for breakage in (unmounted, hook_gone, timer_gone, settings_garbage):
         breakage(patient)
     for _, finding in examine(Host(CONFIG, str(patient.root))):
         assert finding.level == "ok" or finding.remedy
 
 
-def test_fix_mends_what_is_safe(patient: Patient) -> None:
+def test_fix_applies_safe_remedies(patient: Patient) -> None:
     state_open(patient)
     assert run(patient).exit_code == 1
     assert run(patient, "--fix").exit_code == 0
@@ -398,7 +398,7 @@ def test_fix_mends_what_is_safe(patient: Patient) -> None:
     assert run(patient).exit_code == 0
 
 
-def test_a_check_that_fails_spoils_no_other(patient: Patient) -> None:
+def test_failing_check_does_not_affect_others(patient: Patient) -> None:
     def failing(host: Host) -> None:
         raise OSError("disk on fire")
 
@@ -408,7 +408,7 @@ def test_a_check_that_fails_spoils_no_other(patient: Patient) -> None:
     assert found["second"].level == "ok"
 
 
-def test_runtimes_that_share_a_folder_are_named_together(patient: Patient) -> None:
+def test_runtimes_with_shared_folder_are_named_together(patient: Patient) -> None:
     patient.write("usr/bin/podman", "")
     assert f"crio and podman call our hook by {HOOKS}" in [text for _, _, text in patient.findings()]
     code_gone(patient)
@@ -417,7 +417,7 @@ def test_runtimes_that_share_a_folder_are_named_together(patient: Patient) -> No
     ]
 
 
-def test_a_runtime_that_nobody_wanted_the_hook_for_is_no_fault(patient: Patient) -> None:
+def test_runtime_without_requested_hook_is_ok(patient: Patient) -> None:
     patient.write("usr/bin/podman", "")
     patient.write("etc/containers/containers.conf", '[engine]\nhooks_dir = ["/etc/other/hooks.d"]\n')
     said = [(level, text) for name, level, text in patient.findings() if name == "hook"]
@@ -436,7 +436,7 @@ def here(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> Host:
     return Host(CONFIG, str(patient.root))
 
 
-def test_without_systemd_somebody_else_has_to_run_reconcile(patient: Patient, here: Host) -> None:
+def test_host_without_systemd_needs_another_scheduler(patient: Patient, here: Host) -> None:
     (found,) = system.units(here)
     assert found.level == "warning"
     assert "systemd does not run here, and nothing runs reconcile" in found.text
@@ -451,7 +451,7 @@ def test_without_systemd_somebody_else_has_to_run_reconcile(patient: Patient, he
     assert "nothing has run reconcile for minutes" in found.text
 
 
-def test_with_no_rmid_free_the_hook_is_not_tried(patient: Patient, here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_self_test_is_skipped_without_free_rmid(patient: Patient, here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[list[str]] = []
     monkeypatch.setattr(runtimes, "_registered_command", lambda host: ["/bin/sh", "-c", "exit 1"])
     monkeypatch.setattr(runtimes, "_call", lambda command, state: called.append(command))
@@ -462,9 +462,7 @@ def test_with_no_rmid_free_the_hook_is_not_tried(patient: Patient, here: Host, m
     assert "no RMID is free" in found.text
 
 
-def test_an_rmid_in_limbo_is_no_problem_of_the_hooks(
-    patient: Patient, here: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rmid_in_limbo_is_not_a_hook_problem(patient: Patient, here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     said = "echo 'resctrl-hook: monitoring of x: mkdir (EBUSY); the kernel says: Out of RMIDs' >&2"
     monkeypatch.setattr(runtimes, "_registered_command", lambda host: ["/bin/sh", "-c", said])
     (found,) = runtimes.self_test(here)
@@ -485,7 +483,7 @@ def test_self_test_is_ok_where_all_bandwidth_counters_are_in_use(
     assert level == "problem" or "no bandwidth counter was free for it" in found.text
 
 
-def test_a_label_that_the_policy_does_not_give(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_label_that_differs_from_policy_is_reported(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = {LAUNCH: "system_u:object_r:usr_t:s0", CODE: "system_u:object_r:container_file_t:s0"}
     Path(here.tree.root, "sys/fs/selinux").mkdir()
     monkeypatch.setattr(os, "getxattr", lambda path, name: b"unconfined_u:object_r:usr_t:s0\0")
@@ -495,14 +493,14 @@ def test_a_label_that_the_policy_does_not_give(here: Host, monkeypatch: pytest.M
     assert found["warning"].startswith(f"{CODE} is labelled unconfined_u:object_r:usr_t:s0, and the policy says ")
 
 
-def test_a_runtime_that_does_not_look_into_the_folder(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runtime_that_ignores_the_folder_is_reported(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtimes, "looks_past", lambda runtime, tree, folder: True)
     assert "crio has run since before" in patient.bad()["hook"]
     assert "call" not in " ".join(text for name, level, text in patient.findings() if (name, level) == ("hook", "ok"))
 
 
 @pytest.mark.parametrize("beside, words", [(False, "podman calls"), (True, "podman and containerd call")])
-def test_only_runtimes_that_call_the_hook_are_said_to(
+def test_only_runtimes_that_call_the_hook_are_listed(
     patient: Patient, monkeypatch: pytest.MonkeyPatch, beside: bool, words: str
 ) -> None:
     monkeypatch.setattr(runtimes, "looks_past", lambda runtime, tree, folder: runtime.name == "crio")
@@ -523,7 +521,7 @@ def test_containerd_with_the_nri_plugin_needs_no_hook(patient: Patient) -> None:
     assert "containerd calls no OCI hooks; the NRI plugin serves its containers, see nri" in said
 
 
-def test_a_container_without_its_memtierd_is_a_problem(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_container_without_its_memtierd_is_a_problem(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     without = {"memtierd": {"state": NOT_RUNNING}}
     gone = Container.model_validate({"id": "c" * 64, "name": "c0", "alive": True, "rdt_class": "", "details": without})
     pod = Pod(key=UID, namespace="shop", pod="web-0", state="assigned", containers=[gone])
@@ -535,9 +533,7 @@ def test_a_container_without_its_memtierd_is_a_problem(patient: Patient, monkeyp
 
 
 @pytest.mark.parametrize("width, column", [(60, 8), (80, 22)])
-def test_a_remedy_begins_further_left_in_a_narrow_terminal(
-    monkeypatch: pytest.MonkeyPatch, width: int, column: int
-) -> None:
+def test_remedy_is_indented_less_in_narrow_terminal(monkeypatch: pytest.MonkeyPatch, width: int, column: int) -> None:
     out = io.StringIO()
     monkeypatch.setattr(doctor, "console", lambda: Console(file=out, width=width))
     finding = warning("podman doesn't call our hook", "install it: `resctrl-hook install --runtime podman`")

@@ -65,7 +65,7 @@ def unknown(_: Patient) -> None:
         (unknown, "no energy counters;", "cannot be read"),
     ],
 )
-def test_the_cause_of_missing_energy_is_named(
+def test_cause_of_missing_energy_is_named(
     patient: Patient, cause: Callable[[Patient], None], text: str, remedy: str
 ) -> None:
     cause(patient)
@@ -75,7 +75,7 @@ def test_the_cause_of_missing_energy_is_named(
     assert remedy in finding.remedy
 
 
-def test_insufficient_rmids_are_found_in_the_kernels_log(patient: Patient) -> None:
+def test_insufficient_rmids_are_found_in_kernel_log(patient: Patient) -> None:
     patient.write("boot/config-7.2.0", WHOLE)
     (finding,) = found(patient, "resctrl: energy monitoring not enabled due to insufficient RMIDs")
     assert "fewer RMIDs" in finding.text
@@ -89,7 +89,7 @@ def test_missing_energy_is_no_warning_on_a_processor_without_it(patient: Patient
     assert (finding.level, "CONFIG_X86_CPU_RESCTRL_INTEL_AET" in finding.text) == ("ok", True)
 
 
-def test_energy_without_faults_is_said_to_be_there(patient: Patient) -> None:
+def test_healthy_energy_is_reported(patient: Patient) -> None:
     with_energy(patient, 576)
     assert [(one.level, one.text) for one in found(patient)] == [("ok", "core_energy, activity by package")]
 
@@ -100,7 +100,7 @@ def test_energy_with_fewer_rmids_than_the_cache_limits_all_groups(patient: Patie
     assert "have 5 RMIDs and L3_MON has 16: there can be 4 groups" in finding.text
 
 
-def test_raw_readers_are_warned_of_classes_and_turns(patient: Patient) -> None:
+def test_raw_readers_with_classes_or_turns_are_a_warning(patient: Patient) -> None:
     with_energy(patient, 576)
     patient.setting(monitoring={"share": {"every": "5m"}})
     folder = patient.resctrl / "gold/mon_groups" / KEY

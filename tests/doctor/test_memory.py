@@ -31,11 +31,11 @@ def looked(**values: Any) -> dict[str, MemoryCheck]:
     return {check.name: check for check in memory_checks(Settings(values))}
 
 
-def test_without_classes_nothing_is_looked_at(paths: dict[str, Any]) -> None:
+def test_no_classes_need_no_checks(paths: dict[str, Any]) -> None:
     assert looked(**paths) == {}
 
 
-def test_a_bare_node_and_the_plugins_sample(paths: dict[str, Any], tmp_path: Path) -> None:
+def test_bare_node_lacks_requirements_of_plugin_sample(paths: dict[str, Any], tmp_path: Path) -> None:
     found = looked(**SAMPLE, **paths)
     levels = {name: check.level for name, check in found.items()}
     assert levels.items() >= {
@@ -49,7 +49,7 @@ def test_a_bare_node_and_the_plugins_sample(paths: dict[str, Any], tmp_path: Pat
     assert all(check.repair for check in found.values() if check.level != "good")
 
 
-def test_a_node_that_has_it_all(paths: dict[str, Any], tmp_path: Path) -> None:
+def test_complete_node_meets_all_requirements(paths: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "cgroup/cgroup.controllers").write_text("cpu memory\n")
     (tmp_path / "proc/meminfo").write_text("SwapTotal: 2048 kB\n")
     (tmp_path / "sys/kernel/mm/page_idle").mkdir(parents=True)
@@ -61,7 +61,7 @@ def test_a_node_that_has_it_all(paths: dict[str, Any], tmp_path: Path) -> None:
     assert found["swap"].found == "2 MiB of swap space"
 
 
-def test_a_cgroup_without_the_memory_controller(paths: dict[str, Any], tmp_path: Path) -> None:
+def test_missing_memory_controller_is_reported(paths: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "cgroup/cgroup.controllers").write_text("cpu\n")
     found = looked(classes=[{"name": "a", "allowswap": False}], **paths)
     assert list(found) == ["cgroup"]

@@ -38,24 +38,24 @@ def words(findings: list[Finding]) -> str:
     return "\n".join(f"{finding.level}: {finding.text}" for finding in findings)
 
 
-def test_a_connected_plugin_is_fine(host: Host) -> None:
+def test_connected_plugin_is_ok(host: Host) -> None:
     assert words(told(host)) == "ok: the NRI plugin is connected to containerd 2.1.9"
 
 
-def test_it_says_when_it_was_dropped_last(host: Host) -> None:
+def test_last_disconnection_is_reported(host: Host) -> None:
     found = words(told(host, drops=2, dropped=time.time() - 600, why="the runtime hung up"))
     assert "dropped 2 times, last 10 min ago: the runtime hung up" in found
 
 
-def test_one_that_is_not_connected(host: Host) -> None:
+def test_disconnected_plugin_is_reported(host: Host) -> None:
     assert "problem: the NRI plugin is not connected: no such" in words(told(host, connected=False, why="no such"))
 
 
-def test_one_that_does_not_run(host: Host) -> None:
+def test_stopped_plugin_is_reported(host: Host) -> None:
     assert "problem: the NRI plugin does not run" in words(list(plugin(host)))
 
 
-def test_nri_that_is_off(host: Host) -> None:
+def test_disabled_nri_is_reported(host: Host) -> None:
     config = Path(host.tree.real("/etc/containerd/config.toml"))
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text('version = 3\n[plugins."io.containerd.nri.v1.nri"]\ndisable = true\n')
@@ -65,7 +65,7 @@ def test_nri_that_is_off(host: Host) -> None:
     assert "problem: NRI is off in /etc/containerd/config.toml" in words(told(host))
 
 
-def test_a_runtime_that_does_not_listen(host: Host) -> None:
+def test_unreachable_runtime_is_reported(host: Host) -> None:
     Path(host.tree.real("/var/run/nri/nri.sock")).unlink()
     assert "problem: no runtime listens on /var/run/nri/nri.sock" in words(told(host))
 
@@ -77,7 +77,7 @@ def test_other_plugins_are_named(host: Host) -> None:
     assert "warning: other NRI plugins are here: 90-nri-memtierd" in words(told(host))
 
 
-def test_where_it_is_not_wanted_nothing_is_wrong(host: Host) -> None:
+def test_plugin_is_ignored_where_unused(host: Host) -> None:
     Path(host.tree.real(f"{UNITS}/{NRI}")).unlink()
     assert (
         words(list(plugin(host)))
@@ -85,7 +85,7 @@ def test_where_it_is_not_wanted_nothing_is_wrong(host: Host) -> None:
     )
 
 
-def test_removed_groups_are_a_problem_with_a_remedy(host: Host) -> None:
+def test_removed_groups_are_a_problem_with_remedy(host: Host) -> None:
     assert [found.level for found in removed_groups(host)] == ["ok"]
     told = {"total": 3, "last": time.time() - 30, "pods": {}}
     (Path(host.settings.state_dir) / "vanished").write_text(json.dumps(told))

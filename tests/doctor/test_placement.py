@@ -50,7 +50,7 @@ def stranger(host: Made, name: str, cpus: str) -> None:
     (folder / "status").write_text(json.dumps({"pid": pid, "process-start-time": 99, "bundle": "/b"}))
 
 
-def test_all_is_well(made: Made) -> None:
+def test_healthy_placement_is_ok(made: Made) -> None:
     stranger(made, "far", "2-7")
     (finding,) = found(made)
     assert finding.level == "ok"
@@ -59,28 +59,28 @@ def test_all_is_well(made: Made) -> None:
     assert found(made) == []
 
 
-def test_no_cpu_is_left_to_share(made: Made) -> None:
+def test_missing_shared_cpus_are_reported(made: Made) -> None:
     configure(made, offline=0b11111100)
     (finding,) = found(made)
     assert finding.level == "problem"
     assert "no CPU is left to share, so 1 containers run on CPUs that others own" in finding.text
 
 
-def test_owned_cpus_that_are_offline(made: Made) -> None:
+def test_exclusive_cpus_that_are_offline_are_reported(made: Made) -> None:
     configure(made, offline=0b1)
     (finding,) = found(made)
     assert finding.level == "warning"
     assert f"1 containers own CPUs that are offline: {'b' * 12}" in finding.text
 
 
-def test_a_container_that_nobody_placed(made: Made) -> None:
+def test_unplaced_container_on_exclusive_cpus_is_reported(made: Made) -> None:
     stranger(made, "near", "1-7")
     (finding,) = found(made)
     assert finding.level == "warning"
     assert "1 containers that are not placed run on CPUs of others: near" in finding.text
 
 
-def test_the_hosts_own_processes(made: Made) -> None:
+def test_host_processes_on_exclusive_cpus_are_reported(made: Made) -> None:
     for name, cpus in (("system.slice", "0-7"), ("user.slice", "2-7")):
         folder = Path(made.cgroup / name)
         folder.mkdir()
@@ -91,7 +91,7 @@ def test_the_hosts_own_processes(made: Made) -> None:
     assert finding.remedy == "systemctl set-property system.slice AllowedCPUs=2-7"
 
 
-def test_a_machine_that_can_not_be_read(made: Made) -> None:
+def test_unreadable_machine_is_reported(made: Made) -> None:
     section = {"enabled": True}
     made.configure(sysPath=str(made.root / "nowhere"), placement=section)
     (finding,) = found(made)
@@ -99,7 +99,7 @@ def test_a_machine_that_can_not_be_read(made: Made) -> None:
     assert "names no CPUs" in finding.text
 
 
-def test_the_kubelet_is_looked_for_where_placement_looks_for_it(made: Made) -> None:
+def test_kubelet_state_is_read_from_placement_path(made: Made) -> None:
     (made.root / "kubelet").mkdir()
     (made.root / "kubelet/cpu_manager_state").write_text('{"policyName": "static"}')
     (finding,) = kubelet(Host(str(made.config)))

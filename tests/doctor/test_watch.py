@@ -35,7 +35,7 @@ def test_watcher_that_receives_execs_is_ok(host: Host) -> None:
     assert told(host).startswith("ok: the exec watcher receives execs: 3 processes moved after 7 execs")
 
 
-def test_watcher_that_does_not_run_is_a_warning_with_its_unit(host: Host) -> None:
+def test_stopped_watcher_is_a_warning_with_its_unit(host: Host) -> None:
     assert "systemctl enable --now resctrl-hooks-exec.service" in said(host)
     assert told(host, pid=1 << 22).startswith("warning: the exec watcher does not run")
 
@@ -50,10 +50,10 @@ def test_lost_events_are_a_warning(host: Host) -> None:
     assert "events lost 2 times, too many in a second 1 times" in told(host, overruns=2, degraded=1)
 
 
-def test_watch_that_is_not_configured_is_ok(host: Host) -> None:
+def test_unconfigured_watch_is_ok(host: Host) -> None:
     host.settings.monitoring["exec"] = "reconcile"
     assert said(host).startswith("ok: no exec watcher")
 
 
-def test_watcher_that_is_off_is_a_warning(host: Host) -> None:
+def test_disabled_watcher_is_a_warning(host: Host) -> None:
     assert "the exec watcher is off: shutting down" in told(host, mode="off", why="shutting down")

@@ -37,7 +37,7 @@ def recorded_steps(host: Host, container: str) -> Any:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_steps_are_those_that_the_hook_then_does(host: Host, name: str) -> None:
+def test_explained_steps_match_those_of_the_hook(host: Host, name: str) -> None:
     key, rdt_class = CASES[name]
     for known in ("gold", "silver"):
         host.add_class(known)
@@ -71,7 +71,7 @@ def test_the_steps_are_those_that_the_hook_then_does(host: Host, name: str) -> N
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_captured_state_whose_process_has_gone(host: Host, name: str) -> None:
+def test_captured_state_without_process_is_explained(host: Host, name: str) -> None:
     create, _, _ = captured(name, host)
     host.end_process(create["pid"])
     said = as_json(host, create)
@@ -85,7 +85,7 @@ def test_a_captured_state_whose_process_has_gone(host: Host, name: str) -> None:
 
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
 @pytest.mark.parametrize("missing", ["process", "pid", "bundle"])
-def test_what_the_hook_would_miss_is_in_the_outcome(host: Host, pod: dict[str, Any], missing: str, policy: str) -> None:
+def test_missing_requirements_are_in_the_outcome(host: Host, pod: dict[str, Any], missing: str, policy: str) -> None:
     host.configure(failurePolicy=policy)
     if missing == "process":
         host.end_process(100)
@@ -104,12 +104,12 @@ def test_what_the_hook_would_miss_is_in_the_outcome(host: Host, pod: dict[str, A
     assert said["exitCode"] == host.call(pod).code
 
 
-def test_a_poststop_of_a_state_that_was_captured_before(host: Host, pod: dict[str, Any]) -> None:
+def test_poststop_of_captured_state_is_explained(host: Host, pod: dict[str, Any]) -> None:
     head = explained(host, pod, "--stage", "poststop").output.splitlines()[0]
     assert head == f"poststop of container {ID} (as if it had stopped: the state says created, process 100)"
 
 
-def test_a_bundle_that_has_gone_and_another_in_its_place(host: Host) -> None:
+def test_removed_bundle_can_be_replaced_by_option(host: Host) -> None:
     create = fixture("crio-rdt-runc-c1-createRuntime-state.json") | {"bundle": "/nonexistent"}
     said = as_json(host, create)
     assert "/nonexistent/config.json can't be read" in said["notes"][0]
@@ -122,7 +122,7 @@ def test_a_bundle_that_has_gone_and_another_in_its_place(host: Host) -> None:
     assert missing.output == "resctrl-hook: /nonexistent can't be used: No such file or directory\n"
 
 
-def test_skipped_with_its_reason(host: Host, pod: dict[str, Any]) -> None:
+def test_skipped_step_has_reason(host: Host, pod: dict[str, Any]) -> None:
     host.configure(namespaces=["other"])
     result = explained(host, pod)
     assert "monitoring: skipped, because namespace shop is not among the configured namespaces" in result.output
@@ -132,7 +132,7 @@ def test_skipped_with_its_reason(host: Host, pod: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
 @pytest.mark.parametrize("broken", ["no class", "no resctrl", "bad key"])
-def test_an_outcome_that_fails_is_the_hooks(host: Host, pod: dict[str, Any], policy: str, broken: str) -> None:
+def test_failing_outcome_equals_that_of_the_hook(host: Host, pod: dict[str, Any], policy: str, broken: str) -> None:
     host.configure(failurePolicy=policy)
     if broken == "no class":
         pod["bundle"] = host.bundle({"linux": {"intelRdt": {"closID": "gold"}}})
@@ -145,7 +145,7 @@ def test_an_outcome_that_fails_is_the_hooks(host: Host, pod: dict[str, Any], pol
     assert host.call(pod).code == said["exitCode"]
 
 
-def test_what_was_recorded_before(host: Host, pod: dict[str, Any]) -> None:
+def test_earlier_records_are_shown(host: Host, pod: dict[str, Any]) -> None:
     assert host.call(pod).code == 0
     said = as_json(host, pod)
     assert said["steps"][0]["finds"] == "it is there"
@@ -156,7 +156,7 @@ def test_what_was_recorded_before(host: Host, pod: dict[str, Any]) -> None:
     assert f"recorded under {UID}" in as_json(host, pod)["notes"][0]
 
 
-def test_poststop_while_others_live_and_while_it_lives(host: Host, pod: dict[str, Any]) -> None:
+def test_poststop_depends_on_other_living_containers(host: Host, pod: dict[str, Any]) -> None:
     other = pod | {"id": "d" * 64, "pid": 200}
     host.process(200, f"{POD_CGROUP}/crio-{'d' * 64}")
     for told in (pod, other):
@@ -174,7 +174,7 @@ def test_poststop_while_others_live_and_while_it_lives(host: Host, pod: dict[str
     assert "createRuntime" in explained(host, stop, "--stage", "createRuntime").output
 
 
-def test_a_pid_that_belongs_to_somebody_else(host: Host, pod: dict[str, Any]) -> None:
+def test_reused_pid_is_detected(host: Host, pod: dict[str, Any]) -> None:
     host.process(100, "/system.slice/sshd.service")
     assert "is process 100 the container's?" in as_json(host, pod)["notes"][0]
     (host.proc / "100/cgroup").write_text(
@@ -183,7 +183,7 @@ def test_a_pid_that_belongs_to_somebody_else(host: Host, pod: dict[str, Any]) ->
     assert as_json(host, pod)["notes"][0].endswith("not the container's own: /init.scope, /")
 
 
-def test_text_of_a_pod_author_does_not_reach_the_terminal_raw(host: Host, pod: dict[str, Any]) -> None:
+def test_pod_author_text_reaches_terminal_without_control_characters(host: Host, pod: dict[str, Any]) -> None:
     pod["annotations"]["io.kubernetes.pod.name"] = "\x1b[2Jgotcha"
     output = explained(host, pod).output
     assert "\x1b" not in output
@@ -191,7 +191,7 @@ def test_text_of_a_pod_author_does_not_reach_the_terminal_raw(host: Host, pod: d
 
 
 @pytest.mark.parametrize("told", ["", "{}", "nonsense", json.dumps(state(id="../x"))])
-def test_no_state_is_wrong_use(host: Host, told: str) -> None:
+def test_missing_state_is_wrong_use(host: Host, told: str) -> None:
     result = explained(host, told)
     assert result.exit_code == 2
     assert result.output.startswith("resctrl-hook: the container state")
@@ -200,7 +200,7 @@ def test_no_state_is_wrong_use(host: Host, told: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
-def test_a_feature_that_cannot_plan(host: Host, pod: dict[str, Any], policy: str) -> None:
+def test_feature_that_cannot_plan_is_reported(host: Host, pod: dict[str, Any], policy: str) -> None:
     host.configure(labelSelector={"app": "web"}, failurePolicy=policy)
     pod["annotations"]["io.kubernetes.cri-o.ResolvPath"] = "/nonexistent/resolv.conf"
     said = as_json(host, pod)
@@ -209,7 +209,7 @@ def test_a_feature_that_cannot_plan(host: Host, pod: dict[str, Any], policy: str
     assert "the sandbox's /nonexistent/config.json can't be read" in " ".join([*said["notes"], said["outcome"]])
 
 
-def test_a_rootless_runtimes_hook_does_nothing(
+def test_hook_of_rootless_runtime_does_nothing(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(explain, "in_initial_user_namespace", lambda: False)

@@ -259,7 +259,7 @@ def ours(host: Host) -> None:
 
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
 @pytest.mark.parametrize("part", range(5))
-def test_in_this_process(tmp_path: Path, policy: str, part: int) -> None:
+def test_bad_input_in_process_has_a_defined_outcome(tmp_path: Path, policy: str, part: int) -> None:
     host = hostile_host(tmp_path)
     host.configure(failurePolicy=policy, labelSelector={"app": "web"} if part % 2 else {})
     host.add_class("gold")
@@ -356,7 +356,7 @@ def demanding(inputs: Inputs) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
-def test_whatever_is_asked_of_every_feature(tmp_path: Path, policy: str) -> None:
+def test_any_request_to_every_feature_has_a_defined_outcome(tmp_path: Path, policy: str) -> None:
     """States that get past the first look, so that what they ask for reaches the features."""
     host = hostile_host(tmp_path)
     machine = write_sysfs(MACHINES["two packages of two nodes"], tmp_path / "sys")
@@ -394,7 +394,7 @@ def test_whatever_is_asked_of_every_feature(tmp_path: Path, policy: str) -> None
     assert policy == "fail" or reasons >= {"bad-class", "class", "placement"}
 
 
-def test_a_feature_that_does_not_concern_a_workload_has_nothing_to_do_for_it(tmp_path: Path) -> None:
+def test_feature_that_does_not_apply_has_no_steps(tmp_path: Path) -> None:
     """Hooks don't even import it, so what it would have done would be left out."""
     host = hostile_host(tmp_path)
     memtierd = {"name": "swap", "memtierdconfig": "policy: {}"}
@@ -419,7 +419,7 @@ def test_a_feature_that_does_not_concern_a_workload_has_nothing_to_do_for_it(tmp
     assert set(left_out) == set(FEATURES) - {"monitoring"}
 
 
-def test_as_whole_processes(tmp_path: Path) -> None:
+def test_bad_input_to_hook_process_has_a_defined_outcome(tmp_path: Path) -> None:
     host = hostile_host(tmp_path)
     host.configure(failurePolicy="fail")
     host.process(100, f"{POD_CGROUP}/crio-{ID}")
@@ -467,7 +467,7 @@ STATES = st.fixed_dictionaries(
 
 @settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
 @given(value=STATES | ANYTHING, config=ANYTHING, policy=st.sampled_from([("ignore", 0), ("fail", 79)]))
-def test_any_json(value: Any, config: Any, policy: tuple[str, int]) -> None:
+def test_any_json_has_a_defined_outcome(value: Any, config: Any, policy: tuple[str, int]) -> None:
     with temporary_host(failurePolicy=policy[0]) as host:
         host.process(100, f"{POD_CGROUP}/crio-{ID}")
         folder = host.bundle()

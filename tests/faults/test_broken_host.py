@@ -83,7 +83,7 @@ BROKEN: list[tuple[Callable[[Host], list[str]], str]] = [
 
 @pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 79)])
 @pytest.mark.parametrize("breaks, words", BROKEN, ids=lambda value: getattr(value, "__name__", ""))
-def test_a_broken_host(
+def test_broken_host_lets_containers_start(
     host: Host, pod: dict[str, Any], breaks: Callable[[Host], list[str]], words: str, policy: str, code: int
 ) -> None:
     host.configure(failurePolicy=policy, log={"target": "none"})
@@ -106,7 +106,7 @@ def test_a_broken_host(
     [b"", b"{", b"[]", b"\xff\xfe", b'{"format":99}', b'{"format":1,"stateDir":7}', b'{"format":1,"stateDir":"x"}',
      b'{"format":1,"log":{"level":[]}}', b'{"format":1,"failurePolicy":"Fail"}', b"[" * 100_000],
 )  # fmt: skip
-def test_garbage_for_settings(host: Host, pod: dict[str, Any], garbage: bytes, policy: str) -> None:
+def test_damaged_settings_let_containers_start(host: Host, pod: dict[str, Any], garbage: bytes, policy: str) -> None:
     """Nothing says that containers are to be refused, unless the last valid settings do; those are in force then."""
     host.configure(failurePolicy=policy)
     last = host.root / "config.last.json"
@@ -126,14 +126,14 @@ def test_garbage_for_settings(host: Host, pod: dict[str, Any], garbage: bytes, p
     assert called(host, state(status="stopped")).code == 0
 
 
-def test_settings_that_anybody_can_write_are_not_obeyed(host: Host, pod: dict[str, Any]) -> None:
+def test_settings_writable_by_others_are_ignored(host: Host, pod: dict[str, Any]) -> None:
     host.config.chmod(0o666)
     outcome = called(host, pod)
     assert (outcome.code, outcome.stderr.count("\n")) == (0, 1)
     assert host.groups() == []
 
 
-def test_a_reader_that_is_gone(host: Host, pod: dict[str, Any]) -> None:
+def test_closed_stderr_is_no_failure(host: Host, pod: dict[str, Any]) -> None:
     """The runtime's end of stderr is closed, and nobody listens at the log's socket."""
     host.configure(
         failurePolicy="fail",
@@ -149,7 +149,7 @@ def test_a_reader_that_is_gone(host: Host, pod: dict[str, Any]) -> None:
         assert process.wait() == 79
 
 
-def test_the_state_directory_is_void_after_a_boot(host: Host, pod: dict[str, Any]) -> None:
+def test_state_directory_is_void_after_reboot(host: Host, pod: dict[str, Any]) -> None:
     host.call(pod)
     (host.proc / "sys/kernel/random/boot_id").write_text("another\n")
     (host.resctrl / f"mon_groups/{UID}/tasks").unlink()

@@ -34,20 +34,20 @@ from resctrl_hooks.node.resctrl.locked_key import LockedKey
         json.dumps(state(status="stopped", pid=-1)).encode(),
     ],
 )
-def test_a_poststop_that_can_not_be_read(host: Host, data: bytes) -> None:
+def test_unreadable_poststop_state_is_no_failure(host: Host, data: bytes) -> None:
     host.configure(failurePolicy="fail")
     assert host.call(data, "poststop").code == 0
     assert host.call(data).code == (0 if b"stopped" in data else 79)
 
 
-def test_a_poststop_larger_than_any(host: Host) -> None:
+def test_oversized_poststop_state_is_no_failure(host: Host) -> None:
     host.configure(failurePolicy="fail")
     large = stopped(annotations={"a": "x" * (STATE_LIMIT + 1)})
     assert host.call(large).code == 0
     assert host.call(large | {"status": "created"}).code == 79
 
 
-def test_a_poststop_that_fails_before_it_is_read(host: Host, pod: dict[str, Any]) -> None:
+def test_poststop_that_fails_before_reading_is_no_failure(host: Host, pod: dict[str, Any]) -> None:
     host.configure(failurePolicy="fail")
     boot = host.proc / "sys/kernel/random/boot_id"
     boot.unlink()
@@ -56,7 +56,7 @@ def test_a_poststop_that_fails_before_it_is_read(host: Host, pod: dict[str, Any]
     assert host.call(pod).code == 79
 
 
-def test_a_fault_under_fail_is_taken_back(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fault_under_fail_undoes_the_steps(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
@@ -70,7 +70,9 @@ def test_a_fault_under_fail_is_taken_back(host: Host, pod: dict[str, Any], monke
         assert (host.groups(), host.records()) == ([], [])
 
 
-def test_one_features_trouble_is_not_anothers(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_feature_does_not_affect_others(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a feature's own policy refuses, no failure of one before it lets through."""
     host.configure(classes=[{"name": "none", "allowswap": False}])
     pod["annotations"] |= {"class.memtierd.nri.io": "none"}
@@ -88,7 +90,9 @@ def test_one_features_trouble_is_not_anothers(host: Host, pod: dict[str, Any], m
     assert limit.read_text().strip() == "0"
 
 
-def test_a_poststop_with_a_fault_of_ours(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_in_poststop_is_no_failure(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     host.configure(failurePolicy="fail")
     host.call(pod)
     host.end_process(100)
@@ -105,7 +109,7 @@ def test_a_poststop_with_a_fault_of_ours(host: Host, pod: dict[str, Any], monkey
 
 @BOTH_POLICIES
 @pytest.mark.parametrize("fault", [ZeroDivisionError("a bug"), MemoryError(), RecursionError(), KeyboardInterrupt()])
-def test_a_fault_of_ours(
+def test_internal_error_follows_the_policy(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, fault: BaseException, policy: str, code: int
 ) -> None:
     host.configure(failurePolicy=policy)
@@ -121,7 +125,7 @@ def test_a_fault_of_ours(
 
 
 @BOTH_POLICIES
-def test_a_ledger_that_fills_up(
+def test_full_disk_under_ledger_follows_the_policy(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, policy: str, code: int
 ) -> None:
     host.configure(failurePolicy=policy)
@@ -137,7 +141,7 @@ def test_a_ledger_that_fills_up(
         assert host.context().ledger.key_of(ID) == ""
 
 
-def test_poststop_with_a_ledger_that_can_not_be_used(
+def test_poststop_with_unusable_ledger_is_no_failure(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.configure(failurePolicy="fail")
@@ -152,7 +156,9 @@ def test_poststop_with_a_ledger_that_can_not_be_used(
 
 
 @BOTH_POLICIES
-def test_the_deadline(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, policy: str, code: int) -> None:
+def test_deadline_ends_the_hook(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, policy: str, code: int
+) -> None:
     host.configure(failurePolicy=policy, deadlineSeconds=0.05)
     monkeypatch.setattr(Filesystem, "mkdir", lambda self, path: time.sleep(60))
     outcome = host.call(pod)
@@ -166,7 +172,7 @@ def test_the_deadline(host: Host, pod: dict[str, Any], monkeypatch: pytest.Monke
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-def test_time_without_a_processor_is_not_the_hooks(
+def test_time_without_processor_does_not_count(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.configure(deadlineSeconds=0.05)
@@ -183,9 +189,7 @@ def test_time_without_a_processor_is_not_the_hooks(
     assert (outcome.code, outcome.stderr, host.groups()) == (0, "", [GROUP])
 
 
-def test_a_hook_that_hangs_ends_however_starved_it_is(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hanging_hook_ends_on_starved_node(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     host.configure(deadlineSeconds=0.05)
     monkeypatch.setattr(deadline, "LONGEST_STARVED", 0.3)
     starved = itertools.chain([0.0], itertools.repeat(1000.0))
@@ -194,13 +198,13 @@ def test_a_hook_that_hangs_ends_however_starved_it_is(
     assert "deadline passed" in host.call(pod).stderr
 
 
-def test_what_the_kernel_says_of_waiting_for_a_processor() -> None:
+def test_run_queue_wait_is_read_from_the_kernel() -> None:
     before = deadline._starved()
     assert 0 <= before <= deadline._starved()
     assert Path(deadline._SCHEDSTAT).read_text(encoding="ascii").split()[1].isdecimal()
 
 
-def test_the_deadline_comes_with_every_signal_blocked_as_crun_leaves_them(
+def test_deadline_works_with_all_signals_blocked(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.configure(deadlineSeconds=0.05)
@@ -213,7 +217,9 @@ def test_the_deadline_comes_with_every_signal_blocked_as_crun_leaves_them(
     assert "deadline passed" in outcome.stderr
 
 
-def test_a_lock_that_somebody_else_holds(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lock_held_by_another_process_follows_the_policy(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     context = host.context()
     monkeypatch.setattr(hook, "Context", lambda settings: context)
     context.monitor.patience = 0.01
@@ -226,7 +232,7 @@ def test_a_lock_that_somebody_else_holds(host: Host, pod: dict[str, Any], monkey
 
 
 @BOTH_POLICIES
-def test_what_others_left_behind_refuses_nobody(
+def test_foreign_leftovers_refuse_no_container(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, policy: str, code: int
 ) -> None:
     host.configure(failurePolicy=policy)
@@ -243,7 +249,7 @@ def test_what_others_left_behind_refuses_nobody(
     assert len(host.context().ledger.members(UID)) == 2
 
 
-def test_what_another_version_recorded_of_somebody_else_is_no_reason_to_refuse(host: Host, pod: dict[str, Any]) -> None:
+def test_record_of_another_version_refuses_no_other_container(host: Host, pod: dict[str, Any]) -> None:
     host.configure(failurePolicy="fail")
     with host.context().monitor.hold("somebody") as locked:
         locked.ensure_group()
@@ -254,7 +260,7 @@ def test_what_another_version_recorded_of_somebody_else_is_no_reason_to_refuse(h
     assert host.groups() == [f"mon_groups/{UID}"]
 
 
-def test_one_feature_that_can_not_plan_does_not_stop_the_others(
+def test_feature_that_cannot_plan_does_not_stop_others(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken(Feature):
@@ -270,9 +276,7 @@ def test_one_feature_that_can_not_plan_does_not_stop_the_others(
     assert host.groups() == [GROUP]
 
 
-def test_a_held_key_is_free_again_whatever_happens(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_held_key_is_always_released(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 

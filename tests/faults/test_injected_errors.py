@@ -119,7 +119,7 @@ def try_all(full: FullHost, what: str, calls: list[SystemCall], first: int, once
     assert not wrong
 
 
-def test_error_in_create_runtime_is_made_good_by_one_reconcile(full: FullHost) -> None:
+def test_error_in_create_runtime_is_repaired_by_one_reconcile(full: FullHost) -> None:
     state = full.created()
     assert full.traced.run(state).returncode == 0
     calls = full.traced.calls()
@@ -141,7 +141,7 @@ def test_error_in_create_runtime_is_made_good_by_one_reconcile(full: FullHost) -
     try_all(full, "createRuntime", calls, 1, once)
 
 
-def test_error_in_poststop_is_made_good_by_one_reconcile(full: FullHost) -> None:
+def test_error_in_poststop_is_repaired_by_one_reconcile(full: FullHost) -> None:
     assert full.traced.run(full.ended(), NAP).returncode == 0
     assert full.seen() == full.before
 
@@ -154,7 +154,7 @@ def test_error_in_poststop_is_made_good_by_one_reconcile(full: FullHost) -> None
     try_all(full, "poststop", full.traced.calls(), 2, once)
 
 
-def test_error_in_reconcile_is_made_good_by_the_next(full: FullHost) -> None:
+def test_error_in_reconcile_is_repaired_by_the_next(full: FullHost) -> None:
     full.runs(full.created())
     assert full.traced.run({}, command="reconcile").returncode == 0
     calls = full.traced.calls()

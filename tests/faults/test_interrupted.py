@@ -27,7 +27,7 @@ def test_slow(resctrl):
 
 
 @pytest.mark.fuse
-def test_a_terminated_run_unmounts(tmp_path: Path) -> None:
+def test_terminated_run_unmounts(tmp_path: Path) -> None:
     mount, started = tmp_path / "resctrl", tmp_path / "started"
     (tmp_path / "test_slow.py").write_text(SLOW.format(mount=mount, started=started))
     conftest = Path(__file__).parents[1] / "conftest.py"

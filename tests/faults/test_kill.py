@@ -102,7 +102,7 @@ def assert_in_its_group(stage: Stage) -> None:
     assert stage.host.records().count(f"pods/{UID}/c-{ID}") == 1
 
 
-def test_create_runtime_killed_anywhere_is_mended_by_one_reconcile(stage: Stage) -> None:
+def test_create_runtime_killed_anywhere_is_repaired_by_one_reconcile(stage: Stage) -> None:
     points = calls(stage, "created")
     clean(stage)
     for name, number in points:
@@ -118,7 +118,7 @@ def test_create_runtime_killed_anywhere_is_mended_by_one_reconcile(stage: Stage)
     print(f"createRuntime: {len(points)} kill points")
 
 
-def test_a_container_that_dies_with_its_killed_hook_leaves_nothing(stage: Stage) -> None:
+def test_container_that_dies_with_its_killed_hook_leaves_nothing(stage: Stage) -> None:
     points = calls(stage, "created")
     clean(stage)
     for name, number in points:
@@ -153,7 +153,7 @@ class Ended:
             shutil.copytree(copy, path, symlinks=True)
 
 
-def test_poststop_killed_anywhere_is_mended_by_one_reconcile(stage: Stage) -> None:
+def test_poststop_killed_anywhere_is_repaired_by_one_reconcile(stage: Stage) -> None:
     ended = Ended(stage)
     points = calls(stage, "stopped")
     assert (stage.host.groups(), stage.host.records()) == ([], [])
@@ -169,7 +169,7 @@ def test_poststop_killed_anywhere_is_mended_by_one_reconcile(stage: Stage) -> No
 
 
 @pytest.mark.parametrize("errno", ERRNOS)
-def test_any_refused_call_lets_the_container_start_and_is_mended(stage: Stage, errno: str) -> None:
+def test_refused_call_of_create_runtime_lets_container_start_and_is_repaired(stage: Stage, errno: str) -> None:
     points = [(name, number) for name, number in calls(stage, "created") if name not in INFALLIBLE]
     clean(stage)
     for name, number in points:
@@ -186,7 +186,7 @@ def test_any_refused_call_lets_the_container_start_and_is_mended(stage: Stage, e
 
 
 @pytest.mark.parametrize("errno", ERRNOS)
-def test_any_refused_call_of_a_poststop_lets_the_container_go_and_is_mended(stage: Stage, errno: str) -> None:
+def test_refused_call_of_poststop_lets_container_end_and_is_repaired(stage: Stage, errno: str) -> None:
     ended = Ended(stage)
     points = [(name, number) for name, number in calls(stage, "stopped") if name not in INFALLIBLE]
     for name, number in points:

@@ -58,7 +58,7 @@ def assert_lives_on(crowd: Crowd, after: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_create_runtime_killed_anywhere_is_mended_by_one_reconcile(crowd: Crowd, kind: str) -> None:
+def test_create_runtime_killed_anywhere_is_repaired_by_one_reconcile(crowd: Crowd, kind: str) -> None:
     crowd.kind = kind
     state = crowd.created()
     assert crowd.traced.run(state).returncode == 0
@@ -84,7 +84,7 @@ def test_create_runtime_killed_anywhere_is_mended_by_one_reconcile(crowd: Crowd,
     print(f"createRuntime, {kind}: {len(points)} kill points")
 
 
-def test_a_container_that_dies_with_its_killed_hook_leaves_nothing(crowd: Crowd) -> None:
+def test_container_that_dies_with_its_killed_hook_leaves_nothing(crowd: Crowd) -> None:
     assert crowd.traced.run(crowd.created()).returncode == 0
     points = chosen(crowd.traced.calls(), 0)
     crowd.end_and_reconcile()
@@ -99,7 +99,7 @@ def test_a_container_that_dies_with_its_killed_hook_leaves_nothing(crowd: Crowd)
     print(f"createRuntime, dead at once: {len(points)} kill points")
 
 
-def test_poststop_killed_anywhere_is_mended_by_one_reconcile(crowd: Crowd) -> None:
+def test_poststop_killed_anywhere_is_repaired_by_one_reconcile(crowd: Crowd) -> None:
     assert crowd.traced.run(crowd.ended(), NAP).returncode == 0
     assert crowd.seen() == crowd.before
     points = chosen(crowd.traced.calls())

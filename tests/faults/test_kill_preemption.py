@@ -113,7 +113,7 @@ def effects(node: Node) -> list[SystemCall]:
 
 
 @pytest.mark.fuse
-def test_a_hook_killed_while_it_takes_an_rmid_is_mended_by_one_reconcile(node: Node) -> None:
+def test_hook_killed_during_preemption_is_repaired_by_one_reconcile(node: Node) -> None:
     points = effects(node)
     for call in points:
         node.fill()

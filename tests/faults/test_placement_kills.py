@@ -58,7 +58,7 @@ class Killer:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_fifty_containers_at_random_with_kills_in_between(
+def test_random_containers_with_kills_in_between_stay_consistent(
     node: PlacedHost, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(seed)
@@ -92,7 +92,7 @@ def test_fifty_containers_at_random_with_kills_in_between(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_after_kills_the_allocation_is_the_one_computed_from_scratch(
+def test_allocation_after_kills_equals_one_computed_from_scratch(
     node: PlacedHost, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fifty have come, most have gone, hooks were killed: what is left is as the living ones' records say alone."""

@@ -93,7 +93,7 @@ def sleepers() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 @pytest.mark.fuse
-def test_on_the_simulation(tmp_path: Path, sleepers: list[subprocess.Popen[bytes]]) -> None:
+def test_storm_on_simulation_ends_in_order(tmp_path: Path, sleepers: list[subprocess.Popen[bytes]]) -> None:
     with mounted(tmp_path / "resctrl", rmids=PODS + 8, limbo=0.0) as resctrl:
         host = Host(tmp_path / "host", real_proc=True, resctrl=Path(resctrl), deadlineSeconds=PATIENT)
         (host.resctrl / "gold").mkdir()
@@ -120,7 +120,7 @@ def test_on_the_simulation(tmp_path: Path, sleepers: list[subprocess.Popen[bytes
         assert host.records() == []
 
 
-def test_on_a_plain_tree_with_pods_that_live_on(tmp_path: Path) -> None:
+def test_storm_on_plain_tree_with_living_pods_ends_in_order(tmp_path: Path) -> None:
     host = Host(tmp_path, deadlineSeconds=PATIENT)
     host.add_class("gold")
     pids = list(range(1000, 1000 + PODS * CONTAINERS))
@@ -149,7 +149,7 @@ def test_on_a_plain_tree_with_pods_that_live_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stuck, deadline", [(0, 3.0), (5, 0.3)], ids=["by-default", "five-pods-locks-are-held"])
-def test_whoever_runs_out_of_time_starts_and_is_brought_in_by_one_reconcile(
+def test_container_whose_hook_times_out_starts_and_is_adopted_by_one_reconcile(
     tmp_path: Path, stuck: int, deadline: float
 ) -> None:
     """A busy node may need longer for 200 hooks than the deadline that each has; with locks held, some are sure to."""

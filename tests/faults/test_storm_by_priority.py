@@ -57,7 +57,7 @@ def pods_of(host: Host, sleepers: list[subprocess.Popen[bytes]]) -> dict[str, tu
 
 @pytest.mark.fuse
 @pytest.mark.parametrize("deadline", [PATIENT, DEFAULTS["deadlineSeconds"]], ids=["patient", "default deadline"])
-def test_two_hundred_hooks_at_once_end_as_the_rules_say(
+def test_two_hundred_parallel_hooks_end_as_the_rules_require(
     tmp_path: Path, sleepers: list[subprocess.Popen[bytes]], deadline: float
 ) -> None:
     with mounted(tmp_path / "resctrl", rmids=COUNTED + 1, limbo=0.1) as resctrl:
@@ -93,7 +93,7 @@ def test_two_hundred_hooks_at_once_end_as_the_rules_say(
 
 
 @pytest.mark.fuse
-def test_hooks_come_while_pods_hand_on_in_turns(tmp_path: Path, sleepers: list[subprocess.Popen[bytes]]) -> None:
+def test_hooks_run_during_turns(tmp_path: Path, sleepers: list[subprocess.Popen[bytes]]) -> None:
     """Two reconciles pass without a pause, each pass a round of turns, while all hooks come at once."""
     with mounted(tmp_path / "resctrl", rmids=COUNTED + 1, limbo=0.1) as resctrl:
         host = Host(

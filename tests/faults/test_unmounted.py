@@ -28,7 +28,7 @@ def run(host: Host, *arguments: str) -> Result:
     [("list",), ("list", "--json"), ("top", "--once", "--interval", "0.1"), ("metrics",), ("rdt", "show")],
     ids=" ".join,
 )
-def test_it_is_said_with_the_path_that_is_configured(unmounted: Host, arguments: tuple[str, ...]) -> None:
+def test_missing_mount_is_reported_with_configured_path(unmounted: Host, arguments: tuple[str, ...]) -> None:
     done = run(unmounted, *arguments)
     assert done.exit_code == 1
     text = done.stderr if "--json" not in arguments else json.loads(done.stdout)["problem"]
@@ -37,20 +37,20 @@ def test_it_is_said_with_the_path_that_is_configured(unmounted: Host, arguments:
 
 
 @pytest.mark.parametrize("arguments", [("list",), ("top", "--once", "--interval", "0.1"), ("show", "-n", "shop")])
-def test_a_look_makes_nothing(unmounted: Host, arguments: tuple[str, ...]) -> None:
+def test_reading_creates_nothing(unmounted: Host, arguments: tuple[str, ...]) -> None:
     assert not unmounted.state.exists()
     run(unmounted, *arguments)
     assert not unmounted.state.exists()
 
 
-def test_a_scrape_is_not_ok_and_tells_no_rmids(unmounted: Host) -> None:
+def test_scrape_is_not_ok_and_has_no_rmids(unmounted: Host) -> None:
     text = run(unmounted, "metrics").stdout
     assert "resctrl_scrape_ok 0" in text
     assert "resctrl_rmids{" not in text
 
 
 @pytest.mark.parametrize("dry", [["--dry-run"], []], ids=["dry", "real"])
-def test_reconcile_brings_nobody_in(unmounted: Host, dry: list[str]) -> None:
+def test_reconcile_adopts_nothing(unmounted: Host, dry: list[str]) -> None:
     for number in range(3):
         folder = unmounted.root / f"runtime/{number:064x}"
         folder.mkdir(parents=True)
@@ -65,7 +65,7 @@ def test_reconcile_brings_nobody_in(unmounted: Host, dry: list[str]) -> None:
     assert report["problems"] == [WORDS.format(path=unmounted.resctrl)]
 
 
-def test_reconcile_needs_no_resctrl_for_containers_that_want_no_group(unmounted: Host) -> None:
+def test_reconcile_serves_containers_without_group(unmounted: Host) -> None:
     unmounted.configure(monitoring={"enabled": False}, runtimeRoots={"all": str(unmounted.root / "runtime")})
     folder = unmounted.root / f"runtime/{7:064x}"
     folder.mkdir(parents=True)
@@ -75,7 +75,7 @@ def test_reconcile_needs_no_resctrl_for_containers_that_want_no_group(unmounted:
     assert run(unmounted, "reconcile").exit_code == 0
 
 
-def test_the_hook_says_it_too(unmounted: Host) -> None:
+def test_hook_reports_missing_mount(unmounted: Host) -> None:
     unmounted.process(100)
     outcome = unmounted.call(state(bundle=unmounted.bundle()))
     assert f"mount -t resctrl resctrl {unmounted.resctrl};" in outcome.stderr

@@ -36,7 +36,7 @@ def run(*words: str) -> Result:
 def compile_once(plan: Plan, tree: Tree, *, warn: Say) -> None:
     """Compile modules as an installation does, and the same ones by the same Python later by copying what came of it.
 
-    It takes a fifth of a second, and is the same wherever it lies (`test_what_is_staged_does_not_depend_on_where`).
+    It takes a fifth of a second, and is the same wherever it lies (`test_staged_files_do_not_depend_on_root`).
     """
     modules = Path(tree.real(f"{CODE}/{plan.payload.folder}"))
     bytecode = _BYTECODE.get((plan.payload.folder, plan.python))
@@ -73,7 +73,7 @@ def _pattern(runtime: str) -> str:
 def put(root: Path, *, runtime: str = "crio") -> None:
     """What `install` puts below ``root``, for tests that are not about installing: done once, and copied for each.
 
-    It is the same wherever it is staged (`test_what_is_staged_does_not_depend_on_where`), and an installation compiles
+    It is the same wherever it is staged (`test_staged_files_do_not_depend_on_root`), and an installation compiles
     the node half, which takes an emulated processor seconds.
     """
     shutil.copytree(_pattern(runtime), root, symlinks=True, dirs_exist_ok=True)

@@ -88,7 +88,7 @@ def steps(script: str) -> list[int]:
     return [number for number, line in lines if line and line[0] not in " #" and line != "fi"]
 
 
-def test_it_comes_and_goes(tmp_path: Path, programs: Path) -> None:
+def test_installer_installs_and_removes(tmp_path: Path, programs: Path) -> None:
     host = tmp_path / "host"
     (host / "etc").mkdir(parents=True)
     (host / "usr/bin").mkdir(parents=True)
@@ -107,9 +107,7 @@ REMOVAL = steps(daemonset("remove.yaml")["spec"]["initContainers"][0]["command"]
 
 
 @pytest.mark.parametrize("step", range(len(REMOVAL)))
-def test_removal_killed_before_each_step_is_completed_by_the_next_try(
-    tmp_path: Path, programs: Path, step: int
-) -> None:
+def test_removal_killed_before_each_step_is_completed_by_retry(tmp_path: Path, programs: Path, step: int) -> None:
     host, resctrl = tmp_path / "host", tmp_path / "resctrl"
     (host / "etc").mkdir(parents=True)
     for folder in ("mon_groups/foreign", "info"):
@@ -128,7 +126,7 @@ def test_removal_killed_before_each_step_is_completed_by_the_next_try(
     assert told[-2:] == ["systemctl daemon-reload", "systemctl reset-failed resctrl-hooks-*"]
 
 
-def test_removal_stops_units_and_releases_groups_while_the_code_is_there(tmp_path: Path, programs: Path) -> None:
+def test_removal_stops_units_and_releases_groups_before_code(tmp_path: Path, programs: Path) -> None:
     host = tmp_path / "host"
     host.mkdir()
     run("resctrl-hooks.yaml", host, programs, tmp_path)
@@ -140,7 +138,7 @@ def test_removal_stops_units_and_releases_groups_while_the_code_is_there(tmp_pat
     assert told[2:] == ["systemctl daemon-reload", "systemctl reset-failed resctrl-hooks-*"]
 
 
-def test_unchanged_configuration_keeps_its_file_and_time(tmp_path: Path, programs: Path) -> None:
+def test_unchanged_configuration_keeps_file_and_time(tmp_path: Path, programs: Path) -> None:
     host = tmp_path / "host"
     host.mkdir()
     run("resctrl-hooks.yaml", host, programs, tmp_path)
@@ -153,7 +151,7 @@ def test_unchanged_configuration_keeps_its_file_and_time(tmp_path: Path, program
     assert "shop" in config.read_text()
 
 
-def test_systemd_of_the_host_is_told(tmp_path: Path, programs: Path) -> None:
+def test_systemd_on_host_is_reloaded(tmp_path: Path, programs: Path) -> None:
     host = tmp_path / "host"
     host.mkdir()
     run("resctrl-hooks.yaml", host, programs, tmp_path)
@@ -251,7 +249,7 @@ def monitored(host: Path) -> None:
 
 
 @pytest.mark.runtime
-def test_metrics_are_served_with_the_rights_of_the_manifest(tmp_path: Path, short: Path) -> None:
+def test_manifest_rights_suffice_for_metrics(tmp_path: Path, short: Path) -> None:
     host = tmp_path / "host"
     monitored(host)
     container, paths = metrics_container()
@@ -272,7 +270,7 @@ def test_metrics_are_served_with_the_rights_of_the_manifest(tmp_path: Path, shor
     assert (host / STATE_DIR.lstrip("/") / "totals/counters").exists()  # totals are kept
 
 
-def test_the_pod_monitor_finds_the_metrics_pods() -> None:
+def test_pod_monitor_selects_metrics_pods() -> None:
     monitor = yaml.safe_load((FOLDER.parent / "prometheus/podmonitor.yaml").read_text())
     container, paths = metrics_container()
     assert monitor["spec"]["selector"]["matchLabels"] == daemonset("metrics.yaml")["metadata"]["labels"]

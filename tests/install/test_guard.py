@@ -32,41 +32,41 @@ def shell(request: pytest.FixtureRequest) -> list[str]:
 
 
 @pytest.mark.parametrize("status", [0, 1, 2, 78, 79, 80, 126, 127, 255])
-def test_only_79_is_passed_on(shell: list[str], status: int) -> None:
+def test_only_status_79_is_passed_on(shell: list[str], status: int) -> None:
     done = guarded(shell, "/bin/sh", "-c", f"exit {status}")
     assert done.returncode == (79 if status == 79 else 0)
     assert (done.stdout, done.stderr) == (b"", b"")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGALRM, signal.SIGPIPE])
-def test_a_hook_that_a_signal_kills_is_no_failure(shell: list[str], number: signal.Signals) -> None:
+def test_hook_killed_by_signal_is_no_failure(shell: list[str], number: signal.Signals) -> None:
     assert guarded(shell, "/bin/sh", "-c", f"kill -{number.value} $$").returncode == 0
 
 
 @pytest.mark.parametrize("path", ["/nonexistent/python3", "/etc/passwd", "/etc"])
-def test_an_interpreter_that_cannot_be_executed_is_one_line(shell: list[str], path: str) -> None:
+def test_interpreter_that_cannot_be_executed_is_one_line(shell: list[str], path: str) -> None:
     done = guarded(shell, path)
     assert done.returncode == 0
     assert done.stderr.count(b"\n") == 1
     assert done.stderr.startswith(b"resctrl-hook: broken (status 12")
 
 
-def test_what_a_hook_says_is_passed_on_whole(shell: list[str]) -> None:
+def test_output_of_hook_is_passed_on_whole(shell: list[str]) -> None:
     script = "printf '%s\\n' 'one \\n %s'; echo two >&2; exit 79"
     assert guarded(shell, "/bin/sh", "-c", script).stderr == b"one \\n %s\ntwo\n"
 
 
-def test_what_a_broken_hook_says_is_cut_to_its_last_line(shell: list[str]) -> None:
+def test_output_of_broken_hook_is_cut_to_its_last_line(shell: list[str]) -> None:
     done = guarded(shell, "/bin/sh", "-c", "echo Traceback; echo nonsense; echo ValueError: x; exit 1")
     assert done.stderr == b"resctrl-hook: broken (status 1), the container starts without it: ValueError: x\n"
 
 
-def test_the_state_reaches_the_hook(shell: list[str]) -> None:
+def test_state_reaches_hook(shell: list[str]) -> None:
     done = guarded(shell, "/bin/sh", "-c", "cat >&2", state=b'{"id": "abc"}')
     assert done.stderr == b'{"id": "abc"}\n'
 
 
-def test_nobody_reading_stderr_is_no_failure(shell: list[str]) -> None:
+def test_closed_reader_of_stderr_is_no_failure(shell: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -86,7 +86,7 @@ def written_whole(words: list[str], state: bytes) -> int:
 
 
 @pytest.mark.parametrize("hook", ["exit 1", "exit 0", "exit 79", "kill -9 $$"])
-def test_a_state_larger_than_a_pipe_is_read_whoever_reads_it(shell: list[str], hook: str) -> None:
+def test_state_larger_than_pipe_is_always_read(shell: list[str], hook: str) -> None:
     words = [*shell, "-c", GUARD, "resctrl-hook", "/bin/sh", "-c", hook]
     assert written_whole(words, b"x" * 300_000) == (79 if "79" in hook else 0)
 
@@ -100,7 +100,7 @@ def test_closed_descriptors_are_no_failure(shell: list[str], closed: int) -> Non
     assert done.returncode == 0
 
 
-def test_no_process_to_be_had_is_no_failure(shell: list[str], tmp_path: Path) -> None:
+def test_process_limit_is_no_failure(shell: list[str], tmp_path: Path) -> None:
     # As a user of its own, since root isn't limited; nobody's number of processes is the machine's business.
     limited = ["/usr/bin/prlimit", "--nproc=1:1", "/usr/bin/setpriv", "--reuid=64321", "--clear-groups", "--"]
     words = [*shell, "-c", GUARD, "resctrl-hook", "/bin/sh", "-c", "exit 79"]
@@ -118,7 +118,7 @@ def host(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("breakage", BROKEN)
-def test_broken_code_is_a_success_and_at_most_one_line(host: Path, breakage: Breakage) -> None:
+def test_broken_code_succeeds_with_at_most_one_line(host: Path, breakage: Breakage) -> None:
     words = command(host)
     breakage(host)
     done = call(words)
@@ -127,14 +127,14 @@ def test_broken_code_is_a_success_and_at_most_one_line(host: Path, breakage: Bre
     assert done.stderr.count(b"\n") <= 1
 
 
-def test_what_ends_a_hook_is_ours_and_long_before_the_runtime_loses_patience() -> None:
+def test_limits_of_the_hook_are_below_those_of_the_runtime() -> None:
     slowest = ALARM + LONGEST_DEADLINE + LONGEST_STARVED + TIME_TO_TAKE_BACK
     assert slowest < TIMEOUT
     assert TIMEOUT >= 120  # of 20 pods at once on a slow machine some needed half a minute before our first line ran
 
 
 @pytest.mark.parametrize("breakage", HANGING)
-def test_hanging_code_ends_by_its_alarm(host: Path, breakage: Breakage) -> None:
+def test_hanging_code_ends_by_alarm(host: Path, breakage: Breakage) -> None:
     words = impatient(command(host))
     breakage(host)
     started = time.monotonic()
@@ -143,7 +143,7 @@ def test_hanging_code_ends_by_its_alarm(host: Path, breakage: Breakage) -> None:
 
 
 @pytest.mark.parametrize("breakage", [dead_loop, module_loop])
-def test_a_dead_loop_ends_by_the_processor_time_that_it_uses(host: Path, breakage: Breakage) -> None:
+def test_busy_loop_ends_by_processor_time(host: Path, breakage: Breakage) -> None:
     words = [word.replace(f"alarm({ALARM})", "alarm(1000)") for word in impatient(command(host))]
     breakage(host)
     assert call(words, timeout=300).returncode == 0  # a TimeoutExpired fails the test
@@ -156,13 +156,13 @@ def blocked(words: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("breakage", HANGING[:3])
-def test_a_runtime_that_blocks_signals_gets_its_hook_back_too(host: Path, breakage: Breakage) -> None:
+def test_hook_with_blocked_signals_ends(host: Path, breakage: Breakage) -> None:
     words = blocked(impatient(command(host)))
     breakage(host)
     assert call(words).returncode == 0  # a TimeoutExpired fails the test
 
 
-def test_what_a_hook_starts_has_no_signal_blocked(host: Path) -> None:
+def test_child_of_hook_has_no_blocked_signal(host: Path) -> None:
     script = host / CODE.lstrip("/") / "launch.py"
     script.write_text(
         "import sys\nsys.stderr.write([l for l in open('/proc/self/status') if l.startswith('SigBlk')][0])\n"
@@ -173,7 +173,7 @@ def test_what_a_hook_starts_has_no_signal_blocked(host: Path) -> None:
 @pytest.mark.parametrize(
     "text", [b"", b"{", b"[]", b'{"format": 99}', b'{"format": 1, "stateDir": 5}', b"\xff\0" * 5000]
 )
-def test_rubbish_in_the_settings_is_a_success(host: Path, text: bytes) -> None:
+def test_damaged_settings_succeed(host: Path, text: bytes) -> None:
     for name in ("config.json", "config.last.json"):
         (host / "etc/resctrl-hooks" / name).write_bytes(text)
     done = call(command(host))
@@ -181,7 +181,7 @@ def test_rubbish_in_the_settings_is_a_success(host: Path, text: bytes) -> None:
     assert b"settings" in done.stderr
 
 
-def test_a_refusal_gets_through_with_its_reason(host: Path) -> None:
+def test_refusal_is_passed_on_with_reason(host: Path) -> None:
     settings = {"format": 1, "failurePolicy": "fail", "stateDir": str(host / "state")}
     (host / "etc/resctrl-hooks/config.json").write_text(json.dumps(settings))
     done = call(command(host), state={"id": "c1", "status": "created", "pid": 1, "bundle": "/nonexistent"})
@@ -190,18 +190,18 @@ def test_a_refusal_gets_through_with_its_reason(host: Path) -> None:
     assert [one["id"] for one in recent_refusals(str(host / "state"))] == ["c1"]
 
 
-def test_a_large_state_is_read_by_broken_code_too(host: Path) -> None:
+def test_large_state_is_read_by_broken_code(host: Path) -> None:
     words = command(host)
     BROKEN[0](host)
     assert written_whole(words, b"x" * 300_000) == 0
 
 
-def test_an_interpreter_gone_is_a_success(host: Path) -> None:
+def test_missing_interpreter_succeeds(host: Path) -> None:
     done = call(["/nonexistent/python3" if word == "/usr/bin/python3" else word for word in command(host)])
     assert done.returncode == 0
     assert done.stderr.count(b"\n") == 1
 
 
-def test_each_path_is_an_argument_of_its_own() -> None:
+def test_each_path_is_a_separate_argument() -> None:
     words = hook_command("/etc/x.yaml", launch="/opt/launch.py", python="/usr/bin/python3.12")
     assert {"/etc/x.yaml", "/opt/launch.py", "/usr/bin/python3.12"} <= set(words)

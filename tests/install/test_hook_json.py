@@ -17,11 +17,11 @@ def changed(**changes: Any) -> bytes:
     return json.dumps({key: item for key, item in value.items() if item is not None}).encode()
 
 
-def test_ours_keeps_the_rules() -> None:
+def test_own_json_is_valid() -> None:
     assert hook_problems(hook_json(DEFAULT_CONFIG)) == []
 
 
-def test_the_repository_has_the_same() -> None:
+def test_repository_has_the_same_json() -> None:
     assert (REPOSITORY / "hooks.d/resctrl-hooks.json").read_bytes() == hook_json(DEFAULT_CONFIG)
 
 
@@ -49,5 +49,5 @@ def test_the_repository_has_the_same() -> None:
         changed(extra=1),
     ],
 )
-def test_what_a_reader_refuses_is_found(text: bytes) -> None:
+def test_invalid_json_is_found(text: bytes) -> None:
     assert hook_problems(text)

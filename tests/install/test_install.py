@@ -36,7 +36,7 @@ def contents(root: Path) -> dict[str, tuple[int, bytes | str]]:
 
 @pytest.mark.usefixtures("compiles")
 @pytest.mark.parametrize("runtime", ["crio", "podman"])
-def test_what_is_staged_does_not_depend_on_where(tmp_path: Path, runtime: str) -> None:
+def test_staged_files_do_not_depend_on_root(tmp_path: Path, runtime: str) -> None:
     install(tmp_path / "one", runtime=runtime)
     install(tmp_path / "another/place", runtime=runtime)
     put(tmp_path / "copy", runtime=runtime)
@@ -47,7 +47,7 @@ def test_what_is_staged_does_not_depend_on_where(tmp_path: Path, runtime: str) -
     assert (tmp_path / "copy").stat().st_mode == (tmp_path / "one").stat().st_mode
 
 
-def test_installing_again_keeps_what_was_said_at_first(tmp_path: Path) -> None:
+def test_reinstallation_keeps_first_options(tmp_path: Path) -> None:
     root, python = str(tmp_path), shutil.which("python3") or ""
     first = run(
         "--config",
@@ -82,12 +82,12 @@ def test_dry_run_prints_every_file_and_writes_none(tmp_path: Path) -> None:
     assert {line.split()[-1] for line in printed} == {re.sub(r"\.cpython-\d+$", ".*", file) for file in files(tmp_path)}
 
 
-def test_the_hooks_json_comes_last(tmp_path: Path) -> None:
+def test_hook_json_is_written_last(tmp_path: Path) -> None:
     assert install(tmp_path, "--dry-run").splitlines()[-1].endswith(HOOKS)
 
 
 @pytest.mark.parametrize("runtime", ["crio", "podman", "containerd"])
-def test_the_registered_command_runs(tmp_path: Path, runtime: str) -> None:
+def test_registered_command_runs(tmp_path: Path, runtime: str) -> None:
     install(tmp_path, runtime=runtime)
     hook = {"containerd": f"{ADMIN_HOOKS}/{HOOK_NAME}"}.get(runtime, HOOKS)
     done = call(command(tmp_path, hook), state=b"no state")
@@ -95,7 +95,7 @@ def test_the_registered_command_runs(tmp_path: Path, runtime: str) -> None:
     assert b"the container state" in done.stderr  # which our code says, not the guard
 
 
-def test_nothing_of_the_environment_it_came_from_is_named(tmp_path: Path) -> None:
+def test_files_do_not_name_source_environment(tmp_path: Path) -> None:
     install(tmp_path)
     here = os.path.dirname(payload_module.__file__).encode()
     for name in files(tmp_path):
@@ -104,7 +104,7 @@ def test_nothing_of_the_environment_it_came_from_is_named(tmp_path: Path) -> Non
         assert str(tmp_path).encode() not in data, name
 
 
-def test_everything_is_roots_to_write_and_alls_to_read(tmp_path: Path) -> None:
+def test_files_are_writable_by_root_and_readable_by_all(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         install(tmp_path)
@@ -115,19 +115,19 @@ def test_everything_is_roots_to_write_and_alls_to_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("compiles")
-def test_bytecode_of_the_hosts_interpreter_lies_beside_the_modules(tmp_path: Path) -> None:
+def test_bytecode_is_made_by_the_interpreter_of_the_host(tmp_path: Path) -> None:
     install(tmp_path)
     (folder,) = (tmp_path / CODE.lstrip("/")).glob("node-*")
     assert {path.name.partition(".")[0] for path in folder.glob("*.cpython-*")} == {"compiled", "launch"}
 
 
-def test_without_an_interpreter_it_installs_and_says_what_is_missing(tmp_path: Path) -> None:
+def test_install_without_interpreter_succeeds_and_reports_it(tmp_path: Path) -> None:
     result = run("install", "--runtime", "crio", "--root", str(tmp_path), "--python", "/nonexistent/python3")
     assert result.exit_code == 0
     assert "no bytecode" in result.stderr
 
 
-def test_installing_again_changes_nothing(tmp_path: Path) -> None:
+def test_repeated_installation_changes_nothing(tmp_path: Path) -> None:
     install(tmp_path)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.suffix in (".py", ".json", ".yaml")}
     said = install(tmp_path)
@@ -135,7 +135,7 @@ def test_installing_again_changes_nothing(tmp_path: Path) -> None:
     assert files(tmp_path) >= {f"/{path.relative_to(tmp_path)}" for path in before}
 
 
-def test_settings_that_somebody_else_put_in_force_stay_also_without_a_yaml_file(tmp_path: Path) -> None:
+def test_foreign_active_settings_stay_without_yaml_file(tmp_path: Path) -> None:
     (tmp_path / CONFIG.lstrip("/")).parent.mkdir(parents=True)
     compiled = tmp_path / CONFIG.lstrip("/").replace(".yaml", ".json")
     compiled.write_text('{"format": 1, "failurePolicy": "fail"}')
@@ -153,7 +153,7 @@ def test_uninstall_leaves_nothing(tmp_path: Path) -> None:
     assert files(tmp_path) == set()
 
 
-def test_uninstall_leaves_what_was_there_before(tmp_path: Path) -> None:
+def test_uninstall_leaves_earlier_files(tmp_path: Path) -> None:
     mine = ["usr/share/containers/oci/hooks.d/mine.json", "etc/systemd/system/mine.service", "usr/local/libexec/mine"]
     for name in mine:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -163,7 +163,7 @@ def test_uninstall_leaves_what_was_there_before(tmp_path: Path) -> None:
     assert files(tmp_path) == {f"/{name}" for name in mine}
 
 
-def test_uninstalling_twice_or_without_an_installation_is_fine(tmp_path: Path) -> None:
+def test_repeated_or_needless_uninstall_succeeds(tmp_path: Path) -> None:
     uninstall(tmp_path)
     install(tmp_path)
     uninstall(tmp_path)
@@ -171,7 +171,7 @@ def test_uninstalling_twice_or_without_an_installation_is_fine(tmp_path: Path) -
     assert files(tmp_path) == set()
 
 
-def test_uninstall_finds_everything_without_its_record(tmp_path: Path) -> None:
+def test_uninstall_without_record_finds_everything(tmp_path: Path) -> None:
     install(tmp_path)
     (tmp_path / CODE.lstrip("/") / "manifest.json").unlink()
     uninstall(tmp_path)
@@ -179,7 +179,7 @@ def test_uninstall_finds_everything_without_its_record(tmp_path: Path) -> None:
     assert left == set()
 
 
-def test_one_runtime_of_two_can_be_taken_off(tmp_path: Path) -> None:
+def test_one_of_two_runtimes_can_be_removed(tmp_path: Path) -> None:
     install(tmp_path, runtime="crio")
     install(tmp_path, runtime="containerd")
     uninstall(tmp_path, "--runtime", "containerd")
@@ -190,7 +190,7 @@ def test_one_runtime_of_two_can_be_taken_off(tmp_path: Path) -> None:
     assert files(tmp_path) == set()
 
 
-def test_a_shared_registration_stays_for_the_other_runtime(tmp_path: Path) -> None:
+def test_shared_registration_stays_for_the_other_runtime(tmp_path: Path) -> None:
     install(tmp_path, runtime="crio")
     install(tmp_path, runtime="podman")
     said = uninstall(tmp_path, "--runtime", "podman")
@@ -198,13 +198,13 @@ def test_a_shared_registration_stays_for_the_other_runtime(tmp_path: Path) -> No
     assert HOOKS in files(tmp_path)
 
 
-def test_a_runtime_that_never_called_it_is_said(tmp_path: Path) -> None:
+def test_unregistered_runtime_is_reported(tmp_path: Path) -> None:
     install(tmp_path)
     install(tmp_path, runtime="podman")
     assert uninstall(tmp_path, "--runtime", "containerd") == "containerd was not made to call the hook\n"
 
 
-def test_a_runtimes_configuration_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_unreadable_runtime_configuration_is_named(tmp_path: Path) -> None:
     broken = tmp_path / "etc/crio/crio.conf.d/10-mine.conf"
     broken.parent.mkdir(parents=True)
     broken.write_text("[crio\n")
@@ -220,7 +220,7 @@ def test_a_runtimes_configuration_that_cannot_be_read_is_named(tmp_path: Path) -
 # Upgrades
 
 
-def test_an_upgrade_keeps_the_settings_and_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upgrade_keeps_settings_and_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path)
     hook = (tmp_path / HOOKS.lstrip("/")).read_bytes()
     yaml = tmp_path / CONFIG.lstrip("/")
@@ -236,7 +236,7 @@ def test_an_upgrade_keeps_the_settings_and_the_command(tmp_path: Path, monkeypat
     assert b"the container state" in call(command(tmp_path), state=b"x").stderr
 
 
-def test_an_upgrade_keeps_to_the_runtimes_of_before(tmp_path: Path) -> None:
+def test_upgrade_keeps_registered_runtimes(tmp_path: Path) -> None:
     for name in ("crio", "podman", "containerd"):
         (tmp_path / "usr/bin" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "usr/bin" / name).touch()
@@ -248,7 +248,7 @@ def test_an_upgrade_keeps_to_the_runtimes_of_before(tmp_path: Path) -> None:
     assert "for containerd, podman;" in install(tmp_path, runtime="containerd")
 
 
-def test_the_mount_unit_is_known_as_ours_without_its_record(tmp_path: Path) -> None:
+def test_mount_unit_is_recognized_without_record(tmp_path: Path) -> None:
     install(tmp_path)
     shutil.rmtree(tmp_path / CODE.lstrip("/"))  # with the record in it
     assert "in its own way" not in install(tmp_path)
@@ -257,7 +257,7 @@ def test_the_mount_unit_is_known_as_ours_without_its_record(tmp_path: Path) -> N
     assert {os.path.dirname(name) for name in left} == {"/etc/resctrl-hooks"}  # nobody knows whether it was edited
 
 
-def test_the_modules_of_before_stay_for_one_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_previous_modules_stay_for_one_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path)
     first = payload().folder
     second = another_version(monkeypatch, 1).folder
@@ -268,7 +268,7 @@ def test_the_modules_of_before_stay_for_one_upgrade(tmp_path: Path, monkeypatch:
     assert folders(tmp_path) == sorted([second, third])
 
 
-def test_an_edited_configuration_outlives_the_uninstall(tmp_path: Path) -> None:
+def test_edited_configuration_survives_uninstall(tmp_path: Path) -> None:
     install(tmp_path)
     yaml = tmp_path / CONFIG.lstrip("/")
     yaml.write_text("groupPrefix: mine-\n")
@@ -276,7 +276,7 @@ def test_an_edited_configuration_outlives_the_uninstall(tmp_path: Path) -> None:
     assert yaml.read_text() == "groupPrefix: mine-\n"
 
 
-def test_a_configuration_from_before_is_put_in_force_and_kept(tmp_path: Path) -> None:
+def test_existing_configuration_is_applied_and_kept(tmp_path: Path) -> None:
     yaml = tmp_path / CONFIG.lstrip("/")
     yaml.parent.mkdir(parents=True)
     yaml.write_text("namespaces: [shop]\n")
@@ -286,7 +286,7 @@ def test_a_configuration_from_before_is_put_in_force_and_kept(tmp_path: Path) ->
     assert yaml.read_text() == "namespaces: [shop]\n"
 
 
-def test_a_configuration_that_is_not_valid_stops_everything(tmp_path: Path) -> None:
+def test_invalid_configuration_stops_installation(tmp_path: Path) -> None:
     yaml = tmp_path / CONFIG.lstrip("/")
     yaml.parent.mkdir(parents=True)
     yaml.write_text("namespaces: 5\n")
@@ -295,7 +295,7 @@ def test_a_configuration_that_is_not_valid_stops_everything(tmp_path: Path) -> N
     assert files(tmp_path) == {CONFIG}
 
 
-def test_compiled_settings_without_their_source_stay(tmp_path: Path) -> None:
+def test_compiled_settings_without_source_stay(tmp_path: Path) -> None:
     compiled = tmp_path / "etc/resctrl-hooks/config.json"
     compiled.parent.mkdir(parents=True)
     compiled.write_text('{"format": 1, "managedBy": "somebody", "namespaces": ["shop"]}')
@@ -304,7 +304,7 @@ def test_compiled_settings_without_their_source_stay(tmp_path: Path) -> None:
     assert compiled.read_bytes() == before
 
 
-def test_one_that_became_invalid_is_said(tmp_path: Path) -> None:
+def test_configuration_that_became_invalid_is_reported(tmp_path: Path) -> None:
     install(tmp_path)
     (tmp_path / CONFIG.lstrip("/")).write_text("namespaces: 5\n")
     result = run("install", "--runtime", "crio", "--root", str(tmp_path))
@@ -314,20 +314,20 @@ def test_one_that_became_invalid_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [("--config", "my.yaml", "install"), ("install", "--python", "python3")])
-def test_paths_on_the_host_are_absolute(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_host_paths_are_absolute(tmp_path: Path, words: tuple[str, ...]) -> None:
     result = run(*words, "--runtime", "crio", "--root", str(tmp_path))
     assert result.exit_code == 2
     assert "begins with /" in result.output
     assert files(tmp_path) == set()
 
 
-def test_uninstalling_says_when_there_was_nothing(tmp_path: Path) -> None:
+def test_needless_uninstall_is_reported(tmp_path: Path) -> None:
     assert uninstall(tmp_path) == f"nothing of resctrl-hooks is installed below {tmp_path}\n"
     install(tmp_path)
     assert uninstall(tmp_path).endswith("\nuninstalled\n")
 
 
-def test_uninstalling_an_image_never_ends_what_runs_here(tmp_path: Path) -> None:
+def test_uninstall_of_image_leaves_running_containers(tmp_path: Path) -> None:
     install(tmp_path)
     before = files(tmp_path)
     result = run("uninstall", "--root", str(tmp_path), "--release-groups")
@@ -335,7 +335,7 @@ def test_uninstalling_an_image_never_ends_what_runs_here(tmp_path: Path) -> None
     assert files(tmp_path) == before
 
 
-def test_another_configuration_is_named_in_the_command(tmp_path: Path) -> None:
+def test_custom_configuration_is_in_the_command(tmp_path: Path) -> None:
     result = run("--config", "/etc/other/my.yaml", "install", "--runtime", "crio", "--root", str(tmp_path))
     assert result.exit_code == 0
     assert "/etc/other/my.yaml" in json.loads((tmp_path / HOOKS.lstrip("/")).read_text())["hook"]["args"]
@@ -347,7 +347,7 @@ def test_another_configuration_is_named_in_the_command(tmp_path: Path) -> None:
 # Where hooks and mounts are
 
 
-def test_podmans_own_hook_directory_is_used(tmp_path: Path) -> None:
+def test_hook_directory_of_podman_is_used(tmp_path: Path) -> None:
     conf = tmp_path / "etc/containers/containers.conf"
     conf.parent.mkdir(parents=True)
     conf.write_text('[engine]\nhooks_dir = ["/opt/hooks"]\n')
@@ -356,7 +356,7 @@ def test_podmans_own_hook_directory_is_used(tmp_path: Path) -> None:
     assert HOOKS not in files(tmp_path)
 
 
-def test_crios_admin_directory_is_preferred_where_it_is_read(tmp_path: Path) -> None:
+def test_admin_directory_of_crio_is_preferred(tmp_path: Path) -> None:
     conf = tmp_path / "etc/crio/crio.conf.d/01-openshift.conf"
     conf.parent.mkdir(parents=True)
     conf.write_text(f'[crio.runtime]\nhooks_dir = ["{ADMIN_HOOKS}", "/run/containers/oci/hooks.d"]\n')
@@ -364,7 +364,7 @@ def test_crios_admin_directory_is_preferred_where_it_is_read(tmp_path: Path) -> 
     assert f"{ADMIN_HOOKS}/{HOOK_NAME}" in files(tmp_path)
 
 
-def test_a_read_only_vendor_directory_makes_a_drop_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_only_vendor_directory_gets_drop_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resctrl_hooks.install.directories._writable", lambda path: VENDOR_HOOKS not in path)
     drop_in = tmp_path / "etc/containers/containers.conf.d/90-resctrl-hooks.conf"
     for _ in range(2):  # the second finds our own drop-in, which must not count
@@ -376,7 +376,7 @@ def test_a_read_only_vendor_directory_makes_a_drop_in(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("own", ["etc/fstab", f"{UNITS.lstrip('/')}/sys-fs-resctrl.mount"])
-def test_the_hosts_own_way_to_mount_resctrl_is_left_alone(tmp_path: Path, own: str) -> None:
+def test_existing_resctrl_mount_is_kept(tmp_path: Path, own: str) -> None:
     (tmp_path / own).parent.mkdir(parents=True)
     (tmp_path / own).write_text("resctrl /sys/fs/resctrl resctrl cdp 0 0\n")
     assert "left alone" in install(tmp_path)
@@ -386,7 +386,7 @@ def test_the_hosts_own_way_to_mount_resctrl_is_left_alone(tmp_path: Path, own: s
 
 
 @pytest.mark.parametrize("link", ["usr/local", "etc/systemd/system", "usr/share/containers"])
-def test_an_images_absolute_link_does_not_lead_to_this_machines_own_files(tmp_path: Path, link: str) -> None:
+def test_absolute_link_in_image_does_not_reach_this_machine(tmp_path: Path, link: str) -> None:
     root, outside = tmp_path / "root", tmp_path / "outside"
     outside.mkdir()
     (root / link).parent.mkdir(parents=True)
@@ -397,7 +397,7 @@ def test_an_images_absolute_link_does_not_lead_to_this_machines_own_files(tmp_pa
     assert list(outside.iterdir()) == []
 
 
-def test_a_relative_link_within_the_root_is_followed(tmp_path: Path) -> None:
+def test_relative_link_within_root_is_followed(tmp_path: Path) -> None:
     """CoreOS: /usr/local leads to ../var/usrlocal."""
     (tmp_path / "var/usrlocal").mkdir(parents=True)
     (tmp_path / "usr").mkdir()
@@ -408,7 +408,7 @@ def test_a_relative_link_within_the_root_is_followed(tmp_path: Path) -> None:
     assert not any((tmp_path / "var/usrlocal").iterdir())
 
 
-def test_below_a_root_the_doctor_that_is_named_examines_that_root(tmp_path: Path) -> None:
+def test_named_doctor_examines_the_root(tmp_path: Path) -> None:
     root = tmp_path / "an image"
     said = install(root).splitlines()[-1]
     words = shlex.split(said.partition("`")[2].partition("`")[0])
@@ -417,7 +417,7 @@ def test_below_a_root_the_doctor_that_is_named_examines_that_root(tmp_path: Path
     assert "the node half" in examined.stdout, examined.stderr
 
 
-def test_who_else_reads_the_folder_is_said(tmp_path: Path) -> None:
+def test_other_readers_of_the_folder_are_reported(tmp_path: Path) -> None:
     for name in ("crio", "podman"):
         (tmp_path / "usr/bin").mkdir(parents=True, exist_ok=True)
         (tmp_path / "usr/bin" / name).write_text("")
@@ -428,7 +428,7 @@ def test_who_else_reads_the_folder_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("--no-units",)])
-def test_without_systemd_it_says_what_runs_reconcile(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+def test_without_systemd_a_scheduler_is_suggested(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
     monkeypatch.setattr("resctrl_hooks.install.systemd.is_running", lambda: False)
     said = run("install", "--runtime", "crio", "--dry-run", *words).output
     (note,) = [line for line in said.splitlines() if line.startswith("note: ") and "reconcile --watch 30" in line]
@@ -437,7 +437,7 @@ def test_without_systemd_it_says_what_runs_reconcile(monkeypatch: pytest.MonkeyP
     assert ("reconcile --watch" in run("install", "--runtime", "crio", "--dry-run", *words).output) is bool(words)
 
 
-def test_fifo_in_a_files_place_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+def test_fifo_in_place_of_file_is_refused_without_waiting(tmp_path: Path) -> None:
     place = tmp_path / UNITS.lstrip("/") / TIMER
     place.parent.mkdir(parents=True)
     os.mkfifo(place)
@@ -447,7 +447,7 @@ def test_fifo_in_a_files_place_is_refused_and_not_waited_for(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("text", ["garbage", "[]", '{"format": 7}', '{"format": 1, "namespaces": 3}'])
-def test_compiled_configuration_that_no_hook_can_read_is_refused(tmp_path: Path, text: str) -> None:
+def test_unreadable_compiled_configuration_is_refused(tmp_path: Path, text: str) -> None:
     place = tmp_path / CONFIG.lstrip("/")
     place.parent.mkdir(parents=True)
     place.with_name("config.json").write_text(text)

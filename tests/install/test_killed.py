@@ -123,7 +123,7 @@ def left(root: Path) -> set[str]:
     return {name for name in files(root) if not (root / name.lstrip("/")).is_dir()}
 
 
-def test_install(tmp_path: Path, ship: Callable[[Payload], None]) -> None:
+def test_killed_install_leaves_working_host(tmp_path: Path, ship: Callable[[Payload], None]) -> None:
     ship(NEW)
     root, whole = tmp_path / "root", tmp_path / "whole"
     whole.mkdir()
@@ -139,7 +139,7 @@ def test_install(tmp_path: Path, ship: Callable[[Payload], None]) -> None:
     assert seen == {"", "new new new\n"}
 
 
-def test_upgrade(tmp_path: Path, ship: Callable[[Payload], None]) -> None:
+def test_killed_upgrade_leaves_working_host(tmp_path: Path, ship: Callable[[Payload], None]) -> None:
     root, whole = tmp_path / "root", tmp_path / "whole"
     whole.mkdir()
 
@@ -166,7 +166,7 @@ def old_modules() -> set[str]:
     return {f"/usr/local/libexec/resctrl-hooks/{OLD.folder}/{name}" for name in OLD.modules}
 
 
-def test_uninstall(tmp_path: Path, ship: Callable[[Payload], None]) -> None:
+def test_killed_uninstall_leaves_working_host(tmp_path: Path, ship: Callable[[Payload], None]) -> None:
     ship(NEW)
     root = tmp_path / "root"
     seen = set()
@@ -178,7 +178,7 @@ def test_uninstall(tmp_path: Path, ship: Callable[[Payload], None]) -> None:
 
 
 @pytest.mark.parametrize("runtime", ["crio", "podman"])
-def test_install_with_a_drop_in(
+def test_killed_install_with_drop_in_leaves_working_host(
     tmp_path: Path, ship: Callable[[Payload], None], monkeypatch: pytest.MonkeyPatch, runtime: str
 ) -> None:
     ship(NEW)

@@ -31,7 +31,7 @@ def render(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.kubectl
-def test_the_base_has_the_hook_and_its_metrics() -> None:
+def test_base_has_hook_and_metrics() -> None:
     kinds = [(one["kind"], one["metadata"]["name"]) for one in render(CONTRIB / "daemonset")]
     assert sorted(kinds) == [
         ("ConfigMap", "resctrl-hooks"),
@@ -45,7 +45,7 @@ def test_the_base_has_the_hook_and_its_metrics() -> None:
 
 
 @pytest.mark.kubectl
-def test_openshift_has_the_metrics_alone() -> None:
+def test_openshift_overlay_has_metrics_only() -> None:
     objects = render(CONTRIB / "openshift")
     kinds = [(one["kind"], one["metadata"]["name"]) for one in objects]
     assert sorted(kinds) == [
@@ -63,7 +63,7 @@ def test_openshift_has_the_metrics_alone() -> None:
 
 
 @pytest.mark.kubectl
-def test_the_example_of_the_readme_names_the_image_by_digest(tmp_path: Path) -> None:
+def test_readme_example_names_image_by_digest(tmp_path: Path) -> None:
     page = (CONTRIB / "daemonset/README.md").read_text()
     example = yaml.safe_load(page.partition("```yaml\n")[2].partition("```")[0])
     (tmp_path / "contrib").symlink_to(CONTRIB)
@@ -84,7 +84,7 @@ def test_the_example_of_the_readme_names_the_image_by_digest(tmp_path: Path) -> 
     assert images == {f"registry.internal/resctrl-hooks@{example['images'][0]['digest']}"}
 
 
-def test_the_scc_allows_what_the_metrics_need_and_no_more() -> None:
+def test_scc_allows_only_what_metrics_need() -> None:
     scc = load("openshift/scc.yaml")[0]
     pod = only(load("daemonset/metrics.yaml"), "DaemonSet")["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -101,7 +101,7 @@ def test_the_scc_allows_what_the_metrics_need_and_no_more() -> None:
     }
 
 
-def test_what_runs_has_an_account_a_priority_and_a_strategy() -> None:
+def test_workloads_have_account_priority_and_strategy() -> None:
     for name in ("resctrl-hooks", "metrics"):
         objects = load(f"daemonset/{name}.yaml")
         daemonset = only(objects, "DaemonSet")
@@ -112,20 +112,20 @@ def test_what_runs_has_an_account_a_priority_and_a_strategy() -> None:
         assert daemonset["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"]
 
 
-def test_the_role_is_for_the_pods_alone() -> None:
+def test_role_covers_pods_only() -> None:
     role, binding = load("openshift/monitoring-role.yaml")
     assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert binding["subjects"][0]["namespace"] == "openshift-monitoring"
 
 
-def test_health_is_asked_where_it_is_served() -> None:
+def test_health_probe_matches_server() -> None:
     (container,) = only(load("daemonset/metrics.yaml"), "DaemonSet")["spec"]["template"]["spec"]["containers"]
     for probe in ("readinessProbe", "livenessProbe"):
         assert container[probe]["httpGet"]["path"] == "/healthz"
 
 
-def test_images_and_labels_are_of_this_version() -> None:
+def test_images_and_labels_have_this_version() -> None:
     texts = [path.read_text() for path in (CONTRIB / "daemonset").glob("*.yaml")]
     tags = {line.rpartition(":")[2].strip() for text in texts for line in text.splitlines() if "image: " in line}
     assert tags == {__version__}
@@ -133,7 +133,7 @@ def test_images_and_labels_are_of_this_version() -> None:
     assert base["labels"][0]["pairs"]["app.kubernetes.io/version"] == __version__
 
 
-def test_metrics_pod_writes_totals_only_and_prometheus_alone_may_connect() -> None:
+def test_metrics_pod_writes_totals_only_and_accepts_prometheus_only() -> None:
     objects = load("daemonset/metrics.yaml")
     pod = only(objects, "DaemonSet")["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -147,7 +147,7 @@ def test_metrics_pod_writes_totals_only_and_prometheus_alone_may_connect() -> No
 
 
 @pytest.mark.parametrize("name", ["resctrl-hooks", "remove"])
-def test_container_that_waits_has_no_capabilities(name: str) -> None:
+def test_waiting_container_has_no_capabilities(name: str) -> None:
     (container,) = only(load(f"daemonset/{name}.yaml"), "DaemonSet")["spec"]["template"]["spec"]["containers"]
     context = container["securityContext"]
     assert (context["capabilities"], context["seccompProfile"]) == ({"drop": ["ALL"]}, {"type": "RuntimeDefault"})

@@ -24,14 +24,14 @@ def service(name: str) -> dict[str, str]:
     return dict(parser["Service"])
 
 
-def test_containerd_has_the_plugin_as_an_external_one(tmp_path: Path) -> None:
+def test_containerd_gets_plugin_as_external_service(tmp_path: Path) -> None:
     install(tmp_path, runtime="containerd")
     assert {UNIT, LINK} <= files(tmp_path)
     assert f"{LAUNCH} --config {CONFIG} nri" in (tmp_path / UNIT.lstrip("/")).read_text()
     assert not (tmp_path / "opt").exists(), "what is in /opt/nri/plugins a runtime starts itself, and not again"
 
 
-def test_cri_o_has_it_beside_the_hook_on_request_and_keeps_it(tmp_path: Path) -> None:
+def test_cri_o_gets_plugin_on_request_and_keeps_it(tmp_path: Path) -> None:
     install(tmp_path)
     assert UNIT not in files(tmp_path)
     install(tmp_path, "--nri")
@@ -43,7 +43,7 @@ def test_cri_o_has_it_beside_the_hook_on_request_and_keeps_it(tmp_path: Path) ->
     assert HOOKS in files(tmp_path)
 
 
-def test_it_goes_with_containerd_and_with_everything(tmp_path: Path) -> None:
+def test_plugin_is_removed_with_containerd_and_with_everything(tmp_path: Path) -> None:
     install(tmp_path)
     install(tmp_path, runtime="containerd")
     uninstall(tmp_path, "--runtime", "containerd")
@@ -53,13 +53,13 @@ def test_it_goes_with_containerd_and_with_everything(tmp_path: Path) -> None:
     assert files(tmp_path) == set()
 
 
-def test_without_units_somebody_is_told_to_start_it(tmp_path: Path) -> None:
+def test_install_without_units_advises_a_supervisor(tmp_path: Path) -> None:
     said = install(tmp_path, "--no-units", runtime="containerd")
     assert "nothing starts the NRI plugin" in said
     assert UNIT not in files(tmp_path)
 
 
-def test_the_unit_is_as_hardened_as_reconciles_and_systemd_watches_it() -> None:
+def test_plugin_unit_is_hardened_and_watched_by_systemd() -> None:
     ours, theirs = service(NRI), service(RECONCILE)
     same = {key: value for key, value in theirs.items() if key.startswith(("Restrict", "Protect", "SystemCall", "Cap"))}
     # Its service watches execs too, which the kernel tells by netlink.
@@ -89,7 +89,7 @@ def put(root: Path, text: str) -> None:
         ('version = 3\n[plugins."io.containerd.nri.v1.nri"]\ndisable = true\n', False),
     ],
 )
-def test_nri_is_turned_on_where_it_is_off(tmp_path: Path, text: str, on: bool) -> None:
+def test_disabled_nri_is_enabled(tmp_path: Path, text: str, on: bool) -> None:
     if text:
         put(tmp_path, text)
     said = install(tmp_path, runtime="containerd")
@@ -100,7 +100,7 @@ def test_nri_is_turned_on_where_it_is_off(tmp_path: Path, text: str, on: bool) -
     assert files(tmp_path) == ({CONTAINERD_CONFIG} if text else set())
 
 
-def test_a_drop_in_that_containerd_reads_needs_no_word(tmp_path: Path) -> None:
+def test_readable_drop_in_needs_no_remark(tmp_path: Path) -> None:
     put(tmp_path, 'version = 2\nimports = ["/etc/containerd/conf.d/*.toml"]\n')
     _, notes = nri_drop_in(str(tmp_path))
     assert len(notes) == 1
@@ -114,13 +114,13 @@ def test_a_drop_in_that_containerd_reads_needs_no_word(tmp_path: Path) -> None:
         ("", None, False),
     ],
 )
-def test_containerd_itself_knows_better_than_its_configurations_version(said: str, major: int | None, on: bool) -> None:
+def test_version_of_containerd_precedes_that_of_its_configuration(said: str, major: int | None, on: bool) -> None:
     assert major_version(said) == major
     assert is_on({"version": 2}, major) is on
     assert not is_on({"version": 2, "plugins": {"io.containerd.nri.v1.nri": {"disable": True}}}, major)
 
 
-def test_the_containerd_that_is_here_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_containerd_is_asked_for_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "containerd"
     program.write_text("#!/bin/sh\necho containerd containerd.io v1.7.27 05044ec\n")
     program.chmod(0o755)
@@ -131,7 +131,7 @@ def test_the_containerd_that_is_here_is_asked(tmp_path: Path, monkeypatch: pytes
     assert "restart containerd" in " ".join(notes)
 
 
-def test_a_configuration_that_can_not_be_read_is_said(tmp_path: Path) -> None:
+def test_unreadable_configuration_is_reported(tmp_path: Path) -> None:
     put(tmp_path, "version = = 2")
     with pytest.raises(RuntimeConfigError, match=r"config\.toml"):
         nri_drop_in(str(tmp_path))

@@ -62,7 +62,7 @@ def installed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Instal
 
 
 @pytest.mark.parametrize("breakage", [*BROKEN, *HANGING[:2], *SETTINGS])
-def test_containers_start_and_go(installed: Installed, breakage: Breakage) -> None:
+def test_containers_start_and_end(installed: Installed, breakage: Breakage) -> None:
     before, after = installed.containers
     before.create()
     assert [path.name for path in installed.groups.iterdir()] == UIDS[:1]  # it works while it is whole
@@ -74,7 +74,7 @@ def test_containers_start_and_go(installed: Installed, breakage: Breakage) -> No
     assert not {before.id, after.id} & set(before.call("list", "-q").split())
 
 
-def test_an_interpreter_that_goes_away(installed: Installed) -> None:
+def test_missing_interpreter_lets_containers_run(installed: Installed) -> None:
     before, after = installed.containers
     alias = installed.root / "python3"
     alias.symlink_to("/usr/bin/python3")
@@ -89,7 +89,7 @@ def test_an_interpreter_that_goes_away(installed: Installed) -> None:
     after.remove()
 
 
-def test_an_upgrade_serves_a_container_from_before_it(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upgrade_serves_earlier_container(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
     from resctrl_hooks.install.payload import Payload, folder_name, payload  # noqa: PLC0415
 
     container = installed.containers[0]
@@ -103,7 +103,7 @@ def test_an_upgrade_serves_a_container_from_before_it(installed: Installed, monk
     assert list(installed.groups.iterdir()) == []
 
 
-def test_a_container_outlives_the_uninstall(installed: Installed) -> None:
+def test_container_survives_uninstall(installed: Installed) -> None:
     container = installed.containers[0]
     container.create()
     uninstall(installed.root)
@@ -112,7 +112,7 @@ def test_a_container_outlives_the_uninstall(installed: Installed) -> None:
     assert container.id not in container.call("list", "-q").split()
 
 
-def test_a_refusal_refuses(installed: Installed) -> None:
+def test_refusal_refuses_container(installed: Installed) -> None:
     settings = installed.root / "etc/resctrl-hooks/config.json"
     settings.write_text(
         json.dumps(json.loads(settings.read_text()) | {"failurePolicy": "fail", "resctrlPath": "/none"})

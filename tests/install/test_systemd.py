@@ -30,7 +30,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "told"
 
 
-def test_units_are_stopped_although_one_of_them_is_not_loaded(told: Path) -> None:
+def test_units_are_stopped_although_one_is_not_loaded(told: Path) -> None:
     assert systemd.stop(("gone.service", "a.timer", "b.path")) == []
     done = told.read_text().splitlines()
     assert done == ["stop a.timer", "reset-failed a.timer", "stop b.path", "reset-failed b.path"]

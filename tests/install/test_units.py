@@ -22,21 +22,19 @@ def ours() -> dict[str, dict[str, dict[str, str]]]:
     return {name: parsed(text) for name, text in units(CONFIG).items()}
 
 
-def test_no_key_is_there_twice_and_none_is_empty(ours: dict[str, dict[str, dict[str, str]]]) -> None:
+def test_keys_are_unique_and_not_empty(ours: dict[str, dict[str, dict[str, str]]]) -> None:
     values = [(key, value) for unit in ours.values() for section in unit.values() for key, value in section.items()]
     assert [key for key, value in values if not value and key != "CapabilityBoundingSet"] == []
 
 
 @pytest.mark.parametrize("runtime", ["crio.service", "containerd.service", "podman.service"])
-def test_resctrl_and_bytecode_are_there_before_a_runtime(
-    ours: dict[str, dict[str, dict[str, str]]], runtime: str
-) -> None:
+def test_resctrl_and_bytecode_precede_runtimes(ours: dict[str, dict[str, dict[str, str]]], runtime: str) -> None:
     for unit in (MOUNT, COMPILE):
         assert runtime in ours[unit]["Unit"]["Before"].split()
     assert runtime in ours[RECONCILE]["Unit"]["After"].split()
 
 
-def test_reconcile_is_started_by_the_timer_and_by_the_wake_up_call(ours: dict[str, dict[str, dict[str, str]]]) -> None:
+def test_timer_and_path_start_reconcile(ours: dict[str, dict[str, dict[str, str]]]) -> None:
     assert ours[TIMER]["Timer"]["OnUnitInactiveSec"] == "30"
     assert TIMER.removesuffix(".timer") == RECONCILE.removesuffix(".service")
     assert ours[WAKE]["Path"] == {"PathChanged": "/run/resctrl-hooks/wake", "Unit": RECONCILE}
@@ -45,19 +43,19 @@ def test_reconcile_is_started_by_the_timer_and_by_the_wake_up_call(ours: dict[st
         assert f"{ours[unit]['Install']['WantedBy']}.wants" == folder
 
 
-def test_commands_are_quoted_as_systemd_reads_them() -> None:
+def test_commands_are_quoted_for_systemd() -> None:
     text = units('/etc/my "odd" 100%/$x.yaml')[RECONCILE].decode()
     assert f'{LAUNCH} --config "/etc/my \\"odd\\" 100%%/$$x.yaml" reconcile --waiting-ok\n' in text
 
 
-def test_bytecode_at_boot_goes_to_a_folder_of_the_units_own() -> None:
+def test_boot_bytecode_has_its_own_folder() -> None:
     service = parsed(units(CONFIG, boot_code=f"{BOOT_CODE}/node-x")[COMPILE])["Service"]
     assert service["ExecStart"].endswith(f"compile {BOOT_CODE}/node-x")
     assert f"/run/{service['RuntimeDirectory']}" == BOOT_CODE
     assert service["RemainAfterExit"] == "yes"  # the folder goes when the unit does
 
 
-def test_they_follow_the_settings(tmp_path: Path) -> None:
+def test_units_follow_settings(tmp_path: Path) -> None:
     yaml = tmp_path / CONFIG.lstrip("/")
     yaml.parent.mkdir(parents=True)
     yaml.write_text("stateDir: /var/lib/rh\nresctrlPath: /mnt/resctrl\n")
@@ -90,7 +88,7 @@ def test_exec_watcher_has_two_capabilities_and_the_hosts_network_namespace(
         ("crio", ["--no-units"], "", []),
     ],
 )
-def test_one_service_of_a_node_watches_execs(
+def test_one_service_per_node_watches_execs(
     tmp_path: Path, runtime: str, words: list[str], yaml: str, watches: list[str]
 ) -> None:
     path = tmp_path / CONFIG.lstrip("/")
@@ -105,7 +103,7 @@ def test_one_service_of_a_node_watches_execs(
     assert not list(folder.rglob("resctrl-hooks-*"))
 
 
-def test_paths_are_whole_words_wherever_they_stand() -> None:
+def test_paths_are_separate_words() -> None:
     made = units("/etc/my rh/config.yaml", state="/var/lib/r h/100%")
     writes = parsed(made[RECONCILE])["Service"]["ReadWritePaths"]
     assert writes == '/run "-/var/lib/r h/100%%" -/sys/fs/resctrl -/sys/fs/cgroup "-/etc/my rh"'

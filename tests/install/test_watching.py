@@ -58,13 +58,13 @@ def past(folder: Path) -> bool:
     return looks_past(CRIO, Tree(""), str(folder))
 
 
-def test_a_folder_that_was_there_is_seen(tmp_path: Path, hooks: Path) -> None:
+def test_existing_folder_is_watched(tmp_path: Path, hooks: Path) -> None:
     hooks.mkdir()
     with running(tmp_path, hooks):
         assert not past(hooks)
 
 
-def test_one_that_is_made_later_is_not(tmp_path: Path, hooks: Path) -> None:
+def test_folder_created_later_is_not_watched(tmp_path: Path, hooks: Path) -> None:
     with running(tmp_path, hooks):
         assert not past(hooks)
         hooks.mkdir()
@@ -73,7 +73,7 @@ def test_one_that_is_made_later_is_not(tmp_path: Path, hooks: Path) -> None:
     assert not past(hooks)
 
 
-def test_nor_one_that_is_made_anew(tmp_path: Path, hooks: Path) -> None:
+def test_recreated_folder_is_not_watched(tmp_path: Path, hooks: Path) -> None:
     hooks.mkdir()
     with running(tmp_path, hooks):
         hooks.rmdir()
@@ -81,7 +81,7 @@ def test_nor_one_that_is_made_anew(tmp_path: Path, hooks: Path) -> None:
         assert past(hooks)
 
 
-def test_an_image_is_not_what_runs_here(tmp_path: Path) -> None:
+def test_folder_of_image_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "hooks.d").mkdir()
     with running(tmp_path):
         image = tmp_path / "image"
@@ -90,7 +90,7 @@ def test_an_image_is_not_what_runs_here(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", [["--runtime", "crio"], []])
-def test_uninstall_then_install_is_seen_by_what_runs(tmp_path: Path, first: list[str]) -> None:
+def test_reinstalled_hook_is_seen_by_running_runtime(tmp_path: Path, first: list[str]) -> None:
     root = tmp_path / "host"
     install(root, "--runtime", "podman")
     folder = root / VENDOR_HOOKS.lstrip("/")
@@ -111,7 +111,7 @@ def blind(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return blind
 
 
-def test_install_says_it(tmp_path: Path, blind: Callable[[], None]) -> None:
+def test_install_reports_unwatched_folder(tmp_path: Path, blind: Callable[[], None]) -> None:
     assert "systemctl restart crio" not in install(tmp_path / "a")
     blind()
     said = install(tmp_path / "b")

@@ -3,7 +3,7 @@ import pytest
 from resctrl_hooks.inventory.amounts import scaled, with_margin
 
 
-def test_amounts_have_three_digits_and_a_prefix() -> None:
+def test_amounts_have_three_digits_and_prefix() -> None:
     assert [scaled(99.97e6, "B/s"), scaled(999.7e6, "B/s"), scaled(1023.9 * 1024, "B", binary=True)] == [
         "100 MB/s",
         "1.00 GB/s",
@@ -26,5 +26,5 @@ def test_amounts_have_three_digits_and_a_prefix() -> None:
         (2e9, 3e7, "2.0 ± 0.0 GB/s"),
     ],
 )
-def test_a_number_and_its_margin_have_one_unit(value: float, margin: float, text: str) -> None:
+def test_number_and_margin_share_unit(value: float, margin: float, text: str) -> None:
     assert with_margin(value, margin, "B/s") == text

@@ -13,7 +13,7 @@ from resctrl_hooks.inventory.gather import gather
 @given(
     st.integers(-2, 20), st.dictionaries(st.integers(-5, 5), st.integers(0, 9)), st.integers(0, 5), st.integers(-5, 5)
 )
-def test_no_more_is_given_than_there_is_and_lower_priorities_come_after_higher(
+def test_supply_is_never_exceeded_and_higher_priorities_come_first(
     available: int, wanted: dict[int, int], reserved: int, above: int
 ) -> None:
     given_ = filled(available, wanted, reserved=reserved, above=above)
@@ -25,7 +25,7 @@ def test_no_more_is_given_than_there_is_and_lower_priorities_come_after_higher(
             assert given_[priority] == 0
 
 
-def test_who_wants_and_who_has(tmp_path: Path) -> None:
+def test_demand_and_holders_are_counted(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=4, priority=RULES)
     for namespace in ("batch", "batch", "batch", "gold", "silver"):
         node.start(namespace)

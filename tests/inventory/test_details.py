@@ -21,7 +21,7 @@ def member(*steps: Any) -> "MemberRecord":
 
 @pytest.mark.parametrize("needs", [{}, None, {"class": None, "limits": None, "names": ["a"], "decision": "?"}])
 @pytest.mark.parametrize("feature", ["memory", "memtierd", "placement", "blockio", "rdt"])
-def test_what_another_version_recorded_in_its_own_way_hides_nothing_else(feature: str, needs: Any) -> None:
+def test_record_of_another_version_hides_no_other_feature(feature: str, needs: Any) -> None:
     steps = ({"feature": feature, "action": "?", "needs": needs}, BGS)
     found = details_of(member(*steps))
     assert found["scheduling"] == {"class": "bg", "nice": 10}
@@ -30,12 +30,12 @@ def test_what_another_version_recorded_in_its_own_way_hides_nothing_else(feature
         assert row.columns is None or len(row.columns.cells([found])) == len(row.columns.heads)
 
 
-def test_a_step_without_parameters_is_named() -> None:
+def test_step_without_parameters_is_named() -> None:
     found = details_of(member({"feature": "memory", "action": "limit"}, BGS))
     assert found["unreadable"] == {"memory": "KeyError: 'needs'"}
 
 
 @pytest.mark.parametrize("needs", [{"request": {}}, {"request": {}, "decision": None}])
-def test_who_is_not_placed_yet(needs: Any) -> None:
+def test_unplaced_container_is_shown(needs: Any) -> None:
     step = {"feature": "placement", "action": "place", "needs": needs}
     assert details_of(member(step)) == {"placement": {"why": "not placed yet"}}

@@ -9,5 +9,5 @@ GROUP = Group(rdt_class="", name="k", path="/r/mon_groups/k", origin="created", 
 
 
 @pytest.mark.parametrize("cgroup, state", [("/sys/fs/cgroup/pod", "idle"), ("", "assigned")])
-def test_a_pod_without_containers_is_idle_but_a_programs_key_is_its_own(cgroup: str, state: str) -> None:
+def test_pod_without_containers_is_idle_unless_its_key_belongs_to_a_program(cgroup: str, state: str) -> None:
     assert state_of(Pod(key="k", state="assigned", cgroup=cgroup, groups=[GROUP]), waiting=False) == state

@@ -118,21 +118,21 @@ def result_of(load: Load, window: float, *, by_chance: bool = True, windows: int
 
 
 @pytest.mark.parametrize("load", LOADS, ids=str)
-def test_interval_contains_the_truth_in_95_of_100_windows_and_the_rate_has_no_bias(load: Load) -> None:
+def test_interval_contains_true_rate_in_95_of_100_windows_without_bias(load: Load) -> None:
     found = result_of(load, 25 * load.turn * load.pods / load.rmids)
     assert found.contain >= 0.95, found
     assert abs(found.bias) < 1.3 * found.width / math.sqrt(WINDOWS), (found, "three standard errors of the mean")
     assert found.shown == 1
 
 
-def test_turns_of_one_length_are_what_made_rates_wrong() -> None:
+def test_turns_of_equal_length_bias_rates() -> None:
     """The load keeps step with the turns: what it did in one it does in all, and nothing says so."""
     found = result_of(LOADS[0], 300, by_chance=False)
     assert found.contain < 0.1, found
     assert found.width < 0.1, found
 
 
-def test_interval_needs_turns() -> None:
+def test_interval_needs_minimum_number_of_turns() -> None:
     assert interval_of([(10.0, 100.0)] * (LEAST_TURNS - 1)) is None
     assert interval_of([(10.0, 100.0)] * LEAST_TURNS) == Interval(10.0, 0.0)
     assert Interval(10.0, 15.0).low == 0
@@ -140,11 +140,11 @@ def test_interval_needs_turns() -> None:
 
 
 @pytest.mark.parametrize("chance, length", [(0.0, 10), (0.5, 10 + 20 * 0.693), (0.999999, 90)])
-def test_length_of_a_round_is_a_third_to_three_times_its_mean(chance: float, length: float) -> None:
+def test_round_length_is_a_third_to_three_times_the_mean(chance: float, length: float) -> None:
     assert gap(30, chance) == pytest.approx(length, rel=1e-3)
 
 
-def test_mean_length_of_a_round_is_the_configured_one() -> None:
+def test_mean_round_length_is_configured_one() -> None:
     assert math.fsum(gap(30, number / 1000) for number in range(1000)) / 1000 == pytest.approx(30, rel=0.01)
 
 

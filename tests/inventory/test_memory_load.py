@@ -53,7 +53,7 @@ def measured(host: MonitoredHost, before: Snapshot, domains: list[tuple[int, ...
     return memory_usage(before, now, domains, {"*": 1000 / (now.when - before.when)}, NAMES)
 
 
-def test_load_of_two_domains_has_the_pods_that_fill_them(host: MonitoredHost) -> None:
+def test_load_of_two_domains_names_largest_pods(host: MonitoredHost) -> None:
     before, domains = begin(host)
     cart, etl = groups(host)
     say(cart, (300, 200), (0, 0))
@@ -67,7 +67,7 @@ def test_load_of_two_domains_has_the_pods_that_fill_them(host: MonitoredHost) ->
 
 
 @pytest.mark.parametrize("value", ["Unavailable", "Error", 0])
-def test_domain_with_an_unknown_value_has_no_load_and_no_pods(host: MonitoredHost, value: object) -> None:
+def test_domain_with_unknown_value_has_neither_load_nor_pods(host: MonitoredHost, value: object) -> None:
     say(host.resctrl, (500, 500), (0, 0))
     before, domains = begin(host)
     say(host.resctrl, (value, 500), (0, 0))

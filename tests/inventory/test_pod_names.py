@@ -56,15 +56,13 @@ def names_of(host: MonitoredHost, *keys: str) -> list[PodName]:
     return [names.of(key) for key in keys]
 
 
-def test_kubernetes_names_are_those_of_the_record(host: MonitoredHost, asked: list[str]) -> None:
+def test_kubernetes_names_come_from_record(host: MonitoredHost, asked: list[str]) -> None:
     host.pod(0, "web-0")
     assert names_of(host, KEYS[0]) == [PodName("shop", "web-0", "")]
     assert asked == []
 
 
-def test_a_container_has_the_name_that_podmans_storage_has(
-    host: MonitoredHost, tmp_path: Path, asked: list[str]
-) -> None:
+def test_podman_container_name_comes_from_storage(host: MonitoredHost, tmp_path: Path, asked: list[str]) -> None:
     for id_ in (WEB, GONE):
         container(host, id_, id_, tmp_path)
     stored(tmp_path, "containers.json", (WEB, "web"))
@@ -73,7 +71,7 @@ def test_a_container_has_the_name_that_podmans_storage_has(
     assert asked == []
 
 
-def test_podman_is_asked_for_what_its_storage_lacks_and_not_at_each_scrape(
+def test_podman_is_asked_for_missing_names_but_not_at_each_scrape(
     host: MonitoredHost, tmp_path: Path, asked: list[str]
 ) -> None:
     container(host, DB, DB, tmp_path)
@@ -91,9 +89,7 @@ def test_podman_is_asked_for_what_its_storage_lacks_and_not_at_each_scrape(
 
 
 @pytest.mark.parametrize("content", ["", "{", "{}", "[1, {}]", '[{"id": 1, "names": null}]'])
-def test_a_storage_that_is_damaged_names_nothing(
-    host: MonitoredHost, tmp_path: Path, asked: list[str], content: str
-) -> None:
+def test_damaged_storage_names_nothing(host: MonitoredHost, tmp_path: Path, asked: list[str], content: str) -> None:
     container(host, WEB, WEB, tmp_path)
     stored(tmp_path, "containers.json")
     (tmp_path / "overlay-containers/containers.json").write_text(content)
@@ -101,13 +97,13 @@ def test_a_storage_that_is_damaged_names_nothing(
     assert asked
 
 
-def test_a_key_of_a_program_is_its_own_name(host: MonitoredHost, asked: list[str]) -> None:
+def test_key_of_program_is_its_name(host: MonitoredHost, asked: list[str]) -> None:
     host.context.monitor.ensure_group("job-17-of-the-batch")
     assert names_of(host, "job-17-of-the-batch") == [PodName("", "job-17-of-the-batch", "")]
     assert asked == []
 
 
-def test_each_sample_of_a_container_names_it(host: MonitoredHost, tmp_path: Path, asked: list[str]) -> None:
+def test_container_samples_have_container_name(host: MonitoredHost, tmp_path: Path, asked: list[str]) -> None:
     container(host, WEB, WEB, tmp_path)
     stored(tmp_path, "containers.json", (WEB, "web"))
     lines = [line for line in host.run("metrics").stdout.splitlines() if line.startswith("l3_llc_occupancy_bytes{")]
@@ -116,7 +112,7 @@ def test_each_sample_of_a_container_names_it(host: MonitoredHost, tmp_path: Path
     assert 'container="web"' in lines[0]
 
 
-def test_a_pod_that_nobody_names_is_called_the_same_by_list_and_metrics(host: MonitoredHost) -> None:
+def test_unnamed_pod_has_same_name_in_list_and_metrics(host: MonitoredHost) -> None:
     """The start of an id; a program's own key is a name, and stays whole."""
     own = "the-session-of-some-program"
     for key in (KEYS[0], "c" * 64, own):

@@ -29,7 +29,7 @@ def rates(before: Snapshot, now: Snapshot) -> Rates:
     return of_pod(before, now, KEY)
 
 
-def test_rate_of_a_pod_that_is_counted_all_the_time_is_its_growth_by_the_interval() -> None:
+def test_rate_of_counted_pod_is_growth_by_interval() -> None:
     found = rates(snapshot(100, reading(50, 7)), snapshot(102, reading(90, 9)))
     assert (found.total, found.counted, found.estimated) == (20, 1, False)
 
@@ -40,9 +40,7 @@ def test_rate_of_a_waiting_pod_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("seconds, expected", [(1.2, 50), (1.0, 50), (0.9, None)])
-def test_rate_of_a_handover_within_the_interval_is_by_the_counted_seconds(
-    seconds: float, expected: float | None
-) -> None:
+def test_rate_after_handover_uses_counted_seconds(seconds: float, expected: float | None) -> None:
     """The giver: what it has counted until then is read at the handover."""
     found = rates(snapshot(100, reading(0, 7)), snapshot(102, reading(50 * seconds, 7 + seconds, WAITING)))
     assert found.total == (pytest.approx(expected) if expected else None)
@@ -50,13 +48,13 @@ def test_rate_of_a_handover_within_the_interval_is_by_the_counted_seconds(
     assert found.moved == {"mbm_total_bytes": pytest.approx(50 * seconds)}
 
 
-def test_rate_of_a_pod_that_takes_an_rmid_is_by_the_counted_seconds() -> None:
+def test_rate_of_preempting_pod_uses_counted_seconds() -> None:
     found = rates(snapshot(100, reading(None, 0, WAITING)), snapshot(102, reading(60, 1.5)))
     assert (found.total, found.counted) == (40, 0.75)
     assert found.estimated
 
 
-def test_rate_is_unknown_where_a_counter_was_unassigned_for_most_of_the_interval() -> None:
+def test_rate_is_unknown_if_counter_was_unassigned_for_most_of_interval() -> None:
     found = rates(snapshot(100, reading(50, 7)), snapshot(102, reading(60, 7.5, UNASSIGNED)))
     assert found.total is None
 
@@ -72,7 +70,7 @@ def test_rate_is_unknown_in_the_interval_of_a_class_change(held: tuple[str, ...]
     assert rates(now, after).total == 20
 
 
-def test_rate_is_unknown_where_classes_counted_for_different_parts_of_the_interval() -> None:
+def test_rate_is_unknown_if_classes_counted_for_different_times() -> None:
     before = snapshot(100, reading(0, 7), reading(0, 7, rdt_class="gold"))
     now = snapshot(102, reading(40, 9), reading(40, 8.2, rdt_class="gold"))
     assert rates(before, now).total is None
@@ -84,13 +82,13 @@ def test_rate_of_two_classes_is_their_sum() -> None:
     assert rates(before, now).total == 30
 
 
-def test_rate_is_unknown_where_a_domain_has_none() -> None:
+def test_rate_is_unknown_if_a_domain_has_none() -> None:
     before = snapshot(100, reading(0, 7), reading(0, 7, path=OTHER))
     now = snapshot(102, reading(40, 9), reading(0, 7, UNAVAILABLE, path=OTHER))
     assert rates(before, now).total is None
 
 
-def test_power_leaves_out_a_package_in_which_the_pod_never_ran() -> None:
+def test_power_ignores_package_without_energy() -> None:
     here = "mon_PERF_PKG_00/core_energy"
     before = snapshot(100, reading(0, 7, path=here), reading(None, 0, UNAVAILABLE, path=ENERGY))
     now = snapshot(102, reading(8, 9, path=here), reading(None, 0, UNAVAILABLE, path=ENERGY))
@@ -98,14 +96,12 @@ def test_power_leaves_out_a_package_in_which_the_pod_never_ran() -> None:
 
 
 @pytest.mark.parametrize("seconds, total, moved", [(1.6, 25, 40), (0.4, None, 40), (60, None, None)])
-def test_rate_of_a_pod_that_is_new_is_of_what_it_counted_since_it_started(
-    seconds: float, total: float | None, moved: float | None
-) -> None:
+def test_rate_of_new_pod_covers_time_since_start(seconds: float, total: float | None, moved: float | None) -> None:
     found = rates(snapshot(100, tracked=False), snapshot(102, reading(40, seconds)))
     assert found.total == (pytest.approx(total) if total else None)
     assert found.moved == {"mbm_total_bytes": moved}
 
 
-def test_a_sum_is_unknown_where_one_of_its_pods_is() -> None:
+def test_sum_is_unknown_if_a_pod_is_unknown() -> None:
     assert added([Rates(1, 2, 3, 4), Rates(1, None, 3, 4)]) == Rates(2, None, 6, 8)
     assert added([Rates(total=2, counted=0.6), Rates(total=3, counted=1.0)]).counted == 0.6

@@ -32,17 +32,17 @@ LABELS = {"app": "web", "app.kubernetes.io/tier": "front", "empty": ""}
         ("empty=", True),
     ],
 )
-def test_what_a_selector_chooses(text: str, chosen: bool) -> None:
+def test_selector_matches_as_in_kubernetes(text: str, chosen: bool) -> None:
     assert Selector(text).matches(LABELS) is chosen
 
 
 @pytest.mark.parametrize("text", ["", "=web", "app in web", "app in (a", "a=b,,c=d", "app<3", "a b"])
-def test_what_is_no_selector(text: str) -> None:
+def test_invalid_selector_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no requirement"):
         Selector(text)
 
 
-def test_list_finds_a_pod_of_cri_o_by_its_labels(host: Host) -> None:
+def test_list_finds_crio_pod_by_labels(host: Host) -> None:
     sandbox = host.bundle(fixture("crio-crun-sandbox-config.json"), "sandbox")
     annotations = fixture("crio-crun-createRuntime-state.json")["annotations"]
     annotations |= {"io.kubernetes.cri-o.ResolvPath": f"{sandbox}/resolv.conf"}

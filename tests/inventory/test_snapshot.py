@@ -54,7 +54,7 @@ def metrics(host: MonitoredHost) -> dict[str, list[Any]]:
     return found
 
 
-def test_a_sum_with_an_unknown_part_is_unknown_in_every_command(host: MonitoredHost, tmp_path: Path) -> None:
+def test_sum_with_unknown_part_is_unknown_in_every_command(host: MonitoredHost, tmp_path: Path) -> None:
     shown = top(host)
     for name in ("(in no group)", "TOTAL", "shop/unknown"):
         assert shown[name]["memoryBandwidthBytesPerSecond"] is None, name
@@ -81,7 +81,7 @@ def test_a_sum_with_an_unknown_part_is_unknown_in_every_command(host: MonitoredH
     assert states["mbm_total_bytes"] == ("Unavailable", None)
 
 
-def test_the_same_sum_with_all_parts_known_is_the_same_in_every_command(host: MonitoredHost, tmp_path: Path) -> None:
+def test_sum_with_known_parts_is_the_same_in_every_command(host: MonitoredHost, tmp_path: Path) -> None:
     say(host.resctrl / "mon_groups" / KEYS[1], mbm_total_bytes=20)
     assert take(host.context).classes[""].ungrouped[TOTAL] == 30
     assert top(host)["TOTAL"]["memoryBandwidthBytesPerSecond"] == 0
@@ -93,7 +93,7 @@ def test_the_same_sum_with_all_parts_known_is_the_same_in_every_command(host: Mo
     assert "resctrl_class_uncounted_groups" not in said
 
 
-def test_a_class_whose_own_tasks_have_no_counter_is_unknown(host: MonitoredHost) -> None:
+def test_class_without_counter_for_its_own_tasks_is_unknown(host: MonitoredHost) -> None:
     """AMD: the kernel's root file is then the sum of the counted groups."""
     say(host.resctrl / "mon_groups" / KEYS[1], mbm_total_bytes=20)
     info = host.resctrl / "info/L3_MON"
@@ -108,7 +108,7 @@ def test_a_class_whose_own_tasks_have_no_counter_is_unknown(host: MonitoredHost)
     assert take(host.context).classes[""].ungrouped[TOTAL] == 30
 
 
-def test_a_package_in_which_a_group_never_ran_is_no_unknown_part(host: MonitoredHost) -> None:
+def test_package_without_energy_is_not_an_unknown_part(host: MonitoredHost) -> None:
     energy = "mon_PERF_PKG_00/core_energy"
     say_paths(host.resctrl, {energy: 9.5})
     for name, value in ((KEYS[0], 4.0), (KEYS[1], "Unavailable"), ("theirs", 1.5)):
@@ -117,7 +117,7 @@ def test_a_package_in_which_a_group_never_ran_is_no_unknown_part(host: Monitored
     assert (found.whole[energy], found.ungrouped[energy]) == (9.5, 4.0)
 
 
-def test_each_counter_file_is_read_once_in_a_look(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_counter_file_is_read_once_per_snapshot(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[bytes] = []
     value_of = counter_files._value_of
 
@@ -134,7 +134,7 @@ def test_each_counter_file_is_read_once_in_a_look(host: MonitoredHost, monkeypat
         assert len(read) == 4 * 2, "the root, two pods and a foreign group, with two counters each"
 
 
-def test_a_group_of_a_pod_is_no_foreign_group(host: MonitoredHost) -> None:
+def test_group_of_pod_is_not_foreign(host: MonitoredHost) -> None:
     found = take(host.context)
     assert list(found.foreign) == [("", "theirs")]
     assert found.held == {KEYS[0]: {""}, KEYS[1]: {""}}

@@ -23,7 +23,7 @@ def topology(host: Host, of: Topology, *words: str, **section: object) -> str:
     return done.output
 
 
-def test_parts_within_parts(host: Host) -> None:
+def test_parts_are_nested(host: Host) -> None:
     assert topology(host, machine(2, 1, 2, 2, 2), reservedCpus="0") == (
         "node  CPUs 0-15\n"
         "  package0  CPUs 0-3,8-11  memory 8.0 GiB\n"
@@ -36,7 +36,7 @@ def test_parts_within_parts(host: Host) -> None:
     )
 
 
-def test_who_is_where(host: Host) -> None:
+def test_containers_are_listed_at_their_part(host: Host) -> None:
     topology(host, machine(2, 1, 2, 2, 2))
     context = host.context()
     context.ledger.prepare()
@@ -56,7 +56,7 @@ def test_who_is_where(host: Host) -> None:
     assert [entry["requestMilliCpus"] for entry in usage] == [500, 0]
 
 
-def test_what_else_there_may_be(host: Host) -> None:
+def test_other_details_are_drawn(host: Host) -> None:
     hybrid = MACHINES["hybrid"]
     shown = topology(host, hybrid)
     assert "performance CPUs: 0-3,12-15; efficient CPUs: 4-11" in shown
@@ -70,7 +70,7 @@ def test_what_else_there_may_be(host: Host) -> None:
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_json_is_the_machine(host: Host, name: str) -> None:
+def test_json_describes_machine(host: Host, name: str) -> None:
     made = json.loads(topology(host, MACHINES[name], "--json"))
     (item,) = made["items"]
     machine_: dict[str, Any] = {**MACHINES[name].as_record()}
@@ -81,7 +81,7 @@ def test_json_is_the_machine(host: Host, name: str) -> None:
     assert item == machine_
 
 
-def test_no_sysfs(host: Host) -> None:
+def test_missing_sysfs_is_reported(host: Host) -> None:
     host.configure(sysPath=str(host.root / "nowhere"))
     done = CliRunner().invoke(main, ["--config", str(host.config), "topology"])
     assert done.exit_code == 1

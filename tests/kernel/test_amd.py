@@ -42,7 +42,7 @@ def command(installed: Installed, *words: str) -> str:
     return resctrl_hook("--config", installed.config, *words).stdout
 
 
-def test_every_pod_is_counted_and_nothing_is_said_of_counters(pods: list[KubernetesPod], installed: Installed) -> None:
+def test_every_pod_is_counted_without_remarks_on_counters(pods: list[KubernetesPod], installed: Installed) -> None:
     installed.reconcile()
     listed: dict[str, Any] = json.loads(command(installed, "list", "-o", "json"))
     assert {pod["key"]: pod["state"] for pod in listed["items"]} == dict.fromkeys(UIDS, "assigned")

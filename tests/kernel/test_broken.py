@@ -134,7 +134,7 @@ BREAKAGES = [
 
 
 @pytest.mark.parametrize("breakage", BREAKAGES)
-def test_containers_start_and_stop_with_everything_broken(
+def test_containers_start_and_stop_on_broken_host(
     runtime: Runtime, bundle: Callable[..., str], host: Host, resctrl: Resctrl, breakage: Breakage
 ) -> None:
     def make(number: int) -> str:
@@ -156,7 +156,7 @@ def test_containers_start_and_stop_with_everything_broken(
             assert container not in runtime.command("list", "-q").split()
 
 
-def test_a_refusal_does_refuse(runtime: Runtime, bundle: Callable[..., str], host: Host, resctrl: Resctrl) -> None:
+def test_refusal_refuses_container(runtime: Runtime, bundle: Callable[..., str], host: Host, resctrl: Resctrl) -> None:
     del resctrl
     host.configure(failurePolicy="fail", resctrlPath="/nonexistent")
     linux = {"cgroupsPath": runtime.cgroups_path("c1")}
@@ -164,7 +164,7 @@ def test_a_refusal_does_refuse(runtime: Runtime, bundle: Callable[..., str], hos
     assert "79" in printed
 
 
-def test_the_shell_finds_no_process(host: Host) -> None:
+def test_shell_without_processes_is_no_failure(host: Host) -> None:
     folder = Path("/sys/fs/cgroup/no-process")
     folder.mkdir()
     try:

@@ -111,7 +111,7 @@ def alive(pod: dict[str, Any]) -> int:
     return sum(one["alive"] for one in pod["containers"])
 
 
-def test_two_containers_in_two_classes(pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
+def test_two_containers_join_two_classes(pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
     pod = pods(UID, annotations=IN_TWO_CLASSES)
     gold, silver = pod.start("c0", SLEEP), pod.start("c1", SLEEP)
     assert (place_of(gold), place_of(silver)) == (Place("gold", UID), Place("silver", UID))
@@ -128,7 +128,7 @@ def test_two_containers_in_two_classes(pods: Callable[..., CrioPod], resctrl: Re
     assert sorted(map(os.path.basename, resctrl.groups())) == ["gold", "silver"]
 
 
-def test_a_container_that_can_not_be_created(pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
+def test_container_that_cannot_be_created_leaves_nothing(pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
     pod = pods(UID)
     with pytest.raises(Failed):
         pod.start("c0", ["/no/such/program"])
@@ -141,7 +141,7 @@ def test_a_container_that_can_not_be_created(pods: Callable[..., CrioPod], resct
     assert states(resctrl) == {UID: ("assigned", "1/1")}
 
 
-def test_uninstalled_and_installed_while_it_runs(crio: Crio, pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
+def test_hook_is_reinstalled_while_crio_runs(crio: Crio, pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
     pod = pods(UID)
     pod.start("c0", SLEEP)
     hook("uninstall")
@@ -157,7 +157,7 @@ def test_uninstalled_and_installed_while_it_runs(crio: Crio, pods: Callable[...,
     assert states(resctrl) == {UID: ("assigned", "3/3")}
 
 
-def test_a_folder_that_is_made_anew_is_not_watched(crio: Crio) -> None:
+def test_recreated_folder_is_not_watched(crio: Crio) -> None:
     """Else the test above would show nothing."""
     hook("uninstall")
     shutil.rmtree(FOLDERS[0])
@@ -167,7 +167,7 @@ def test_a_folder_that_is_made_anew_is_not_watched(crio: Crio) -> None:
     assert crio.hooks == {}
 
 
-def test_a_prune(crio: Crio, pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
+def test_crio_survives_prune(crio: Crio, pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
     busy, idle = pods(UID, annotations=IN_TWO_CLASSES), pods(OTHER, "web-1")
     for pod in (busy, idle):
         pod.start("c0", SLEEP)
@@ -190,7 +190,7 @@ def test_a_prune(crio: Crio, pods: Callable[..., CrioPod], resctrl: Resctrl) -> 
     assert states(resctrl)[OTHER] == ("assigned", "1/1")
 
 
-def test_labels_that_the_author_of_a_pod_forged(pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
+def test_forged_labels_are_ignored(pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
     configure(labelSelector={"app": "web"})
     forged = {"app": "web", LABELS: json.dumps({"app": "web"})}
     assert place_of(pods(UID, annotations=forged).start("c0", SLEEP)) == Place("", "")
@@ -218,7 +218,7 @@ def test_annotation_is_no_label_after_crio_has_restarted(
     assert states(resctrl) == {OTHER: ("assigned", "1/1")}
 
 
-def test_a_refused_container_is_in_the_list(pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
+def test_refused_container_is_listed(pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
     configure(failurePolicy="fail", classes=[{"name": "batch"}])
     pod = pods(UID, "db-0", annotations={f"{MEMORY_CLASS}/c0": "gone"})
     pod.start("c1", SLEEP)
@@ -234,7 +234,7 @@ def test_a_refused_container_is_in_the_list(pods: Callable[..., CrioPod], resctr
 
 
 @pytest.mark.parametrize("driver", ["cgroupfs"], indirect=True)  # nothing of it depends on that
-def test_podmans_containers_can_be_left_out(
+def test_podman_containers_can_be_excluded(
     pods: Callable[..., CrioPod], podman: Callable[..., Podman], image: str
 ) -> None:
     """It reads the same folder."""

@@ -61,7 +61,7 @@ def findings() -> tuple[bool, list[dict[str, Any]]]:
     return ok, [finding for finding in found if finding["level"] != "ok"]
 
 
-def test_a_healthy_host_has_no_problem(resctrl: Resctrl) -> None:
+def test_healthy_host_has_no_problem(resctrl: Resctrl) -> None:
     del resctrl
     ok, found = doctor()
     assert ok
@@ -132,7 +132,7 @@ Fault = Callable[[], contextlib.AbstractContextManager[None]]
         (unmounted, "mount", "resctrl is not mounted", "systemctl start sys-fs-resctrl.mount"),
     ],
 )
-def test_the_fault_is_named_and_containers_start(
+def test_fault_is_named_and_containers_start(
     podman: Callable[..., Podman], resctrl: Resctrl, fault: Fault, check: str, words: str, remedy: str
 ) -> None:
     del resctrl

@@ -68,7 +68,7 @@ def test_podman_exec_and_healthcheck_join_the_group(
 
 @pytest.mark.parametrize("driver", ["cgroupfs"])
 @pytest.mark.parametrize("runtime_name", ["runc"])
-def test_storm_of_short_execs_leaks_nothing_and_leaves_the_host_alone(
+def test_storm_of_short_execs_leaks_nothing_and_spares_the_host(
     runtime: Runtime, bundle: Callable[..., str], installed: Installed, watcher: Watcher, resctrl: Resctrl
 ) -> None:
     linux = {"cgroupsPath": runtime.cgroups_path("stormed")}
@@ -100,7 +100,7 @@ def read_total(folder: str) -> int:
 @pytest.mark.measures
 @pytest.mark.guest(count=1)
 @pytest.mark.parametrize("driver", ["cgroupfs"])
-def test_share_of_a_probe_that_is_counted(
+def test_counted_share_of_probe_is_measured(
     runtime: Runtime, bundle: Callable[..., str], installed: Installed, watcher: Watcher, resctrl: Resctrl
 ) -> None:
     resctrl.make("gold")  # has the container's tasks alone, so the class's sum is the truth

@@ -51,18 +51,18 @@ def nothing_is_left(pod: KubernetesPod, resctrl: Resctrl) -> None:
     assert pod.installed.records() == []
 
 
-def test_init_itself(pod: KubernetesPod, resctrl: Resctrl) -> None:
+def test_init_is_counted_from_its_first_instruction(pod: KubernetesPod, resctrl: Resctrl) -> None:
     assert parse_place(pod.run("c0", FIRST_INSTRUCTION)) == Place("", UID), pod.installed.said()
     nothing_is_left(pod, resctrl)
 
 
-def test_children_and_threads(pod: KubernetesPod) -> None:
+def test_children_and_threads_join_the_group(pod: KubernetesPod) -> None:
     places = parse_places(pod.run("c0", EVERYBODY, mounts=[HOST_USR]))
     who = ["init", "init's thread", "child", "child's thread"]
     assert places == dict.fromkeys(who, Place("", UID)), pod.installed.said()
 
 
-def test_two_containers_of_a_pod_stay_each_in_its_class(pod: KubernetesPod, resctrl: Resctrl) -> None:
+def test_two_containers_of_pod_stay_in_their_classes(pod: KubernetesPod, resctrl: Resctrl) -> None:
     resctrl.make("gold")
     resctrl.make("silver")
     pids = {name: pod.start(name, SAY_AND_STAY, rdt_class=name) for name in ("gold", "silver")}
@@ -86,7 +86,7 @@ def total_bytes(resctrl: Resctrl, group: str) -> int:
 
 
 @pytest.mark.parametrize("again", ["c0", "c0-again"], ids=["same-id", "new-id"])
-def test_a_restart_keeps_the_group_and_its_counters(pod: KubernetesPod, resctrl: Resctrl, again: str) -> None:
+def test_restart_keeps_group_and_counters(pod: KubernetesPod, resctrl: Resctrl, again: str) -> None:
     pod.start("c0", SLEEP)
     group = resctrl.path(group=UID)
     inode, counted = os.stat(group).st_ino, total_bytes(resctrl, UID)
@@ -130,7 +130,7 @@ ONE_DRIVER = pytest.mark.parametrize("driver", ["cgroupfs"])
 
 @ONE_DRIVER
 @pytest.mark.parametrize("uid", [pytest.param(uid, id=name) for name, uid in HOSTILE.items()])
-def test_a_hostile_pod_uid_changes_nothing(pod: KubernetesPod, resctrl: Resctrl, tmp_path: Path, uid: str) -> None:
+def test_hostile_pod_uid_has_no_effect(pod: KubernetesPod, resctrl: Resctrl, tmp_path: Path, uid: str) -> None:
     state = Path(pod.installed.state)
     (state / "pods").mkdir(parents=True)
     (state / "canary").write_text("sings")  # where "../../canary" leads from a key's record
@@ -153,7 +153,7 @@ def test_a_hostile_pod_uid_changes_nothing(pod: KubernetesPod, resctrl: Resctrl,
 
 
 @ONE_DRIVER
-def test_a_nul_in_the_pod_uid(pod: KubernetesPod) -> None:
+def test_nul_in_pod_uid_has_no_effect(pod: KubernetesPod) -> None:
     # crun, a C program, ends the text there and hands the hook the pod's own UID.
     printed = pod.run("c0", FIRST_INSTRUCTION, annotations={"io.kubernetes.pod.uid": f"{UID}\0/../canary"})
     assert parse_place(printed) == Place("", UID if pod.runtime.name == "crun" else ""), pod.installed.said()
@@ -161,14 +161,14 @@ def test_a_nul_in_the_pod_uid(pod: KubernetesPod) -> None:
 
 @ONE_DRIVER
 @pytest.mark.parametrize("size", [1 << 20, 5 << 20], ids=["1 MiB", "more than we take"])
-def test_annotations_without_end(pod: KubernetesPod, resctrl: Resctrl, size: int) -> None:
+def test_endless_annotations_have_no_effect(pod: KubernetesPod, resctrl: Resctrl, size: int) -> None:
     printed = pod.run("c0", FIRST_INSTRUCTION, annotations={"example": "x" * size})
     assert parse_place(printed) == Place("", UID if size < 4 << 20 else ""), pod.installed.said()
     nothing_is_left(pod, resctrl)
 
 
 @ONE_DRIVER
-def test_a_large_state_and_a_hook_that_is_broken(pod: KubernetesPod, tmp_path: Path) -> None:
+def test_large_state_and_broken_hook_let_container_start(pod: KubernetesPod, tmp_path: Path) -> None:
     # A pipe holds 64 KiB of it, and crun is killed by SIGPIPE if nobody reads the rest.
     (tmp_path / "host" / LAUNCH.lstrip("/")).unlink()
     printed = pod.run("c0", FIRST_INSTRUCTION, annotations={"example": "x" * (1 << 20)})
@@ -176,7 +176,7 @@ def test_a_large_state_and_a_hook_that_is_broken(pod: KubernetesPod, tmp_path: P
 
 
 @ONE_DRIVER
-def test_words_of_a_pods_author_in_the_log(pod: KubernetesPod) -> None:
+def test_pod_author_text_in_log_is_escaped(pod: KubernetesPod) -> None:
     forged = "web-0\n<27>resctrl-hook[1]: everything is well"
     pod.run("c0", FIRST_INSTRUCTION, annotations={"io.kubernetes.pod.name": forged})
     lines = pod.installed.said().splitlines()

@@ -85,7 +85,7 @@ def state_of(unit: str) -> str:
     return run(["systemctl", "is-active", unit], check=False).strip()
 
 
-def test_install_upgrade_uninstall_under_running_containers(podman: Callable[..., Podman], resctrl: Resctrl) -> None:
+def test_install_upgrade_and_uninstall_keep_running_containers(podman: Callable[..., Podman], resctrl: Resctrl) -> None:
     clear_host()
     before = ours()
     succeeds("install", "--runtime", "podman")
@@ -155,7 +155,7 @@ def last_reconcile() -> int:
 
 
 @pytest.mark.guest(rmids=4)
-def test_a_pod_without_an_rmid_wakes_reconcile_and_is_served_when_there_is_one(
+def test_waiting_pod_wakes_reconcile_and_gets_a_free_rmid(
     installed: None, podman: Callable[..., Podman], resctrl: Resctrl
 ) -> None:
     run(["systemctl", "stop", units.TIMER])
@@ -191,9 +191,7 @@ def command_in_its_place() -> Iterator[None]:
     path.unlink()
 
 
-def test_reconcile_has_an_edited_configuration_applied_inside_its_restrictions(
-    installed: None, command_in_its_place: None
-) -> None:
+def test_restricted_reconcile_applies_edited_configuration(installed: None, command_in_its_place: None) -> None:
     run(["systemctl", "stop", units.TIMER])
     CONFIG.write_text(f"{SETTINGS}failurePolicy: fail\n")
     later = CONFIG.stat().st_mtime + 5  # as if a while had gone by since it was applied
@@ -204,7 +202,7 @@ def test_reconcile_has_an_edited_configuration_applied_inside_its_restrictions(
     assert "was edited: " in said
 
 
-def test_a_waiting_pod_wakes_reconcile(installed: None) -> None:
+def test_waiting_pod_wakes_reconcile(installed: None) -> None:
     run(["systemctl", "stop", units.TIMER])
     wait_until(lambda: state_of(units.RECONCILE) == "inactive", "reconcile ends")
     mark = run(["systemctl", "show", "-P", "ExecMainStartTimestampMonotonic", units.RECONCILE])
@@ -217,14 +215,14 @@ def test_a_waiting_pod_wakes_reconcile(installed: None) -> None:
     )
 
 
-def test_exposure(installed: None) -> None:
+def test_exposure_of_units_is_low(installed: None) -> None:
     printed = run(["systemd-analyze", "security", "--no-pager", units.RECONCILE], check=False)
     (found,) = re.findall(r"Overall exposure level for \S+: ([0-9.]+)", printed)
     print(printed)  # for the report
     assert float(found) <= EXPOSURE
 
 
-def test_the_oneshot_compiles_for_this_interpreter(installed: None) -> None:
+def test_oneshot_compiles_for_this_interpreter(installed: None) -> None:
     for path in Path(CODE).glob("node-*/*.cpython-*"):
         path.unlink()
     run(["systemctl", "restart", units.COMPILE])

@@ -62,7 +62,7 @@ def worker() -> Iterator[Worker]:
     thread.stop()
 
 
-def test_proc_says_class_and_group(resctrl: Resctrl, sleeper: subprocess.Popen[bytes]) -> None:
+def test_proc_shows_class_and_group(resctrl: Resctrl, sleeper: subprocess.Popen[bytes]) -> None:
     resctrl.make("gold")
     resctrl.make("gold", "pod")
     assert place_of(sleeper.pid) == ROOT
@@ -73,7 +73,7 @@ def test_proc_says_class_and_group(resctrl: Resctrl, sleeper: subprocess.Popen[b
     assert resctrl.tasks("gold", "pod") == {sleeper.pid}
 
 
-def test_child_is_in_its_parents_group(resctrl: Resctrl) -> None:
+def test_child_inherits_group_of_parent(resctrl: Resctrl) -> None:
     resctrl.make(group="pod")
     shell = subprocess.Popen(["sh", "-c", "read line; sleep 1000 & echo $!; wait"], stdin=-1, stdout=-1, text=True)
     assert shell.stdin
@@ -90,7 +90,7 @@ def test_child_is_in_its_parents_group(resctrl: Resctrl) -> None:
         shell.communicate()
 
 
-def test_existing_child_stays_where_it_is(resctrl: Resctrl) -> None:
+def test_existing_child_stays(resctrl: Resctrl) -> None:
     resctrl.make(group="pod")
     shell = subprocess.Popen(["sh", "-c", "sleep 1000 & echo $!; wait"], stdout=-1, text=True)
     assert shell.stdout
@@ -104,7 +104,7 @@ def test_existing_child_stays_where_it_is(resctrl: Resctrl) -> None:
         shell.communicate()
 
 
-def test_existing_thread_stays_where_it_is(resctrl: Resctrl, worker: Worker) -> None:
+def test_existing_thread_stays(resctrl: Resctrl, worker: Worker) -> None:
     resctrl.make(group="pod")
     main = threading.main_thread().native_id
     assert main == os.getpid()
@@ -117,14 +117,14 @@ def test_existing_thread_stays_where_it_is(resctrl: Resctrl, worker: Worker) -> 
         resctrl.join(main)
 
 
-def test_new_thread_is_where_its_starter_is(resctrl: Resctrl, worker: Worker) -> None:
+def test_new_thread_inherits_group_of_starter(resctrl: Resctrl, worker: Worker) -> None:
     resctrl.make(group="pod")
     resctrl.join(worker.task, group="pod")
     assert place_of(os.getpid()) == ROOT
     assert place_of(worker.start_child().task) == Place("", "pod")
 
 
-def test_tasks_fall_back_when_their_group_goes(resctrl: Resctrl, sleeper: subprocess.Popen[bytes]) -> None:
+def test_tasks_move_to_parent_when_group_is_removed(resctrl: Resctrl, sleeper: subprocess.Popen[bytes]) -> None:
     resctrl.make("gold")
     resctrl.join(sleeper.pid, "gold")
     os.rmdir(_joined(resctrl, sleeper.pid, "gold", "pod"))

@@ -50,7 +50,7 @@ def processes_below(folder: Path) -> set[int]:
     return {int(pid) for file in folder.rglob("cgroup.procs") for pid in file.read_text().split()}
 
 
-def test_one_that_no_hook_saw_is_adopted_whole(
+def test_unseen_container_is_adopted_with_all_cgroups(
     runtime: Runtime, bundle: Callable[..., str], installed: Installed, resctrl: Resctrl
 ) -> None:
     pid = start(runtime, bundle, installed, "below1", hooked=False)
@@ -61,7 +61,7 @@ def test_one_that_no_hook_saw_is_adopted_whole(
     assert resctrl.tasks(group="below1") == everybody, installed.said()
 
 
-def test_what_a_class_set_is_looked_for_in_the_containers_own_cgroup(
+def test_class_value_is_read_from_the_own_cgroup_of_the_container(
     runtime: Runtime, bundle: Callable[..., str], installed: Installed
 ) -> None:
     classes = {"low": {"cpuWeight": 50}}

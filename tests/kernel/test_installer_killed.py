@@ -93,7 +93,7 @@ class Served:
         assert there == [f"{moment} running"]
 
 
-def test_containers_start_at_each_moment(podman: Callable[..., Podman], resctrl: Resctrl) -> None:
+def test_containers_start_during_killed_installation(podman: Callable[..., Podman], resctrl: Resctrl) -> None:
     clear_host()
     registered = Path(f"{VENDOR_HOOKS}/resctrl-hooks.json")
     served = Served(podman())

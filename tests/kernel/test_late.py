@@ -51,7 +51,7 @@ def memtierds() -> list[int]:
     return found
 
 
-def test_all_is_in_force_after_one_reconcile_and_put_back(
+def test_features_apply_after_one_reconcile_and_are_repaired(
     runtime: Runtime, bundle: Callable[..., str], installed: Installed, resctrl: Resctrl, tmp_path: Path
 ) -> None:
     linux = {"cgroupsPath": runtime.cgroups_path("late")}

@@ -95,7 +95,7 @@ def pod(tmp_path: Path, runtime_name: str, bundle: Callable[..., str], resctrl: 
     made.clean()
 
 
-def test_a_pod_of_four_containers_restarted_ten_times_keeps_its_rmid(pod: Pod, resctrl: Resctrl) -> None:
+def test_pod_of_four_containers_keeps_rmid_over_ten_restarts(pod: Pod, resctrl: Resctrl) -> None:
     names = [f"c{number}" for number in range(4)]
     for name in names:
         pod.start(name)
@@ -116,7 +116,7 @@ def test_a_pod_of_four_containers_restarted_ten_times_keeps_its_rmid(pod: Pod, r
     assert list(resctrl.groups()) == []
 
 
-def test_of_two_containers_one_changes_class_and_the_other_stays(pod: Pod, resctrl: Resctrl) -> None:
+def test_one_of_two_containers_changes_class_and_other_stays(pod: Pod, resctrl: Resctrl) -> None:
     gold, silver = resctrl.make("gold"), resctrl.make("silver")
     del gold, silver
     stays = pod.start("stays", intelRdt={"closID": "gold"})
@@ -129,7 +129,7 @@ def test_of_two_containers_one_changes_class_and_the_other_stays(pod: Pod, resct
     assert (place_of(stays).rdt_class, place_of(stays).group) == ("gold", UID)
 
 
-def test_a_pod_that_changes_class_as_a_whole_takes_its_group_along(pod: Pod, resctrl: Resctrl) -> None:
+def test_pod_that_changes_class_keeps_its_group(pod: Pod, resctrl: Resctrl) -> None:
     resctrl.make("gold")
     resctrl.make("silver")
     pid = pod.start("one", intelRdt={"closID": "gold"})
@@ -152,7 +152,7 @@ def test_a_pod_that_changes_class_as_a_whole_takes_its_group_along(pod: Pod, res
     assert {os.path.basename(path) for path in resctrl.groups()} == {"gold", "silver"}
 
 
-def test_a_fork_bomb_is_wholly_in_its_group_after_an_adoption(pod: Pod, resctrl: Resctrl) -> None:
+def test_fork_bomb_is_completely_in_group_after_adoption(pod: Pod, resctrl: Resctrl) -> None:
     # Each of these lives for a moment and is followed by the next, so that some are always just being born.
     churn = "while :; do sleep 0.01; done"
     command = f"i=0; while [ $i -lt {PROCESSES - 20} ]; do sleep 1000 & i=$((i+1)); done; "
@@ -168,7 +168,7 @@ def test_a_fork_bomb_is_wholly_in_its_group_after_an_adoption(pod: Pod, resctrl:
     assert len(pod.threads("bomb") & resctrl.tasks(group=UID)) >= PROCESSES - 20
 
 
-def test_what_enters_by_exec_is_swept_in(pod: Pod) -> None:
+def test_exec_process_is_moved_into_group(pod: Pod) -> None:
     pod.start("c0")
     pod.runtime.command("exec", "--detach", "c0", "/bin/sleep", "1000")
     wait_until(lambda: len(pod.threads("c0")) == 2, "the second process runs")  # init and it
@@ -178,7 +178,7 @@ def test_what_enters_by_exec_is_swept_in(pod: Pod) -> None:
     assert all(place_of(tid).group == UID for tid in pod.threads("c0"))
 
 
-def test_a_prune_of_classes_and_of_empty_groups_is_mended(pod: Pod, resctrl: Resctrl) -> None:
+def test_pruned_classes_and_empty_groups_are_repaired(pod: Pod, resctrl: Resctrl) -> None:
     resctrl.make("gold")
     pid = pod.start("c0", intelRdt={"closID": "gold"})
     os.rmdir(resctrl.path("gold"))  # as CRI-O does with a class that it doesn't know, busy or not
@@ -190,9 +190,7 @@ def test_a_prune_of_classes_and_of_empty_groups_is_mended(pod: Pod, resctrl: Res
     assert place_of(pod.start("c1")).group == UID
 
 
-def test_without_the_ledger_groups_are_joined_and_claimed_on_request(
-    pod: Pod, resctrl: Resctrl, tmp_path: Path
-) -> None:
+def test_groups_without_ledger_are_joined_and_claimed_on_request(pod: Pod, resctrl: Resctrl, tmp_path: Path) -> None:
     pid = pod.start("c0")
     other = resctrl.make(group="0b9d6c1e-2f3a-4d5b-8c7e-91a2b3c4d503")
     foreign = resctrl.make(group="pqos")
@@ -206,7 +204,7 @@ def test_without_the_ledger_groups_are_joined_and_claimed_on_request(
     assert place_of(pid).group == UID
 
 
-def test_resctrl_mounted_anew_gets_its_groups_back(pod: Pod, resctrl: Resctrl) -> None:
+def test_remounted_resctrl_gets_groups_again(pod: Pod, resctrl: Resctrl) -> None:
     pid = pod.start("c0")
     subprocess.run(["umount", resctrl.root], check=True)
     subprocess.run(["mount", "-t", "resctrl", "resctrl", resctrl.root], check=True)

@@ -79,7 +79,7 @@ def create(
         ({CLASS: "noswap", SWAP: "16M", HIGH: "64M"}, str(16 << 20), str(64 << 20)),
     ],
 )
-def test_limits_hold_before_the_first_instruction(
+def test_limits_apply_before_first_instruction(
     runtime: Runtime,
     bundle: Callable[..., str],
     installed: Installed,
@@ -106,7 +106,7 @@ def test_limits_hold_before_the_first_instruction(
 
 
 @pytest.mark.parametrize("name", ["swap", "noswap"])
-def test_a_process_that_is_reclaimed(
+def test_process_is_reclaimed_at_its_limit(
     runtime: Runtime, bundle: Callable[..., str], installed: Installed, swap_device: None, name: str
 ) -> None:
     pid = create(runtime, bundle, installed, f"r-{name}", "/bin/sh", "-c", FILL, class_memtierd_nri_io=name)
@@ -120,7 +120,7 @@ def test_a_process_that_is_reclaimed(
     assert swapped > 8 << 20 if name == "swap" else swapped == 0
 
 
-def test_a_daemon_reload_and_an_update_leave_the_limits(
+def test_daemon_reload_and_update_keep_limits(
     runtime: Runtime, bundle: Callable[..., str], installed: Installed
 ) -> None:
     if runtime.driver == "cgroupfs":
@@ -143,7 +143,7 @@ def runtime_update(runtime: Runtime) -> list[str]:
     return [runtime.name, "--systemd-cgroup", "update", "--memory", str(200 << 20)]
 
 
-def test_refusals_have_their_words(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
+def test_refusals_have_kernel_words(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
     for number, (annotations, words) in enumerate(
         [
             ({"class_memtierd_nri_io": "gone"}, "there is no memory class 'gone'"),
@@ -157,7 +157,7 @@ def test_refusals_have_their_words(runtime: Runtime, bundle: Callable[..., str],
         runtime.delete(f"w{number}", force=True, check=False)
 
 
-def test_the_plugins_sample_file_unchanged(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
+def test_plugin_sample_works_unchanged(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
     sample = yaml.safe_load(SAMPLE.read_text())
     installed.configure(
         **sample, monitoring={"enabled": False}, memtierd={"failurePolicy": "ignore"}, memory={"failurePolicy": "fail"}
@@ -167,7 +167,7 @@ def test_the_plugins_sample_file_unchanged(runtime: Runtime, bundle: Callable[..
     assert "CONFIG_IDLE_PAGE_TRACKING" in installed.said() or "no program memtierd" in installed.said()
 
 
-def test_podman_containers(podman: Callable[..., Podman], image: str, installed: Installed) -> None:
+def test_podman_containers_get_limits(podman: Callable[..., Podman], image: str, installed: Installed) -> None:
     engine = podman(installed.write_hooks_d())
     engine.run(image, "sleep 1000", "-d", "--name=m", f"--annotation={CLASS}=noswap")
     pid = int(engine.command("inspect", "-f", "{{.State.Pid}}", "m").strip())

@@ -93,7 +93,7 @@ def create(runtime: Runtime, bundle: Callable[..., str], node: Node, name: str, 
     runtime.create(name, bundle(name, SLEEP, hooks=node.installed.hooks, annotations={CLASS: class_}, linux=linux))
 
 
-def test_from_create_to_delete(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
+def test_memtierd_runs_from_create_to_delete(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
     create(runtime, bundle, node, "t1")
     wait_until(node.pids, "the stand-in has come to its sleep")  # emulated, a shell needs a while
     (pid,) = node.pids()
@@ -109,7 +109,9 @@ def test_from_create_to_delete(runtime: Runtime, bundle: Callable[..., str], nod
     assert node.left() == [], node.installed.said()
 
 
-def test_dying_at_once_refuses_with_its_last_lines(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
+def test_memtierd_dying_at_once_refuses_with_last_lines(
+    runtime: Runtime, bundle: Callable[..., str], node: Node
+) -> None:
     node.installed.configure(**node.settings(2.0))  # emulated, even a shell needs a while to fail
     with pytest.raises(Failed):
         create(runtime, bundle, node, "t2", "broken")
@@ -117,7 +119,7 @@ def test_dying_at_once_refuses_with_its_last_lines(runtime: Runtime, bundle: Cal
     assert node.left() == []
 
 
-def test_a_killed_container_takes_it_along(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
+def test_killed_container_ends_memtierd(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
     create(runtime, bundle, node, "t3")
     runtime.start("t3")
     (pid,) = node.pids()
@@ -129,7 +131,7 @@ def test_a_killed_container_takes_it_along(runtime: Runtime, bundle: Callable[..
     wait_until(lambda: node.left() == [], "reconcile leaves nothing")
 
 
-def test_one_that_ended_is_started_again_and_the_log_has_why(
+def test_ended_memtierd_is_restarted_and_cause_is_logged(
     runtime: Runtime, bundle: Callable[..., str], node: Node
 ) -> None:
     create(runtime, bundle, node, "t4")
@@ -148,7 +150,7 @@ def test_one_that_ended_is_started_again_and_the_log_has_why(
     assert node.left() == []
 
 
-def test_killed_hooks_and_reconcile(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
+def test_killed_hooks_are_repaired_by_reconcile(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
     started = 0
     for number, seconds in enumerate((0.3, 0.8, 1.3, 1.8, 2.3, 3.0)):
         name = f"k{number}"
@@ -180,7 +182,7 @@ def cgroup_processes(runtime: Runtime, name: str) -> list[int]:
     return found
 
 
-def test_an_old_attempts_poststop_leaves_the_new_one(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
+def test_late_poststop_keeps_new_memtierd(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
     create(runtime, bundle, node, "a1")
     runtime.start("a1")
     runtime.kill("a1")
@@ -194,7 +196,7 @@ def test_an_old_attempts_poststop_leaves_the_new_one(runtime: Runtime, bundle: C
     assert node.left() == []
 
 
-def test_many_containers(bundle: Callable[..., str], node: Node) -> None:
+def test_many_containers_have_memtierd(bundle: Callable[..., str], node: Node) -> None:
     runtime = Runtime("crun", "systemd" if node.systemd else "cgroupfs")
     names = [f"h{number}" for number in range(MANY)]
     try:
@@ -229,7 +231,7 @@ def several(runtime: Runtime, what: str, names: list[str], bundle: Callable[...,
         runtime.forget(name)
 
 
-def test_podman(podman: Callable[..., Podman], image: str, node: Node) -> None:
+def test_podman_containers_have_memtierd(podman: Callable[..., Podman], image: str, node: Node) -> None:
     engine = podman(node.installed.write_hooks_d())
     engine.run(image, "sleep 1000", "-d", "--name=m", f"--annotation={CLASS}=track")
     (pid,) = node.pids()
@@ -253,7 +255,7 @@ Pull=never
 
 
 @pytest.mark.systemd
-def test_quadlet_containers(image: str, node: Node) -> None:
+def test_quadlet_containers_have_memtierd(image: str, node: Node) -> None:
     hooks = node.installed.write_hooks_d()
     node.installed.configure(**node.settings(allowswap=False))
     source = Path("/etc/containers/systemd/quad.container")

@@ -79,7 +79,7 @@ def code() -> list[str]:
 
 @ONE_DRIVER
 @ONE_RUNTIME
-def test_it_serves_the_nodes_metrics(
+def test_metrics_pod_serves_node_metrics(
     podman: Callable[..., Podman], image: str, host: Installed, image_root: str, resctrl: Resctrl
 ) -> None:
     engine = podman(host.write_hooks_d())
@@ -118,7 +118,7 @@ def test_it_serves_the_nodes_metrics(
 
 @ONE_DRIVER
 @ONE_RUNTIME
-def test_the_command_sees_the_node_from_a_container(
+def test_command_in_container_sees_node(
     podman: Callable[..., Podman], image: str, host: Installed, image_root: str, resctrl: Resctrl
 ) -> None:
     engine = podman(host.write_hooks_d())

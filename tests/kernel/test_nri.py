@@ -21,7 +21,7 @@ RDT = {"enabled": True, "allow": {"shop": ["*"]}}
 
 
 @pytest.mark.parametrize("runtime", ["runc", "crun"])
-def test_a_containers_first_instruction_runs_in_its_pods_group(
+def test_first_instruction_runs_in_group_of_pod(
     runtime: str, node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
 ) -> None:
     served = plugin().start()
@@ -37,7 +37,7 @@ def test_a_containers_first_instruction_runs_in_its_pods_group(
     assert served.status()["drops"] == 0
 
 
-def test_two_containers_of_two_classes(node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl) -> None:
+def test_two_containers_join_two_classes(node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl) -> None:
     resctrl.make("gold")
     resctrl.make("silver")
     plugin(rdt=RDT).start()
@@ -51,9 +51,7 @@ def test_two_containers_of_two_classes(node: Containerd, plugin: Callable[..., P
     assert groups(resctrl) == set()
 
 
-def test_pods_that_ran_before_are_taken_in_all_at_once(
-    node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
-) -> None:
+def test_existing_pods_are_adopted_at_once(node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl) -> None:
     pods = [node.pod(f"old{number}") for number in range(2)]
     containers = [pod.run("c0", SLEEP) for pod in pods]
     assert groups(resctrl) == set()
@@ -62,9 +60,7 @@ def test_pods_that_ran_before_are_taken_in_all_at_once(
         assert place_of(pod.pid(container)) == Place("", pod.uid)
 
 
-def test_a_restarted_container_stays_in_its_pods_group(
-    node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
-) -> None:
+def test_restarted_container_stays_in_group(node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl) -> None:
     served = plugin().start()
     pod = node.pod("again")
     first = pod.run("c0", SLEEP)
@@ -77,7 +73,7 @@ def test_a_restarted_container_stays_in_its_pods_group(
     assert os.stat(resctrl.path(group=pod.uid)).st_ino == before, "the very same group: counters don't jump"
 
 
-def test_the_label_selector_needs_no_file(node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl) -> None:
+def test_label_selector_needs_no_file(node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl) -> None:
     plugin(labelSelector={"app": "db"}).start()
     other, wanted = node.pod("web"), node.pod("db", labels={"app": "db"})
     other.run("c0", SLEEP)
@@ -85,7 +81,7 @@ def test_the_label_selector_needs_no_file(node: Containerd, plugin: Callable[...
     assert groups(resctrl) == {group_of(wanted)}
 
 
-def test_a_plugin_that_is_killed_while_a_container_starts_keeps_nobody_from_it_and_makes_up_for_it(
+def test_killed_plugin_lets_container_start_and_serves_it_later(
     node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
 ) -> None:
     served = plugin().start()
@@ -103,7 +99,7 @@ def test_a_plugin_that_is_killed_while_a_container_starts_keeps_nobody_from_it_a
     wait_until(lambda: place_of(pid) == Place("", pod.uid), "it is taken in")
 
 
-def test_containerd_is_restarted_under_a_plugin(
+def test_plugin_survives_restart_of_containerd(
     node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
 ) -> None:
     served = plugin().start()
@@ -119,7 +115,7 @@ def test_containerd_is_restarted_under_a_plugin(
     assert (served.status()["connections"], served.status()["drops"]) == (2, 1)
 
 
-def test_a_refusal_reaches_whoever_creates_the_container(
+def test_refusal_reaches_creator_of_container(
     node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
 ) -> None:
     plugin(rdt={**RDT, "failurePolicy": "fail"}).start()
@@ -139,7 +135,7 @@ BATCH = {
 }
 
 
-def test_environment_mount_and_device_are_seen_inside_and_limits_stand_in_the_specification(
+def test_adjustments_are_visible_inside_and_limits_are_in_specification(
     node: Containerd, plugin: Callable[..., Plugin]
 ) -> None:
     memory = {"allowLimits": {"*": ["*"]}}
@@ -168,7 +164,7 @@ def cpu_seconds(cgroup: Path) -> float:
 
 
 @pytest.mark.measures
-def test_what_a_start_costs_with_the_plugin_and_without(
+def test_cost_of_start_with_and_without_plugin_is_measured(
     node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
 ) -> None:
     own = CGROUPS / "nri-plugin"
@@ -206,7 +202,7 @@ def test_what_a_start_costs_with_the_plugin_and_without(
     print(f"of it the plugin and its children: {statistics.median(plugins):.4f} s, {share:.1%} of a start without")
 
 
-def test_it_stays_small(node: Containerd, plugin: Callable[..., Plugin]) -> None:
+def test_plugin_memory_stays_small(node: Containerd, plugin: Callable[..., Plugin]) -> None:
     served = plugin().start()
     node.pod("small").run("c0", SLEEP)
     assert served.process is not None
@@ -239,7 +235,7 @@ def test_hook_and_plugin_on_one_node_do_nothing_twice(
 
 
 @pytest.mark.guest(rmids=4)
-def test_a_container_for_which_no_rmid_is_left_is_refused_at_its_creation_or_starts_without(
+def test_container_without_free_rmid_is_refused_at_creation_or_starts_without_monitoring(
     node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
 ) -> None:
     others = [resctrl.make(group=f"other{number}") for number in range(3)]

@@ -26,7 +26,7 @@ def rootfs(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def test_fifty_containers_are_taken_in_kept_over_a_kill_and_nothing_of_them_is_left(
+def test_fifty_containers_are_adopted_survive_a_kill_and_leave_nothing(
     node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
 ) -> None:
     pods = [node.pod(f"many{number}", runtime="crun") for number in range(len(IN_EACH))]

@@ -34,7 +34,7 @@ def specified(pod: Pod, container: str) -> int:
     return parse_list(pod.specification(container)["linux"]["resources"].get("cpu", {}).get("cpus", ""))
 
 
-def test_cpusets_stand_in_specifications_also_of_those_who_make_room(
+def test_cpusets_are_in_specifications_also_of_displaced_containers(
     node: Containerd, plugin: Callable[..., Plugin]
 ) -> None:
     served = plugin(placement=ALLOWED, **PLACEMENT).start()
@@ -62,9 +62,7 @@ def test_cpusets_stand_in_specifications_also_of_those_who_make_room(
     assert served.status()["drops"] == 0
 
 
-def test_a_runtime_that_dies_before_it_is_told_of_others_cpusets_is_told_when_it_is_back(
-    node: Containerd, plugin: Callable[..., Plugin]
-) -> None:
+def test_runtime_that_dies_gets_pending_cpusets_after_restart(node: Containerd, plugin: Callable[..., Plugin]) -> None:
     served = plugin(placement=ALLOWED, deadlineSeconds=PATIENCE, **PLACEMENT).start()
     shares, owner = node.pod("shares"), node.pod("owner", annotations={CPUS: "exclusive:3"})
     first = shares.run("c0", LOOK)
@@ -96,7 +94,7 @@ def is_waiting(served: Plugin) -> bool:
     return any("nanosleep" in Path(f"/proc/{child}/wchan").read_text() for child in children)
 
 
-def test_a_placement_that_is_denied_is_refused_at_creation(node: Containerd, plugin: Callable[..., Plugin]) -> None:
+def test_denied_placement_is_refused_at_creation(node: Containerd, plugin: Callable[..., Plugin]) -> None:
     settings = {**PLACEMENT, "failurePolicy": "fail"}
     served = plugin(placement={**ALLOWED, "allow": {}}, **settings).start()
     pod = node.pod("denied", annotations={CPUS: "exclusive:1"})

@@ -24,7 +24,7 @@ deadlineSeconds: 9
 
 
 @pytest.mark.parametrize("runtime", ["runc", "crun"])
-def test_under_systemds_cgroup_driver(
+def test_plugin_works_with_systemd_cgroup_driver(
     runtime: str, node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
 ) -> None:
     settings = {"classes": [{"name": "batch", "allowswap": False}], "nri": {"adjust": ["memory"]}}
@@ -62,7 +62,7 @@ def is_active() -> bool:
     return run(["systemctl", "is-active", UNIT], check=False).strip() == "active"
 
 
-def test_the_installed_unit_serves_and_is_uninstalled_under_running_containers(
+def test_installed_unit_serves_and_is_uninstalled_with_running_containers(
     installed: Path, node: Containerd, resctrl: Resctrl
 ) -> None:
     wait_until(lambda: "connected" in run(["systemctl", "status", UNIT], check=False), "the unit is connected")
@@ -88,7 +88,7 @@ def test_the_installed_unit_serves_and_is_uninstalled_under_running_containers(
     assert groups(resctrl) == {group_of(pod)}, "for a later installation to find"
 
 
-def test_one_that_is_killed_is_started_again_and_takes_in_what_it_missed(
+def test_killed_unit_is_restarted_and_adopts_missed_containers(
     installed: Path, node: Containerd, resctrl: Resctrl
 ) -> None:
     wait_until(lambda: "connected" in run(["systemctl", "status", UNIT], check=False), "the unit is connected")

@@ -58,7 +58,7 @@ def allowed(pid: int) -> str:
     return found[1]
 
 
-def test_the_machine_is_as_it_was_made() -> None:
+def test_machine_has_expected_topology() -> None:
     found = read_topology("/sys")
     assert [domain.name for domain in found.domains] == [
         "numa0",
@@ -73,7 +73,7 @@ def test_the_machine_is_as_it_was_made() -> None:
     assert all(node.memory > 500 << 20 for node in found.nodes)
 
 
-def test_the_first_instruction_and_others_that_follow(
+def test_first_instruction_runs_on_assigned_cpus_and_others_follow(
     runtime: Runtime, bundle: Callable[..., str], installed: Installed
 ) -> None:
     first = create(runtime, bundle, installed, "p1", "shared", 500)
@@ -98,7 +98,7 @@ def test_the_first_instruction_and_others_that_follow(
     assert allowed(first) == effective(first) == "0-1"
 
 
-def test_a_crash_loop_whose_poststop_never_comes(
+def test_crash_loop_without_poststop_keeps_cpus(
     runtime: Runtime, bundle: Callable[..., str], installed: Installed
 ) -> None:
     for attempt in range(3):
@@ -117,7 +117,7 @@ def expand(text: str) -> list[int]:
     return found
 
 
-def test_reconcile_puts_back_what_was_written_over(
+def test_reconcile_repairs_overwritten_cpusets(
     runtime: Runtime, bundle: Callable[..., str], installed: Installed
 ) -> None:
     pid = create(runtime, bundle, installed, "w1", "exclusive:2", 2000)
@@ -131,9 +131,7 @@ def test_reconcile_puts_back_what_was_written_over(
     assert effective(pid) == before
 
 
-def test_reconcile_places_whom_no_hook_has_seen(
-    runtime: Runtime, bundle: Callable[..., str], installed: Installed
-) -> None:
+def test_reconcile_places_unseen_containers(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
     linux = {"cgroupsPath": runtime.cgroups_path("n1"), "resources": {"cpu": {"shares": 2048}}}
     runtime.create("n1", bundle("n1", SEE, annotations={CPUS: "exclusive:2"}, linux=linux))
     runtime.start("n1")
@@ -149,7 +147,7 @@ def test_reconcile_places_whom_no_hook_has_seen(
     assert allowed(late) == before
 
 
-def test_who_may_not_have_its_own_cpus_shares_them_and_keeps_off_others(
+def test_container_without_permission_shares_cpus_outside_exclusive_ones(
     runtime: Runtime, bundle: Callable[..., str], installed: Installed
 ) -> None:
     own = create(runtime, bundle, installed, "o1", "exclusive:2", 2000)
@@ -161,7 +159,7 @@ def test_who_may_not_have_its_own_cpus_shares_them_and_keeps_off_others(
     assert "may not have exclusive CPUs" in installed.said()
 
 
-def test_cpus_that_go_offline(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
+def test_offline_cpus_are_replaced(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
     own = create(runtime, bundle, installed, "h1", "exclusive:1", 1000)
     shared = create(runtime, bundle, installed, "h2", "shared", 500)
     runtime.start("h2")
@@ -205,7 +203,7 @@ def switch(cpus: Iterable[int], *, on: bool) -> None:
 
 
 @pytest.mark.parametrize("driver", [pytest.param("systemd", marks=pytest.mark.systemd)])
-def test_a_daemon_reload_and_an_update_leave_it(
+def test_daemon_reload_and_update_keep_cpusets(
     runtime: Runtime, bundle: Callable[..., str], installed: Installed
 ) -> None:
     pid = create(runtime, bundle, installed, "d1", "exclusive:2", 2000)
@@ -227,7 +225,7 @@ def test_a_daemon_reload_and_an_update_leave_it(
     assert expand(effective(other)) == list(range(8))
 
 
-def test_explain_and_topology_say_where(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
+def test_explain_and_topology_show_places(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
     create(runtime, bundle, installed, "t1", "exclusive:2", 2000)
     printed = succeeds("--config", installed.config, "topology", "--usage")
     assert "t1" in printed

@@ -60,7 +60,7 @@ def nothing_is_left(staged: Staged, resctrl: Resctrl) -> None:
     assert staged.records() == []
 
 
-def test_run(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
+def test_podman_run_is_monitored(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
     printed = engine.command("run", *QUIET, "--name=m", image, *FIRST_INSTRUCTION)
     assert parse_place(printed) == Place("", engine.inspect("m", "{{.Id}}")), staged.said()
     engine.command("rm", "m")  # `podman run` doesn't wait for conmon's clean-up, which runs poststop
@@ -69,7 +69,7 @@ def test_run(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> No
 
 
 @ONE_DRIVER
-def test_children_and_threads(engine: Podman, image: str) -> None:
+def test_children_and_threads_join_the_group(engine: Podman, image: str) -> None:
     places = parse_places(engine.command("run", *QUIET, "--rm", USR, image, *EVERYBODY))
     assert len(places) == 4
     (place,) = set(places.values())
@@ -78,7 +78,7 @@ def test_children_and_threads(engine: Podman, image: str) -> None:
 
 
 @pytest.mark.parametrize("infra", ["true", "false"], ids=["with-infra", "without-infra"])
-def test_a_pods_containers_share_its_group(
+def test_containers_of_pod_share_group(
     engine: Podman, image: str, staged: Staged, resctrl: Resctrl, infra: str
 ) -> None:
     network = ["--network=none"] if infra == "true" else []
@@ -95,9 +95,7 @@ def test_a_pods_containers_share_its_group(
 
 
 @ONE_DRIVER
-def test_a_pod_that_has_ended_goes_with_the_next_hook(
-    engine: Podman, image: str, staged: Staged, resctrl: Resctrl
-) -> None:
+def test_ended_pod_is_released_by_next_hook(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
     engine.command("pod", "create", "--name=p", "--network=none")
     engine.run(image, "true", "--pod=p")
     engine.command("pod", "rm", "--force", "--time=0", "p")
@@ -107,7 +105,7 @@ def test_a_pod_that_has_ended_goes_with_the_next_hook(
 
 
 @ONE_DRIVER
-def test_containers_of_a_pod_in_two_classes(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
+def test_containers_of_pod_join_two_classes(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
     resctrl.make("gold")
     resctrl.make("silver")
     pod = engine.command("pod", "create", "--name=p", "--network=none").strip().splitlines()[-1]
@@ -130,7 +128,7 @@ KUBE = {
 
 
 @ONE_RUNTIME
-def test_kube_play(engine: Podman, image: str, staged: Staged, resctrl: Resctrl, tmp_path: Path) -> None:
+def test_kube_play_is_monitored(engine: Podman, image: str, staged: Staged, resctrl: Resctrl, tmp_path: Path) -> None:
     words = ["/bin/sh", "-c", SAY_AND_STAY]
     containers = [{"name": name, "image": image, "imagePullPolicy": "Never", "command": words} for name in ("a", "b")]
     path = tmp_path / "web.yaml"
@@ -146,7 +144,7 @@ def test_kube_play(engine: Podman, image: str, staged: Staged, resctrl: Resctrl,
 
 
 @ONE_RUNTIME
-def test_restart_under_the_same_id(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
+def test_restart_with_same_id_is_monitored(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
     container = engine.run(image, SAY_AND_STAY, "--detach", "--name=m")
     before = engine.pid("m")
     for _ in range(2):
@@ -167,7 +165,7 @@ def test_restart_under_the_same_id(engine: Podman, image: str, staged: Staged, r
 
 
 @ONE_DRIVER
-def test_restart_of_a_pod_keeps_its_group(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
+def test_restart_of_pod_keeps_group(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
     pod = engine.command("pod", "create", "--name=p", "--network=none").strip().splitlines()[-1]
     engine.run(image, SAY_AND_STAY, "--detach", "--pod=p", "--name=m")
     inode = os.stat(resctrl.path(group=pod)).st_ino
@@ -179,7 +177,7 @@ def test_restart_of_a_pod_keeps_its_group(engine: Podman, image: str, staged: St
 
 
 @ONE_DRIVER
-def test_what_enters_later_is_brought_in(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
+def test_processes_that_enter_later_are_moved(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
     container = engine.run(image, SAY_AND_STAY, "--detach", "--name=m")
     entered = engine.command("exec", "m", *FIRST_INSTRUCTION)
     assert parse_place(entered) == Place("", ""), "facts: no hook sees what enters later"
@@ -204,9 +202,7 @@ def sleeping(seconds: int) -> list[int]:
 
 @ONE_DRIVER
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
-def test_without_resctrl_podmans_containers_start_or_are_refused(
-    engine: Podman, image: str, staged: Staged, policy: str
-) -> None:
+def test_podman_without_resctrl_starts_or_refuses(engine: Podman, image: str, staged: Staged, policy: str) -> None:
     staged.configure(resctrlPath="/nonexistent", failurePolicy=policy)
     printed = engine.run(image, "echo it runs", "--rm", check=False)
     assert ("it runs" in printed) == (policy == "ignore"), printed
@@ -227,7 +223,7 @@ def service() -> Iterator[str]:
 
 @pytest.mark.systemd
 @pytest.mark.parametrize("driver", ["systemd"])
-def test_cgroups_split(engine: Podman, image: str, staged: Staged, resctrl: Resctrl, service: str) -> None:
+def test_cgroups_split_is_monitored(engine: Podman, image: str, staged: Staged, resctrl: Resctrl, service: str) -> None:
     words = [*engine.words, "run", *QUIET, "--rm", "--cgroups=split", "--name=m", image, "/bin/sh", "-c", SAY_AND_STAY]
     run(["systemd-run", f"--unit={service}", "--property=Delegate=yes", *words])
     wait_until(lambda: group_names(resctrl) and engine.command("ps", "--quiet", check=False).strip(), "it runs")
@@ -284,7 +280,7 @@ def quadlets(engine: Podman, image: str) -> Iterator[None]:
 @pytest.mark.parametrize("driver", ["systemd"])
 @ONE_RUNTIME
 @pytest.mark.usefixtures("quadlets")
-def test_quadlets(engine: Podman, staged: Staged, resctrl: Resctrl) -> None:
+def test_quadlets_are_monitored(engine: Podman, staged: Staged, resctrl: Resctrl) -> None:
     run(["systemctl", "start", "alone.service"])
     pid, alone = pid_and_id(engine, "alone")
     assert "/system.slice/alone.service/" in Path(f"/proc/{pid}/cgroup").read_text()

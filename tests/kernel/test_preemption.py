@@ -104,7 +104,7 @@ def has_copied(pid: int) -> None:
         ),
     ],
 )
-def test_a_pod_of_high_priority_is_counted_from_its_first_instruction_on_a_full_node(
+def test_high_priority_pod_on_full_node_is_counted_from_first_instruction(
     pods: list[KubernetesPod], installed: Installed, boot: dict[str, Any], counted: int, waits: str
 ) -> None:
     alone, gold, *batch = pods[:2] + pods[2 : 2 + counted]

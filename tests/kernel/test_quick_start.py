@@ -114,7 +114,7 @@ def host(image: str, resctrl: Resctrl) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_command_prints_what_the_page_says(host: None, page: str) -> None:
+def test_commands_print_what_the_page_shows(host: None, page: str) -> None:
     typed_on = {page: commands((DOCS / page).read_text(encoding="utf-8")) for page in PAGES}
     assert set(INSTEAD) <= {command.typed for followed in typed_on.values() for command in followed}
     wrong = []

@@ -35,7 +35,7 @@ def command(installed: Installed, *words: str) -> list[dict[str, object]]:
 
 
 @pytest.mark.guest(cpus=2)  # one for each of two L3 domains
-def test_declared_classes_are_as_declared(installed: Installed, resctrl: Resctrl) -> None:
+def test_declared_classes_match_declaration(installed: Installed, resctrl: Resctrl) -> None:
     assert [report["state"] for report in command(installed, "show")] == ["not declared", "as declared", "as declared"]
     text = Path(resctrl.path("gold"), "schemata").read_text()
     assert "MB:0=50;1=50" in text.replace(" ", "")
@@ -46,7 +46,7 @@ def test_declared_classes_are_as_declared(installed: Installed, resctrl: Resctrl
     assert "gaps" in str(report["problems"])
 
 
-def test_class_first_and_group_after(
+def test_class_is_joined_before_group(
     runtime: Runtime, bundle: Callable[..., str], installed: Installed, resctrl: Resctrl
 ) -> None:
     linux = {"cgroupsPath": runtime.cgroups_path("c1")}
@@ -60,14 +60,14 @@ def test_class_first_and_group_after(
     assert place_of(pid) == Place("gold", key)
 
 
-def test_what_a_namespace_may_not_have(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
+def test_forbidden_class_is_refused(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
     linux = {"cgroupsPath": runtime.cgroups_path("c2")}
     with pytest.raises(Failed):
         runtime.create("c2", bundle("c2", SLEEP, hooks=installed.hooks, annotations={OURS: "silver"}, linux=linux))
     assert "may not have RDT class 'silver'" in installed.said()
 
 
-def test_a_class_removed_under_a_living_container(
+def test_class_removed_under_running_container_is_reported(
     runtime: Runtime, bundle: Callable[..., str], installed: Installed, resctrl: Resctrl
 ) -> None:
     linux = {"cgroupsPath": runtime.cgroups_path("c3")}

@@ -66,7 +66,7 @@ def grown(group: str, least: int) -> None:
         time.sleep(0.05)
 
 
-def test_values_lie_between_two_readings_by_hand(monitor: Monitor, worker: subprocess.Popen[bytes]) -> None:
+def test_values_lie_between_two_manual_readings(monitor: Monitor, worker: subprocess.Popen[bytes]) -> None:
     group = made(monitor)
     monitor.assign_pid(KEY, worker.pid)
     grown(group, 0)
@@ -82,7 +82,7 @@ def test_values_lie_between_two_readings_by_hand(monitor: Monitor, worker: subpr
         assert reading.kind == CUMULATIVE or reading.counter.name == "llc_occupancy"
 
 
-def test_two_classes_of_one_pod_are_summed(monitor: Monitor, resctrl: Resctrl) -> None:
+def test_two_classes_of_pod_are_summed(monitor: Monitor, resctrl: Resctrl) -> None:
     resctrl.make("gold")
     groups = [made(monitor), made(monitor, "gold")]
     for group in groups:
@@ -94,7 +94,7 @@ def test_two_classes_of_one_pod_are_summed(monitor: Monitor, resctrl: Resctrl) -
         assert sum(values[path] for values in before) <= found[path] <= sum(values[path] for values in after)
 
 
-def test_a_group_made_anew_gives_no_jump(monitor: Monitor, resctrl: Resctrl) -> None:
+def test_recreated_group_causes_no_jump(monitor: Monitor, resctrl: Resctrl) -> None:
     group = made(monitor)
     grown(group, 1_000_000)
     first = by_path(monitor.read(KEY))[TOTAL]
@@ -112,7 +112,7 @@ def test_a_group_made_anew_gives_no_jump(monitor: Monitor, resctrl: Resctrl) -> 
 
 
 @pytest.mark.parametrize("again", ["removed and made", "renamed"])
-def test_the_inode_number_tells_a_new_group_from_a_renamed_one(
+def test_inode_distinguishes_new_from_renamed_group(
     monitor: Monitor, resctrl: Resctrl, again: str, release: Callable[[], tuple[int, int]]
 ) -> None:
     group = made(monitor)
@@ -141,7 +141,7 @@ def release() -> Callable[[], tuple[int, int]]:
     return version
 
 
-def test_a_group_that_moves_to_another_class_counts_on(
+def test_group_moved_to_another_class_continues_counting(
     monitor: Monitor, resctrl: Resctrl, release: Callable[[], tuple[int, int]]
 ) -> None:
     if release() < (6, 5):

@@ -98,7 +98,7 @@ def there(path: str) -> int:
 @ONE_DRIVER
 @pytest.mark.parametrize("runtime_name", ["crun"])
 @pytest.mark.usefixtures("clean_host")
-def test_the_debian_package(
+def test_debian_package_works(
     podman: Callable[..., Podman], image: str, resctrl: Resctrl, package: Path, libraries: Path
 ) -> None:
     def as_root(*words: str) -> str:

@@ -154,7 +154,7 @@ def replay(staged: Staged, state: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_capture(staged: Staged, resctrl: Resctrl, tmp_path: Path, name: str, driver: str) -> None:
+def test_capture_is_replayed(staged: Staged, resctrl: Resctrl, tmp_path: Path, name: str, driver: str) -> None:
     capture = Capture(name, driver, tmp_path)
     home = Place(capture.rdt_class, capture.key)
     with capture.process(resctrl) as init:
@@ -181,7 +181,7 @@ def test_capture(staged: Staged, resctrl: Resctrl, tmp_path: Path, name: str, dr
 
 
 @pytest.mark.parametrize("runtime", ["crun", "runc"])
-def test_containers_of_one_pod_in_two_classes(
+def test_containers_of_pod_join_two_classes(
     staged: Staged, resctrl: Resctrl, tmp_path: Path, runtime: str, driver: str
 ) -> None:
     first, second = (Capture(f"crio-rdt-{runtime}{end}", driver, tmp_path) for end in ("", "-c1"))
@@ -206,7 +206,7 @@ def test_containers_of_one_pod_in_two_classes(
 
 
 @pytest.mark.parametrize("runtime", ["crun", "runc"])
-def test_a_forged_uid_is_found_out_by_the_cgroup(
+def test_forged_uid_is_detected_by_cgroup(
     staged: Staged, resctrl: Resctrl, tmp_path: Path, runtime: str, driver: str
 ) -> None:
     capture = Capture(f"crio-{runtime}", driver, tmp_path)

@@ -22,7 +22,7 @@ def fill(resctrl: Resctrl, count: int) -> list[str]:
 
 
 @pytest.mark.guest(rmids=4)
-def test_none_left(resctrl: Resctrl, boot: dict[str, object]) -> None:
+def test_exhausted_rmids_are_enospc(resctrl: Resctrl, boot: dict[str, object]) -> None:
     assert boot["rmids"] == 4
     fill(resctrl, 3)
     with pytest.raises(OSError, match="No space") as error:
@@ -32,14 +32,14 @@ def test_none_left(resctrl: Resctrl, boot: dict[str, object]) -> None:
 
 
 @pytest.mark.guest(rmids=4)
-def test_one_comes_back_after_rmdir(resctrl: Resctrl) -> None:
+def test_rmid_returns_after_rmdir(resctrl: Resctrl) -> None:
     groups = fill(resctrl, 3)
     os.rmdir(groups[0])
     resctrl.make(group="after")  # waits out the limbo
 
 
 @pytest.mark.guest(rmids=4, occupancy=3)
-def test_none_left_now_while_cache_lines_are_tagged(resctrl: Resctrl) -> None:
+def test_rmids_in_limbo_are_ebusy(resctrl: Resctrl) -> None:
     first, *_ = fill(resctrl, 3)
     os.rmdir(first)
     with pytest.raises(OSError, match="busy") as error:
@@ -81,7 +81,7 @@ def waits(pod: KubernetesPod) -> bool:
 
 
 @pytest.mark.guest(rmids=4)
-def test_a_container_starts_without_an_rmid_and_gets_one_later(pod: KubernetesPod, resctrl: Resctrl) -> None:
+def test_container_starts_without_rmid_and_gets_one_later(pod: KubernetesPod, resctrl: Resctrl) -> None:
     others = fill(resctrl, 3)
     pid = pod.start("c0", "sleep 1000 & wait")
     wait_until(lambda: len(pod.threads(pid)) == 2, "its child runs")
@@ -97,7 +97,7 @@ def test_a_container_starts_without_an_rmid_and_gets_one_later(pod: KubernetesPo
 
 
 @pytest.mark.guest(rmids=4)
-def test_the_poststop_of_one_that_waits_leaves_nothing(pod: KubernetesPod, resctrl: Resctrl) -> None:
+def test_poststop_of_waiting_container_leaves_nothing(pod: KubernetesPod, resctrl: Resctrl) -> None:
     others = fill(resctrl, 3)
     pod.start("c0", "sleep 1000")
     assert waits(pod)
@@ -106,7 +106,7 @@ def test_the_poststop_of_one_that_waits_leaves_nothing(pod: KubernetesPod, resct
 
 
 @pytest.mark.guest(rmids=4)
-def test_the_group_of_a_pod_that_has_ended_makes_room(pod: KubernetesPod, resctrl: Resctrl) -> None:
+def test_ended_pod_makes_room(pod: KubernetesPod, resctrl: Resctrl) -> None:
     pod.start("c0", "sleep 1000")
     pod.end("c0")
     pod.remove()
@@ -134,7 +134,7 @@ def for_ever(resctrl: Resctrl) -> Iterator[None]:
 
 @pytest.mark.guest(rmids=4, occupancy=3)
 @pytest.mark.usefixtures("for_ever")
-def test_a_container_starts_while_all_rmids_are_in_limbo(pod: KubernetesPod, resctrl: Resctrl) -> None:
+def test_container_starts_while_all_rmids_are_in_limbo(pod: KubernetesPod, resctrl: Resctrl) -> None:
     if refusal(resctrl) == errno.ENOSPC:  # the first here: nothing is in limbo yet
         os.rmdir(resctrl.path(group="pod0"))
     pid = pod.start("c0", "sleep 1000")
@@ -147,7 +147,7 @@ def test_a_container_starts_while_all_rmids_are_in_limbo(pod: KubernetesPod, res
 
 
 @pytest.mark.guest(rmids=4)
-def test_without_an_rmid_a_container_is_refused_where_that_is_wanted(pod: KubernetesPod, resctrl: Resctrl) -> None:
+def test_container_without_rmid_is_refused_if_configured(pod: KubernetesPod, resctrl: Resctrl) -> None:
     fill(resctrl, 3)
     pod.installed.configure(failurePolicy="fail")
     with pytest.raises(Failed):

@@ -103,7 +103,7 @@ def rootless(runtime_name: str, calls: Calls, folder: str, rootfs: str) -> Itera
     made.command("system", "migrate", check=False)  # ends the process that keeps the namespace
 
 
-def test_the_hook_leaves_it_alone(rootless: Rootless, calls: Calls, staged: Staged, resctrl: Resctrl) -> None:
+def test_hook_ignores_rootless_containers(rootless: Rootless, calls: Calls, staged: Staged, resctrl: Resctrl) -> None:
     # With a state longer than a pipe holds: whoever leaves it unread has crun killed by SIGPIPE.
     large = f"--annotation=example={'x' * 100_000}"
     words = ["run", "--network=none", "--log-driver=k8s-file", large]

@@ -15,7 +15,9 @@ CREATED = {"runc": "creating", "crun": "created"}
 """The status at createRuntime, which says the stage to a hook that is called for both."""
 
 
-def test_states_of_both_stages(runtime: Runtime, bundle: Callable[..., str], recorder: Recorder) -> None:
+def test_states_of_both_stages_are_as_expected(
+    runtime: Runtime, bundle: Callable[..., str], recorder: Recorder
+) -> None:
     place = bundle("b", SLEEP, hooks=recorder.hooks, annotations={"example": "yes"})
     runtime.create("c1", place)
     runtime.start("c1")
@@ -34,7 +36,7 @@ def test_states_of_both_stages(runtime: Runtime, bundle: Callable[..., str], rec
         assert call["state"]["annotations"]["example"] == "yes"
 
 
-def test_init_waits_alone_in_its_cgroup_and_class(
+def test_init_waits_alone_in_cgroup_and_class(
     runtime: Runtime, bundle: Callable[..., str], recorder: Recorder, resctrl: Resctrl
 ) -> None:
     resctrl.make("gold")
@@ -50,7 +52,7 @@ def test_init_waits_alone_in_its_cgroup_and_class(
     assert place_of(runtime.pid("c2")) == Place("gold", "")
 
 
-def test_group_joined_at_create_runtime_is_the_first_instructions(
+def test_group_joined_at_create_runtime_holds_at_first_instruction(
     runtime: Runtime, bundle: Callable[..., str], resctrl: Resctrl
 ) -> None:
     group = resctrl.make(group="pod")
@@ -75,7 +77,9 @@ def test_refusal_at_create_runtime_fails_the_container(
         assert recorder.calls() == []
 
 
-def test_umask_and_environment_of_a_hook(runtime: Runtime, bundle: Callable[..., str], recorder: Recorder) -> None:
+def test_umask_and_environment_of_hook_are_as_expected(
+    runtime: Runtime, bundle: Callable[..., str], recorder: Recorder
+) -> None:
     runtime.run("c5", bundle("b", "true", hooks=recorder.hooks))
     with open(os.path.join(recorder.folder, "calls/umask"), encoding="ascii") as umask:
         assert umask.read().strip() == {"runc": "0022", "crun": "0000"}[runtime.name]
@@ -83,7 +87,7 @@ def test_umask_and_environment_of_a_hook(runtime: Runtime, bundle: Callable[...,
         assert set(call["environment"].split()) <= {"PATH", "PWD", "SHLVL", "_", "OLDPWD"}
 
 
-def test_podman_runs_hooks_of_a_folder(podman: Callable[..., Podman], image: str, recorder: Recorder) -> None:
+def test_podman_runs_hooks_of_folder(podman: Callable[..., Podman], image: str, recorder: Recorder) -> None:
     hooks = recorder.write_hooks_d(os.path.join(recorder.folder, "hooks.d"))
     engine = podman(hooks)
     printed = engine.run(image, OWN_PLACE, "--rm", "--annotation=example=yes")

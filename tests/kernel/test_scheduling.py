@@ -63,7 +63,7 @@ def child_of(pid: int) -> int:
     return int(path.read_text().split()[0])
 
 
-def test_a_child_inherits_policy_and_nice(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
+def test_child_inherits_policy_and_nice(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
     pid = create(runtime, bundle, installed, "s1", **{SCHEDULING: "background"})
     runtime.start("s1")
     child = child_of(pid)
@@ -73,7 +73,7 @@ def test_a_child_inherits_policy_and_nice(runtime: Runtime, bundle: Callable[...
     assert holder(pid, "cpu.max").read_text().strip() == "50000 100000"
 
 
-def test_real_time_and_what_memory_is_protected(
+def test_real_time_and_memory_protection_apply(
     runtime: Runtime, bundle: Callable[..., str], installed: Installed
 ) -> None:
     pid = create(runtime, bundle, installed, "s2", **{SCHEDULING: "control"})
@@ -83,14 +83,14 @@ def test_real_time_and_what_memory_is_protected(
     assert holder(pid, "memory.low").read_text().strip() == str(8 << 20)
 
 
-def test_idle_cpu_and_io(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
+def test_idle_policy_and_io_class_apply(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
     pid = create(runtime, bundle, installed, "s3", **{SCHEDULING: "idle"})
     runtime.start("s3")
     assert holder(pid, "cpu.idle").read_text().strip() == "1", installed.said()
     assert run(["ionice", "-p", str(child_of(pid))]).strip() == "idle"
 
 
-def test_limits_of_a_real_device(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
+def test_io_limits_apply_to_real_device(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
     pid = create(runtime, bundle, installed, "b1", **{BLOCKIO: "slow"})
     lines = holder(pid, "io.max").read_text().splitlines()
     disks = [path for path in Path("/sys/block").iterdir() if path.name.startswith("vd")]
@@ -107,7 +107,9 @@ def test_limits_of_a_real_device(runtime: Runtime, bundle: Callable[..., str], i
     assert time.monotonic() - before > 1.5
 
 
-def test_what_an_update_undoes_is_put_back(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
+def test_values_undone_by_update_are_repaired(
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed
+) -> None:
     pid = create(runtime, bundle, installed, "u1", **{SCHEDULING: "background", BLOCKIO: "slow"})
     runtime.start("u1")
     weight, io_max = holder(pid, "cpu.weight"), holder(pid, "io.max")
@@ -120,7 +122,7 @@ def test_what_an_update_undoes_is_put_back(runtime: Runtime, bundle: Callable[..
 
 
 @pytest.mark.parametrize("driver", [pytest.param("systemd", marks=pytest.mark.systemd)])
-def test_a_daemon_reload_leaves_it(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
+def test_daemon_reload_keeps_values(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
     pid = create(runtime, bundle, installed, "r1", **{SCHEDULING: "background", BLOCKIO: "slow"})
     files = [holder(pid, name) for name in ("cpu.weight", "cpu.max", "io.max")]
     before = [file.read_text() for file in files]

@@ -56,7 +56,7 @@ def calls(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("driver", [pytest.param("systemd", marks=pytest.mark.systemd)])
-def test_all_features_are_one_call_that_a_daemon_reload_keeps(
+def test_all_features_share_one_call_that_daemon_reload_keeps(
     runtime: Runtime, bundle: Callable[..., str], installed: Installed, calls: Path
 ) -> None:
     pid = create(runtime, bundle, installed, "all", **ASKED)

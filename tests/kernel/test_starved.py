@@ -158,7 +158,7 @@ def together(node: Callable[[], Pods]) -> Together:
         return Together(created, at_once, pods.in_their_groups(), pods.at_once("delete", cgroup))
 
 
-def test_containers_created_at_once_join_their_groups(runtime_name: str, together: Together) -> None:
+def test_parallel_containers_join_their_groups(runtime_name: str, together: Together) -> None:
     mine = {f"{runtime_name}{number}" for number in range(OF_EACH)}
     print(f"| {runtime_name} | {SHARE} % | {OF_EACH} | {len(mine & together.at_once)} | {len(mine & together.after)} |")
     said = [one[container] for one in (together.created, together.deleted) for container in mine]
@@ -189,7 +189,5 @@ def hung(node: Callable[[], Pods]) -> dict[tuple[str, Breakage], list[str]]:
 
 
 @pytest.mark.parametrize("breakage", HANGING)
-def test_a_hook_that_hangs_ends(
-    runtime_name: str, breakage: Breakage, hung: dict[tuple[str, Breakage], list[str]]
-) -> None:
+def test_hanging_hook_ends(runtime_name: str, breakage: Breakage, hung: dict[tuple[str, Breakage], list[str]]) -> None:
     assert hung[runtime_name, breakage] == ["", ""]

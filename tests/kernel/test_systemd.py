@@ -26,9 +26,7 @@ def memory_high(pid: int) -> tuple[str, str]:
         return path, source.read().strip()
 
 
-def test_daemon_reload_undoes_what_was_written_by_hand_into_a_scope(
-    runtime: Runtime, bundle: Callable[..., str]
-) -> None:
+def test_daemon_reload_undoes_manual_writes_to_scope(runtime: Runtime, bundle: Callable[..., str]) -> None:
     linux = {"cgroupsPath": runtime.cgroups_path("c1")}
     runtime.create("c1", bundle("b", ["/bin/sleep", "1000"], linux=linux))
     path, before = memory_high(runtime.pid("c1"))
@@ -55,7 +53,7 @@ def test_unit_bound_to_a_scope_ends_with_it(runtime: Runtime, bundle: Callable[.
     )
 
 
-def test_journal_takes_fields(tmp_path: object) -> None:
+def test_journal_accepts_fields(tmp_path: object) -> None:
     del tmp_path
     mark = uuid.uuid4().hex
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:

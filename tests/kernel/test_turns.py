@@ -156,7 +156,7 @@ def compare(pods: list[Pod], alone: dict[str, float], turns: dict[str, float], s
 
 
 @pytest.mark.guest(rmids=4, count=1, cpus=1)
-def test_rates_in_turns_are_those_of_being_counted_alone(resctrl: Resctrl, tmp_path: Path, pods: list[Pod]) -> None:
+def test_rates_of_turns_match_continuous_counting(resctrl: Resctrl, tmp_path: Path, pods: list[Pod]) -> None:
     alone = rates_alone(pods, resctrl, counted=3)
     turns, seconds = rates_in_turns(pods, context_of(tmp_path, resctrl), counted=3)
     compare(pods, alone, turns, seconds)
@@ -165,7 +165,7 @@ def test_rates_in_turns_are_those_of_being_counted_alone(resctrl: Resctrl, tmp_p
 
 
 @pytest.mark.guest(amd=1, rmids=32, counters=4, count=1, cpus=1)
-def test_rates_with_assignable_counters_in_turns_are_those_of_being_counted_alone(
+def test_rates_of_assignable_counters_in_turns_match_continuous_counting(
     resctrl: Resctrl, tmp_path: Path, pods: list[Pod]
 ) -> None:
     alone = rates_alone(pods, resctrl, counted=4)

@@ -60,7 +60,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         yield found
 
 
-def test_every_metric_and_label_is_printed(host: MonitoredHost, groups: dict[str, list[dict[str, Any]]]) -> None:
+def test_rule_metrics_and_labels_are_exported(host: MonitoredHost, groups: dict[str, list[dict[str, Any]]]) -> None:
     result = host.run("metrics")
     assert result.exit_code == 0, result.output
     samples = [sample for family in parse(result.stdout) for sample in family.samples]
@@ -79,21 +79,21 @@ def test_every_metric_and_label_is_printed(host: MonitoredHost, groups: dict[str
         assert used <= labels, rule
 
 
-def test_every_rule_is_recorded_once_and_each_group_has_an_interval() -> None:
+def test_every_rule_is_recorded_once_and_each_group_has_interval() -> None:
     groups = yaml.safe_load(RULES.read_text())["groups"]
     names = [rule["record"] for group in groups for rule in group["rules"] if "record" in rule]
     assert len(names) == len(set(names))
     assert [group["name"] for group in groups if "interval" not in group] == []
 
 
-def test_each_has_what_its_reader_needs(alerts: list[dict[str, Any]]) -> None:
+def test_each_alert_has_required_annotations(alerts: list[dict[str, Any]]) -> None:
     assert len({alert["alert"] for alert in alerts}) == len(alerts) >= 5
     for alert in alerts:
         assert alert["labels"]["severity"] in {"info", "warning"}
         assert {"summary", "description"} <= alert["annotations"].keys()
 
 
-def test_each_names_a_section_that_exists(alerts: list[dict[str, Any]]) -> None:
+def test_each_alert_links_to_existing_section(alerts: list[dict[str, Any]]) -> None:
     for alert in alerts:
         page, _, section = alert["annotations"]["runbook_url"].partition("#")
         headings = re.findall(r"^#+ (.+)$", (REPOSITORY / page).read_text(), re.MULTILINE)
@@ -159,24 +159,24 @@ CASES = {
 NO_FAULTS = ("no-rmids", "rmids-busy", "task-gone")
 
 
-def test_each_has_a_case(alerts: list[dict[str, Any]]) -> None:
+def test_each_alert_has_a_case(alerts: list[dict[str, Any]]) -> None:
     assert {alert["alert"] for alert in alerts} == CASES.keys()
 
 
 @pytest.mark.promtool
 @pytest.mark.parametrize("alert", CASES)
-def test_it_goes_off_when_it_should_and_no_other(tmp_path: Path, alert: str) -> None:
+def test_alert_fires_in_its_case_and_no_other_does(tmp_path: Path, alert: str) -> None:
     check(tmp_path, [promtool_test(HEALTHY | CASES[alert].fires, alert)])
 
 
 @pytest.mark.promtool
 @pytest.mark.parametrize("alert", CASES)
-def test_it_stays_silent_where_nothing_is_wrong(tmp_path: Path, alert: str) -> None:
+def test_alerts_are_silent_on_healthy_node(tmp_path: Path, alert: str) -> None:
     check(tmp_path, [promtool_test(HEALTHY | CASES[alert].silent, "")])
 
 
 @pytest.mark.promtool
-def test_load_is_over_a_domains_own_capacity_or_that_of_all_others(tmp_path: Path) -> None:
+def test_load_uses_capacity_of_domain_or_default(tmp_path: Path) -> None:
     series = {
         'resctrl_domain_mbm_bytes_total{domain="0"}': "0+3000x60",
         'resctrl_domain_mbm_bytes_total{domain="8"}': "0+3000x60",
@@ -195,7 +195,7 @@ def test_load_is_over_a_domains_own_capacity_or_that_of_all_others(tmp_path: Pat
 
 
 @pytest.mark.promtool
-def test_alert_of_a_full_domain_names_the_largest_namespaces(tmp_path: Path) -> None:
+def test_alert_of_full_domain_names_largest_namespaces(tmp_path: Path) -> None:
     series = {MOVED: "0+5400x60", CARRIES: "100x60"}
     for namespace, rate in (("shop", 600), ("batch", 6000), ("a", 60), ("b", 6)):
         labels = f'namespace="{namespace}",pod="p",pod_uid="p",rdt_class=""'
@@ -219,23 +219,23 @@ def test_alert_of_a_full_domain_names_the_largest_namespaces(tmp_path: Path) -> 
 
 
 @pytest.mark.promtool
-def test_what_is_no_fault_of_the_hook_is_silent(tmp_path: Path) -> None:
+def test_failures_without_hook_fault_are_silent(tmp_path: Path) -> None:
     check(tmp_path, [promtool_test(HEALTHY | {FAILURES.format(reason): "0+1x60"}, "") for reason in NO_FAULTS])
 
 
 @pytest.mark.promtool
-def test_a_second_failure_of_a_reason_goes_off_too(tmp_path: Path) -> None:
+def test_second_failure_of_a_reason_fires(tmp_path: Path) -> None:
     check(tmp_path, [promtool_test(HEALTHY | {FAILURES.format("ledger"): "1x45 2x15"}, "ResctrlHookFailures")])
 
 
 @pytest.mark.promtool
-def test_failures_of_before_prometheus_started_are_silent(tmp_path: Path) -> None:
+def test_failures_before_prometheus_start_are_silent(tmp_path: Path) -> None:
     late = {INFO: "_x45 1x15", FAILURES.format("ledger"): "_x45 3x15"}
     check(tmp_path, [promtool_test(HEALTHY | {UP: "_x45 1x15"} | late, "")])
 
 
 @pytest.mark.promtool
-def test_a_node_whose_metrics_are_gone_is_counted_as_down(tmp_path: Path) -> None:
+def test_node_without_metrics_counts_as_down(tmp_path: Path) -> None:
     """By job: its own, of which a target never answered; and node_exporter's, which has the metrics in a file."""
     series = {
         'up{job="resctrl-hooks",instance="never"}': "0x60",
@@ -264,7 +264,7 @@ def test_a_node_whose_metrics_are_gone_is_counted_as_down(tmp_path: Path) -> Non
 
 
 @pytest.mark.promtool
-def test_a_young_pod_that_was_counted_all_its_life_is_counted(tmp_path: Path) -> None:
+def test_young_pod_counted_all_its_life_counts_as_covered(tmp_path: Path) -> None:
     seconds = 'resctrl_counter_seconds_total{{instance="n",namespace="shop",pod="{}",counter="mbm_total_bytes"}}'
     values = [
         {"series": seconds.format("young"), "values": "_x28 0+60x30"},
@@ -281,7 +281,7 @@ def test_a_young_pod_that_was_counted_all_its_life_is_counted(tmp_path: Path) ->
 
 @pytest.mark.promtool
 @pytest.mark.parametrize("at", ["22m", "25m"], ids=["in a turn", "between turns"])
-def test_rates_of_pods_that_take_turns_are_those_while_they_are_counted(tmp_path: Path, at: str) -> None:
+def test_rates_of_time_sharing_pods_use_counted_time(tmp_path: Path, at: str) -> None:
     """Two pods of 100 and 300 bytes a second, each counted for four minutes of every eight."""
     values = []
     for pod, rate, begins in (("web", 100, 0), ("db", 300, 4)):
@@ -308,13 +308,13 @@ def test_rates_of_pods_that_take_turns_are_those_while_they_are_counted(tmp_path
 
 
 @pytest.mark.promtool
-def test_pods_that_wait_as_the_rules_say_are_no_fault(tmp_path: Path) -> None:
+def test_pods_waiting_by_rules_are_silent(tmp_path: Path) -> None:
     waiting = {"resctrl_hooks_waiting_pods": "9x60", "resctrl_hooks_queued_pods": "9x60"}
     check(tmp_path, [promtool_test(HEALTHY | waiting, "")])
 
 
 @pytest.mark.promtool
-def test_rates_by_counted_time_keep_pods_apart_and_sum_their_classes(tmp_path: Path) -> None:
+def test_rates_by_counted_time_separate_pods_and_sum_classes(tmp_path: Path) -> None:
     """Two pods, one of them in two classes; each counter was counted for half of the time."""
     rates = {"web": {"": 60, "gold": 120}, "db": {"": 600}}
     values = []
@@ -334,7 +334,7 @@ def test_rates_by_counted_time_keep_pods_apart_and_sum_their_classes(tmp_path: P
 
 
 @pytest.mark.promtool
-def test_recorded_rates_are_those_of_nodes_and_their_kinds(tmp_path: Path) -> None:
+def test_recorded_rates_are_per_node_and_kind(tmp_path: Path) -> None:
     series = {
         'resctrl_ungrouped_l3_mbm_total_bytes_total{rdt_class=""}': "0+240x60",
         'resctrl_foreign_l3_mbm_total_bytes_total{rdt_class="",group="kepler"}': "0+60x60",
@@ -357,7 +357,7 @@ def test_recorded_rates_are_those_of_nodes_and_their_kinds(tmp_path: Path) -> No
 
 
 @pytest.mark.promtool
-def test_the_rate_of_pods_in_turns_is_by_the_seconds_that_they_were_counted(tmp_path: Path) -> None:
+def test_rate_of_time_sharing_pods_uses_counted_seconds(tmp_path: Path) -> None:
     series = {}
     for pod, totals, seconds in (("a", "0+60x60", "0+60x60"), ("b", "0+60x60", "0+15x60"), ("c", "60x60", "1x60")):
         labels = f'namespace="shop",pod="{pod}",pod_uid="{pod}",container="",rdt_class="",domain_id="00"'

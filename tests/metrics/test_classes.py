@@ -56,7 +56,7 @@ def scrape(host: MonitoredHost, *options: str) -> dict[tuple[str, str], float]:
     }
 
 
-def test_what_isnt_a_pods_has_names_of_its_own(host: MonitoredHost) -> None:
+def test_metrics_outside_pods_have_separate_names(host: MonitoredHost) -> None:
     found = scrape(host)
     assert found == {
         ("class_l3_llc_occupancy_bytes", ROOT): 375,
@@ -72,7 +72,7 @@ def test_what_isnt_a_pods_has_names_of_its_own(host: MonitoredHost) -> None:
     }
 
 
-def test_a_class_does_not_lose_what_an_ended_pod_counted(host: MonitoredHost) -> None:
+def test_class_keeps_counts_of_ended_pod(host: MonitoredHost) -> None:
     scrape(host)
     empty(host.resctrl / "mon_groups" / KEYS[1])
     host.context.monitor.remove(KEYS[1])
@@ -82,7 +82,7 @@ def test_a_class_does_not_lose_what_an_ended_pod_counted(host: MonitoredHost) ->
     assert found[f"ungrouped_{TOTAL}", ROOT] == 27
 
 
-def test_what_is_left_stands_still_where_reading_takes_time(host: MonitoredHost) -> None:
+def test_remainder_does_not_decrease_during_slow_reads(host: MonitoredHost) -> None:
     """The groups are read before their class, so a part of the rest may be theirs; the next time it is less."""
     scrape(host)
     say(host.resctrl, mbm_total_bytes=375 + 40)
@@ -93,7 +93,7 @@ def test_what_is_left_stands_still_where_reading_takes_time(host: MonitoredHost)
     assert found[f"class_{TOTAL}", ROOT] == 375 + 40 + 40
 
 
-def test_totals_go_on_in_another_process_and_end_with_the_boot(host: MonitoredHost) -> None:
+def test_totals_continue_in_another_process_and_end_at_reboot(host: MonitoredHost) -> None:
     ledger = host.context.ledger
     ledger.prepare()
     first = ClassTotals(ledger, "boot")
@@ -107,14 +107,14 @@ def test_totals_go_on_in_another_process_and_end_with_the_boot(host: MonitoredHo
     assert ClassTotals(ledger, "next boot").of(ROOT).total == {}
 
 
-def test_a_class_made_anew_begins_anew() -> None:
+def test_recreated_class_starts_again() -> None:
     total = ClassTotal({})
     total.add("1:1", {"a": {"x": 5}}, {"x": 2}, ())
     total.add("1:9", {}, {"x": 1}, ())
     assert (total.total, total.ungrouped) == ({"x": 1}, {"x": 1})
 
 
-def test_energy_of_an_rmids_previous_user_is_nobodys() -> None:
+def test_energy_of_previous_rmid_user_belongs_to_no_pod() -> None:
     total = ClassTotal({})
     total.add("1:1", {"a": {"x": 5, "watts": 70}}, {}, {"watts"})
     assert total.total == {"x": 5, "watts": 70}  # nothing better is known of a class that is new
@@ -124,14 +124,14 @@ def test_energy_of_an_rmids_previous_user_is_nobodys() -> None:
     assert total.total == {"x": 8, "watts": 73}
 
 
-def test_energy_of_a_new_group_counts_from_where_it_is_known_to_begin() -> None:
+def test_energy_of_new_group_counts_from_known_start() -> None:
     total = ClassTotal({})
     total.add("1:1", {}, {}, {"watts"})
     total.add("1:1", {"a": {"watts": 30}, "b": {"watts": 900}}, {}, {"watts"}, {"a": {"watts": 0}, "b": {}})
     assert total.total == {"watts": 30}
 
 
-def test_energy_counted_before_the_first_scrape_is_in_the_pod_and_in_its_class(host: MonitoredHost) -> None:
+def test_energy_before_first_scrape_is_in_pod_and_class(host: MonitoredHost) -> None:
     energy = "mon_PERF_PKG_00/core_energy"
     (host.resctrl / "info/PERF_PKG_MON").mkdir(parents=True)
     say_paths(host.resctrl, {energy: 100.0})
@@ -158,7 +158,7 @@ def test_energy_counted_before_the_first_scrape_is_in_the_pod_and_in_its_class(h
     assert found["resctrl_ungrouped_perf_core_energy_joules_total", None, ""] == 100
 
 
-def test_a_counter_that_comes_late_is_no_leap() -> None:
+def test_late_counter_causes_no_jump() -> None:
     """Where a group had no number, what the class has beyond its groups was not known either."""
     total = ClassTotal({})
     total.add("1:1", {"a": {}}, {}, ())
@@ -167,7 +167,7 @@ def test_a_counter_that_comes_late_is_no_leap() -> None:
     assert total.total == {"x": 1}
 
 
-def test_ungrouped_tasks_count_on_from_the_first_number_after_a_time_without_one() -> None:
+def test_ungrouped_tasks_continue_after_missing_values() -> None:
     total = ClassTotal({})
     total.add("1:1", {"a": {"x": 5}}, {"x": 100}, ())
     total.add("1:1", {"a": {}}, {}, ())
@@ -176,14 +176,14 @@ def test_ungrouped_tasks_count_on_from_the_first_number_after_a_time_without_one
     assert (total.total, total.ungrouped) == ({"x": 112}, {"x": 107})
 
 
-def test_a_filter_of_namespaces_leaves_the_classes_whole(host: MonitoredHost) -> None:
+def test_namespace_filter_keeps_classes_complete(host: MonitoredHost) -> None:
     assert scrape(host, "-n", "none") == scrape(host)
     assert {name for name, _ in scrape(host, "--counter", "llc*")} == {
         f"{kind}_l3_llc_occupancy_bytes" for kind in ("class", "ungrouped", "foreign")
     }
 
 
-def test_the_size_of_each_cache_is_there_where_it_is_known(host: MonitoredHost) -> None:
+def test_cache_size_is_exported_if_known(host: MonitoredHost) -> None:
     say_paths(host.resctrl, {"mon_L3_01/llc_occupancy": 1})
     (host.resctrl / "info/L3").mkdir(parents=True)
     (host.resctrl / "info/L3/cbm_mask").write_text("fff\n")
@@ -210,7 +210,7 @@ def domain_bytes(host: MonitoredHost) -> dict[str, float]:
     }
 
 
-def test_traffic_of_a_memory_domain_never_falls(host: MonitoredHost, tmp_path: Path) -> None:
+def test_memory_domain_traffic_never_decreases(host: MonitoredHost, tmp_path: Path) -> None:
     assert domain_bytes(host) == {"0": 1380}
     count(host, pods=(150, 200), kepler=50, ungrouped=30, gold=(1000, 5))
     assert domain_bytes(host) == {"0": 1435}
@@ -221,7 +221,7 @@ def test_traffic_of_a_memory_domain_never_falls(host: MonitoredHost, tmp_path: P
     assert domain_bytes(host) == {"0": 1435}
 
 
-def test_traffic_of_a_memory_domain_is_absent_while_a_class_has_no_number(host: MonitoredHost) -> None:
+def test_memory_domain_traffic_is_absent_while_a_class_is_unknown(host: MonitoredHost) -> None:
     assert domain_bytes(host) == {"0": 1380}
     say(host.resctrl / "mon_groups/kepler", mbm_total_bytes="Unavailable")
     assert domain_bytes(host) == {}

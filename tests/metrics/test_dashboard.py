@@ -84,7 +84,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         yield found
 
 
-def test_grafanas_own_types_take_it_whole(dashboard: dict[str, Any]) -> None:
+def test_types_of_grafana_accept_dashboards(dashboard: dict[str, Any]) -> None:
     """What they don't know would be gone."""
     again = json.loads(JSONEncoder().encode(Dashboard.from_json(dashboard)))
     for panel, known in zip(dashboard["panels"], again["panels"], strict=True):
@@ -100,7 +100,7 @@ export const dashboard: Plain<Dashboard> = """
 
 
 @pytest.mark.grafana
-def test_grafanas_schema_has_nothing_to_say(tmp_path: Path, dashboard: dict[str, Any]) -> None:
+def test_schema_of_grafana_accepts_dashboards(tmp_path: Path, dashboard: dict[str, Any]) -> None:
     """The types of @grafana/schema, checked by TypeScript. A query of annotations is the data source's own."""
     for annotation in dashboard["annotations"]["list"]:
         assert annotation.pop("expr")
@@ -117,7 +117,7 @@ def test_grafanas_schema_has_nothing_to_say(tmp_path: Path, dashboard: dict[str,
     assert done.returncode != 0, "the check would find something"
 
 
-def test_every_query_is_of_recorded_series(dashboard: dict[str, Any]) -> None:
+def test_every_query_uses_recorded_series(dashboard: dict[str, Any]) -> None:
     """So a panel costs the same whatever the exporters print; and only these series need be kept for long."""
     rules = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
     texts = list(queries(dashboard).values())
@@ -128,7 +128,7 @@ def test_every_query_is_of_recorded_series(dashboard: dict[str, Any]) -> None:
     assert [text for text in texts if not re.search(r"\w:\w", text)] == []
 
 
-def test_panels_of_many_have_ten_lines_at_most(dashboard: dict[str, Any]) -> None:
+def test_panels_of_many_series_have_ten_lines_at_most(dashboard: dict[str, Any]) -> None:
     """Ranked once over the whole range: a `topk` of each moment would draw every line that was ever one of them."""
     for panel in dashboard["panels"]:
         for target in panel.get("targets", []):
@@ -150,7 +150,7 @@ def series_of(text: str, instance: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.promtool
-def test_two_hosts_whose_containers_have_the_same_names_are_told_apart(
+def test_equal_container_names_on_two_hosts_are_separate(
     tmp_path: Path, host: MonitoredHost, dashboard: dict[str, Any]
 ) -> None:
     text = host.run("metrics", "--format", "prometheus").stdout
@@ -194,7 +194,7 @@ def test_panels_do_not_overlap(dashboard: dict[str, Any]) -> None:
         taken |= cells
 
 
-def test_they_have_what_their_reader_looks_for() -> None:
+def test_dashboards_have_required_panels() -> None:
     fleet, node = (json.loads(file.read_text()) for file in (FLEET, NODE))
     assert [one["name"] for one in fleet["templating"]["list"]] == ["datasource"]
     assert [one["name"] for one in node["templating"]["list"]] == ["datasource", "node", "namespace", "pod"]
@@ -210,7 +210,7 @@ def test_they_have_what_their_reader_looks_for() -> None:
 
 
 @pytest.mark.parametrize("name", ["dashboard", "dashboard-node"])
-def test_the_pictures_in_the_documents_are_of_these_dashboards(name: str) -> None:
+def test_pictures_in_documents_match_dashboards(name: str) -> None:
     dashboard = json.loads((NODE if name.endswith("node") else FLEET).read_text())
     picture = ET.parse(CONTRIB.parent / f"docs/{name}.svg")
     said = {element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")}
@@ -236,7 +236,7 @@ class _Prometheus(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def test_it_can_be_drawn_without_grafana(tmp_path: Path, file: Path, dashboard: dict[str, Any]) -> None:
+def test_dashboard_can_be_drawn_without_grafana(tmp_path: Path, file: Path, dashboard: dict[str, Any]) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Prometheus) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         command = [sys.executable, str(CONTRIB / "draw.py"), f"http://127.0.0.1:{server.server_port}/"]

@@ -71,7 +71,7 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_names_are_those_of_the_go_exporter_and_a_foreign_parser_reads_them(host: MonitoredHost) -> None:
+def test_names_match_go_exporter_and_foreign_parser_accepts_them(host: MonitoredHost) -> None:
     result = host.run("metrics")
     assert result.exit_code == 0, result.output
     families: dict[str, Any] = {family.name: family for family in parse_openmetrics(result.stdout)}
@@ -99,14 +99,14 @@ def test_names_are_those_of_the_go_exporter_and_a_foreign_parser_reads_them(host
     assert families["l3_node_llc_occupancy_bytes"].samples[0].labels["node"] == "1"
 
 
-def test_what_has_no_number_is_a_sample_that_says_so(host: MonitoredHost) -> None:
+def test_missing_value_is_a_sample_with_its_reason(host: MonitoredHost) -> None:
     text = host.run("metrics").stdout
     assert "l3_mbm_local_bytes" not in text
     found = [family for family in parse_openmetrics(text) if family.name == "resctrl_unavailable"]
     assert [sample.labels["state"] for sample in found[0].samples] == ["Unavailable", "Unavailable"]
 
 
-def test_figures_about_ourselves(host: MonitoredHost) -> None:
+def test_own_metrics_are_complete(host: MonitoredHost) -> None:
     found = samples(host.run("metrics").stdout)
     assert found["resctrl_rmids", "used"] == 2
     assert found["resctrl_rmids", "foreign"] == 2  # the root class and gold
@@ -118,14 +118,14 @@ def test_figures_about_ourselves(host: MonitoredHost) -> None:
     assert found["resctrl_scrape_ok",] == 1
 
 
-def test_who_waits_as_the_rules_say_is_told_apart(host: MonitoredHost) -> None:
+def test_pods_waiting_by_rules_are_separate(host: MonitoredHost) -> None:
     values = json.loads(host.config.read_text())
     host.config.write_text(json.dumps(values | {"monitoring": {"share": {"interval": 30.0}}}))
     found = samples(host.run("metrics").stdout)
     assert (found["resctrl_hooks_waiting_pods",], found["resctrl_hooks_queued_pods",]) == (1, 1)
 
 
-def test_the_histogram_is_cumulative(host: MonitoredHost) -> None:
+def test_histogram_is_cumulative(host: MonitoredHost) -> None:
     text = host.run("metrics").stdout
     family = next(family for family in parse_openmetrics(text) if family.name == "resctrl_hooks_duration_seconds")
     create = [sample for sample in family.samples if sample.labels["stage"] == "createRuntime"]
@@ -135,9 +135,7 @@ def test_the_histogram_is_cumulative(host: MonitoredHost) -> None:
     assert [sample.value for sample in create if sample.name.endswith("_sum")] == [pytest.approx(0.202)]
 
 
-def test_the_file_for_the_textfile_collector_is_whole_readable_and_in_the_older_format(
-    host: MonitoredHost, tmp_path: Path
-) -> None:
+def test_textfile_is_complete_readable_and_in_older_format(host: MonitoredHost, tmp_path: Path) -> None:
     target = tmp_path / "out" / "resctrl.prom"
     target.parent.mkdir()
     target.write_text("old")
@@ -149,14 +147,14 @@ def test_the_file_for_the_textfile_collector_is_whole_readable_and_in_the_older_
     assert os.listdir(target.parent) == ["resctrl.prom"]
 
 
-def test_a_file_that_cant_be_written_is_one_line(host: MonitoredHost) -> None:
+def test_unwritable_file_is_one_line(host: MonitoredHost) -> None:
     result = host.run("metrics", "--output", "/nowhere/resctrl.prom")
     assert result.exit_code == 1
     assert "/nowhere/resctrl.prom can't be written" in result.stderr
 
 
 @pytest.mark.promtool
-def test_promtool_has_nothing_to_say_but_of_one_name(host: MonitoredHost) -> None:
+def test_promtool_accepts_everything_except_one_name(host: MonitoredHost) -> None:
     """`resctrl_counter_seconds` is of counters, so its name says so; promtool takes that for its own type."""
     text = host.run("metrics", "--format", "prometheus").stdout
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
@@ -164,7 +162,7 @@ def test_promtool_has_nothing_to_say_but_of_one_name(host: MonitoredHost) -> Non
     assert [line for line in said if not line.startswith("resctrl_counter_seconds_total ")] == []
 
 
-def test_without_resctrl_figures_about_ourselves_remain(host: MonitoredHost) -> None:
+def test_own_metrics_remain_without_resctrl(host: MonitoredHost) -> None:
     shutil.rmtree(host.resctrl)
     result = host.run("metrics")
     assert result.exit_code == 1
@@ -172,7 +170,7 @@ def test_without_resctrl_figures_about_ourselves_remain(host: MonitoredHost) -> 
     assert "there is no resctrl at" in result.stderr
 
 
-def test_a_pod_whose_record_comes_after_a_scrape_has_its_name_from_then_on(host: MonitoredHost) -> None:
+def test_pod_recorded_after_a_scrape_has_its_name_afterwards(host: MonitoredHost) -> None:
     """A scrape may come between a hook's record of the container and that of the pod."""
     found = registry(host)
     with host.context.monitor.hold(KEYS[2]) as locked:

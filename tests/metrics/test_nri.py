@@ -7,11 +7,11 @@ from conftest import Host
 from resctrl_hooks.metrics.nri import nri_families
 
 
-def test_where_it_never_ran_there_are_none(host: Host) -> None:
+def test_plugin_that_never_ran_has_no_metrics(host: Host) -> None:
     assert nri_families(host.context()) == []
 
 
-def test_connections_drops_and_failed_events(host: Host) -> None:
+def test_connections_drops_and_failed_events_are_counted(host: Host) -> None:
     events = {"StartContainer": {"count": 7, "seconds": 0.5, "failed": 2}}
     host.state.mkdir(parents=True)
     (host.state / "nri.json").write_text(
@@ -30,7 +30,7 @@ def test_connections_drops_and_failed_events(host: Host) -> None:
     }
 
 
-def test_rubbish_is_no_metric(host: Host) -> None:
+def test_damaged_status_gives_no_metric(host: Host) -> None:
     host.state.mkdir(parents=True)
     for text in ("", "[]", "{"):
         (host.state / "nri.json").write_text(text)

@@ -70,9 +70,7 @@ def collected() -> Iterator[Collected]:
     found.provider.shutdown()
 
 
-def test_names_kinds_units_and_attributes_are_those_of_the_go_package(
-    host: MonitoredHost, collected: Collected
-) -> None:
+def test_names_kinds_units_and_attributes_match_go_package(host: MonitoredHost, collected: Collected) -> None:
     registration = register(collected.provider, host.context.monitor)
     assert set(registration.instruments) == {
         "l3.llc.occupancy", "l3.mbm.local.bytes", "l3.mbm.total.bytes", "l3.node.mbm.total.bytes", "perf.core.energy",
@@ -90,7 +88,7 @@ def test_names_kinds_units_and_attributes_are_those_of_the_go_package(
     assert kinds == {name: name != "l3.llc.occupancy" for name in found}
 
 
-def test_a_collection_is_one_look_and_the_next_one_another(
+def test_each_collection_reads_groups_once(
     host: MonitoredHost, collected: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[None] = []
@@ -108,7 +106,7 @@ def test_a_collection_is_one_look_and_the_next_one_another(
     assert (collected.points()["l3.mbm.total.bytes"][0][0], len(looks)) == (3000, 2)
 
 
-def test_attributes_and_what_is_exported_are_the_programs_to_say(host: MonitoredHost, collected: Collected) -> None:
+def test_program_chooses_attributes_and_exported_keys(host: MonitoredHost, collected: Collected) -> None:
     register(
         collected.provider,
         host.context.monitor,
@@ -119,7 +117,7 @@ def test_attributes_and_what_is_exported_are_the_programs_to_say(host: Monitored
     assert only == ("l3.llc.occupancy", [(4096, {"domain.id": "00", "domain.name": "mon_L3_00", "job": KEY[:2]})])
 
 
-def test_a_closed_registration_observes_nothing_more(host: MonitoredHost, collected: Collected) -> None:
+def test_closed_registration_observes_nothing(host: MonitoredHost, collected: Collected) -> None:
     registration = register(collected.provider, host.context.monitor)
     assert collected.points()
     registration.close()
@@ -127,13 +125,13 @@ def test_a_closed_registration_observes_nothing_more(host: MonitoredHost, collec
     assert collected.points() == {}
 
 
-def test_without_resctrl_nothing_is_registered(tmp_path: Path, collected: Collected) -> None:
+def test_registration_without_resctrl_fails(tmp_path: Path, collected: Collected) -> None:
     monitor = Monitor(str(tmp_path), state_dir=str(tmp_path / "state"))
     with pytest.raises(NotMountedError):
         register(collected.provider, monitor)
 
 
-def test_what_cannot_be_read_is_reported_and_ends_nothing(host: MonitoredHost, collected: Collected) -> None:
+def test_read_error_is_reported_and_collection_continues(host: MonitoredHost, collected: Collected) -> None:
     reported: list[HookError] = []
     register(collected.provider, host.context.monitor, report=reported.append)
     shutil.rmtree(host.resctrl)
@@ -149,12 +147,12 @@ def test_what_cannot_be_read_is_reported_and_ends_nothing(host: MonitoredHost, c
         ("http://[::1]:9090/api/v1/otlp/v1/metrics", "http://[::1]:9090/api/v1/otlp/v1/metrics"),
     ],
 )
-def test_the_protocols_path_is_taken_where_none_is_given(url: str, endpoint: str) -> None:
+def test_default_path_is_that_of_the_protocol(url: str, endpoint: str) -> None:
     assert endpoint_of(url) == endpoint
 
 
 @pytest.mark.parametrize("url", ["localhost:4318", "grpc://a:1", "http://", "http://a:99999", "http://[::1", ""])
-def test_what_is_no_endpoint_is_wrong_use(host: MonitoredHost, url: str) -> None:
+def test_invalid_endpoint_is_wrong_use(host: MonitoredHost, url: str) -> None:
     with pytest.raises(EndpointError):
         endpoint_of(url)
     result = host.run("metrics", "--otlp", url)
@@ -162,12 +160,12 @@ def test_what_is_no_endpoint_is_wrong_use(host: MonitoredHost, url: str) -> None
 
 
 @pytest.mark.parametrize("more", [["--output", "x"], ["--listen"], ["--format", "prometheus"]])
-def test_a_push_is_no_other_output(host: MonitoredHost, more: list[str]) -> None:
+def test_push_excludes_other_outputs(host: MonitoredHost, more: list[str]) -> None:
     assert host.run("metrics", "--otlp", "http://localhost:1", *more).exit_code == 2
     assert host.run("metrics", "--interval", "5").exit_code == 2
 
 
-def test_without_the_extra_it_says_what_to_install(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_names_installation(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "resctrl_hooks.metrics.otlp", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.metric_exporter", None)
     result = CliRunner().invoke(main, ["--config", str(host.config), "metrics", "--otlp", "http://localhost:4318"])
@@ -223,7 +221,7 @@ def push(host: MonitoredHost, url: str, *more: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def test_the_command_pushes_what_the_metrics_say(host: MonitoredHost, receiver: Receiver) -> None:
+def test_command_pushes_same_values_as_metrics(host: MonitoredHost, receiver: Receiver) -> None:
     with push(host, receiver.url, "--interval", "1", "--counter", "mbm_*") as process:
         assert receiver.came.wait(60)
         process.send_signal(signal.SIGTERM)
@@ -246,7 +244,7 @@ def test_the_command_pushes_what_the_metrics_say(host: MonitoredHost, receiver: 
     }
 
 
-def test_a_collector_that_is_not_there_is_a_line_and_no_traceback(host: MonitoredHost, receiver: Receiver) -> None:
+def test_unreachable_collector_is_one_line(host: MonitoredHost, receiver: Receiver) -> None:
     url = receiver.url
     receiver.server_close()
     with push(host, url, "--interval", "1") as process:

@@ -76,7 +76,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
 
 
 @pytest.mark.otlp
-def test_it_has_what_was_pushed(host: MonitoredHost, receiver: VictoriaMetrics) -> None:
+def test_receiver_has_pushed_values(host: MonitoredHost, receiver: VictoriaMetrics) -> None:
     said: list[str] = []
     with Pusher(host.context, f"{receiver.url}{PATH}", 60, said.append):
         pass  # the end of it pushes
@@ -99,7 +99,7 @@ def test_it_has_what_was_pushed(host: MonitoredHost, receiver: VictoriaMetrics) 
 
 
 @pytest.mark.otlp
-def test_what_it_refuses_is_said(host: MonitoredHost, receiver: VictoriaMetrics) -> None:
+def test_refusal_of_receiver_is_reported(host: MonitoredHost, receiver: VictoriaMetrics) -> None:
     said: list[str] = []
     with Pusher(host.context, f"{receiver.url}/no/such/path", 60, said.append):
         pass
@@ -108,7 +108,7 @@ def test_what_it_refuses_is_said(host: MonitoredHost, receiver: VictoriaMetrics)
 
 
 @pytest.mark.victoriametrics
-def test_it_answers_every_query_of_the_dashboards_with_what_prometheus_recorded(receiver: VictoriaMetrics) -> None:
+def test_receiver_answers_dashboard_queries_with_recorded_data(receiver: VictoriaMetrics) -> None:
     """As remote write brings it: recorded series of one node and one pod, for an hour."""
     labels = 'instance="a",namespace="shop",pod="web",domain_name="mon_L3_00",rdt_class="",stage="poststop"'
     texts = []

@@ -24,7 +24,7 @@ def prometheus() -> dict[str, Any]:
 
 
 @pytest.mark.promtool
-def test_prometheus_takes_its_configuration_and_the_rules(tmp_path: Path) -> None:
+def test_prometheus_accepts_configuration_and_rules(tmp_path: Path) -> None:
     (tmp_path / "prometheus.yml").write_text(blocks("yaml")[0])
     shutil.copy(ROOT / "contrib/prometheus/resctrl-hooks.rules.yaml", tmp_path)
     command = ["promtool", "check", "config", "--lint=all", "--lint-fatal", str(tmp_path / "prometheus.yml")]
@@ -33,20 +33,20 @@ def test_prometheus_takes_its_configuration_and_the_rules(tmp_path: Path) -> Non
     assert "rules found" in done.stdout
 
 
-def test_labels_of_what_is_counted_stay(prometheus: dict[str, Any]) -> None:
+def test_labels_of_counted_series_stay(prometheus: dict[str, Any]) -> None:
     (scrape,) = prometheus["scrape_configs"]
     assert scrape["honor_labels"] is True
     unit = (ROOT / "contrib/systemd/resctrl-hooks-metrics.service").read_text()
     assert f"--listen {scrape['static_configs'][0]['targets'][0]}" in unit
 
 
-def test_every_file_that_is_copied_is_there() -> None:
+def test_every_copied_file_exists() -> None:
     copied = re.findall(r"sudo cp (\S+) ", PAGE)
     assert len(copied) == 3
     assert [name for name in copied if not (ROOT / name).is_file()] == []
 
 
-def test_each_volume_of_a_container_is_made() -> None:
+def test_each_volume_of_container_is_created() -> None:
     for unit in blocks("ini"):
         assert re.findall(r"^Image=\S+:\S+$", unit, re.MULTILINE)
         for volume in re.findall(r"^Volume=(\S+\.volume):", unit, re.MULTILINE):

@@ -26,14 +26,14 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         yield found
 
 
-def test_a_glob_that_fits_no_counter_is_wrong_use(host: MonitoredHost) -> None:
+def test_glob_without_matching_counter_is_wrong_use(host: MonitoredHost) -> None:
     done = host.run("metrics", "--counter", "llc*", "--counter", "nosuch")
     assert done.exit_code == 2
     assert "--counter 'nosuch' fits no counter; there are " in done.output
     assert "mbm_total_bytes" in done.output
 
 
-def test_a_counter_of_other_machines_is_no_mistake(host: MonitoredHost) -> None:
+def test_counter_of_other_machines_is_accepted(host: MonitoredHost) -> None:
     assert host.run("metrics", "--counter", "core_energy").exit_code == 0
 
 
@@ -48,7 +48,7 @@ def test_a_counter_of_other_machines_is_no_mistake(host: MonitoredHost) -> None:
         (["-n", "none"], set(), set()),
     ],
 )
-def test_only_what_is_asked_for(
+def test_only_selected_series_are_exported(
     host: MonitoredHost, options: list[str], families: set[str], namespaces: set[str] | None
 ) -> None:
     done = host.run("metrics", *options)

@@ -22,23 +22,23 @@ def samples(host: MonitoredHost, name: str) -> dict[tuple[str, ...], float]:
     return {tuple(sample.labels.values()): sample.value for sample in family.samples if "le" not in sample.labels}
 
 
-def test_a_node_where_nothing_happened_yet_has_every_stage_at_0_and_no_failures(host: MonitoredHost) -> None:
+def test_new_node_has_every_stage_at_0_and_no_failures(host: MonitoredHost) -> None:
     assert samples(host, "resctrl_hooks_runs") == dict.fromkeys([(stage,) for stage in sorted(STAGES)], 0)
     assert samples(host, "resctrl_hooks_failures") == {}
     assert samples(host, "resctrl_hooks_last_run_timestamp_seconds") == {}
 
 
-def test_a_failure_has_a_series_from_its_first_on(host: MonitoredHost) -> None:
+def test_failure_has_series_from_first_occurrence(host: MonitoredHost) -> None:
     host.context.ledger.tally("createRuntime", 0.1, ["ledger"])
     assert samples(host, "resctrl_hooks_failures") == {("createRuntime", "ledger"): 1}
 
 
-def test_a_reason_of_a_later_version_is_counted_too(host: MonitoredHost) -> None:
+def test_reason_of_later_version_is_counted(host: MonitoredHost) -> None:
     host.context.ledger.tally("createRuntime", 0.1, ["novel"])
     assert samples(host, "resctrl_hooks_failures")["createRuntime", "novel"] == 1
 
 
-def test_containers_that_lack_something_are_counted_by_feature(tmp_path: Path) -> None:
+def test_containers_lacking_features_are_counted_by_feature(tmp_path: Path) -> None:
     (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
     classes = [{"name": "track", "memtierdconfig": "policy:\n  name: age\n"}]
     lacks = [{"memtierd": "it ended"}, {"memtierd": "it ended", "memory": "there is no such class"}, {}]
@@ -50,5 +50,5 @@ def test_containers_that_lack_something_are_counted_by_feature(tmp_path: Path) -
         assert samples(host, "resctrl_hooks_unmet_containers") == {("memory",): 1, ("memtierd",): 2}
 
 
-def test_where_nothing_can_be_lacked_there_is_no_such_figure(host: MonitoredHost) -> None:
+def test_lack_metric_is_absent_without_enforced_features(host: MonitoredHost) -> None:
     assert samples(host, "resctrl_hooks_unmet_containers") == {}

@@ -76,7 +76,7 @@ def ask(host: MonitoredHost) -> Iterator[Ask]:
         ("", "text/plain; version=0.0.4"),
     ],
 )
-def test_the_format_is_the_one_that_is_asked_for(ask: Ask, accept: str, kind: str) -> None:
+def test_response_has_requested_format(ask: Ask, accept: str, kind: str) -> None:
     status, headers, body = ask("/metrics", Accept=accept)
     assert status == 200
     assert headers["Content-Type"].startswith(kind)
@@ -84,7 +84,7 @@ def test_the_format_is_the_one_that_is_asked_for(ask: Ask, accept: str, kind: st
     assert any(family.name == "l3_llc_occupancy_bytes" for family in parse(body.decode()))
 
 
-def test_head_says_what_get_would_and_has_no_body(ask: Ask) -> None:
+def test_head_has_headers_of_get_and_no_body(ask: Ask) -> None:
     for path, status in (("/metrics", 200), ("/healthz", 200), ("/else", 404)):
         got, headers, body = ask(path, "HEAD")
         assert (got, body) == (status, b"")
@@ -92,7 +92,7 @@ def test_head_says_what_get_would_and_has_no_body(ask: Ask) -> None:
     assert ask("/metrics", "HEAD")[1]["Content-Type"] == ask("/metrics")[1]["Content-Type"]
 
 
-def test_the_text_is_compressed_for_who_takes_that(ask: Ask) -> None:
+def test_response_is_compressed_on_request(ask: Ask) -> None:
     _, headers, body = ask("/metrics", Accept_Encoding="gzip")
     assert headers["Content-Encoding"] == "gzip"
     assert len(body) == int(headers["Content-Length"])
@@ -112,7 +112,7 @@ def test_other_pages_and_methods_are_refused(ask: Ask) -> None:
     assert (status, headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
 
 
-def test_who_answers_says_no_more_than_its_name(ask: Ask) -> None:
+def test_server_header_has_name_only(ask: Ask) -> None:
     for path in ("/metrics", "/healthz", "/else"):
         assert ask(path)[1]["Server"] == "resctrl-hook"
 
@@ -124,7 +124,7 @@ def _handle(server: Server, error: Exception) -> None:
         server.handle_error(None, ("127.0.0.1", 1))
 
 
-def test_a_client_that_goes_away_is_worth_no_traceback(host: MonitoredHost, capfd: pytest.CaptureFixture[str]) -> None:
+def test_disconnected_client_causes_no_traceback(host: MonitoredHost, capfd: pytest.CaptureFixture[str]) -> None:
     server = Server(("127.0.0.1", 0), registry(host))
     for error, said in (
         (ConnectionResetError(104, "reset"), ""),
@@ -137,7 +137,7 @@ def test_a_client_that_goes_away_is_worth_no_traceback(host: MonitoredHost, capf
     server.server_close()
 
 
-def test_the_server_ends_when_it_is_told(host: MonitoredHost) -> None:
+def test_server_ends_at_signal(host: MonitoredHost) -> None:
     code = "from resctrl_hooks.cli import main; main()"
     command = [sys.executable, "-c", code, "--config", str(host.config), "metrics", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -157,12 +157,12 @@ def test_the_server_ends_when_it_is_told(host: MonitoredHost) -> None:
         ("[::1]:65535", ("::1", 65535)),
     ],
 )
-def test_addresses(text: str, address: tuple[str, int]) -> None:
+def test_addresses_are_parsed(text: str, address: tuple[str, int]) -> None:
     assert parse_address(text) == address
 
 
 @pytest.mark.parametrize("text", ["", "host:1", "1.2.3.4", "127.0.0.1:65536", "127.0.0.1:x", "::1"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(ListenAddressError):
         parse_address(text)
 
@@ -171,20 +171,20 @@ def test_what_is_no_address_is_refused(text: str) -> None:
     "text, words",
     [("99999", "there is no port 99999; the last one is 65535"), ("9" * 5000, "the last one"), ("a:b", "no port in")],
 )
-def test_a_port_that_is_none(text: str, words: str) -> None:
+def test_invalid_port_is_refused(text: str, words: str) -> None:
     with pytest.raises(ListenAddressError, match=words):
         parse_address(text)
 
 
 @pytest.mark.parametrize("text", ["x:y", "", "host:1", "1.2.3.4", "127.0.0.1:65536"])
-def test_listening_at_no_address_is_wrong_use(host: MonitoredHost, text: str) -> None:
+def test_unbindable_address_is_wrong_use(host: MonitoredHost, text: str) -> None:
     done = host.run("metrics", "--listen", text)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("resctrl-hook: --listen: ")
     assert done.stderr.count("\n") == 1
 
 
-def test_a_port_that_somebody_has(host: MonitoredHost) -> None:
+def test_port_in_use_is_reported(host: MonitoredHost) -> None:
     with Server(("127.0.0.1", 0), registry(host)) as server:
         done = host.run("metrics", "--listen", f"127.0.0.1:{server.server_address[1]}")
     assert done.exit_code == 1
@@ -198,7 +198,7 @@ def test_accept_header_with_an_unknown_version_gets_the_default_format(ask: Ask,
     assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
 
 
-def test_scrapes_that_wait_share_one_answer() -> None:
+def test_waiting_scrapes_share_one_answer() -> None:
     begun, goes_on, calls = threading.Event(), threading.Event(), []
 
     def metrics(environ: object, start: Callable[[str, list[tuple[str, str]]], object]) -> list[bytes]:
@@ -224,7 +224,7 @@ def test_scrapes_that_wait_share_one_answer() -> None:
     assert sorted(told) == [b"1"] + [b"2"] * 19
 
 
-def test_connections_beyond_the_limit_end_the_oldest(
+def test_connections_beyond_limit_end_the_oldest(
     host: MonitoredHost, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 3)
@@ -272,7 +272,7 @@ def test_hundred_scrapes_at_once_are_answered(ask: Ask) -> None:
     assert statuses == [200] * 100
 
 
-def test_request_that_takes_too_long_is_ended(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_request_is_ended(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     """One byte now and then satisfies a timeout of each read."""
     monkeypatch.setattr(serving, "_REQUEST_SECONDS", 0.2)
     port = ask.port  # type: ignore[attr-defined]

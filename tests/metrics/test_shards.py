@@ -44,7 +44,7 @@ def rules(file: Path) -> list[dict[str, str]]:
     return [rule for group in yaml.safe_load(file.read_text())["groups"] for rule in group["rules"]]
 
 
-def test_global_rules_ask_for_what_shards_send_or_for_their_own() -> None:
+def test_global_rules_use_series_that_shards_send_or_their_own() -> None:
     keep, drop = (re.compile(one["regex"]) for one in settings()["remote_write"][0]["write_relabel_configs"])
     shard = {rule["record"] for rule in rules(RULES) if "record" in rule}
     sent = {name for name in shard if keep.fullmatch(name) and not drop.fullmatch(name)}
@@ -59,7 +59,7 @@ def test_global_rules_ask_for_what_shards_send_or_for_their_own() -> None:
 
 
 @pytest.mark.promtool
-def test_global_rules_sum_what_the_shards_send(tmp_path: Path) -> None:
+def test_global_rules_sum_series_of_shards(tmp_path: Path) -> None:
     asked = [
         {"expr": name, "eval_time": "20m", "exp_samples": [{"labels": name + labels, "value": value}]}
         for name, (labels, value) in COUNTED.items()

@@ -17,7 +17,7 @@ def test_damaged_file_has_no_metrics(host: Host) -> None:
         assert watch_families(host.context()) == []
 
 
-def test_each_figure_of_the_watcher_is_a_metric(host: Host) -> None:
+def test_each_watcher_figure_is_a_metric(host: Host) -> None:
     host.state.mkdir(parents=True)
     status = Status(str(host.state))
     counters = [name for name, value in status.values.items() if value == 0 and name not in ("threads", "samples")]

@@ -13,11 +13,11 @@ from resctrl_hooks.node import bytecode as compiled
 from resctrl_hooks.node.bytecode import compile_folder, compiled_name
 
 
-def test_the_name_says_whose_bytecode_it_is() -> None:
+def test_name_identifies_interpreter_of_bytecode() -> None:
     assert compiled_name() == f"compiled.{sys.implementation.cache_tag}"
 
 
-def test_all_modules_are_in_the_file(tmp_path: Path) -> None:
+def test_all_modules_are_in_file(tmp_path: Path) -> None:
     path = compile_folder(str(LAUNCH.parent), str(tmp_path / "x"), "/shown")
     assert path == str(tmp_path / "x")
     data = Path(path).read_bytes()
@@ -45,7 +45,7 @@ def compiled_at_once(folder: Path, sources: dict[str, str]) -> list[tuple[str, C
     return list(marshal.loads(data[16 : 16 + int(data[4:16])])[0])
 
 
-def test_modules_that_run_at_once_come_after_those_that_they_import(tmp_path: Path) -> None:
+def test_immediate_modules_follow_their_imports(tmp_path: Path) -> None:
     sources = {
         "__init__.py": "",
         "main.py": "from . import a\nfrom .b import B\n",
@@ -65,7 +65,7 @@ def test_modules_that_run_at_once_come_after_those_that_they_import(tmp_path: Pa
     "missing, said",
     [("a.py", "/a"), ("room/__init__.py", "/room"), ("room/b.py", "/room/b"), ("__init__.py", "")],
 )
-def test_a_folder_that_is_half_delivered_is_not_compiled(tmp_path: Path, missing: str, said: str) -> None:
+def test_incomplete_folder_is_not_compiled(tmp_path: Path, missing: str, said: str) -> None:
     sources = {
         "__init__.py": "",
         "main.py": "from .a import X\nfrom .room import b\n",
@@ -82,7 +82,7 @@ def test_a_folder_that_is_half_delivered_is_not_compiled(tmp_path: Path, missing
     assert not (tmp_path / compiled_name()).exists()
 
 
-def test_imports_are_left_to_launch_but_for_those_under_another_name(tmp_path: Path) -> None:
+def test_imports_are_left_to_launch_except_aliased_ones(tmp_path: Path) -> None:
     main_source = "import sys\nfrom .a import X, Y\nfrom .a import X as Z\n"
     sources = {"__init__.py": "", "main.py": main_source, "a.py": "X = Y = 7\n"}
     _, (a, _, _, none), (main, code, _, imports) = compiled_at_once(tmp_path, sources)
@@ -90,7 +90,7 @@ def test_imports_are_left_to_launch_but_for_those_under_another_name(tmp_path: P
     assert [name for name in code.co_names if name != "__future__"] == ["sys", "a", "X", "Z"]
 
 
-def test_what_only_readers_need_is_left_out(tmp_path: Path) -> None:
+def test_reader_only_parts_are_left_out(tmp_path: Path) -> None:
     source = (
         '"""About."""\nTYPE_CHECKING = False\nif TYPE_CHECKING:\n    import nothing\nelse:\n    base = object\n'
         'def f(a: "int", *b: "int", c: "int" = 1, **d: "int") -> "int":\n    """About."""\n'
@@ -103,20 +103,20 @@ def test_what_only_readers_need_is_left_out(tmp_path: Path) -> None:
     assert (made["f"].__annotations__, made["f"].__doc__, "nothing" in code.co_names) == ({}, None, False)
 
 
-def test_the_file_lies_beside_the_modules(tmp_path: Path) -> None:
+def test_file_lies_next_to_modules(tmp_path: Path) -> None:
     (tmp_path / "__init__.py").touch()
     (tmp_path / "data.txt").touch()
     assert compile_folder(str(tmp_path)) == str(tmp_path / compiled_name())
 
 
-def test_a_module_that_is_no_python(tmp_path: Path) -> None:
+def test_invalid_module_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("(")
     with pytest.raises(SyntaxError):
         compile_folder(str(tmp_path))
     assert not (tmp_path / compiled_name()).exists()
 
 
-def test_a_folder_that_can_not_be_made_is_said(capfd: pytest.CaptureFixture[str]) -> None:
+def test_folder_that_cannot_be_created_is_reported(capfd: pytest.CaptureFixture[str]) -> None:
     mask = os.umask(0o022)  # which it sets
     try:
         assert compiled.compile_command(["/dev/null/folder"]) == 1

@@ -36,7 +36,7 @@ def test_calls_are_counted_by_stage_reason_and_duration(ledger: Ledger) -> None:
     assert [(stage, reasons, key) for _, stage, reasons, key in found.failures] == [("createRuntime", "no-rmids", "k1")]
 
 
-def test_the_last_run_is_the_last_after_the_clock_was_set_back(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_last_run_is_correct_after_clock_change(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine may begin with a wrong clock; an alert on the time of the last run would stay silent for as long."""
     for now in (4_000_000_000.0, 1_700_000_000.0):
         monkeypatch.setattr("time.time", iter([now]).__next__)
@@ -44,14 +44,14 @@ def test_the_last_run_is_the_last_after_the_clock_was_set_back(ledger: Ledger, m
     assert tally.read(ledger).stage("reconcile").last == 1_700_000_000
 
 
-def test_half_a_line_is_passed_over(ledger: Ledger) -> None:
+def test_incomplete_line_is_skipped(ledger: Ledger) -> None:
     ledger.tally("poststop", 0.001)
     with Path(ledger.folder, "calls").open("a") as calls:
         calls.write("1700000000 poststop 10 - -\n17000 posts")
     assert tally.read(ledger).stage("poststop").runs == 2
 
 
-def test_folding_loses_and_doubles_nothing(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folding_neither_loses_nor_doubles(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tally, "_FOLD_FROM", 1)
     for number in range(1, 8):
         ledger.tally("poststop", 0.001)
@@ -64,9 +64,7 @@ def test_folding_loses_and_doubles_nothing(ledger: Ledger, monkeypatch: pytest.M
     assert tally.read(ledger).stage("poststop").runs == 9
 
 
-def test_a_fold_that_was_killed_before_its_removal_counts_nothing_twice(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fold_killed_before_removal_counts_nothing_twice(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tally, "_FOLD_FROM", 1)
     ledger.tally("poststop", 0.001)
     tally.fold(ledger)
@@ -100,7 +98,7 @@ def test_reconcile_folds(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tally.read(used).stage("poststop").runs == 1
 
 
-def test_the_file_has_a_bound(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_size_is_limited(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resctrl_hooks.node.ledger._MOST_CALLS", 100)
     before = os.listdir("/proc/self/fd")
     for _ in range(50):
@@ -109,7 +107,7 @@ def test_the_file_has_a_bound(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -
     assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
-def test_a_hook_that_works_and_one_that_fails_leave_a_line_each(tmp_path: Path) -> None:
+def test_successful_and_failed_hook_leave_a_line_each(tmp_path: Path) -> None:
     host = Host(tmp_path)
     state = {"ociVersion": "1.2.1", "id": ID, "status": "created", "pid": host.process(100), "bundle": host.bundle()}
     host.call(state)
@@ -121,7 +119,7 @@ def test_a_hook_that_works_and_one_that_fails_leave_a_line_each(tmp_path: Path) 
     assert found.stage("hook").failures == {"bad-input": 1}
 
 
-def test_a_step_that_fails_and_is_ignored_is_counted(tmp_path: Path) -> None:
+def test_ignored_failure_of_step_is_counted(tmp_path: Path) -> None:
     host = Host(tmp_path)
     bundle = host.bundle({"ociVersion": "1.2.1", "linux": {"intelRdt": {"closID": "missing"}}})
     state = {"ociVersion": "1.2.1", "id": ID, "status": "created", "pid": host.process(100), "bundle": bundle}
@@ -129,7 +127,7 @@ def test_a_step_that_fails_and_is_ignored_is_counted(tmp_path: Path) -> None:
     assert tally.read(host.context().ledger).stage("createRuntime").failures == {"bad-class": 1}
 
 
-def test_a_stage_that_never_ran_has_a_bucket_for_each_bound_and_one_more() -> None:
+def test_unused_stage_has_all_buckets() -> None:
     never = tally.Stage()
     assert (never.runs, never.seconds, never.last, never.failures) == (0, 0.0, 0, {})
     assert never.buckets == [0] * 14
@@ -141,13 +139,13 @@ def test_a_stage_that_never_ran_has_a_bucket_for_each_bound_and_one_more() -> No
 
 
 @pytest.mark.parametrize("seconds, bucket", [(0.001, 0), (0.0010001, 1), (10.0, 12), (10.1, 13)])
-def test_a_bound_belongs_to_its_bucket(seconds: float, bucket: int) -> None:
+def test_bound_belongs_to_its_bucket(seconds: float, bucket: int) -> None:
     stage = tally.Stage()
     stage.add(1, seconds, [])
     assert [place for place, count in enumerate(stage.buckets) if count] == [bucket]
 
 
-def test_lines_that_are_none_hide_no_others(ledger: Ledger) -> None:
+def test_invalid_lines_hide_no_others(ledger: Ledger) -> None:
     lines = ["junk", "x poststop 10 - -", "17 poststop x - -", "17 poststop 10 - - -", "17 poststop 10 no-rmids -"]
     Path(ledger.folder, "calls").write_text("\n".join(lines) + "\n")
     found = tally.read(ledger)
@@ -155,7 +153,7 @@ def test_lines_that_are_none_hide_no_others(ledger: Ledger) -> None:
     assert found.failures == [(17, "poststop", "no-rmids", "")]
 
 
-def test_the_last_200_failures_are_kept(ledger: Ledger) -> None:
+def test_last_200_failures_are_kept(ledger: Ledger) -> None:
     for number in range(201):
         ledger.tally("poststop", 0.001, ["ledger"], f"k{number}")
     found = tally.read(ledger)
@@ -182,12 +180,12 @@ FIGURES: Any = {"stages": {"poststop": {"runs": 7}}, "last": [], "folded": ""}
     "kept, runs",
     [({"format": 1, **FIGURES}, 7), ({"format": 2, **FIGURES}, 0), (FIGURES, 0), ([], 0), ("format", 0), (None, 0)],
 )
-def test_figures_of_another_format_are_not_ours_to_read(ledger: Ledger, kept: Any, runs: int) -> None:
+def test_file_of_another_format_is_ignored(ledger: Ledger, kept: Any, runs: int) -> None:
     Path(ledger.folder, "tally").write_text(json.dumps(kept))
     assert tally.read(ledger).stage("poststop").runs == runs
 
 
-def test_a_file_of_figures_has_a_bound_of_4_mib(ledger: Ledger) -> None:
+def test_file_above_4_mib_is_ignored(ledger: Ledger) -> None:
     path = Path(ledger.folder, "tally")
     path.write_text(json.dumps({"format": 1, **FIGURES}).ljust(4 << 20))
     assert tally.read(ledger).stage("poststop").runs == 7

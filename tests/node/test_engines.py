@@ -43,5 +43,5 @@ def test_engine_names_no_feature(path: Path) -> None:
         ('x = "memory.high"', set()),
     ],
 )
-def test_name_of_a_feature_is_found(code: str, found: set[str]) -> None:
+def test_feature_name_is_found(code: str, found: set[str]) -> None:
     assert features_in(ast.parse(code)) == found

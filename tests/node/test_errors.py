@@ -18,33 +18,33 @@ ALL = list(
 )
 
 
-def test_an_error_speaks_to_the_operator() -> None:
+def test_error_message_is_for_operator() -> None:
     error = NoRMIDsError("mon_group /x can't be made", errno=errno.ENOSPC, kernel="Out of RMIDs", hint="free some")
     assert str(error) == "mon_group /x can't be made (ENOSPC); the kernel says: Out of RMIDs; free some"
     assert str(HookError("plain")) == "plain"
     assert str(HookError("odd", errno=9999)) == "odd (9999)"
 
 
-def test_what_a_file_refuses_has_the_kernels_words() -> None:
+def test_file_error_has_kernel_words() -> None:
     gone = LedgerError.of_file(OSError(errno.ENOSPC, "No space left on device", "/elsewhere"), "/run/x")
     assert (type(gone), gone.errno) == (LedgerError, errno.ENOSPC)
     assert gone.message == "/run/x can't be used: No space left on device"
     assert str(HookError.of_file(OSError(errno.ENOENT, "gone"), "/x", "read")) == "/x can't be read: gone (ENOENT)"
 
 
-def test_a_key_error_does_not_quote_its_sentence() -> None:
+def test_key_error_does_not_quote_its_message() -> None:
     assert str(NotTrackedError("no group is tracked for x")) == "no group is tracked for x"
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_each_type_has_a_reason_of_its_own(kind: type[HookError]) -> None:
+def test_each_type_has_its_own_reason(kind: type[HookError]) -> None:
     assert [other for other in ALL if other.reason == kind.reason] == [kind]
     assert kind.reason.replace("-", "").isalpha()
     assert kind.__name__ in resctrl_hooks.errors.__all__
     assert getattr(resctrl_hooks.errors, kind.__name__) is kind
 
 
-def test_the_door_has_each_type_and_nothing_else() -> None:
+def test_public_module_has_each_type_and_nothing_else() -> None:
     types = {name for name, kind in vars(error_types).items() if isinstance(kind, type)}
     assert types
     assert all(getattr(errors, name) is getattr(error_types, name) for name in types)

@@ -32,7 +32,7 @@ def failing(error: BaseException) -> None:
     raise error
 
 
-def test_a_fault_is_one_line_that_says_where(host: Host) -> None:
+def test_fault_is_one_line_with_its_place(host: Host) -> None:
     refuses, line = reported(host, ValueError("a\nb"))
     assert not refuses
     assert line.startswith("resctrl-hook: a fault of resctrl-hook itself: ValueError: a\\nb in test_fault_report.py:")
@@ -40,21 +40,21 @@ def test_a_fault_is_one_line_that_says_where(host: Host) -> None:
     assert "reason=fault" in host.log.read_text()
 
 
-def test_the_policy_decides(host: Host) -> None:
+def test_policy_decides_exit_code(host: Host) -> None:
     host.configure(failurePolicy="fail")
     assert reported(host, ValueError())[0]
     assert not reported(host, ValueError(), None)[0], "there is nobody to refuse"
 
 
 @pytest.mark.parametrize("garbage", ["", "{", '{"format":1,"log":{"level":[]}}', '{"format":1,"log":7}'])
-def test_settings_may_be_what_is_wrong(host: Host, garbage: str) -> None:
+def test_faulty_settings_are_reported(host: Host, garbage: str) -> None:
     host.config.write_text(garbage)
     refuses, line = reported(host, ValueError())
     assert not refuses
     assert line.count("\n") == 1
 
 
-def test_even_the_log_may_be(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faulty_log_is_reported(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     faults: Any = sys.modules[report.__module__]
     real = faults.Log
 
@@ -67,7 +67,7 @@ def test_even_the_log_may_be(host: Host, monkeypatch: pytest.MonkeyPatch) -> Non
     assert reported(host, ValueError("first"))[1].count("first") == 1
 
 
-def test_the_settings_that_the_call_goes_by_decide(host: Host) -> None:
+def test_settings_of_the_call_decide(host: Host) -> None:
     host.configure(failurePolicy="fail")
     found = load(str(host.config))
     host.configure(failurePolicy="ignore")
@@ -75,13 +75,13 @@ def test_the_settings_that_the_call_goes_by_decide(host: Host) -> None:
         assert report(str(host.config), "createRuntime", ValueError("x"), lambda _: found, NAMES)
 
 
-def test_an_error_that_was_never_raised(host: Host) -> None:
+def test_error_without_traceback_is_reported(host: Host) -> None:
     with standard_streams(b"") as written:
         report(str(host.config), "poststop", ValueError("x"))
     assert "ValueError: x; please report it" in written()
 
 
-def test_what_is_refused_for_a_fault_is_remembered_and_counted(host: Host) -> None:
+def test_refusal_after_fault_is_recorded_and_counted(host: Host) -> None:
     host.configure(failurePolicy="fail")
     context = host.context()
     context.ledger.prepare()
@@ -94,14 +94,14 @@ def test_what_is_refused_for_a_fault_is_remembered_and_counted(host: Host) -> No
     assert (stage.runs, stage.seconds, stage.failures) == (2, 0.0, {"fault": 2, "refused": 1})
 
 
-def test_where_it_arose_is_the_innermost_place() -> None:
+def test_place_of_fault_is_innermost() -> None:
     with pytest.raises(ValueError, match="deep") as caught:
         failing(ValueError("deep"))
     assert describe(caught.value).endswith(" (failing)")
     assert describe(ValueError("nowhere")) == "a fault of resctrl-hook itself: ValueError: nowhere"
 
 
-def test_any_error_is_said_in_words_for_the_operator() -> None:
+def test_any_error_is_in_words_for_operator() -> None:
     known = LedgerError("the disk is full")
     assert as_hook_error(known) is known
     of_a_file = as_hook_error(OSError(errno.ENOSPC, "No space left on device", "/run/x"))
@@ -123,6 +123,6 @@ def test_any_error_is_said_in_words_for_the_operator() -> None:
         (0, PermissionError(errno.EACCES, "Permission denied", "/run/x"), ""),
     ],
 )
-def test_who_isn_t_root_is_told_so(monkeypatch: pytest.MonkeyPatch, uid: int, error: Exception, said: str) -> None:
+def test_missing_root_is_reported(monkeypatch: pytest.MonkeyPatch, uid: int, error: Exception, said: str) -> None:
     monkeypatch.setattr("posix.geteuid", lambda: uid)
     assert lacks_root(error) == said

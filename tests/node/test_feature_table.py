@@ -8,11 +8,11 @@ def test_only_monitoring_is_on_by_default() -> None:
     assert on == {"rdt": False, "monitoring": True, "placement": False, "blockio": False, "scheduling": False}
 
 
-def test_only_memory_classes_are_for_everybody_by_default() -> None:
+def test_only_memory_classes_are_unrestricted_by_default() -> None:
     allowed = {name: row.defaults["allow"] for name, row in FEATURES.items() if "allow" in row.defaults}
     assert allowed == {"memory": {"*": ["*"]}, "memtierd": {"*": ["*"]}}
 
 
-def test_a_group_of_somebody_else_s_is_not_taken_over_by_default() -> None:
+def test_foreign_group_is_not_claimed_by_default() -> None:
     assert FEATURES["monitoring"].defaults["takeOver"] is False
     assert FEATURES["placement"].defaults["pinMemory"] is True

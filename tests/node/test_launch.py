@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("called", ["n", "resctrl-hooks-0.1", "a b", "json"])
 @pytest.mark.parametrize("way", ["absolute", "relative", "beside"])
-def test_it_is_found_however_it_is_named(tmp_path: Path, way: str, called: str) -> None:
+def test_node_half_is_found_under_any_name(tmp_path: Path, way: str, called: str) -> None:
     target = tmp_path / called
     shutil.copytree(LAUNCH.parent, target, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     names = {
@@ -32,7 +32,7 @@ def test_it_is_found_however_it_is_named(tmp_path: Path, way: str, called: str) 
     assert (done.returncode, done.stderr[:6]) == (2, b"usage:")
 
 
-def test_modules_come_from_the_compiled_file_first(tmp_path: Path) -> None:
+def test_modules_come_from_compiled_file_first(tmp_path: Path) -> None:
     target = tmp_path / "n"
     target.mkdir()
     shutil.copy(LAUNCH, target)
@@ -61,7 +61,7 @@ def test_modules_come_from_the_compiled_file_first(tmp_path: Path) -> None:
     )
 
 
-def test_the_finder_is_an_importer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finder_is_an_importer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "__init__.py").touch()
     (tmp_path / "a.py").write_text("from .b import VALUE\n")
     (tmp_path / "b.py").write_text("VALUE = 7\n")
@@ -82,9 +82,7 @@ def test_the_finder_is_an_importer(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("left", ["nothing", "a part"])
-def test_a_module_whose_code_is_damaged_comes_from_its_source(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
-) -> None:
+def test_module_with_damaged_code_comes_from_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str) -> None:
     (tmp_path / "room").mkdir()
     for path, source in {"__init__.py": "", "room/__init__.py": "", "room/a.py": "VALUE = 7\n"}.items():
         (tmp_path / path).write_text(source)
@@ -105,7 +103,7 @@ def test_a_module_whose_code_is_damaged_comes_from_its_source(
             sys.modules.pop(name, None)
 
 
-def test_what_runs_at_once_has_a_spec_as_any_module(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_immediate_module_has_a_spec(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "_PACKAGE", "tried")
     sources = {"": "", ".a": "VALUE = 7", ".b": "from .a import VALUE; from . import a; PARENT = __spec__.parent"}
     try:
@@ -117,7 +115,7 @@ def test_what_runs_at_once_has_a_spec_as_any_module(monkeypatch: pytest.MonkeyPa
             sys.modules.pop(name, None)
 
 
-def test_what_runs_at_once_finds_what_it_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_immediate_module_finds_its_imports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "_PACKAGE", "tried")
     codes = (
         ("", compile("", "", "exec"), True, ()),
@@ -132,13 +130,13 @@ def test_what_runs_at_once_finds_what_it_imports(monkeypatch: pytest.MonkeyPatch
             sys.modules.pop(name, None)
 
 
-def test_where_other_modules_are_is_not_read_before_one_is_imported() -> None:
+def test_other_modules_are_located_on_first_import() -> None:
     finder = launch.CompiledFinder(-1, 0, b"damaged", {})
     with pytest.raises((ValueError, EOFError, TypeError)):
         finder.find_spec("resctrl_hooks.node.x")
 
 
-def test_without_a_compiled_file_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_compiled_file_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "_FOLDER", str(tmp_path))
     monkeypatch.setattr(launch, "_COMPILED", str(tmp_path), raising=False)
     before = list(sys.meta_path)
@@ -147,7 +145,7 @@ def test_without_a_compiled_file_nothing_changes(tmp_path: Path, monkeypatch: py
     assert os.listdir(tmp_path) == []
 
 
-def test_c_modules_are_made_by_their_loaders(tmp_path: Path) -> None:
+def test_c_modules_are_created_by_their_loaders(tmp_path: Path) -> None:
     script = """
 import sys
 sys.path.insert(0, sys.argv[1])

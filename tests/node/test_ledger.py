@@ -25,7 +25,7 @@ def ledger(tmp_path: Path) -> Ledger:
     return made
 
 
-def test_the_state_directory_is_roots_alone_whatever_the_umask(tmp_path: Path) -> None:
+def test_state_directory_is_private_to_root_under_any_umask(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         Ledger(str(tmp_path / "a/b/state")).prepare()
@@ -37,7 +37,7 @@ def test_the_state_directory_is_roots_alone_whatever_the_umask(tmp_path: Path) -
         assert (tmp_path / "a/b/state" / name).stat().st_mode & 0o777 == 0o700
 
 
-def test_it_is_made_when_first_used(tmp_path: Path) -> None:
+def test_state_directory_is_created_on_first_use(tmp_path: Path) -> None:
     ledger = Ledger(str(tmp_path / "state"))
     assert (ledger.keys(), ledger.containers(), ledger.marked("idle"), ledger.members("k")) == ([], [], [], [])
     with ledger.lock("k", 0):
@@ -46,7 +46,7 @@ def test_it_is_made_when_first_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["file", "link"])
-def test_a_state_directory_that_is_none(tmp_path: Path, what: str) -> None:
+def test_invalid_state_directory_is_refused(tmp_path: Path, what: str) -> None:
     if what == "file":
         (tmp_path / "state").touch()
     else:
@@ -56,7 +56,7 @@ def test_a_state_directory_that_is_none(tmp_path: Path, what: str) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_link_to_a_folder_of_others_is_no_state_directory(tmp_path: Path) -> None:
+def test_link_to_foreign_folder_is_no_state_directory(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "state").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(LedgerError, match="can't be used"):
@@ -66,7 +66,7 @@ def test_a_link_to_a_folder_of_others_is_no_state_directory(tmp_path: Path) -> N
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 @pytest.mark.parametrize("mode, owner", [(0o777, 0), (0o770, 0), (0o700, 65534), (0o700, 1)])
-def test_a_state_directory_of_others_is_not_used(tmp_path: Path, mode: int, owner: int) -> None:
+def test_foreign_state_directory_is_not_used(tmp_path: Path, mode: int, owner: int) -> None:
     tmp_path.chmod(mode)
     os.chown(tmp_path, owner, owner)
     with pytest.raises(LedgerError, match="others than root"):
@@ -74,13 +74,13 @@ def test_a_state_directory_of_others_is_not_used(tmp_path: Path, mode: int, owne
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_state_directory_that_others_can_only_read_is_used(tmp_path: Path) -> None:
+def test_state_directory_readable_by_others_is_used(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     with Ledger(str(tmp_path)).lock("key", 0):
         pass
 
 
-def test_records(ledger: Ledger) -> None:
+def test_records_are_written_read_and_removed(ledger: Ledger) -> None:
     assert ledger.read_pod("k") is None
     ledger.write_pod("k", {"groups": {"": "created"}})
     ledger.write_member("k", "m", {"pid": 7, "pod": "\xe9"})
@@ -97,7 +97,7 @@ def test_records(ledger: Ledger) -> None:
 
 
 @given(st.lists(IDS, unique=True, max_size=5))
-def test_every_id_that_may_be_one_is_found_again(ids: list[str]) -> None:
+def test_every_valid_id_is_found_again(ids: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(f"{folder}/state")
         ledger.prepare()
@@ -109,13 +109,13 @@ def test_every_id_that_may_be_one_is_found_again(ids: list[str]) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"{}", b'{"format":2}', b"\xff"])
-def test_a_damaged_record_is_none(ledger: Ledger, data: bytes) -> None:
+def test_damaged_record_is_ignored(ledger: Ledger, data: bytes) -> None:
     ledger.write_pod("k", {})
     Path(ledger.folder, "pods/k/pod").write_bytes(data)
     assert ledger.read_pod("k") is None
 
 
-def test_a_half_written_record_is_no_member(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_record_is_no_member(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger.write_member("k", "m", {})
 
     def killed(old: str, new: str) -> None:
@@ -130,7 +130,7 @@ def test_a_half_written_record_is_no_member(ledger: Ledger, monkeypatch: pytest.
     assert ledger.keys() == []
 
 
-def test_pointers(ledger: Ledger) -> None:
+def test_pointers_lead_to_keys(ledger: Ledger) -> None:
     assert ledger.key_of("m") == ""
     ledger.point("m", "k")
     ledger.point("m", "k")
@@ -145,19 +145,19 @@ def test_pointers(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("target", ["../../etc/passwd", "/etc", ".hidden", "a b"])
-def test_a_pointer_that_leads_elsewhere_is_none(ledger: Ledger, target: str) -> None:
+def test_pointer_outside_is_ignored(ledger: Ledger, target: str) -> None:
     os.symlink(target, f"{ledger.folder}/containers/m")
     assert ledger.key_of("m") == ""
 
 
-def test_strange_files_are_no_keys(ledger: Ledger) -> None:
+def test_other_files_are_no_keys(ledger: Ledger) -> None:
     for name in (".hidden", "a b"):
         Path(ledger.folder, "pods", name).mkdir()
         Path(ledger.folder, "idle", name).touch()
     assert ledger.keys() == ledger.marked("idle") == []
 
 
-def test_waking_is_seen_and_never_fails(ledger: Ledger) -> None:
+def test_wake_up_is_visible_and_never_fails(ledger: Ledger) -> None:
     ledger.wake()
     assert Path(ledger.folder, "wake").exists()
     Ledger("/nonexistent/state").wake()
@@ -178,7 +178,7 @@ def test_waking_is_seen_and_never_fails(ledger: Ledger) -> None:
     ],
 )
 @pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC, errno.EACCES, errno.EIO])
-def test_what_the_kernel_refuses_is_a_ledger_error(
+def test_kernel_error_is_a_ledger_error(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, call: str, use: Any, number: int
 ) -> None:
     ledger.write_pod("k", {})
@@ -193,7 +193,7 @@ def test_what_the_kernel_refuses_is_a_ledger_error(
     assert caught.value.errno == number
 
 
-def test_no_record_is_written_that_could_not_be_read(ledger: Ledger) -> None:
+def test_unreadable_record_is_never_written(ledger: Ledger) -> None:
     ledger.write_member("k", "m", {"id": "m"})
     with pytest.raises(LedgerError, match="too large"):
         ledger.write_member("k", "m", {"id": "m" * (1 << 20)})
@@ -203,7 +203,7 @@ def test_no_record_is_written_that_could_not_be_read(ledger: Ledger) -> None:
 # Locks
 
 
-def test_a_lock_is_waited_for_and_given_up(ledger: Ledger) -> None:
+def test_lock_wait_ends_at_timeout(ledger: Ledger) -> None:
     with ledger.lock("k", 0):
         with pytest.raises(LockTimeoutError, match=r"was held for 0\.02 s \(EAGAIN\)"):
             ledger.lock("k", 0.02)
@@ -213,7 +213,7 @@ def test_a_lock_is_waited_for_and_given_up(ledger: Ledger) -> None:
         pass
 
 
-def test_a_lock_comes_free(ledger: Ledger) -> None:
+def test_lock_is_released(ledger: Ledger) -> None:
     lock = ledger.lock("k", 0)
     release = threading.Timer(0.05, lock.__exit__)
     release.start()
@@ -230,7 +230,7 @@ def test_locks_are_a_fixed_set_of_files(ledger: Ledger) -> None:
     assert 16 < len(os.listdir(f"{ledger.folder}/locks")) <= 32
 
 
-def test_a_lock_ends_with_its_process(ledger: Ledger) -> None:
+def test_lock_ends_with_its_process(ledger: Ledger) -> None:
     child = os.fork()
     if not child:
         ledger.lock("k", 0)
@@ -240,7 +240,7 @@ def test_a_lock_ends_with_its_process(ledger: Ledger) -> None:
         assert time.monotonic() > 0
 
 
-def test_whoever_waits_long_for_a_lock_looks_more_often(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_lock_wait_polls_more_often(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     naps: list[float] = []
 
     def nap(seconds: float) -> None:
@@ -257,7 +257,7 @@ def test_whoever_waits_long_for_a_lock_looks_more_often(ledger: Ledger, monkeypa
     assert naps[longest:] == sorted(naps[longest:], reverse=True)
 
 
-def test_a_pointer_that_is_written_anew_is_not_taken_for_a_broken_one(ledger: Ledger) -> None:
+def test_rewritten_pointer_is_not_taken_for_broken(ledger: Ledger) -> None:
     """Reconcile looks without a lock: a poststop may just have removed it, and a restart under the same id makes it."""
     (Path(ledger.folder) / "containers/junk").symlink_to("../..")
     (Path(ledger.folder) / "containers/file").touch()
@@ -267,7 +267,7 @@ def test_a_pointer_that_is_written_anew_is_not_taken_for_a_broken_one(ledger: Le
     assert ledger.containers() == ["c1"]
 
 
-def test_a_key_has_the_same_lock_in_every_version() -> None:
+def test_key_has_same_lock_in_every_version() -> None:
     """While a node is upgraded, hooks of two versions run at once."""
     assert [lock_name(key) for key in ("", "k", "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", "\ud800")] == [
         "00",
@@ -277,7 +277,7 @@ def test_a_key_has_the_same_lock_in_every_version() -> None:
     ]
 
 
-def test_locks_and_marks_are_roots_alone_whatever_the_umask(ledger: Ledger) -> None:
+def test_locks_and_marks_are_private_to_root_under_any_umask(ledger: Ledger) -> None:
     old = os.umask(0)
     try:
         ledger.mark("rmids", "5.k")
@@ -295,7 +295,7 @@ def test_locks_and_marks_are_roots_alone_whatever_the_umask(ledger: Ledger) -> N
         assert Path(ledger.folder, path).stat().st_mode & 0o777 == mode
 
 
-def test_the_largest_record_that_is_written_can_be_read(ledger: Ledger) -> None:
+def test_largest_written_record_is_readable(ledger: Ledger) -> None:
     ledger.write_pod("k", {"pod": ""})
     room = (1 << 20) - Path(ledger.folder, "pods/k/pod").stat().st_size
     ledger.write_pod("k", {"pod": "x" * room})
@@ -304,7 +304,7 @@ def test_the_largest_record_that_is_written_can_be_read(ledger: Ledger) -> None:
         ledger.write_pod("k", {"pod": "x" * (room + 1)})
 
 
-def test_forgetting_a_member_says_whether_there_was_one(ledger: Ledger) -> None:
+def test_forget_member_returns_whether_it_existed(ledger: Ledger) -> None:
     ledger.point("m", "k")
     ledger.write_member("k", "m", {})
     assert ledger.has_member("k", "m")
@@ -314,13 +314,13 @@ def test_forgetting_a_member_says_whether_there_was_one(ledger: Ledger) -> None:
     assert ledger.containers() == []
 
 
-def test_taking_a_mark_away_says_whether_there_was_one(ledger: Ledger) -> None:
+def test_remove_mark_returns_whether_it_existed(ledger: Ledger) -> None:
     ledger.mark("idle", "k")
     assert ledger.unmark("idle", "k")
     assert not ledger.unmark("idle", "k")
 
 
-def test_a_flag_is_there_or_not(ledger: Ledger) -> None:
+def test_flag_is_set_or_not(ledger: Ledger) -> None:
     assert not ledger.flagged("searched")
     ledger.flag("searched", on=False)
     ledger.flag("searched", on=True)
@@ -333,7 +333,7 @@ def test_a_flag_is_there_or_not(ledger: Ledger) -> None:
     assert not ledger.flagged("searched")
 
 
-def test_the_age_of_a_file_is_never_less_than_nothing(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_age_of_file_is_never_negative(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ledger.age("searched") == float("inf")
     ledger.touch("searched")
     os.utime(Path(ledger.folder, "searched"), (1000, 1000))
@@ -342,7 +342,7 @@ def test_the_age_of_a_file_is_never_less_than_nothing(ledger: Ledger, monkeypatc
         assert ledger.age("searched") == age
 
 
-def test_a_call_is_a_line_until_there_are_too_many(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_is_one_line_up_to_limit(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: 1700000000.9)
     ledger.tally("createRuntime", 0.0125)
     ledger.tally("poststop", 1, ["ledger", "deadline"], "k")
@@ -363,7 +363,7 @@ def test_a_call_is_a_line_until_there_are_too_many(ledger: Ledger, monkeypatch: 
     Ledger("/nonexistent/state").tally("poststop", 0)  # figures about us fail no container
 
 
-def test_nothing_stays_open(ledger: Ledger) -> None:
+def test_no_file_stays_open(ledger: Ledger) -> None:
     """Of a reconcile that watches, thousands would."""
     before = os.listdir("/proc/self/fd")
     with ledger.lock("k", 0):

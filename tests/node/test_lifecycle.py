@@ -53,7 +53,7 @@ def tracked(host: Host, *, cgroup: str = "", pid: int = 0, key: str = "k") -> No
         ("gone", False, False, "ends"),
     ],
 )
-def test_the_end_of_a_key(host: Host, cgroup: str, lives: bool, last: bool, becomes: str) -> None:
+def test_end_of_key_releases_everything(host: Host, cgroup: str, lives: bool, last: bool, becomes: str) -> None:
     if last:
         host.configure(monitoring={"release": "last-container"})
     tracked(host, cgroup="" if cgroup == "none" else POD_CGROUP, pid=7)
@@ -69,7 +69,7 @@ def test_the_end_of_a_key(host: Host, cgroup: str, lives: bool, last: bool, beco
 
 
 @pytest.mark.parametrize("waits", ["for an RMID", "for a counter", ""])
-def test_the_end_of_a_key_wakes_reconcile_if_somebody_waits_for_what_it_frees(host: Host, waits: str) -> None:
+def test_end_of_key_wakes_reconcile_if_a_pod_waits(host: Host, waits: str) -> None:
     tracked(host)
     if waits == "for an RMID":
         host.context().ledger.mark("waiting", "another")
@@ -80,7 +80,7 @@ def test_the_end_of_a_key_wakes_reconcile_if_somebody_waits_for_what_it_frees(ho
     assert f"group {host.resctrl}/mon_groups/k is removed" in host.log.read_text()
 
 
-def test_a_member_without_a_process_is_as_dead_as_its_pods_cgroup(host: Host) -> None:
+def test_member_without_process_follows_cgroup_of_pod(host: Host) -> None:
     tracked(host, cgroup=POD_CGROUP)
     with host.context().monitor.hold("k") as locked:
         locked.add_member("m")
@@ -91,7 +91,7 @@ def test_a_member_without_a_process_is_as_dead_as_its_pods_cgroup(host: Host) ->
     assert (host.groups(), host.records()) == ([], [])
 
 
-def test_reaping_ends_the_dead_only(host: Host) -> None:
+def test_reaping_ends_dead_keys_only(host: Host) -> None:
     tracked(host, cgroup="/a", key="there")
     tracked(host, cgroup="/b", key="gone")
     tracked(host, key="alive", pid=7)
@@ -103,7 +103,7 @@ def test_reaping_ends_the_dead_only(host: Host) -> None:
     assert context.monitor.patience > 0
 
 
-def test_reaping_waits_for_nobody(host: Host) -> None:
+def test_reaping_does_not_wait(host: Host) -> None:
     tracked(host)
     context = host.context()
     with host.context().monitor.hold("k"):
@@ -111,7 +111,7 @@ def test_reaping_waits_for_nobody(host: Host) -> None:
     assert reap(context, ["k"]) == 1
 
 
-def test_a_key_that_somebody_holds_keeps_no_other_from_its_end(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locked_key_does_not_stop_others(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     tracked(host, key="a")
     tracked(host, key="b")
     monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits"))
@@ -120,7 +120,7 @@ def test_a_key_that_somebody_holds_keeps_no_other_from_its_end(host: Host, monke
     assert host.groups() == ["mon_groups/a"]
 
 
-def test_reaping_goes_on_after_a_problem(host: Host) -> None:
+def test_reaping_continues_after_a_problem(host: Host) -> None:
     tracked(host, key="a")
     tracked(host, key="b")
     (host.resctrl / "mon_groups/a/foreign").touch()
@@ -130,7 +130,7 @@ def test_reaping_goes_on_after_a_problem(host: Host) -> None:
     assert host.groups() == ["mon_groups/a"]
 
 
-def test_who_finds_no_rmid_looks_at_a_part_of_many_keys_and_nobody_again_at_once(
+def test_hook_without_rmid_examines_a_part_of_many_keys_and_none_twice(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (host.cgroup / "a").mkdir()
@@ -151,7 +151,7 @@ def test_who_finds_no_rmid_looks_at_a_part_of_many_keys_and_nobody_again_at_once
     assert len(looked) == 64 + 70 + 64
 
 
-def test_who_finds_no_rmid_ends_what_is_dead(host: Host) -> None:
+def test_hook_without_rmid_releases_dead_keys(host: Host) -> None:
     tracked(host, cgroup="/gone", key="gone")
     tracked(host, cgroup="/gone", key="idle")
     tracked(host, key="mine")
@@ -164,7 +164,7 @@ def test_who_finds_no_rmid_ends_what_is_dead(host: Host) -> None:
     assert context.ledger.age("searched") > 1000, "more may be dead"
 
 
-def test_who_is_thorough_does_not_stop_at_one_that_had_no_group(host: Host) -> None:
+def test_thorough_search_continues_after_key_without_group(host: Host) -> None:
     tracked(host, cgroup="/gone", key="gone")
     context = host.context()
     context.ledger.mark("idle", "without")
@@ -172,7 +172,7 @@ def test_who_is_thorough_does_not_stop_at_one_that_had_no_group(host: Host) -> N
     assert (host.groups(), host.records()) == ([], [])
 
 
-def test_a_mark_without_a_record_goes(host: Host) -> None:
+def test_mark_without_record_is_removed(host: Host) -> None:
     context = host.context()
     context.ledger.prepare()
     context.ledger.mark("idle", "k")
@@ -204,7 +204,7 @@ def dead_of(feature: Failing, host: Host, monkeypatch: pytest.MonkeyPatch) -> Co
     return context
 
 
-def test_who_can_not_be_released_now_is_kept(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_that_cannot_be_released_is_kept(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     feature = Failing(LockTimeoutError("somebody else places"))
     context = dead_of(feature, host, monkeypatch)
     assert reap(context, ["a", "b"]) == 0
@@ -216,7 +216,7 @@ def test_who_can_not_be_released_now_is_kept(host: Host, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("error", [KeyError("unit"), OSError(5, "Input/output error"), TypeError("no")])
-def test_a_step_that_this_version_can_not_take_back_keeps_no_group(
+def test_unknown_step_of_another_version_keeps_no_group(
     host: Host, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """After a downgrade a known step may need what its record has under another name."""
@@ -227,7 +227,7 @@ def test_a_step_that_this_version_can_not_take_back_keeps_no_group(
     assert host.groups() == []
 
 
-def test_the_deadline_ends_a_reaping(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deadline_ends_reaping(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     feature = Failing(DeadlineError("the hook's deadline passed"))
     context = dead_of(feature, host, monkeypatch)
     with pytest.raises(DeadlineError):
@@ -236,7 +236,7 @@ def test_the_deadline_ends_a_reaping(host: Host, monkeypatch: pytest.MonkeyPatch
     assert context.ledger.members("a") == ["ma"]
 
 
-def test_burying_takes_steps_back_the_last_first(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_release_undoes_steps_in_reverse_order(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     undone: list[str] = []
 
     class Feature:
@@ -262,13 +262,13 @@ def test_burying_takes_steps_back_the_last_first(host: Host, monkeypatch: pytest
     assert "later" not in host.log.read_text(), "a step of another version is nothing that failed"
 
 
-def test_a_container_is_forgotten_and_its_key_ends_with_it(host: Host) -> None:
+def test_last_container_is_forgotten_with_its_key(host: Host) -> None:
     tracked(host, pid=7)
     forget("m", "k", host.context())
     assert (host.groups(), host.records()) == ([], [])
 
 
-def test_a_container_is_forgotten_and_its_key_stays_with_another(host: Host) -> None:
+def test_container_is_forgotten_and_key_stays_with_another(host: Host) -> None:
     tracked(host, pid=7)
     with host.context().monitor.hold("k") as locked:
         locked.add_member("other", pid=host.process(8))
@@ -288,19 +288,19 @@ def test_a_container_is_forgotten_and_its_key_stays_with_another(host: Host) -> 
         ({"pid": 7, "start": 1000, "boot": BOOT}, False),
     ],
 )
-def test_which_run_of_a_container_a_poststop_ends(host: Host, member: Any, earlier: bool) -> None:
+def test_poststop_ends_its_own_run_of_container(host: Host, member: Any, earlier: bool) -> None:
     host.process(7)
     assert is_of_earlier_run(member, host.context()) is earlier
 
 
-def test_a_key_with_a_living_member_lives(host: Host) -> None:
+def test_key_with_living_member_lives(host: Host) -> None:
     host.process(7)
     alive: Any = {"pid": 7, "start": 1000, "boot": BOOT}
     assert fate({}, [None, alive], host.context()) == "lives"
     assert fate({}, [None], host.context()) == "ends"
 
 
-def test_where_nothing_is_recorded_there_is_no_room_to_make(host: Host) -> None:
+def test_make_room_on_empty_ledger_frees_nothing(host: Host) -> None:
     context = host.context()
     context.ledger.prepare()
     assert make_room(context, "mine") == 0
@@ -310,14 +310,14 @@ def test_where_nothing_is_recorded_there_is_no_room_to_make(host: Host) -> None:
     "cgroup, release, dead",
     [("/a", "pod", False), ("/gone", "pod", True), ("", "pod", True), ("/a", "last-container", True)],
 )
-def test_what_looks_dead(host: Host, cgroup: str, release: str, dead: bool) -> None:
+def test_dead_looking_keys_are_recognized(host: Host, cgroup: str, release: str, dead: bool) -> None:
     host.configure(monitoring={"release": release})
     (host.cgroup / "a").mkdir()
     tracked(host, cgroup=cgroup)
     assert looks_dead(host.context(), "k") is dead
 
 
-def test_hook_looks_at_a_part_of_many_idle_keys(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hook_examines_a_part_of_many_idle_keys(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifecycle, "_MOST_SEARCHED", 5)
     for number in range(20):
         tracked(host, key=f"k{number}")

@@ -48,7 +48,7 @@ def made(tmp_path: Path, **section: Any) -> Log:
     return Log(paths | section, stderr=False)
 
 
-def test_journald_gets_fields(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
+def test_journald_receives_fields(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
     made(tmp_path)(INFO, "done", key="k", duration_usec=7)
     assert daemons[0].lines() == [
         "MESSAGE=done\nPRIORITY=6\nSYSLOG_IDENTIFIER=resctrl-hook\nRESCTRL_KEY=k\nRESCTRL_DURATION_USEC=7\n"
@@ -57,7 +57,7 @@ def test_journald_gets_fields(tmp_path: Path, daemons: tuple[Daemon, Daemon]) ->
     assert not (tmp_path / "file").exists()
 
 
-def test_auto_takes_the_first_that_there_is(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
+def test_auto_uses_first_available_target(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
     log = made(tmp_path)
     (tmp_path / "journal").unlink()
     log(WARNING, "a", key="k")
@@ -69,13 +69,15 @@ def test_auto_takes_the_first_that_there_is(tmp_path: Path, daemons: tuple[Daemo
 
 
 @pytest.mark.parametrize("target, where", [("journal", 0), ("syslog", 1), ("file", 2), ("none", None), ("odd", None)])
-def test_a_target_of_its_own(tmp_path: Path, daemons: tuple[Daemon, Daemon], target: str, where: int | None) -> None:
+def test_explicit_target_is_used(
+    tmp_path: Path, daemons: tuple[Daemon, Daemon], target: str, where: int | None
+) -> None:
     made(tmp_path, target=target)(ERROR, "x")
     got = [len(daemons[0].lines()), len(daemons[1].lines()), int((tmp_path / "file").exists())]
     assert got == [int(place == where) for place in range(3)]
 
 
-def test_levels(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
+def test_levels_filter_lines(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
     for level, expected in (("error", 1), ("warning", 2), ("info", 4), ("debug", 5), ("odd", 4)):
         log = made(tmp_path, level=level)
         for priority in (ERROR, WARNING, NOTICE, INFO, DEBUG):
@@ -83,7 +85,7 @@ def test_levels(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
         assert len(daemons[0].lines()) == expected
 
 
-def test_a_daemon_that_does_not_keep_up_is_not_waited_for(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
+def test_slow_daemon_is_not_waited_for(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
     log = made(tmp_path)
     for _ in range(2000):
         log(INFO, "x")
@@ -91,7 +93,7 @@ def test_a_daemon_that_does_not_keep_up_is_not_waited_for(tmp_path: Path, daemon
     assert daemons[1].lines() == []
 
 
-def test_no_log_at_all_is_no_reason_to_fail(tmp_path: Path) -> None:
+def test_missing_log_is_no_failure(tmp_path: Path) -> None:
     made(tmp_path, file=str(tmp_path / "none" / "file"))(INFO, "x")
     (tmp_path / "link").symlink_to("target")
     made(tmp_path, file=str(tmp_path / "link"))(INFO, "x")
@@ -100,7 +102,7 @@ def test_no_log_at_all_is_no_reason_to_fail(tmp_path: Path) -> None:
     made(tmp_path, file=str(tmp_path / "fifo"))(INFO, "x")
 
 
-def test_a_file_is_bounded(tmp_path: Path) -> None:
+def test_file_size_is_limited(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with path.open("wb") as file:
         file.truncate(module._LARGEST_FILE + 1)
@@ -109,7 +111,7 @@ def test_a_file_is_bounded(tmp_path: Path) -> None:
 
 
 @given(st.text(st.characters(codec=None), max_size=50), st.text(st.characters(codec=None), max_size=50))
-def test_nobody_forges_a_field_or_a_line(message: str, value: str) -> None:
+def test_fields_and_lines_cannot_be_forged(message: str, value: str) -> None:
     native = module._native(INFO, message, {"key": value}).decode()
     assert native.count("\n") == 4
     assert [line.partition("=")[0] for line in native.splitlines()] == [
@@ -121,13 +123,13 @@ def test_nobody_forges_a_field_or_a_line(message: str, value: str) -> None:
     assert module._syslog(INFO, message, {"key": value}).decode().isprintable()
 
 
-def test_a_long_field_is_cut(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
+def test_long_field_is_truncated(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
     made(tmp_path)(INFO, "\ud800" * 1_000_000)
     (line,) = daemons[0].lines()
     assert len(line) < 13_000
 
 
-def test_problems_go_to_stderr_in_one_line() -> None:
+def test_problems_are_one_line_on_stderr() -> None:
     log = Log({"target": "none"})
     with standard_streams(b"") as written:
         log(WARNING, "a\nb\ud800", key="k")
@@ -135,7 +137,7 @@ def test_problems_go_to_stderr_in_one_line() -> None:
     assert written() == "resctrl-hook: a\\nb\\ud800\n"
 
 
-def test_logs_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_library_log_receives_events(capsys: pytest.CaptureFixture[str]) -> None:
     silent(ERROR, "x", key="k")
     to_stderr(NOTICE, "x", key="k")
     to_stderr(INFO, "not this")
@@ -143,6 +145,6 @@ def test_logs_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("path", ["/a\0b", "/\ud800", "/" + "x" * 5000, ""])
-def test_paths_that_can_be_none(tmp_path: Path, path: str) -> None:
+def test_invalid_paths_are_refused(tmp_path: Path, path: str) -> None:
     made(tmp_path, journalSocket=path, syslogSocket=path, file=path)(ERROR, "x")
     assert os.listdir(tmp_path) == []

@@ -10,13 +10,13 @@ from resctrl_hooks.node.hook import call as hook
 
 
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["hook", "more"], ["--config"], ["--config", "x"], ["-h"]])
-def test_wrong_use(arguments: list[str]) -> None:
+def test_wrong_use_prints_usage(arguments: list[str]) -> None:
     with standard_streams(b"") as written:
         assert main.main(arguments) == main.WRONG_USE
     assert written().startswith("usage: ")
 
 
-def test_the_exit_code_is_the_processes(host: Host, pod: dict[str, Any]) -> None:
+def test_exit_code_is_that_of_process(host: Host, pod: dict[str, Any]) -> None:
     host.configure(failurePolicy="fail")
     assert subprocess.run(host.command(), input=json.dumps(pod).encode(), check=False, env={}).returncode == 0
     done = subprocess.run(host.command(), input=b"{", check=False, env={}, capture_output=True)
@@ -24,7 +24,7 @@ def test_the_exit_code_is_the_processes(host: Host, pod: dict[str, Any]) -> None
     assert done.stderr.count(b"\n") == 1
 
 
-def test_a_fault_before_anything_is_known(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_early_fault_is_reported(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> int:
         raise AssertionError("a bug")
 
@@ -37,6 +37,6 @@ def test_a_fault_before_anything_is_known(host: Host, monkeypatch: pytest.Monkey
     assert host.call({}, "poststop").code == 0
 
 
-def test_the_group_is_that_of_the_pod(host: Host, pod: dict[str, Any]) -> None:
+def test_group_is_that_of_pod(host: Host, pod: dict[str, Any]) -> None:
     assert host.call(pod, alone=True) == (0, "", host.log.read_text() if host.log.exists() else "")
     assert host.groups() == [f"mon_groups/{UID}"]

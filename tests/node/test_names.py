@@ -22,7 +22,7 @@ ANY_TEXT = st.text(st.characters(codec=None), max_size=300)
 
 
 @given(st.uuids())
-def test_every_spelling_of_a_pod_uid_has_one_canonical_form(uid: uuid.UUID) -> None:
+def test_every_spelling_of_pod_uid_has_one_canonical_form(uid: uuid.UUID) -> None:
     for spelling in (str(uid), str(uid).upper(), uid.hex, uid.hex.upper()):
         assert pod_uid_validator(spelling)
         assert canonical_pod_uid(spelling) == str(uid)
@@ -36,14 +36,14 @@ def test_every_spelling_of_a_pod_uid_has_one_canonical_form(uid: uuid.UUID) -> N
      UID + "\n", "../" + UID[3:],
      "\N{KELVIN SIGN}" * 32, "\N{FULLWIDTH DIGIT ONE}" * 32, "-" * 36, UID.replace("-", "", 1) + "-"],
 )  # fmt: skip
-def test_what_is_no_pod_uid(text: str) -> None:
+def test_invalid_pod_uid_is_refused(text: str) -> None:
     assert not pod_uid_validator(text)
     assert canonical_pod_uid(text) == text
     assert not workload_key_validator(text)
 
 
 @given(ANY_TEXT)
-def test_a_key_that_passes_is_one_safe_part_of_a_path(text: str) -> None:
+def test_valid_key_is_one_safe_path_component(text: str) -> None:
     for valid in (default_key_validator, valid_container_id, pod_uid_validator, workload_key_validator):
         if valid(text):
             assert "/" not in text
@@ -53,7 +53,7 @@ def test_a_key_that_passes_is_one_safe_part_of_a_path(text: str) -> None:
             assert len(text) <= 200
 
 
-def test_default_keys() -> None:
+def test_default_keys_are_validated() -> None:
     for key in ("a", "web-0_x.y+z", "_", "a" * 200):
         assert default_key_validator(key)
     for key in ("", ".", "..", ".a", "a/b", "a b", "a\0", "é", "a" * 201, "a~", "a:b"):
@@ -61,7 +61,7 @@ def test_default_keys() -> None:
 
 
 @given(ANY_TEXT)
-def test_a_class_that_passes_is_one_part_of_a_path(text: str) -> None:
+def test_valid_class_is_one_path_component(text: str) -> None:
     if valid_class(text):
         assert "/" not in text
         assert "\0" not in text
@@ -69,34 +69,34 @@ def test_a_class_that_passes_is_one_part_of_a_path(text: str) -> None:
         assert len(text.encode()) <= 255
 
 
-def test_classes() -> None:
+def test_class_names_are_validated() -> None:
     for name in ("gold", "BestEffort", ".hidden", "with space", "é" * 127, "é" * 127 + "a"):
         assert valid_class(name)
     for name in ("", ".", "..", "info", "mon_groups", "mon_data", "a/b", "a\nb", "\ud800", "é" * 128, "\u202e"):
         assert not valid_class(name)
 
 
-def test_is_hex() -> None:
+def test_hexadecimal_ids_are_recognized() -> None:
     assert is_hex("00ff", 4)
     assert not is_hex("00FF", 4)
     assert not is_hex("00f", 4)
 
 
 @given(st.text("ab*?", max_size=8), st.text("ab", max_size=8))
-def test_patterns_match_as_a_shell_does(pattern: str, name: str) -> None:
+def test_patterns_match_as_in_shell(pattern: str, name: str) -> None:
     assert matches(pattern, name) == fnmatch.fnmatchcase(name, pattern)
 
 
-def test_a_pattern_of_many_stars_takes_no_time() -> None:
+def test_pattern_of_many_stars_is_fast() -> None:
     assert not matches("*a" * 2000 + "b", "a" * 4000)
 
 
-def test_a_namespace_in_words() -> None:
+def test_namespace_is_described_in_words() -> None:
     assert namespace_in_words("shop") == "namespace shop"
     assert namespace_in_words("") == "a container without a namespace"
 
 
-def test_ids_of_podman_s_pods_and_containers_are_keys_too() -> None:
+def test_podman_ids_are_valid_keys() -> None:
     assert workload_key_validator("c" * 64)
     assert not workload_key_validator("c" * 63)
     assert not workload_key_validator("c" * 65)

@@ -89,7 +89,7 @@ def crowd(tmp_path: Path) -> Iterator[Crowd]:
     crowd.clean()
 
 
-def test_what_hooks_and_reconcile_write_is_of_these_types(crowd: Crowd, types: Types) -> None:
+def test_records_of_hooks_and_reconcile_match_types(crowd: Crowd, types: Types) -> None:
     host = crowd.host
     host.add_class("gold")
     host.configure(
@@ -128,7 +128,7 @@ def test_what_hooks_and_reconcile_write_is_of_these_types(crowd: Crowd, types: T
         types.check("KeeperRecord", path.read_bytes())
 
 
-def test_what_else_is_written_is_of_these_types(tmp_path: Path, types: Types) -> None:
+def test_other_records_match_types(tmp_path: Path, types: Types) -> None:
     record_refusal(str(tmp_path), {"key": "k", "namespace": "shop", "pod": "web", "container": "c", "id": "i"}, "full")
     types.check("RefusalRecord", (tmp_path / REFUSALS).read_bytes())
     tally = call_metrics.Tally()
@@ -143,16 +143,16 @@ def test_what_else_is_written_is_of_these_types(tmp_path: Path, types: Types) ->
     types.check("NriRecord", (tmp_path / NRI).read_bytes())
 
 
-def test_every_features_parameters_that_others_read_have_a_type(types: Types) -> None:
+def test_shared_step_parameters_have_a_type(types: Types) -> None:
     assert NEEDS.keys() <= FEATURES.keys()
     assert all(hasattr(types.module, name) for name in NEEDS.values())
 
 
-def test_records_cost_a_hook_nothing() -> None:
+def test_record_types_cost_hooks_nothing() -> None:
     assert {name for name in vars(records) if not name.startswith("__")} == {"TYPE_CHECKING"}
 
 
-def test_a_misspelt_key_is_an_error_to_mypy(tmp_path: Path) -> None:
+def test_misspelt_key_is_a_mypy_error(tmp_path: Path) -> None:
     # A cache of its own: what is read in place of the sources is nobody else's.
     command = [sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir", str(PROJECT / ".mypy_cache/misspelt")]
     for number, (name, key) in enumerate(USES.items()):

@@ -23,7 +23,7 @@ def always_raises(error: Exception) -> Any:
     return raises
 
 
-def test_a_refused_container_is_remembered(host: Host, pod: dict[str, Any]) -> None:
+def test_refused_container_is_recorded(host: Host, pod: dict[str, Any]) -> None:
     host.configure(failurePolicy="fail")
     host.context().ledger.prepare()
     host.bundle({"linux": {"intelRdt": {"closID": "platinum"}}})
@@ -34,7 +34,7 @@ def test_a_refused_container_is_remembered(host: Host, pod: dict[str, Any]) -> N
     assert read(host.context().ledger).stage("createRuntime").failures["refused"] == 1
 
 
-def test_before_there_is_a_state_directory(host: Host, pod: dict[str, Any]) -> None:
+def test_refusal_before_state_directory_exists_is_recorded(host: Host, pod: dict[str, Any]) -> None:
     host.configure(failurePolicy="fail")
     pod["annotations"]["io.kubernetes.pod.uid"] = "../../../etc"
     assert not host.state.exists()
@@ -44,7 +44,7 @@ def test_before_there_is_a_state_directory(host: Host, pod: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("policy, refused", [("fail", [UID]), ("ignore", [])])
-def test_a_fault_of_ours_that_refuses_is_remembered(
+def test_refusal_by_internal_error_is_recorded(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, policy: str, refused: list[str]
 ) -> None:
     host.configure(failurePolicy=policy)
@@ -57,14 +57,14 @@ def test_a_fault_of_ours_that_refuses_is_remembered(
     assert failures.get("refused", 0) == len(refused)
 
 
-def test_a_poststop_with_a_fault_of_ours_refuses_nobody(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_poststop_with_internal_error_refuses_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.configure(failurePolicy="fail")
     monkeypatch.setattr(call, "parse_state", always_raises(ZeroDivisionError("a bug")))
     assert host.call(state(status="stopped", pid=0)).code == 0
     assert recent_refusals(str(host.state)) == []
 
 
-def test_a_container_that_goes_on_is_none(host: Host, pod: dict[str, Any]) -> None:
+def test_accepted_container_is_not_recorded_as_refused(host: Host, pod: dict[str, Any]) -> None:
     host.context().ledger.prepare()
     host.bundle({"linux": {"intelRdt": {"closID": "platinum"}}})
     assert host.call(pod).code == 0
@@ -72,14 +72,14 @@ def test_a_container_that_goes_on_is_none(host: Host, pod: dict[str, Any]) -> No
     assert "refused" not in read(host.context().ledger).stage("createRuntime").failures
 
 
-def test_one_of_whom_only_the_id_is_known(host: Host) -> None:
+def test_refusal_with_known_id_only_is_recorded(host: Host) -> None:
     host.configure(failurePolicy="fail")
     assert host.call(state(bundle="/nonexistent")).code == 79
     (found,) = recent_refusals(str(host.state))
     assert (found["id"], found.get("pod")) == (ID, None)
 
 
-def test_many_take_no_more_room_than_some(tmp_path: Path) -> None:
+def test_number_of_refusals_is_limited(tmp_path: Path) -> None:
     for number in range(1000):
         record_refusal(str(tmp_path), NAMES | {"id": str(number)}, "x" * 10_000)
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 2 * refusals._LARGEST
@@ -90,13 +90,13 @@ def test_many_take_no_more_room_than_some(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[]", b"7", b'{"time": "x"}', b"\xff\n\0", b"[" * 5000])
-def test_what_is_no_line_of_ours_is_passed_over(tmp_path: Path, line: bytes) -> None:
+def test_invalid_line_is_skipped(tmp_path: Path, line: bytes) -> None:
     good = json.dumps({"time": 5, "why": "x"}).encode()
     (tmp_path / FILE).write_bytes(line + b"\n" + good + b"\n" + line)
     assert [one["time"] for one in recent_refusals(str(tmp_path))] == [5]
 
 
-def test_a_folder_that_can_not_be_written_is_no_trouble(tmp_path: Path) -> None:
+def test_unwritable_folder_is_no_failure(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     record_refusal(str(tmp_path / "file" / "nothing"), NAMES, "why")
     (tmp_path / FILE).symlink_to(tmp_path / "elsewhere")
@@ -105,7 +105,7 @@ def test_a_folder_that_can_not_be_written_is_no_trouble(tmp_path: Path) -> None:
     assert recent_refusals(str(tmp_path)) == []
 
 
-def test_the_file_is_turned_over_before_it_is_larger_than_32_kib(tmp_path: Path) -> None:
+def test_file_is_rotated_before_32_kib(tmp_path: Path) -> None:
     record_refusal(str(tmp_path), NAMES, "why")
     size = (tmp_path / FILE).stat().st_size
     (tmp_path / FILE).write_bytes(b"\n" * ((32 << 10) - size))
@@ -117,7 +117,7 @@ def test_the_file_is_turned_over_before_it_is_larger_than_32_kib(tmp_path: Path)
     assert (tmp_path / FILE).stat().st_size == size
 
 
-def test_refusals_are_roots_alone_whatever_the_umask_and_nothing_stays_open(tmp_path: Path) -> None:
+def test_refusals_are_private_to_root_and_no_file_stays_open(tmp_path: Path) -> None:
     before = os.listdir("/proc/self/fd")
     old = os.umask(0)
     try:
@@ -130,12 +130,12 @@ def test_refusals_are_roots_alone_whatever_the_umask_and_nothing_stays_open(tmp_
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "state").iterdir()} == {0o600}
 
 
-def test_a_long_reason_is_cut(tmp_path: Path) -> None:
+def test_long_reason_is_truncated(tmp_path: Path) -> None:
     record_refusal(str(tmp_path), NAMES, "x" * 501)
     assert [len(one["why"]) for one in recent_refusals(str(tmp_path))] == [500]
 
 
-def test_a_file_of_more_than_a_mib_is_nobody_s_of_ours(tmp_path: Path) -> None:
+def test_file_above_1_mib_is_ignored(tmp_path: Path) -> None:
     record_refusal(str(tmp_path), NAMES, "why")
     line = (tmp_path / FILE).read_bytes()
     (tmp_path / FILE).write_bytes(line.ljust(1 << 20))

@@ -12,7 +12,7 @@ from resctrl_hooks.node.registry import failure_policy, feature_named, features_
 from resctrl_hooks.node.settings import Settings
 
 
-def test_a_step_comes_back_from_its_record() -> None:
+def test_step_is_restored_from_record() -> None:
     step = Step("monitoring", "join", {"class": "gold"}, "because")
     again = Step.of_record(step.as_record())
     assert (again.feature, again.action, again.parameters, again.why) == ("monitoring", "join", {"class": "gold"}, "")
@@ -30,7 +30,7 @@ def test_features_are_found_by_name() -> None:
             assert getattr(type(feature), function) is not getattr(Feature, function), f"{name} has no {function}"
 
 
-def test_features_are_used_as_the_settings_say() -> None:
+def test_features_follow_settings() -> None:
     assert [one.name for one in features_in_use(Settings())] == ["monitoring"]
     assert features_in_use(Settings({"monitoring": {"enabled": False}})) == []
 
@@ -60,7 +60,7 @@ ALL = {
         ({}, {"placement": {**OTHERS, "namespaces": ["s*"]}}, ["placement"]),
     ],
 )
-def test_only_features_that_concern_a_workload_are_imported_for_it(
+def test_only_applicable_features_are_imported(
     annotations: dict[str, str], sections: dict[str, Any], concerned: list[str]
 ) -> None:
     told = State(ID, "created", 0, "/b", crio_annotations() | annotations)
@@ -83,7 +83,7 @@ def test_every_feature_has_a_policy() -> None:
     assert failure_policy("memtierd", Settings({"memory": {"failurePolicy": "ignore"}})) == "ignore"
 
 
-def test_a_node_is_what_the_settings_say(host: Host) -> None:
+def test_node_follows_settings(host: Host) -> None:
     context = host.context()
     assert context.monitor.resctrl.root == str(host.resctrl)
     assert context.ledger.folder == str(host.state)

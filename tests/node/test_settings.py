@@ -19,14 +19,14 @@ def write(folder: Path, name: str = "config.json", **values: Any) -> str:
     return str(path)
 
 
-def test_the_defaults() -> None:
+def test_defaults_are_complete() -> None:
     assert Settings().failure_policy == "ignore"
     assert Settings().resctrl_path == "/sys/fs/resctrl"
     assert Settings().state_dir == "/run/resctrl-hooks"
     assert len(vars(Settings())) == len(DEFAULTS) + len(FEATURES) + 1
 
 
-def test_whoever_changes_settings_changes_no_default() -> None:
+def test_changed_settings_do_not_change_defaults() -> None:
     changed = Settings()
     for name in FEATURES:
         getattr(changed, name)["failurePolicy"] = "ignore"
@@ -39,7 +39,7 @@ def test_whoever_changes_settings_changes_no_default() -> None:
     assert [name for name, default in DEFAULTS.items() if default and isinstance(default, (dict, list))] == []
 
 
-def test_a_section_has_its_defaults_where_it_says_nothing(tmp_path: Path) -> None:
+def test_section_has_defaults_for_missing_keys(tmp_path: Path) -> None:
     settings, _ = load(write(tmp_path, monitoring={"takeOver": True, "release": None}, memtierd=None))
     assert (settings.monitoring["takeOver"], settings.monitoring["release"]) == (True, "pod")
     assert settings.memtierd == FEATURES["memtierd"].defaults
@@ -47,12 +47,12 @@ def test_a_section_has_its_defaults_where_it_says_nothing(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", list(FEATURES))
 @pytest.mark.parametrize("value", [False, 0, "", [], "on"])
-def test_a_section_that_is_none(tmp_path: Path, name: str, value: Any) -> None:
+def test_invalid_section_is_refused(tmp_path: Path, name: str, value: Any) -> None:
     with pytest.raises(SettingsError, match=f"{name} should be dict"):
         load(write(tmp_path, **{name: value}))
 
 
-def test_what_can_not_be_empty_has_its_default(tmp_path: Path) -> None:
+def test_empty_value_is_replaced_by_default(tmp_path: Path) -> None:
     given: dict[str, Any] = {
         "monitoring": {"release": "", "events": [], "classCounters": None},
         "placement": {"policy": "", "kubeletPath": "", "pinMemory": False},
@@ -67,7 +67,7 @@ def test_what_can_not_be_empty_has_its_default(tmp_path: Path) -> None:
     assert not settings.memory["allow"], "nobody is allowed more than was said"
 
 
-def test_what_is_compiled_is_in_force(tmp_path: Path) -> None:
+def test_compiled_file_is_active(tmp_path: Path) -> None:
     path = write(
         tmp_path, resctrlPath="/r/", failurePolicy="fail", namespaces=["a"], deadlineSeconds=1, unknown={}, log=None
     )
@@ -78,7 +78,7 @@ def test_what_is_compiled_is_in_force(tmp_path: Path) -> None:
         assert (settings.deadline, settings.log, settings.path) == (1, {}, path)
 
 
-def test_the_compiled_file_lies_beside_the_yaml() -> None:
+def test_compiled_file_lies_next_to_yaml() -> None:
     assert compiled_path(DEFAULT_CONFIG) == "/etc/resctrl-hooks/config.json"
     assert compiled_path("/x/y.yaml") == "/x/config.json"
     assert compiled_path("/y.yaml") == "/config.json"
@@ -86,9 +86,7 @@ def test_the_compiled_file_lies_beside_the_yaml() -> None:
     assert compiled_path("/x/y.json") == "/x/y.json"
 
 
-def test_the_last_valid_settings_lie_beside_a_relative_path_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_last_valid_settings_lie_next_to_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("config.json").write_text("{")
     Path("config.last.json").write_text('{"format": 1, "namespaces": ["shop"]}')
@@ -96,14 +94,14 @@ def test_the_last_valid_settings_lie_beside_a_relative_path_too(
     assert load("config.json")[0].namespaces == ["shop"]
 
 
-def test_no_file_at_the_default_place_means_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_default_file_means_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     default = str(tmp_path / "config.yaml")
     monkeypatch.setattr("resctrl_hooks.node.settings.DEFAULT_CONFIG", default)
     settings, problem = load(default)
     assert (settings.path, problem) == ("", "")
 
 
-def test_no_file_elsewhere_is_an_error(tmp_path: Path) -> None:
+def test_missing_named_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     with pytest.raises(SettingsError, match=f"^there is no {path}; name another with --config$"):
         load(str(path))
@@ -112,7 +110,7 @@ def test_no_file_elsewhere_is_an_error(tmp_path: Path) -> None:
         load(str(path))
 
 
-def test_what_is_wrong_is_said_once(tmp_path: Path) -> None:
+def test_problem_is_reported_once(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text('{"format": 1, "runtimeRoots": "/x"}')
     with pytest.raises(SettingsError) as refused:
@@ -137,7 +135,7 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)
-def test_garbage_is_replaced_by_the_last_valid_settings(tmp_path: Path, garbage: bytes) -> None:
+def test_damaged_settings_are_replaced_by_last_valid_ones(tmp_path: Path, garbage: bytes) -> None:
     path = tmp_path / "config.json"
     path.write_bytes(garbage)
     with pytest.raises(SettingsError, match="can't be used"):
@@ -148,7 +146,7 @@ def test_garbage_is_replaced_by_the_last_valid_settings(tmp_path: Path, garbage:
     assert "the last valid ones are in force" in problem
 
 
-def test_settings_that_are_gone_are_replaced_by_the_last_valid_ones_too(tmp_path: Path) -> None:
+def test_missing_settings_are_replaced_by_last_valid_ones(tmp_path: Path) -> None:
     write(tmp_path, "config.last.json", failurePolicy="fail")
     settings, problem = load(str(tmp_path / "config.yaml"))
     assert settings.failure_policy == "fail"
@@ -157,31 +155,31 @@ def test_settings_that_are_gone_are_replaced_by_the_last_valid_ones_too(tmp_path
 
 @pytest.mark.parametrize("name", ["resctrlPath", "cgroupPath", "procPath", "sysPath", "stateDir"])
 @pytest.mark.parametrize("value", ["", "relative", "./x", "\0"])
-def test_a_path_that_is_none(tmp_path: Path, name: str, value: str) -> None:
+def test_invalid_path_is_refused(tmp_path: Path, name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=name):
         load(write(tmp_path, **{name: value}))
 
 
 @pytest.mark.parametrize("value", [0, -1, 1e308, True])
-def test_a_deadline_that_is_none(tmp_path: Path, value: float) -> None:
+def test_invalid_deadline_is_refused(tmp_path: Path, value: float) -> None:
     with pytest.raises(SettingsError, match="deadlineSeconds"):
         load(write(tmp_path, deadlineSeconds=value))
 
 
 @pytest.mark.parametrize("name, value", [("failurePolicy", "Fail"), ("groupPrefix", "../x"), ("groupPrefix", ".x")])
-def test_a_value_that_is_none(tmp_path: Path, name: str, value: str) -> None:
+def test_invalid_value_is_refused(tmp_path: Path, name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=name):
         load(write(tmp_path, **{name: value}))
 
 
-def test_what_others_can_write_is_not_obeyed(tmp_path: Path) -> None:
+def test_file_writable_by_others_is_ignored(tmp_path: Path) -> None:
     path = write(tmp_path)
     os.chmod(path, 0o666)
     with pytest.raises(SettingsError, match="others than root own it or can write it"):
         load(path)
 
 
-def test_a_yaml_that_nobody_applied(tmp_path: Path) -> None:
+def test_unapplied_yaml_is_reported(tmp_path: Path) -> None:
     compiled = write(tmp_path)
     yaml = tmp_path / "config.yaml"
     yaml.touch()
@@ -196,7 +194,7 @@ def test_a_yaml_that_nobody_applied(tmp_path: Path) -> None:
     assert "config apply" in load(str(yaml))[1]
 
 
-def test_the_namespace_filter() -> None:
+def test_namespace_filter_matches() -> None:
     assert Settings().selects("any") == ""
     settings = Settings({"namespaces": ["shop", "team-*"]})
     assert settings.selects("shop") == settings.selects("team-a") == ""
@@ -204,14 +202,14 @@ def test_the_namespace_filter() -> None:
     assert settings.selects("") == "a container without a namespace is not among the configured namespaces"
 
 
-def test_the_label_selector() -> None:
+def test_label_selector_matches() -> None:
     settings = Settings({"labelSelector": {"a": "1", "b": "2"}})
     assert settings.selects_labels({"a": "1", "b": "2", "c": "3"}) == ""
     assert "label b=2" in settings.selects_labels({"a": "1"})
     assert Settings().selects_labels({}) == ""
 
 
-def test_allow_tables() -> None:
+def test_allow_tables_match() -> None:
     table = {"shop": ["gold"], "team-*": ["*"]}
     assert allows(table, "shop", "gold")
     assert not allows(table, "shop", "silver")
@@ -222,12 +220,12 @@ def test_allow_tables() -> None:
 
 
 @pytest.mark.parametrize("section", ["priority", "reserve", "share"])
-def test_any_of_three_settings_makes_a_node_share_its_rmids_by_rules(section: str) -> None:
+def test_each_of_three_settings_enables_sharing_rules(section: str) -> None:
     assert not Settings({"monitoring": {"release": "pod"}}).shares_rmids
     assert Settings({"monitoring": {section: {}}}).shares_rmids
 
 
-def test_types_name_each_features_section_and_no_other() -> None:
+def test_types_cover_exactly_the_feature_sections() -> None:
     (named,) = (
         node.body
         for node in ast.walk(ast.parse(Path(feature_table.__file__).read_text()))
@@ -236,7 +234,7 @@ def test_types_name_each_features_section_and_no_other() -> None:
     assert [ast.unparse(line.target) for line in named if isinstance(line, ast.AnnAssign)] == list(FEATURES)
 
 
-def test_a_yaml_that_is_not_there_was_not_edited(tmp_path: Path) -> None:
+def test_missing_yaml_was_not_edited(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     assert not is_unapplied(str(config))
     config.touch()
@@ -248,22 +246,20 @@ def test_a_yaml_that_is_not_there_was_not_edited(tmp_path: Path) -> None:
     assert is_unapplied(str(config))
 
 
-def test_a_word_of_the_log_may_be_said_or_not(tmp_path: Path) -> None:
+def test_log_value_is_a_string_or_missing(tmp_path: Path) -> None:
     settings, problem = load(write(tmp_path, log={"level": "debug", "file": None}))
     assert (settings.log, problem) == ({"level": "debug", "file": None}, "")
     with pytest.raises(SettingsError, match=r"log\.level should be str, not int"):
         load(write(tmp_path, log={"level": 1}))
 
 
-def test_settings_may_be_a_link_that_root_made(tmp_path: Path) -> None:
+def test_settings_can_be_a_link_of_root(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "config.json").symlink_to(write(tmp_path / "elsewhere", namespaces=["shop"]))
     assert load(str(tmp_path / "config.yaml"))[0].namespaces == ["shop"]
 
 
-def test_settings_that_were_never_applied_are_said_to_be_the_defaults(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unapplied_settings_are_reported_as_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     default = tmp_path / "config.yaml"
     default.touch()
     monkeypatch.setattr("resctrl_hooks.node.settings.DEFAULT_CONFIG", str(default))
@@ -271,7 +267,7 @@ def test_settings_that_were_never_applied_are_said_to_be_the_defaults(
     assert load(str(default))[1] == said
 
 
-def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+def test_oversized_file_is_not_read(tmp_path: Path) -> None:
     path = Path(write(tmp_path, namespaces=["shop"]))
     text = path.read_text()
     path.write_text(text.ljust(1 << 20))
@@ -281,12 +277,12 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
         load(str(path))
 
 
-def test_a_long_prefix_is_cut_in_what_is_said_of_it(tmp_path: Path) -> None:
+def test_long_prefix_is_truncated_in_messages(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=f"groupPrefix '{'/' * 80}'"):
         load(write(tmp_path, groupPrefix="/" * 100))
 
 
-def test_who_may_have_what_is_said_by_a_table(tmp_path: Path) -> None:
+def test_table_gives_permissions(tmp_path: Path) -> None:
     settings, _ = load(write(tmp_path, rdt={"enabled": True, "allow": {"shop": ["gold"]}}))
     asking = SimpleNamespace(namespace="shop", verified=True)
     settings.check_allowed("rdt.allow", asking, "gold", "use RDT class gold", SettingsError)

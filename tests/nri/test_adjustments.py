@@ -24,17 +24,17 @@ def adjusted(plugin: Plugin, pod: dict[str, Any], **told: Any) -> dict[str, Any]
     return dict(decode("CreateContainerResponse", payload).get("adjust", {}))
 
 
-def test_nothing_is_changed_unless_it_may_be(start: Callable[..., Plugin]) -> None:
+def test_nothing_is_changed_without_permission(start: Callable[..., Plugin]) -> None:
     assert adjusted(start(**LIMITS), MEMORY) == {}
 
 
-def test_memory_limits_stand_in_the_specification(start: Callable[..., Plugin]) -> None:
+def test_memory_limits_are_in_specification(start: Callable[..., Plugin]) -> None:
     found = adjusted(start(**LIMITS, nri={"adjust": ["memory"]}), MEMORY)
     unified = {"memory.swap.max": "max", "memory.high": str(64 << 20)}
     assert found == {"linux": {"resources": {"unified": unified}}}
 
 
-def test_an_rdt_class_is_the_runtimes(host: Host, start: Callable[..., Plugin]) -> None:
+def test_rdt_class_is_set_through_runtime(host: Host, start: Callable[..., Plugin]) -> None:
     host.add_class("gold")
     rdt = {"enabled": True, "allow": {"*": ["gold"]}}
     found = adjusted(start(rdt=rdt, nri={"adjust": ["rdt"]}), asking("gold"))
@@ -57,9 +57,7 @@ QUICK: dict[str, Any] = {**POD, "annotations": {"class.scheduling.resctrl-hooks.
         ("v0.12.0", {"io_priority": {"class": 2, "priority": 4}, "scheduler": {"policy": 2, "priority": 7}}),
     ],
 )
-def test_a_runtime_gets_what_its_version_knows(
-    start: Callable[..., Plugin], version: str, more: dict[str, Any]
-) -> None:
+def test_runtime_gets_fields_of_its_version(start: Callable[..., Plugin], version: str, more: dict[str, Any]) -> None:
     found = adjusted(start(scheduling=SCHEDULING, nri={"adjust": ["scheduling"]}), QUICK, NRI_version=version)
     assert found == {"linux": {"resources": {"unified": {"cpu.weight": "200"}}, **more}}
 
@@ -73,7 +71,7 @@ BRINGS = {
 IN_BATCH = {**POD, "annotations": {CLASS: "batch"}}
 
 
-def test_a_class_brings_environment_mounts_and_devices(start: Callable[..., Plugin]) -> None:
+def test_class_adds_environment_mounts_and_devices(start: Callable[..., Plugin]) -> None:
     found = adjusted(start(classes=[BRINGS], nri={"allow": {"shop": ["batch"]}}), IN_BATCH)
     assert found["env"] == [{"key": "TIER", "value": "batch"}]
     (mount,) = found["mounts"]
@@ -82,20 +80,20 @@ def test_a_class_brings_environment_mounts_and_devices(start: Callable[..., Plug
     assert (device["path"], device["type"], device["major"], device["minor"]) == ("/dev/null", "c", 1, 3)
 
 
-def test_only_to_those_who_may_have_it(start: Callable[..., Plugin]) -> None:
+def test_adjustments_apply_to_allowed_containers_only(start: Callable[..., Plugin]) -> None:
     plugin = start(classes=[BRINGS], nri={"allow": {"elsewhere": ["*"]}})
     assert adjusted(plugin, IN_BATCH) == {}
     assert "namespace shop may not have what class 'batch' brings" in plugin.log()
 
 
-def test_and_refuses_the_others_where_that_is_the_policy(start: Callable[..., Plugin]) -> None:
+def test_adjustments_refuse_other_containers_under_fail(start: Callable[..., Plugin]) -> None:
     peer = start(classes=[BRINGS], failurePolicy="fail").greet()
     code, words, _ = peer.event("CreateContainer", IN_BATCH, container())
     assert code == 2
     assert "may not have what class 'batch' brings" in words
 
 
-def test_a_path_that_others_can_change_is_not_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_writable_by_others_is_not_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     above, lstat = {str(path) for path in tmp_path.parents}, os.lstat
     # Where the tests' files lie, everybody may write: that is not what is looked at here.
     monkeypatch.setattr("posix.lstat", lambda path: lstat("/" if path in above else path))
@@ -125,7 +123,7 @@ def test_a_path_that_others_can_change_is_not_given(tmp_path: Path, monkeypatch:
         ({"memory.low": "1"}, {"memory.swap.max": "max", "memory.high": str(64 << 20)}),
     ],
 )
-def test_values_that_an_earlier_plugin_set_are_not_sent(
+def test_values_of_earlier_plugin_are_not_sent(
     start: Callable[..., Plugin], earlier: dict[str, str], left: dict[str, str] | None
 ) -> None:
     plugin = start(**LIMITS, failurePolicy="fail", nri={"adjust": ["memory"]})
@@ -138,7 +136,7 @@ def test_values_that_an_earlier_plugin_set_are_not_sent(
     assert ("left unchanged: memory.high is 100, ours would be 67108864" in plugin.log()) == differs
 
 
-def test_rdt_class_that_an_earlier_plugin_set_stays(host: Host, start: Callable[..., Plugin]) -> None:
+def test_rdt_class_of_earlier_plugin_stays(host: Host, start: Callable[..., Plugin]) -> None:
     host.add_class("gold")
     rdt = {"enabled": True, "allow": {"*": ["gold"]}, "failurePolicy": "fail"}
     plugin = start(rdt=rdt, nri={"adjust": ["rdt"]})
@@ -146,7 +144,7 @@ def test_rdt_class_that_an_earlier_plugin_set_stays(host: Host, start: Callable[
     assert plugin.greet().event("CreateContainer", asking("gold"), one) == (0, "", b"")
 
 
-def test_scheduler_that_an_earlier_plugin_set_stays(start: Callable[..., Plugin]) -> None:
+def test_scheduler_of_earlier_plugin_stays(start: Callable[..., Plugin]) -> None:
     plugin = start(scheduling=SCHEDULING, nri={"adjust": ["scheduling"]})
     one = container(linux={"scheduler": {"policy": 4}})
     code, _, payload = plugin.greet(NRI_version="v0.12.0").event("CreateContainer", QUICK, one)

@@ -78,7 +78,7 @@ def watches(node: Node, pid: int) -> bool:
     return told.get("pid") == pid and told["mode"] in ("events", "sampling")
 
 
-def test_exec_watcher_beside_the_service_is_replaced_and_ends_with_it(start: Callable[..., Node]) -> None:
+def test_separate_exec_watcher_is_replaced_and_ends_with_service(start: Callable[..., Node]) -> None:
     node = start()
     wait_until(node.children, "the watcher starts")
     (first,) = node.children()
@@ -102,7 +102,7 @@ def test_exec_watcher_of_a_killed_service_ends(start: Callable[..., Node]) -> No
     wait_until(lambda: not is_alive(pid), "it notices that its parent is gone")
 
 
-def test_service_without_a_watcher_has_no_process_of_it(start: Callable[..., Node]) -> None:
+def test_service_without_watcher_has_no_watcher_process(start: Callable[..., Node]) -> None:
     node = start("reconcile")
     wait_until((node.state / "nri.json").exists, "the service runs")
     assert node.children() == []

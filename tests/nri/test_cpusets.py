@@ -74,7 +74,7 @@ def runs_on(host: Host, id_: str) -> str:
     return (folder(host, id_) / "cpuset.cpus").read_text()
 
 
-def test_a_specification_has_the_cpuset_from_its_creation_on(host: Host, place: Callable[..., Plugin]) -> None:
+def test_specification_has_cpuset_from_creation(host: Host, place: Callable[..., Plugin]) -> None:
     peer = place().greet()
     promised = created(peer, OWNER, FIRST)
     assert parse_list(promised).bit_count() == 3
@@ -83,13 +83,13 @@ def test_a_specification_has_the_cpuset_from_its_creation_on(host: Host, place: 
     assert peer.event("StartContainer", POD, container(99, SECOND)) == OK, "and nothing is left to tell the runtime"
 
 
-def test_a_cpuset_of_somebody_elses_stays(host: Host, place: Callable[..., Plugin]) -> None:
+def test_foreign_cpuset_stays(host: Host, place: Callable[..., Plugin]) -> None:
     peer = place().greet()
     started(peer, host, OWNER, FIRST, 41, "1")
     assert runs_on(host, FIRST) == ""
 
 
-def test_others_follow_who_comes_and_who_leaves(host: Host, place: Callable[..., Plugin]) -> None:
+def test_other_containers_follow_arrivals_and_departures(host: Host, place: Callable[..., Plugin]) -> None:
     peer = place().greet()
     started(peer, host, POD, FIRST, 41, created(peer, POD, FIRST))
     assert runs_on(host, FIRST) == "0-3"
@@ -105,9 +105,7 @@ def test_others_follow_who_comes_and_who_leaves(host: Host, place: Callable[...,
     assert updated(peer) == {FIRST: "0-3"}
 
 
-def test_two_who_were_promised_the_same_are_told_apart_when_they_start(
-    host: Host, place: Callable[..., Plugin]
-) -> None:
+def test_containers_with_same_promised_cpus_are_separated_at_start(host: Host, place: Callable[..., Plugin]) -> None:
     peer = place().greet()
     two = {**OWNER, "annotations": {CPUS: "exclusive:1"}}
     promises = [created(peer, two, id_) for id_ in (FIRST, SECOND)]
@@ -119,7 +117,7 @@ def test_two_who_were_promised_the_same_are_told_apart_when_they_start(
     assert updated(peer) == {SECOND: runs_on(host, SECOND)}
 
 
-def test_an_update_that_fails_is_said_and_the_next_is_sent(host: Host, place: Callable[..., Plugin]) -> None:
+def test_failed_update_is_reported_and_next_is_sent(host: Host, place: Callable[..., Plugin]) -> None:
     plugin = place()
     peer = plugin.greet()
     started(peer, host, POD, FIRST, 41, "")
@@ -129,7 +127,7 @@ def test_an_update_that_fails_is_said_and_the_next_is_sent(host: Host, place: Ca
     assert updated(peer) == {FIRST: runs_on(host, FIRST)}
 
 
-def test_what_was_missed_is_made_up_for(host: Host, place: Callable[..., Plugin]) -> None:
+def test_missed_updates_are_sent_later(host: Host, place: Callable[..., Plugin]) -> None:
     """The promise of a container that went while nobody listened is forgotten; one that lives is told of its CPUs."""
     plugin = place()
     peer = plugin.greet()
@@ -145,7 +143,7 @@ def test_what_was_missed_is_made_up_for(host: Host, place: Callable[..., Plugin]
     assert FIRST not in (host.state / "placement.specified").read_text()
 
 
-def test_an_update_that_was_lost_is_sent_again(host: Host, place: Callable[..., Plugin]) -> None:
+def test_lost_update_is_sent_again(host: Host, place: Callable[..., Plugin]) -> None:
     plugin = place()
     peer = plugin.greet()
     before = created(peer, POD, FIRST)
@@ -164,7 +162,7 @@ def test_an_update_that_was_lost_is_sent_again(host: Host, place: Callable[..., 
     assert updated(again) == {FIRST: left}
 
 
-def test_one_of_whom_the_runtime_never_spoke_is_left_to_others(
+def test_container_unknown_to_runtime_is_left_alone(
     host: Host, place: Callable[..., Plugin], pod: dict[str, Any]
 ) -> None:
     """Podman's, or one that only the hook has placed."""
@@ -177,7 +175,7 @@ def test_one_of_whom_the_runtime_never_spoke_is_left_to_others(
     assert pod["id"] not in (host.state / "placement.specified").read_text()
 
 
-def test_a_choice_of_somebody_elses_is_not_taken_for_ours(host: Host, place: Callable[..., Plugin]) -> None:
+def test_foreign_cpuset_is_not_taken_for_ours(host: Host, place: Callable[..., Plugin]) -> None:
     plugin = place()
     plugin.peer.take_registration()
     plugin.peer.configure()
@@ -190,7 +188,7 @@ def test_a_choice_of_somebody_elses_is_not_taken_for_ours(host: Host, place: Cal
     assert not (host.state / "placement.specified").exists()
 
 
-def test_a_restart_under_the_same_id_is_placed_again(host: Host, place: Callable[..., Plugin]) -> None:
+def test_restart_with_same_id_is_placed_again(host: Host, place: Callable[..., Plugin]) -> None:
     """Its specification has our cpuset still, from which somebody else has taken CPUs in the meantime."""
     peer = place().greet()
     own = created(peer, OWNER, FIRST)
@@ -205,7 +203,7 @@ def test_a_restart_under_the_same_id_is_placed_again(host: Host, place: Callable
     assert not parse_list(runs_on(host, FIRST)) & parse_list(runs_on(host, SECOND))
 
 
-def test_one_that_is_removed_is_forgotten(host: Host, place: Callable[..., Plugin]) -> None:
+def test_removed_container_is_forgotten(host: Host, place: Callable[..., Plugin]) -> None:
     peer = place().greet()
     created(peer, OWNER, FIRST)
     assert FIRST in (host.state / "placement.specified").read_text()
@@ -214,21 +212,19 @@ def test_one_that_is_removed_is_forgotten(host: Host, place: Callable[..., Plugi
 
 
 @pytest.mark.parametrize("adjust", [[], ["placement"]])
-def test_what_can_not_be_placed_is_refused_where_that_is_the_policy(
-    place: Callable[..., Plugin], adjust: list[str]
-) -> None:
+def test_container_that_cannot_be_placed_is_refused_under_fail(place: Callable[..., Plugin], adjust: list[str]) -> None:
     peer = place(policy="pools", failurePolicy="fail", nri={"adjust": adjust}).greet()
     code, words, _ = peer.event("CreateContainer", ASTRAY, container())
     assert code == 2
     assert words.startswith("placement: there is no pool 'nowhere'")
 
 
-def test_and_shares_where_it_is_not(place: Callable[..., Plugin]) -> None:
+def test_container_that_cannot_be_placed_shares_cpus_under_ignore(place: Callable[..., Plugin]) -> None:
     peer = place(policy="pools").greet()
     assert created(peer, ASTRAY, FIRST) == "0-3"
 
 
-def test_nothing_is_specified_unless_it_is_to_be(host: Host, place: Callable[..., Plugin]) -> None:
+def test_nothing_is_specified_by_default(host: Host, place: Callable[..., Plugin]) -> None:
     peer = place(nri={}).greet()
     assert created(peer, OWNER, FIRST) == ""
     started(peer, host, OWNER, FIRST, 41, "")

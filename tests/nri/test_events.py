@@ -85,7 +85,7 @@ def start(host: Host) -> Iterator[Callable[..., Plugin]]:
 OK = (0, "", b"")
 
 
-def test_a_containers_life_in_the_words_of_newer_runtimes(host: Host, start: Callable[..., Plugin]) -> None:
+def test_life_of_container_in_newer_nri_is_served(host: Host, start: Callable[..., Plugin]) -> None:
     peer = start().greet()
     host.process(41, f"{POD_CGROUP}/{ID}")
     assert peer.event("CreateContainer", POD, container()) == OK
@@ -102,7 +102,7 @@ def test_a_containers_life_in_the_words_of_newer_runtimes(host: Host, start: Cal
     assert (host.cgroup / POD_CGROUP.lstrip("/")).is_dir()
 
 
-def test_the_same_in_the_words_of_older_ones(host: Host, start: Callable[..., Plugin]) -> None:
+def test_life_of_container_in_older_nri_is_served(host: Host, start: Callable[..., Plugin]) -> None:
     peer = start().greet()
     host.process(41, f"{POD_CGROUP}/{ID}")
     assert peer.state_change(START, POD, container(41)) == OK
@@ -114,7 +114,7 @@ def test_the_same_in_the_words_of_older_ones(host: Host, start: Callable[..., Pl
     assert host.groups() == []
 
 
-def test_containers_that_ran_before_are_taken_in(host: Host, start: Callable[..., Plugin]) -> None:
+def test_existing_containers_are_adopted(host: Host, start: Callable[..., Plugin]) -> None:
     plugin = start()
     plugin.peer.take_registration()
     plugin.peer.configure()
@@ -129,7 +129,7 @@ def test_containers_that_ran_before_are_taken_in(host: Host, start: Callable[...
     assert len((host.resctrl / GROUP / "tasks").read_text().split()) == 50
 
 
-def test_pods_whose_labels_are_not_selected_are_left_out(host: Host, start: Callable[..., Plugin]) -> None:
+def test_pods_with_other_labels_are_skipped(host: Host, start: Callable[..., Plugin]) -> None:
     peer = start(labelSelector={"app": "web"}).greet()
     host.process(41, f"{POD_CGROUP}/{ID}")
     assert peer.event("StartContainer", {**POD, "labels": {"app": "db"}}, container(41)) == OK
@@ -138,7 +138,7 @@ def test_pods_whose_labels_are_not_selected_are_left_out(host: Host, start: Call
     assert host.groups() == [GROUP]
 
 
-def test_a_pods_author_forges_nothing(host: Host, start: Callable[..., Plugin]) -> None:
+def test_pod_author_cannot_forge_fields(host: Host, start: Callable[..., Plugin]) -> None:
     peer = start(namespaces=["shop"]).greet()
     host.process(41, f"{POD_CGROUP}/{ID}")
     forged = {
@@ -151,7 +151,7 @@ def test_a_pods_author_forges_nothing(host: Host, start: Callable[..., Plugin]) 
     assert host.groups() == [GROUP]
 
 
-def test_what_a_hook_has_done_is_not_done_again(host: Host, start: Callable[..., Plugin], pod: dict[str, Any]) -> None:
+def test_work_of_hook_is_not_repeated(host: Host, start: Callable[..., Plugin], pod: dict[str, Any]) -> None:
     plugin = start()
     peer = plugin.greet()
     assert host.call(pod).code == 0
@@ -162,7 +162,7 @@ def test_what_a_hook_has_done_is_not_done_again(host: Host, start: Callable[...,
     assert "StartContainer of" not in plugin.log()
 
 
-def test_a_restart_under_the_same_id_is_served(host: Host, start: Callable[..., Plugin]) -> None:
+def test_restart_with_same_id_is_served(host: Host, start: Callable[..., Plugin]) -> None:
     peer = start().greet()
     host.process(41, f"{POD_CGROUP}/{ID}")
     peer.event("StartContainer", POD, container(41))
@@ -190,9 +190,7 @@ def test_start_without_a_pid_is_served_at_post_start_and_counted_as_late(
     assert (host.state / "wake").exists(), "reconcile moves what the process has started by then"
 
 
-def test_start_without_a_pid_in_the_words_of_older_runtimes_is_served_at_post_start(
-    host: Host, start: Callable[..., Plugin]
-) -> None:
+def test_start_without_pid_in_older_nri_is_served_at_post_start(host: Host, start: Callable[..., Plugin]) -> None:
     peer = start().greet()
     host.process(41, f"{POD_CGROUP}/{ID}")
     assert peer.state_change(START, POD, container(0)) == OK
@@ -200,9 +198,7 @@ def test_start_without_a_pid_in_the_words_of_older_runtimes_is_served_at_post_st
     assert host.groups() == [GROUP]
 
 
-def test_neither_event_with_a_pid_is_left_to_reconcile_with_a_line_in_the_log(
-    host: Host, start: Callable[..., Plugin]
-) -> None:
+def test_events_without_pid_are_left_to_reconcile_and_logged(host: Host, start: Callable[..., Plugin]) -> None:
     plugin = start()
     peer = plugin.greet()
     assert peer.event("StartContainer", POD, container(0)) == OK
@@ -210,7 +206,7 @@ def test_neither_event_with_a_pid_is_left_to_reconcile_with_a_line_in_the_log(
     plugin.wait_for_log("the runtime names no process at StartContainer and PostStartContainer")
 
 
-def test_post_start_of_a_container_that_was_served_does_nothing(host: Host, start: Callable[..., Plugin]) -> None:
+def test_post_start_of_served_container_does_nothing(host: Host, start: Callable[..., Plugin]) -> None:
     peer = start().greet()
     host.process(41, f"{POD_CGROUP}/{ID}")
     assert peer.event("StartContainer", POD, container(41)) == OK
@@ -218,7 +214,7 @@ def test_post_start_of_a_container_that_was_served_does_nothing(host: Host, star
     assert not any("PostStartContainer" in line for line in calls(host))
 
 
-def test_index_is_above_those_of_the_plugins_of_nri_plugins(start: Callable[..., Plugin]) -> None:
+def test_index_is_above_those_of_nri_plugins(start: Callable[..., Plugin]) -> None:
     assert int(start().peer.take_registration()["plugin_idx"]) > 95
 
 
@@ -233,9 +229,7 @@ def asking(name: str) -> dict[str, Any]:
     return {**POD, "annotations": {"class.rdt.resctrl-hooks.io": name}}
 
 
-def test_what_can_not_be_done_is_refused_at_creation_where_the_policy_is_to(
-    host: Host, start: Callable[..., Plugin]
-) -> None:
+def test_impossible_feature_is_refused_at_creation_under_fail(host: Host, start: Callable[..., Plugin]) -> None:
     host.add_class("gold")
     peer = start(rdt={**RDT, "failurePolicy": "fail"}).greet()
     code, words, _ = peer.event("CreateContainer", asking("silver"), container())
@@ -247,7 +241,7 @@ def test_what_can_not_be_done_is_refused_at_creation_where_the_policy_is_to(
     assert peer.event("CreateContainer", asking("gold"), container()) == OK
 
 
-def test_a_group_that_is_made_before_its_container_obeys_the_rules(host: Host, start: Callable[..., Plugin]) -> None:
+def test_group_created_before_container_respects_rules(host: Host, start: Callable[..., Plugin]) -> None:
     (host.resctrl / "info/L3_MON").mkdir(parents=True)
     (host.resctrl / "info/L3_MON/num_rmids").write_text("4\n")
     rules = {"priority": [{"namespaces": ["gold"], "value": 100}], "reserve": {"rmids": 3, "above": 50}}
@@ -259,12 +253,12 @@ def test_a_group_that_is_made_before_its_container_obeys_the_rules(host: Host, s
     assert host.groups() == [GROUP]
 
 
-def test_nothing_is_refused_where_the_policy_is_to_ignore(host: Host, start: Callable[..., Plugin]) -> None:
+def test_nothing_is_refused_under_ignore(host: Host, start: Callable[..., Plugin]) -> None:
     peer = start(rdt=RDT).greet()
     assert peer.event("CreateContainer", asking("silver"), container()) == OK
 
 
-def test_a_start_is_never_refused_and_does_what_can_be_done(host: Host, start: Callable[..., Plugin]) -> None:
+def test_start_is_never_refused_and_applies_possible_features(host: Host, start: Callable[..., Plugin]) -> None:
     plugin = start(rdt={**RDT, "failurePolicy": "fail"})
     peer = plugin.greet()
     host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
@@ -280,14 +274,14 @@ def test_stop_and_remove_never_fail(host: Host, start: Callable[..., Plugin], ev
         assert peer.event(event, bad, container(id_="x/../y")) == OK
 
 
-def test_a_message_that_can_not_be_read_is_answered(host: Host, start: Callable[..., Plugin]) -> None:
+def test_unreadable_message_is_answered(host: Host, start: Callable[..., Plugin]) -> None:
     plugin = start()
     peer = plugin.greet()
     assert peer.ask("StartContainer", b"\xff\xff") == OK
     assert "the runtime's StartContainer can't be read" in plugin.log()
 
 
-def test_a_synchronisation_that_can_not_be_read_says_why(start: Callable[..., Plugin]) -> None:
+def test_unreadable_synchronization_reports_the_cause(start: Callable[..., Plugin]) -> None:
     plugin = start()
     plugin.peer.take_registration()
     plugin.peer.configure()
@@ -295,7 +289,7 @@ def test_a_synchronisation_that_can_not_be_read_says_why(start: Callable[..., Pl
     plugin.wait_for_log("Synchronize: a fault of resctrl-hook itself: WireError: Container has a field")
 
 
-def test_a_container_that_lives_keeps_its_pods_group(host: Host, start: Callable[..., Plugin]) -> None:
+def test_living_container_keeps_group_of_pod(host: Host, start: Callable[..., Plugin]) -> None:
     plugin = start()
     peer = plugin.greet()
     host.process(41, f"{POD_CGROUP}/{ID}")
@@ -304,7 +298,7 @@ def test_a_container_that_lives_keeps_its_pods_group(host: Host, start: Callable
     assert host.groups() == [GROUP]
 
 
-def test_a_pod_with_another_sandbox_keeps_its_group(host: Host, start: Callable[..., Plugin]) -> None:
+def test_pod_with_another_sandbox_keeps_group(host: Host, start: Callable[..., Plugin]) -> None:
     peer = start().greet()
     host.process(41, f"{POD_CGROUP}/{ID}")
     peer.event("StartContainer", POD, container(41))
@@ -319,7 +313,7 @@ def test_a_pod_with_another_sandbox_keeps_its_group(host: Host, start: Callable[
     assert host.groups() == []
 
 
-def test_settings_that_change_hold_for_the_next_event(host: Host, start: Callable[..., Plugin]) -> None:
+def test_changed_settings_apply_to_next_event(host: Host, start: Callable[..., Plugin]) -> None:
     peer = start().greet()
     host.process(41, f"{POD_CGROUP}/{ID}")
     host.configure(namespaces=["other"], runtimeRoots={"runc": str(host.root / "none")})
@@ -327,7 +321,7 @@ def test_settings_that_change_hold_for_the_next_event(host: Host, start: Callabl
     assert host.groups() == []
 
 
-def test_the_runtimes_own_configuration_goes_first(host: Host, start: Callable[..., Plugin]) -> None:
+def test_configuration_from_runtime_takes_precedence(host: Host, start: Callable[..., Plugin]) -> None:
     plugin = start()
     values = {**json.loads(host.config.read_text()), "namespaces": ["other"]}
     peer = plugin.greet(config=json.dumps(values))
@@ -336,7 +330,7 @@ def test_the_runtimes_own_configuration_goes_first(host: Host, start: Callable[.
     assert host.groups() == []
 
 
-def test_one_that_can_not_be_used_is_said_and_left(host: Host, start: Callable[..., Plugin]) -> None:
+def test_unusable_configuration_is_reported_and_ignored(host: Host, start: Callable[..., Plugin]) -> None:
     plugin = start()
     peer = plugin.greet(config="resctrlPath: /somewhere\n")
     assert "can't be used: it is not JSON" in plugin.log()
@@ -347,7 +341,7 @@ def test_one_that_can_not_be_used_is_said_and_left(host: Host, start: Callable[.
     assert host.groups() == [GROUP]
 
 
-def test_the_options_of_the_plugins_that_it_follows(host: Host) -> None:
+def test_options_of_other_plugins_are_accepted(host: Host) -> None:
     runtime = FakeRuntime(str(host.root / "nri.sock"))
     words = [*PYTHON, str(LAUNCH), "nri", "--socket", runtime.path, "-name", "nri-resctrl-mon", "-idx", "10"]
     options = ["-config", str(host.config), "-v", "-vv", "-cgroups-dir", str(host.cgroup), "-run-dir=/run/x"]
@@ -360,12 +354,12 @@ def test_the_options_of_the_plugins_that_it_follows(host: Host) -> None:
 
 
 @pytest.mark.parametrize("words", [["-idx", "9"], ["-idx", "ab"], ["--what"], ["-name"], ["-v=1"], ["name"]])
-def test_wrong_use(host: Host, words: list[str]) -> None:
+def test_wrong_use_is_reported(host: Host, words: list[str]) -> None:
     done = subprocess.run([*PYTHON, str(LAUNCH), "nri", *words], env={}, capture_output=True, check=False)
     assert (done.returncode, done.stderr[:6]) == (2, b"usage:")
 
 
-def test_there_is_one_instance(host: Host, start: Callable[..., Plugin]) -> None:
+def test_second_instance_is_refused(host: Host, start: Callable[..., Plugin]) -> None:
     plugin = start()
     words = [*PYTHON, str(LAUNCH), "--config", str(host.config), "nri", "--socket", plugin.runtime.path]
     done = subprocess.run(words, env={}, capture_output=True, check=False, text=True)
@@ -373,7 +367,7 @@ def test_there_is_one_instance(host: Host, start: Callable[..., Plugin]) -> None
     assert f"another instance runs already, process {plugin.process.pid}" in done.stderr
 
 
-def test_it_tells_of_itself(host: Host, start: Callable[..., Plugin]) -> None:
+def test_plugin_writes_status(host: Host, start: Callable[..., Plugin]) -> None:
     plugin = start()
     peer = plugin.greet()
     host.process(41, f"{POD_CGROUP}/{ID}")
@@ -386,7 +380,7 @@ def test_it_tells_of_itself(host: Host, start: Callable[..., Plugin]) -> None:
     assert told["events"]["StartContainer"]["count"] == 1
 
 
-def test_it_stays_small(host: Host, start: Callable[..., Plugin]) -> None:
+def test_plugin_memory_stays_small(host: Host, start: Callable[..., Plugin]) -> None:
     sections = {"enabled": True}
     plugin = start(rdt=sections, blockio=sections, scheduling=sections, classes=[{"name": "batch", "allowswap": True}])
     plugin.greet()
@@ -395,7 +389,7 @@ def test_it_stays_small(host: Host, start: Callable[..., Plugin]) -> None:
     assert resident < 30 * 1024
 
 
-def test_event_looks_at_a_part_of_many_idle_keys_and_at_another_part_next_time(
+def test_event_examines_a_part_of_many_idle_keys_and_another_part_next_time(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lifecycle, "_MOST_SEARCHED", 5)

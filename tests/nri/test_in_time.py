@@ -60,7 +60,7 @@ def crowded(host: Host) -> dict[str, Any]:
     return {"failurePolicy": "fail", "monitoring": {"priority": rules, "reserve": {"rmids": 3, "above": 50}}}
 
 
-def test_who_can_not_have_its_pods_lock_in_time_is_refused(host: Host, serve: Callable[..., tuple[int, bytes]]) -> None:
+def test_container_whose_pod_lock_is_late_is_refused(host: Host, serve: Callable[..., tuple[int, bytes]]) -> None:
     with host.context().ledger.lock(UID, 0):
         code, words = serve(POD, failurePolicy="fail")
     assert code == 2
@@ -68,7 +68,7 @@ def test_who_can_not_have_its_pods_lock_in_time_is_refused(host: Host, serve: Ca
     assert b"was held for 0.56 s" in words, "patience is a part of what this runtime gives an event"
 
 
-def test_a_turn_that_does_not_come_leaves_time_to_refuse(host: Host, serve: Callable[..., tuple[int, bytes]]) -> None:
+def test_held_handover_lock_leaves_time_to_refuse(host: Host, serve: Callable[..., tuple[int, bytes]]) -> None:
     config = crowded(host)
     low = {**POD, "uid": OTHER["uid"], "namespace": "batch", "linux": {"cgroup_parent": OTHER["cgroup"]}}
     assert serve(low, **config) == (0, b"")
@@ -78,7 +78,7 @@ def test_a_turn_that_does_not_come_leaves_time_to_refuse(host: Host, serve: Call
     assert b"the free RMIDs are kept for pods of priorities above 50" in words
 
 
-def test_a_pod_that_is_refused_waits_for_nothing(host: Host, serve: Callable[..., tuple[int, bytes]]) -> None:
+def test_refused_pod_waits_for_nothing(host: Host, serve: Callable[..., tuple[int, bytes]]) -> None:
     config = crowded(host)
     assert serve({**POD, "uid": OTHER["uid"], "linux": {"cgroup_parent": OTHER["cgroup"]}}, **config) == (0, b"")
     ledger = host.context().ledger
@@ -86,7 +86,7 @@ def test_a_pod_that_is_refused_waits_for_nothing(host: Host, serve: Callable[...
     assert (ledger.marked("waiting"), ledger.keys()) == ([], [OTHER["uid"]])
 
 
-def test_unless_it_was_there_before(host: Host, serve: Callable[..., tuple[int, bytes]]) -> None:
+def test_existing_pod_is_waited_for(host: Host, serve: Callable[..., tuple[int, bytes]]) -> None:
     """What was counted for it must not be lost, and it waits already."""
     config = crowded(host)
     assert serve({**POD, "uid": OTHER["uid"], "linux": {"cgroup_parent": OTHER["cgroup"]}}, **config) == (0, b"")
@@ -105,7 +105,7 @@ MONITORED = {"monitoring": {"failurePolicy": "fail"}}
 @pytest.mark.parametrize("where", ["planned", "previewed", "adjustment", "reserve", "with_room"])
 @pytest.mark.parametrize("policy", [{"failurePolicy": "fail"}, MONITORED], ids=["general", "monitoring's"])
 @pytest.mark.parametrize("error", [LATE, FAULT], ids=["late", "fault"])
-def test_whatever_keeps_it_from_its_end_refuses_where_the_policy_is_to(
+def test_any_failure_to_complete_refuses_under_fail(
     host: Host,
     serve: Callable[..., tuple[int, bytes]],
     monkeypatch: pytest.MonkeyPatch,
@@ -126,7 +126,7 @@ def test_whatever_keeps_it_from_its_end_refuses_where_the_policy_is_to(
 
 @pytest.mark.parametrize("where", ["planned", "previewed", "adjustment"])
 @pytest.mark.parametrize("error", [LATE, FAULT], ids=["late", "fault"])
-def test_and_lets_it_go_on_as_it_is_with_a_line_in_the_log_where_it_is_not(
+def test_any_failure_to_complete_continues_with_log_line_under_ignore(
     host: Host, serve: Callable[..., tuple[int, bytes]], monkeypatch: pytest.MonkeyPatch, where: str, error: Exception
 ) -> None:
     break_at(where, error, monkeypatch)
@@ -153,7 +153,7 @@ CLASSES = [{"name": "batch", "memtierdconfig": "policy: {}"}]
         ({"placement": {"enabled": True, "failurePolicy": "fail", "namespaces": ["batch"]}}, False),
     ],
 )
-def test_an_event_whose_process_died_refuses_where_the_policy_for_all_is_to(
+def test_event_with_dead_process_refuses_if_general_policy_is_fail(
     host: Host, config: dict[str, Any], *, refused: bool
 ) -> None:
     plugin = plugin_of(host, **config)
@@ -166,13 +166,13 @@ def test_an_event_whose_process_died_refuses_where_the_policy_for_all_is_to(
     assert not plugin.refusal("StartContainer", event)
 
 
-def test_one_that_can_not_be_read_either_is_for_the_general_policy(host: Host) -> None:
+def test_unreadable_event_follows_general_policy(host: Host) -> None:
     assert plugin_of(host, failurePolicy="fail").refusal("CreateContainer", b"\xff")
     assert not plugin_of(host, **MONITORED).refusal("CreateContainer", b"\xff")
 
 
 @pytest.mark.parametrize("namespaces, code", [(["shop"], 2), (["batch"], 0)])
-def test_time_that_runs_out_refuses_nobody_of_a_namespace_that_is_not_served(
+def test_timeout_refuses_no_container_of_unserved_namespace(
     host: Host,
     serve: Callable[..., tuple[int, bytes]],
     monkeypatch: pytest.MonkeyPatch,
@@ -192,7 +192,7 @@ def break_at(where: str, error: Exception, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(creation, where, fail)
 
 
-def test_time_that_runs_out_after_all_is_checked_refuses_nobody(
+def test_timeout_after_all_checks_refuses_nothing(
     host: Host, serve: Callable[..., tuple[int, bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     break_at("encode", LATE, monkeypatch)
@@ -201,15 +201,13 @@ def test_time_that_runs_out_after_all_is_checked_refuses_nobody(
     assert "the container goes on" in host.log.read_text()
 
 
-def test_without_a_resctrl_nobody_is_admitted_where_the_policy_is_to_refuse(
-    host: Host, serve: Callable[..., tuple[int, bytes]]
-) -> None:
+def test_missing_resctrl_admits_nothing_under_fail(host: Host, serve: Callable[..., tuple[int, bytes]]) -> None:
     code, words = serve(POD, failurePolicy="fail", resctrlPath=str(host.root / "nowhere"))
     assert (code, words.startswith(b"monitoring: there is no resctrl at")) == (2, True)
     assert host.context().ledger.keys() == []
 
 
-def test_one_that_can_not_be_placed_leaves_no_group(host: Host, serve: Callable[..., tuple[int, bytes]]) -> None:
+def test_container_that_cannot_be_placed_leaves_no_group(host: Host, serve: Callable[..., tuple[int, bytes]]) -> None:
     _, config = placed_with_mounts(host)
     config = {**config, "failurePolicy": "fail", "monitoring": {}}
     config["placement"] = {**config["placement"], "policy": "pools", "allow": {"*": ["*"]}}
@@ -230,7 +228,7 @@ def placed_with_mounts(host: Host) -> tuple[dict[str, Any], dict[str, Any]]:
     return {**POD, "annotations": {CLASS: "batch"}}, config
 
 
-def test_a_cpuset_that_can_not_be_noted_costs_no_mount(host: Host, serve: Callable[..., tuple[int, bytes]]) -> None:
+def test_unrecorded_cpuset_costs_no_mount(host: Host, serve: Callable[..., tuple[int, bytes]]) -> None:
     pod, config = placed_with_mounts(host)
     with host.context().ledger.lock_named(LOCK, 0):
         code, answer = serve(pod, **config)
@@ -242,7 +240,7 @@ def test_a_cpuset_that_can_not_be_noted_costs_no_mount(host: Host, serve: Callab
 
 
 @pytest.mark.parametrize("error", [DeadlineError("the hook's deadline passed"), OSError(28, "No space left on device")])
-def test_nor_does_any_other_trouble_with_that(
+def test_other_cpuset_failure_costs_no_mount(
     host: Host, serve: Callable[..., tuple[int, bytes]], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     pod, config = placed_with_mounts(host)
@@ -256,7 +254,7 @@ def test_nor_does_any_other_trouble_with_that(
     assert decode("CreateContainerResponse", answer)["adjust"].keys() == {"mounts"}
 
 
-def test_removal_of_a_pod_that_was_not_served_names_the_pod(host: Host) -> None:
+def test_removal_of_unserved_pod_names_it(host: Host) -> None:
     plugin = plugin_of(host)
     plugin.served("RemovePodSandbox", encode("PodEvent", {"pod": POD}), 1.0, None)
     plugin.served("RemovePodSandbox:StateChange", encode("StateChangeEvent", {"pod": POD}), 1.0, None)

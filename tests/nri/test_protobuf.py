@@ -81,7 +81,7 @@ def assert_said(ours: Any, said: Any) -> None:
 
 
 @pytest.mark.parametrize("sent", MESSAGES, ids=str)
-def test_a_real_message_is_decoded_as_another_decoder_did_and_encoded_to_the_same_bytes(sent: Sent) -> None:
+def test_real_message_decodes_as_in_reference_and_encodes_to_same_bytes(sent: Sent) -> None:
     envelope = "Request" if sent.said["ttrpc"] == "request" else "Response"
     outer = decode(envelope, sent.data[HEAD:])
     assert encode(envelope, outer) == sent.data[HEAD:]
@@ -90,32 +90,32 @@ def test_a_real_message_is_decoded_as_another_decoder_did_and_encoded_to_the_sam
     assert_said(as_said(inner), as_numbers(sent.said["message"]))
 
 
-def test_unknown_fields_are_skipped_whatever_they_hold() -> None:
+def test_unknown_fields_are_skipped() -> None:
     unknown = b"\xa2\x06\x02hi" + b"\xa8\x06\x96\x01" + b"\xb1\x06" + b"8bytes.." + b"\xbd\x06" + b"four"
     assert decode("OptionalString", unknown + b"\x0a\x01a" + unknown) == {"value": "a"}
 
 
-def test_a_known_field_of_another_wire_type_is_skipped() -> None:
+def test_known_field_of_another_wire_type_is_skipped() -> None:
     assert decode("OptionalString", b"\x08\x05") == {}
     assert decode("OptionalInt64", b"\x0a\x01a") == {}
 
 
-def test_a_message_that_comes_in_pieces_is_put_together() -> None:
+def test_message_in_pieces_is_assembled() -> None:
     parts = [{"cpu": {"cpus": "1"}}, {"cpu": {"mems": "0"}}]
     data = b"".join(encode("LinuxResources", part) for part in parts)
     assert decode("LinuxResources", data) == {"cpu": {"cpus": "1", "mems": "0"}}
 
 
-def test_the_last_of_a_field_that_may_be_there_once_counts() -> None:
+def test_last_value_of_singular_field_counts() -> None:
     assert decode("OptionalString", b"\x0a\x01a\x0a\x01b") == {"value": "b"}
 
 
-def test_repeated_numbers_are_read_packed_and_one_by_one() -> None:
+def test_repeated_numbers_are_read_packed_and_unpacked() -> None:
     assert decode("LinuxScheduler", b"\x22\x02\x05\x06\x20\x07") == {"flags": [5, 6, 7]}
 
 
 @pytest.mark.parametrize("value", [0, 1, -1, 2**63 - 1, -(2**63)])
-def test_numbers_keep_their_sign(value: int) -> None:
+def test_numbers_keep_sign(value: int) -> None:
     assert decode("OptionalInt64", encode("OptionalInt64", {"value": value})) == {"value": value}
 
 
@@ -132,12 +132,12 @@ def test_numbers_keep_their_sign(value: int) -> None:
         (b"\xb1\x06four", "ends within a field"),
     ],
 )
-def test_what_is_no_message_is_said(data: bytes, what: str) -> None:
+def test_invalid_message_is_reported(data: bytes, what: str) -> None:
     with pytest.raises(WireError, match=what):
         decode("OptionalString", data)
 
 
-def test_nesting_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nesting_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     data = b""
     for _ in range(MOST_DEPTH + 2):
         data = b"\x42" + bytes((len(data),)) + data
@@ -148,12 +148,12 @@ def test_nesting_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         decode("Endless", data)
 
 
-def test_the_number_of_fields_is_bounded() -> None:
+def test_number_of_fields_is_limited() -> None:
     with pytest.raises(WireError, match="more than"):
         decode("SynchronizeRequest", b"\x0a\x00" * (MOST_FIELDS + 1))
 
 
-def test_every_type_that_a_field_names_is_in_the_table() -> None:
+def test_every_named_type_is_in_table() -> None:
     scalars = {"string", "bytes", "bool", "int32", "int64", "uint32", "uint64"}
     for fields in messages.MESSAGES.values():
         for declared in fields.values():
@@ -191,7 +191,7 @@ def values_of(name: str, depth: int = 3) -> st.SearchStrategy[dict[str, Any]]:
 
 @settings(max_examples=examples(200), deadline=None)
 @given(st.sampled_from(sorted(messages.MESSAGES)).flatmap(lambda name: st.tuples(st.just(name), values_of(name, 2))))
-def test_what_is_encoded_is_decoded(case: tuple[str, dict[str, Any]]) -> None:
+def test_encoded_message_decodes(case: tuple[str, dict[str, Any]]) -> None:
     name, message = case
     assert decode(name, encode(name, message)) == message
 
@@ -208,7 +208,7 @@ def test_any_bytes_are_a_message_or_refused(name: str, data: bytes) -> None:
 
 @settings(max_examples=examples(500), deadline=None)
 @given(st.sampled_from(MESSAGES), st.data())
-def test_a_damaged_message_is_a_message_or_refused(sent: Sent, data: st.DataObject) -> None:
+def test_damaged_message_is_a_message_or_refused(sent: Sent, data: st.DataObject) -> None:
     damaged = bytearray(sent.data[HEAD:])
     for _ in range(data.draw(st.integers(1, 4))):
         if damaged:
@@ -218,6 +218,6 @@ def test_a_damaged_message_is_a_message_or_refused(sent: Sent, data: st.DataObje
         decode(table_name(sent), outer.get("payload", b""))
 
 
-def test_string_that_is_not_utf_8_is_read_with_replacements() -> None:
+def test_string_with_invalid_utf_8_is_read_with_replacements() -> None:
     """A container's end must be served whatever its name is; an id like that is refused where it is used."""
     assert protobuf._text(b"a\xff\xfeb") == "a\ufffd\ufffdb"

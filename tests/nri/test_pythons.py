@@ -35,7 +35,7 @@ def plugin(host: Host, python: str) -> Iterator[Plugin]:
 
 
 @EVERY_PYTHON
-def test_all_that_it_can_change(host: Host, plugin: Plugin) -> None:
+def test_all_adjustable_fields_are_encoded(host: Host, plugin: Plugin) -> None:
     peer = plugin.greet(NRI_version="v0.12.0")
     wanted = {**QUICK["annotations"], CLASS: "batch", CPUS: "exclusive:1", "memory.high.memtierd.nri.io": "64M"}
     pod = {**POD, "annotations": wanted}
@@ -62,7 +62,7 @@ def test_all_that_it_can_change(host: Host, plugin: Plugin) -> None:
 
 @EVERY_PYTHON
 @pytest.mark.parametrize("name", [CONTAINERD, CRIO])
-def test_real_sessions_are_answered_to_their_end(host: Host, plugin: Plugin, name: str) -> None:
+def test_real_sessions_are_answered_to_the_end(host: Host, plugin: Plugin, name: str) -> None:
     peer = plugin.peer
     peer.take_registration()
     asked = 0

@@ -89,7 +89,7 @@ def pod(name: str) -> dict[str, Any]:
     return {**POD, "name": name}
 
 
-def test_it_registers_subscribes_and_answers_everything(runtime: FakeRuntime, plugin: Plugin) -> None:
+def test_plugin_registers_subscribes_and_answers_everything(runtime: FakeRuntime, plugin: Plugin) -> None:
     peer = runtime.accept()
     assert peer.take_registration() == {"plugin_name": "stub", "plugin_idx": "90", "NRI_version": "v0.12.0"}
     assert peer.configure(config="a: 1") == {"events": 0x7FF}
@@ -107,7 +107,7 @@ def test_it_registers_subscribes_and_answers_everything(runtime: FakeRuntime, pl
     ]
 
 
-def test_configure_may_come_before_the_answer_to_the_registration(runtime: FakeRuntime, plugin: Plugin) -> None:
+def test_configure_can_precede_registration_answer(runtime: FakeRuntime, plugin: Plugin) -> None:
     peer = runtime.accept()
     _, registration = peer.receive()
     peer.configure()
@@ -117,7 +117,7 @@ def test_configure_may_come_before_the_answer_to_the_registration(runtime: FakeR
 
 
 @pytest.mark.parametrize("name", [CONTAINERD, CRIO, SPLIT])
-def test_a_runtimes_whole_session_is_answered(name: str, runtime: FakeRuntime, plugin: Plugin) -> None:
+def test_whole_session_of_runtime_is_answered(name: str, runtime: FakeRuntime, plugin: Plugin) -> None:
     peer = runtime.accept()
     _, registration = peer.receive()
     answered = 0
@@ -141,32 +141,28 @@ def test_a_runtimes_whole_session_is_answered(name: str, runtime: FakeRuntime, p
     assert answered == sum(sent.from_runtime and sent.connection == multiplexer.PLUGIN for sent in session(name))
 
 
-def test_what_is_not_known_is_unimplemented_so_that_a_newer_runtime_falls_back(peer: Peer) -> None:
+def test_unknown_method_is_unimplemented_for_newer_runtimes(peer: Peer) -> None:
     assert peer.ask("ValidateContainerAdjustment")[0] == ttrpc.UNIMPLEMENTED
     assert peer.ask("UpdatePodSandbox")[0] == ttrpc.UNIMPLEMENTED
 
 
 @pytest.mark.parametrize("number", [0, 12, 99, -1])
-def test_a_state_change_of_a_newer_nri_is_answered(number: int, peer: Peer) -> None:
+def test_state_change_of_newer_nri_is_answered(number: int, peer: Peer) -> None:
     assert peer.state_change(number, POD) == (0, "", b"")
 
 
-def test_a_child_that_crashes_hurts_nobody(peer: Peer, plugin: Plugin) -> None:
+def test_crashing_child_is_isolated(peer: Peer, plugin: Plugin) -> None:
     assert peer.event("StartContainer", pod("crash"), CONTAINER) == (0, "", b"")
     plugin.wait_for("served StartContainer None")
     assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
 
 
-def test_a_container_of_whose_event_no_child_has_made_anything_is_refused_where_the_plugin_says_so(
-    peer: Peer, plugin: Plugin
-) -> None:
+def test_container_with_lost_event_is_refused_if_configured(peer: Peer, plugin: Plugin) -> None:
     assert peer.event("CreateContainer", pod("crash"), CONTAINER) == (2, "nobody could say", b"")
     plugin.wait_for("served CreateContainer None")
 
 
-def test_a_child_that_hangs_is_killed_and_answered_for_before_the_runtime_loses_patience(
-    peer: Peer, plugin: Plugin
-) -> None:
+def test_hanging_child_is_killed_and_answered_in_time(peer: Peer, plugin: Plugin) -> None:
     stream = peer.request("StartContainer", encode("ContainerEvent", {"pod": pod("hang"), "container": CONTAINER}))
     other = peer.request("StartContainer", encode("ContainerEvent", {"pod": POD, "container": CONTAINER}))
     assert peer.receive()[1].stream == other, "nobody waits for somebody else's event"
@@ -174,21 +170,21 @@ def test_a_child_that_hangs_is_killed_and_answered_for_before_the_runtime_loses_
     plugin.wait_for("served StartContainer None")
 
 
-def test_what_a_child_leaves_running_keeps_no_answer_back(peer: Peer) -> None:
+def test_grandchild_does_not_delay_answer(peer: Peer) -> None:
     assert peer.event("StopContainer", pod("leave"), CONTAINER) == (0, "", b"")
 
 
-def test_a_refusal_reaches_the_runtime_with_its_words(peer: Peer) -> None:
+def test_refusal_reaches_runtime_with_its_text(peer: Peer) -> None:
     assert peer.event("CreateContainer", pod("refuse"), CONTAINER) == (2, "not this one", b"")
 
 
-def test_a_large_answer_comes_in_frames_that_a_runtime_can_read(peer: Peer) -> None:
+def test_large_answer_is_sent_in_readable_frames(peer: Peer) -> None:
     code, _, payload = peer.event("CreateContainer", pod("large"), CONTAINER)
     assert not code
     assert len(decode("CreateContainerResponse", payload)["adjust"]["env"][0]["value"]) == 20_000
 
 
-def test_synchronize_is_put_together_and_served_after_its_answer(runtime: FakeRuntime, plugin: Plugin) -> None:
+def test_synchronize_is_assembled_and_served_after_its_answer(runtime: FakeRuntime, plugin: Plugin) -> None:
     peer = runtime.accept()
     peer.take_registration()
     peer.configure()
@@ -213,7 +209,7 @@ def test_updates_are_sent_outside_of_events(runtime: FakeRuntime, plugin: Plugin
     assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
 
 
-def test_it_connects_again_when_the_runtime_comes_back(
+def test_plugin_reconnects_when_runtime_returns(
     tmp_path: Path, runtime: FakeRuntime, plugin: Plugin, peer: Peer
 ) -> None:
     runtime.close()
@@ -225,7 +221,7 @@ def test_it_connects_again_when_the_runtime_comes_back(
     again.close()
 
 
-def test_a_plugin_that_starts_before_its_runtime_waits_for_it(tmp_path: Path, start: Callable[..., Plugin]) -> None:
+def test_plugin_started_before_runtime_waits(tmp_path: Path, start: Callable[..., Plugin]) -> None:
     plugin = start()
     plugin.wait_for(f"dropped {tmp_path}/nri.sock: No such file or directory")
     fake = FakeRuntime(str(tmp_path / "nri.sock"))
@@ -234,15 +230,13 @@ def test_a_plugin_that_starts_before_its_runtime_waits_for_it(tmp_path: Path, st
     fake.close()
 
 
-def test_a_runtime_that_does_not_take_it_is_asked_again(runtime: FakeRuntime, plugin: Plugin) -> None:
+def test_runtime_that_rejects_plugin_is_asked_again(runtime: FakeRuntime, plugin: Plugin) -> None:
     runtime.accept().take_registration(2, "invalid plugin index")
     plugin.wait_for("dropped the runtime does not take this plugin: invalid plugin index")
     runtime.accept().greet()
 
 
-def test_an_event_of_an_earlier_connection_is_not_answered_on_the_next(
-    runtime: FakeRuntime, plugin: Plugin, peer: Peer
-) -> None:
+def test_event_of_earlier_connection_is_not_answered_on_next(runtime: FakeRuntime, plugin: Plugin, peer: Peer) -> None:
     peer.request("StartContainer", encode("ContainerEvent", {"pod": pod("hang"), "container": CONTAINER}), timeout=3)
     plugin.wait_for("serve StartContainer hang")
     peer.close()
@@ -252,13 +246,13 @@ def test_an_event_of_an_earlier_connection_is_not_answered_on_the_next(
     assert again.event("StartContainer", POD, CONTAINER) == (0, "", b"")
 
 
-def test_sigterm_ends_it_at_once_also_while_it_waits(runtime: FakeRuntime, plugin: Plugin, peer: Peer) -> None:
+def test_sigterm_ends_plugin_at_once_also_while_waiting(runtime: FakeRuntime, plugin: Plugin, peer: Peer) -> None:
     assert plugin.end() == 0
     with pytest.raises(EOFError):
         peer.receive()
 
 
-def test_systemd_is_told_that_it_is_ready_and_lives(tmp_path: Path, start: Callable[..., Plugin]) -> None:
+def test_systemd_receives_ready_and_watchdog_messages(tmp_path: Path, start: Callable[..., Plugin]) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         systemd.settimeout(60)
@@ -272,7 +266,7 @@ def test_systemd_is_told_that_it_is_ready_and_lives(tmp_path: Path, start: Calla
         assert last == b"STOPPING=1"
 
 
-def test_no_child_is_left_dead_but_unburied(peer: Peer, plugin: Plugin) -> None:
+def test_dead_children_are_reaped(peer: Peer, plugin: Plugin) -> None:
     for name in ("web", "crash", "refuse", "web"):
         peer.event("StopContainer", pod(name), CONTAINER)
     deadline = time.monotonic() + 60
@@ -318,7 +312,7 @@ def corrupted(draw: random.Random) -> tuple[bytes, list[Sent]]:
     return b"".join([*(multiplexer.frames_of(multiplexer.PLUGIN, sent.data) for sent in whole), bytes(bad)]), whole
 
 
-def test_corrupted_sessions_end_with_one_sentence_and_lose_no_event_that_could_be_read(
+def test_corrupted_sessions_end_with_one_line_and_lose_no_readable_event(
     runtime: FakeRuntime, start: Callable[..., Plugin]
 ) -> None:
     plugin = start(str(CORRUPTED))
@@ -359,7 +353,7 @@ def standing_by(plugin: Plugin, other_than: str = "") -> str:
         time.sleep(0.01)
 
 
-def test_one_process_serves_one_event_after_the_other(peer: Peer, plugin: Plugin) -> None:
+def test_one_process_serves_consecutive_events(peer: Peer, plugin: Plugin) -> None:
     first = standing_by(plugin)
     for _ in range(3):
         assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
@@ -367,14 +361,14 @@ def test_one_process_serves_one_event_after_the_other(peer: Peer, plugin: Plugin
 
 
 @pytest.mark.parametrize("name", ["crash", "unfit", "hang"])
-def test_process_that_crashes_hangs_or_is_not_fit_is_replaced(name: str, peer: Peer, plugin: Plugin) -> None:
+def test_process_that_crashes_hangs_or_is_outdated_is_replaced(name: str, peer: Peer, plugin: Plugin) -> None:
     first = standing_by(plugin)
     assert peer.event("StartContainer", pod(name), CONTAINER) == (0, "", b"")
     standing_by(plugin, other_than=first)
     assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
 
 
-def test_process_that_was_killed_while_it_stood_by_costs_no_event(peer: Peer, plugin: Plugin) -> None:
+def test_process_killed_while_idle_costs_no_event(peer: Peer, plugin: Plugin) -> None:
     first = standing_by(plugin)
     os.kill(int(first), signal.SIGKILL)
     standing_by(plugin, other_than=first)
@@ -382,9 +376,7 @@ def test_process_that_was_killed_while_it_stood_by_costs_no_event(peer: Peer, pl
     plugin.wait_for("served StartContainer 0")
 
 
-def test_process_that_was_stopped_while_it_stood_by_delays_the_runtime_to_the_limit_only(
-    peer: Peer, plugin: Plugin
-) -> None:
+def test_process_stopped_while_idle_delays_runtime_up_to_limit(peer: Peer, plugin: Plugin) -> None:
     first = standing_by(plugin)
     os.kill(int(first), signal.SIGSTOP)
     assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
@@ -394,13 +386,13 @@ def test_process_that_was_stopped_while_it_stood_by_delays_the_runtime_to_the_li
     plugin.wait_for("served StartContainer 0")
 
 
-def test_event_that_is_too_large_for_a_socket_is_served(peer: Peer, plugin: Plugin) -> None:
+def test_event_too_large_for_socket_is_served(peer: Peer, plugin: Plugin) -> None:
     labels = {f"label{number}": "x" * 1000 for number in range(500)}
     assert peer.event("StartContainer", {**POD, "labels": labels}, CONTAINER) == (0, "", b"")
     plugin.wait_for("served StartContainer 0")
 
 
-def test_settings_that_need_other_events_are_subscribed_to_on_a_new_connection(
+def test_settings_with_other_events_subscribe_on_new_connection(
     runtime: FakeRuntime, plugin: Plugin, peer: Peer
 ) -> None:
     assert peer.event("StartContainer", pod("subscribe"), CONTAINER) == (0, "", b"")

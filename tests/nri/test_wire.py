@@ -33,14 +33,14 @@ def read(data: bytes, size: int) -> list[tuple[int, ttrpc.Message]]:
 
 @pytest.mark.parametrize("size", [1, 7, 4096, 1 << 20])
 @pytest.mark.parametrize("name", [SPLIT, CRIO])
-def test_messages_are_put_together_however_they_come(name: str, size: int) -> None:
+def test_messages_are_assembled_from_any_fragments(name: str, size: int) -> None:
     sent = list(session(name))
     found = read(b"".join(on_the_wire(one) for one in sent), size)
     assert [message.encoded() for _, message in found] == [one.data for one in sent]
     assert [connection for connection, _ in found] == [one.connection for one in sent]
 
 
-def test_no_frame_holds_more_than_the_other_side_reads_at_once() -> None:
+def test_frames_are_limited_to_what_the_peer_reads_at_once() -> None:
     message = ttrpc.response(1, b"x" * 20_000)
     frames = list(multiplexer.Demultiplexer().feed(multiplexer.frames_of(multiplexer.PLUGIN, message)))
     assert [len(payload) for _, payload in frames] == [4096, len(message) - 4096]
@@ -56,36 +56,36 @@ def test_no_frame_holds_more_than_the_other_side_reads_at_once() -> None:
         (b"\0\0\0\1\xff\xff\xff\xff", "larger than any message"),
     ],
 )
-def test_a_frame_that_nobody_sends_is_refused(data: bytes, what: str) -> None:
+def test_invalid_frame_is_refused(data: bytes, what: str) -> None:
     with pytest.raises(WireError, match=what):
         list(multiplexer.Demultiplexer().feed(data))
 
 
-def test_a_message_larger_than_ttrpcs_limit_is_refused() -> None:
+def test_message_above_ttrpc_limit_is_refused() -> None:
     with pytest.raises(WireError, match="4 MiB"):
         list(ttrpc.Messages().feed(((4 << 20) + 1).to_bytes(4, "big") + b"\0" * 6))
 
 
-def test_a_message_of_just_the_limit_is_taken() -> None:
+def test_message_of_maximum_size_is_accepted() -> None:
     message = ttrpc.Message(1, ttrpc.REQUEST, b"x" * (4 << 20))
     found = read(multiplexer.frames_of(multiplexer.PLUGIN, message.encoded()), 65536)
     assert [len(message.payload) for _, message in found] == [4 << 20]
 
 
-def test_an_answer_of_the_plugin_has_the_bytes_that_a_runtime_took() -> None:
+def test_answer_of_plugin_has_captured_bytes() -> None:
     taken = {sent.said["stream"]: sent for sent in MESSAGES if not sent.from_runtime and sent.connection == 1}
     assert ttrpc.response(3, b"") == taken[3].data
     refused = next(sent for sent in taken.values() if sent.said["status"].get("code"))
     assert ttrpc.response(refused.said["stream"], b"", 2, "proto says no") == refused.data
 
 
-def test_a_call_of_the_plugin_has_the_bytes_that_a_runtime_took() -> None:
+def test_call_of_plugin_has_captured_bytes() -> None:
     sent = next(session(CRIO))
     asked = ttrpc.decode_request(read(on_the_wire(sent), 4096)[0][1])
     assert ttrpc.request(1, asked["service"], asked["method"], asked["payload"], 10) == sent.data
 
 
-def test_what_a_runtime_answers_is_understood() -> None:
+def test_answer_of_runtime_is_parsed() -> None:
     failed = next(sent for sent in MESSAGES if sent.from_runtime and sent.said.get("status", {}).get("code"))
     message = read(on_the_wire(failed), 4096)[0][1]
     assert ttrpc.decode_response(message) == (2, "NRI update of some containers failed", b"")

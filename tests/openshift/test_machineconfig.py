@@ -72,7 +72,7 @@ def lay_out(value: dict[str, Any], root: Path) -> None:
     reads.write_text(f'[crio.runtime]\nhooks_dir = ["{ADMIN_HOOKS}"]\n')
 
 
-def test_doctor_finds_a_node_in_order_and_nobody_else_changes_it(value: dict[str, Any], tmp_path: Path) -> None:
+def test_doctor_finds_healthy_node_and_nothing_else_changes_it(value: dict[str, Any], tmp_path: Path) -> None:
     lay_out(value, tmp_path)
     found = CliRunner().invoke(main, ["doctor", "--root", str(tmp_path)])
     assert found.exit_code == 0, found.output
@@ -90,21 +90,21 @@ def test_doctor_finds_a_node_in_order_and_nobody_else_changes_it(value: dict[str
 
 @pytest.mark.ignition
 @pytest.mark.parametrize("words", [(), ("--no-mount",), ("--kernel-argument", "rdt=cmt", "--mount-options", "cdp")])
-def test_ignitions_own_schema(words: tuple[str, ...]) -> None:
+def test_schema_of_ignition_accepts_configuration(words: tuple[str, ...]) -> None:
     config = yaml.safe_load(rendered(*words))["spec"]["config"]
     assert refusal(config, json.loads(Path(ignition_schema()).read_text())) == ""
 
 
-def test_the_rules_that_the_schema_lacks(value: dict[str, Any], text: str) -> None:
+def test_rules_missing_in_schema_are_checked(value: dict[str, Any], text: str) -> None:
     assert machine_config_problems(value, text) == []
 
 
-def test_a_pools_name_and_arguments_are_checked() -> None:
+def test_pool_name_and_arguments_are_checked() -> None:
     for words in (["--role", "Worker"], ["--role", "a/b"], ["--kernel-argument", "a b"]):
         assert CliRunner().invoke(main, ["machineconfig", *words]).exit_code == 2
 
 
-def test_the_role_is_in_name_and_label() -> None:
+def test_role_is_in_name_and_label() -> None:
     found = yaml.safe_load(rendered("--role", "canary"))["metadata"]
     assert found["name"] == "99-canary-resctrl-hooks"
     assert found["labels"] == {"machineconfiguration.openshift.io/role": "canary"}
@@ -150,18 +150,18 @@ def set_at(path: str, new: Any) -> Any:
         ("systemd.units.1.name", "sys-fs-resctrl.mount"),
     ],
 )
-def test_what_a_node_would_refuse_is_found(value: dict[str, Any], path: str, new: Any) -> None:
+def test_refusals_of_node_are_found(value: dict[str, Any], path: str, new: Any) -> None:
     config = copy.deepcopy(value["spec"]["config"])
     set_at(path, new)(config)
     assert ignition_problems(config)
 
 
-def test_one_that_is_too_large_is_found(value: dict[str, Any]) -> None:
+def test_oversized_object_is_found(value: dict[str, Any]) -> None:
     value["spec"]["config"]["storage"]["files"][0]["contents"] = contents(os.urandom(LARGEST))
     assert any("bytes" in problem for problem in machine_config_problems(value, json.dumps(value)))
 
 
-def test_settings_are_compiled_and_say_whose_they_are(tmp_path: Path) -> None:
+def test_settings_are_compiled_with_owner(tmp_path: Path) -> None:
     config = tmp_path / "my.yaml"
     config.write_text("namespaces: [shop]\n")
     files = laid_out_files(yaml.safe_load(rendered(config=config)))
@@ -169,14 +169,14 @@ def test_settings_are_compiled_and_say_whose_they_are(tmp_path: Path) -> None:
     assert settings == {"format": 1, "managedBy": "machineconfig", "namespaces": ["shop"]}
 
 
-def test_settings_that_are_not_valid_render_nothing(tmp_path: Path) -> None:
+def test_invalid_settings_render_nothing(tmp_path: Path) -> None:
     config = tmp_path / "my.yaml"
     config.write_text("namespaces: 5\n")
     result = CliRunner().invoke(main, ["--config", str(config), "machineconfig"])
     assert (result.exit_code, result.stdout) == (2, "")
 
 
-def test_butane_says_the_same(value: dict[str, Any]) -> None:
+def test_butane_has_same_content(value: dict[str, Any]) -> None:
     source = yaml.safe_load(rendered("--butane"))
     known_to_butane = {name: value["metadata"][name] for name in ("name", "labels")}
     assert (source["variant"], source["metadata"]) == ("openshift", known_to_butane)
@@ -207,7 +207,7 @@ def test_archive_holds_every_module_with_each_statement_on_its_line() -> None:
         assert statements(packed[name]) == statements(data), name
 
 
-def test_archive_leaves_out_what_only_readers_need() -> None:
+def test_archive_omits_reader_only_parts() -> None:
     source = b'''"""Docs."""
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -289,13 +289,13 @@ def is_for_readers(statement: ast.stmt) -> bool:
     )
 
 
-def test_output_is_smaller_than_what_kubectl_apply_keeps_in_an_annotation(text: str) -> None:
+def test_output_fits_into_kubectl_apply_annotation(text: str) -> None:
     """kubectl writes the whole object, as JSON, into an annotation of at most 262144 bytes; these leave room."""
     assert len(text.encode()) < 150_000
     assert len(rendered("--nri").encode()) < 180_000
 
 
-def test_modules_of_the_plugin_come_with_its_unit_alone() -> None:
+def test_plugin_modules_come_only_with_its_unit() -> None:
     for words, there in (((), False), (("--nri",), True)):
         value = yaml.safe_load(rendered(*words))
         (packed,) = [data for path, data in laid_out_files(value).items() if path.endswith(ARCHIVE)]
@@ -304,7 +304,7 @@ def test_modules_of_the_plugin_come_with_its_unit_alone() -> None:
         assert ("resctrl-hooks-nri.service" in units) is there
 
 
-def test_the_policy_names_what_we_deliver(value: dict[str, Any]) -> None:
+def test_policy_covers_delivered_files(value: dict[str, Any]) -> None:
     policy = yaml.safe_load(rendered("--policy"))["spec"]["nodeDisruptionPolicy"]
     delivered = {file["path"] for file in files_of(value)}
     units = {unit["name"] for unit in value["spec"]["config"]["systemd"]["units"]}
@@ -320,7 +320,7 @@ def test_the_policy_names_what_we_deliver(value: dict[str, Any]) -> None:
             assert action["type"] in ("None", "DaemonReload", "Restart")
 
 
-def test_new_code_is_all_covered_by_the_policy(value: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_policy_covers_all_new_code(value: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """What a version with other code changes on a node, by the operator's rule: the longest path that fits a file."""
     policy = yaml.safe_load(rendered("--policy"))["spec"]["nodeDisruptionPolicy"]
     code = payload()
@@ -407,7 +407,7 @@ def node(tmp_path: Path, value: dict[str, Any]) -> Node:
     return Node(tmp_path, value)
 
 
-def test_the_hook_runs_from_where_ignition_puts_it(node: Node) -> None:
+def test_hook_runs_at_ignition_path(node: Node) -> None:
     with subprocess.Popen(["/bin/sleep", "100"]) as process:
         try:
             done = call(node.command, node.state("created", process.pid))
@@ -419,14 +419,14 @@ def test_the_hook_runs_from_where_ignition_puts_it(node: Node) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_reconcile_runs_from_where_ignition_puts_it(node: Node) -> None:
+def test_reconcile_runs_at_ignition_path(node: Node) -> None:
     done = call([*node.unit_command("resctrl-hooks-reconcile.service"), "--json"])
     assert json.loads(done.stdout), done.stderr
     assert done.stderr == b""
 
 
 @EVERY_PYTHON
-def test_archive_serves_every_python_before_and_after_its_compilation(node: Node, tmp_path: Path, python: str) -> None:
+def test_archive_serves_every_python_before_and_after_compilation(node: Node, tmp_path: Path, python: str) -> None:
     """3.9 is that of RHEL 9's CoreOS, 3.12 that of RHEL 10's."""
     command = [python if word == PYTHON else word for word in node.command]
     with subprocess.Popen(["/bin/sleep", "100"]) as process:
@@ -442,7 +442,7 @@ def test_archive_serves_every_python_before_and_after_its_compilation(node: Node
         process.kill()
 
 
-def test_damaged_archive_lets_the_container_start(node: Node) -> None:
+def test_damaged_archive_lets_container_start(node: Node) -> None:
     (archive,) = node.at(CODE).glob(f"node-*/{ARCHIVE}")
     for data in (b"", archive.read_bytes()[:5000], b"BZh9" + bytes(100)):
         archive.write_bytes(data)
@@ -451,7 +451,7 @@ def test_damaged_archive_lets_the_container_start(node: Node) -> None:
         assert b"the container starts without it" in done.stderr
 
 
-def test_the_oneshot_makes_the_bytecode_that_the_script_looks_for(node: Node, tmp_path: Path) -> None:
+def test_oneshot_makes_bytecode_that_script_expects(node: Node, tmp_path: Path) -> None:
     *words, target = node.unit_command("resctrl-hooks-compile.service")
     assert target.startswith(BOOT_CODE)
     script = node.at(f"{CODE}/launch.py")
@@ -470,13 +470,13 @@ def test_the_oneshot_makes_the_bytecode_that_the_script_looks_for(node: Node, tm
     assert (node.resctrl / "mon_groups" / UID).is_dir()
 
 
-def test_hooks_write_nothing_where_the_operator_put_files(node: Node) -> None:
+def test_hooks_write_nothing_into_operator_files(node: Node) -> None:
     before = sorted(node.at("/usr").rglob("*"))
     call(node.command, node.state("stopped", 0))
     assert sorted(node.at("/usr").rglob("*")) == before
 
 
-def test_containers_can_be_removed_after_each_step_of_a_removal(node: Node) -> None:
+def test_containers_can_be_removed_after_each_removal_step(node: Node) -> None:
     for file in files_of(node.value):
         node.at(file["path"]).unlink()
         registered = list(node.at(ADMIN_HOOKS).glob("*.json"))
@@ -489,13 +489,13 @@ def test_containers_can_be_removed_after_each_step_of_a_removal(node: Node) -> N
         assert max(created.stderr.count(b"\n"), stopped.stderr.count(b"\n")) <= 1
 
 
-def test_a_runtime_that_starts_during_the_writing_finds_all_or_nothing(value: dict[str, Any]) -> None:
+def test_runtime_started_during_writing_finds_all_or_nothing(value: dict[str, Any]) -> None:
     paths = [file["path"] for file in files_of(value)]
     assert paths[-1] == HOOK
     assert paths.index(f"{CODE}/launch.py") > max(i for i, path in enumerate(paths) if "/node-" in path)
 
 
-def test_an_update_never_mixes_two_versions(value: dict[str, Any]) -> None:
+def test_update_never_mixes_two_versions(value: dict[str, Any]) -> None:
     below = f"{CODE}/node-"
     folders = {path.removeprefix(below).partition("/")[0] for path in laid_out_files(value) if path.startswith(below)}
     assert len(folders) == 1  # named by the content, so another version's files have other names

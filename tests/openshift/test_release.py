@@ -30,7 +30,7 @@ def rendered(tmp_path: Path, text: str) -> Path:
     return file
 
 
-def test_the_list_is_of_what_ignition_writes(text: str) -> None:
+def test_entries_are_files_that_ignition_writes(text: str) -> None:
     config = yaml.safe_load(text)["spec"]["config"]
     wanted = {}
     for file in config["storage"]["files"]:
@@ -44,20 +44,20 @@ def test_the_list_is_of_what_ignition_writes(text: str) -> None:
     assert listed == wanted
 
 
-def test_it_says_which_version_it_is(text: str) -> None:
+def test_release_names_its_version(text: str) -> None:
     annotations = yaml.safe_load(text)["metadata"]["annotations"]
     assert annotations[VERSION_ANNOTATION] == __version__
     assert f"{CODE}/{annotations[CODE_ANNOTATION]}/" in text
 
 
-def test_what_this_version_rendered_is_the_same(rendered: Path) -> None:
+def test_rendering_of_this_version_is_identical(rendered: Path) -> None:
     done = run("--compare", str(rendered))
     assert (done.exit_code, done.stdout.count("\n")) == (0, 1)
     assert f"names version {__version__}" in done.stdout
     assert done.stdout.endswith("the same\n")
 
 
-def test_what_somebody_changed_is_found(rendered: Path) -> None:
+def test_manual_changes_are_found(rendered: Path) -> None:
     value = yaml.safe_load(rendered.read_text())
     files = value["spec"]["config"]["storage"]["files"]
     (launch,) = [file for file in files if file["path"] == f"{CODE}/launch.py"]
@@ -78,7 +78,7 @@ def test_what_somebody_changed_is_found(rendered: Path) -> None:
     assert lines[-1].endswith("4 differences")
 
 
-def test_another_versions_code_is_one_difference(rendered: Path, text: str) -> None:
+def test_code_of_another_version_is_one_difference(rendered: Path, text: str) -> None:
     folder = yaml.safe_load(text)["metadata"]["annotations"][CODE_ANNOTATION]
     rendered.write_text(text.replace(folder, "node-0123456789ab"))
     lines = run("--compare", str(rendered)).stdout.splitlines()
@@ -87,7 +87,7 @@ def test_another_versions_code_is_one_difference(rendered: Path, text: str) -> N
     assert not [line for line in lines if ".py" in line and "launch.py" not in line]
 
 
-def test_the_options_are_those_that_it_was_rendered_with(tmp_path: Path) -> None:
+def test_options_are_those_of_rendering(tmp_path: Path) -> None:
     file = tmp_path / "rendered.yaml"
     file.write_text(run("--no-mount").stdout)
     assert "missing /etc/systemd/system/sys-fs-resctrl.mount" in run("--compare", str(file)).stdout
@@ -95,7 +95,7 @@ def test_the_options_are_those_that_it_was_rendered_with(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "kind: Pod", "spec: {config: {storage: {files: [{path: x}]}}}", "\x00"])
-def test_what_is_no_machineconfig_is_said(tmp_path: Path, text: str) -> None:
+def test_file_that_is_no_machineconfig_is_reported(tmp_path: Path, text: str) -> None:
     file = tmp_path / "other.yaml"
     file.write_text(text)
     done = run("--compare", str(file))

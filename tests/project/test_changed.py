@@ -24,25 +24,25 @@ NODE = "resctrl_hooks/node"
         ("tests/demo/test_demo.py", {"tests/demo/test_demo.py"}, {"tests/project/test_docs.py"}),
     ],
 )  # fmt: skip
-def test_a_change_concerns(name: str, among: set[str], not_among: set[str]) -> None:
+def test_change_selects_its_tests(name: str, among: set[str], not_among: set[str]) -> None:
     every = [str(path.relative_to(changed.PROJECT)) for path in (changed.PROJECT / "tests").rglob("test_*.py")]
     found = {path for path in every if changed.concerns(path, [name])}
     assert [start for start in among if not any(path.startswith(start) for path in found)] == []
     assert [start for start in not_among if any(path.startswith(start) for path in found)] == []
 
 
-def test_what_all_rest_on_concerns_all() -> None:
+def test_change_of_common_module_selects_all() -> None:
     assert all(changed.concerns("tests/project/test_docs.py", [name]) for name in changed.EVERYTHING)
     assert [name for name in {*changed.EVERYTHING, *changed.HUBS, *changed.ON_A_KERNEL}
             if not (changed.PROJECT / name).exists()] == []  # fmt: skip
 
 
-def test_every_test_file_of_the_package_stands_where_its_module_does() -> None:
+def test_every_package_test_file_mirrors_its_module() -> None:
     modules = [path.relative_to(changed.PROJECT) for path in (changed.PROJECT / NODE).rglob("*.py")]
     assert [str(path) for path in modules if path.name != "__init__.py" and not changed.mirrored(str(path))] == []
 
 
-def test_imports_are_found_wherever_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imports_are_found_in_every_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in {
         "resctrl_hooks/__init__.py": "",
         "resctrl_hooks/room/__init__.py": "",
@@ -63,7 +63,7 @@ def test_imports_are_found_wherever_they_stand(tmp_path: Path, monkeypatch: pyte
     assert {"resctrl_hooks/room/a.py", "resctrl_hooks/room/b.py", "resctrl_hooks/c.py"} <= found
 
 
-def test_the_option(
+def test_changed_option_selects_tests(
     pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.setattr(changed, "changes", lambda _revision: {"tests/project/test_changed.py"})
@@ -73,6 +73,6 @@ def test_the_option(
     assert {item.path.name for item in items} == {"test_changed.py"}
 
 
-def test_a_revision_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_revision_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(pytest.UsageError, match="--changed: git says"):
         changed.changes("no-such-revision")

@@ -44,7 +44,7 @@ sys.exit(parts.main())
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
 
 
-def test_the_last_line_has_the_sums(tmp_path: Path) -> None:
+def test_last_line_has_sums(tmp_path: Path) -> None:
     done = ended(
         tmp_path,
         """
@@ -76,7 +76,7 @@ def test_the_last_line_has_the_sums(tmp_path: Path) -> None:
     ],
     ids=["check", "crash", "terminated", "interrupted", "tests", "not-whole"],
 )
-def test_whatever_happens_there_is_a_last_line(tmp_path: Path, last: str, line: str, said: str) -> None:
+def test_every_run_has_a_last_line(tmp_path: Path, last: str, line: str, said: str) -> None:
     done = ended(
         tmp_path,
         f"""
@@ -91,7 +91,7 @@ def test_whatever_happens_there_is_a_last_line(tmp_path: Path, last: str, line: 
     assert said in done.stdout
 
 
-def test_the_last_parts_run_side_by_side_and_end_with_us(tmp_path: Path) -> None:
+def test_last_parts_run_in_parallel_and_end_with_the_run(tmp_path: Path) -> None:
     steps = """
         import threading
         all_of_them = threading.Barrier(len(parts.TOGETHER), timeout=60)
@@ -114,7 +114,7 @@ def test_the_last_parts_run_side_by_side_and_end_with_us(tmp_path: Path) -> None
     assert "interrupted" in done.stdout
 
 
-def test_a_guest_that_can_not_be_built_is_loud_and_no_failure(
+def test_guest_that_cannot_be_built_is_reported_and_no_failure(
     ci: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(command: list[str]) -> int:
@@ -146,7 +146,7 @@ def test_a_guest_that_can_not_be_built_is_loud_and_no_failure(
         (0, "", "NOT TESTED WHOLE: pytest's exit status 0"),
     ],
 )
-def test_unit_tests_that_did_not_all_run_are_a_failure(
+def test_incomplete_unit_tests_are_a_failure(
     ci: ModuleType, monkeypatch: pytest.MonkeyPatch, status: int, report: str, trouble: str
 ) -> None:
     def run(command: list[str]) -> int:
@@ -168,7 +168,7 @@ def test_unit_tests_that_did_not_all_run_are_a_failure(
         (99, None, "NOT TESTED: exit status 99"),
     ],
 )
-def test_a_kernel_on_which_not_all_tests_ran_is_a_failure(
+def test_incomplete_kernel_tests_are_a_failure(
     ci: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
     status: int,
@@ -189,13 +189,13 @@ def test_a_kernel_on_which_not_all_tests_ran_is_a_failure(
     assert ci.kernel(ci.Part("kernel 6.1"), "6.1", 0) == trouble
 
 
-def test_every_test_that_a_kernel_is_to_run_is_there(ci: ModuleType) -> None:
+def test_every_listed_kernel_test_exists(ci: ModuleType) -> None:
     named = [name for names in ci.KERNELS.values() for name in names if name.startswith("tests/")]
     assert [name for name in named if not (PROJECT / name).exists()] == []
     assert ci.sums([]) == "0 passed, 0 failed, 0 skipped"
 
 
-def test_what_can_not_be_installed_is_a_failure_with_a_last_line(tmp_path: Path) -> None:
+def test_failed_installation_is_a_failure_with_last_line(tmp_path: Path) -> None:
     (tmp_path / ".ci").mkdir()
     for name, text in ((".ci/run", (PROJECT / ".ci/run").read_text()), ("dev", "#!/bin/sh\nexit 3\n")):
         (tmp_path / name).write_text(text)

@@ -34,14 +34,14 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_have_targets(page: Path) -> None:
     for link, anchor in links(page):
         target = page.parent / link if link else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link + anchor
 
 
-def test_the_index_names_every_page_once() -> None:
+def test_index_names_every_page_once() -> None:
     index = ROOT / "docs" / "index.md"
     named = [(index.parent / link).resolve() for link, _ in links(index)]
     pages = {page.resolve() for page in PAGES} - {index.resolve()}
@@ -98,6 +98,6 @@ def test_settings_in_the_text_are_valid(words: str) -> None:
     assert [str(problem) for problem in wrong(nested(words))] == []
 
 
-def test_both_kinds_are_found() -> None:
+def test_both_kinds_of_settings_are_found() -> None:
     assert len(fenced()) >= 8
     assert len(inline()) >= 4

@@ -41,15 +41,15 @@ def readable(name: str, data: bytes) -> Any:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_generated(name: str) -> None:
+def test_generated_file_is_up_to_date(name: str) -> None:
     assert readable(name, (REPOSITORY / name).read_bytes()) == readable(name, FILES[name]()), "run nox -s generate"
 
 
-def test_nothing_is_left_of_what_is_no_longer_made() -> None:
+def test_removed_files_leave_nothing() -> None:
     assert {f"hooks.d/{path.name}" for path in (REPOSITORY / "hooks.d").iterdir()} <= set(FILES)
 
 
-def test_the_man_page_is_read_without_a_complaint() -> None:
+def test_man_page_has_no_warnings() -> None:
     man = shutil.which("groff") or shutil.which("mandoc")
     source = FILES["docs/resctrl-hook.8"]().decode()
     assert all(f".SS {name.replace('-', chr(92) + '-')}" in source for name in ("install", "doctor", "config check"))

@@ -46,7 +46,7 @@ def circle(imports: dict[str, set[str]]) -> list[str]:
     return []
 
 
-def test_imports_of_the_package_form_no_circle() -> None:
+def test_package_has_no_import_cycle() -> None:
     imports = graph()
     assert sum(map(len, imports.values())) > len(imports) > 200, "the imports were not found"
     assert "resctrl_hooks.node.context" in imports["resctrl_hooks.node.reconcile.adopt"], (
@@ -55,6 +55,6 @@ def test_imports_of_the_package_form_no_circle() -> None:
     assert circle(imports) == []
 
 
-def test_a_circle_is_found() -> None:
+def test_import_cycle_is_found() -> None:
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})
     assert circle({"a": {"b"}, "b": {"c"}}) == []

@@ -21,7 +21,7 @@ EXAMPLES = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.fuse
-def test_the_examples_of_the_library_page(tmp_path: Path) -> None:
+def test_examples_of_library_page_run(tmp_path: Path) -> None:
     # What the page removes stays in limbo for as long as the test takes.
     with mounted(tmp_path / "resctrl", rmids=16, limbo=300) as root:
         text = "\n".join(EXAMPLES.findall(PAGE.read_text(encoding="utf-8")))
@@ -47,7 +47,7 @@ def public() -> Iterator[tuple[str, Callable[..., object], str]]:
                 yield f"{name}.{method}", function, function.__doc__ or ""
 
 
-def test_docstrings_say_what_each_argument_is() -> None:
+def test_docstrings_describe_each_argument() -> None:
     left_out = {
         f"{name}({argument})"
         for name, function, said in public()
@@ -57,19 +57,19 @@ def test_docstrings_say_what_each_argument_is() -> None:
     assert left_out == set()
 
 
-def test_waiting_is_in_seconds_wherever_it_is_said() -> None:
+def test_waits_are_in_seconds_everywhere() -> None:
     waiting = [said for _, function, said in public() if "patience" in inspect.signature(function).parameters]
     assert len(waiting) > 3
     assert [said for said in waiting if "seconds" not in said and "`lock_again`" not in said] == []
 
 
-def test_docstrings_name_only_errors_that_the_library_exports() -> None:
+def test_docstrings_name_exported_errors_only() -> None:
     named = {error for *_, said in public() for error in re.findall(r"\b[A-Z]\w+Error\b", said)}
     assert {"NoRMIDsError", "BadKeyError", "LockTimeoutError"} <= named
     assert named <= {*errors.__all__, "OSError", "KeyError"}
 
 
-def test_what_the_library_returns_is_exported() -> None:
+def test_returned_types_are_exported() -> None:
     """The node half writes annotations as strings, so their words are names."""
     annotations = [method.__annotations__ for method in vars(Monitor).values() if hasattr(method, "__annotations__")]
     words = {word for found in annotations for text in found.values() for word in re.findall(r"\w+", str(text))}
@@ -78,17 +78,17 @@ def test_what_the_library_returns_is_exported() -> None:
     assert {"Group", "LockedKey"} <= words
 
 
-def test_the_types_of_annotations_can_be_imported_and_resolved() -> None:
+def test_annotation_types_can_be_imported_and_resolved() -> None:
     assert get_type_hints(Monitor.read, vars(annotations))["return"] == resctrl_hooks.Readings
     assert {"Groups", "Keys", "LogCallable", "Readings"} <= set(resctrl_hooks.__all__)
 
 
-def test_the_state_directory_has_no_default() -> None:
+def test_state_directory_has_no_default() -> None:
     with pytest.raises(TypeError, match="state_dir"):
         Monitor("/sys/fs/resctrl")  # type: ignore[call-arg]
 
 
-def test_a_bad_key_says_what_is_allowed(tmp_path: Path) -> None:
+def test_invalid_key_error_names_allowed_form(tmp_path: Path) -> None:
     with pytest.raises(errors.BadKeyError, match="letters, digits"):
         Monitor(str(tmp_path), state_dir=str(tmp_path)).canonical_key("a/b")
     pods = Monitor(str(tmp_path), state_dir=str(tmp_path), key_validator=pod_uid_validator)
@@ -97,7 +97,7 @@ def test_a_bad_key_says_what_is_allowed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pid, why", [(0, "the caller itself"), (1, "init"), (-1, "negative")])
-def test_a_pid_that_names_no_process_to_move_is_refused(tmp_path: Path, pid: int, why: str) -> None:
+def test_pid_without_movable_process_is_refused(tmp_path: Path, pid: int, why: str) -> None:
     (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
     monitor = Monitor(str(tmp_path / "resctrl"), state_dir=str(tmp_path / "state"))
     monitor.ensure_group("job-17")
@@ -105,7 +105,7 @@ def test_a_pid_that_names_no_process_to_move_is_refused(tmp_path: Path, pid: int
         monitor.assign_pid("job-17", pid)
 
 
-def test_every_error_of_the_library_is_exported() -> None:
+def test_every_library_error_is_exported() -> None:
     found = {
         name
         for module in (node_errors, resctrl_errors)

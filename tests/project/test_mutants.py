@@ -75,7 +75,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_each_is_one_change_that_can_be_compiled(project: Path) -> None:
+def test_each_mutant_is_one_compilable_change(project: Path) -> None:
     found = mutants.mutants_of(project)
     assert [(mutant.line, mutant.before, mutant.after) for mutant in found] == [
         (2, "1", "(2)"),
@@ -94,7 +94,7 @@ def test_each_is_one_change_that_can_be_compiled(project: Path) -> None:
         compile(SOURCE[: mutant.start] + mutant.after.encode() + SOURCE[mutant.end :], mutant.module, "exec")
 
 
-def test_what_the_tests_notice_does_not_survive(project: Path) -> None:
+def test_noticed_mutant_does_not_survive(project: Path) -> None:
     root = project.parents[2]
     (project.parent.parent / "__init__.py").touch()
     project.write_text(TRIED)
@@ -136,7 +136,7 @@ resctrl_hooks/node/one.py:16: return len("")  ->  return None  (SURVIVED 0 tests
             assert mark.encode() not in process.read_bytes()
 
 
-def test_what_is_said_to_be_equivalent_is_there() -> None:
+def test_listed_equivalents_exist() -> None:
     known = mutants.known()
     modules = {mutants.PROJECT / name.partition(":")[0] for name in known}
     there = {mutant.name for path in modules for mutant in mutants.mutants_of(path)}

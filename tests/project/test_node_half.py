@@ -79,7 +79,7 @@ def evaluated(node: ast.AST) -> Iterator[ast.expr]:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(NODE)))
-def test_a_module_is_python_3_9_and_imports_next_to_nothing(path: Path) -> None:
+def test_modules_are_python_3_9_with_few_imports(path: Path) -> None:
     tree = ast.parse(path.read_text(), feature_version=(3, 9))
     allowed = ALLOWED | ALLOWED_BESIDE.get(str(path.relative_to(NODE)), set())
     for node in (tree, *running_code(tree)):
@@ -126,9 +126,7 @@ def copied(folder: Path, *, compiled_by: str = "") -> Path:
 
 @EVERY_PYTHON
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
-def test_each_stage_imports_next_to_nothing(
-    tmp_path: Path, host: Host, pod: dict[str, Any], python: str, compiled: bool
-) -> None:
+def test_stages_have_few_imports(tmp_path: Path, host: Host, pod: dict[str, Any], python: str, compiled: bool) -> None:
     launch = copied(tmp_path, compiled_by=python if compiled else "")
     for arguments in (["createRuntime"], ["hook"], ["poststop"], ["reconcile"], ["reconcile", "--dry-run"]):
         code, modules, stderr = call(python, launch, host, pod, *arguments)
@@ -149,9 +147,7 @@ FOR_OTHERS = {
 
 
 @pytest.mark.parametrize("sections", [{}, FOR_OTHERS], ids=["by-default", "features-for-others"])
-def test_what_most_hooks_do_not_need_they_do_not_import(
-    host: Host, pod: dict[str, Any], sections: dict[str, Any]
-) -> None:
+def test_rarely_needed_modules_are_not_imported(host: Host, pod: dict[str, Any], sections: dict[str, Any]) -> None:
     """An import is a hook's largest cost: here is what a createRuntime call of the commonest kind may have."""
     host.configure(**sections)
     _, modules, _ = call("/usr/bin/python3", LAUNCH, host, pod, "hook")
@@ -165,7 +161,7 @@ def test_what_most_hooks_do_not_need_they_do_not_import(
     }  # fmt: skip
 
 
-def test_what_a_create_runtime_call_needs_runs_at_once(tmp_path: Path, host: Host, pod: dict[str, Any]) -> None:
+def test_create_runtime_modules_are_immediate(tmp_path: Path, host: Host, pod: dict[str, Any]) -> None:
     """The import system has no part in it, nor the list of where all other modules are."""
     launch = copied(tmp_path, compiled_by="/usr/bin/python3")
     command = ["/usr/bin/python3", "-I", "-S", "-B", "-X", "importtime", str(launch), "--config", str(host.config)]
@@ -177,7 +173,7 @@ def test_what_a_create_runtime_call_needs_runs_at_once(tmp_path: Path, host: Hos
 
 @EVERY_PYTHON
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
-def test_it_runs_from_a_read_only_place_and_a_folder_that_is_gone(
+def test_node_half_runs_from_read_only_or_missing_folder(
     tmp_path: Path, host: Host, pod: dict[str, Any], python: str, compiled: bool
 ) -> None:
     launch = copied(tmp_path, compiled_by=python if compiled else "")
@@ -200,7 +196,7 @@ def test_it_runs_from_a_read_only_place_and_a_folder_that_is_gone(
     assert sorted(launch.parent.iterdir()) == before
 
 
-def test_one_interpreters_compiled_file_is_not_anothers(tmp_path: Path, host: Host, pod: dict[str, Any]) -> None:
+def test_compiled_file_of_another_interpreter_is_ignored(tmp_path: Path, host: Host, pod: dict[str, Any]) -> None:
     launch = copied(tmp_path, compiled_by="/usr/bin/python3")
     (compiled,) = launch.parent.glob("compiled.c*")
     for rubbish in (
@@ -218,7 +214,7 @@ def test_one_interpreters_compiled_file_is_not_anothers(tmp_path: Path, host: Ho
         (host.resctrl / f"mon_groups/{UID}").rmdir()
 
 
-def test_the_package_in_use_does_not_need_the_people_half(tmp_path: Path) -> None:
+def test_package_runs_without_people_half(tmp_path: Path) -> None:
     launch = copied(tmp_path)
     done = subprocess.run(["/usr/bin/python3", "-I", "-S", str(launch), "nonsense"], capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (2, b"")

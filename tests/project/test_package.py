@@ -30,7 +30,7 @@ def modules() -> set[str]:
     return {str(path.relative_to(REPOSITORY)) for path in package.rglob("*.py")} | {"resctrl_hooks/py.typed"}
 
 
-def test_the_wheel_has_the_whole_package_and_nothing_else(built: Path) -> None:
+def test_wheel_has_whole_package_and_nothing_else(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     shipped = {name for name in names if ".dist-info/" not in name}
@@ -39,7 +39,7 @@ def test_the_wheel_has_the_whole_package_and_nothing_else(built: Path) -> None:
     assert not [name for name in shipped if ".cpython-" in name]
 
 
-def test_the_sdist_has_what_is_needed_to_build_and_test(built: Path) -> None:
+def test_sdist_has_everything_to_build_and_test(built: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -47,7 +47,7 @@ def test_the_sdist_has_what_is_needed_to_build_and_test(built: Path) -> None:
     assert {"pyproject.toml", "LICENSE", "README.md", "tests/conftest.py", "hooks.d/resctrl-hooks.json"} <= names
 
 
-def test_an_installed_wheel_runs(built: Path, tmp_path: Path) -> None:
+def test_installed_wheel_runs(built: Path, tmp_path: Path) -> None:
     (wheel,) = built.glob("*.whl")
     target = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(target)
@@ -64,7 +64,7 @@ def test_an_installed_wheel_runs(built: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_complete(shell: str) -> None:
+def test_shells_complete_commands(shell: str) -> None:
     def complete(mode: str, **words: str) -> str:
         environment = {**os.environ, "_RESCTRL_HOOK_COMPLETE": f"{shell}_{mode}", **words}
         program = "import sys; sys.argv[0] = 'resctrl-hook'; from resctrl_hooks.cli import main; main()"
@@ -77,7 +77,7 @@ def test_shells_complete(shell: str) -> None:
     assert "install" in offered
 
 
-def test_the_demo_installs_what_it_runs_with_and_no_tools(tmp_path: Path) -> None:
+def test_demo_installs_its_requirements_without_tools(tmp_path: Path) -> None:
     """As `./dev demo` asks for it."""
     script = re.search(r"NEEDS_OF_DEMO='(.*?)'", (REPOSITORY / "dev").read_text(), re.DOTALL)
     assert script

@@ -89,7 +89,7 @@ def test_notes_are_those_of_the_version() -> None:
     assert "something new" in RELEASE.notes("0.3.0", CHANGELOG)
 
 
-def test_a_version_without_notes_is_no_release() -> None:
+def test_version_without_notes_is_not_released() -> None:
     with pytest.raises(RELEASE.NoNotesError, match=r"nothing of 9\.9\.9"):
         RELEASE.notes("9.9.9", "# Changelog\n\n## Unreleased\n\n## 0.1.0\n\n- the first\n")
 
@@ -100,7 +100,7 @@ def test_this_version_has_notes(dist: Path) -> None:
     assert text.count("\n- ") > 3
 
 
-def test_checksums_are_of_every_file(dist: Path) -> None:
+def test_checksums_cover_every_file(dist: Path) -> None:
     lines = (dist / "SHA256SUMS").read_text().splitlines()
     assert {line.split("  ")[1] for line in lines} == {path.name for path in dist.iterdir()} - {"SHA256SUMS"}
     subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=dist, check=True, capture_output=True)
@@ -116,7 +116,7 @@ def needed(name: str) -> Iterator[PathDistribution]:
             yield from needed(re.split(r"[^\w.-]", requirement)[0])
 
 
-def test_the_sbom_is_valid_and_names_what_it_needs(tmp_path: Path) -> None:
+def test_sbom_is_valid_and_names_requirements(tmp_path: Path) -> None:
     """`nox -s release` makes it of an environment that has the wheel alone; this is such a one, made of links."""
     pytest.importorskip("cyclonedx")
     venv.create(tmp_path / "alone", symlinks=True)
@@ -142,7 +142,7 @@ def test_the_sbom_is_valid_and_names_what_it_needs(tmp_path: Path) -> None:
     assert {re.split(r"[<>=]", dependency)[0] for dependency in DEPENDENCIES} <= names
 
 
-def test_hashes_are_those_of_the_archives_that_pip_installed() -> None:
+def test_hashes_match_archives_that_pip_installed() -> None:
     """The wheel itself is a file; its own hash is the release's."""
     archive = {"archive_info": {"hashes": {"sha256": "b" * 64}}}
     report = {
@@ -165,7 +165,7 @@ def test_packages_have_completions_for_three_shells(package: Path, tmp_path: Pat
     assert (tmp_path / "usr/share/fish/vendor_completions.d/resctrl-hook.fish").exists()
 
 
-def test_a_package_is_the_same_under_any_umask(dist: Path, package: Path, tmp_path: Path) -> None:
+def test_package_is_identical_under_any_umask(dist: Path, package: Path, tmp_path: Path) -> None:
     (wheel,) = dist.glob("*.whl")
     shutil.copy(wheel, tmp_path)
     before = os.umask(0o077)
@@ -179,7 +179,7 @@ def test_a_package_is_the_same_under_any_umask(dist: Path, package: Path, tmp_pa
     assert again.read_bytes() == package.read_bytes()
 
 
-def test_the_bundled_package_runs_without_the_systems_packages(dist: Path, tmp_path: Path) -> None:
+def test_bundled_package_runs_without_system_packages(dist: Path, tmp_path: Path) -> None:
     """Its own packages are links to those that are installed here."""
     site_packages = tmp_path / "site-packages"
     site_packages.mkdir()
@@ -205,7 +205,7 @@ def test_the_bundled_package_runs_without_the_systems_packages(dist: Path, tmp_p
     assert __version__ in done.stdout
 
 
-def test_the_spec_is_of_this_version(dist: Path) -> None:
+def test_spec_has_this_version(dist: Path) -> None:
     spec = (dist / "resctrl-hooks.spec").read_text()
     assert f"Version:        {__version__}\n" in spec
     assert "@" not in spec.replace("@example.com", "")
@@ -213,7 +213,7 @@ def test_the_spec_is_of_this_version(dist: Path) -> None:
         assert path == "metrics.service" or (REPOSITORY / path).exists(), path
 
 
-def test_packages_name_whoever_releases_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_name_their_maintainer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEBFULLNAME", "A Person")
     monkeypatch.setenv("DEBEMAIL", "person@example.org")
     assert RELEASE.maintainer() == "A Person <person@example.org>"
@@ -222,7 +222,7 @@ def test_packages_name_whoever_releases_them(monkeypatch: pytest.MonkeyPatch) ->
     assert "placeholder" in RELEASE.maintainer()
 
 
-def test_the_debian_package_depends_on_what_the_wheel_does(package: Path) -> None:
+def test_debian_package_has_requirements_of_wheel(package: Path) -> None:
     assert dpkg_deb("-f", str(package), "Version").strip() == f"{__version__}-1"
     found = {}
     for name, version in re.findall(r"(python3-[\w-]+) \(>= ([\d.]+)\)", dpkg_deb("-f", str(package), "Depends")):
@@ -230,7 +230,7 @@ def test_the_debian_package_depends_on_what_the_wheel_does(package: Path) -> Non
     assert {f"{name}>={version}" for name, version in found.items()} == set(DEPENDENCIES)
 
 
-def test_it_has_the_whole_package_and_its_sums_are_right(dist: Path, package: Path, tmp_path: Path) -> None:
+def test_debian_package_is_complete_with_correct_sums(dist: Path, package: Path, tmp_path: Path) -> None:
     dpkg_deb("-R", str(package), str(tmp_path))
     (wheel,) = dist.glob("*.whl")
     modules = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("resctrl_hooks/")}
@@ -246,7 +246,7 @@ def test_it_has_the_whole_package_and_its_sums_are_right(dist: Path, package: Pa
     assert "ExecStart=/usr/bin/resctrl-hook " in unit
 
 
-def test_it_is_the_same_when_it_is_built_again(
+def test_debian_package_is_reproducible(
     dist: Path, package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
@@ -270,7 +270,7 @@ MACROS = {
 
 
 @pytest.mark.rpm
-def test_the_spec_builds_a_package_with_all_of_it(dist: Path, tmp_path: Path) -> None:
+def test_spec_builds_complete_package(dist: Path, tmp_path: Path) -> None:
     sources = tmp_path / "SOURCES"
     build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(sources)]
     subprocess.run(build, cwd=REPOSITORY, check=True, capture_output=True)
@@ -320,7 +320,7 @@ LEFT = "find / -xdev -path /proc -prune -o -name '*resctrl*' -print"
 
 
 @pytest.mark.debian
-def test_installed_upgraded_and_removed(inside: Callable[[str], str]) -> None:
+def test_package_is_installed_upgraded_and_removed(inside: Callable[[str], str]) -> None:
     inside("dpkg -i /package.deb")
     assert inside("resctrl-hook --version") == f"resctrl-hook, version {__version__}\n"
     assert inside("dpkg --verify resctrl-hooks; ls /usr/local/libexec") == "", "nothing is installed unasked"
@@ -334,7 +334,7 @@ def test_installed_upgraded_and_removed(inside: Callable[[str], str]) -> None:
 
 
 @pytest.mark.debian
-def test_a_container_is_monitored_by_the_installed_hook(inside: Callable[[str], str]) -> None:
+def test_container_is_monitored_by_installed_hook(inside: Callable[[str], str]) -> None:
     """The hook that the package installs, called as a runtime does; a plain tree stands for resctrl."""
     inside("dpkg -i /package.deb; mkdir -p /sys/fs/resctrl/mon_groups /bundle; touch /sys/fs/resctrl/tasks")
     inside("resctrl-hook install --runtime podman")

@@ -21,7 +21,7 @@ def load(path: str) -> dict[Any, Any]:
     return found
 
 
-def test_what_runs_before_a_commit_are_sessions_that_ci_runs_too() -> None:
+def test_pre_commit_sessions_run_in_ci_too() -> None:
     (local,) = load(".pre-commit-config.yaml")["repos"]
     entries = [hook["entry"].split() for hook in local["hooks"]]
     assert {program for program, _ in entries} == {"./dev"}
@@ -29,7 +29,7 @@ def test_what_runs_before_a_commit_are_sessions_that_ci_runs_too() -> None:
     assert all(hook["language"] == "system" for hook in local["hooks"])
 
 
-def test_the_workflow_runs_the_two_commands() -> None:
+def test_workflow_runs_the_two_commands() -> None:
     jobs = load(".github/workflows/tests.yaml")["jobs"]
     commands = [step["run"].split()[1:] for job in jobs.values() for step in job["steps"] if "run" in step]
     assert commands == [["./dev", "tests"], ["./dev", "kernel"]]
@@ -39,7 +39,7 @@ def test_the_workflow_runs_the_two_commands() -> None:
 
 
 @pytest.mark.parametrize("form", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yaml")), ids=lambda form: form.name)
-def test_forms_ask_for_something_and_name_commands_that_there_are(form: Path) -> None:
+def test_issue_forms_ask_questions_and_name_existing_commands(form: Path) -> None:
     text = form.read_text()
     body = yaml.safe_load(text)["body"]
     assert any(field.get("validations", {}).get("required") for field in body)
@@ -50,6 +50,6 @@ def test_forms_ask_for_something_and_name_commands_that_there_are(form: Path) ->
 
 
 @pytest.mark.xdist_group("repository")
-def test_groups_are_run_by_one_worker(request: pytest.FixtureRequest) -> None:
+def test_xdist_groups_run_in_one_worker(request: pytest.FixtureRequest) -> None:
     """pytest-xdist writes a test's group behind its name, and where it can't, it says nothing and has no groups."""
     assert request.node.nodeid.endswith("@repository") == getattr(request.config.option, "loadgroup", False)

@@ -24,14 +24,14 @@ def collect(folder: Path, **environment: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_without_runtimes_their_tests_are_left_out_loudly(tmp_path: Path) -> None:
+def test_missing_runtimes_are_reported_as_skips(tmp_path: Path) -> None:
     found = collect(tmp_path)
     assert found.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
     assert "NOT RUN HERE: " in found.stdout
     assert "tests marked `runtime`: " in found.stdout
 
 
-def test_where_everything_is_expected_nothing_is_left_out(tmp_path: Path) -> None:
+def test_expected_requirements_skip_nothing(tmp_path: Path) -> None:
     found = collect(tmp_path, RESCTRL_HOOKS_TESTS="all")
     assert found.returncode == pytest.ExitCode.OK
     assert "NOT RUN HERE" not in found.stdout

@@ -44,7 +44,7 @@ CAN = Capabilities(
         ({"MB": {0: 100}, "L3": "0ff"}, {"MB": {0: "100"}, "L3": {0: "ff", 1: "ff"}}),
     ],
 )
-def test_what_a_declaration_means(spec: dict[str, Any], wanted: dict[str, dict[int, str]]) -> None:
+def test_declaration_gives_schemata(spec: dict[str, Any], wanted: dict[str, dict[int, str]]) -> None:
     assert wanted_schemata(spec, CAN) == (wanted, [])
 
 
@@ -65,11 +65,11 @@ AMD_MB = Capabilities({}, {"MB": BandwidthCapability(0, 1, 0, AMD)}, {"MB": [0]}
         (AMD_MB, 2048, "2048"),
     ],
 )
-def test_bandwidth_with_a_unit_becomes_the_mounts_number(can: Capabilities, declared: Any, value: str) -> None:
+def test_bandwidth_with_unit_becomes_number_of_mount(can: Capabilities, declared: Any, value: str) -> None:
     assert wanted_schemata({"MB": declared}, can)[0]["MB"][0] == value
 
 
-def test_per_cent_on_amd_is_of_the_configured_capacity() -> None:
+def test_percentage_on_amd_is_of_configured_capacity() -> None:
     assert wanted_schemata({"MB": "50%"}, AMD_MB, {"*": 100e9})[0] == {"MB": {0: "400"}}
     assert wanted_schemata({"MB": "50%"}, AMD_MB, {"0": 50e9, "*": 100e9})[0] == {"MB": {0: "200"}}
     assert wanted_schemata({"MB": "50%"}, AMD_MB) == (
@@ -77,7 +77,7 @@ def test_per_cent_on_amd_is_of_the_configured_capacity() -> None:
     )  # fmt: skip
 
 
-def test_bandwidth_that_this_mount_cannot_express_is_refused_with_the_reason() -> None:
+def test_bandwidth_impossible_on_mount_is_refused_with_reason() -> None:
     wanted, problems = wanted_schemata({"MB": "2000MBps"}, CAN)
     assert wanted == {}
     assert problems == ["MB: 2000MBps cannot be converted: this processor limits per cent of each CPU's rate"]
@@ -115,7 +115,7 @@ def test_overlap_with_an_exclusive_class_is_a_problem() -> None:
         (0, [16], False, AMD),
     ],
 )
-def test_unit_of_a_mount(least: int, values: list[int], *, mbps: bool, unit: str) -> None:
+def test_unit_of_mount_is_recognized(least: int, values: list[int], *, mbps: bool, unit: str) -> None:
     assert unit_of(least, values, mbps=mbps) == unit
 
 
@@ -159,25 +159,25 @@ def test_show_prints_the_unit_and_the_declared_value(simulated: Host) -> None:
         ({"MB": 101}, "101 is not between"),
     ],
 )
-def test_what_this_machine_can_not_do(spec: dict[str, Any], problem: str) -> None:
+def test_impossible_values_are_reported(spec: dict[str, Any], problem: str) -> None:
     wanted, problems = wanted_schemata(spec, CAN)
     assert wanted == {}
     assert len(problems) >= 1
     assert problem in problems[0]
 
 
-def test_gaps_where_the_processor_can_do_them() -> None:
+def test_gaps_are_allowed_where_supported() -> None:
     can = Capabilities({"L3": CacheCapability(0xFFF, 1, gaps=True)}, {}, {"L3": [0]}, 8)
     assert wanted_schemata({"L3": "505"}, can) == ({"L3": {0: "505"}}, [])
 
 
-def test_what_holds_for_all_domains_is_told_once() -> None:
+def test_problem_of_all_domains_is_reported_once() -> None:
     can = Capabilities({"L3": CacheCapability(0xFFF, 1, gaps=False)}, {}, {"L3": [0, 1]}, 8)
     assert wanted_schemata({"L3": "505"}, can)[1] == ["L3: mask 505 has gaps, which this processor can't do"]
     assert wanted_schemata({"L3": {"0": "f", "1": "505"}}, can)[1][0].startswith("L3 of domain 1: mask 505 has gaps")
 
 
-def test_schemata_there_and_back() -> None:
+def test_schemata_round_trip_is_identical() -> None:
     parsed = parse_schemata("    MB:0=100;1= 50\n    L3:0=00f;1=fff\n")
     assert parsed == {"MB": {0: "100", 1: "50"}, "L3": {0: "00f", 1: "fff"}}
     assert lines(parsed) == ["MB:0=100;1=50", "L3:0=00f;1=fff"]
@@ -196,12 +196,12 @@ def test_schemata_there_and_back() -> None:
         ("rdt: {defaults: {qos: {best: gold}}}", "Guaranteed"),
     ],
 )
-def test_what_config_check_says(text: str, error: str) -> None:
+def test_config_check_reports_problems(text: str, error: str) -> None:
     checked = check_text(text.encode(), "config.yaml")
     assert error in " ".join(str(problem) for problem in checked.errors)
 
 
-def test_a_valid_section() -> None:
+def test_valid_section_is_accepted() -> None:
     text = b"rdt: {enabled: true, classes: {/: {L3: 'ff0'}, gold: {L3: {'0': '00f'}, MB: 50}}, allow: {'*': [gold]}}"
     assert check_text(text, "config.yaml").problems == []
 
@@ -217,7 +217,7 @@ def rdt(host: Host, *words: str) -> Result:
 
 
 @pytest.mark.fuse
-def test_a_dry_run_goes_by_what_would_be_applied(simulated: Host, tmp_path: Path) -> None:
+def test_dry_run_uses_settings_to_be_applied(simulated: Host, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(f"{{resctrlPath: {simulated.resctrl}, rdt: {{enabled: true, classes: {{gold: {{L3: '003'}}}}}}}}")
     config.chmod(0o600)
@@ -229,7 +229,7 @@ def test_a_dry_run_goes_by_what_would_be_applied(simulated: Host, tmp_path: Path
 
 
 @pytest.mark.fuse
-def test_apply_creates_writes_and_does_nothing_twice(simulated: Host) -> None:
+def test_apply_creates_and_writes_once(simulated: Host) -> None:
     declared = {"/": {"L3": "ff0"}, "gold": {"L3": {"0": "f"}, "MB": 41}}
     simulated.configure(rdt={"classes": declared})
     assert rdt(simulated, "show").exit_code == 1
@@ -253,7 +253,7 @@ def test_apply_creates_writes_and_does_nothing_twice(simulated: Host) -> None:
 
 
 @pytest.mark.fuse
-def test_show_tells_what_differs_and_what_is_foreign(simulated: Host) -> None:
+def test_show_marks_differences_and_foreign_classes(simulated: Host) -> None:
     simulated.configure(rdt={"classes": {"gold": {"MB": 50}}})
     rdt(simulated, "apply")
     (simulated.resctrl / "gold/schemata").write_text("MB:0=20\n")
@@ -267,7 +267,7 @@ def test_show_tells_what_differs_and_what_is_foreign(simulated: Host) -> None:
 
 @pytest.mark.fuse
 @pytest.mark.parametrize("terminal, rows", [(True, 5), (False, 3)])
-def test_a_terminal_has_a_line_for_each_resource(
+def test_terminal_has_one_line_per_resource(
     simulated: Host, monkeypatch: pytest.MonkeyPatch, *, terminal: bool, rows: int
 ) -> None:
     out = io.StringIO()
@@ -280,7 +280,7 @@ def test_a_terminal_has_a_line_for_each_resource(
 
 
 @pytest.mark.fuse
-def test_a_bandwidth_between_the_steps_is_told_as_it_was_declared(simulated: Host) -> None:
+def test_bandwidth_between_steps_is_shown_as_declared(simulated: Host) -> None:
     simulated.configure(rdt={"classes": {"gold": {"MB": {"0": 33}}}})
     rdt(simulated, "apply")
     assert "MB:0=40" in (simulated.resctrl / "gold/schemata").read_text()
@@ -290,7 +290,7 @@ def test_a_bandwidth_between_the_steps_is_told_as_it_was_declared(simulated: Hos
 
 
 @pytest.mark.fuse
-def test_config_check_knows_what_this_machine_can_not_do(simulated: Host, tmp_path: Path) -> None:
+def test_config_check_reports_impossible_values_on_this_machine(simulated: Host, tmp_path: Path) -> None:
     text = "resctrlPath: {path}\nrdt:\n  classes:\n    gold: {{L3: '505'}}\n"
     yaml = tmp_path / "checked.yaml"
     yaml.write_text(text.format(path=simulated.resctrl))
@@ -311,7 +311,7 @@ def test_config_check_knows_what_this_machine_can_not_do(simulated: Host, tmp_pa
         ({name: {"MB": 50} for name in "abcd"}, "room for 4 classes"),
     ],
 )
-def test_all_or_nothing_where_a_class_is_impossible(simulated: Host, classes: dict[str, Any], words: str) -> None:
+def test_impossible_class_leaves_everything_unchanged(simulated: Host, classes: dict[str, Any], words: str) -> None:
     simulated.configure(rdt={"classes": classes})
     refused = rdt(simulated, "apply")
     assert refused.exit_code == 1
@@ -320,7 +320,7 @@ def test_all_or_nothing_where_a_class_is_impossible(simulated: Host, classes: di
     assert not (simulated.resctrl / "a").exists()
 
 
-def test_no_resctrl(host: Host) -> None:
+def test_missing_resctrl_is_reported(host: Host) -> None:
     host.configure(resctrlPath=str(host.root / "nowhere"), rdt={"classes": {"gold": {"MB": 50}}})
     failed = rdt(host, "show")
     assert failed.exit_code == 1
@@ -328,7 +328,7 @@ def test_no_resctrl(host: Host) -> None:
 
 
 @pytest.mark.fuse
-def test_a_class_takes_an_rmid_too(tmp_path: Path) -> None:
+def test_class_uses_an_rmid(tmp_path: Path) -> None:
     with mounted(tmp_path / "sim", rmids=2) as root:
         host = Host(tmp_path / "host", resctrl=Path(root), rdt={"classes": {"gold": {"MB": 50}}})
         os.mkdir(host.resctrl / "mon_groups" / "somebody")

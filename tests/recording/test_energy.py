@@ -59,13 +59,13 @@ def test_without_rapl_the_packages_are_unknown() -> None:
     assert [one.joules for one in found[-2:]] == [None, None]
 
 
-def test_a_recording_without_energy_has_no_table() -> None:
+def test_recording_without_energy_has_no_table() -> None:
     found = recording_of([one for one in ROWS if one["kind"] == "package"])
     assert shares(found) == []
     assert "<h2>Energy</h2>" not in page_of(found)
 
 
-def test_the_page_has_watt_hours_and_co2() -> None:
+def test_page_has_watt_hours_and_co2() -> None:
     page = page_of(recording_of(ROWS), 500)
     assert "2.1 Wh" in page  # shop/cart
     assert "1.05 g" in page
@@ -73,7 +73,7 @@ def test_the_page_has_watt_hours_and_co2() -> None:
     assert "CO2" not in page_of(recording_of(ROWS))
 
 
-def test_the_table_is_written_as_csv(tmp_path: Path) -> None:
+def test_table_is_written_as_csv(tmp_path: Path) -> None:
     path = tmp_path / "energy.csv"
     write_csv(str(path), recording_of(ROWS), 1000)
     lines = list(csv.DictReader(path.read_text().splitlines()))
@@ -97,19 +97,19 @@ def powercap(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_package_that_wraps_counts_on(powercap: Path) -> None:
+def test_package_that_wraps_counts_on(powercap: Path) -> None:
     packages = Packages(str(powercap))
     assert packages.read() == {"package-0": 0.9}
     (powercap / "intel-rapl:0/energy_uj").write_text("100000\n")
     assert packages.read() == {"package-0": pytest.approx(1.1)}
 
 
-def test_a_package_that_cannot_be_read_is_left_out(powercap: Path) -> None:
+def test_package_that_cannot_be_read_is_left_out(powercap: Path) -> None:
     (powercap / "intel-rapl:0/energy_uj").unlink()
     assert Packages(str(powercap)).read() == Packages(str(powercap / "none")).read() == {}
 
 
-def test_the_metrics_have_the_packages_energy(powercap: Path) -> None:
+def test_metrics_have_the_packages_energy(powercap: Path) -> None:
     family = package_family(str(powercap))
     assert [(one.name, one.labels, one.value) for one in family.samples] == [
         ("resctrl_package_energy_joules_total", {"package": "0"}, 0.9)

@@ -50,7 +50,7 @@ def by_kind(rows: list[Row]) -> dict[Any, Row]:
     return {row["kind"]: row for row in rows}
 
 
-def test_a_look_has_pods_others_groups_and_the_rest(host: MonitoredHost) -> None:
+def test_sample_has_pods_foreign_groups_and_remainder(host: MonitoredHost) -> None:
     sampler = Sampler(host.context)
     columns = ("llc_occupancy_bytes", "mbm_total_bytes", "counted_seconds", "uncounted_groups")
     assert sampler.columns == (*LABELS, *columns)
@@ -61,7 +61,7 @@ def test_a_look_has_pods_others_groups_and_the_rest(host: MonitoredHost) -> None
     assert rows["group"]["key"] == "theirs"
 
 
-def test_a_group_of_others_is_called_what_list_and_top_call_it(host: MonitoredHost) -> None:
+def test_foreign_group_has_same_name_in_all_commands(host: MonitoredHost) -> None:
     (host.resctrl / "gold/mon_groups/theirs").mkdir(parents=True)
     (host.resctrl / "gold/tasks").write_text("")
     say(host.resctrl / "gold", llc_occupancy=1)
@@ -73,7 +73,7 @@ def test_a_group_of_others_is_called_what_list_and_top_call_it(host: MonitoredHo
     assert groups <= listed & shown
 
 
-def test_what_is_no_number_is_no_zero(host: MonitoredHost) -> None:
+def test_missing_value_is_not_zero(host: MonitoredHost) -> None:
     say(host.resctrl / "mon_groups" / KEYS[0], mbm_total_bytes="Unassigned")
     row = by_kind(Sampler(host.context).look())["pod"]
     assert "mbm_total_bytes" not in row
@@ -81,7 +81,7 @@ def test_what_is_no_number_is_no_zero(host: MonitoredHost) -> None:
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
-def test_what_is_written_is_what_is_read(host: MonitoredHost, tmp_path: Path, name: str) -> None:
+def test_written_recording_reads_back(host: MonitoredHost, tmp_path: Path, name: str) -> None:
     say(host.resctrl / "mon_groups" / KEYS[0], llc_occupancy="Unavailable")
     sampler = Sampler(host.context)
     path = str(tmp_path / name)
@@ -97,7 +97,7 @@ def test_what_is_written_is_what_is_read(host: MonitoredHost, tmp_path: Path, na
     "name, text",
     [("x.csv", "a,b\n1,2\n"), ("x.csv", ""), ("x.csv", "time,kind,domain,mbm_total_bytes\n1,pod,d,x\n"), ("x.txt", "")],
 )
-def test_what_is_no_recording_is_one_line(tmp_path: Path, name: str, text: str) -> None:
+def test_invalid_recording_is_one_line(tmp_path: Path, name: str, text: str) -> None:
     path = tmp_path / name
     path.write_text(text)
     with pytest.raises(RecordingError):
@@ -118,7 +118,7 @@ def test_what_is_no_recording_is_one_line(tmp_path: Path, name: str, text: str) 
     ],
     ids=["binary", "binary row", "cut off", "half a time", "too long", "empty"],
 )
-def test_a_binary_or_truncated_csv_is_wrong_use(tmp_path: Path, data: bytes) -> None:
+def test_binary_or_truncated_csv_is_wrong_use(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(data)
     result = CliRunner().invoke(main, ["report", str(path)])
@@ -126,7 +126,7 @@ def test_a_binary_or_truncated_csv_is_wrong_use(tmp_path: Path, data: bytes) -> 
     assert "fault of" not in result.output
 
 
-def test_a_damaged_parquet_file_is_one_line(tmp_path: Path) -> None:
+def test_damaged_parquet_file_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"PAR1 cut")
     result = CliRunner().invoke(main, ["report", str(tmp_path / "x.parquet")])
     assert (result.exit_code, result.output.count("\n")) == (2, 1), result.output
@@ -145,7 +145,7 @@ def rows_of(**pods: list[float | None]) -> list[Row]:
     ]  # fmt: skip
 
 
-def test_rates_are_of_what_was_counted_and_of_nothing_else() -> None:
+def test_rates_use_counted_values_only() -> None:
     found = recording_of(rows_of(a=[0, 10, None, 50, 60], b=[100, 100, 20, 30, 40]))
     rates = {
         user.name: {int(at % 60): rate for at, rate in points.items()}
@@ -157,7 +157,7 @@ def test_rates_are_of_what_was_counted_and_of_nothing_else() -> None:
     assert (gap.user.name, gap.column, gap.word, gap.rows, gap.of) == ("shop/a", "mbm_total_bytes", "Unassigned", 1, 5)
 
 
-def test_who_was_noisy_when() -> None:
+def test_noisy_pod_and_times_are_named() -> None:
     found = noisy(recording_of(rows_of(quiet=[0, 1, 2, 3, 4, 5], loud=[0, 1, 2, 102, 202, 203])))
     (only,) = found
     assert (only.user.name, int(only.start % 60), int(only.end % 60), only.moved, only.of) == (
@@ -187,7 +187,7 @@ def minutes_of(**pods: list[float]) -> list[Row]:
     return rows
 
 
-def test_a_burst_that_wavers_is_one_time_and_its_neighbours_have_none() -> None:
+def test_wavering_burst_is_one_time_and_neighbours_have_none() -> None:
     burst = [2000.0, 1800, 700, 2200, 900, 2100, 2000, 600, 1900, 2000] * 2
     quiet = [100.0] * 10
     neighbour = [500.0, 500, 500, 500, 600, 500, 500, 900, 500, 500] * 2
@@ -199,22 +199,22 @@ def test_a_burst_that_wavers_is_one_time_and_its_neighbours_have_none() -> None:
     assert answer(found) == "batch/reports moved 75% of all memory traffic, 01:10 to 01:30 UTC (1.62 GB/s)."
 
 
-def test_the_answer_where_nobody_is_noisy_says_so() -> None:
+def test_answer_without_noisy_pod_states_it() -> None:
     even = [100.0] * 10
     assert answer(recording_of(minutes_of(a=even, b=even, c=even, d=even))) == "No pod was noisy."
 
 
-def test_nobody_is_noisy_where_all_do_the_same() -> None:
+def test_equal_pods_are_not_noisy() -> None:
     same: list[float | None] = [float(100 * second) for second in range(5)]
     assert noisy(recording_of(rows_of(**{f"p{number}": same for number in range(4)}))) == []
 
 
-def test_the_smallest_are_drawn_as_one() -> None:
+def test_smallest_pods_are_drawn_as_one() -> None:
     lines = {f"p{number}": {0.0: float(number), 1.0: float(number)} for number in range(5)}
     assert largest(lines, 2) == {"p4": {0.0: 4, 1.0: 4}, "p3": {0.0: 3, 1.0: 3}, OTHERS: {0.0: 3, 1.0: 3}}
 
 
-def test_times_without_a_look_are_known() -> None:
+def test_gaps_are_known() -> None:
     rows = [
         row for row in rows_of(a=[float(second) for second in range(12)]) if not 5 <= int(str(row["time"])[17:19]) < 9
     ]
@@ -239,7 +239,7 @@ def recorded(host: MonitoredHost, target: Path, *more: str) -> Result:
     return host.run("record", "--interval", "100ms", "--for", "0.35s", "-o", str(target), *more)
 
 
-def test_the_commands_record_and_report(host: MonitoredHost, tmp_path: Path) -> None:
+def test_record_and_report_commands_work(host: MonitoredHost, tmp_path: Path) -> None:
     target = tmp_path / "x.csv"
     result = recorded(host, target)
     assert result.exit_code == 0, result.output
@@ -255,7 +255,7 @@ def test_the_commands_record_and_report(host: MonitoredHost, tmp_path: Path) -> 
     assert not {"src", "href"} & tags.attributes, "the page needs nothing else"
 
 
-def test_largest_bandwidth_of_each_domain_is_that_of_all_looks(host: MonitoredHost) -> None:
+def test_largest_bandwidth_of_domain_covers_all_samples(host: MonitoredHost) -> None:
     sampler = Sampler(host.context)
     sampler.look()
     assert sampler.peaks == {}
@@ -278,7 +278,7 @@ def test_record_prints_the_largest_bandwidth_as_a_lower_bound(
     assert words in done.stderr.replace(".00", "").replace("9.0 ", "9 "), done.stderr
 
 
-def test_it_ends_in_good_order_when_it_is_told_to(host: MonitoredHost, tmp_path: Path) -> None:
+def test_record_ends_cleanly_at_signal(host: MonitoredHost, tmp_path: Path) -> None:
     target = tmp_path / "x.parquet"
     command = [sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), "record", "-o", str(target)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -306,7 +306,7 @@ def test_record_refuses_an_existing_file_without_force(host: MonitoredHost, tmp_
     assert read(str(target))
 
 
-def test_record_fails_and_writes_no_file_where_nothing_can_be_read(
+def test_record_without_readable_counters_fails_and_writes_no_file(
     host: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def forbidden(*_: object) -> None:
@@ -322,17 +322,17 @@ def test_record_fails_and_writes_no_file_where_nothing_can_be_read(
     "arguments",
     [["-o", "x.txt"], ["-o", "x.csv", "--interval", "1d"], ["-o", "x.csv", "--for", "-1s"], ["--for", "1s"]],
 )
-def test_wrong_use(host: MonitoredHost, arguments: list[str]) -> None:
+def test_wrong_use_is_refused(host: MonitoredHost, arguments: list[str]) -> None:
     assert host.run("record", *arguments).exit_code == 2
 
 
-def test_a_place_that_cannot_be_written_is_one_line(host: MonitoredHost) -> None:
+def test_unwritable_place_is_one_line(host: MonitoredHost) -> None:
     result = host.run("record", "-o", "/nonexistent/x.csv")
     assert (result.exit_code, result.output.count("\n")) == (1, 1), result.output
 
 
 @pytest.mark.browser
-def test_a_browser_draws_the_page_and_a_name_forges_nothing(host: MonitoredHost, tmp_path: Path) -> None:
+def test_browser_draws_page_and_names_are_escaped(host: MonitoredHost, tmp_path: Path) -> None:
     with host.context.monitor.hold(KEYS[1]) as held:
         held.record.update({"namespace": "shop", "pod": NASTY})
         group = Path(held.ensure_group("").path)
@@ -352,7 +352,7 @@ def test_a_browser_draws_the_page_and_a_name_forges_nothing(host: MonitoredHost,
     assert "forged" not in json.dumps(re.findall(r"<title>.*?</title>", done.stdout))
 
 
-def test_a_waiting_pod_has_no_number_and_its_turn_is_by_its_counted_seconds(host: MonitoredHost) -> None:
+def test_waiting_pod_has_no_value_and_turn_uses_counted_seconds(host: MonitoredHost) -> None:
     """The group goes to another pod between the second look and the third; its rate is then unknown, not 0."""
     sampler = Sampler(host.context)
     looks = [by_kind(sampler.look())["pod"]]
@@ -366,7 +366,7 @@ def test_a_waiting_pod_has_no_number_and_its_turn_is_by_its_counted_seconds(host
     assert looks[1]["counted_seconds"] == looks[2]["counted_seconds"]
 
 
-def test_rates_of_a_recording_are_by_the_counted_seconds() -> None:
+def test_recorded_rates_use_counted_seconds() -> None:
     rows = [dict(row) | {"counted_seconds": counted} for row, counted in zip(
         rows_of(a=[0, 6, 10, 30]), (0.0, 0.6, 1.0, 2.0), strict=True)]  # fmt: skip
     ((points,),) = [[*series(recording_of(rows), BANDWIDTH).values()]]

@@ -22,7 +22,7 @@ def rows_of(turns: int, *, waits: bool = True) -> list[Row]:
     return rows
 
 
-def test_report_has_the_interval_of_a_pod_that_took_turns() -> None:
+def test_report_has_interval_of_time_sharing_pod() -> None:
     recording = recording_of(rows_of(2 * LEAST_TURNS))
     ((user, interval),) = turn_rates(recording).items()
     assert user.name == "shop/web"
@@ -31,7 +31,7 @@ def test_report_has_the_interval_of_a_pod_that_took_turns() -> None:
     assert "Pods that took turns" in page_of(recording)
 
 
-def test_report_has_no_interval_of_a_pod_that_is_always_counted_or_had_few_turns() -> None:
+def test_report_omits_interval_of_permanently_counted_pod_or_few_turns() -> None:
     for rows in (rows_of(2 * LEAST_TURNS, waits=False), rows_of(LEAST_TURNS - 2)):
         recording = recording_of(rows)
         assert turn_rates(recording) == {}

@@ -32,7 +32,7 @@ class Broken(NamedTuple):
 
 
 BROKEN = (
-    Broken("no limbo", "ids.Rmids.free = lambda s, rmid: s._free.append(rmid)", "test_a_freed_rmid_is_in_limbo"),
+    Broken("no limbo", "ids.Rmids.free = lambda s, rmid: s._free.append(rmid)", "test_freed_rmid_is_in_limbo"),
     Broken(
         "limbo is ENOSPC",
         "take = ids.Rmids.take\n"
@@ -40,7 +40,7 @@ BROKEN = (
         "    try: return take(self, closid)\n"
         "    except OSError: raise errors.RefusedError(28, 'Out of RMIDs')\n"
         "ids.Rmids.take = broken",
-        "test_a_freed_rmid_is_in_limbo",
+        "test_freed_rmid_is_in_limbo",
     ),
     Broken(
         "a class takes no RMID",
@@ -48,13 +48,13 @@ BROKEN = (
         "def broken(self, name):\n"
         "    make(self, name); self._rmids._free.append(self.classes[name].rmid)\n"
         "model.Resctrl.make_class = broken",
-        "test_a_class_takes_an_rmid_too",
+        "test_class_uses_an_rmid",
     ),
-    Broken("endless CLOSIDs", "ids.Closids.take = lambda s, limbo: 7", "test_no_closid_left_is_enospc"),
-    Broken("no words", "model.Resctrl.status = property(lambda s: 'ok\\n')", "test_a_mon_group_of_another_class"),
-    Broken("any class", "group.Group.ctrl = property(lambda s: s.parent)", "test_a_mon_group_of_another_class"),
-    Broken("own tasks only", "tasks.Tasks.listed = lambda s, g: s.of(g)", "test_a_class_lists_the_tasks_of_its_mon"),
-    Broken("all ids exist", "proc.Procfs.life = lambda s, t: proc.Life(1, False)", "test_a_task_that_is_gone_is_esrch"),
+    Broken("endless CLOSIDs", "ids.Closids.take = lambda s, limbo: 7", "test_exhausted_closids_are_enospc"),
+    Broken("no words", "model.Resctrl.status = property(lambda s: 'ok\\n')", "test_mon_group_of_another_class"),
+    Broken("any class", "group.Group.ctrl = property(lambda s: s.parent)", "test_mon_group_of_another_class"),
+    Broken("own tasks only", "tasks.Tasks.listed = lambda s, g: s.of(g)", "test_class_lists_the_tasks_of_its_mon"),
+    Broken("all ids exist", "proc.Procfs.life = lambda s, t: proc.Life(1, False)", "test_missing_task_is_esrch"),
     Broken(
         "whole processes",
         "move = tasks.Tasks._move\n"
@@ -62,9 +62,9 @@ BROKEN = (
         "    for thread in self._proc.threads(tid): move(self, thread, group, uid)\n"
         "    return move(self, tid, group, uid)\n"
         "tasks.Tasks._move = broken",
-        "test_a_pid_moves_that_one_thread",
+        "test_pid_moves_one_thread",
     ),
-    Broken("tasks are lost", "tasks.Tasks.hand_over = lambda *a: None", "test_rmdir_of_a_mon_group_with_tasks"),
+    Broken("tasks are lost", "tasks.Tasks.hand_over = lambda *a: None", "test_rmdir_of_mon_group_returns_tasks"),
     Broken("anybody may", "proc.Procfs.owners = lambda s, t: (65534, 65534)", "test_only_root_and_the_owner"),
     Broken(
         "rename stays in the class",
@@ -72,20 +72,16 @@ BROKEN = (
         "def broken(self, group, parent, name):\n"
         "    was = group.parent; rename(self, group, parent, name); group.parent = was\n"
         "model.Resctrl.rename = broken",
-        "test_rename_into_another_class_takes_members",
+        "test_rename_into_another_class_removes_tasks",
     ),
-    Broken("any mask", "schemata._mask = lambda text, *a: int(text, 16)", "test_what_makes_no_sense_is_einval"),
-    Broken(
-        "counts go on", "counters.Counters.start = lambda s, g: None", "test_a_new_group_counts_bandwidth_from_zero"
-    ),
-    Broken("a class's own", "group.Group.family = lambda s: iter([s])", "test_a_class_counts_its_mon_groups_too"),
-    Broken(
-        "CPUs of others", "cpus.assign = lambda g, m, *a: setattr(g, 'cpus', m)", "test_a_mon_group_has_cpus_of_its"
-    ),
+    Broken("any mask", "schemata._mask = lambda text, *a: int(text, 16)", "test_invalid_write_is_einval"),
+    Broken("counts go on", "counters.Counters.start = lambda s, g: None", "test_new_group_counts_bandwidth_from_zero"),
+    Broken("a class's own", "group.Group.family = lambda s: iter([s])", "test_class_includes_its_mon_groups"),
+    Broken("CPUs of others", "cpus.assign = lambda g, m, *a: setattr(g, 'cpus', m)", "test_mon_group_has_cpus_of_its"),
     Broken(
         "counters without end",
         "assignment.Assignments._free = lambda s, domain: 1",
-        "test_without_a_free_counter_it_is_enospc",
+        "test_missing_free_counter_is_enospc",
         "vendor='amd', assignable_counters=4",
     ),
     Broken(
@@ -94,13 +90,13 @@ BROKEN = (
         "def broken(self, group, event, domains, *rest):\n"
         "    return change(self, group, event, list(domains)[:1], *rest)\n"
         "assignment.Assignments._set = broken",
-        "test_domains_with_a_free_counter_keep_it",
+        "test_domains_with_free_counter_keep_it",
         "vendor='amd', assignable_counters=4",
     ),
     Broken(
         "counts go on when unassigned",
         "counters.Counters._restart = lambda *a: None",
-        "test_a_counter_that_is_given_again_starts_at_0",
+        "test_reassigned_counter_starts_at_0",
         "vendor='amd', assignable_counters=4",
     ),
     Broken(
@@ -112,25 +108,25 @@ BROKEN = (
     Broken(
         "a mode that there isn't",
         "assignment.Assignments.mode_text = lambda s: '[mbm_event]\\ndefault\\n'",
-        "test_the_one_mode_is_default",
+        "test_only_mode_is_default",
         "vendor='amd'",
     ),
     Broken(
         "every cluster has all RMIDs",
         "machine.Machine.groups = property(lambda s: 99)",
-        "test_the_clusters_share_the_rmids",
+        "test_clusters_share_rmids",
         "clusters=2, cpus=4",
     ),
     Broken(
         "one mask for both",
         "model.Resctrl.write_schemata = lambda s, g, t: [m.update({0: 3}) for m in g.masks.values()]",
-        "test_each_is_written_alone",
+        "test_code_and_data_are_written_separately",
         "cdp=True",
     ),
     Broken(
         "energy of 0 before a task ran",
         "value = counters.Counters._value\ncounters.Counters._value = lambda *a: value(*a) or 0.0",
-        "test_energy_is_unavailable_in_a_package",
+        "test_energy_is_unavailable_in_package",
         "energy=True, cpus=2",
     ),
     Broken(
@@ -139,10 +135,10 @@ BROKEN = (
         "def broken(self, group):\n"
         "    start(self, group); self._meters[group.rmid].work.clear()\n"
         "counters.Counters.start = broken",
-        "test_energy_of_a_recycled_rmid_goes_on",
+        "test_energy_of_recycled_rmid_continues",
         "energy=True, cpus=2",
     ),
-    Broken("rmdir of all", "tree.Tree.remove = lambda *a: None", "test_rmdir_of_what_is_no_group_is_eperm"),
+    Broken("rmdir of all", "tree.Tree.remove = lambda *a: None", "test_rmdir_of_other_folder_is_eperm"),
 )
 
 
@@ -151,18 +147,18 @@ ARM = "vendor='arm', pmg=8, partids=6, cpus=2, limbo=0.0"
 _OCCUPANCY_ONLY = "drivers/resctrl/mpam_resctrl.c:949 (mpam_resctrl_pick_counters)"
 _RMIDS_OF_CLASSES = "fs/resctrl/monitor.c:205 (resctrl_find_free_rmid)"
 ARM_DIFFERS = {
-    "test_an_l3_counter_is_a_number_or_a_word_and_a_newline": _OCCUPANCY_ONLY,
+    "test_l3_counter_is_a_number_or_a_word_and_a_newline": _OCCUPANCY_ONLY,
     "test_bandwidth_grows_while_a_task_lives": _OCCUPANCY_ONLY,
     "test_local_bandwidth_is_part_of_the_total": _OCCUPANCY_ONLY,
-    "test_a_class_counts_its_mon_groups_too": _OCCUPANCY_ONLY,
-    "test_a_new_group_counts_bandwidth_from_zero": _OCCUPANCY_ONLY,
+    "test_class_includes_its_mon_groups": _OCCUPANCY_ONLY,
+    "test_new_group_counts_bandwidth_from_zero": _OCCUPANCY_ONLY,
     "test_rename_keeps_the_counters": _OCCUPANCY_ONLY,
-    "test_the_group_limit_is_the_smallest_num_rmids": _RMIDS_OF_CLASSES,
-    "test_a_class_takes_an_rmid_too": _RMIDS_OF_CLASSES,
-    "test_a_class_that_got_no_rmid_gives_its_closid_back": _RMIDS_OF_CLASSES,
-    "test_a_freed_rmid_is_in_limbo_and_mkdir_is_ebusy": _RMIDS_OF_CLASSES,
-    "test_a_removed_class_frees_the_rmids_of_its_mon_groups": _RMIDS_OF_CLASSES,
-    "test_what_makes_no_sense_is_einval_with_words": "drivers/resctrl/mpam_resctrl.c:999 (arch_has_sparse_bitmasks)",
+    "test_group_limit_is_the_smallest_num_rmids": _RMIDS_OF_CLASSES,
+    "test_class_uses_an_rmid": _RMIDS_OF_CLASSES,
+    "test_class_without_rmid_returns_its_closid": _RMIDS_OF_CLASSES,
+    "test_freed_rmid_is_in_limbo_and_mkdir_is_ebusy": _RMIDS_OF_CLASSES,
+    "test_removed_class_frees_the_rmids_of_its_mon_groups": _RMIDS_OF_CLASSES,
+    "test_invalid_write_is_einval_with_words": "drivers/resctrl/mpam_resctrl.c:999 (arch_has_sparse_bitmasks)",
 }
 """The conformance tests in which Arm's processors differ, each with the line of Linux 7.2 that says so."""
 
@@ -192,14 +188,14 @@ def failures(path: Path, code: str, tests: str, machine: str = "") -> set[str]:
 
 @pytest.mark.fuse
 @pytest.mark.parametrize("broken", BROKEN, ids=[broken.what for broken in BROKEN])
-def test_a_broken_simulation_fails_the_test_named_for_it(tmp_path: Path, broken: Broken) -> None:
+def test_broken_simulation_fails_named_test(tmp_path: Path, broken: Broken) -> None:
     assert any(
         name.startswith(broken.test) for name in failures(tmp_path / "r", broken.code, broken.test, broken.machine)
     )
 
 
 @pytest.mark.fuse
-def test_a_simulation_that_is_not_broken_passes_them(tmp_path: Path) -> None:
+def test_correct_simulation_passes(tmp_path: Path) -> None:
     assert failures(tmp_path / "r", "", " or ".join({one.test for one in BROKEN if not one.machine})) == set()
 
 

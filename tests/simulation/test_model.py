@@ -126,7 +126,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_limbo_lasts_as_long_as_it_is_told() -> None:
+def test_limbo_lasts_as_configured() -> None:
     bench = Bench(rmids=2, limbo=5)
     bench.make("mon_groups/a")
     bench.remove("mon_groups/a")
@@ -141,14 +141,14 @@ def test_limbo_lasts_as_long_as_it_is_told() -> None:
     assert caught.value.errno == errno.ENOSPC
 
 
-def test_without_limbo_rmids_come_back_at_once() -> None:
+def test_rmids_return_at_once_without_limbo() -> None:
     bench = Bench(rmids=2, limbo=0)
     for _ in range(10):
         bench.make("mon_groups/a")
         bench.remove("mon_groups/a")
 
 
-def test_a_task_adds_its_rate_as_long_as_it_lives(bench: Bench) -> None:
+def test_task_adds_its_rate_while_it_lives(bench: Bench) -> None:
     bench.make("mon_groups/a")
     bench.write("mon_groups/a/tasks", str(bench.proc.start(50)))
     bench.now += 10
@@ -161,7 +161,7 @@ def test_a_task_adds_its_rate_as_long_as_it_lives(bench: Bench) -> None:
     assert bench.number("mon_groups/a", "mon_L3_00/mbm_total_bytes") == stopped
 
 
-def test_a_zombie_adds_nothing(bench: Bench) -> None:
+def test_zombie_adds_nothing(bench: Bench) -> None:
     bench.make("mon_groups/a")
     bench.write("mon_groups/a/tasks", str(bench.proc.start(50)))
     bench.proc.zombies.add(50)
@@ -171,7 +171,7 @@ def test_a_zombie_adds_nothing(bench: Bench) -> None:
     assert bench.tasks("mon_groups/a") == {50}
 
 
-def test_a_rate_changes_when_the_number_of_tasks_does(bench: Bench) -> None:
+def test_rate_follows_number_of_tasks(bench: Bench) -> None:
     bench.make("mon_groups/a", "mon_groups/b")
     bench.write("mon_groups/a/tasks", str(bench.proc.start(50)))
     bench.write("mon_groups/a/tasks", str(bench.proc.start(51)))
@@ -183,7 +183,7 @@ def test_a_rate_changes_when_the_number_of_tasks_does(bench: Bench) -> None:
     assert bench.number("mon_groups/b", total) == pytest.approx(10 * BYTES_PER_SECOND / 2, abs=UNIT_BYTES)
 
 
-def test_a_class_counts_exactly_its_own_and_its_mon_groups_tasks(bench: Bench) -> None:
+def test_class_counts_exactly_its_own_and_mon_group_tasks(bench: Bench) -> None:
     bench.make("gold", "gold/mon_groups/a")
     for task in (50, 51, 52):
         bench.write("gold/tasks", str(bench.proc.start(task)))
@@ -194,7 +194,7 @@ def test_a_class_counts_exactly_its_own_and_its_mon_groups_tasks(bench: Bench) -
     assert bench.number("gold/mon_groups/a", total) == pytest.approx(20 * BYTES_PER_SECOND / 2, abs=UNIT_BYTES)
 
 
-def test_energy_is_a_known_number_of_watts_for_each_task() -> None:
+def test_energy_is_a_known_number_of_watts_per_task() -> None:
     bench = Bench(energy=True)
     bench.make("mon_groups/a")
     bench.write("mon_groups/a/tasks", f"{bench.proc.start(50)},{bench.proc.start(51)}")
@@ -208,7 +208,7 @@ def test_energy_is_a_known_number_of_watts_for_each_task() -> None:
     assert bench.read("info/PERF_PKG_MON/mon_features").split() == ["core_energy", "activity"]
 
 
-def test_energy_goes_on_where_the_rmids_last_user_stopped() -> None:
+def test_energy_continues_at_value_of_previous_rmid_user() -> None:
     bench = Bench(energy=True, rmids=2, limbo=0)
     bench.make("mon_groups/a")
     bench.write("mon_groups/a/tasks", str(bench.proc.start(50)))
@@ -220,7 +220,7 @@ def test_energy_goes_on_where_the_rmids_last_user_stopped() -> None:
     assert bench.number("mon_groups/b", "mon_L3_00/mbm_total_bytes") == 0
 
 
-def test_energy_is_unavailable_in_a_package_until_a_task_ran_there() -> None:
+def test_energy_is_unavailable_in_package_until_a_task_ran_there() -> None:
     bench = Bench(energy=True, rmids=2, limbo=0)
     bench.make("mon_groups/a")
     here, there = (f"mon_groups/a/mon_data/mon_PERF_PKG_0{number}/core_energy" for number in range(2))
@@ -255,11 +255,11 @@ def test_energy_is_unavailable_in_a_package_until_a_task_ran_there() -> None:
         (2, 2, "", set()),
     ],
 )
-def test_packages_share_the_cpus_evenly(cpus: int, domains: int, listed: str, packages: set[int]) -> None:
+def test_packages_share_cpus_evenly(cpus: int, domains: int, listed: str, packages: set[int]) -> None:
     assert Machine(cpus=cpus, l3_domains=domains).packages(listed) == packages
 
 
-def test_cache_lines_of_the_last_user_fade_away() -> None:
+def test_cache_lines_of_previous_user_fade() -> None:
     bench = Bench(rmids=2, limbo=0)
     bench.make("mon_groups/a")
     bench.write("mon_groups/a/tasks", str(bench.proc.start(50)))
@@ -273,7 +273,7 @@ def test_cache_lines_of_the_last_user_fade_away() -> None:
 
 
 @pytest.mark.parametrize("clusters", [1, 2])
-def test_groups_never_have_more_than_the_cache_and_share_it_by_their_tasks(clusters: int) -> None:
+def test_groups_share_a_full_cache_by_their_tasks(clusters: int) -> None:
     bench = Bench(rmids=16, limbo=0, clusters=clusters)
     for number, tasks in enumerate((60, 20), 1):
         bench.make(f"mon_groups/{number}")
@@ -293,7 +293,7 @@ def test_groups_never_have_more_than_the_cache_and_share_it_by_their_tasks(clust
     assert bench.number("mon_groups/2", "mon_L3_00/llc_occupancy") > few
 
 
-def test_a_counter_reads_what_it_is_told(bench: Bench) -> None:
+def test_counter_reads_its_fixed_value(bench: Bench) -> None:
     bench.make("gold", "gold/mon_groups/a", "gold/mon_groups/b")
     name = ("mon_L3_00", "llc_occupancy")
     first, second = (bench.folder(f"gold/mon_groups/{group}").group for group in "ab")
@@ -303,7 +303,7 @@ def test_a_counter_reads_what_it_is_told(bench: Bench) -> None:
     assert bench.number("gold", "mon_L3_00/llc_occupancy") == 4096
 
 
-def test_what_a_task_starts_later_is_in_its_group(bench: Bench) -> None:
+def test_later_children_join_group(bench: Bench) -> None:
     bench.make("gold", "gold/mon_groups/a")
     bench.proc.start(50)
     bench.proc.start(51, parent=50)
@@ -316,7 +316,7 @@ def test_what_a_task_starts_later_is_in_its_group(bench: Bench) -> None:
     assert bench.tasks("") == {51}
 
 
-def test_what_a_task_has_started_before_it_moves_on_stays_behind(bench: Bench) -> None:
+def test_earlier_children_stay_behind(bench: Bench) -> None:
     bench.make("mon_groups/a", "mon_groups/b")
     bench.write("mon_groups/a/tasks", str(bench.proc.start(50)))
     bench.proc.start(51, parent=50)
@@ -325,7 +325,7 @@ def test_what_a_task_has_started_before_it_moves_on_stays_behind(bench: Bench) -
     assert (bench.tasks("mon_groups/a"), bench.tasks("mon_groups/b")) == ({51}, {50, 52})
 
 
-def test_a_child_that_nobody_has_looked_at_is_in_its_parents_class(bench: Bench) -> None:
+def test_unread_child_is_in_class_of_its_parent(bench: Bench) -> None:
     bench.make("gold", "gold/mon_groups/a")
     bench.write("gold/tasks", str(bench.proc.start(50)))
     bench.proc.start(51, parent=50)
@@ -334,7 +334,7 @@ def test_a_child_that_nobody_has_looked_at_is_in_its_parents_class(bench: Bench)
     assert bench.tasks("gold") == {50, 51, 52}
 
 
-def test_a_child_written_to_its_own_group_keeps_its_children(bench: Bench) -> None:
+def test_child_written_to_its_own_group_keeps_its_children(bench: Bench) -> None:
     bench.make("mon_groups/a")
     bench.write("mon_groups/a/tasks", str(bench.proc.start(50)))
     bench.proc.start(51, parent=50)
@@ -343,7 +343,7 @@ def test_a_child_written_to_its_own_group_keeps_its_children(bench: Bench) -> No
     assert bench.tasks("mon_groups/a") == {50, 51, 52}
 
 
-def test_a_child_moved_to_the_root_class_is_not_fetched_back(bench: Bench) -> None:
+def test_child_moved_to_root_class_stays_there(bench: Bench) -> None:
     bench.make("gold")
     bench.write("gold/tasks", str(bench.proc.start(50)))
     bench.proc.start(51, parent=50)
@@ -352,7 +352,7 @@ def test_a_child_moved_to_the_root_class_is_not_fetched_back(bench: Bench) -> No
     assert bench.tasks("") == {51}
 
 
-def test_a_thread_id_used_again_is_another_task(bench: Bench) -> None:
+def test_reused_thread_id_is_another_task(bench: Bench) -> None:
     bench.make("mon_groups/a")
     bench.write("mon_groups/a/tasks", str(bench.proc.start(50)))
     bench.proc.end(50)
@@ -369,14 +369,14 @@ def test_dead_tasks_are_forgotten(bench: Bench) -> None:
     assert len(bench.sim.tasks._known) <= 512
 
 
-def test_names_of_a_removed_folder_are_gone(bench: Bench) -> None:
+def test_names_of_removed_folder_disappear(bench: Bench) -> None:
     bench.make("gold")
     folder = bench.folder("gold")
     bench.remove("gold")
     assert list(bench.tree.names(folder)) == [".", ".."]
 
 
-def test_a_new_class_gets_what_exclusive_ones_leave_in_one_piece(bench: Bench) -> None:
+def test_new_class_gets_contiguous_remainder_of_exclusive_ones(bench: Bench) -> None:
     bench.make("gold")
     bench.write("schemata", "L3:0=1;1=1\n")
     bench.write("gold/schemata", "L3:0=2;1=4\n")
@@ -387,7 +387,7 @@ def test_a_new_class_gets_what_exclusive_ones_leave_in_one_piece(bench: Bench) -
 
 
 @pytest.mark.parametrize("name", ["rmids", "closids", "l3_domains", "cpus"])
-def test_a_machine_has_at_least_one_of_each(name: str) -> None:
+def test_machine_has_at_least_one_of_each(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be at least 1"):
         Machine(**{name: 0})  # type: ignore[arg-type]
 
@@ -398,7 +398,7 @@ def test_limbo_ends(seconds: float) -> None:
         Machine(limbo=seconds)
 
 
-def test_procfs_tells_of_this_process() -> None:
+def test_procfs_describes_this_process() -> None:
     proc = Procfs()
     me = os.getpid()
     end = threading.Event()
@@ -431,7 +431,7 @@ MACHINE = Machine(cpus=70)
 
 
 @given(st.integers(0, MACHINE.all_cpus))
-def test_masks_and_lists_read_back(mask: int) -> None:
+def test_masks_and_lists_round_trip(mask: int) -> None:
     assert cpus.parse_mask(cpus.mask_text(mask, MACHINE) + "\n", MACHINE) == mask
     assert cpus.parse_list(cpus.list_text(mask) + "\n", MACHINE) == mask
 
@@ -445,7 +445,7 @@ TEXT = st.text(st.sampled_from("0123456789abcdefxL3MB:=;,-+ \n\t\0N/all") | st.c
 
 
 @given(TEXT)
-def test_whatever_is_written_is_done_or_refused(text: str) -> None:
+def test_any_write_is_done_or_refused(text: str) -> None:
     bench = Bench()
     bench.make("gold", "mon_groups/a")
     numbers: set[int | None] = set()
@@ -512,7 +512,7 @@ def groups(bench: Bench) -> Iterator[str]:
 
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(COMMANDS)), PATHS, PATHS), max_size=40))
-def test_whatever_is_done_every_task_cpu_and_id_is_in_one_place(commands: list[tuple[str, str, str]]) -> None:
+def test_every_task_cpu_and_id_is_in_one_place_after_any_command(commands: list[tuple[str, str, str]]) -> None:
     bench = Bench(rmids=6, closids=3)
     for task in range(50, 54):
         bench.proc.start(task)
@@ -537,7 +537,7 @@ def test_whatever_is_done_every_task_cpu_and_id_is_in_one_place(commands: list[t
     assert len({group.closid for group in bench.sim.all_classes()}) == len(bench.sim.all_classes())
 
 
-def test_a_full_schemata_line_for_each_resource_reads_back(bench: Bench) -> None:
+def test_full_schemata_line_round_trips(bench: Bench) -> None:
     bench.make("gold")
     group = bench.folder("gold").group
     bench.write("gold/schemata", "L3:0=ff0;1=3\nMB:0=30;1=70\n")

@@ -62,13 +62,13 @@ def sleeping() -> Iterator[int]:
         ["--assignable-counters", "8"],
     ],
 )
-def test_simulate_refuses_a_machine_that_cannot_be_as_wrong_use(tmp_path: Path, options: list[str]) -> None:
+def test_impossible_machine_is_wrong_use(tmp_path: Path, options: list[str]) -> None:
     done = CliRunner().invoke(simulate, [str(tmp_path / "r"), "--background", *options])
     assert done.exit_code == 2, done.output
     assert not (tmp_path / "r").exists()
 
 
-def test_background_returns_once_it_is_mounted_and_keeps_no_pipe_open(tmp_path: Path) -> None:
+def test_background_returns_after_mount_and_closes_pipes(tmp_path: Path) -> None:
     path = tmp_path / "new" / "r"
     # Reading the output to its end would wait for ever if the server kept the pipes.
     done = subprocess.run(
@@ -88,7 +88,7 @@ def test_background_returns_once_it_is_mounted_and_keeps_no_pipe_open(tmp_path: 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_unmounts_and_ends_in_peace(tmp_path: Path, number: signal.Signals) -> None:
+def test_signal_unmounts_cleanly(tmp_path: Path, number: signal.Signals) -> None:
     path = tmp_path / "r"
     with subprocess.Popen([*COMMAND, str(path)], stderr=subprocess.PIPE, text=True) as process:
         while not os.path.ismount(path):
@@ -100,13 +100,13 @@ def test_a_signal_unmounts_and_ends_in_peace(tmp_path: Path, number: signal.Sign
     assert not os.path.ismount(path)
 
 
-def test_an_unmount_ends_it(tmp_path: Path) -> None:
+def test_unmount_ends_process(tmp_path: Path) -> None:
     process = start(str(tmp_path / "r"), Machine())
     unmount(tmp_path / "r")
     assert process.wait(30) == 0
 
 
-def test_it_ends_even_while_it_is_in_use(tmp_path: Path) -> None:
+def test_simulation_in_use_ends(tmp_path: Path) -> None:
     process = start(str(tmp_path / "r"), Machine())
     descriptor = os.open(tmp_path / "r/tasks", os.O_RDONLY)
     try:
@@ -118,7 +118,7 @@ def test_it_ends_even_while_it_is_in_use(tmp_path: Path) -> None:
             os.close(descriptor)
 
 
-def test_a_mount_whose_process_was_killed_is_dealt_with(tmp_path: Path) -> None:
+def test_mount_of_killed_process_is_cleaned_up(tmp_path: Path) -> None:
     process = start(str(tmp_path / "r"), Machine(rmids=5))
     process.kill()
     process.wait()
@@ -130,7 +130,7 @@ def test_a_mount_whose_process_was_killed_is_dealt_with(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "r") == []
 
 
-def test_a_simulation_takes_the_place_of_one_that_was_killed(tmp_path: Path) -> None:
+def test_simulation_replaces_killed_one(tmp_path: Path) -> None:
     process = start(str(tmp_path / "r"), Machine(rmids=5))
     process.kill()
     process.wait()
@@ -139,7 +139,7 @@ def test_a_simulation_takes_the_place_of_one_that_was_killed(tmp_path: Path) -> 
     eventually_not(tmp_path / "r")
 
 
-def test_a_mount_that_works_is_left_alone(tmp_path: Path) -> None:
+def test_working_mount_is_left_alone(tmp_path: Path) -> None:
     with mounted(tmp_path / "r", rmids=5) as path:
         result = CliRunner().invoke(simulate, [path, "--background"])
         assert result.exit_code == 1
@@ -147,7 +147,7 @@ def test_a_mount_that_works_is_left_alone(tmp_path: Path) -> None:
         assert Path(path, "info/L3_MON/num_rmids").read_text() == "5\n"
 
 
-def test_a_mountpoint_that_is_a_file_is_one_clear_line(tmp_path: Path) -> None:
+def test_mountpoint_that_is_a_file_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     result = CliRunner().invoke(simulate, [str(tmp_path / "file")])
     assert result.exit_code == 1
@@ -157,23 +157,23 @@ def test_a_mountpoint_that_is_a_file_is_one_clear_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--rmids=0", "--closids=x", "--limbo=-1", "--l3-domains=0", "--nonsense"])
-def test_a_wrong_option_is_wrong_use(tmp_path: Path, option: str) -> None:
+def test_wrong_option_is_wrong_use(tmp_path: Path, option: str) -> None:
     assert CliRunner().invoke(simulate, [str(tmp_path), option]).exit_code == 2
 
 
-def test_limbo_without_end_is_refused(tmp_path: Path) -> None:
+def test_endless_limbo_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(simulate, [str(tmp_path / "r"), "--limbo=inf"])
     assert result.exit_code == 2
     assert "limbo" in result.output
 
 
-def test_two_simulations_know_nothing_of_each_other(tmp_path: Path) -> None:
+def test_two_simulations_are_independent(tmp_path: Path) -> None:
     with mounted(tmp_path / "a") as first, mounted(tmp_path / "b") as second:
         os.mkdir(f"{first}/mon_groups/x")
         assert os.listdir(f"{second}/mon_groups") == []
 
 
-def test_an_attribute_tells_a_counter_what_to_read(tmp_path: Path) -> None:
+def test_attribute_sets_counter_value(tmp_path: Path) -> None:
     with mounted(tmp_path / "r") as path:
         group = Path(path, "mon_groups/a")
         group.mkdir()
@@ -195,7 +195,7 @@ def test_an_attribute_tells_a_counter_what_to_read(tmp_path: Path) -> None:
                 os.setxattr(target, name, value)
 
 
-def test_watts_can_be_read_off_the_clock(tmp_path: Path) -> None:
+def test_watts_follow_the_clock(tmp_path: Path) -> None:
     with mounted(tmp_path / "r", energy=True) as path, sleeping() as task:
         group = Path(path, "mon_groups/a")
         group.mkdir()
@@ -215,7 +215,7 @@ def test_watts_can_be_read_off_the_clock(tmp_path: Path) -> None:
         assert WATTS_PER_TASK * (second[0] - first[2]) - 1e-4 <= grown <= WATTS_PER_TASK * (second[2] - first[0]) + 1e-4
 
 
-def test_processes_that_a_group_starts_are_in_it(tmp_path: Path) -> None:
+def test_child_processes_join_group(tmp_path: Path) -> None:
     with mounted(tmp_path / "r") as path:
         tasks = Path(path, "mon_groups/a/tasks")
         tasks.parent.mkdir()
@@ -228,7 +228,7 @@ def test_processes_that_a_group_starts_are_in_it(tmp_path: Path) -> None:
         assert tasks.read_text() == ""
 
 
-def test_it_is_invisible_to_other_users_writes(tmp_path: Path) -> None:
+def test_other_users_cannot_write(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     for parent in tmp_path.parents:
         if not parent.stat().st_mode & stat.S_IXOTH:
@@ -258,7 +258,7 @@ read line
 """
 
 
-def test_two_hundred_at_once_are_all_served(tmp_path: Path) -> None:
+def test_two_hundred_parallel_requests_are_served(tmp_path: Path) -> None:
     with mounted(tmp_path / "r", rmids=64) as path:
         command = ["sh", "-c", MEMBER.format(pods=PODS), "member"]
         members = [
@@ -281,7 +281,7 @@ def test_two_hundred_at_once_are_all_served(tmp_path: Path) -> None:
         assert os.listdir(f"{path}/mon_groups") == []
 
 
-def test_it_needs_little_memory(tmp_path: Path) -> None:
+def test_memory_use_is_small(tmp_path: Path) -> None:
     process = start(str(tmp_path / "r"), Machine(rmids=1000))
     try:
         for number in range(500):
@@ -294,7 +294,7 @@ def test_it_needs_little_memory(tmp_path: Path) -> None:
         stop(process, str(tmp_path / "r"))
 
 
-def test_without_the_device_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_device_is_reported_with_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mount, "DEVICE", str(tmp_path / "none"))
     with pytest.raises(SimulationError, match="modprobe fuse"):
         start(str(tmp_path / "r"), Machine())
@@ -304,7 +304,7 @@ def test_without_the_device_it_says_what_to_do(tmp_path: Path, monkeypatch: pyte
         start(str(tmp_path / "r"), Machine())
 
 
-def test_what_libfuse_says_reaches_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_libfuse_error_reaches_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # libfuse mounts nothing on a device that is none of its own.
     monkeypatch.setattr(mount, "_PACKAGES", str(tmp_path))
     package = tmp_path / "mfusepy.py"
@@ -313,7 +313,7 @@ def test_what_libfuse_says_reaches_the_user(tmp_path: Path, monkeypatch: pytest.
         start(str(tmp_path / "r"), Machine())
 
 
-def test_what_is_missing_is_named_by_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_requirement_names_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mfusepy", None)
     done = CliRunner().invoke(simulate, [str(tmp_path / "resctrl")])
     assert done.exit_code == 1

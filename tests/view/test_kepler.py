@@ -68,7 +68,7 @@ def node(tmp_path: Path, resctrl: str) -> Iterator[Node]:
             folder.rmdir()
 
 
-def test_pods_of_the_root_class_are_right_in_both(node: Node) -> None:
+def test_pods_of_root_class_are_correct_in_both(node: Node) -> None:
     cart, web = node.pod(0, "cart"), node.pod(1, "web")
     running = {cart: 0.3, web: 0.2}
     node.say(cart, 10, 1)
@@ -80,7 +80,7 @@ def test_pods_of_the_root_class_are_right_in_both(node: Node) -> None:
         assert attributed(first, now, running, 5.5) == {cart: (MEASURED, 4.5), web: (MEASURED, 1.0)}
 
 
-def test_a_pod_in_a_class_is_measured_in_the_view_only(node: Node) -> None:
+def test_pod_in_class_is_measured_in_view_only(node: Node) -> None:
     cart, web = node.pod(0, "cart"), node.pod(1, "web", "gold")
     running = {cart: 0.5, web: 0.5}
     node.say(cart, 10)
@@ -96,7 +96,7 @@ def test_a_pod_in_a_class_is_measured_in_the_view_only(node: Node) -> None:
     assert viewed == {cart: (MEASURED, 4.0), web: (MEASURED, 8.0)}
 
 
-def test_a_handover_starts_the_new_pod_at_the_old_ones_energy_in_resctrl_and_at_zero_in_the_view(node: Node) -> None:
+def test_handover_starts_new_pod_at_old_energy_in_resctrl_and_at_zero_in_view(node: Node) -> None:
     cart, web = node.pod(0, "cart"), node.pod(1, "web")
     running = {cart: 0.5, web: 0.5}
     node.host.context.monitor.remove(web)
@@ -114,7 +114,7 @@ def test_a_handover_starts_the_new_pod_at_the_old_ones_energy_in_resctrl_and_at_
     assert node.viewed(running).pods[web] == {"mon_PERF_PKG_00": 1.5, "mon_PERF_PKG_01": 0}
 
 
-def test_removing_a_group_lets_the_root_fall_in_resctrl_and_not_in_the_view(node: Node) -> None:
+def test_removed_group_lowers_root_in_resctrl_but_not_in_view(node: Node) -> None:
     cart, web = node.pod(0, "cart"), node.pod(1, "web")
     running = {web: 1.0}
     node.say(cart, 1000)
@@ -130,7 +130,7 @@ def test_removing_a_group_lets_the_root_fall_in_resctrl_and_not_in_the_view(node
     assert 1 <= viewed < 900
 
 
-def test_a_class_that_is_removed_does_not_let_the_root_of_the_view_fall(node: Node) -> None:
+def test_removed_class_does_not_lower_root_of_view(node: Node) -> None:
     os.mkdir(node.host.resctrl / "silver")
     web = node.pod(1, "web", "silver")
     node.say(web, 500, rdt_class="silver")
@@ -142,7 +142,7 @@ def test_a_class_that_is_removed_does_not_let_the_root_of_the_view_fall(node: No
     assert (after.root or {})["mon_PERF_PKG_00"] >= (before.root or {})["mon_PERF_PKG_00"] >= 700
 
 
-def test_a_package_where_a_pod_never_ran_makes_it_estimated_in_resctrl_and_is_zero_in_the_view(node: Node) -> None:
+def test_unused_package_makes_pod_estimated_in_resctrl_and_zero_in_view(node: Node) -> None:
     web = node.pod(1, "web")
     running = {web: 1.0}
     node.say(web, 24.6, "Unavailable")
@@ -150,7 +150,7 @@ def test_a_package_where_a_pod_never_ran_makes_it_estimated_in_resctrl_and_is_ze
     assert node.viewed(running).pods == {web: {"mon_PERF_PKG_00": 24.6, "mon_PERF_PKG_01": 0}}
 
 
-def test_a_static_pod_has_its_mirror_pods_uid_in_the_view(node: Node, tmp_path: Path) -> None:
+def test_static_pod_has_uid_of_mirror_pod_in_view(node: Node, tmp_path: Path) -> None:
     static = node.pod(2, "etcd-n1")  # a group's name is the hash of the static pod's manifest
     mirror = KEYS[7]
     file = tmp_path / "pods.json"
@@ -168,7 +168,7 @@ def test_a_static_pod_has_its_mirror_pods_uid_in_the_view(node: Node, tmp_path: 
     assert list(node.viewed({mirror: 1.0}).pods) == [mirror], "a damaged file leaves what is known"
 
 
-def test_a_recycled_rmid_begins_at_its_last_users_energy_in_resctrl_and_at_zero_in_the_view(tmp_path: Path) -> None:
+def test_recycled_rmid_starts_at_previous_energy_in_resctrl_and_at_zero_in_view(tmp_path: Path) -> None:
     with (
         mounted(tmp_path / "r", rmids=2, limbo=0, energy=True) as path,
         monitored_host(tmp_path, path) as host,

@@ -53,7 +53,7 @@ SERIES = [
         pytest.param(UNATTRIBUTED, {'{node="n1"}': 1 - 8 / 12}, id="what no pod has"),
     ],
 )
-def test_a_query_of_the_page_gives_the_watts(tmp_path: Path, query: str, expected: dict[str, float]) -> None:
+def test_query_of_page_gives_watts(tmp_path: Path, query: str, expected: dict[str, float]) -> None:
     samples = [{"labels": labels, "value": value} for labels, value in expected.items()]
     test = {
         "interval": "1m",

@@ -19,7 +19,7 @@ def wait_for(mount: Path) -> None:
         time.sleep(0.05)
 
 
-def test_the_view_is_a_read_only_tree_with_a_folder_for_each_pod(tmp_path: Path) -> None:
+def test_view_is_a_read_only_tree_with_a_folder_per_pod(tmp_path: Path) -> None:
     mount = tmp_path / "view"
     with host_of_one_pod(tmp_path) as (host, (_, group)):
         command = [sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), "view", str(mount)]
@@ -53,7 +53,7 @@ def test_the_view_is_a_read_only_tree_with_a_folder_for_each_pod(tmp_path: Path)
     assert not os.path.ismount(mount)
 
 
-def test_without_resctrl_the_view_is_refused(tmp_path: Path) -> None:
+def test_view_without_resctrl_is_refused(tmp_path: Path) -> None:
     with host_of_one_pod(tmp_path) as (host, _):
         os.rename(host.resctrl, f"{host.resctrl}.away")
         result = host.run("view", str(tmp_path / "view"))

@@ -28,7 +28,7 @@ def parts(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.is_dir())
 
 
-def test_a_part_is_made_once_for_each_stamp(folder: Path) -> None:
+def test_part_is_made_once_per_stamp(folder: Path) -> None:
     with cache.part("guest", "1", write_mark) as made:
         assert Path(made, "mark").read_text() == "made"
     with cache.part("guest", "1", never) as again:
@@ -38,7 +38,7 @@ def test_a_part_is_made_once_for_each_stamp(folder: Path) -> None:
     assert parts(folder) == ["guest-1", "guest-2"]
 
 
-def test_a_failed_build_leaves_nothing(folder: Path) -> None:
+def test_failed_build_leaves_nothing(folder: Path) -> None:
     def fail(target: str) -> None:
         write_mark(target)
         raise cache.VmError("no network")
@@ -48,7 +48,7 @@ def test_a_failed_build_leaves_nothing(folder: Path) -> None:
     assert parts(folder) == []
 
 
-def test_a_killed_build_is_cleaned_up_by_the_next(folder: Path) -> None:
+def test_killed_build_is_cleaned_up_by_next(folder: Path) -> None:
     program = (
         "import cache, os\n"
         "def die(target):\n"
@@ -65,7 +65,7 @@ def test_a_killed_build_is_cleaned_up_by_the_next(folder: Path) -> None:
     assert parts(folder) == ["guest-1"]
 
 
-def test_two_builds_at_once_are_one_build(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_parallel_builds_are_one_build(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, waiting, go, results = threading.Event(), threading.Event(), threading.Event(), list[str]()
     monkeypatch.setattr(cache, "say", lambda text: waiting.set() if "waiting for another build" in text else None)
 
@@ -91,7 +91,7 @@ def test_two_builds_at_once_are_one_build(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(set(results)) == 1
 
 
-def test_old_parts_go_but_not_those_in_use(folder: Path) -> None:
+def test_unused_old_parts_are_removed(folder: Path) -> None:
     with cache.part("guest", "used", write_mark):
         os.utime(folder / "guest-used", (1, 1))
         for number in range(cache.KEEP_PARTS + 1):

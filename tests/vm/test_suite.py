@@ -42,7 +42,7 @@ def tests(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_what_fails_is_written_down(tmp_path: Path) -> None:
+def test_failures_are_written_down(tmp_path: Path) -> None:
     path = tmp_path / "test_made_up.py"
     path.write_text("""
 import pytest
@@ -112,7 +112,7 @@ def needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Share]:
         ([["x", "y"], ["y"]], 1, "1 passed, 1 failed, 1 unsteady, 0 skipped"),
     ],
 )
-def test_a_second_chance(
+def test_failed_test_gets_second_boot(
     failures: list[list[str]],
     status: int,
     said: str,
@@ -133,7 +133,7 @@ def test_a_second_chance(
     ]  # fmt: skip
 
 
-def test_no_time_is_no_second_chance(needed: list[Share], capsys: pytest.CaptureFixture[str]) -> None:
+def test_second_boot_is_skipped_without_time(needed: list[Share], capsys: pytest.CaptureFixture[str]) -> None:
     class Late(Booted):
         def boot(self, share: Share, arguments: list[str], *rest: Any) -> Report:
             report = super().boot(share, arguments, *rest)
@@ -144,7 +144,7 @@ def test_no_time_is_no_second_chance(needed: list[Share], capsys: pytest.Capture
     assert "FAILED x\n" in capsys.readouterr().out
 
 
-def test_boots_at_the_same_time(needed: list[Share], capsys: pytest.CaptureFixture[str]) -> None:
+def test_boots_run_in_parallel(needed: list[Share], capsys: pytest.CaptureFixture[str]) -> None:
     together = threading.Barrier(2, timeout=30)
 
     class Two(Booted):
@@ -159,7 +159,7 @@ def test_boots_at_the_same_time(needed: list[Share], capsys: pytest.CaptureFixtu
     assert lines[2:] == ["FAILED x", "kernel tests on the guest's kernel: 5 passed, 1 failed, 0 skipped in 2 boots"]
 
 
-def test_an_interruption_ends_all_boots(needed: list[Share], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interruption_ends_all_boots(needed: list[Share], monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
 
     class Interrupted(Booted):
@@ -175,7 +175,7 @@ def test_an_interruption_ends_all_boots(needed: list[Share], monkeypatch: pytest
 
 
 @pytest.mark.parametrize("passed, whole", [(3, True), (2, False)])
-def test_a_run_in_which_not_all_ran_fails(
+def test_incomplete_run_fails(
     passed: int, whole: bool, needed: list[Share], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     class Boots(Booted):
@@ -190,7 +190,7 @@ def test_a_run_in_which_not_all_ran_fails(
     assert ("NOT TESTED on the guest's kernel: 1 of 3 tests" in capsys.readouterr().err) != whole
 
 
-def test_a_boot_that_breaks_leaves_the_others(
+def test_broken_boot_does_not_stop_others(
     needed: list[Share], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(*_given: object, **_named: object) -> machine.Outcome:
@@ -205,7 +205,7 @@ def test_a_boot_that_breaks_leaves_the_others(
     assert "NOT TESTED on the guest's kernel: 6 of 6 tests" in said.err
 
 
-def test_each_need_is_one_boot(tests: str, tmp_path: Path) -> None:
+def test_each_requirement_is_one_boot(tests: str, tmp_path: Path) -> None:
     found = suite.boots_needed([tests], str(tmp_path))
     assert [(share.needs, share.tests) for share in found] == [
         ({}, 1),
@@ -216,7 +216,7 @@ def test_each_need_is_one_boot(tests: str, tmp_path: Path) -> None:
     assert {os.path.basename(name) for share in found for name in share.files} == {"test_made_up.py"}
 
 
-def test_a_boot_collects_only_its_files(tmp_path: Path) -> None:
+def test_boot_collects_only_its_files(tmp_path: Path) -> None:
     for name in ("one", "two", "three"):
         (tmp_path / f"test_{name}.py").write_text("def test_a(): pass\ndef test_b(): pass\n")
     (tmp_path / "test_four.py").write_text("raise AssertionError")
@@ -248,16 +248,16 @@ def test_long_shares_are_split_by_files(monkeypatch: pytest.MonkeyPatch) -> None
     assert [part.tests for part in shares.shared_out([short, long], 1)] == [60, 151]
 
 
-def test_what_was_measured_is_there() -> None:
+def test_measured_figures_are_collected() -> None:
     assert [name for name in shares._measured() if not os.path.exists(os.path.join(guest.PROJECT, name))] == []
 
 
-def test_only_what_is_chosen_is_booted(tests: str, tmp_path: Path) -> None:
+def test_only_selected_tests_are_booted(tests: str, tmp_path: Path) -> None:
     assert [share.needs for share in suite.boots_needed([tests, "-k", "few"], str(tmp_path))] == [{"rmids": 4}]
     assert suite.boots_needed([tests, "-k", "none_such"], str(tmp_path)) == []
 
 
-def test_what_cannot_be_collected_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_collection_error_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = tmp_path / "test_broken.py"
     broken.write_text("import nonsense_that_is_not_there\n")
     with pytest.raises(cache.VmError, match="can't be collected"):
@@ -265,21 +265,21 @@ def test_what_cannot_be_collected_is_said(tmp_path: Path, capsys: pytest.Capture
     assert "nonsense_that_is_not_there" in capsys.readouterr().out
 
 
-def test_suites_are_run_unless_files_are_named() -> None:
+def test_suites_run_unless_files_are_named() -> None:
     assert suite.chosen(["-k", "name"])[0] == "tests/kernel"
-    assert suite.chosen(["tests/kernel/test_rmids.py::test_none_left", "-x"])[0].startswith(
+    assert suite.chosen(["tests/kernel/test_rmids.py::test_exhausted_rmids_are_enospc", "-x"])[0].startswith(
         "tests/kernel/test_rmids.py"
     )
 
 
-def test_a_boot_is_named_by_what_is_special() -> None:
+def test_boot_is_named_by_its_requirements() -> None:
     assert str(machine.Boot()) == "default"
     assert str(machine.Boot(rmids=4, init="systemd")) == "rmids=4,init=systemd"
     options = machine.Boot(occupancy=3, cpus=8).plugin_options.split(",")
     assert {"rmids=32", "closids=8", "occupancy=3", "count=0", "domain_cpus=4"} <= set(options)
 
 
-def test_counts_come_from_the_reports(tmp_path: Path) -> None:
+def test_counts_come_from_reports(tmp_path: Path) -> None:
     report = tmp_path / "junit.xml"
     cases = "".join(
         f'<testcase name="{kind}"><skipped type="pytest.{kind}"/></testcase>' for kind in ("skip", "xfail", "skip")
@@ -293,7 +293,7 @@ def test_counts_come_from_the_reports(tmp_path: Path) -> None:
     assert counts == Counts(passed=6, failed=6, skipped=4, expected=2)
 
 
-def test_the_project_travels_as_if_installed(tmp_path: Path) -> None:
+def test_project_is_copied_as_if_installed(tmp_path: Path) -> None:
     job = tmp_path / "job.tar"
     compiled = tmp_path / "compiled/tests/vm"
     compiled.mkdir(parents=True)
@@ -313,7 +313,7 @@ def test_the_project_travels_as_if_installed(tmp_path: Path) -> None:
     ]
 
 
-def test_a_guest_that_left_nothing(tmp_path: Path) -> None:
+def test_guest_without_results_is_reported(tmp_path: Path) -> None:
     disk = tmp_path / "results.tar"
     disk.touch()
     os.truncate(disk, machine.RESULTS_SIZE)

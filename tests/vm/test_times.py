@@ -22,7 +22,7 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_by_phase_and_by_file(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_times_are_listed_by_phase_and_file(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     times.main([str(run), str(run / "2-default" / "junit.xml")])
     lines = capsys.readouterr().out.splitlines()
     assert lines[2:5] == [
@@ -34,7 +34,7 @@ def test_by_phase_and_by_file(run: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert lines[-1] == "| 0 more | | 0 | 0 |"
 
 
-def test_averages_are_added_to_those_that_are_known(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_averages_are_merged_with_known_ones(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "seconds.json").write_text('{"another": {"shell": 1.0}}')
     monkeypatch.setattr(shares, "HERE", str(tmp_path))
     times.main(["--write", str(run)])

@@ -30,7 +30,7 @@ def test_twice_the_copying_counts_twice(pods: list[KubernetesPod], comparison: C
     assert ended - begun < NEAR * hundred
 
 
-def test_the_first_instructions_count(pods: list[KubernetesPod], comparison: Comparison) -> None:
+def test_first_instructions_are_counted(pods: list[KubernetesPod], comparison: Comparison) -> None:
     at_once = f"{copy(50)}; sleep 3; {in_steps(copy(10))}"  # more than a second that nobody counts
     early, late = pods[:2]
     Stepped(early.start("early", at_once)).rest()
@@ -47,7 +47,7 @@ def test_the_first_instructions_count(pods: list[KubernetesPod], comparison: Com
     assert {one["partial"] for one in shown["counters"] if one["counter"] == "mbm_total_bytes"} == {True}
 
 
-def test_children_and_a_crash_loop_count(pods: list[KubernetesPod], comparison: Comparison) -> None:
+def test_children_and_crash_loop_are_counted(pods: list[KubernetesPod], comparison: Comparison) -> None:
     pod = pods[0]
     pod.run("c0", f"({copy(10)}) & ({copy(10)}) & wait")
     last = comparison.check(pod.uid, "two children, 10 MiB each")
@@ -63,7 +63,7 @@ def test_children_and_a_crash_loop_count(pods: list[KubernetesPod], comparison: 
 @pytest.mark.parametrize(
     "processor", [pytest.param("Intel, 24 bits", marks=pytest.mark.guest(count=1, near=100000, width=24))]
 )
-def test_a_narrow_counter_wraps(pods: list[KubernetesPod], comparison: Comparison) -> None:
+def test_narrow_counter_wraps(pods: list[KubernetesPod], comparison: Comparison) -> None:
     pod = pods[0]
     pod.run("c0", copy(5))
     total = comparison.check(pod.uid, "copies 5 MiB, counters 100 000 units before their end")

@@ -23,7 +23,7 @@ def states(installed: Installed, pods: list[KubernetesPod]) -> list[str]:
 
 
 @pytest.mark.usefixtures("processor")
-def test_six_pods_and_four_counters(pods: list[KubernetesPod], installed: Installed) -> None:
+def test_six_pods_share_four_counters(pods: list[KubernetesPod], installed: Installed) -> None:
     for number, pod in enumerate(pods[:6]):
         pod.start(f"c{number}", ["/bin/sleep", "1000"])
 
@@ -45,7 +45,7 @@ def test_six_pods_and_four_counters(pods: list[KubernetesPod], installed: Instal
     assert states(installed, pods[:6]) == ["gone"] * 2 + ["assigned"] * 4
 
 
-def test_a_total_stays_while_another_has_the_counter_and_goes_on_with_the_next(
+def test_total_pauses_while_another_has_the_counter_and_continues_with_next(
     pods: list[KubernetesPod], comparison: Comparison
 ) -> None:
     installed, truth = comparison.installed, comparison.truth

@@ -16,7 +16,7 @@ from kernel.pods import KubernetesPod
 pytestmark = [pytest.mark.counted, EACH_ONCE]
 
 
-def test_all_together_are_the_machine(pods: list[KubernetesPod], comparison: Comparison, processor: str) -> None:
+def test_sum_of_all_pods_equals_machine(pods: list[KubernetesPod], comparison: Comparison, processor: str) -> None:
     installed, truth = comparison.installed, comparison.truth
     if processor == "AMD":  # for the sum the root group has to be counted, too
         installed.configure(monitoring={"classCounters": "keep", "events": [TOTAL]})
@@ -33,7 +33,7 @@ def test_all_together_are_the_machine(pods: list[KubernetesPod], comparison: Com
     comparison.hold("two pods and all the rest", machine() - began, truth.whole() - real_began)
 
 
-def test_show_and_metrics(pods: list[KubernetesPod], comparison: Comparison) -> None:
+def test_show_and_metrics_match_traffic(pods: list[KubernetesPod], comparison: Comparison) -> None:
     both = pods[:2]
     for size, pod in enumerate(both, 1):
         pod.run("c0", copy(10 * size))
@@ -48,7 +48,7 @@ def test_show_and_metrics(pods: list[KubernetesPod], comparison: Comparison) -> 
         comparison.hold(f"{what}, says `metrics`", int(sum(float(line.split()[-1]) for line in lines)), total)
 
 
-def test_top(pods: list[KubernetesPod], comparison: Comparison) -> None:
+def test_top_matches_traffic(pods: list[KubernetesPod], comparison: Comparison) -> None:
     pod = pods[0]
     container = Stepped(pod.start("c0", in_steps(copy(50))))
     container.rest()

@@ -93,7 +93,7 @@ def working(pod: KubernetesPod, steps: int, rdt_class: str = "") -> tuple[int, S
     return pid, container
 
 
-def test_pods_in_two_packages_before_anybody_looks(
+def test_energy_of_pods_in_two_packages_before_first_read_is_counted(
     pods: list[KubernetesPod], energy: Energy, comparison: Comparison
 ) -> None:
     cpus = {"package 0": [HERE], "package 1": [THERE], "both packages": [HERE, THERE]}
@@ -110,7 +110,7 @@ def test_pods_in_two_packages_before_anybody_looks(
         energy.check_commands(pod, f"works in {what}", energy.check(pod, f"works in {what}"))
 
 
-def test_a_pod_that_moves_to_a_package_where_it_never_ran(pods: list[KubernetesPod], energy: Energy) -> None:
+def test_energy_after_move_to_unused_package_is_counted(pods: list[KubernetesPod], energy: Energy) -> None:
     pid, container = working(pods[0], 2)
     on(pid, HERE)
     container.step()
@@ -121,14 +121,14 @@ def test_a_pod_that_moves_to_a_package_where_it_never_ran(pods: list[KubernetesP
     energy.check_commands(pods[0], "and works in package 1", real)
 
 
-def test_a_job_shorter_than_a_scrape_in_a_class(pods: list[KubernetesPod], energy: Energy, resctrl: Resctrl) -> None:
+def test_energy_of_short_job_in_class_is_counted(pods: list[KubernetesPod], energy: Energy, resctrl: Resctrl) -> None:
     resctrl.make("gold")
     pods[0].run("c0", copy(20), rdt_class="gold")
     real = energy.check(pods[0], "a job that has ended, in class gold", "gold")
     energy.check_commands(pods[0], "a job that has ended, in class gold", real)
 
 
-def test_record_and_top(pods: list[KubernetesPod], energy: Energy, tmp_path: Path) -> None:
+def test_record_and_top_match_energy(pods: list[KubernetesPod], energy: Energy, tmp_path: Path) -> None:
     pid, container = working(pods[0], 1)
     on(pid, THERE)
     rmid, file = energy.rmid(pods[0]), tmp_path / "r.csv"

@@ -19,7 +19,7 @@ from resctrl_hooks.node.settings import load
 pytestmark = pytest.mark.counted
 
 
-def test_a_total_goes_on_in_another_class(pods: list[KubernetesPod], comparison: Comparison, resctrl: Resctrl) -> None:
+def test_total_continues_in_another_class(pods: list[KubernetesPod], comparison: Comparison, resctrl: Resctrl) -> None:
     pod = pods[0]
     pid = pod.start("c0", in_steps(copy(20), copy(20)))
     container = Stepped(pid)
@@ -49,7 +49,7 @@ def no_rmid_left(resctrl: Resctrl) -> Iterator[Callable[[], object]]:
     resctrl.settle()
 
 
-def test_an_rmid_that_is_handed_on_counts_for_each_what_is_its_own(
+def test_handed_over_rmid_counts_each_pod_separately(
     no_rmid_left: Callable[[], object], pods: list[KubernetesPod], comparison: Comparison
 ) -> None:
     installed = comparison.installed

@@ -12,7 +12,7 @@ from kernel.runtimes import Podman
 pytestmark = [pytest.mark.counted, EACH_ONCE]
 
 
-def test_podmans_containers(podman: Callable[..., Podman], image: str, comparison: Comparison) -> None:
+def test_podman_containers_are_counted(podman: Callable[..., Podman], image: str, comparison: Comparison) -> None:
     engine = podman(comparison.installed.write_hooks_d())
     growth = []
     for size in (50, 100):

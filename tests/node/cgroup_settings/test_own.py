@@ -9,7 +9,7 @@ from resctrl_hooks.node.host.procfs import Cgroup, cgroups_of
 FILES = {"memory.swap.max": "max", "cpu.weight": "100", "io.weight": "default 100"}
 
 
-def test_all_features_of_a_call_look_for_it_once(
+def test_features_of_one_call_share_cgroup_lookup(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = {"enabled": True, "defaults": {"namespaces": {"*": "one"}}}

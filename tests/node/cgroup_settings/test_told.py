@@ -110,7 +110,7 @@ def values(host: Host) -> dict[str, str]:
     return {name: (folder(host) / name).read_text() for name in AFTER}
 
 
-def test_all_features_of_a_container_cost_one_program(host: Host, systemd: Systemd) -> None:
+def test_features_of_one_container_share_one_program_run(host: Host, systemd: Systemd) -> None:
     outcome = start(host)
     assert (outcome.code, outcome.stderr) == (0, "")
     assert systemd.calls == [ALL]
@@ -119,9 +119,7 @@ def test_all_features_of_a_container_cost_one_program(host: Host, systemd: Syste
 
 
 @pytest.mark.parametrize("feature", BY_FEATURE)
-def test_a_property_that_systemd_does_not_know_is_its_feature_s_trouble(
-    host: Host, systemd: Systemd, feature: str
-) -> None:
+def test_property_unknown_to_systemd_fails_its_feature_only(host: Host, systemd: Systemd, feature: str) -> None:
     unknown = min(BY_FEATURE[feature])
     systemd.refused = {unknown}
     outcome = start(host)
@@ -135,14 +133,14 @@ def test_a_property_that_systemd_does_not_know_is_its_feature_s_trouble(
     assert values(host) == AFTER
 
 
-def test_a_systemd_that_does_not_answer_is_not_asked_again_for_the_same_step(host: Host, systemd: Systemd) -> None:
+def test_silent_systemd_is_not_asked_again_in_same_step(host: Host, systemd: Systemd) -> None:
     systemd.silent = True
     assert start(host).code == 0
     assert systemd.calls == [ALL, *list(BY_FEATURE.values())[1:]]
 
 
 @BOTH_POLICIES
-def test_a_limit_without_room_is_never_told(host: Host, systemd: Systemd, policy: str, code: int) -> None:
+def test_limit_without_room_is_never_sent(host: Host, systemd: Systemd, policy: str, code: int) -> None:
     configure(host, memory={"failurePolicy": policy})
     (folder(host) / "memory.current").write_text(str(65 << 20))
     outcome = start(host)
@@ -152,7 +150,7 @@ def test_a_limit_without_room_is_never_told(host: Host, systemd: Systemd, policy
     assert values(host) == {**AFTER, "memory.high": "max", "memory.swap.max": "max"}
 
 
-def test_where_the_first_step_fails_the_next_tells_for_all(host: Host, systemd: Systemd) -> None:
+def test_failed_first_step_leaves_systemd_call_to_the_next(host: Host, systemd: Systemd) -> None:
     kubelet = host.root / "kubelet"
     kubelet.mkdir()
     (kubelet / "cpu_manager_state").write_text('{"policyName": "static"}')
@@ -170,7 +168,7 @@ def test_where_the_first_step_fails_the_next_tells_for_all(host: Host, systemd: 
         (("cpu.weight", "memory.high", "io.weight"), ALL - PLACED),
     ],
 )
-def test_reconcile_tells_only_what_it_puts_back(
+def test_reconcile_sends_only_repaired_values(
     host: Host, systemd: Systemd, undone: tuple[str, ...], told: set[str]
 ) -> None:
     assert start(host).code == 0
@@ -184,7 +182,7 @@ def test_reconcile_tells_only_what_it_puts_back(
     assert values(host) == AFTER
 
 
-def test_a_hook_killed_when_systemd_was_told_is_mended_by_one_reconcile(
+def test_hook_killed_after_systemd_call_is_repaired_by_one_reconcile(
     host: Host, systemd: Systemd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def die(arguments: list[str], seconds: float) -> tuple[int, str]:
@@ -201,7 +199,7 @@ def test_a_hook_killed_when_systemd_was_told_is_mended_by_one_reconcile(
     assert values(host) == AFTER
 
 
-def test_in_a_cgroup_that_is_no_scope_systemd_is_told_nothing(host: Host, systemd: Systemd) -> None:
+def test_cgroup_outside_scopes_is_not_sent_to_systemd(host: Host, systemd: Systemd) -> None:
     plain = f"/kubepods/pod{UID}/crio-{ID}"
     host.process(100, plain)
     for name, value in BEFORE.items():

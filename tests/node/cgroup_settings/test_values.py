@@ -5,7 +5,7 @@ from pathlib import Path
 from resctrl_hooks.node.host.cgroup import Leaf, folders_for
 
 
-def test_a_value_goes_to_the_scope_and_to_crun_s_part_below_it(tmp_path: Path) -> None:
+def test_value_is_written_to_scope_and_to_crun_cgroup_below(tmp_path: Path) -> None:
     leaf = Leaf(str(tmp_path), "/kubepods.slice/crio-a.scope/container")
     scope, container = Path(leaf.scope), Path(leaf.folder)
     container.mkdir(parents=True)
@@ -18,7 +18,7 @@ def test_a_value_goes_to_the_scope_and_to_crun_s_part_below_it(tmp_path: Path) -
     assert folders_for("io.max", leaf.folder, leaf.scope) == [str(scope), str(container)]
 
 
-def test_a_value_goes_nowhere_but_to_a_container_s_own_cgroup(tmp_path: Path) -> None:
+def test_value_is_written_only_to_own_cgroup_of_container(tmp_path: Path) -> None:
     for path in ("/kubepods/pod1/a", "/kubepods.slice/crio-a.scope", "/system.slice/x.service/libpod-payload-a"):
         leaf = Leaf(str(tmp_path), path)
         for folder in {leaf.folder, leaf.folder.rpartition("/")[0]}:

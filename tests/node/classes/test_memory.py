@@ -20,7 +20,7 @@ from resctrl_hooks.node.classes.memory import MemoryLimitError, canonical
         ("2T", "2199023255552"),
     ],
 )
-def test_values_that_are_taken(value: str, bytes_: str) -> None:
+def test_valid_values_are_accepted(value: str, bytes_: str) -> None:
     assert canonical("memory.high", value) == bytes_
 
 
@@ -31,14 +31,14 @@ def test_values_that_are_taken(value: str, bytes_: str) -> None:
         *(" 10M", "10M\n", "\uff11\uff10M", "9" * 19, "99999999T", "9" * 5000, "M", "max\0", "1_000_000", "\xb2"),
     ],
 )
-def test_values_that_are_refused(value: str) -> None:
+def test_invalid_values_are_refused(value: str) -> None:
     with pytest.raises(MemoryLimitError) as refused:
         canonical("memory.high", value)
     assert len(str(refused.value)) < 250
 
 
 @given(st.text(max_size=30))
-def test_no_value_becomes_something_else(value: str) -> None:
+def test_values_are_not_changed_by_parsing(value: str) -> None:
     try:
         size = canonical("memory.swap.max", value)
     except MemoryLimitError:

@@ -35,7 +35,7 @@ def pod(host: Host, labels: dict[str, str], annotations: dict[str, str]) -> Work
     return sandboxed(host, captured, **annotations)
 
 
-def test_the_labels_of_a_captured_pod(host: Host) -> None:
+def test_labels_of_captured_pod_are_found(host: Host) -> None:
     captured = fixture("crio-crun-createRuntime-state.json")["annotations"]
     folder = host.bundle(fixture("crio-crun-sandbox-config.json"), "sandbox")
     found = pod_labels(workload(captured | {"io.kubernetes.cri-o.ResolvPath": f"{folder}/resolv.conf"}))
@@ -56,26 +56,26 @@ FORGED = {"io.kubernetes.cri-o.Labels": '{"app": "web"}'}
     ids=["the list", "the name", "both", "all that CRI-O writes"],
 )
 @pytest.mark.parametrize("real", [{}, {"app": "other"}])
-def test_an_annotation_is_no_label(host: Host, real: dict[str, str], annotations: dict[str, str]) -> None:
+def test_annotation_is_not_a_label(host: Host, real: dict[str, str], annotations: dict[str, str]) -> None:
     assert pod_labels(pod(host, real, annotations)).get("app") == real.get("app")
 
 
-def test_a_label_stays_one_whatever_annotations_say(host: Host) -> None:
+def test_label_is_recognized_despite_annotations(host: Host) -> None:
     real = {"app": "web", "tier": "backend"}
     hiding = {"io.kubernetes.cri-o.Labels": "{}", "app": "other"}
     assert pod_labels(pod(host, real, hiding)).items() >= real.items()
 
 
-def test_a_label_that_an_annotation_repeats_counts_for_none(host: Host) -> None:
+def test_label_repeated_by_annotation_is_ignored(host: Host) -> None:
     assert "app" not in pod_labels(pod(host, {"app": "web"}, {"app": "web"}))
 
 
-def test_what_the_kubelet_says_of_pods_and_containers_alike(host: Host) -> None:
+def test_kubelet_labels_apply_to_pods_and_containers(host: Host) -> None:
     forged = {"io.kubernetes.pod.namespace": "other"}
     assert pod_labels(pod(host, {}, forged))["io.kubernetes.pod.namespace"] == "shop"
 
 
-def test_a_runtime_that_tells_no_labels() -> None:
+def test_runtime_without_labels_gives_none() -> None:
     assert (
         pod_labels(workload({"io.kubernetes.cri.container-type": "container", "io.kubernetes.cri.sandbox-uid": UID}))
         == {}
@@ -83,7 +83,7 @@ def test_a_runtime_that_tells_no_labels() -> None:
 
 
 @pytest.mark.parametrize("config", [[], {}, {"annotations": []}, {"annotations": None}])
-def test_a_sandbox_without_labels(host: Host, config: Any) -> None:
+def test_sandbox_without_labels_gives_none(host: Host, config: Any) -> None:
     found = sandboxed(host, config)
     with pytest.raises(InputError, match="holds no labels"):
         pod_labels(found)
@@ -100,32 +100,32 @@ def test_a_sandbox_without_labels(host: Host, config: Any) -> None:
         "/\ud800/x",
     ],
 )
-def test_a_sandbox_that_can_not_be_read(path: str) -> None:
+def test_unreadable_sandbox_is_an_error(path: str) -> None:
     with pytest.raises(InputError, match="sandbox"):
         pod_labels(workload(crio_annotations(**{"io.kubernetes.cri-o.ResolvPath": path})))
 
 
-def test_labels_that_the_runtime_told_are_those(host: Host) -> None:
+def test_labels_passed_by_runtime_are_used(host: Host) -> None:
     told = workload(crio_annotations(**{"io.kubernetes.cri-o.ResolvPath": f"{host.root}/gone/resolv.conf"}))
     told.labels = {"app": "web"}
     assert pod_labels(told) == {"app": "web"}
 
 
-def test_a_sandbox_whose_path_leads_elsewhere_is_not_read(host: Host) -> None:
+def test_sandbox_path_that_leads_elsewhere_is_not_read(host: Host) -> None:
     host.bundle({"annotations": {"app": "web"}}, "sandbox")
     folder = f"{host.root}/bundle/../sandbox"
     with pytest.raises(InputError, match="not an absolute path"):
         pod_labels(workload(crio_annotations(**{"io.kubernetes.cri-o.ResolvPath": f"{folder}/resolv.conf"})))
 
 
-def test_what_the_kernel_says_of_a_sandbox_is_kept(host: Host) -> None:
+def test_kernel_error_of_sandbox_is_kept(host: Host) -> None:
     told = workload(crio_annotations(**{"io.kubernetes.cri-o.ResolvPath": f"{host.root}/gone/resolv.conf"}))
     with pytest.raises(InputError) as raised:
         pod_labels(told)
     assert raised.value.errno == errno.ENOENT
 
 
-def test_container_without_its_pods_annotations_has_no_labels_but_the_kubelets(host: Host) -> None:
+def test_container_without_pod_annotations_has_kubelet_labels_only(host: Host) -> None:
     """A restarted CRI-O believes a pod that annotates `io.kubernetes.cri-o.Annotations: "{}"`."""
     seen = {"kubernetes.io/config.seen": "2026-11-21T00:41:04.811546569Z"}
     whole = pod(host, {"app": "web"}, seen | {"tier": "gold", "io.kubernetes.cri-o.Annotations": "{}"})

@@ -10,7 +10,7 @@ from resctrl_hooks.node.container.oci import BUNDLE_LIMIT, STATE_LIMIT, Bundle, 
 from resctrl_hooks.node.errors import InputError
 
 
-def test_a_state() -> None:
+def test_state_is_parsed() -> None:
     found = parse_state(json.dumps(state(bundle="/b/", annotations={"a": "b"}, unknown=1)).encode())
     assert (found.id, found.status, found.pid, found.bundle) == (ID, "created", 100, "/b")
     assert found.annotations == {"a": "b"}
@@ -25,12 +25,12 @@ def test_a_state() -> None:
         ("stopped", "poststop"),
     ],
 )
-def test_the_stage_follows_from_the_status(status: str, stage: str) -> None:
+def test_stage_follows_from_status(status: str, stage: str) -> None:
     assert parse_state(json.dumps(state(status=status)).encode()).stage == stage
 
 
 @pytest.mark.parametrize("pid", [None, 0])
-def test_a_poststop_without_a_pid(pid: int | None) -> None:
+def test_poststop_needs_no_pid(pid: int | None) -> None:
     assert parse_state(json.dumps(state(status="stopped", pid=pid)).encode()).pid == 0
 
 
@@ -61,18 +61,18 @@ def test_a_poststop_without_a_pid(pid: int | None) -> None:
         ({"annotations": {"a": None}}, "annotations should be an object of strings"),
     ],
 )
-def test_a_state_that_is_none(change: dict[str, Any], words: str) -> None:
+def test_invalid_state_is_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         parse_state(json.dumps(state(**change)).encode())
 
 
 @pytest.mark.parametrize("data", [b"", b"null", b"[]", b'"x"', b"{", b"\xff\xfe", b"7"])
-def test_what_is_no_state_at_all(data: bytes) -> None:
+def test_other_input_than_state_is_refused(data: bytes) -> None:
     with pytest.raises(InputError, match="the container state on stdin is not"):
         parse_state(data)
 
 
-def test_a_bundle(host: Host) -> None:
+def test_bundle_is_parsed(host: Host) -> None:
     config = {
         "annotations": {"a": "b"},
         "linux": {"intelRdt": {"closID": "/gold"}, "cgroupsPath": "/x", "resources": {"cpu": {"shares": 2}}},
@@ -84,13 +84,13 @@ def test_a_bundle(host: Host) -> None:
 
 
 @pytest.mark.parametrize("name", ["enableMonitoring", "enableCMT", "enableMBM"])
-def test_a_runtime_that_monitors_by_itself(name: str) -> None:
+def test_runtime_with_its_own_monitoring_is_recognized(name: str) -> None:
     assert Bundle({"linux": {"intelRdt": {name: True}}}).monitored
     assert not Bundle({"linux": {"intelRdt": {name: False}}}).monitored
 
 
 @pytest.mark.parametrize("config", [{}, {"linux": None}, {"linux": {"intelRdt": None}}, {"annotations": None}])
-def test_a_bundle_without_linux(config: dict[str, Any]) -> None:
+def test_bundle_without_linux_section_is_accepted(config: dict[str, Any]) -> None:
     found = Bundle(config)
     assert (found.class_name, found.cgroups_path, found.monitored, found.annotations) == ("", "", False, {})
 
@@ -100,12 +100,12 @@ def test_a_bundle_without_linux(config: dict[str, Any]) -> None:
     [[], 7, {"linux": []}, {"linux": {"intelRdt": "gold"}}, {"linux": {"intelRdt": {"closID": 1}}},
      {"linux": {"cgroupsPath": 1}}, {"annotations": {"a": {}}}, {"linux": {"resources": []}}],
 )  # fmt: skip
-def test_a_bundle_of_wrong_types(host: Host, config: Any) -> None:
+def test_bundle_of_wrong_types_is_refused(host: Host, config: Any) -> None:
     with pytest.raises(InputError):
         read_bundle(host.bundle(config))
 
 
-def test_bundles_that_can_not_be_read(host: Host) -> None:
+def test_unreadable_bundle_is_refused(host: Host) -> None:
     path = host.root / "b"
     path.mkdir()
     with pytest.raises(InputError, match=r"can't be read: No such file.* \(ENOENT\)"):
@@ -128,13 +128,13 @@ def test_bundles_that_can_not_be_read(host: Host) -> None:
         read_bundle(str(path))
 
 
-def test_a_state_that_names_no_bundle_reads_none() -> None:
+def test_state_without_bundle_reads_none() -> None:
     for nothing in ("", "/"):
         with pytest.raises(InputError, match="names no bundle"):
             read_bundle(nothing.rstrip("/"))
 
 
-def test_what_is_as_large_as_may_be_is_read(tmp_path: Path) -> None:
+def test_input_of_maximum_size_is_read(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}".ljust(16 << 20))
     assert read_bundle(str(tmp_path)).annotations == {}
     (tmp_path / "config.json").write_text("{}".ljust((16 << 20) + 1))

@@ -25,7 +25,7 @@ from resctrl_hooks.node.host.procfs import Cgroup
         ("/machine.slice", ""),
     ],
 )
-def test_the_qos_class_is_in_the_pods_cgroup(path: str, qos: str) -> None:
+def test_qos_class_comes_from_cgroup_of_pod(path: str, qos: str) -> None:
     told = State(ID, "created", 0, "/b", crio_annotations())
     assert qos_of(derive(told, Bundle({}), [Cgroup("", f"{path}/crio-{ID}")], "/cg")) == qos
 
@@ -61,5 +61,5 @@ def test_the_qos_class_is_in_the_pods_cgroup(path: str, qos: str) -> None:
         ({"cpu": {"shares": True, "quota": 1 << 60, "period": "5"}}, 0, 0),
     ],
 )
-def test_requests_and_limits_in_thousandths_of_a_cpu(resources: dict[str, Any], request_: int, limit: int) -> None:
+def test_requests_and_limits_are_in_thousandths_of_a_cpu(resources: dict[str, Any], request_: int, limit: int) -> None:
     assert cpu_request(resources) == (request_, limit)

@@ -23,19 +23,19 @@ def running(record: Any = RECORD, *, bundle: str = "/b", recorded: bool = True) 
     return Running("k" * 40, Found("c" * 64, 7, 1000, bundle), record, recorded=recorded)
 
 
-def test_it_is_spoken_of_by_name_runtime_and_key() -> None:
+def test_container_is_named_by_name_runtime_and_key() -> None:
     assert str(running()) == f"shop/web-0/app (cri-o, {'k' * 36})"
     assert str(running({})) == f"container ({'c' * 12}, {'k' * 36})"
 
 
-def test_its_bundle_is_where_the_runtime_says_or_where_it_was() -> None:
+def test_bundle_path_comes_from_runtime_or_record() -> None:
     assert running().bundle == "/b"
     assert running(bundle="").bundle == "/old"
     assert running({}, bundle="").bundle == ""
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_with_a_step_of_monitoring_it_is_wanted(recorded: bool) -> None:
+def test_monitoring_step_makes_container_wanted(recorded: bool) -> None:
     found = running(recorded=recorded)
     assert not found.wanted
     found.joins(STEP)
@@ -44,7 +44,7 @@ def test_with_a_step_of_monitoring_it_is_wanted(recorded: bool) -> None:
     assert not found.wanted
 
 
-def test_one_that_is_not_recorded_is_late_and_stays_so() -> None:
+def test_unrecorded_container_is_late_and_stays_so() -> None:
     assert not running().late
     assert running(recorded=False).late
     assert running(RECORD | {"late": True}).late
@@ -53,7 +53,7 @@ def test_one_that_is_not_recorded_is_late_and_stays_so() -> None:
 @pytest.mark.parametrize(
     "start, groups, same, rdt_class", [(1000, "gold", True, "gold"), (1000, None, True, ""), (999, "gold", False, "")]
 )
-def test_whether_it_is_still_the_same_process_and_in_which_class(
+def test_process_identity_and_class_are_checked(
     host: Host, start: int, groups: str | None, same: bool, rdt_class: str
 ) -> None:
     host.process(7, start=start, rdt=groups)
@@ -62,7 +62,7 @@ def test_whether_it_is_still_the_same_process_and_in_which_class(
     assert found.rdt_class == rdt_class
 
 
-def test_one_that_ends_while_we_look_is_not_there(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_container_that_ends_during_the_read_is_absent(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.process(7)
 
     def gone(*_given: object) -> None:
@@ -72,13 +72,13 @@ def test_one_that_ends_while_we_look_is_not_there(host: Host, monkeypatch: pytes
     assert not running().look_again(str(host.proc))
 
 
-def test_its_threads_are_those_of_its_cgroup(host: Host) -> None:
+def test_threads_come_from_cgroup_of_container(host: Host) -> None:
     host.process(7, "/c")
     (host.cgroup / "c/cgroup.threads").write_text("7\n8\n")
     assert running(RECORD | {"cgroup": f"{host.cgroup}/c"}).threads(str(host.proc)) == [7, 8]
 
 
-def test_what_is_recorded_of_it_has_nothing_that_says_nothing() -> None:
+def test_record_omits_empty_values() -> None:
     found = running()
     assert found.details() == {**RECORD, "steps": []}
     found.steps.append(STEP)

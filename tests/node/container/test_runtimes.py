@@ -21,7 +21,7 @@ def read(folder: Path, kinds: list[Any]) -> tuple[str, int, int, str] | None:
     return None if found is None else (found.id, found.pid, found.start, found.bundle)
 
 
-def test_the_form_that_fits_is_tried_first_the_next_time(tmp_path: Path) -> None:
+def test_matching_state_format_is_tried_first_next_time(tmp_path: Path) -> None:
     (tmp_path / "status").write_text(json.dumps(CRUN))
     kinds = list(runtimes._KINDS)
     assert read(tmp_path, kinds) == ("a", 7, 50, "/b")
@@ -33,23 +33,23 @@ def test_the_form_that_fits_is_tried_first_the_next_time(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("wrong", [{"pid": 0}, {"pid": -1}, {"pid": "7"}, {"process-start-time": 0}, {"bundle": None}])
-def test_what_names_no_process_is_no_container(tmp_path: Path, wrong: dict[str, Any]) -> None:
+def test_state_without_process_is_no_container(tmp_path: Path, wrong: dict[str, Any]) -> None:
     (tmp_path / "status").write_text(json.dumps(CRUN | wrong))
     assert read(tmp_path, list(runtimes._KINDS)) is None
 
 
-def test_a_container_of_pid_1_that_began_with_the_machine_is_one(tmp_path: Path) -> None:
+def test_container_with_pid_1_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "status").write_text(json.dumps(CRUN | {"pid": 1, "process-start-time": 1}))
     assert read(tmp_path, list(runtimes._KINDS)) == ("a", 1, 1, "/b")
 
 
-def test_runc_s_container_without_a_bundle_has_an_empty_one(tmp_path: Path) -> None:
+def test_runc_container_without_bundle_has_empty_bundle(tmp_path: Path) -> None:
     for config in ({}, {"labels": None}, {"labels": ["a=b"]}):
         (tmp_path / "state.json").write_text(json.dumps(RUNC | {"config": config}))
         assert read(tmp_path, list(runtimes._KINDS)) == ("a", 7, 50, "")
 
 
-def test_who_lives_is_in_the_first_process_s_start_time(host: Host) -> None:
+def test_liveness_follows_start_time_of_init(host: Host) -> None:
     root = host.root / "crun"
     names = {"lives": (7, 50), "another-process": (7, 49), "gone": (9, 50)}
     for name, (pid, start) in names.items():
@@ -63,13 +63,13 @@ def test_who_lives_is_in_the_first_process_s_start_time(host: Host) -> None:
     assert [found.id for found in runtimes.living_containers(context.settings, context.proc)] == ["lives"]
 
 
-def test_by_default_all_runtimes_folders_are_looked_at(host: Host) -> None:
+def test_default_folders_cover_all_runtimes(host: Host) -> None:
     assert runtimes.roots_of(host.context().settings) == list(runtimes.DEFAULT_ROOTS)
     host.configure(runtimeRoots={"crun": ["/a", "/b"], "runc": "/c"})
     assert runtimes.roots_of(host.context().settings) == ["/a", "/b", "/c"]
 
 
-def test_a_folder_that_can_not_be_read_is_an_error(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_folder_is_an_error(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(_path: str) -> list[str]:
         raise OSError(errno.EIO, "Input/output error")
 
@@ -79,7 +79,7 @@ def test_a_folder_that_can_not_be_read_is_an_error(host: Host, monkeypatch: pyte
     assert raised.value.errno == errno.EIO
 
 
-def test_a_state_of_more_than_4_mib_is_no_container(tmp_path: Path) -> None:
+def test_state_above_4_mib_is_no_container(tmp_path: Path) -> None:
     (tmp_path / "status").write_text(json.dumps(CRUN).ljust(4 << 20))
     assert read(tmp_path, list(runtimes._KINDS)) == ("a", 7, 50, "/b")
     (tmp_path / "status").write_text(json.dumps(CRUN).ljust((4 << 20) + 1))

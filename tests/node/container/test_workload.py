@@ -32,7 +32,7 @@ def containerd(uid: str = UID, kind: str = "container") -> dict[str, str]:
 
 @pytest.mark.parametrize("uid", [UID, UID.upper(), STATIC, STATIC.upper()])
 @pytest.mark.parametrize("annotations, maker", [(crio_annotations, "crio"), (containerd, "cri-containerd")])
-def test_a_kubernetes_pod(annotations: Any, maker: str, uid: str) -> None:
+def test_kubernetes_pod_is_recognized(annotations: Any, maker: str, uid: str) -> None:
     found = workload(annotations(uid), f"/kubepods/pod{uid}/{maker}-{ID}")
     assert (found.key, found.namespace, found.pod, found.container) == (UID, "shop", "web-0", "c0")
     assert found.pod_cgroup == f"/cg/kubepods/pod{uid}"
@@ -43,7 +43,7 @@ def test_a_kubernetes_pod(annotations: Any, maker: str, uid: str) -> None:
     assert str(found).startswith("shop/web-0/c0 (")
 
 
-def test_a_pod_whose_cgroup_says_nothing() -> None:
+def test_pod_with_uninformative_cgroup_is_recognized() -> None:
     found = workload(crio_annotations(), f"/strange/crio-{ID}.scope")
     assert (found.key, found.pod_cgroup, found.cgroup) == (UID, "", f"/cg/strange/crio-{ID}.scope")
 
@@ -51,28 +51,28 @@ def test_a_pod_whose_cgroup_says_nothing() -> None:
 @pytest.mark.parametrize(
     "annotations", [crio_annotations(**{"io.kubernetes.cri-o.ContainerType": "sandbox"}), containerd(kind="sandbox")]
 )
-def test_a_sandbox(annotations: dict[str, str]) -> None:
+def test_sandbox_is_recognized(annotations: dict[str, str]) -> None:
     assert workload(annotations, f"/kubepods/pod{UID}/crio-x").sandbox
 
 
 @pytest.mark.parametrize("annotations", [crio_annotations, containerd])
 @pytest.mark.parametrize("uid", ["", "x", UID[:-1], f"{UID}/..", f"../{UID}", f"{UID}\n", "\ud800" * 36, "0" * 31])
-def test_a_malformed_pod_uid(annotations: Any, uid: str) -> None:
+def test_malformed_pod_uid_is_refused(annotations: Any, uid: str) -> None:
     with pytest.raises(BadKeyError, match="names no pod UID"):
         workload(annotations(uid), f"/kubepods/pod{UID}/crio-x")
 
 
-def test_no_pod_uid_at_all() -> None:
+def test_missing_pod_uid_is_refused() -> None:
     with pytest.raises(BadKeyError, match="names no pod UID"):
         workload({"io.kubernetes.cri-o.ContainerType": "container"}, "/x")
 
 
-def test_a_pod_uid_of_another_pod() -> None:
+def test_pod_uid_of_another_pod_is_refused() -> None:
     with pytest.raises(BadKeyError, match="runs in the cgroup of pod"):
         workload(crio_annotations("f" * 32), f"/kubepods/pod{UID}/crio-x")
 
 
-def test_a_podman_container_says_whose_it_is() -> None:
+def test_podman_container_names_its_pod() -> None:
     podman = {"io.container.manager": "libpod"}
     alone = workload(podman, f"/machine.slice/libpod-{CONTAINER}.scope/container", id_=CONTAINER)
     assert (alone.key, alone.in_pod, alone.pod_cgroup) == (CONTAINER, False, "")
@@ -82,7 +82,7 @@ def test_a_podman_container_says_whose_it_is() -> None:
 @pytest.mark.parametrize(
     "form", ["/libpod_parent/{pod}/libpod-{id}", "/machine.slice/machine-libpod_pod_{pod}.slice/libpod-{id}.scope"]
 )
-def test_all_of_a_podman_pod_agree(form: str) -> None:
+def test_podman_pod_members_have_one_key(form: str) -> None:
     """Its infra container, a member with one, a member of a pod without: annotations differ, the cgroup does not."""
     podman = {"io.container.manager": "libpod"}
     infra, member, bare = "1" * 64, "2" * 64, "3" * 64
@@ -98,19 +98,19 @@ def test_all_of_a_podman_pod_agree(form: str) -> None:
 
 
 @pytest.mark.parametrize("lie", [crio_annotations("f" * 32), containerd("f" * 32)])
-def test_podman_users_can_not_claim_a_kubernetes_pod(lie: dict[str, str]) -> None:
+def test_podman_user_cannot_claim_kubernetes_pod(lie: dict[str, str]) -> None:
     found = workload(lie | {"io.container.manager": "libpod"}, f"/machine.slice/libpod-{ID}.scope")
     assert (found.key, found.runtime, found.namespace) == (ID, "podman", "")
 
 
 @pytest.mark.parametrize("made", [f"{POD}/libpod-x", f"pod{UID}", f"kubepods-pod{STATIC}.slice"])
-def test_a_container_that_makes_cgroups_can_not_name_itself_into_a_pod(made: str) -> None:
+def test_container_with_own_cgroups_cannot_claim_a_pod(made: str) -> None:
     found = workload({"io.container.manager": "libpod"}, f"/machine.slice/libpod-{ID}.scope/container/{made}")
     assert (found.key, found.pod_cgroup) == (ID, "")
     assert found.cgroup == f"/cg/machine.slice/libpod-{ID}.scope/container"
 
 
-def test_a_plain_container() -> None:
+def test_plain_container_has_its_own_key() -> None:
     found = workload({}, f"/mine/{ID}")
     assert (found.key, found.runtime, found.namespace, found.cgroup) == (ID, "oci", "", f"/cg/mine/{ID}")
     assert workload({}, "/user.slice/session-1.scope").cgroup == ""
@@ -134,11 +134,11 @@ def test_a_plain_container() -> None:
         ("/system.slice/runc-box.scope/container/a", "system.slice:runc:box", "/system.slice/runc-box.scope/container"),
     ],
 )
-def test_what_a_container_made_below_its_cgroup_is_not_that(path: str, asked: str, own: str) -> None:
+def test_cgroup_below_container_is_not_its_identity(path: str, asked: str, own: str) -> None:
     assert workload({}, path, cgroupsPath=asked).cgroup == f"/cg{own}"
 
 
-def test_the_end_of_a_session_is_no_container() -> None:
+def test_session_scope_is_no_container() -> None:
     path = "/user.slice/session-1.scope/1"
     assert workload({}, path, id_="1").cgroup == f"/cg{path}"
 
@@ -155,18 +155,18 @@ def test_the_end_of_a_session_is_no_container() -> None:
         "/crio-11",
     ],
 )
-def test_a_part_of_another_name_is_no_container(path: str) -> None:
+def test_part_of_another_name_is_no_container(path: str) -> None:
     assert workload({}, path, id_="1").cgroup == ""
 
 
-def test_hosts_with_both_cgroup_versions() -> None:
+def test_hosts_with_both_cgroup_versions_are_supported() -> None:
     cgroups = [Cgroup("unified", "/"), Cgroup("memory", f"/kubepods/pod{UID}/crio-{ID}"), Cgroup("cpu", "/other")]
     found = derive(State(ID, "created", 1, "/b", crio_annotations()), Bundle({}), cgroups, "/cg")
     assert found.pod_cgroup == f"/cg/memory/kubepods/pod{UID}"
     assert found.cgroup == f"/cg/memory/kubepods/pod{UID}/crio-{ID}"
 
 
-def test_beside_version_1_a_controllers_cgroup_says_when_the_pod_ends() -> None:
+def test_version_1_controller_shows_end_of_pod() -> None:
     path = f"/kubepods/pod{UID}/crio-{ID}"
     cgroups = [Cgroup(name, path) for name in ("unified", "systemd", "memory", "cpu")]
     found = derive(State(ID, "created", 1, "/b", crio_annotations()), Bundle({}), cgroups, "/cg")
@@ -185,7 +185,7 @@ def test_beside_version_1_a_controllers_cgroup_says_when_the_pod_ends() -> None:
         ({"io.kubernetes.cri-o.SandboxID": "x"}, "oci"),
     ],
 )
-def test_dialects(annotations: dict[str, str], name: str) -> None:
+def test_dialects_follow_cgroups_and_bundles(annotations: dict[str, str], name: str) -> None:
     assert dialect_of(annotations).name == name
 
 
@@ -194,7 +194,7 @@ ANOTHERS = crio_annotations(**{"io.kubernetes.pod.namespace": "bank", "io.kubern
 
 
 @pytest.mark.parametrize("form", ["crio-{}", "crio-{}.scope", "crio-{}.scope/container"])
-def test_crio_sandbox_annotated_as_podmans_stays_crios(form: str) -> None:
+def test_crio_sandbox_with_podman_annotations_stays_crio(form: str) -> None:
     found = workload(crio_annotations() | CRIOS_FORGED, f"/kubepods/pod{UID}/{form.format(ID)}")
     assert (found.runtime, found.namespace, found.pod, found.sandbox) == ("cri-o", "shop", "web-0", True)
 
@@ -206,14 +206,14 @@ def test_crio_sandbox_annotated_as_podmans_stays_crios(form: str) -> None:
         (f"/kubepods-pod{STATIC}.slice/cri-containerd-{ID}.scope", "/b"),
     ],
 )
-def test_containerd_container_annotated_as_crios_keeps_its_namespace(cgroup: str, bundle: str) -> None:
+def test_containerd_container_with_crio_annotations_keeps_namespace(cgroup: str, bundle: str) -> None:
     told = State(ID, "created", 100, bundle, containerd() | ANOTHERS)
     found = derive(told, Bundle({}), [Cgroup("", cgroup)], "/cg")
     assert (found.runtime, found.namespace, found.pod, found.verified) == ("containerd", "shop", "web-0", True)
 
 
 @pytest.mark.parametrize("annotations", [ANOTHERS, containerd(), {"io.container.manager": "libpod"}, {}])
-def test_container_of_an_unknown_runtime_has_no_names_and_no_permission(annotations: dict[str, str]) -> None:
+def test_container_of_unknown_runtime_has_neither_names_nor_permissions(annotations: dict[str, str]) -> None:
     found = workload(annotations, f"/kubepods/pod{UID}/{ID}")
     assert (found.key, found.namespace, found.pod, found.container, found.verified) == (UID, "", "", "", False)
     settings = Settings({"rdt": {"enabled": True, "allow": {"*": ["*"]}}})
@@ -221,22 +221,22 @@ def test_container_of_an_unknown_runtime_has_no_names_and_no_permission(annotati
         settings.check_allowed("rdt.allow", found, "gold", "have gold", BadKeyError)
 
 
-def test_plain_container_on_containerd_is_no_pods() -> None:
+def test_plain_containerd_container_belongs_to_no_pod() -> None:
     told = State("box", "created", 100, "/run/containerd/io.containerd.runtime.v2.task/default/box", {})
     found = derive(told, Bundle({}), [Cgroup("", "/default/box")], "/cg")
     assert (found.key, found.runtime, found.verified) == ("box", "oci", True)
 
 
-def test_pod_uid_is_checked_below_a_podman_pods_cgroup_too() -> None:
+def test_pod_uid_is_checked_below_podman_pod_cgroup() -> None:
     with pytest.raises(BadKeyError, match="runs in the cgroup of pod"):
         workload(crio_annotations(), f"/machine.slice/machine-libpod_pod_{POD}.slice/crio-{ID}.scope")
 
 
-def test_the_state_that_tests_use_is_a_state() -> None:
+def test_state_of_test_helpers_is_valid() -> None:
     assert state()["id"] == ID
 
 
-def test_the_first_annotation_that_is_there_counts_a_container_s_own_before_its_pod_s(host: Host) -> None:
+def test_own_annotation_precedes_that_of_pod(host: Host) -> None:
     host.process(100, f"{POD_CGROUP}/crio-{ID}")
     found = workload_of(host, **{"memory.x/pod": "pod", "memory.x": "plain"})
     names = found.own_and_pods("memory.x")
@@ -248,7 +248,7 @@ def test_the_first_annotation_that_is_there_counts_a_container_s_own_before_its_
     assert found.own_and_pods("memory.x") == ["memory.x/pod", "memory.x"]
 
 
-def test_what_is_recorded_of_a_container_names_it(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_names_its_container(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.process(100, f"{POD_CGROUP}/crio-{ID}", threads=(101,))
     monkeypatch.setattr("time.time", lambda: 1700000000.5)
     found = workload_of(host)
@@ -265,7 +265,7 @@ def test_what_is_recorded_of_a_container_names_it(host: Host, monkeypatch: pytes
     }
 
 
-def test_a_container_that_runs_is_what_its_bundle_and_its_process_say(host: Host) -> None:
+def test_running_container_follows_bundle_and_process(host: Host) -> None:
     host.process(100, f"{POD_CGROUP}/crio-{ID}")
     bundle = host.bundle({"annotations": crio_annotations(), "linux": {}})
     found = running_workload(ID, 100, bundle, str(host.proc), str(host.cgroup))

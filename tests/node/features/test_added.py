@@ -49,7 +49,7 @@ def oom(monkeypatch: pytest.MonkeyPatch) -> str:
     return str(vars(feature)["FEATURE"].name)
 
 
-def test_its_rows_are_all_that_hooks_need(host: Host, pod: dict[str, Any], oom: str) -> None:
+def test_feature_rows_are_all_that_hooks_need(host: Host, pod: dict[str, Any], oom: str) -> None:
     assert oom not in [one.name for one in features_in_use(Settings())]
     host.configure(oom={"enabled": True})
     settings = host.context().settings
@@ -68,7 +68,7 @@ def test_its_rows_are_all_that_hooks_need(host: Host, pod: dict[str, Any], oom: 
     assert score.read_text() == "500"
 
 
-def test_its_rows_are_all_that_people_need(host: Host, pod: dict[str, Any], oom: str) -> None:
+def test_feature_rows_are_all_that_people_half_needs(host: Host, pod: dict[str, Any], oom: str) -> None:
     host.configure(oom={"enabled": True})
     pod["annotations"]["oom.resctrl-hooks.io"] = "500"
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     "text, number",
     [("7", 7), (7, 7), ("1k", 1000), ("1K", 1000), ("2Ki", 2048), ("3G", 3 * 10**9), ("3Gi", 3 << 30), ("1T", 10**12)],
 )
-def test_amounts(text: object, number: int) -> None:
+def test_amounts_are_parsed(text: object, number: int) -> None:
     assert blockio.amount(text) == number
 
 
@@ -30,11 +30,11 @@ def test_amounts(text: object, number: int) -> None:
     "pattern, names",
     [("sda", ["sda"]), ("sd[ab]", ["sda", "sdb"]), ("nvme[0-1]n[12]", ["nvme0n1", "nvme0n2", "nvme1n1", "nvme1n2"])],
 )
-def test_patterns_without_brackets(pattern: str, names: list[str]) -> None:
+def test_patterns_without_brackets_match(pattern: str, names: list[str]) -> None:
     assert blockio.without_brackets(pattern) == names
 
 
-def test_lines_of_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_class_gives_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blockio, "devices_of", lambda patterns, _: [f"8:{16 * len(p)}" for p in patterns])
     spec: list[dict[str, Any]] = [
         {"devices": ["a", "bb"], "throttleReadBps": "10M", "throttleWriteIops": 100},
@@ -52,7 +52,7 @@ def test_lines_of_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_a_partition_stands_for_its_disk(tmp_path: Path) -> None:
+def test_partition_stands_for_its_disk(tmp_path: Path) -> None:
     disk = tmp_path / "devices/pci/block/sda"
     (disk / "sda1").mkdir(parents=True)
     (disk / "dev").write_text("8:0\n")
@@ -64,12 +64,12 @@ def test_a_partition_stands_for_its_disk(tmp_path: Path) -> None:
     assert blockio.whole_disk("8:0", str(tmp_path)) == "8:0"
 
 
-def test_only_block_devices(tmp_path: Path) -> None:
+def test_only_block_devices_match(tmp_path: Path) -> None:
     (tmp_path / "sda").touch()
     assert blockio.devices_of([f"{tmp_path}/s*", "/dev/nul?", "/nowhere/*"], "/sys") == []
 
 
-def test_whole_disks_in_the_order_of_their_names_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole_disks_are_sorted_and_unique(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sda").mkdir()
     (tmp_path / "dev/block").mkdir(parents=True)
     for number, name in enumerate(("sda", "sda1", "sdb")):
@@ -94,7 +94,7 @@ def test_whole_disks_in_the_order_of_their_names_each_once(tmp_path: Path, monke
     assert blockio.devices_of(["/sda"], str(tmp_path)) == ["8:0"]
 
 
-def test_annotation_of_the_resource_policy_plugins_chooses_a_class(host: Host) -> None:
+def test_annotation_of_resource_policy_plugins_chooses_class(host: Host) -> None:
     host.configure(blockio={"enabled": True, "allow": {"*": ["*"]}, "classes": {"slow": [{"weight": 30}]}})
     host.process(100, f"{POD_CGROUP}/crio-{ID}")
     annotations = {"blockioclass.resource-policy.nri.io/pod": "slow"}
@@ -109,14 +109,14 @@ def test_annotation_of_the_resource_policy_plugins_chooses_a_class(host: Host) -
         ({}, "no blockio class is annotated, and none is the default for it"),
     ],
 )
-def test_who_has_none(host: Host, annotations: dict[str, str], why: str) -> None:
+def test_container_without_class_has_no_step(host: Host, annotations: dict[str, str], why: str) -> None:
     host.configure(blockio={"enabled": True, "classes": {"slow": [{"weight": 30}]}})
     host.process(100, "/x")
     (step,) = registry.plan(blockio.FEATURE, workload_of(host, **annotations), host.context())
     assert (step.action, step.why) == ("skip", why)
 
 
-def test_who_has_no_cgroup_of_its_own_is_told_so(host: Host) -> None:
+def test_container_without_own_cgroup_is_reported(host: Host) -> None:
     host.configure(blockio={"enabled": True, "classes": {"slow": []}, "defaults": {"namespaces": {"*": "slow"}}})
     host.process(100, "/")
     with pytest.raises(CgroupError):

@@ -78,7 +78,7 @@ CLASS, SWAP, HIGH = "class.memtierd.nri.io", "memory.swap.max.memtierd.nri.io", 
         ({SWAP: "0"}, "0"),
     ],
 )
-def test_annotations_choose_as_in_the_plugin(
+def test_annotations_work_as_in_plugin(
     host: Host, pod: dict[str, Any], limits: Path, annotations: dict[str, str], swap: str
 ) -> None:
     outcome = start(host, pod, **annotations)
@@ -86,13 +86,13 @@ def test_annotations_choose_as_in_the_plugin(
     assert (limits / "memory.swap.max").read_text().strip() == swap
 
 
-def test_absent_allowswap_touches_nothing(host: Host, pod: dict[str, Any], limits: Path) -> None:
+def test_absent_allowswap_changes_nothing(host: Host, pod: dict[str, Any], limits: Path) -> None:
     (limits / "memory.swap.max").write_text("12288\n")
     assert start(host, pod, **{CLASS: "leave"}).code == 0
     assert (limits / "memory.swap.max").read_text() == "12288\n"
 
 
-def test_the_plugins_own_sample_and_a_captured_pod() -> None:
+def test_plugin_sample_with_captured_pod_works() -> None:
     sample = yaml.safe_load((FIXTURES / "nri-memtierd.yaml").read_text())
     captured = fixture("crio-crun-createRuntime-state.json")
     workload = derive(parse_state(json.dumps(captured).encode()), Bundle({}), [], "/sys/fs/cgroup")
@@ -102,14 +102,14 @@ def test_the_plugins_own_sample_and_a_captured_pod() -> None:
     assert choice_of(workload, Settings(sample)).name == ""
 
 
-def test_without_classes_annotations_are_ignored_and_cost_nothing(host: Host, pod: dict[str, Any]) -> None:
+def test_annotations_without_classes_are_ignored_at_no_cost(host: Host, pod: dict[str, Any]) -> None:
     folder = give_limits(host)
     assert [one.name for one in features_in_use(host.context().settings)] == ["monitoring"]
     assert start(host, pod, **{CLASS: "no-such-class", SWAP: "nonsense"}).code == 0
     assert (folder / "memory.swap.max").read_text() == "max\n"
 
 
-def test_an_unknown_class_refuses_and_names_those_that_there_are(host: Host, pod: dict[str, Any], limits: Path) -> None:
+def test_unknown_class_is_refused_with_known_names(host: Host, pod: dict[str, Any], limits: Path) -> None:
     outcome = start(host, pod, **{CLASS: "gone"})
     assert outcome.code == 79
     assert "there is no memory class 'gone'" in outcome.stderr
@@ -119,7 +119,7 @@ def test_an_unknown_class_refuses_and_names_those_that_there_are(host: Host, pod
 
 
 @pytest.mark.parametrize("section", ["memory", "memtierd"])
-def test_policy_ignore_lets_it_go_on_and_says_so(host: Host, pod: dict[str, Any], limits: Path, section: str) -> None:
+def test_policy_ignore_continues_and_reports(host: Host, pod: dict[str, Any], limits: Path, section: str) -> None:
     host.configure(classes=CLASSES, **{section: {"failurePolicy": "ignore"}})
     outcome = start(host, pod, **{CLASS: "gone"})
     assert outcome.code == 0
@@ -128,9 +128,7 @@ def test_policy_ignore_lets_it_go_on_and_says_so(host: Host, pod: dict[str, Any]
 
 
 @pytest.mark.parametrize("section", ["memory", "memtierd"])
-def test_a_namespace_that_may_not_have_a_class_is_refused(
-    host: Host, pod: dict[str, Any], limits: Path, section: str
-) -> None:
+def test_forbidden_class_is_refused(host: Host, pod: dict[str, Any], limits: Path, section: str) -> None:
     host.configure(classes=CLASSES, **{section: {"allow": {"shop": ["no*"], "bank": ["*"]}}})
     assert start(host, pod, **{CLASS: "noswap"}).code == 0
     outcome = start(host, pod, **{CLASS: "swap"})
@@ -146,12 +144,12 @@ def test_direct_limits_need_permission(host: Host, pod: dict[str, Any], limits: 
     assert "namespace shop may not set memory.high by annotation" in outcome.stderr
 
 
-def test_a_containers_empty_annotation_needs_no_permission(host: Host, pod: dict[str, Any], limits: Path) -> None:
+def test_empty_annotation_needs_no_permission(host: Host, pod: dict[str, Any], limits: Path) -> None:
     host.configure(classes=CLASSES)
     assert start(host, pod, **{CLASS: "noswap", f"{SWAP}/c0": ""}).code == 0
 
 
-def test_who_has_no_cgroup_of_its_own_is_told_so(host: Host) -> None:
+def test_container_without_own_cgroup_is_reported(host: Host) -> None:
     host.configure(classes=CLASSES)
     host.process(100, "/")
     told = parse_state(json.dumps(state(annotations={CLASS: "noswap"})).encode())
@@ -161,22 +159,22 @@ def test_who_has_no_cgroup_of_its_own_is_told_so(host: Host) -> None:
 
 
 @pytest.mark.parametrize("more, code", [(-1, 79), (0, 0)])
-def test_the_smallest_high_limit(host: Host, pod: dict[str, Any], limits: Path, more: int, code: int) -> None:
+def test_high_limit_must_exceed_use_by_a_minimum(
+    host: Host, pod: dict[str, Any], limits: Path, more: int, code: int
+) -> None:
     (limits / "memory.current").write_text(f"{4 << 20}\n")
     assert start(host, pod, **{HIGH: str((4 << 20) + more)}).code == code
 
 
 @pytest.mark.parametrize("value, words", [("1M", "would stall the container's start"), ("0", "would stall")])
-def test_a_high_limit_near_zero_is_refused(
-    host: Host, pod: dict[str, Any], limits: Path, value: str, words: str
-) -> None:
+def test_high_limit_near_zero_is_refused(host: Host, pod: dict[str, Any], limits: Path, value: str, words: str) -> None:
     outcome = start(host, pod, **{HIGH: value})
     assert outcome.code == 79
     assert words in outcome.stderr
     assert (limits / "memory.high").read_text() == "max\n"
 
 
-def test_a_high_limit_below_what_is_in_use_is_refused(host: Host, pod: dict[str, Any], limits: Path) -> None:
+def test_high_limit_below_current_use_is_refused(host: Host, pod: dict[str, Any], limits: Path) -> None:
     (limits / "memory.current").write_text("50000000\n")
     outcome = start(host, pod, **{HIGH: "40M"})
     assert outcome.code == 79
@@ -194,7 +192,7 @@ def test_a_high_limit_below_what_is_in_use_is_refused(host: Host, pod: dict[str,
         ("0::/a/../..\n", "root cgroup"),
     ],
 )
-def test_hosts_and_containers_without_a_cgroup_for_it(
+def test_hosts_and_containers_without_memory_cgroup_are_reported(
     host: Host, pod: dict[str, Any], limits: Path, lines: str, words: str
 ) -> None:
     (host.proc / "100/cgroup").write_text(lines)
@@ -203,7 +201,7 @@ def test_hosts_and_containers_without_a_cgroup_for_it(
     assert words in outcome.stderr
 
 
-def test_each_way_in_which_the_kernel_can_refuse_has_its_words(tmp_path: Path) -> None:
+def test_each_kernel_refusal_has_its_words(tmp_path: Path) -> None:
     folder = tmp_path / "leaf"
     with pytest.raises(CgroupError, match="the container has ended"):
         write_value(str(folder), "memory.high", "max")
@@ -222,7 +220,7 @@ def test_each_way_in_which_the_kernel_can_refuse_has_its_words(tmp_path: Path) -
     assert outside.read_text() == "safe"
 
 
-def test_what_the_kernel_made_of_a_value_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_value_changed_by_kernel_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "memory.high").write_text("max")
     monkeypatch.setattr(cgroup, "read_value", always("0"))
     with pytest.raises(CgroupError, match=r"the kernel made '0' of memory.high '5000'"):
@@ -249,7 +247,7 @@ def test_what_the_kernel_made_of_a_value_is_looked_at(tmp_path: Path, monkeypatc
         ("cpu.uclamp.max", "50.00", "100.00", False),
     ],
 )
-def test_values_are_the_same_as_their_file_keeps_them(name: str, have: str, want: str, same: bool) -> None:
+def test_values_match_their_file_format(name: str, have: str, want: str, same: bool) -> None:
     assert same_value(name, have, want) is same
 
 
@@ -266,7 +264,7 @@ def test_values_are_the_same_as_their_file_keeps_them(name: str, have: str, want
         ("/machine.slice", "", False),
     ],
 )
-def test_the_systemd_unit_of_a_cgroup(path: str, unit: str, own: bool) -> None:
+def test_systemd_unit_of_cgroup_is_found(path: str, unit: str, own: bool) -> None:
     leaf = Leaf("/sys/fs/cgroup", path)
     assert (leaf.unit, leaf.own_scope) == (unit, own)
     assert leaf.folder == f"/sys/fs/cgroup{path}"
@@ -286,7 +284,7 @@ def scope(host: Host, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[s
     return told
 
 
-def test_crun_below_a_scope_gets_both(host: Host, scope: list[Any]) -> None:
+def test_crun_below_scope_writes_both(host: Host, scope: list[Any]) -> None:
     path = f"/machine.slice/libpod-{ID}.scope"
     host.process(100, f"{path}/container")
     upper, lower = give_limits(host, path), give_limits(host, f"{path}/container")
@@ -297,14 +295,14 @@ def test_crun_below_a_scope_gets_both(host: Host, scope: list[Any]) -> None:
     assert [(folder / "memory.high").read_text() for folder in (upper, lower)] == [str(1 << 30)] * 2
 
 
-def test_max_is_infinity_to_systemd(host: Host, scope: list[Any]) -> None:
+def test_max_is_infinity_for_systemd(host: Host, scope: list[Any]) -> None:
     host.process(100, f"/machine.slice/libpod-{ID}.scope")
     give_limits(host, f"/machine.slice/libpod-{ID}.scope")
     assert start(host, state(bundle=host.bundle(), annotations={}), **{CLASS: "swap"}).code == 0
     assert scope == [(f"libpod-{ID}.scope", {"MemorySwapMax": "infinity"})]
 
 
-def test_below_a_service_only_the_leaf_is_written(host: Host, scope: list[Any]) -> None:
+def test_only_leaf_is_written_below_service(host: Host, scope: list[Any]) -> None:
     path = f"/system.slice/web.service/libpod-payload-{ID}"
     host.process(100, path)
     service, leaf = give_limits(host, "/system.slice/web.service"), give_limits(host, path)
@@ -314,7 +312,7 @@ def test_below_a_service_only_the_leaf_is_written(host: Host, scope: list[Any]) 
     assert (leaf / "memory.swap.max").read_text() == "0"
 
 
-def test_a_systemd_that_refuses_leaves_limits_that_a_reload_undoes(
+def test_refusing_systemd_leaves_limits_that_reload_undoes(
     host: Host, scope: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(unit: str, properties: dict[str, str], seconds: float) -> None:
@@ -330,7 +328,7 @@ def test_a_systemd_that_refuses_leaves_limits_that_a_reload_undoes(
     assert [(folder / "memory.swap.max").read_text() for folder in (upper, lower)] == ["0", "0"]
 
 
-def test_planning_changes_nothing_and_needs_no_process(host: Host, pod: dict[str, Any], limits: Path) -> None:
+def test_plan_has_no_effect_and_needs_no_process(host: Host, pod: dict[str, Any], limits: Path) -> None:
     context = host.context()
     workload = workload_of(host, **{CLASS: "noswap"})
     (step,) = registry.plan(memory.FEATURE, workload, context)
@@ -344,7 +342,7 @@ def test_planning_changes_nothing_and_needs_no_process(host: Host, pod: dict[str
         memory.FEATURE.apply(step, gone, locked, context)
 
 
-def test_a_sandbox_has_no_class(host: Host) -> None:
+def test_sandbox_has_no_class(host: Host) -> None:
     workload = workload_of(host, **{CLASS: "gone", "io.kubernetes.cri-o.ContainerType": "sandbox"})
     host.configure(classes=CLASSES)
     (step,) = registry.plan(memory.FEATURE, workload, host.context())
@@ -352,7 +350,7 @@ def test_a_sandbox_has_no_class(host: Host) -> None:
 
 
 @given(st.text(min_size=1, max_size=40).filter(lambda name: name.strip() not in ("", "noswap", "swap", "leave")))
-def test_no_annotation_is_taken_for_a_class_that_it_does_not_name(name: str) -> None:
+def test_annotation_never_selects_another_class(name: str) -> None:
     workload = derive(
         parse_state(json.dumps(state(annotations={CLASS: name})).encode()), Bundle({}), [], "/sys/fs/cgroup"
     )
@@ -364,7 +362,7 @@ def mended(host: Host) -> int:
     return len(host.enforce().applied.get("memory", []))
 
 
-def test_reconcile_puts_back_what_somebody_has_undone(host: Host, pod: dict[str, Any], limits: Path) -> None:
+def test_reconcile_repairs_undone_values(host: Host, pod: dict[str, Any], limits: Path) -> None:
     start(host, pod, **{CLASS: "noswap", HIGH: "64M"})
     assert mended(host) == 0
     (limits / "memory.swap.max").write_text("max\n")
@@ -375,7 +373,7 @@ def test_reconcile_puts_back_what_somebody_has_undone(host: Host, pod: dict[str,
     assert mended(host) == 0
 
 
-def test_a_high_limit_that_would_stall_the_container_now_is_said_and_not_put_back(
+def test_high_limit_that_would_stall_now_is_reported_and_not_repaired(
     host: Host, pod: dict[str, Any], limits: Path
 ) -> None:
     start(host, pod, **{HIGH: "64M"})
@@ -388,7 +386,7 @@ def test_a_high_limit_that_would_stall_the_container_now_is_said_and_not_put_bac
     assert mended(host) == 0
 
 
-def test_what_is_put_back_into_a_scope_systemd_is_told_of(host: Host, scope: list[Any]) -> None:
+def test_repair_in_scope_is_sent_to_systemd(host: Host, scope: list[Any]) -> None:
     path = f"/machine.slice/libpod-{ID}.scope"
     host.process(100, f"{path}/container")
     upper, lower = give_limits(host, path), give_limits(host, f"{path}/container")
@@ -401,9 +399,7 @@ def test_what_is_put_back_into_a_scope_systemd_is_told_of(host: Host, scope: lis
     assert [(folder / "memory.swap.max").read_text() for folder in (upper, lower)] == ["0", "0"]
 
 
-def test_a_scope_is_put_right_where_the_container_itself_has_its_limit_and_is_above(
-    host: Host, scope: list[Any]
-) -> None:
+def test_scope_is_repaired_if_leaf_has_its_limit_and_exceeds_it(host: Host, scope: list[Any]) -> None:
     """Above a high limit is where it is at work; it is in force, so nothing new holds anybody up."""
     path = f"/machine.slice/libpod-{ID}.scope"
     host.process(100, f"{path}/container")
@@ -416,7 +412,7 @@ def test_a_scope_is_put_right_where_the_container_itself_has_its_limit_and_is_ab
     assert (upper / "memory.high").read_text() == (lower / "memory.high").read_text() == str(64 << 20)
 
 
-def test_undo_has_nothing_to_do(host: Host, limits: Path) -> None:
+def test_undo_does_nothing(host: Host, limits: Path) -> None:
     context = Context(host.context().settings)
     with context.monitor.hold("k") as locked:
         memory.FEATURE.revert(Step("memory", "limit", {}, ""), {"id": ID}, locked, context)

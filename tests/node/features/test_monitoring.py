@@ -30,7 +30,7 @@ def plan(host: Host, **of: Any) -> Step:
     return step
 
 
-def test_the_group_of_the_pod(host: Host) -> None:
+def test_group_is_that_of_pod(host: Host) -> None:
     host.process(100)
     step = plan(host)
     assert (step.feature, step.action, step.parameters) == ("monitoring", "join", {"class": ""})
@@ -47,19 +47,17 @@ def test_the_group_of_the_pod(host: Host) -> None:
         (None, "", ""),
     ],
 )
-def test_the_class_is_where_the_process_is_else_what_the_bundle_asks_for(
-    host: Host, rdt: str | None, asked: str, found: str
-) -> None:
+def test_class_is_that_of_process_or_else_of_bundle(host: Host, rdt: str | None, asked: str, found: str) -> None:
     host.process(100, rdt=rdt)
     assert plan(host, closID=asked).parameters == {"class": found}
 
 
-def test_a_process_that_ended(host: Host) -> None:
+def test_ended_process_is_reported(host: Host) -> None:
     with pytest.raises(TaskGoneError):
         plan(host)
 
 
-def test_planning_changes_nothing(host: Host) -> None:
+def test_plan_has_no_effect(host: Host) -> None:
     host.process(100)
     before = sorted(str(path) for path in host.root.rglob("*"))
     plan(host)
@@ -75,7 +73,7 @@ def test_planning_changes_nothing(host: Host) -> None:
         ({"labelSelector": {"app": "web"}}, {}, "label app=web"),
     ],
 )
-def test_who_is_left_out_and_why(host: Host, config: dict[str, Any], of: dict[str, Any], why: str) -> None:
+def test_excluded_containers_have_reason(host: Host, config: dict[str, Any], of: dict[str, Any], why: str) -> None:
     host.configure(**config)
     host.process(100)
     step = plan(host, **of)
@@ -83,13 +81,13 @@ def test_who_is_left_out_and_why(host: Host, config: dict[str, Any], of: dict[st
     assert why in step.why
 
 
-def test_labels_are_read_only_where_they_are_asked_for(host: Host) -> None:
+def test_labels_are_read_only_on_demand(host: Host) -> None:
     host.process(100)
     unreadable = {"io.kubernetes.cri-o.ResolvPath": "/nonexistent/resolv.conf"}
     assert plan(host, annotations=unreadable).action == "join"
 
 
-def test_a_group_that_no_task_joined_is_removed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_group_without_tasks_after_failure_is_removed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     id_, pid = cluster.spawn(1)
 
     def gone(*_: object) -> int:
@@ -103,7 +101,7 @@ def test_a_group_that_no_task_joined_is_removed(cluster: Cluster, monkeypatch: p
     assert record["groups"] == {}
 
 
-def test_a_group_with_tasks_stays_where_another_container_cannot_join(
+def test_group_with_tasks_stays_if_another_container_cannot_join(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, first = cluster.start(1)
@@ -117,7 +115,7 @@ def test_a_group_with_tasks_stays_where_another_container_cannot_join(
     assert cluster.groups_of(first) == {("", UID)}
 
 
-def test_what_is_done_is_what_was_planned(host: Host) -> None:
+def test_steps_match_plan(host: Host) -> None:
     host.add_class("gold")
     host.process(100, rdt="gold")
     context, of = host.context(), workload()
@@ -128,7 +126,7 @@ def test_what_is_done_is_what_was_planned(host: Host) -> None:
     assert host.tasks(f"gold/mon_groups/{UID}") == [100]
 
 
-def test_namespace_at_its_limit_waits_until_a_pod_of_it_ends(cluster: Cluster) -> None:
+def test_namespace_at_limit_waits_until_one_of_its_pods_ends(cluster: Cluster) -> None:
     cluster.host.configure(runtimeRoots={"crun": str(cluster.root / "crun")}, monitoring={"limits": {"sh*": 1, "*": 9}})
     first, second = UID, UID.replace("6c01", "6c02")
     ended, first_pid = cluster.start(1, first)

@@ -64,13 +64,13 @@ def plan(host: Host, annotations: dict[str, str], **of: Any) -> Step:
         (crio_annotations(), ""),
     ],
 )
-def test_which_annotation_counts(rdt_host: Host, annotations: dict[str, str], chosen: str) -> None:
+def test_annotation_precedence_is_as_documented(rdt_host: Host, annotations: dict[str, str], chosen: str) -> None:
     step = plan(rdt_host, annotations)
     assert step.parameters == ({"class": chosen} if chosen else {})
     assert (step.action == SKIP) is not bool(chosen)
 
 
-def test_what_the_runtime_assigned_stays(rdt_host: Host) -> None:
+def test_class_of_runtime_stays(rdt_host: Host) -> None:
     step = plan(rdt_host, crio_annotations() | {OURS: "gold"}, closID="silver")
     assert step.action == SKIP
     assert "the runtime assigned RDT class silver" in step.why
@@ -83,12 +83,12 @@ def test_what_the_runtime_assigned_stays(rdt_host: Host) -> None:
     "asked, words",
     [("silver", "namespace shop may not have RDT class 'silver'"), ("../gold", "may not have"), ("x" * 999, "may not")],
 )
-def test_only_what_is_allowed(rdt_host: Host, asked: str, words: str) -> None:
+def test_only_allowed_classes_are_used(rdt_host: Host, asked: str, words: str) -> None:
     with pytest.raises(RdtClassError, match=words):
         plan(rdt_host, crio_annotations() | {OURS: asked})
 
 
-def test_a_class_that_is_not_there(rdt_host: Host) -> None:
+def test_missing_class_is_reported(rdt_host: Host) -> None:
     with pytest.raises(RdtClassError, match=r"there is no RDT class 'bronze' for annotation .*rdt apply"):
         plan(rdt_host, PODMAN | {OURS: "bronze"})
 
@@ -108,7 +108,7 @@ def test_defaults_need_no_permission(rdt_host: Host, defaults: dict[str, Any], c
     assert plan(rdt_host, crio_annotations(), cgroup=cgroup).parameters.get("class", "") == chosen
 
 
-def test_a_container_without_a_namespace_is_spoken_of_as_such(rdt_host: Host) -> None:
+def test_container_without_namespace_is_described_so(rdt_host: Host) -> None:
     rdt_host.configure(rdt={"enabled": True, "allow": {"?*": ["*"]}})
     with pytest.raises(RdtClassError, match=r"^a container without a namespace may not have RDT class 'bronze'"):
         plan(rdt_host, PODMAN | {OURS: "bronze"})
@@ -116,7 +116,7 @@ def test_a_container_without_a_namespace_is_spoken_of_as_such(rdt_host: Host) ->
     assert plan(rdt_host, PODMAN).why.endswith("by the default of containers without a namespace")
 
 
-def test_class_first_and_group_after(rdt_host: Host) -> None:
+def test_class_is_joined_before_group(rdt_host: Host) -> None:
     pod = state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "gold"})
     assert rdt_host.call(pod)[:2] == (0, "")
     assert rdt_host.tasks("gold") == [100, 101]
@@ -124,7 +124,7 @@ def test_class_first_and_group_after(rdt_host: Host) -> None:
     assert rdt_host.tasks(f"gold/mon_groups/{UID}") == [100, 101]
 
 
-def test_what_a_refusal_means_is_the_sections_to_say(rdt_host: Host) -> None:
+def test_refusal_follows_policy_of_section(rdt_host: Host) -> None:
     pod = state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "silver"})
     outcome = rdt_host.call(pod)
     assert outcome.code == 0
@@ -134,7 +134,7 @@ def test_what_a_refusal_means_is_the_sections_to_say(rdt_host: Host) -> None:
     assert rdt_host.call(pod).code == 79
 
 
-def test_a_process_that_is_still_in_the_root_class_was_not_moved(rdt_host: Host) -> None:
+def test_process_still_in_root_class_was_not_moved(rdt_host: Host) -> None:
     rdt_host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")
     rdt_host.configure(rdt={"enabled": True, "failurePolicy": "fail", "allow": {"shop": ["gold"]}})
     outcome = rdt_host.call(state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "gold"}))
@@ -142,7 +142,7 @@ def test_a_process_that_is_still_in_the_root_class_was_not_moved(rdt_host: Host)
     assert "was moved to RDT class gold but is in the root class" in outcome.stderr
 
 
-def test_reconcile_puts_back_what_fell_to_the_root_class(rdt_host: Host) -> None:
+def test_reconcile_repairs_tasks_in_root_class(rdt_host: Host) -> None:
     rdt_host.end_process(100)
     rdt_host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")
     pod = state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "gold"})
@@ -156,12 +156,12 @@ def test_reconcile_puts_back_what_fell_to_the_root_class(rdt_host: Host) -> None
     assert (report.applied, report.failures) == ({}, {})  # where somebody else has moved it, it stays
 
 
-def test_a_sandbox_has_no_class(rdt_host: Host) -> None:
+def test_sandbox_has_no_class(rdt_host: Host) -> None:
     step = plan(rdt_host, crio_annotations(**{OURS: "gold", "io.kubernetes.cri-o.ContainerType": "sandbox"}))
     assert (step.action, step.why) == ("skip", "a pod's sandbox gets no rdt")
 
 
-def test_a_class_removed_under_a_living_container_is_noticed(rdt_host: Host) -> None:
+def test_class_removed_under_running_container_is_reported(rdt_host: Host) -> None:
     rdt_host.end_process(100)
     rdt_host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")
     rdt_host.call(state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "gold"}))
@@ -172,7 +172,7 @@ def test_a_class_removed_under_a_living_container_is_noticed(rdt_host: Host) -> 
     assert rdt_host.log.read_text().count("RDT class gold was removed") == 1
 
 
-def test_class_that_was_not_joined_does_not_hold_where_proc_does_not_say(rdt_host: Host) -> None:
+def test_class_not_joined_does_not_hold_without_proc_files(rdt_host: Host) -> None:
     """As in a simulation."""
     step = plan(rdt_host, crio_annotations() | {OURS: "gold"})
     found = workload(crio_annotations())

@@ -55,26 +55,26 @@ def files(host: Host, **values: str) -> Path:
     return folder
 
 
-def test_policy_and_nice_of_every_thread(process: subprocess.Popen[bytes]) -> None:
+def test_policy_and_nice_apply_to_every_thread(process: subprocess.Popen[bytes]) -> None:
     for tid in threads_of("/proc", process.pid):
         scheduling._schedule(tid, {"policy": "batch", "nice": 7})
     assert os.sched_getscheduler(process.pid) == os.SCHED_BATCH
     assert os.getpriority(os.PRIO_PROCESS, process.pid) == 7
 
 
-def test_a_thread_that_has_ended_is_passed_over(process: subprocess.Popen[bytes]) -> None:
+def test_ended_thread_is_skipped(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.wait()
     scheduling._schedule(process.pid, {"policy": "batch", "nice": 7})
 
 
-def test_an_io_priority(process: subprocess.Popen[bytes]) -> None:
+def test_io_priority_is_set(process: subprocess.Popen[bytes]) -> None:
     scheduling._set_io_priority([process.pid], {"ioClass": "best-effort", "ioPriority": 6})
     said = subprocess.run(["ionice", "-p", str(process.pid)], capture_output=True, text=True, check=True).stdout
     assert said.strip() == "best-effort: prio 6"
 
 
-def test_values_are_written_and_put_back(host: Host) -> None:
+def test_values_are_written_and_repaired(host: Host) -> None:
     configure(host, scheduling=SECTION)
     host.process(100, CGROUP)
     folder = files(host, cpu_weight="100\n", memory_low="0\n")
@@ -90,7 +90,7 @@ def test_values_are_written_and_put_back(host: Host) -> None:
     assert host.enforce().applied == {}
 
 
-def test_one_that_can_not_be_put_back_keeps_nobody_else_from_it(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_repair_does_not_stop_others(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     configure(host, scheduling=SECTION)
     folders = {}
     for number in range(3):
@@ -115,7 +115,7 @@ def test_one_that_can_not_be_put_back_keeps_nobody_else_from_it(host: Host, monk
     assert (folders[good] / "cpu.weight").read_text() == "20"
 
 
-def test_an_init_that_moved_into_a_cgroup_of_its_own_making_leaves_the_values_where_they_are(host: Host) -> None:
+def test_init_in_its_own_nested_cgroup_leaves_values_in_place(host: Host) -> None:
     configure(host, scheduling=SECTION)
     host.process(100, CGROUP)
     folder = files(host, cpu_weight="100\n", memory_low="0\n")
@@ -138,19 +138,19 @@ def test_an_init_that_moved_into_a_cgroup_of_its_own_making_leaves_the_values_wh
         ({}, "no feature concerns it"),
     ],
 )
-def test_who_gets_none(host: Host, annotations: dict[str, str], words: str) -> None:
+def test_container_without_class_has_no_step(host: Host, annotations: dict[str, str], words: str) -> None:
     configure(host, scheduling=SECTION)
     host.process(100, CGROUP)
     assert words in call(host, **annotations)
 
 
-def test_a_class_that_is_not_there(host: Host) -> None:
+def test_missing_class_is_reported(host: Host) -> None:
     configure(host, scheduling=SECTION | {"allow": {"*": ["*"]}})
     host.process(100, CGROUP)
     assert "there is no scheduling class 'gone'; the classes are batch, small, other" in call(host, **{CLASS: "gone"})
 
 
-def test_defaults(host: Host) -> None:
+def test_default_class_applies(host: Host) -> None:
     configure(host, scheduling=SECTION | {"defaults": {"qos": {"Burstable": "small"}}})
     host.process(100, CGROUP)
     files(host, cpu_weight="100\n", memory_low="0\n")
@@ -173,7 +173,7 @@ def test_defaults(host: Host) -> None:
         ({"hugepages": {"2MB": "1G"}}, [["hugetlb.2MB.max", "1073741824"]], {}),
     ],
 )
-def test_what_a_class_means(spec: dict[str, Any], values: list[list[str]], properties: dict[str, str]) -> None:
+def test_class_gives_values(spec: dict[str, Any], values: list[list[str]], properties: dict[str, str]) -> None:
     assert scheduling.cgroup_values_of(spec) == (values, properties)
 
 
@@ -197,11 +197,11 @@ def test_what_a_class_means(spec: dict[str, Any], values: list[list[str]], prope
         ("blockio: {classes: {a: [{devices: [/dev/sda], throttleReadBps: 1.5M}]}}", "is no amount"),
     ],
 )
-def test_what_config_check_says(text: str, error: str) -> None:
+def test_config_check_reports_problems(text: str, error: str) -> None:
     assert error in " ".join(str(problem) for problem in check_text(text.encode(), "config.yaml").errors)
 
 
-def test_valid_classes() -> None:
+def test_valid_classes_are_accepted() -> None:
     text = b"""
 scheduling: {enabled: true, classes: {rt: {policy: rr, priority: 5, ioClass: realtime, ioPriority: 0}}}
 blockio: {enabled: true, classes: {slow: [{devices: ['/dev/nvme?n1'], throttleReadBps: 10M, weight: 50}, {weight: 80}]}}
@@ -227,7 +227,7 @@ blockio:
 """
 
 
-def test_classes_of_a_goresctrl_file(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_goresctrl_classes_are_accepted(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its keys begin with capitals, its amounts are Kubernetes' quantities, and its patterns have brackets."""
     checked = check_text(GORESCTRLS, "config.yaml")
     assert checked.problems == []
@@ -268,7 +268,7 @@ def test_io_limits_are_written(host: Host, monkeypatch: pytest.MonkeyPatch) -> N
         (["io.weight", "io.bfq.weight"], {"io.weight": "default 3000", "io.bfq.weight": "default 1000"}),
     ],
 )
-def test_weights_are_bfqs_too_where_it_is_loaded(host: Host, there: list[str], wanted: dict[str, str]) -> None:
+def test_bfq_weights_are_written_where_loaded(host: Host, there: list[str], wanted: dict[str, str]) -> None:
     classes = {"fast": [{"weight": 3000}]}
     configure(host, blockio={"enabled": True, "allow": {"shop": ["*"]}, "classes": classes})
     host.process(100, CGROUP)
@@ -282,7 +282,7 @@ def test_weights_are_bfqs_too_where_it_is_loaded(host: Host, there: list[str], w
         assert {name: (folder / name).read_text() for name in there} == wanted
 
 
-def test_what_the_runtime_limits_stays(host: Host) -> None:
+def test_limits_of_runtime_stay(host: Host) -> None:
     configure(host, blockio={"enabled": True, "allow": {"*": ["*"]}, "classes": {"slow": []}})
     host.process(100, CGROUP)
     bundle = host.bundle({"linux": {"resources": {"blockIO": {"weight": 10}}}})
@@ -303,11 +303,11 @@ def test_what_the_runtime_limits_stays(host: Host) -> None:
         ("20", "cpu.weight", "20", True),
     ],
 )
-def test_whether_a_value_holds(have: str, name: str, value: str, holds: bool) -> None:
+def test_value_check_compares_with_kernel(have: str, name: str, value: str, holds: bool) -> None:
     assert is_in_force(have, name, value) is holds
 
 
-def test_policies_are_the_kernel_s_own() -> None:
+def test_policies_match_kernel_numbers() -> None:
     kernels = {
         "normal": os.SCHED_OTHER,
         "fifo": os.SCHED_FIFO,
@@ -318,7 +318,7 @@ def test_policies_are_the_kernel_s_own() -> None:
     assert kernels == scheduling.POLICIES
 
 
-def test_a_process_is_scheduled_so_in_all_that_is_said_of_it(process: subprocess.Popen[bytes]) -> None:
+def test_scheduling_check_compares_all_recorded_attributes(process: subprocess.Popen[bytes]) -> None:
     pid = process.pid
     assert scheduling._is_scheduled(pid, {})
     assert scheduling._is_scheduled(pid, {"nice": os.getpriority(os.PRIO_PROCESS, pid)})

@@ -114,7 +114,7 @@ def test_release_restores_before_the_lease_is_removed(host: Host) -> None:
     assert not (host.state / "guard-lease.json").exists()
 
 
-def test_lease_of_a_living_guard_is_left_alone(host: Host) -> None:
+def test_lease_of_running_guard_is_left_alone(host: Host) -> None:
     node = Node(host)
     host.process(100)
     node.pass_time(node.guard(pid=100), FULL, 6)
@@ -122,7 +122,7 @@ def test_lease_of_a_living_guard_is_left_alone(host: Host) -> None:
     assert node.limit("bronze") == "MB:0=90"
 
 
-def test_value_of_another_program_is_left_alone_until_the_restart(host: Host) -> None:
+def test_value_of_other_program_is_kept_until_restart(host: Host) -> None:
     node = Node(host)
     guard = node.guard()
     node.pass_time(guard, FULL, 6)
@@ -136,7 +136,7 @@ def test_value_of_another_program_is_left_alone_until_the_restart(host: Host) ->
     assert node.limit("silver") == "MB:0=100"
 
 
-def test_value_changed_before_the_first_cut_is_left_alone(host: Host) -> None:
+def test_value_changed_before_first_cut_is_kept(host: Host) -> None:
     node = Node(host)
     guard = node.guard()
     (node.root / "bronze/schemata").write_text("MB:0=70\n")
@@ -144,7 +144,7 @@ def test_value_changed_before_the_first_cut_is_left_alone(host: Host) -> None:
     assert node.limit("bronze") == "MB:0=70"
 
 
-def test_removed_class_ends_the_guards_work_on_it(host: Host) -> None:
+def test_removed_class_is_dropped_by_guard(host: Host) -> None:
     node = Node(host)
     guard = node.guard()
     node.pass_time(guard, FULL, 6)
@@ -169,7 +169,7 @@ def test_remounted_resctrl_keeps_its_own_values(host: Host) -> None:
 
 
 @pytest.mark.parametrize("value", ["Unavailable", "Unassigned", "Error", ""])
-def test_counter_without_a_number_stops_writes_and_restores(host: Host, value: str) -> None:
+def test_missing_counter_value_stops_writes_and_restores(host: Host, value: str) -> None:
     node = Node(host)
     guard = node.guard()
     node.pass_time(guard, FULL, 6)
@@ -182,7 +182,7 @@ def test_counter_without_a_number_stops_writes_and_restores(host: Host, value: s
     assert f'"state": "{BLIND}"' in (host.state / NAME).read_text()
 
 
-def test_counter_that_falls_is_no_traffic(host: Host) -> None:
+def test_decreasing_counter_is_not_traffic(host: Host) -> None:
     node = Node(host)
     guard = node.guard()
     node.pass_time(guard, FULL, 2)

@@ -80,7 +80,7 @@ def test_all_limits_are_restored_after_the_pressure_ends(plant: Plant) -> None:
 @pytest.mark.hypothesis
 @settings(max_examples=40, deadline=None)
 @given(plants())
-def test_steady_load_leads_to_no_limit_cycle(plant: Plant) -> None:
+def test_steady_load_causes_no_oscillation(plant: Plant) -> None:
     plant.noise, plant.gaps = 0.0, 0.0
     run = Run(plant).step(2 * LONG)
     late = len(run.writes())
@@ -96,17 +96,17 @@ def test_pressure_with_a_victim_lowers_the_first_class() -> None:
     assert run.domain.state == SETTLING
 
 
-def test_full_domain_without_a_protected_class_in_it_is_left_alone() -> None:
+def test_full_domain_without_protected_class_is_left_alone() -> None:
     run = Run(Plant(1, demand={"gold": 0.0, "silver": 30e9, "bronze": 90e9})).step(60)
     assert run.writes() == []
 
 
-def test_full_domain_of_protected_classes_alone_is_left_alone() -> None:
+def test_full_domain_with_protected_classes_only_is_left_alone() -> None:
     run = Run(Plant(1, demand={"gold": 120e9, "silver": 1e9, "bronze": 1e9})).step(60)
     assert run.writes() == []
 
 
-def test_cut_without_effect_is_followed_by_a_double_one() -> None:
+def test_cut_without_effect_is_followed_by_double_cut() -> None:
     run = Run(Plant(1, response="dead zone", noise=0.0)).step(20)
     values = [change.new for _, change in run.writes(LOWER) if change.name == "bronze"]
     assert values[:3] == [90, 70, 50]

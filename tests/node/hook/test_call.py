@@ -15,7 +15,7 @@ from resctrl_hooks.node.hook.deadline import TIME_TO_TAKE_BACK
 from resctrl_hooks.node.settings import DEFAULTS
 
 
-def test_a_pods_container_lands_in_its_group(host: Host, pod: dict[str, Any]) -> None:
+def test_container_of_pod_joins_its_group(host: Host, pod: dict[str, Any]) -> None:
     outcome = host.call(pod)
     assert (outcome.code, outcome.stderr) == (0, "")
     assert host.tasks(GROUP) == [100, 101, 102]
@@ -29,7 +29,7 @@ def test_a_pods_container_lands_in_its_group(host: Host, pod: dict[str, Any]) ->
     assert (record["pid"], record["start"], record["boot"], record["pod"]) == (100, 1000, BOOT, "web-0")
 
 
-def test_poststop_leaves_the_group_to_the_pod(host: Host, pod: dict[str, Any]) -> None:
+def test_poststop_keeps_group_of_pod(host: Host, pod: dict[str, Any]) -> None:
     host.call(pod)
     host.end_process(100)
     assert host.call(stopped(annotations={})).log.count(f"left {UID}") == 1
@@ -37,7 +37,7 @@ def test_poststop_leaves_the_group_to_the_pod(host: Host, pod: dict[str, Any]) -
     assert host.records() == [f"idle/{UID}", f"pods/{UID}/pod"]
 
 
-def test_a_restart_finds_its_pods_group(host: Host, pod: dict[str, Any]) -> None:
+def test_restart_finds_group_of_pod(host: Host, pod: dict[str, Any]) -> None:
     host.call(pod)
     inode = (host.resctrl / GROUP).stat().st_ino
     host.end_process(100)
@@ -49,7 +49,7 @@ def test_a_restart_finds_its_pods_group(host: Host, pod: dict[str, Any]) -> None
     assert f"idle/{UID}" not in host.records()
 
 
-def test_release_last_container(host: Host, pod: dict[str, Any]) -> None:
+def test_last_container_releases_group(host: Host, pod: dict[str, Any]) -> None:
     host.configure(monitoring={"release": "last-container"})
     host.call(pod)
     host.end_process(100)
@@ -57,7 +57,7 @@ def test_release_last_container(host: Host, pod: dict[str, Any]) -> None:
     assert (host.groups(), host.records()) == ([], [])
 
 
-def test_a_restart_with_the_same_id_before_its_poststop(host: Host) -> None:
+def test_restart_with_same_id_before_poststop_keeps_group(host: Host) -> None:
     start = state(bundle=host.bundle())
     host.process(100, "/x", start=1)
     host.call(start)
@@ -71,7 +71,7 @@ def test_a_restart_with_the_same_id_before_its_poststop(host: Host) -> None:
     assert (host.groups(), host.records()) == ([], [])
 
 
-def test_a_poststop_is_the_end_although_the_process_is_still_seen(host: Host, pod: dict[str, Any]) -> None:
+def test_poststop_ends_container_even_if_process_is_visible(host: Host, pod: dict[str, Any]) -> None:
     host.call(pod)
     assert host.call(stopped()).log.count(f"left {UID}") == 1
     assert host.records() == [f"idle/{UID}", f"pods/{UID}/pod"]
@@ -80,7 +80,7 @@ def test_a_poststop_is_the_end_although_the_process_is_still_seen(host: Host, po
     assert host.groups() == []
 
 
-def test_an_id_that_changes_pods(host: Host, pod: dict[str, Any]) -> None:
+def test_id_reused_by_another_pod_moves_to_its_group(host: Host, pod: dict[str, Any]) -> None:
     host.call(pod)
     host.end_process(100)
     other = "b" * 8 + UID[8:]
@@ -91,7 +91,7 @@ def test_an_id_that_changes_pods(host: Host, pod: dict[str, Any]) -> None:
     assert f"pods/{UID}/c-{ID}" not in host.records()
 
 
-def test_poststop_twice_late_or_without_createruntime(host: Host, pod: dict[str, Any]) -> None:
+def test_repeated_late_or_unmatched_poststop_is_harmless(host: Host, pod: dict[str, Any]) -> None:
     assert host.call(stopped()) == (0, "", "")
     host.call(pod)
     host.end_process(100)
@@ -99,7 +99,7 @@ def test_poststop_twice_late_or_without_createruntime(host: Host, pod: dict[str,
     assert host.call(stopped()) == (0, "", "")
 
 
-def test_the_stage_may_be_named(host: Host, pod: dict[str, Any]) -> None:
+def test_stage_can_be_named(host: Host, pod: dict[str, Any]) -> None:
     host.call(pod | {"status": "running"}, "createRuntime")
     assert host.groups() == [GROUP]
     host.end_process(100)
@@ -108,14 +108,14 @@ def test_the_stage_may_be_named(host: Host, pod: dict[str, Any]) -> None:
     assert host.groups() == []
 
 
-def test_a_sandbox_is_not_monitored(host: Host, pod: dict[str, Any]) -> None:
+def test_sandbox_is_not_monitored(host: Host, pod: dict[str, Any]) -> None:
     pod["annotations"]["io.kubernetes.cri-o.ContainerType"] = "sandbox"
     assert "sandbox gets no monitoring" in host.call(pod).log
     assert host.groups() == []
 
 
 @pytest.mark.parametrize("take_over", [False, True])
-def test_a_runtime_that_monitors_by_itself(host: Host, pod: dict[str, Any], take_over: bool) -> None:
+def test_runtime_with_its_own_monitoring_is_left_alone(host: Host, pod: dict[str, Any], take_over: bool) -> None:
     host.configure(monitoring={"takeOver": take_over})
     host.bundle({"linux": {"intelRdt": {"enableMonitoring": True}}})
     outcome = host.call(pod)
@@ -124,7 +124,7 @@ def test_a_runtime_that_monitors_by_itself(host: Host, pod: dict[str, Any], take
     assert ("enableMonitoring" in outcome.log) is not take_over
 
 
-def test_each_call_is_counted_and_logged_with_how_long_it_took(host: Host, pod: dict[str, Any]) -> None:
+def test_each_call_is_counted_and_logged_with_duration(host: Host, pod: dict[str, Any]) -> None:
     began = time.monotonic()
     logs = [host.call(pod).log, host.call(pod | {"pid": 0}).log]
     longest = (time.monotonic() - began) * 1e6
@@ -146,7 +146,7 @@ def test_each_call_is_counted_and_logged_with_how_long_it_took(host: Host, pod: 
         (json.dumps(state(pid=0)).encode(), "hook", f"createRuntime of container {ID}: the container state names no"),
     ],
 )
-def test_a_failure_says_whom_it_is_about_and_what_comes_of_it(host: Host, data: bytes, stage: str, said: str) -> None:
+def test_failure_names_container_and_consequence(host: Host, data: bytes, stage: str, said: str) -> None:
     outcome = host.call(data, stage)
     assert outcome.code == 0
     assert said in outcome.stderr
@@ -154,12 +154,12 @@ def test_a_failure_says_whom_it_is_about_and_what_comes_of_it(host: Host, data: 
     assert outcome.stderr.endswith(f"; {left}\n")
 
 
-def test_a_container_that_is_known_is_called_by_its_pods_name(host: Host, pod: dict[str, Any]) -> None:
+def test_known_container_is_named_by_its_pod(host: Host, pod: dict[str, Any]) -> None:
     assert f"createRuntime of shop/web-0/c0 (cri-o, {UID}): " in host.call(pod).log
 
 
 @pytest.mark.parametrize("file, named", [(None, "stdin"), ("/some/file", "/some/file")])
-def test_what_cannot_be_read_is_named(
+def test_unreadable_input_is_named(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, file: str | None, named: str
 ) -> None:
     def unreadable(_: Any) -> bytes:
@@ -171,7 +171,7 @@ def test_what_cannot_be_read_is_named(
     assert f"{named} can't be used: Input/output error" in outcome.stderr
 
 
-def test_settings_that_are_not_the_last_ones_are_spoken_of(host: Host, pod: dict[str, Any]) -> None:
+def test_outdated_settings_are_reported(host: Host, pod: dict[str, Any]) -> None:
     host.config.rename(host.config.with_name("config.last.json"))
     host.config.write_text("{")
     outcome = host.call(pod)
@@ -180,7 +180,7 @@ def test_settings_that_are_not_the_last_ones_are_spoken_of(host: Host, pod: dict
     assert host.groups() == [GROUP]
 
 
-def test_the_alarm_is_put_off_at_the_end(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alarm_is_cancelled_at_the_end(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     alarms: list[float] = []
     monkeypatch.setattr(call, "set_deadline", alarms.append)
     host.call(pod)
@@ -191,7 +191,7 @@ def test_the_alarm_is_put_off_at_the_end(host: Host, pod: dict[str, Any], monkey
 @pytest.mark.parametrize("stage, readable, code", [
     ("createRuntime", True, 79), ("createRuntime", False, 79), ("hook", True, 79), ("hook", False, 0),
 ])  # fmt: skip
-def test_a_fault_before_the_state_is_read_refuses_only_what_is_no_poststop(
+def test_fault_before_reading_state_refuses_unless_poststop(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, stage: str, readable: bool, code: int
 ) -> None:
     host.configure(failurePolicy="fail")
@@ -205,7 +205,7 @@ def test_a_fault_before_the_state_is_read_refuses_only_what_is_no_poststop(
 
 
 @pytest.mark.parametrize("more, groups", [(0, [GROUP]), (1, [])])
-def test_a_state_may_be_as_large_as_the_limit(
+def test_state_of_maximum_size_is_accepted(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, more: int, groups: list[str]
 ) -> None:
     ends: list[int] = []
@@ -217,7 +217,7 @@ def test_a_state_may_be_as_large_as_the_limit(
     assert (f"larger than {STATE_LIMIT} bytes" in outcome.stderr) == bool(more)
 
 
-def test_refusal_for_a_bundle_with_a_long_path_says_its_outcome(host: Host) -> None:
+def test_refusal_with_long_bundle_path_states_its_outcome(host: Host) -> None:
     """A log line is bounded: the path must leave room for the rest."""
     host.configure(failurePolicy="fail")
     outcome = host.call(state(bundle="/" + "9" * 5000))

@@ -53,7 +53,7 @@ def test_every_capture_has_a_case() -> None:
 
 @pytest.mark.parametrize("alone", [False, True], ids=["in-process", "as-a-runtime-calls-it"])
 @pytest.mark.parametrize("name", CASES)
-def test_capture(host: Host, name: str, alone: bool) -> None:
+def test_capture_gives_expected_steps(host: Host, name: str, alone: bool) -> None:
     key, rdt_class = CASES[name]
     for known in ("gold", "silver"):
         host.add_class(known)
@@ -85,7 +85,7 @@ def test_capture(host: Host, name: str, alone: bool) -> None:
 
 
 @pytest.mark.parametrize("runtime", ["crun", "runc"])
-def test_members_of_one_podman_pod_share_a_group(host: Host, runtime: str) -> None:
+def test_podman_pod_members_share_group(host: Host, runtime: str) -> None:
     infra, infra_stop, _ = captured(f"podman-{runtime}-pod-infra", host)
     member, member_stop, _ = captured(f"podman-{runtime}-pod-member", host)
     for created in (infra, member):
@@ -100,7 +100,7 @@ def test_members_of_one_podman_pod_share_a_group(host: Host, runtime: str) -> No
     assert len(host.records()) == 2
 
 
-def test_containers_of_one_pod_in_two_classes(host: Host) -> None:
+def test_containers_of_pod_join_two_classes(host: Host) -> None:
     for known in ("gold", "silver"):
         host.add_class(known)
     for name in ("crio-rdt-crun", "crio-rdt-crun-c1"):
@@ -111,7 +111,7 @@ def test_containers_of_one_pod_in_two_classes(host: Host) -> None:
 
 @pytest.mark.parametrize("pattern, manager", [("?*", "crio"), ("", "podman")])
 @pytest.mark.parametrize("name", CASES)
-def test_namespaces_tell_runtimes_apart_that_read_one_folder_of_hooks(
+def test_namespaces_distinguish_runtimes_with_shared_hooks_folder(
     host: Host, name: str, pattern: str, manager: str
 ) -> None:
     for known in ("gold", "silver"):
@@ -121,7 +121,7 @@ def test_namespaces_tell_runtimes_apart_that_read_one_folder_of_hooks(
     assert bool(host.groups()) == name.startswith(manager)
 
 
-def test_labels_of_a_captured_sandbox(host: Host) -> None:
+def test_labels_of_captured_sandbox_are_found(host: Host) -> None:
     create, _, _ = captured("crio-crun", host)
     sandbox = host.bundle(fixture("crio-crun-sandbox-config.json"), "sandbox")
     create["annotations"]["io.kubernetes.cri-o.ResolvPath"] = f"{sandbox}/resolv.conf"

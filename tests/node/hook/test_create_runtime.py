@@ -20,7 +20,7 @@ class Watching:
         self.seen.append((step.feature, create_runtime.refuses(context)))
 
 
-def test_time_refuses_until_the_last_step_that_may_is_done(
+def test_deadline_refuses_only_before_the_last_refusing_step(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.configure(memory={"failurePolicy": "fail"}, placement={"failurePolicy": "ignore"})

@@ -15,9 +15,7 @@ from resctrl_hooks.node.hook import call as hook
 
 @BOTH_POLICIES
 @pytest.mark.parametrize("config", ["good", "missing", "/etc/shadow/x"])
-def test_rootless_podman_does_not_notice_us(
-    host: Host, pod: dict[str, Any], policy: str, code: int, config: str
-) -> None:
+def test_rootless_podman_is_unaffected(host: Host, pod: dict[str, Any], policy: str, code: int, config: str) -> None:
     host.configure(failurePolicy=policy)
     command = host.command() if config == "good" else [*host.command()[:-2], config, "hook"]
     done = subprocess.run(
@@ -28,7 +26,7 @@ def test_rootless_podman_does_not_notice_us(
     assert host.groups() == []
 
 
-def test_a_closed_stdin_and_stderr(host: Host, pod: dict[str, Any]) -> None:
+def test_closed_stdin_and_stderr_are_no_failure(host: Host, pod: dict[str, Any]) -> None:
     command = " ".join(f"'{part}'" for part in host.command())
     for redirection in ("<&-", "<&- 2>&-", "<&- 2>&- >&-"):
         done = subprocess.run(
@@ -42,7 +40,7 @@ def test_a_closed_stdin_and_stderr(host: Host, pod: dict[str, Any]) -> None:
     assert host.groups() == [GROUP]
 
 
-def test_an_interrupt_is_no_traceback(host: Host) -> None:
+def test_interrupt_prints_no_traceback(host: Host) -> None:
     with subprocess.Popen(host.command(), stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={}) as process:
         assert process.stdin is not None
         assert process.stderr is not None
@@ -54,7 +52,7 @@ def test_an_interrupt_is_no_traceback(host: Host) -> None:
         assert process.stderr.read().count(b"\n") == 1
 
 
-def test_a_killed_hook_leaves_what_poststop_needs(host: Host, pod: dict[str, Any]) -> None:
+def test_killed_hook_leaves_data_for_poststop(host: Host, pod: dict[str, Any]) -> None:
     """Killed at any of its system calls on resctrl, it has recorded before what it was about to do."""
     script = (
         "import sys, os, signal; sys.path.insert(0, sys.argv.pop(1))\n"
@@ -87,7 +85,7 @@ def _until_it_reads(pid: int) -> None:
 
 
 @pytest.mark.parametrize("case", ["too large", "no settings", "user namespace"])
-def test_the_state_is_read_to_its_end_whatever_becomes_of_it(host: Host, case: str) -> None:
+def test_state_is_always_read_to_its_end(host: Host, case: str) -> None:
     # crun dies of SIGPIPE where a hook ends without that, and the container with it.
     if case == "no settings":
         host.config.write_text("{")

@@ -31,7 +31,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, call: str, number: int) -> None:
         ("ffffffff-8a3b-4f0e-9a55-1d9d3b7e6c01", "somebody forged a pod UID"),
     ],
 )
-def test_a_pod_uid_that_is_not_the_pods(
+def test_foreign_pod_uid_is_refused(
     host: Host, pod: dict[str, Any], uid: str, words: str, policy: str, code: int
 ) -> None:
     host.configure(failurePolicy=policy)
@@ -46,7 +46,7 @@ def test_a_pod_uid_that_is_not_the_pods(
 
 
 @BOTH_POLICIES
-def test_a_class_that_does_not_exist_is_not_made(host: Host, pod: dict[str, Any], policy: str, code: int) -> None:
+def test_missing_class_is_not_created(host: Host, pod: dict[str, Any], policy: str, code: int) -> None:
     host.configure(failurePolicy=policy)
     host.bundle({"linux": {"intelRdt": {"closID": "platinum"}}})
     outcome = host.call(pod)
@@ -57,7 +57,7 @@ def test_a_class_that_does_not_exist_is_not_made(host: Host, pod: dict[str, Any]
 
 @BOTH_POLICIES
 @pytest.mark.parametrize("name", ["../../etc", "mon_groups", "a\nb", "\ud800"])
-def test_a_class_that_can_be_none(host: Host, pod: dict[str, Any], name: str, policy: str, code: int) -> None:
+def test_invalid_class_is_refused(host: Host, pod: dict[str, Any], name: str, policy: str, code: int) -> None:
     host.configure(failurePolicy=policy)
     host.bundle({"linux": {"intelRdt": {"closID": name}}})
     outcome = host.call(pod)
@@ -84,7 +84,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
 @pytest.mark.parametrize("call, number, reason, waits", REFUSALS)
-def test_what_the_kernel_refuses(
+def test_kernel_refusal_follows_policy(
     host: Host,
     pod: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -124,7 +124,7 @@ def test_what_the_kernel_refuses(
     assert (host.groups(), host.records()) == ([], [])
 
 
-def test_a_features_own_policy(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_feature_policy_overrides_general_one(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     host.configure(failurePolicy="ignore", monitoring={"failurePolicy": "fail"})
     refuse(monkeypatch, "mkdir", errno.ENOSPC)
     assert host.call(pod).code == 79
@@ -132,7 +132,7 @@ def test_a_features_own_policy(host: Host, pod: dict[str, Any], monkeypatch: pyt
     assert host.call(pod).code == 0
 
 
-def test_a_refusal_keeps_what_the_pods_other_containers_have(
+def test_refusal_keeps_resources_of_other_containers(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.configure(failurePolicy="fail")
@@ -144,7 +144,7 @@ def test_a_refusal_keeps_what_the_pods_other_containers_have(
     assert host.context().ledger.members(UID) == [ID]
 
 
-def test_a_refusal_takes_back_a_group_that_only_the_refused_container_needed(
+def test_refusal_removes_group_used_by_refused_container_only(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.configure(failurePolicy="fail")
@@ -158,7 +158,9 @@ def test_a_refusal_takes_back_a_group_that_only_the_refused_container_needed(
     assert (host.context().ledger.read_pod(UID) or {})["groups"].keys() == {""}
 
 
-def test_out_of_rmids_ends_what_is_dead_first(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exhausted_rmids_release_dead_pods_first(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     dead = state(id="d" * 64, pid=300, bundle=host.bundle())
     host.process(300, "/x")
     host.call(dead)
@@ -177,7 +179,7 @@ def test_out_of_rmids_ends_what_is_dead_first(host: Host, pod: dict[str, Any], m
 
 
 @BOTH_POLICIES
-def test_resctrl_is_not_mounted(host: Host, pod: dict[str, Any], policy: str, code: int) -> None:
+def test_unmounted_resctrl_follows_policy(host: Host, pod: dict[str, Any], policy: str, code: int) -> None:
     host.configure(failurePolicy=policy, resctrlPath=str(host.root / "nothing"))
     outcome = host.call(pod)
     assert (outcome.code, outcome.stderr.count("\n")) == (code, 1)
@@ -187,7 +189,7 @@ def test_resctrl_is_not_mounted(host: Host, pod: dict[str, Any], policy: str, co
 
 @BOTH_POLICIES
 @pytest.mark.parametrize("change", [{"pid": 0}, {"pid": None}, {"bundle": ""}, {"bundle": "/nonexistent"}])
-def test_a_state_without_what_createruntime_needs(
+def test_incomplete_state_is_refused(
     host: Host, pod: dict[str, Any], change: dict[str, Any], policy: str, code: int
 ) -> None:
     host.configure(failurePolicy=policy)
@@ -199,7 +201,7 @@ def test_a_state_without_what_createruntime_needs(
 
 
 @BOTH_POLICIES
-def test_the_process_has_ended(host: Host, pod: dict[str, Any], policy: str, code: int) -> None:
+def test_ended_process_is_refused(host: Host, pod: dict[str, Any], policy: str, code: int) -> None:
     host.configure(failurePolicy=policy)
     assert host.call(pod | {"pid": 999}).code == code
     assert host.groups() == []

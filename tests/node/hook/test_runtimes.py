@@ -77,7 +77,7 @@ def nothing_is_left(stage: Stage) -> bool:
     return not stage.groups() and not stage.records() and not os.listdir(f"{stage.state_dir}/containers")
 
 
-def test_runc_init_waits_in_its_pods_group_with_all_threads(stage: Stage, runc: Callable[..., Bundle]) -> None:
+def test_runc_init_waits_in_group_with_all_threads(stage: Stage, runc: Callable[..., Bundle]) -> None:
     bundle = runc()
     bundle.create()
     pid = init_of(bundle)
@@ -86,7 +86,7 @@ def test_runc_init_waits_in_its_pods_group_with_all_threads(stage: Stage, runc: 
     assert len(threads_of(pid)) > 1
 
 
-def test_runc_children_are_in_the_group_and_deletion_removes_it(stage: Stage, runc: Callable[..., Bundle]) -> None:
+def test_runc_children_join_group_and_deletion_removes_it(stage: Stage, runc: Callable[..., Bundle]) -> None:
     bundle = runc()
     bundle.create()
     bundle.start()
@@ -95,7 +95,7 @@ def test_runc_children_are_in_the_group_and_deletion_removes_it(stage: Stage, ru
     assert nothing_is_left(stage)
 
 
-def test_two_containers_of_a_pod_share_a_group_until_the_second_ends(stage: Stage, runc: Callable[..., Bundle]) -> None:
+def test_containers_of_pod_share_group_until_last_ends(stage: Stage, runc: Callable[..., Bundle]) -> None:
     one, two = runc("one"), runc("two")
     one.create()
     two.create()
@@ -109,12 +109,12 @@ def test_two_containers_of_a_pod_share_a_group_until_the_second_ends(stage: Stag
     assert nothing_is_left(stage)
 
 
-def test_a_container_without_a_pod_has_a_group_of_its_own_id(stage: Stage, runc: Callable[..., Bundle]) -> None:
+def test_container_without_pod_has_group_named_by_its_id(stage: Stage, runc: Callable[..., Bundle]) -> None:
     runc("alone", annotations={}).create()
     assert stage.groups() == ["alone"]
 
 
-def test_fail_refuses_the_container_with_79_and_leaves_nothing(stage: Stage, runc: Callable[..., Bundle]) -> None:
+def test_fail_refuses_with_79_and_leaves_nothing(stage: Stage, runc: Callable[..., Bundle]) -> None:
     stage.configure(resctrlPath=NOWHERE, failurePolicy="fail")
     with pytest.raises(RuntimeFailedError, match="exit status 79") as refused:
         runc().create()
@@ -123,7 +123,7 @@ def test_fail_refuses_the_container_with_79_and_leaves_nothing(stage: Stage, run
     assert stage.records() == []
 
 
-def test_ignore_starts_the_container_although_the_hook_complains(stage: Stage, runc: Callable[..., Bundle]) -> None:
+def test_ignore_starts_container_despite_hook_error(stage: Stage, runc: Callable[..., Bundle]) -> None:
     stage.configure(resctrlPath=NOWHERE)
     bundle = runc()
     bundle.create()
@@ -135,7 +135,7 @@ def test_ignore_starts_the_container_although_the_hook_complains(stage: Stage, r
 
 
 @pytest.mark.parametrize("settings", ["{", '{"format": 1, "failurePolicy": 7}'])
-def test_damaged_settings_start_the_container(stage: Stage, runc: Callable[..., Bundle], settings: str) -> None:
+def test_damaged_settings_start_container(stage: Stage, runc: Callable[..., Bundle], settings: str) -> None:
     Path(stage.config).write_text(settings)
     bundle = runc()
     bundle.create()
@@ -144,7 +144,7 @@ def test_damaged_settings_start_the_container(stage: Stage, runc: Callable[..., 
     assert stage.groups() == []
 
 
-def test_a_hooks_words_on_stderr_do_not_stall_runc(stage: Stage, runc: Callable[..., Bundle]) -> None:
+def test_hook_output_on_stderr_does_not_stall_runc(stage: Stage, runc: Callable[..., Bundle]) -> None:
     """Runc reads the hook's stderr until it is closed; the hook's is closed when the hook ends, whatever it says."""
     Path(stage.config).unlink()
     bundle = runc()
@@ -155,7 +155,7 @@ def test_a_hooks_words_on_stderr_do_not_stall_runc(stage: Stage, runc: Callable[
     assert json.loads(bundle.call("state", bundle.id))["status"] == "running"
 
 
-def test_a_read_only_state_directory_starts_the_container(stage: Stage, runc: Callable[..., Bundle]) -> None:
+def test_read_only_state_directory_starts_container(stage: Stage, runc: Callable[..., Bundle]) -> None:
     stage.configure(stateDir="/proc/self/state")  # procfs takes no folders, not even root's
     bundle = runc()
     bundle.create()
@@ -164,7 +164,7 @@ def test_a_read_only_state_directory_starts_the_container(stage: Stage, runc: Ca
     assert stage.groups() == []
 
 
-def test_podmans_init_waits_in_its_group_until_it_is_started(stage: Stage, podman: Podman) -> None:
+def test_podman_init_waits_in_group_until_start(stage: Stage, podman: Podman) -> None:
     podman.create()
     assert stage.groups() == [podman.key]
     assert threads_of(podman_pid(podman)) <= set(stage.tasks(podman.key))
@@ -174,12 +174,12 @@ def test_podmans_init_waits_in_its_group_until_it_is_started(stage: Stage, podma
     assert nothing_is_left(stage)
 
 
-def test_a_container_that_ends_by_itself_releases_its_group(stage: Stage, podman: Podman) -> None:
+def test_ended_container_releases_group(stage: Stage, podman: Podman) -> None:
     podman.call("run", "--name", "short", "--network", "none", *podman.rootfs("short"), "sh", "-c", ":")
     until(lambda: nothing_is_left(stage))
 
 
-def test_a_restarted_container_is_in_a_group_again(stage: Stage, podman: Podman) -> None:
+def test_restarted_container_joins_group_again(stage: Stage, podman: Podman) -> None:
     podman.create()
     podman.start()
     first = podman_pid(podman)
@@ -190,7 +190,7 @@ def test_a_restarted_container_is_in_a_group_again(stage: Stage, podman: Podman)
     assert second in stage.tasks(podman.key)
 
 
-def test_a_podman_pods_infra_and_members_share_a_group_named_by_the_pod(stage: Stage, podman: Podman) -> None:
+def test_podman_pod_infra_and_members_share_group_of_pod(stage: Stage, podman: Podman) -> None:
     # Podman would build its infra image; a rootfs of our own does without.
     image = podman.call("import", str(make_image(Path(stage.folder))), "localhost/pause:demo").strip()
     infra = ["--infra-image", image, "--infra-command", "/pause"]
@@ -237,5 +237,5 @@ def make_image(folder: Path) -> Path:
     return tar
 
 
-def test_crio_annotations_are_what_the_demo_claims() -> None:
+def test_crio_annotations_match_those_of_demo() -> None:
     assert CRIO_ANNOTATIONS["io.kubernetes.pod.uid"] == POD_UID

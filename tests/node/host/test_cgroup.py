@@ -37,7 +37,7 @@ def crowded(host: Host, path: str) -> None:
         ("/mine/a.scope", "a.scope"),
     ],
 )
-def test_in_a_cgroup_of_its_name_all_processes_are_its_own(host: Host, path: str, container: str) -> None:
+def test_cgroup_named_by_id_contains_only_own_processes(host: Host, path: str, container: str) -> None:
     crowded(host, path)
     leaf = leaf_of(str(host.proc), str(host.cgroup), 100, container)
     assert leaf is not None
@@ -62,7 +62,7 @@ def test_in_a_cgroup_of_its_name_all_processes_are_its_own(host: Host, path: str
         ("/system.slice/crio-conmon.scope", "conmon-x"),
     ],
 )
-def test_where_its_id_is_but_a_part_of_another_name_others_count(host: Host, path: str, container: str) -> None:
+def test_id_as_part_of_another_name_includes_others(host: Host, path: str, container: str) -> None:
     crowded(host, path)
     with pytest.raises(CgroupError, match=f"shares cgroup {path} with other processes"):
         leaf_of(str(host.proc), str(host.cgroup), 100, container)
@@ -78,7 +78,7 @@ def test_where_its_id_is_but_a_part_of_another_name_others_count(host: Host, pat
         ("/system.slice/mine-box.scope", "/system.slice/mine-box.scope/init.scope"),
     ],
 )
-def test_a_scope_of_its_own_can_have_any_name(host: Host, own: str, path: str) -> None:
+def test_own_scope_can_have_any_name(host: Host, own: str, path: str) -> None:
     host.process(100, path)
     crowded(host, own)
     host.process(100, path)
@@ -87,24 +87,24 @@ def test_a_scope_of_its_own_can_have_any_name(host: Host, own: str, path: str) -
     assert leaf.path == own
 
 
-def test_a_path_that_its_maker_asked_for_can_be_others_too(host: Host) -> None:
+def test_requested_path_can_be_shared(host: Host) -> None:
     crowded(host, "/mine/special")
     with pytest.raises(CgroupError, match="shares cgroup /mine/special"):
         leaf_of(str(host.proc), str(host.cgroup), 100, ID, f"{host.cgroup}/mine/special")
 
 
-def test_a_cgroup_that_is_not_around_the_process_says_nothing(host: Host) -> None:
+def test_cgroup_without_the_process_gives_nothing(host: Host) -> None:
     crowded(host, "/user.slice/session-3.scope")
     with pytest.raises(CgroupError, match="shares cgroup"):
         leaf_of(str(host.proc), str(host.cgroup), 100, ID, f"{host.cgroup}/user.slice/session-3")
 
 
-def test_a_process_that_is_gone_has_none(host: Host) -> None:
+def test_ended_process_has_no_cgroup(host: Host) -> None:
     assert leaf_of(str(host.proc), str(host.cgroup), 100, ID) is None
 
 
 @pytest.mark.parametrize("name", ["../outside", "../../outside", "below/memory.high"])
-def test_file_name_that_leads_out_of_a_cgroup_is_refused(tmp_path: Path, name: str) -> None:
+def test_file_name_outside_cgroup_is_refused(tmp_path: Path, name: str) -> None:
     """As a forged record would have it: root would write there."""
     folder = tmp_path / "leaf"
     (folder / "below").mkdir(parents=True)

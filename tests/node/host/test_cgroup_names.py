@@ -40,7 +40,7 @@ PARTS = ("kubepods", "pod", "-pod", f"pod{UID}", ".slice", "libpod-", POD, "..",
         ("", "", ""),
     ],
 )
-def test_which_part_of_a_path_is_a_container_s_own(path: str, asked: str, own: str) -> None:
+def test_own_part_of_path_is_found(path: str, asked: str, own: str) -> None:
     assert own_cgroup(path, ID, asked) == own
 
 
@@ -87,12 +87,12 @@ def test_which_part_of_a_path_is_a_container_s_own(path: str, asked: str, own: s
         ("", "", ""),
     ],
 )
-def test_the_pod_of_a_cgroup(path: str, pod: str, part: str) -> None:
+def test_pod_of_cgroup_is_found(path: str, pod: str, part: str) -> None:
     assert pod_in_cgroup(path) == (pod, part)
 
 
 @given(st.lists(st.sampled_from(PARTS) | st.text(max_size=5)))
-def test_any_cgroup_path_gives_a_safe_key_or_none(parts: list[str]) -> None:
+def test_any_cgroup_path_gives_safe_key_or_none(parts: list[str]) -> None:
     pod, part = pod_in_cgroup("".join(parts))
     assert bool(pod) == bool(part)
     assert not pod or default_key_validator(pod)

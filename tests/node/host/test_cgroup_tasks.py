@@ -15,12 +15,12 @@ def listed(folder: Path, *tids: int, name: str = "cgroup.threads") -> Path:
     return folder
 
 
-def test_a_thread_of_another_pid_namespace_is_nobody(tmp_path: Path) -> None:
+def test_thread_of_another_pid_namespace_is_ignored(tmp_path: Path) -> None:
     top = listed(tmp_path / "top", 0, 1, 7)  # 0 written to `tasks` would move the hook itself
     assert tasks._threads_in_cgroups(str(top)) == [1, 7]
 
 
-def test_cgroups_below_are_searched_up_to_a_number_the_nearest_first(
+def test_nested_cgroups_are_searched_nearest_first_up_to_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "MOST_CGROUPS", 4)
@@ -31,18 +31,18 @@ def test_cgroups_below_are_searched_up_to_a_number_the_nearest_first(
     assert (found[0], sorted(found[1:3]), len(found)) == (10, [20, 21], 4)
 
 
-def test_a_leaf_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaf_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     top = listed(tmp_path / "top", 7)
     monkeypatch.setattr(tasks, "_may_have_folders", lambda _folder: False)
     listed(top / "below", 8)
     assert tasks._threads_in_cgroups(str(top)) == [7]
 
 
-def test_a_cgroup_that_is_gone_has_none(tmp_path: Path) -> None:
+def test_removed_cgroup_has_no_tasks(tmp_path: Path) -> None:
     assert tasks._threads_in_cgroups(str(tmp_path / "gone")) == []
 
 
-def test_what_can_not_be_read_is_said(tmp_path: Path) -> None:
+def test_unreadable_cgroup_is_reported(tmp_path: Path) -> None:
     (tmp_path / "top").mkdir()
     (tmp_path / "top" / tasks._LISTS[0]).mkdir()
     with pytest.raises(HookError, match="can't be read") as raised:
@@ -57,7 +57,7 @@ def test_threads_two_hundred_cgroups_deep_are_found(tmp_path: Path) -> None:
     assert tasks.threads_of_container("", str(tmp_path / "c"), 1) == list(range(10, 210))
 
 
-def test_path_longer_than_the_kernel_takes_ends_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_longer_than_kernel_limit_ends_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "_LONGEST_PATH", len(str(tmp_path)) + 5)
     folder = tmp_path
     for depth in range(4):
@@ -65,7 +65,7 @@ def test_path_longer_than_the_kernel_takes_ends_the_search(tmp_path: Path, monke
     assert tasks.threads_of_container("", str(tmp_path / "c"), 1) == [10, 11]
 
 
-def test_version_2_s_list_is_enough(tmp_path: Path) -> None:
+def test_version_2_thread_list_suffices(tmp_path: Path) -> None:
     top = listed(tmp_path / "top", 7)
     (top / "tasks").write_text("8\n")
     assert tasks.threads_of_container("", str(top), 1) == [7]
@@ -80,21 +80,21 @@ def process(proc: Path, pid: int, **children: str) -> None:
             (folder / "children").write_text(listed_children)
 
 
-def test_without_a_cgroup_a_thread_that_ends_hides_no_descendants(tmp_path: Path) -> None:
+def test_ending_thread_without_cgroup_hides_no_descendants(tmp_path: Path) -> None:
     process(tmp_path, 5, t5="ended", t6="8", t7="ended")
     process(tmp_path, 8, t8="9 ")
     process(tmp_path, 9, t9="")
     assert sorted(tasks.threads_of_container(str(tmp_path), "", 5)) == [5, 6, 7, 8, 9]
 
 
-def test_a_process_that_two_threads_name_is_counted_once(tmp_path: Path) -> None:
+def test_process_named_by_two_threads_is_counted_once(tmp_path: Path) -> None:
     process(tmp_path, 5, t5="9 8", t6="8")  # 8 went from one to the other between our looks
     process(tmp_path, 8, t8="")
     process(tmp_path, 9, t9="")
     assert sorted(tasks.threads_of_container(str(tmp_path), "", 5)) == [5, 6, 8, 9]
 
 
-def test_only_where_a_cgroup_is_a_plain_folder_the_processes_say(tmp_path: Path) -> None:
+def test_processes_file_is_read_only_in_plain_folders(tmp_path: Path) -> None:
     process(tmp_path, 5, t5="8")
     process(tmp_path, 8, t8="")
     cgroup = tmp_path / "cgroup"

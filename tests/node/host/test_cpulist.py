@@ -6,7 +6,7 @@ from resctrl_hooks.node.host.cpulist import count, format_list, lowest, members,
 
 
 @given(st.sets(st.integers(0, 600)))
-def test_there_and_back(numbers: set[int]) -> None:
+def test_list_and_mask_convert_both_ways(numbers: set[int]) -> None:
     mask = sum(1 << number for number in numbers)
     assert members(mask) == sorted(numbers)
     assert count(mask) == len(numbers)
@@ -27,11 +27,11 @@ def test_there_and_back(numbers: set[int]) -> None:
         ("16383", "16383"),
     ],
 )
-def test_as_the_kernel_writes_it(text: str, shown: str) -> None:
+def test_list_has_kernel_format(text: str, shown: str) -> None:
     assert format_list(parse_list(text)) == shown
 
 
 @pytest.mark.parametrize("text", ["a", "3-1", "-1", "16384", "0-99999999", "1-2-3", "0x1", "1;2"])
-def test_what_is_none(text: str) -> None:
+def test_invalid_list_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_list(text)

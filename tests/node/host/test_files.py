@@ -36,7 +36,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_json_comes_back_as_it_went(value: Any) -> None:
+def test_json_round_trip_is_identical(value: Any) -> None:
     data = format_json(value)
     assert data.isascii()
     assert data.count(b"\n") == 1
@@ -48,7 +48,7 @@ def no_number(name: str) -> None:
 
 
 @given(st.binary(max_size=60) | st.text('[]{}",:0123eE.-tfn \\u', max_size=40).map(str.encode))
-def test_what_is_read_is_what_the_json_package_reads(data: bytes) -> None:
+def test_reader_agrees_with_json_package(data: bytes) -> None:
     """Only a number of more than 32 digits is refused here and read there."""
     try:
         expected = json.loads(data.decode(), parse_constant=no_number)
@@ -76,12 +76,12 @@ def test_what_is_read_is_what_the_json_package_reads(data: bytes) -> None:
         (b'{"a" 1}', "delimiter"),
     ],
 )
-def test_json_that_is_none(data: bytes, words: str) -> None:
+def test_invalid_json_is_refused(data: bytes, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         parse_json(data)
 
 
-def test_only_plain_values_go_into_a_record() -> None:
+def test_record_accepts_plain_values_only() -> None:
     with pytest.raises(TypeError, match="set does not go into a record"):
         format_json({"a": {1}})
     with pytest.raises(TypeError, match="keys must be"):
@@ -90,11 +90,11 @@ def test_only_plain_values_go_into_a_record() -> None:
         format_json({"a": float("nan")})
 
 
-def test_a_record_is_one_line_in_the_order_of_its_keys() -> None:
+def test_record_is_one_line_in_key_order() -> None:
     assert format_json({"b": [True, None, 0.5], "a": {"ü": 1}}) == b'{"b": [true, null, 0.5], "a": {"\\u00fc": 1}}\n'
 
 
-def test_nothing_stays_open(tmp_path: Path) -> None:
+def test_no_file_stays_open(tmp_path: Path) -> None:
     path = str(tmp_path / "f")
     before = os.listdir("/proc/self/fd")
     for _ in range(3):
@@ -104,7 +104,7 @@ def test_nothing_stays_open(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
-def test_reading_is_bounded(tmp_path: Path) -> None:
+def test_read_size_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"x" * 100_000)
     assert read_file(str(path), 100_000) == b"x" * 100_000
@@ -114,7 +114,7 @@ def test_reading_is_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 10, 4096, 5000])
-def test_a_pipe_is_read_to_its_end_or_bound(size: int) -> None:
+def test_pipe_is_read_to_its_end_or_bound(size: int) -> None:
     def piped(limit: int) -> bytes:
         reading, writing = os.pipe()
         os.write(writing, b"x" * size)
@@ -131,13 +131,13 @@ def test_a_pipe_is_read_to_its_end_or_bound(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 2047, 2048, 3000, 4096, 10_000])
-def test_a_kernel_file_is_read_whole(tmp_path: Path, size: int) -> None:
+def test_kernel_file_is_read_whole(tmp_path: Path, size: int) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"x" * size)
     assert read_kernel_file(str(path)) == b"x" * size
 
 
-def test_the_text_of_a_kernel_file(tmp_path: Path) -> None:
+def test_kernel_file_text_is_stripped(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b" two words\n\xff")
     assert kernel_text(str(path)) == "two words\n\ufffd"
@@ -146,7 +146,7 @@ def test_the_text_of_a_kernel_file(tmp_path: Path) -> None:
     assert kernel_text(str(tmp_path / "none")) == ""
 
 
-def test_what_is_no_file_is_not_read_nor_waited_for(tmp_path: Path) -> None:
+def test_special_file_is_neither_read_nor_waited_for(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to("f")
     (tmp_path / "f").write_text("x")
@@ -159,7 +159,7 @@ def test_what_is_no_file_is_not_read_nor_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
-def test_what_others_can_write_is_not_trusted(tmp_path: Path, mode: int) -> None:
+def test_file_writable_by_others_is_not_trusted(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "f"
     path.write_text("x")
     assert read_file(str(path), 10, trusted=True) == b"x"
@@ -170,7 +170,7 @@ def test_what_others_can_write_is_not_trusted(tmp_path: Path, mode: int) -> None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_what_others_own_is_not_trusted(tmp_path: Path) -> None:
+def test_file_owned_by_others_is_not_trusted(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("x")
     os.chown(path, 65534, 65534)
@@ -179,18 +179,18 @@ def test_what_others_own_is_not_trusted(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes what is root's")
-def test_what_root_owns_is_trusted_whoever_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_owned_by_root_is_trusted_by_every_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "f").write_text("x")
     monkeypatch.setattr(posix, "geteuid", lambda: 65534)
     assert read_file(str(tmp_path / "f"), 10, trusted=True) == b"x"
 
 
-def test_what_is_written_is_its_owners_alone(tmp_path: Path) -> None:
+def test_written_file_is_private(tmp_path: Path) -> None:
     write_file(str(tmp_path / "f"), b"x")
     assert (tmp_path / "f").stat().st_mode & 0o777 == 0o600
 
 
-def test_writing_replaces_whole(tmp_path: Path) -> None:
+def test_write_replaces_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "f"
     old_mask = os.umask(0)
     try:
@@ -203,7 +203,7 @@ def test_writing_replaces_whole(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["f"]
 
 
-def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_keeps_previous_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "f"
     path.write_text("old")
 
@@ -217,9 +217,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: p
     assert os.listdir(tmp_path) == ["f"]
 
 
-def test_a_link_in_the_place_of_the_temporary_file_is_not_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_link_in_place_of_temporary_file_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     real = os.open
 
@@ -234,7 +232,7 @@ def test_a_link_in_the_place_of_the_temporary_file_is_not_followed(
     assert len(seen) == 1
 
 
-def test_folders_and_removal(tmp_path: Path) -> None:
+def test_folders_are_created_and_removed(tmp_path: Path) -> None:
     (tmp_path / "f").touch()
     (tmp_path / "d").mkdir()
     (tmp_path / "l").symlink_to("d")
@@ -251,12 +249,12 @@ def test_folders_and_removal(tmp_path: Path) -> None:
     assert remove_file(str(tmp_path / "f")) is False
 
 
-def test_a_link_to_nowhere_is_there(tmp_path: Path) -> None:
+def test_dangling_link_exists(tmp_path: Path) -> None:
     (tmp_path / "l").symlink_to("none")
     assert [is_there(str(tmp_path / name)) for name in ("l", ".", "none", "l/x")] == [True, True, False, False]
 
 
-def test_every_folder_above_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parent_folders_are_created(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[tuple[str, int]] = []
     monkeypatch.setattr(posix, "mkdir", lambda path, mode: made.append((path, mode)))
     monkeypatch.setattr(posix, "chmod", lambda *_: None)
@@ -265,7 +263,7 @@ def test_every_folder_above_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("mask", [0, 0o077])
-def test_a_folder_is_made_with_those_above_it_whatever_the_umask(tmp_path: Path, mask: int) -> None:
+def test_folder_and_parents_are_created_under_any_umask(tmp_path: Path, mask: int) -> None:
     (tmp_path / "there").mkdir(mode=0o711)
     (tmp_path / "link").symlink_to("there")
     old_mask = os.umask(mask)
@@ -282,7 +280,7 @@ def test_kernel_files_have_no_size() -> None:
     assert b"Name:" in read_kernel_file("/proc/self/status")
 
 
-def test_a_file_that_grows_while_it_is_read_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_growing_during_read_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"before")
     fstat = posix.fstat
@@ -299,19 +297,19 @@ def test_a_file_that_grows_while_it_is_read_is_read_whole(tmp_path: Path, monkey
         read_file(str(path), 20)
 
 
-def test_modes_are_the_kernel_s_own() -> None:
+def test_modes_match_kernel_numbers() -> None:
     for name in ("S_IFMT", "S_IFREG", "S_IFDIR", "S_IFBLK", "S_IFCHR", "S_IFLNK"):
         assert getattr(files, name) == (0o170000 if name == "S_IFMT" else getattr(stat, name)), name
 
 
-def test_in_a_large_text_an_integer_has_32_digits_at_most() -> None:
+def test_integer_in_large_text_has_32_digits_at_most() -> None:
     large = b" " * (1 << 16)
     assert parse_json(b"[" + large + b"1" * 32 + b"]") == [int("1" * 32)]
     with pytest.raises(ValueError, match="a number of that many digits"):
         parse_json(b"[" + large + b"1" * 33 + b"]")
 
 
-def test_file_that_can_not_be_renamed_leaves_nothing(tmp_path: Path) -> None:
+def test_file_that_cannot_be_renamed_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "pod").mkdir()
     with pytest.raises(IsADirectoryError):
         write_file(str(tmp_path / "pod"), b"x")

@@ -20,7 +20,7 @@ from resctrl_hooks.node.host.procfs import (
 )
 
 
-def test_a_unified_host(host: Host) -> None:
+def test_unified_host_is_parsed(host: Host) -> None:
     host.process(7, "/kubepods/pod1/crio-x")
     (found,) = cgroups_of(str(host.proc), 7)
     assert (found.hierarchy, found.path) == ("", "/kubepods/pod1/crio-x")
@@ -28,7 +28,7 @@ def test_a_unified_host(host: Host) -> None:
     assert found.folder("/sys/fs/cgroup", "/kubepods") == "/sys/fs/cgroup/kubepods"
 
 
-def test_both_versions_beside_each_other(host: Host) -> None:
+def test_both_cgroup_versions_are_parsed(host: Host) -> None:
     host.process(7)
     (host.proc / "7/cgroup").write_text("9:name=systemd:/a\n4:memory:/b:c\n1:cpu,cpuacct:/\n0::/d\nrubbish\n")
     found = [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)]
@@ -38,7 +38,7 @@ def test_both_versions_beside_each_other(host: Host) -> None:
 
 
 @pytest.mark.parametrize("feed", ["\f", "\v", "\x1c", "\x85", "\u2028", "\r"])
-def test_a_cgroups_name_is_no_line_of_its_own(host: Host, feed: str) -> None:
+def test_newline_in_cgroup_name_starts_no_line(host: Host, feed: str) -> None:
     """The kernel refuses a line feed in a cgroup's name, and nothing else of what Python takes for a line's end."""
     host.process(7)
     path = f"/own/a{feed}0::/kubepods/pod1"
@@ -46,7 +46,7 @@ def test_a_cgroups_name_is_no_line_of_its_own(host: Host, feed: str) -> None:
     assert [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)] == [("", path)]
 
 
-def test_a_process_that_is_gone(host: Host) -> None:
+def test_ended_process_has_no_cgroup(host: Host) -> None:
     proc = str(host.proc)
     assert cgroups_of(proc, 7) == []
     assert threads_of(proc, 7) == []
@@ -68,7 +68,7 @@ def test_a_process_that_is_gone(host: Host) -> None:
         ("rubbish\n", None),
     ],
 )
-def test_where_a_task_is(host: Host, text: str, found: tuple[str, str] | None) -> None:
+def test_place_of_task_is_read(host: Host, text: str, found: tuple[str, str] | None) -> None:
     host.process(7, threads=(8,))
     for folder in ("7", "7/task/8"):
         (host.proc / folder / "cpu_resctrl_groups").write_text(text)
@@ -76,7 +76,7 @@ def test_where_a_task_is(host: Host, text: str, found: tuple[str, str] | None) -
     assert resctrl_groups_of(str(host.proc), 7, 8) == found
 
 
-def test_threads_of_a_real_process() -> None:
+def test_threads_of_real_process_are_listed() -> None:
     stop = threading.Event()
     others = [threading.Thread(target=stop.wait) for _ in range(3)]
     for other in others:
@@ -90,7 +90,7 @@ def test_threads_of_a_real_process() -> None:
             other.join()
 
 
-def test_start_time_names_a_process() -> None:
+def test_start_time_identifies_process() -> None:
     mine = start_time("/proc", os.getpid())
     assert mine == start_time("/proc", os.getpid()) > 0
     with subprocess.Popen(["sleep", "60"]) as child:
@@ -105,7 +105,7 @@ def test_start_time_names_a_process() -> None:
 
 
 @given(st.integers(1, 1 << 22), st.integers(1, 1 << 50), st.sampled_from("RSDTtIZXx"))
-def test_any_stat_line(pid: int, start: int, letter: str) -> None:
+def test_any_stat_line_is_parsed(pid: int, start: int, letter: str) -> None:
     with temporary_host() as host:
         host.process(pid)
         (host.proc / str(pid) / "stat").write_text(stat_line(pid, start, letter))
@@ -113,31 +113,31 @@ def test_any_stat_line(pid: int, start: int, letter: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1", "1 (x", "1 (x) S 2 3", ")"])
-def test_a_stat_line_cut_short(host: Host, text: str) -> None:
+def test_truncated_stat_line_is_refused(host: Host, text: str) -> None:
     host.process(7)
     (host.proc / "7/stat").write_text(text)
     assert start_time(str(host.proc), 7) == 0
 
 
-def test_boot_id(host: Host, tmp_path: Path) -> None:
+def test_boot_id_is_read(host: Host, tmp_path: Path) -> None:
     assert boot_id(str(host.proc)) == BOOT
     assert boot_id(str(tmp_path)) == ""
     assert boot_id("/proc") == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def test_the_user_namespace() -> None:
+def test_user_namespace_is_recognized() -> None:
     mapped = Path("/proc/self/uid_map").read_text().split()
     assert in_initial_user_namespace() == (mapped == ["0", "0", "4294967295"])
 
 
-def test_a_line_of_two_fields_is_no_cgroup(host: Host) -> None:
+def test_line_of_two_fields_is_no_cgroup(host: Host) -> None:
     host.process(7)
     (host.proc / "7/cgroup").write_text("junk:x\n0::/d\n1:cpu:/e\n")
     found = [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)]
     assert found == [("unified", "/d"), ("cpu", "/e")]
 
 
-def test_nobody_is_process_0(host: Host) -> None:
+def test_process_0_does_not_exist(host: Host) -> None:
     """A poststop's state may say so; /proc has no such folder, but a made-up one might."""
     host.process(0)
     assert start_time(str(host.proc), 0) == 0

@@ -9,11 +9,11 @@ from resctrl_hooks.node.host.programs import ProgramError, find_program
 from resctrl_hooks.node.host.programs import run as run_program
 
 
-def test_a_programs_output_and_code() -> None:
+def test_output_and_exit_code_are_returned() -> None:
     assert run_program(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], 5) == (3, "out\nerr")
 
 
-def test_a_program_that_hangs_is_killed() -> None:
+def test_hanging_program_is_killed() -> None:
     with pytest.raises(ProgramError, match="did not end within"):
         run_program(["/bin/sleep", "1000"], 0.05)
     with pytest.raises(ProgramError, match="did not end within"):
@@ -22,13 +22,13 @@ def test_a_program_that_hangs_is_killed() -> None:
         run_program(["/no/such/program"], 1)
 
 
-def test_a_talkative_program_is_bounded() -> None:
+def test_output_of_program_is_bounded() -> None:
     code, output = run_program(["/bin/sh", "-c", "yes | head -c 500000"], 20)
     assert code == 0
     assert len(output) <= 1 << 16
 
 
-def test_programs_are_found_at_fixed_places(tmp_path: Path) -> None:
+def test_programs_are_found_at_fixed_paths(tmp_path: Path) -> None:
     assert find_program("sh") in ("/usr/bin/sh", "/bin/sh")
     (tmp_path / "x").mkdir()
     with pytest.raises(ProgramError, match="there is no program x in"):
@@ -39,7 +39,7 @@ def test_environment_is_fixed() -> None:
     assert set(programs.ENVIRONMENT) == {"PATH", "LC_ALL"}
 
 
-def test_a_program_inherits_none_of_the_signals_that_python_ignores(tmp_path: Path) -> None:
+def test_program_inherits_no_ignored_signals(tmp_path: Path) -> None:
     with (tmp_path / "said").open("wb") as output:
         pid = programs.spawn(["/bin/cat", "/proc/self/status"], output.fileno(), leader=True)
         assert os.waitpid(pid, 0) == (pid, 0)

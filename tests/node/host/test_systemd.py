@@ -6,14 +6,14 @@ from conftest import always
 from resctrl_hooks.node.host import systemd as units
 
 
-def test_systemds_refusals_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_systemd_errors_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(units, "run", always((1, "Failed: no such thing")))
     monkeypatch.setattr(units, "find_program", lambda name: f"/usr/bin/{name}")
     with pytest.raises(units.UnitError, match="Failed: no such thing"):
         units.set_properties("a.scope", {"MemoryHigh": "1"}, 1.0)
 
 
-def test_systemd_is_used_only_on_the_machines_own_cgroups(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_systemd_is_used_only_for_cgroups_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(units, "is_folder", always(value=True))
     assert units.available("/sys/fs/cgroup") is True
     assert units.available("/elsewhere") is False

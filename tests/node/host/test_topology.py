@@ -1,7 +1,7 @@
 from hosts.machines import machine
 
 
-def test_parts_from_the_tightest_to_the_whole() -> None:
+def test_parts_are_ordered_from_tightest_to_whole() -> None:
     found = machine(2, 2, 2, 4, 2)
     assert [(domain.name, domain.height) for domain in found.domains] == [
         *((f"l3-{number}", 0) for number in range(8)),
@@ -12,11 +12,11 @@ def test_parts_from_the_tightest_to_the_whole() -> None:
     assert [wider.name for wider in found.domains[5].above] == ["l3-5", "numa2", "package1", "node"]
 
 
-def test_what_is_the_same_as_a_wider_part_is_not_named_twice() -> None:
+def test_part_equal_to_wider_one_is_listed_once() -> None:
     assert [domain.name for domain in machine(1, 1, 1, 4).domains] == ["node"]
     assert [domain.name for domain in machine(2, 1, 1, 4).domains] == ["package0", "package1", "node"]
 
 
-def test_the_nearest_memory_first() -> None:
+def test_nearest_memory_comes_first() -> None:
     found = machine(2, 2, 1, 2)
     assert [node.id for node in found.memory_near(found.nodes[1].cpus)] == [1, 0, 2, 3]

@@ -9,19 +9,19 @@ from resctrl_hooks.node.host.topology_sysfs import TopologyError, read_topology
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_what_sysfs_says_is_the_machine(name: str, tmp_path: Path) -> None:
+def test_sysfs_gives_machine(name: str, tmp_path: Path) -> None:
     expected = MACHINES[name].as_record()
     assert read_topology(write_sysfs(MACHINES[name], tmp_path)).as_record() == expected
     assert Topology.of_record(expected).as_record() == expected
 
 
-def test_cores_of_which_a_thread_is_offline(tmp_path: Path) -> None:
+def test_cores_with_offline_threads_are_read(tmp_path: Path) -> None:
     found = read_topology(write_sysfs(machine(cores=2, threads=2, offline=0b1000), tmp_path))
     assert found.cores == [0b101, 0b10]
     assert found.online == 0b111
 
 
-def test_memory_kinds_by_the_kernels_tiers(tmp_path: Path) -> None:
+def test_memory_kinds_follow_kernel_tiers(tmp_path: Path) -> None:
     small = machine(cores=2)
     small.nodes[0].distances |= {1: 20, 2: 15}
     small.nodes += [
@@ -33,7 +33,7 @@ def test_memory_kinds_by_the_kernels_tiers(tmp_path: Path) -> None:
     assert [node.id for node in found.memory_near(1)] == [0]
 
 
-def test_older_names_and_nothing_but_cpus(tmp_path: Path) -> None:
+def test_older_names_and_cpus_without_memory_are_read(tmp_path: Path) -> None:
     base = tmp_path / "devices/system/cpu"
     for cpu in (0, 1):
         (base / f"cpu{cpu}/topology").mkdir(parents=True)
@@ -46,19 +46,19 @@ def test_older_names_and_nothing_but_cpus(tmp_path: Path) -> None:
     assert found.root.cpus == parse_list("0-1")
 
 
-def test_no_sysfs(tmp_path: Path) -> None:
+def test_missing_sysfs_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TopologyError, match="names no CPUs"):
         read_topology(str(tmp_path))
 
 
-def test_this_machine() -> None:
+def test_this_machine_is_read() -> None:
     found = read_topology("/sys")
     assert sum(core for core in found.cores) == found.online
     for part in (found.packages, found.l3, found.dies):
         assert not part or sum(part.values()) == found.online
 
 
-def test_a_node_with_cpus_has_ordinary_memory_and_one_of_no_tier_nobody_knows(tmp_path: Path) -> None:
+def test_node_with_cpus_is_ordinary_memory_and_node_without_tier_is_unknown(tmp_path: Path) -> None:
     small = machine(1, 2, 1, 1, 1)
     small.nodes[0].distances |= {2: 20, 3: 20}
     small.nodes[1].distances |= {2: 20, 3: 20}

@@ -41,7 +41,7 @@ def change_class(cluster: Cluster, pid: int, name: str) -> None:
     cluster.kernel.show_tasks()
 
 
-def test_that_resctrl_is_not_mounted_is_said_once(cluster: Cluster) -> None:
+def test_unmounted_resctrl_is_reported_once(cluster: Cluster) -> None:
     for number, pod in enumerate((POD, OTHER), 1):
         cluster.appear(*cluster.spawn(number, pod), pod)
     shutil.rmtree(cluster.host.resctrl)
@@ -53,7 +53,7 @@ def test_that_resctrl_is_not_mounted_is_said_once(cluster: Cluster) -> None:
     assert (report.failures, report.adopted) == ({}, [])
 
 
-def test_a_dry_run_counts_what_is_outside_and_nobody_else(cluster: Cluster) -> None:
+def test_dry_run_counts_outside_threads_only(cluster: Cluster) -> None:
     first, pid = cluster.spawn(1, threads=3)
     cluster.appear(first, pid)
     cluster.start(2, OTHER)
@@ -61,7 +61,7 @@ def test_a_dry_run_counts_what_is_outside_and_nobody_else(cluster: Cluster) -> N
     assert (report.adopted, report.moved) == ([first], 3)
 
 
-def test_who_waited_and_has_its_group_waits_no_more(cluster: Cluster) -> None:
+def test_waiting_pod_with_group_waits_no_more(cluster: Cluster) -> None:
     cluster.start(1)
     cluster.context().ledger.mark("waiting", POD)
     report = cluster.reconcile()
@@ -70,7 +70,7 @@ def test_who_waited_and_has_its_group_waits_no_more(cluster: Cluster) -> None:
     assert report.adopted == []
 
 
-def test_who_is_where_it_belongs_is_left_alone(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_correctly_grouped_container_is_left_alone(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.start(1)
     assert cluster.reconcile().ok
 
@@ -81,7 +81,7 @@ def test_who_is_where_it_belongs_is_left_alone(cluster: Cluster, monkeypatch: py
     assert cluster.reconcile().ok
 
 
-def test_what_was_brought_in_is_said_with_numbers_and_names(cluster: Cluster) -> None:
+def test_moved_threads_are_reported_with_numbers_and_names(cluster: Cluster) -> None:
     id_, pid = cluster.spawn(1, threads=2)
     cluster.appear(id_, pid)
     assert cluster.reconcile().ok
@@ -91,7 +91,7 @@ def test_what_was_brought_in_is_said_with_numbers_and_names(cluster: Cluster) ->
     assert cluster.host.log.read_text().count("threads of") == 1, "the second time there is nothing to say"
 
 
-def test_a_class_that_is_still_there_was_not_removed(classes: Cluster) -> None:
+def test_existing_class_was_not_removed(classes: Cluster) -> None:
     _, pid = classes.start(1, rdt_class="gold")
     change_class(classes, pid, "silver")
     assert classes.reconcile().ok
@@ -99,7 +99,7 @@ def test_a_class_that_is_still_there_was_not_removed(classes: Cluster) -> None:
     assert f"moved the group of {POD} from class 'gold' to 'silver'" in classes.host.log.read_text()
 
 
-def test_the_root_class_is_never_said_to_be_removed(classes: Cluster) -> None:
+def test_root_class_is_never_reported_as_removed(classes: Cluster) -> None:
     _, pid = classes.start(1)
     change_class(classes, pid, "gold")
     assert classes.reconcile().ok
@@ -107,7 +107,7 @@ def test_the_root_class_is_never_said_to_be_removed(classes: Cluster) -> None:
     assert "was removed" not in classes.host.log.read_text()
 
 
-def test_a_group_with_somebody_s_thread_in_it_stays(classes: Cluster) -> None:
+def test_group_with_foreign_thread_stays(classes: Cluster) -> None:
     _, pid = classes.start(1, rdt_class="gold")
     stranger = classes.kernel.spawn("/elsewhere", rdt_class="gold", group=POD)
     change_class(classes, pid, "silver")
@@ -118,7 +118,7 @@ def test_a_group_with_somebody_s_thread_in_it_stays(classes: Cluster) -> None:
     assert classes.groups_of(pid) == {("silver", POD)}
 
 
-def test_a_group_of_that_name_in_the_new_class_is_joined(classes: Cluster) -> None:
+def test_existing_group_in_new_class_is_joined(classes: Cluster) -> None:
     _, pid = classes.start(1, rdt_class="gold")
     classes.kernel.mkdir(f"{classes.host.resctrl}/silver/mon_groups/{POD}")
     change_class(classes, pid, "silver")
@@ -127,7 +127,7 @@ def test_a_group_of_that_name_in_the_new_class_is_joined(classes: Cluster) -> No
     assert classes.groups_of(pid) == {("silver", POD)}
 
 
-def test_where_the_old_group_is_gone_a_new_one_is_made(classes: Cluster) -> None:
+def test_missing_old_group_is_replaced_by_new_one(classes: Cluster) -> None:
     _, pid = classes.start(1, rdt_class="gold")
     change_class(classes, pid, "silver")
     classes.kernel.rmdir(f"{classes.host.resctrl}/gold/mon_groups/{POD}")
@@ -137,7 +137,7 @@ def test_where_the_old_group_is_gone_a_new_one_is_made(classes: Cluster) -> None
     assert classes.groups_of(pid) == {("silver", POD)}
 
 
-def test_a_group_that_we_only_share_is_not_taken_along(classes: Cluster) -> None:
+def test_shared_group_is_not_moved(classes: Cluster) -> None:
     classes.kernel.mkdir(f"{classes.host.resctrl}/gold/mon_groups/{POD}")
     _, pid = classes.start(1, rdt_class="gold")
     change_class(classes, pid, "silver")
@@ -146,9 +146,7 @@ def test_a_group_that_we_only_share_is_not_taken_along(classes: Cluster) -> None
     assert "moved the group of" not in classes.host.log.read_text()
 
 
-def test_where_the_kernel_can_not_rename_both_groups_are_kept(
-    classes: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernel_without_rename_keeps_both_groups(classes: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     _, pid = classes.start(1, rdt_class="gold")
     change_class(classes, pid, "silver")
     began = (classes.context().ledger.read_pod(POD) or {})["since"]["gold"]
@@ -164,7 +162,7 @@ def test_where_the_kernel_can_not_rename_both_groups_are_kept(
     assert classes.groups_of(pid) == {("silver", POD)}
 
 
-def test_who_is_killed_while_a_group_changes_class_leaves_both_recorded(
+def test_kill_during_class_change_leaves_both_groups_recorded(
     classes: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, pid = classes.start(1, rdt_class="gold")
@@ -180,9 +178,7 @@ def test_who_is_killed_while_a_group_changes_class_leaves_both_recorded(
     assert record["groups"] == {"gold": "created", "silver": "created"}
 
 
-def test_a_group_in_whose_class_a_container_lives_stays_whoever_died_beside_it(
-    classes: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_group_in_class_of_living_container_stays(classes: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     moved, dead, lives = (classes.start(number, rdt_class="gold")[1] for number in (1, 2, 3))
     classes.kernel.end(dead)
     change_class(classes, moved, "silver")
@@ -195,7 +191,7 @@ def test_a_group_in_whose_class_a_container_lives_stays_whoever_died_beside_it(
     assert "moved the group of" not in classes.host.log.read_text()
 
 
-def test_what_changed_class_is_followed_once(classes: Cluster) -> None:
+def test_class_change_is_followed_once(classes: Cluster) -> None:
     id_, pid = classes.start(1, rdt_class="gold")
     change_class(classes, pid, "silver")
     assert classes.reconcile().ok
@@ -208,7 +204,7 @@ def test_what_changed_class_is_followed_once(classes: Cluster) -> None:
     assert [step["needs"]["class"] for step in member["steps"]] == ["silver"]
 
 
-def test_one_that_can_not_be_taken_in_keeps_nobody_else_out(tmp_path: Path) -> None:
+def test_failed_adoption_does_not_stop_others(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, rmids=2)
     pods = (POD, OTHER)
     pids = [cluster.spawn(number, pod) for number, pod in enumerate(pods, 1)]
@@ -222,7 +218,7 @@ def test_one_that_can_not_be_taken_in_keeps_nobody_else_out(tmp_path: Path) -> N
     assert (again.adopted, list(again.waiting)) == ([], [waits])
 
 
-def test_what_stays_outside_is_counted(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_outside_are_counted(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     id_, pid = cluster.spawn(1, threads=2)
     cluster.appear(id_, pid)
     # A container that makes threads faster than they are moved: whenever one looks, there are two others.
@@ -236,7 +232,7 @@ def test_what_stays_outside_is_counted(cluster: Cluster, monkeypatch: pytest.Mon
     assert not report.ok
 
 
-def test_only_who_is_said_to_live_is_taken_in(cluster: Cluster) -> None:
+def test_only_living_containers_are_adopted(cluster: Cluster) -> None:
     for number, pod in enumerate((OTHER, POD), 1):
         cluster.appear(*cluster.spawn(number, pod), pod)
     context = cluster.context()
@@ -250,7 +246,7 @@ def test_only_who_is_said_to_live_is_taken_in(cluster: Cluster) -> None:
     assert cluster.kernel.groups() == {("", POD)}
 
 
-def test_who_is_not_to_be_monitored_keeps_nobody_else_out(tmp_path: Path) -> None:
+def test_unmonitored_container_does_not_stop_others(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, namespaces=["shop"])
     id_, pid = cluster.spawn(1, OTHER)
     cluster.appear(id_, pid, OTHER, **{"io.kubernetes.pod.namespace": "other"})
@@ -259,7 +255,7 @@ def test_who_is_not_to_be_monitored_keeps_nobody_else_out(tmp_path: Path) -> Non
     assert cluster.kernel.groups() == {("", POD)}
 
 
-def test_the_records_of_who_is_taken_in_say_whose_they_are(cluster: Cluster) -> None:
+def test_records_of_adopted_containers_have_names(cluster: Cluster) -> None:
     id_, pid = cluster.spawn(1, threads=3)
     cluster.appear(id_, pid)
     context, report = cluster.context(), Report()
@@ -278,7 +274,7 @@ def test_the_records_of_who_is_taken_in_say_whose_they_are(cluster: Cluster) -> 
     assert (member["pid"], member["start"], member["late"]) == (pid, found.start, True)
 
 
-def test_what_is_recorded_of_a_pod_is_not_written_over(cluster: Cluster) -> None:
+def test_existing_record_of_pod_is_not_overwritten(cluster: Cluster) -> None:
     cluster.start(1)
     with cluster.context().monitor.hold(POD) as locked:
         locked.record["pod"] = "as it was"
@@ -288,7 +284,7 @@ def test_what_is_recorded_of_a_pod_is_not_written_over(cluster: Cluster) -> None
     assert (cluster.context().ledger.read_pod(POD) or {})["pod"] == "as it was"
 
 
-def test_who_has_to_wait_is_returned_with_the_reason(tmp_path: Path) -> None:
+def test_waiting_pods_are_returned_with_reason(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, rmids=1)  # the root group's
     cluster.appear(*cluster.spawn(1))
     context, report = cluster.context(), Report()
@@ -297,7 +293,7 @@ def test_who_has_to_wait_is_returned_with_the_reason(tmp_path: Path) -> None:
     assert (report.adopted, list(report.waiting)) == ([], [POD])
 
 
-def test_who_ended_meanwhile_is_passed_over(cluster: Cluster) -> None:
+def test_container_ending_meanwhile_is_skipped(cluster: Cluster) -> None:
     cluster.appear(*cluster.spawn(1))
     context, report = cluster.context(), Report()
     (found,) = observe(context).containers
@@ -306,7 +302,7 @@ def test_who_ended_meanwhile_is_passed_over(cluster: Cluster) -> None:
     assert (report.adopted, report.ok, context.ledger.keys()) == ([], True, [])
 
 
-def test_one_that_fails_is_said_and_the_next_is_taken_in(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_container_is_reported_and_next_is_adopted(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, pod in enumerate((OTHER, POD), 1):
         cluster.appear(*cluster.spawn(number, pod), pod)
     context, report = cluster.context(), Report()
@@ -323,7 +319,7 @@ def test_one_that_fails_is_said_and_the_next_is_taken_in(cluster: Cluster, monke
     assert (report.adopted, list(report.failures)) == ([f"{2:064x}"], [f"{1:064x}"])
 
 
-def test_where_resctrl_is_not_mounted_nobody_waits(cluster: Cluster) -> None:
+def test_unmounted_resctrl_makes_no_pod_wait(cluster: Cluster) -> None:
     cluster.appear(*cluster.spawn(1))
     shutil.rmtree(cluster.host.resctrl)
     cluster.host.resctrl.mkdir()
@@ -331,7 +327,7 @@ def test_where_resctrl_is_not_mounted_nobody_waits(cluster: Cluster) -> None:
     assert enforce(context, observe(context).containers, NOW, Report()) == []
 
 
-def test_who_is_in_a_group_of_somebody_else_s_is_told(cluster: Cluster) -> None:
+def test_member_of_foreign_group_is_reported(cluster: Cluster) -> None:
     id_, pid = cluster.spawn(1)
     cluster.appear(id_, pid)
     cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/pqos")
@@ -341,7 +337,7 @@ def test_who_is_in_a_group_of_somebody_else_s_is_told(cluster: Cluster) -> None:
     assert cluster.kernel.groups() == {("", "pqos")}, "no empty group with the pod's name"
 
 
-def test_a_group_whose_tasks_end_before_they_join_is_removed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_group_whose_tasks_end_before_joining_is_removed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     id_, pid = cluster.spawn(1)
     cluster.appear(id_, pid)
     monkeypatch.setattr("resctrl_hooks.node.reconcile.adopt.gather", lambda *_: Gathering())
@@ -349,7 +345,7 @@ def test_a_group_whose_tasks_end_before_they_join_is_removed(cluster: Cluster, m
     assert cluster.kernel.groups() == set()
 
 
-def test_a_removed_class_is_told_of_once(classes: Cluster) -> None:
+def test_removed_class_is_reported_once(classes: Cluster) -> None:
     id_, pid = classes.start(1, rdt_class="gold")
     classes.kernel.rmdir(f"{classes.host.resctrl}/gold")
     assert classes.reconcile().ok
@@ -358,7 +354,7 @@ def test_a_removed_class_is_told_of_once(classes: Cluster) -> None:
     assert classes.groups_of(pid) == {("", POD)}
 
 
-def test_threads_that_entered_later_are_brought_in_and_said(cluster: Cluster) -> None:
+def test_threads_that_entered_later_are_moved_and_reported(cluster: Cluster) -> None:
     id_, _ = cluster.start(1)
     late = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}", 2)
     report = cluster.reconcile()
@@ -367,7 +363,7 @@ def test_threads_that_entered_later_are_brought_in_and_said(cluster: Cluster) ->
     assert f"moved 2 threads of container {id_}" in cluster.host.log.read_text()
 
 
-def test_a_pod_of_which_another_container_waits_goes_on_waiting(tmp_path: Path) -> None:
+def test_pod_with_another_waiting_container_still_waits(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, rmids=3)  # the root group's, gold's, and one
     cluster.kernel.mkdir(f"{cluster.host.resctrl}/gold")
     cluster.start(1)
@@ -380,7 +376,7 @@ def test_a_pod_of_which_another_container_waits_goes_on_waiting(tmp_path: Path) 
     assert context.ledger.marked("waiting") == [POD]
 
 
-def test_where_rmids_are_shared_who_is_taken_in_has_its_rank(tmp_path: Path) -> None:
+def test_adopted_container_has_rank_under_sharing_rules(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, rmids=4, monitoring={"priority": RULES})
     id_, pid = cluster.spawn(1)
     cluster.appear(id_, pid, **{"io.kubernetes.pod.namespace": "gold"})
@@ -391,7 +387,7 @@ def test_where_rmids_are_shared_who_is_taken_in_has_its_rank(tmp_path: Path) -> 
     assert context.ledger.marked("rmids") == [record["claim"]["entry"]]
 
 
-def test_record_without_names_gets_those_of_a_living_member(cluster: Cluster) -> None:
+def test_record_without_names_gets_those_of_living_member(cluster: Cluster) -> None:
     """As a release wrote it that took a sandbox for a Podman container."""
     cluster.start(1)
     with cluster.context().monitor.hold(POD) as locked:
@@ -403,7 +399,7 @@ def test_record_without_names_gets_those_of_a_living_member(cluster: Cluster) ->
     assert cluster.reconcile().repaired == 0
 
 
-def test_container_with_more_cgroups_than_are_searched_is_told_of_in_each_pass(
+def test_container_with_too_many_cgroups_is_reported_in_each_pass(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id_, _ = cluster.start(1)

@@ -16,7 +16,7 @@ from resctrl_hooks.node.reconcile.report import Report
 from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 
-def test_only_what_nobody_writes_any_more_goes(host: Host) -> None:
+def test_only_abandoned_files_are_removed(host: Host) -> None:
     host.process(4712)
     host.state.mkdir(parents=True)
     long_ago = time.time() - 100
@@ -29,7 +29,7 @@ def test_only_what_nobody_writes_any_more_goes(host: Host) -> None:
     assert remove_unfinished("/nowhere", str(host.proc)) == 0
 
 
-def test_reconcile_clears_them_away(host: Host) -> None:
+def test_reconcile_removes_abandoned_files(host: Host) -> None:
     host.context().ledger.prepare()
     left = host.state / "placement~4711"
     left.touch()
@@ -38,7 +38,7 @@ def test_reconcile_clears_them_away(host: Host) -> None:
     assert not left.exists()
 
 
-def test_a_state_directory_that_can_not_be_tidied_is_said_and_the_rest_is_done(
+def test_uncleanable_state_directory_is_reported_and_rest_continues(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context, report = host.context(), Report()
@@ -57,7 +57,7 @@ def test_a_state_directory_that_can_not_be_tidied_is_said_and_the_rest_is_done(
     assert (context.ledger.containers(), report.tidied) == ([], 1)
 
 
-def test_pointers_of_containers_without_a_record_go(host: Host) -> None:
+def test_pointers_without_record_are_removed(host: Host) -> None:
     context, report = host.context(), Report()
     context.ledger.prepare()
     for name, key in (("gone", "k"), ("here", "k"), ("gone-too", "other")):
@@ -69,7 +69,7 @@ def test_pointers_of_containers_without_a_record_go(host: Host) -> None:
 
 
 @pytest.mark.parametrize("made", ["its record", "another pointer"])
-def test_a_pointer_that_a_hook_is_just_making_stays(host: Host, monkeypatch: pytest.MonkeyPatch, made: str) -> None:
+def test_pointer_of_running_hook_stays(host: Host, monkeypatch: pytest.MonkeyPatch, made: str) -> None:
     """It is written before the record; whoever has the key's lock has both."""
     context, report = host.context(), Report()
     context.ledger.prepare()
@@ -88,7 +88,7 @@ def test_a_pointer_that_a_hook_is_just_making_stays(host: Host, monkeypatch: pyt
     assert (context.ledger.containers(), report.tidied) == (["m"], 0)
 
 
-def test_a_key_that_can_not_be_had_keeps_no_other_pointer(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locked_key_does_not_keep_other_pointers(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     context = host.context()
     context.ledger.prepare()
     hold = context.monitor.hold
@@ -108,7 +108,7 @@ def test_a_key_that_can_not_be_had_keeps_no_other_pointer(host: Host, monkeypatc
         assert list(report.failures) == [f"of-{broken}"]
 
 
-def test_whose_pod_is_gone_waits_no_more(cluster: Cluster) -> None:
+def test_mark_of_ended_pod_is_removed(cluster: Cluster) -> None:
     id_, pid = cluster.spawn(1)
     cluster.appear(id_, pid)
     context, report = cluster.context(), Report()
@@ -121,7 +121,7 @@ def test_whose_pod_is_gone_waits_no_more(cluster: Cluster) -> None:
     assert report.tidied == 2
 
 
-def test_who_is_recorded_and_runs_is_not_looked_at(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorded_running_container_is_not_examined(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, pod in enumerate((POD, "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c02"), 1):
         cluster.start(number, pod)
     context = cluster.context()

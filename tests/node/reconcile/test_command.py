@@ -26,7 +26,7 @@ from resctrl_hooks.node.settings import load
 OURS = pytest.mark.parametrize("peoples", [False, True], ids=["node-half", "people-half"])
 
 
-def test_an_unreadable_live_file_is_an_error_and_releases_nobody(cluster: Cluster, tmp_path: Path) -> None:
+def test_unreadable_live_file_is_an_error_and_releases_nothing(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(InputError):
         read_live(str(tmp_path / "missing"))
     cluster.start(1)
@@ -38,12 +38,12 @@ def test_an_unreadable_live_file_is_an_error_and_releases_nobody(cluster: Cluste
     "arguments",
     [["--wrong"], ["--live"], ["--watch", "x"], ["extra"], ["--watch", "-1"], ["--watch", "²"], ["--watch", "9" * 20]],
 )
-def test_wrong_use_is_two(cluster: Cluster, arguments: list[str]) -> None:
+def test_wrong_use_exits_with_2(cluster: Cluster, arguments: list[str]) -> None:
     assert reconcile_command(str(cluster.host.config), arguments) == 2
 
 
 @OURS
-def test_watching_repeats_until_it_is_interrupted(tmp_path: Path, peoples: bool) -> None:
+def test_watch_repeats_until_interrupted(tmp_path: Path, peoples: bool) -> None:
     host = Host(tmp_path, real_proc=True, runtimeRoots={"crun": str(tmp_path / "crun")})
     (tmp_path / "crun").mkdir()
     ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
@@ -82,7 +82,7 @@ def test_watching_repeats_until_it_is_interrupted(tmp_path: Path, peoples: bool)
     ],
     ids=["valid", "not-valid", "no-command"],
 )
-def test_the_timers_reconcile_has_an_edited_configuration_applied_where_the_command_is(
+def test_timer_applies_edited_configuration_through_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, yaml: str, installed: bool, fails: str, said: str
 ) -> None:
     """A systemd unit runs the node half, which reads no YAML."""
@@ -111,12 +111,12 @@ def test_the_timers_reconcile_has_an_edited_configuration_applied_where_the_comm
     assert lines == [] or fails == "ignore", "it is applied once"
 
 
-def test_settings_that_can_not_be_used(cluster: Cluster) -> None:
+def test_unusable_settings_are_reported(cluster: Cluster) -> None:
     cluster.host.config.write_text("{")
     assert reconcile_command(str(cluster.host.config), []) == 2
 
 
-def test_the_report_is_a_table_and_json(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_is_a_table_and_json(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     assert reconcile_command(str(host.config), []) == 0
     assert capsys.readouterr().out.startswith("containers that run ....")
     assert reconcile_command(str(host.config), ["--json", "--dry-run"]) == 0
@@ -125,7 +125,7 @@ def test_the_report_is_a_table_and_json(host: Host, capsys: pytest.CaptureFixtur
     assert report["dryRun"] is True
 
 
-def test_the_peoples_command_prints_json_in_both_spellings(host: Host) -> None:
+def test_people_half_prints_json_with_both_spellings(host: Host) -> None:
     for words in (["--json"], ["-o", "json"]):
         result = CliRunner().invoke(main, ["--config", str(host.config), "reconcile", "--dry-run", *words])
         assert result.exit_code == 0, result.output
@@ -143,21 +143,21 @@ def full(host: Host, *arguments: str, peoples: bool) -> subprocess.CompletedProc
 
 @OURS
 @pytest.mark.parametrize("more", [[], ["--json"], ["--dry-run"]], ids=" ".join)
-def test_a_report_that_can_not_be_written_is_a_failure(tmp_path: Path, more: list[str], peoples: bool) -> None:
+def test_unwritable_report_is_a_failure(tmp_path: Path, more: list[str], peoples: bool) -> None:
     done = full(Cluster(tmp_path).host, "reconcile", *more, peoples=peoples)
     words = b"resctrl-hook: reconcile: the report can't be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, words)
 
 
 @pytest.mark.parametrize("words", [["topology"], ["--version"], ["list", "--json"]], ids=" ".join)
-def test_other_commands_say_in_one_line_that_a_disk_is_full(tmp_path: Path, words: list[str]) -> None:
+def test_full_disk_is_one_line_in_other_commands(tmp_path: Path, words: list[str]) -> None:
     done = full(Cluster(tmp_path).host, *words, peoples=True)
     assert (done.returncode, done.stderr) == (1, b"resctrl-hook: No space left on device\n")
 
 
 @OURS
 @pytest.mark.parametrize("more", [[], ["--watch", "0.01"]], ids=["once", "watch"])
-def test_a_reader_that_has_seen_enough_ends_it_without_a_word(tmp_path: Path, more: list[str], peoples: bool) -> None:
+def test_closed_reader_ends_watch_silently(tmp_path: Path, more: list[str], peoples: bool) -> None:
     ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
     command = [*ours, "--config", str(Cluster(tmp_path).host.config), "reconcile", *more]
     reader, writer = os.pipe()
@@ -168,7 +168,7 @@ def test_a_reader_that_has_seen_enough_ends_it_without_a_word(tmp_path: Path, mo
     assert (done.returncode, done.stderr) == (1, b"")
 
 
-def test_watching_outlives_a_full_disk(
+def test_watch_survives_full_disk(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     pauses: list[float] = []
@@ -187,7 +187,7 @@ def test_watching_outlives_a_full_disk(
 
 
 @OURS
-def test_a_closed_stdout_is_no_fault(tmp_path: Path, peoples: bool) -> None:
+def test_closed_stdout_is_no_failure(tmp_path: Path, peoples: bool) -> None:
     host = Cluster(tmp_path).host
     ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
     words = [*ours, "--config", str(host.config), "reconcile"]
@@ -196,7 +196,7 @@ def test_a_closed_stdout_is_no_fault(tmp_path: Path, peoples: bool) -> None:
 
 
 @pytest.mark.parametrize("failed, code", [(False, 0), (True, 1)])
-def test_pods_that_wait_are_no_failure_of_the_timers_unit(
+def test_waiting_pods_do_not_fail_timer_unit(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, failed: bool, code: int
 ) -> None:
     def waiting(*_: object) -> Report:

@@ -23,14 +23,14 @@ THIRD = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c03"
 
 
 @pytest.mark.parametrize("depth, found", [(0, True), (8, True), (9, False)])
-def test_a_pod_s_cgroup_is_found_however_deep_the_kubelet_s_is(host: Host, depth: int, found: bool) -> None:
+def test_pod_cgroup_is_found_at_any_kubelet_depth(host: Host, depth: int, found: bool) -> None:
     (host.cgroup / "/".join(["kubelet"] * depth) / f"pod{POD}").mkdir(parents=True)
     (host.resctrl / "mon_groups" / POD).mkdir()
     (host.resctrl / "mon_groups" / POD / "tasks").touch()
     assert Observation([], []).in_use(host.context(), "", POD) is found
 
 
-def test_a_podman_pod_s_cgroup_is_known_by_what_is_in_it(host: Host) -> None:
+def test_podman_pod_cgroup_is_recognized_by_content(host: Host) -> None:
     id_, pod = "c" * 64, "d" * 64
     (host.cgroup / f"machine.slice/machine-libpod_pod_{pod}.slice/libpod-{id_}.scope").mkdir(parents=True)
     (host.resctrl / "mon_groups" / pod).mkdir()
@@ -39,7 +39,7 @@ def test_a_podman_pod_s_cgroup_is_known_by_what_is_in_it(host: Host) -> None:
     assert not Observation([], []).in_use(host.context(), "", POD)
 
 
-def test_a_group_with_tasks_is_in_use(host: Host) -> None:
+def test_group_with_tasks_is_in_use(host: Host) -> None:
     (host.resctrl / "mon_groups" / POD).mkdir()
     tasks = host.resctrl / "mon_groups" / POD / "tasks"
     tasks.touch()
@@ -48,7 +48,7 @@ def test_a_group_with_tasks_is_in_use(host: Host) -> None:
     assert Observation([], []).in_use(host.context(), "", POD) is True
 
 
-def test_a_key_of_a_container_is_in_use_wherever_its_cgroup_is(cluster: Cluster) -> None:
+def test_container_key_is_in_use_wherever_its_cgroup_is(cluster: Cluster) -> None:
     id_, _ = cluster.start(1)
     context = cluster.context()
     seen = observe(context)
@@ -58,7 +58,7 @@ def test_a_key_of_a_container_is_in_use_wherever_its_cgroup_is(cluster: Cluster)
     assert seen.in_use(context, "", id_), "a runtime may have made it"
 
 
-def test_who_can_not_be_read_hides_nobody_and_is_said_while_it_lives(
+def test_unreadable_container_hides_no_other_and_is_reported_while_it_lives(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = [cluster.start(number, pod) for number, pod in enumerate((POD, OTHER, THIRD), 1)]
@@ -78,14 +78,14 @@ def test_who_can_not_be_read_hides_nobody_and_is_said_while_it_lives(
     assert seen.problems[0].startswith(f"container {started[1][0]}: ")
 
 
-def test_what_ended_while_we_looked_is_no_problem(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_container_that_ends_during_the_read_is_no_problem(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.start(1)
     monkeypatch.setattr(discovery, "start_time", lambda *_given: 0)
     monkeypatch.setattr(discovery, "_recorded", lambda *_given: json.loads("{"))
     assert (observe(cluster.context()).containers, observe(cluster.context()).problems) == ([], [])
 
 
-def test_one_that_is_just_starting_is_seen_with_the_pod_it_was_recorded_for(cluster: Cluster) -> None:
+def test_starting_container_is_found_with_its_recorded_pod(cluster: Cluster) -> None:
     id_, pid = cluster.spawn(1)
     cluster.hook(id_, pid)  # the runtime writes its folder only after the hooks
     (found,) = observe(cluster.context()).containers
@@ -94,9 +94,7 @@ def test_one_that_is_just_starting_is_seen_with_the_pod_it_was_recorded_for(clus
     assert observe(cluster.context()).containers == []
 
 
-def test_one_that_is_just_starting_and_can_not_be_read_is_said(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_starting_container_is_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = (cluster.spawn(number, pod) for number, pod in enumerate((POD, OTHER), 1))
     cluster.hook(*first)
     cluster.hook(*second, OTHER)
@@ -114,7 +112,7 @@ def test_one_that_is_just_starting_and_can_not_be_read_is_said(
     assert [problem.partition(":")[0] for problem in seen.problems] == [f"container {first[0]}"]
 
 
-def test_a_container_that_was_started_again_is_not_taken_for_the_recorded_one(cluster: Cluster) -> None:
+def test_restarted_container_is_not_taken_for_recorded_one(cluster: Cluster) -> None:
     id_, pid = cluster.start(1)
     cluster.kernel.end(pid)
     again = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}")
@@ -123,7 +121,7 @@ def test_a_container_that_was_started_again_is_not_taken_for_the_recorded_one(cl
     assert (found.pid, found.recorded, found.late) == (again, False, True)
 
 
-def test_groups_of_our_shape_that_nobody_recorded_are_found_in_every_class(cluster: Cluster) -> None:
+def test_unrecorded_groups_with_our_names_are_found_in_every_class(cluster: Cluster) -> None:
     cluster.kernel.mkdir(f"{cluster.host.resctrl}/gold")
     cluster.start(1)
     for path in (f"mon_groups/{OTHER}", f"gold/mon_groups/{THIRD}", f"gold/mon_groups/{POD}", "mon_groups/pqos"):
@@ -138,7 +136,7 @@ def test_groups_of_our_shape_that_nobody_recorded_are_found_in_every_class(clust
 
 @pytest.mark.parametrize("error", [ProcessLookupError(), ValueError("no record")])
 @pytest.mark.parametrize("number", range(3))
-def test_any_one_that_can_not_be_read_hides_no_other(
+def test_unreadable_container_hides_no_other(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, number: int, error: Exception
 ) -> None:
     pods = [POD, OTHER, THIRD]
@@ -156,9 +154,7 @@ def test_any_one_that_can_not_be_read_hides_no_other(
 
 
 @pytest.mark.parametrize("namespaces, features", [([], ["monitoring"]), (["other"], [])])
-def test_one_that_no_hook_saw_is_to_have_what_is_planned_for_it(
-    tmp_path: Path, namespaces: list[str], features: list[str]
-) -> None:
+def test_unseen_container_gets_planned_steps(tmp_path: Path, namespaces: list[str], features: list[str]) -> None:
     cluster = Cluster(tmp_path, namespaces=namespaces)
     cluster.appear(*cluster.spawn(1))
     (found,) = observe(cluster.context()).containers
@@ -186,9 +182,7 @@ def features(monkeypatch: pytest.MonkeyPatch) -> list[Planned]:
     return found
 
 
-def test_what_can_not_be_planned_any_more_is_unmet_and_the_rest_is_had(
-    cluster: Cluster, features: list[Planned]
-) -> None:
+def test_steps_that_cannot_be_planned_are_unmet_and_others_apply(cluster: Cluster, features: list[Planned]) -> None:
     features += [
         Planned("placement", ValueError("it takes in whom it lacks itself")),
         Planned("memory", HookError("no such class")),
@@ -202,7 +196,7 @@ def test_what_can_not_be_planned_any_more_is_unmet_and_the_rest_is_had(
     assert found.wanted
 
 
-def test_without_monitoring_s_plan_nobody_knows_whose_a_container_is(cluster: Cluster, features: list[Planned]) -> None:
+def test_container_without_monitoring_plan_has_unknown_key(cluster: Cluster, features: list[Planned]) -> None:
     features += [Planned("blockio"), Planned("monitoring", HookError("no namespace"))]
     id_, pid = cluster.spawn(1)
     cluster.appear(id_, pid)

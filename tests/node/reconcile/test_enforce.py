@@ -89,7 +89,7 @@ def record(host: Host) -> MemberRecord:
     return found
 
 
-def test_one_that_no_hook_has_seen_gets_all_at_once(late: MemtierdHost) -> None:
+def test_unseen_container_gets_all_features_at_once(late: MemtierdHost) -> None:
     host = late.host
     report = again(host)
     assert report.ok, report.as_text()
@@ -101,14 +101,14 @@ def test_one_that_no_hook_has_seen_gets_all_at_once(late: MemtierdHost) -> None:
     assert not again(host).changed
 
 
-def test_without_monitoring_too(late: MemtierdHost) -> None:
+def test_unseen_container_gets_features_without_monitoring(late: MemtierdHost) -> None:
     late.host.configure(**json.loads(late.host.config.read_text()) | {"monitoring": {"enabled": False}})
     assert again(late.host).applied == ALL
     assert late.host.groups() == []
     assert not again(late.host).changed
 
 
-def test_a_dry_run_says_what_it_would_give(late: MemtierdHost) -> None:
+def test_dry_run_reports_features_to_apply(late: MemtierdHost) -> None:
     from resctrl_hooks.node.reconcile.report import Options  # noqa: PLC0415
 
     report = reconcile(late.host.context(), Options(dry_run=True))
@@ -120,14 +120,14 @@ def test_a_dry_run_says_what_it_would_give(late: MemtierdHost) -> None:
 @pytest.mark.parametrize(
     "name, feature", [("cpu.weight", "scheduling"), ("io.weight", "blockio"), ("memory.high", "memory")]
 )
-def test_what_is_undone_is_put_back(late: MemtierdHost, name: str, feature: str) -> None:
+def test_undone_values_are_repaired(late: MemtierdHost, name: str, feature: str) -> None:
     again(late.host)
     (folder(late.host) / name).write_text(BEFORE[name])
     assert again(late.host).applied == {feature: [ID]}
     assert values(late.host) == AFTER
 
 
-def test_a_memtierd_that_ends_is_started_again_but_not_for_ever(late: MemtierdHost) -> None:
+def test_ended_memtierd_is_restarted_a_limited_number_of_times(late: MemtierdHost) -> None:
     host = late.host
     again(host)
     for number in range(MOST_STARTS):
@@ -146,7 +146,7 @@ def test_a_memtierd_that_ends_is_started_again_but_not_for_ever(late: MemtierdHo
 UNTIL_USR1 = "going=1; trap going= USR1; while test $going; do sleep 0.02; done"
 
 
-def test_what_it_said_at_its_end_is_in_the_log(late: MemtierdHost) -> None:
+def test_last_lines_of_memtierd_are_logged(late: MemtierdHost) -> None:
     host = late.host
     program(host.root / "memtierd", panics(UNTIL_USR1))
     again(host)
@@ -159,7 +159,7 @@ def test_what_it_said_at_its_end_is_in_the_log(late: MemtierdHost) -> None:
     assert "step.go" not in line
 
 
-def test_one_that_a_hook_was_just_starting_is_left_alone(late: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_container_being_started_by_hook_is_left_alone(late: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
     again(late.host)
     pid, before, real = late.pid(), record(late.host), feature.FEATURE.holds
 
@@ -177,7 +177,7 @@ def test_one_that_a_hook_was_just_starting_is_left_alone(late: MemtierdHost, mon
     assert record(late.host) == before
 
 
-def test_one_that_is_gone_for_good_is_told_with_its_last_words(
+def test_memtierd_that_keeps_ending_is_reported_with_last_lines(
     late: MemtierdHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = late.host
@@ -193,7 +193,7 @@ def test_one_that_is_gone_for_good_is_told_with_its_last_words(
     assert again(host).unmet == report.unmet
 
 
-def test_one_whose_keeper_was_killed_gets_another(late: MemtierdHost) -> None:
+def test_memtierd_with_killed_supervisor_gets_another(late: MemtierdHost) -> None:
     again(late.host)
     pid, keeper = late.pid(), late.keeper()
     os.kill(keeper, signal.SIGKILL)
@@ -206,7 +206,7 @@ def test_one_whose_keeper_was_killed_gets_another(late: MemtierdHost) -> None:
     assert "its keeper was killed, so it would end at its next output" in late.host.log.read_text()
 
 
-def test_one_that_nobody_saw_end_leaves_a_trace(late: MemtierdHost) -> None:
+def test_unobserved_end_of_memtierd_is_logged(late: MemtierdHost) -> None:
     program(late.host.root / "memtierd", f"#!/bin/sh\n{UNTIL_USR1}\necho something\nsleep 1000\n")
     again(late.host)
     pid, keeper = late.pid(), late.keeper()
@@ -218,7 +218,7 @@ def test_one_that_nobody_saw_end_leaves_a_trace(late: MemtierdHost) -> None:
     assert "its keeper was killed, so nobody saw its end" in late.host.log.read_text()
 
 
-def test_what_it_can_not_have_any_more_is_said_once_and_kept(late: MemtierdHost) -> None:
+def test_inapplicable_features_are_reported_once_and_recorded(late: MemtierdHost) -> None:
     host = late.host
     runs(host, ASKED | {SCHEDULED: "gone"})
     (folder(host) / "memory.current").write_text(str(90 << 20))
@@ -235,14 +235,14 @@ def test_what_it_can_not_have_any_more_is_said_once_and_kept(late: MemtierdHost)
     assert set(record(host)["unmet"]) == {"scheduling"}
 
 
-def test_what_is_not_in_use_any_more_is_left_alone(late: MemtierdHost) -> None:
+def test_unused_feature_is_left_alone(late: MemtierdHost) -> None:
     again(late.host)
     late.host.configure(**json.loads(late.host.config.read_text()) | {"scheduling": {**SCHEDULING, "enabled": False}})
     (folder(late.host) / "cpu.weight").write_text("100")
     assert not again(late.host).changed
 
 
-def test_a_missing_group_is_made_if_it_is_needed_and_else_forgotten(late: MemtierdHost) -> None:
+def test_missing_group_is_recreated_if_needed_or_else_forgotten(late: MemtierdHost) -> None:
     host = late.host
     again(host)
     context = host.context()
@@ -256,7 +256,7 @@ def test_a_missing_group_is_made_if_it_is_needed_and_else_forgotten(late: Memtie
     assert not again(host).changed
 
 
-def test_failed_plan_is_recorded_and_planned_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_plan_is_recorded_and_repeated(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """One passing error in the hook's plan of monitoring, beside another feature that planned well."""
     host.configure(
         runtimeRoots={"crun": str(host.root / "crun")},

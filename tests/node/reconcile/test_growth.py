@@ -44,7 +44,7 @@ def calls_of(host: Any) -> int:
     return count
 
 
-def test_twice_the_containers_are_twice_the_calls(tmp_path: Path) -> None:
+def test_doubled_containers_double_system_calls(tmp_path: Path) -> None:
     hosts = bench().Host
     few, some, many = (calls_of(hosts(tmp_path / str(size), size)) for size in SIZES)
     assert few > 0

@@ -28,7 +28,7 @@ def pod_number(number: int) -> str:
     return f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
 
 
-def test_a_container_that_no_hook_saw_is_adopted_with_all_its_threads(cluster: Cluster) -> None:
+def test_unseen_container_is_adopted_with_all_threads(cluster: Cluster) -> None:
     id_, pid = cluster.spawn(1, threads=3)
     late = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}/inner", 2)
     cluster.appear(id_, pid)
@@ -39,7 +39,7 @@ def test_a_container_that_no_hook_saw_is_adopted_with_all_its_threads(cluster: C
     assert not cluster.reconcile().changed
 
 
-def test_of_a_container_whose_init_made_cgroups_everything_is_adopted(cluster: Cluster) -> None:
+def test_container_whose_init_made_cgroups_is_adopted_completely(cluster: Cluster) -> None:
     id_ = f"{1:064x}"
     own = f"/kubepods/pod{POD}/crio-{id_}"
     pid = cluster.kernel.spawn(f"{own}/init.scope", 1)
@@ -50,7 +50,7 @@ def test_of_a_container_whose_init_made_cgroups_everything_is_adopted(cluster: C
     assert cluster.groups_of(pid) == cluster.groups_of(service) == {("", POD)}
 
 
-def test_on_a_simulated_host_whose_cgroups_are_plain_folders_it_is_adopted_too(host: Host, tmp_path: Path) -> None:
+def test_container_in_plain_cgroup_folders_is_adopted(host: Host, tmp_path: Path) -> None:
     id_ = "a" * 64
     host.process(100, f"/kubepods/pod{POD}/crio-{id_}")
     (tmp_path / "crun" / id_).mkdir(parents=True)
@@ -63,7 +63,7 @@ def test_on_a_simulated_host_whose_cgroups_are_plain_folders_it_is_adopted_too(h
     assert not reconcile(host.context(), NOW).changed
 
 
-def test_what_entered_by_exec_is_swept_in(cluster: Cluster) -> None:
+def test_exec_process_is_moved_into_group(cluster: Cluster) -> None:
     id_, _ = cluster.start(1)
     later = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}", 2)
     assert cluster.groups_of(later) == {("", "")}
@@ -71,7 +71,7 @@ def test_what_entered_by_exec_is_swept_in(cluster: Cluster) -> None:
     assert cluster.groups_of(later) == {("", POD)}
 
 
-def test_filters_hold_for_adoption_as_they_do_for_the_hook(tmp_path: Path) -> None:
+def test_filters_apply_to_adoption_as_to_hooks(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, namespaces=["prod-*"])
     id_, pid = cluster.spawn(1)
     cluster.appear(id_, pid)
@@ -80,7 +80,7 @@ def test_filters_hold_for_adoption_as_they_do_for_the_hook(tmp_path: Path) -> No
     assert cluster.reconcile().adopted == [id_]
 
 
-def test_a_pod_without_containers_keeps_its_group_until_its_cgroup_ends(cluster: Cluster) -> None:
+def test_pod_without_containers_keeps_group_until_its_cgroup_ends(cluster: Cluster) -> None:
     id_, pid = cluster.start(1)
     cluster.kernel.end(pid)
     cluster.poststop(id_)
@@ -91,7 +91,7 @@ def test_a_pod_without_containers_keeps_its_group_until_its_cgroup_ends(cluster:
     assert (cluster.kernel.groups(), cluster.host.records()) == (set(), [])
 
 
-def test_a_passing_hook_ends_idle_pods(cluster: Cluster) -> None:
+def test_passing_hook_releases_idle_pods(cluster: Cluster) -> None:
     id_, pid = cluster.start(1)
     cluster.kernel.end(pid)
     cluster.poststop(id_)
@@ -113,7 +113,7 @@ def test_last_container_releases_at_once(tmp_path: Path) -> None:
     assert cluster.kernel.groups() == set()
 
 
-def test_three_hundred_finished_pods_whose_containers_stay_hold_no_rmid(tmp_path: Path) -> None:
+def test_three_hundred_finished_pods_hold_no_rmid(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, rmids=12)
     for number in range(300):
         _, pid = cluster.start(number, pod_number(number))
@@ -126,7 +126,7 @@ def test_three_hundred_finished_pods_whose_containers_stay_hold_no_rmid(tmp_path
     assert cluster.kernel.groups() == set()
 
 
-def test_between_two_timers_a_shortage_makes_the_hook_itself_look_for_dead_pods(tmp_path: Path) -> None:
+def test_shortage_makes_hook_release_dead_pods(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, rmids=4)
     for number in range(3):
         _, pid = cluster.start(number, pod_number(number))
@@ -140,7 +140,7 @@ def test_between_two_timers_a_shortage_makes_the_hook_itself_look_for_dead_pods(
     assert cluster.groups_of(pid) == {("", pod_number(9))}
 
 
-def test_a_late_poststop_of_an_old_attempt_changes_nothing_of_the_new_one(cluster: Cluster) -> None:
+def test_late_poststop_of_old_attempt_keeps_new_one(cluster: Cluster) -> None:
     attempts = []
     for number in range(5):
         id_, pid = cluster.start(number)
@@ -155,7 +155,7 @@ def test_a_late_poststop_of_an_old_attempt_changes_nothing_of_the_new_one(cluste
     assert not cluster.reconcile().changed
 
 
-def test_without_an_rmid_a_pod_waits_and_then_gets_one(tmp_path: Path) -> None:
+def test_pod_without_rmid_waits_and_gets_one(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, rmids=2)
     first, one = cluster.start(1, pod_number(1))
     _, two = cluster.start(2, pod_number(2))
@@ -175,7 +175,7 @@ def test_without_an_rmid_a_pod_waits_and_then_gets_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [Options(), NOW], ids=["waits", "does-not-wait"])
-def test_an_rmid_in_limbo_is_waited_for_if_that_is_wanted(
+def test_rmid_in_limbo_is_waited_for_if_requested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: Options
 ) -> None:
     cluster = Cluster(tmp_path, rmids=2)
@@ -197,9 +197,7 @@ def test_an_rmid_in_limbo_is_waited_for_if_that_is_wanted(
     assert bool(naps) is options.wait
 
 
-def test_it_does_not_wait_for_what_does_not_come_back_by_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reconcile_does_not_wait_for_rmids_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(tmp_path, rmids=2)
     cluster.start(1, pod_number(1))
     cluster.start(2, pod_number(2))
@@ -207,7 +205,7 @@ def test_it_does_not_wait_for_what_does_not_come_back_by_itself(
     assert list(cluster.reconcile(Options()).waiting) == [pod_number(2)]
 
 
-def test_its_patience_for_limbo_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_for_limbo_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(tmp_path, rmids=2)
     first, one = cluster.start(1, pod_number(1))
     cluster.start(2, pod_number(2))
@@ -220,7 +218,7 @@ def test_its_patience_for_limbo_ends(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert list(cluster.reconcile(Options()).waiting) == [pod_number(2)]
 
 
-def test_a_member_that_is_just_starting_is_seen_and_one_without_a_process_is_not(cluster: Cluster) -> None:
+def test_starting_member_is_seen_and_member_without_process_is_not(cluster: Cluster) -> None:
     id_, pid = cluster.spawn(1)
     cluster.hook(id_, pid)  # no runtime has it in its folder yet
     with cluster.context().monitor.hold(POD) as locked:
@@ -230,7 +228,7 @@ def test_a_member_that_is_just_starting_is_seen_and_one_without_a_process_is_not
     assert cluster.reconcile().containers == 0
 
 
-def test_a_report_says_pods_by_name_where_it_knows_one() -> None:
+def test_report_uses_known_pod_names() -> None:
     report = Report()
     report.learn(POD, {"namespace": "shop", "pod": "web-0", "container": "app"}, "a" * 64)
     report.waiting[POD] = "there is no RMID"
@@ -246,7 +244,7 @@ def test_a_report_says_pods_by_name_where_it_knows_one() -> None:
     assert named == {"waiting": ("shop", "web-0", ""), "unmet": ("shop", "web-0", "app"), "failed": ("", "", "")}
 
 
-def test_a_dry_run_ends_only_who_is_dead_or_unwanted(cluster: Cluster) -> None:
+def test_dry_run_releases_only_dead_or_unwanted_pods(cluster: Cluster) -> None:
     cluster.start(1)
     dead, pid = cluster.start(2)
     cluster.kernel.end(pid)
@@ -258,7 +256,7 @@ def test_a_dry_run_ends_only_who_is_dead_or_unwanted(cluster: Cluster) -> None:
     assert cluster.kernel.groups() == {("", POD)}
 
 
-def test_a_pruned_group_is_made_again(cluster: Cluster) -> None:
+def test_pruned_group_is_recreated(cluster: Cluster) -> None:
     _, pid = cluster.start(1)
     cluster.kernel.model.remove(cluster.kernel.model.root.monitored[POD])
     cluster.kernel.sync()
@@ -268,7 +266,7 @@ def test_a_pruned_group_is_made_again(cluster: Cluster) -> None:
     assert cluster.groups_of(pid) == {("", POD)}
 
 
-def test_a_removed_class_takes_its_pods_to_the_root_class_and_they_stay_counted(cluster: Cluster) -> None:
+def test_removed_class_moves_pods_to_root_class_and_keeps_counting(cluster: Cluster) -> None:
     cluster.kernel.mkdir(f"{cluster.host.resctrl}/gold")
     id_, pid = cluster.start(1, rdt_class="gold")
     assert cluster.groups_of(pid) == {("gold", POD)}
@@ -285,7 +283,7 @@ def test_a_removed_class_takes_its_pods_to_the_root_class_and_they_stay_counted(
     assert cluster.host.log.read_text().count(said) == 1, "it is said once"
 
 
-def test_a_container_that_changes_class_takes_the_group_along_if_it_is_alone(cluster: Cluster) -> None:
+def test_single_container_that_changes_class_keeps_group(cluster: Cluster) -> None:
     for name in ("gold", "silver"):
         cluster.kernel.mkdir(f"{cluster.host.resctrl}/{name}")
     _, pid = cluster.start(1, rdt_class="gold")
@@ -298,7 +296,7 @@ def test_a_container_that_changes_class_takes_the_group_along_if_it_is_alone(clu
     assert cluster.groups_of(pid) == {("silver", POD)}
 
 
-def test_a_container_that_changes_class_leaves_its_neighbour_where_it_is(cluster: Cluster) -> None:
+def test_container_that_changes_class_leaves_others_in_place(cluster: Cluster) -> None:
     for name in ("gold", "silver"):
         cluster.kernel.mkdir(f"{cluster.host.resctrl}/{name}")
     _, one = cluster.start(1, rdt_class="gold")
@@ -310,7 +308,7 @@ def test_a_container_that_changes_class_leaves_its_neighbour_where_it_is(cluster
     assert cluster.groups_of(two) == {("gold", POD)}
 
 
-def test_groups_of_others_are_left_alone(cluster: Cluster) -> None:
+def test_foreign_groups_are_left_alone(cluster: Cluster) -> None:
     for name in ("pqos", "resctrl-mon", pod_number(9)):
         cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/{name}")
     _, pid = cluster.start(1)
@@ -322,7 +320,7 @@ def test_groups_of_others_are_left_alone(cluster: Cluster) -> None:
     assert {name for _, name in cluster.kernel.groups()} == {"pqos", "resctrl-mon", pod_number(9), POD}
 
 
-def test_a_group_that_was_there_is_joined_and_never_removed(cluster: Cluster) -> None:
+def test_existing_group_is_joined_and_never_removed(cluster: Cluster) -> None:
     cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/{POD}")
     id_, pid = cluster.start(1)
     assert cluster.groups_of(pid) == {("", POD)}
@@ -333,7 +331,7 @@ def test_a_group_that_was_there_is_joined_and_never_removed(cluster: Cluster) ->
     assert cluster.kernel.groups() == {("", POD)}
 
 
-def test_a_lost_ledger_is_mended_by_claiming(cluster: Cluster) -> None:
+def test_lost_ledger_is_repaired_by_claim(cluster: Cluster) -> None:
     _, pid = cluster.start(1)
     dead, other = cluster.start(2, pod_number(2))
     cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/pqos")
@@ -354,7 +352,7 @@ def test_a_lost_ledger_is_mended_by_claiming(cluster: Cluster) -> None:
     assert {name for _, name in cluster.kernel.groups()} == {"pqos"}, "a claimed group ends with its pod"
 
 
-def test_a_claim_leaves_the_group_that_a_runtime_made_for_itself(cluster: Cluster) -> None:
+def test_claim_leaves_group_made_by_runtime(cluster: Cluster) -> None:
     id_ = f"{7:064x}"
     pid = cluster.kernel.spawn(f"/libpod-{id_}", 1, "")
     cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/{id_}")
@@ -370,7 +368,7 @@ def test_a_claim_leaves_the_group_that_a_runtime_made_for_itself(cluster: Cluste
     assert [record for record in cluster.host.records() if id_ in record] == []
 
 
-def test_a_reboot_voids_every_record(cluster: Cluster) -> None:
+def test_reboot_voids_every_record(cluster: Cluster) -> None:
     cluster.start(1)
     cluster.start(2, pod_number(2))
     cluster.kernel.boot(2)
@@ -380,7 +378,7 @@ def test_a_reboot_voids_every_record(cluster: Cluster) -> None:
     assert cluster.host.records() == []
 
 
-def test_only_what_a_caller_says_lives_lives(cluster: Cluster) -> None:
+def test_live_keys_of_caller_decide_liveness(cluster: Cluster) -> None:
     cluster.start(1)
     cluster.start(2, pod_number(2))
     report = cluster.reconcile(Options(live={POD}, wait=False))
@@ -388,7 +386,7 @@ def test_only_what_a_caller_says_lives_lives(cluster: Cluster) -> None:
     assert cluster.kernel.groups() == {("", POD)}
 
 
-def test_a_dry_run_says_what_the_real_one_does(cluster: Cluster) -> None:
+def test_dry_run_reports_what_a_real_run_does(cluster: Cluster) -> None:
     id_, pid = cluster.spawn(1, threads=2)
     cluster.appear(id_, pid)
     cluster.start(2, pod_number(2))
@@ -405,7 +403,7 @@ def test_a_dry_run_says_what_the_real_one_does(cluster: Cluster) -> None:
     assert (said.dry_run, dead in said.as_text()) == (True, False)
 
 
-def test_an_unreadable_bundle_hides_nobody_else(cluster: Cluster) -> None:
+def test_unreadable_bundle_hides_no_other(cluster: Cluster) -> None:
     broken, pid = cluster.spawn(1, pod_number(1))
     cluster.appear(broken, pid, pod_number(1))
     (cluster.root / f"bundle-{broken[-8:]}" / "config.json").write_text("{")
@@ -418,7 +416,7 @@ def test_an_unreadable_bundle_hides_nobody_else(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("spelled", [POD.upper(), POD.replace("-", "")])
-def test_a_pod_that_lives_in_another_spelling_lives(cluster: Cluster, tmp_path: Path, spelled: str) -> None:
+def test_living_pod_in_another_spelling_is_recognized(cluster: Cluster, tmp_path: Path, spelled: str) -> None:
     cluster.start(1)
     (tmp_path / "live").write_text(f"{spelled}\r\n")
     report = cluster.reconcile(Options(live=read_live(str(tmp_path / "live")), wait=False))
@@ -426,7 +424,7 @@ def test_a_pod_that_lives_in_another_spelling_lives(cluster: Cluster, tmp_path: 
     assert cluster.kernel.groups() == {("", POD)}
 
 
-def test_reconciling_in_a_loop_removes_nothing_that_is_starting(tmp_path: Path) -> None:
+def test_continuous_reconcile_removes_nothing_that_starts(tmp_path: Path) -> None:
     host = Host(tmp_path, real_proc=True, runtimeRoots={"crun": str(tmp_path / "crun")})
     processes = [subprocess.Popen(["sleep", "1000"]) for _ in range(200)]
     ended = threading.Event()
@@ -476,9 +474,7 @@ def test_reconciling_in_a_loop_removes_nothing_that_is_starting(tmp_path: Path) 
     assert not os.listdir(host.state / "pods")
 
 
-def test_a_runtime_s_folder_that_can_not_be_read_is_no_fault_of_ours(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_runtime_folder_is_reported(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(path: str) -> list[str]:
         raise PermissionError(errno.EACCES, "Permission denied", path)
 
@@ -499,7 +495,7 @@ ELSEWHERE = {"refresh": "turns", "by_rank": "rank", "take_turns": "turns"}
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("dry_run", [False, True])
 @pytest.mark.parametrize("claim", [False, True])
-def test_what_may_free_rmids_comes_before_who_wants_one_and_each_part_has_its_turn(
+def test_releases_precede_admissions_and_each_part_has_its_turn(
     host: Host, monkeypatch: pytest.MonkeyPatch, shared: bool, dry_run: bool, claim: bool
 ) -> None:
     if shared:
@@ -520,7 +516,7 @@ def test_what_may_free_rmids_comes_before_who_wants_one_and_each_part_has_its_tu
     assert (report.dry_run, report.shared, report.containers) == (dry_run, shared, 0)
 
 
-def test_of_a_pass_that_did_something_there_is_a_line_and_of_another_none(cluster: Cluster) -> None:
+def test_pass_with_changes_logs_one_line_and_others_none(cluster: Cluster) -> None:
     cluster.appear(*cluster.spawn(1))
     report = cluster.reconcile()
     assert report.containers == 1
@@ -530,15 +526,13 @@ def test_of_a_pass_that_did_something_there_is_a_line_and_of_another_none(cluste
     assert cluster.host.log.read_text() == before
 
 
-def test_who_waits_is_said_by_name(tmp_path: Path) -> None:
+def test_waiting_pods_are_named(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, rmids=1)
     cluster.appear(*cluster.spawn(1))
     assert f"  shop/web-0 ({POD}): " in cluster.reconcile().as_text()
 
 
-def test_dead_keys_that_take_too_long_are_left_to_the_next_pass(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dead_keys_beyond_time_limit_are_left_to_next_pass(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         _, pid = cluster.start(number + 1, pod_number(number))
         cluster.kernel.end(pid)
@@ -550,9 +544,7 @@ def test_dead_keys_that_take_too_long_are_left_to_the_next_pass(
 
 
 @pytest.mark.parametrize("jump", [86400.0, -86400.0])
-def test_clock_that_jumps_a_day_ends_and_loses_nothing(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, jump: float
-) -> None:
+def test_clock_jump_of_a_day_loses_nothing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, jump: float) -> None:
     """CLOCK_REALTIME says when something was recorded; nobody's life goes by it."""
     _, first = cluster.start(1)
     clock = time.time

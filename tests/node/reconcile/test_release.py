@@ -35,7 +35,7 @@ def test_release_removes_groups_records_and_the_state_directory(
     assert released(counted) == 0, "nothing is left to do"
 
 
-def test_release_leaves_a_state_directory_that_is_not_ours_by_its_name(host: Host, pod: dict[str, Any]) -> None:
+def test_release_leaves_foreign_state_directory(host: Host, pod: dict[str, Any]) -> None:
     assert host.call(pod).code == 0
     (host.state / "theirs").touch()
     assert released(host) == 0
@@ -43,7 +43,7 @@ def test_release_leaves_a_state_directory_that_is_not_ours_by_its_name(host: Hos
     assert (host.state / "theirs").exists()
 
 
-def test_release_that_fails_keeps_the_records_for_the_next(
+def test_failed_release_keeps_records(
     counted: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def held(*_: object) -> bool:
@@ -59,6 +59,6 @@ def test_release_that_fails_keeps_the_records_for_the_next(
     assert counted.groups() == ["mon_groups/foreign"]
 
 
-def test_release_with_a_word_more_does_nothing(counted: Host) -> None:
+def test_release_with_extra_argument_does_nothing(counted: Host) -> None:
     assert released(counted, "all") == 2
     assert counted.groups() == [GROUP, "mon_groups/foreign"]

@@ -43,7 +43,7 @@ def report(**values: Any) -> Report:
     return made
 
 
-def test_with_nothing_done_there_is_nothing_to_say() -> None:
+def test_empty_report_prints_nothing() -> None:
     nothing = Report()
     assert (nothing.ok, nothing.well, nothing.changed, nothing.only_limbo) == (True, True, False, True)
     assert nothing.as_line() == ""
@@ -54,7 +54,7 @@ def test_with_nothing_done_there_is_nothing_to_say() -> None:
 
 
 @pytest.mark.parametrize("name", DONE)
-def test_each_thing_done_is_a_change_and_said(name: str) -> None:
+def test_each_change_is_counted_and_printed(name: str) -> None:
     value, words = DONE[name]
     count = value if isinstance(value, int) else 1
     done = report(**{name: value})
@@ -64,7 +64,7 @@ def test_each_thing_done_is_a_change_and_said(name: str) -> None:
     assert f"\n{words + ' ':.<48} {count}\n" in done.as_text()
 
 
-def test_things_put_right_and_tidied_are_added_up() -> None:
+def test_repairs_and_cleanups_are_summed() -> None:
     assert report(repaired=2, tidied=3).as_line() == "things put right: 5"
 
 
@@ -79,24 +79,24 @@ def test_things_put_right_and_tidied_are_added_up() -> None:
         ({"uncounted": {KEY: [0]}, "unmet": {ID: "no class"}, "foreign": {"kepler"}}, True, True),
     ],
 )
-def test_what_is_wrong(values: dict[str, Any], ok: bool, well: bool) -> None:
+def test_problems_are_printed(values: dict[str, Any], ok: bool, well: bool) -> None:
     wrong = report(**values)
     assert (wrong.ok, wrong.well) == (ok, well)
     assert not wrong.changed
 
 
-def test_pods_in_the_queue_and_those_that_wait_are_one_figure() -> None:
+def test_queued_and_waiting_pods_are_one_number() -> None:
     assert report(waiting={KEY: ""}, queued={"a": "", "b": ""}).as_line() == "pods that wait for an RMID: 3"
 
 
-def test_a_dry_run_says_what_would_be_done() -> None:
+def test_dry_run_prints_planned_changes() -> None:
     dry = report(dry_run=True, adopted=[ID], moved=2, orphans=["memtierd /b", "memtierd /a"])
     assert dry.as_line().startswith("containers would be brought into their group: 1, threads would be moved: 2")
     assert dry.as_text().endswith("  memtierd /a\n  memtierd /b\n")
 
 
 @pytest.mark.parametrize("what", [ID, ID[:12], f"{ID[:12]} memory"])
-def test_a_failure_names_its_container(host: Host, what: str) -> None:
+def test_failure_names_its_container(host: Host, what: str) -> None:
     failed = Report()
     failed.learn(KEY, NAMES, ID)
     failed.fail(host.context(), what, HookError("the kernel refused"))
@@ -107,21 +107,21 @@ def test_a_failure_names_its_container(host: Host, what: str) -> None:
     assert failed.reasons == [HookError.reason]
 
 
-def test_a_failure_of_a_pod_names_no_container_and_one_of_neither_nobody() -> None:
+def test_failure_of_pod_names_no_container() -> None:
     failed = report(failures={KEY: "EIO", "stateDir": "EIO"})
     failed.learn(KEY, NAMES, ID)
     assert failed.as_text().endswith(f"  shop/web-0 ({KEY}): EIO\n  stateDir: EIO\n")
     assert failed.as_document()["items"][1]["namespace"] == ""
 
 
-def test_a_record_without_names_names_nobody() -> None:
+def test_record_without_names_is_printed_by_key() -> None:
     failed = report(failures={KEY: "EIO", ID: "EIO"})
     nameless: Any = {"namespace": None}
     failed.learn(KEY, nameless, ID)
     assert failed.as_text().endswith(f"  {KEY}: EIO\n  {ID}: EIO\n")
 
 
-def test_who_waits_waits_for_an_rmid_that_comes_back_only_if_all_do() -> None:
+def test_waiting_pod_waits_for_limbo_only_if_all_do() -> None:
     waits = Report()
     seen = []
     for key, limbo in (("a", True), ("b", False), ("c", True)):
@@ -133,7 +133,7 @@ def test_who_waits_waits_for_an_rmid_that_comes_back_only_if_all_do() -> None:
     assert (waits.waiting, waits.only_limbo) == ({}, True)
 
 
-def test_where_rmids_are_shared_who_waits_is_queued() -> None:
+def test_waiting_pod_under_sharing_rules_is_queued() -> None:
     waits = Report(shared=True)
     waits.wait("a", NoRMIDsError("none left"), limbo=False)
     assert (waits.waiting, list(waits.queued), waits.ok) == ({}, ["a"], True)
@@ -161,7 +161,7 @@ def test_each_event_is_an_item(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (document["apiVersion"], document["kind"]) == ("resctrl-hooks/v1", "ReconcileReport")
 
 
-def test_what_is_applied_is_listed_by_feature() -> None:
+def test_applied_features_are_listed_by_feature() -> None:
     done = Report()
     for feature, container in (("memory", "b"), ("memory", "a"), ("blockio", "a")):
         done.apply(feature, container)
@@ -176,6 +176,6 @@ def test_a_pod_without_a_counter_is_an_item_with_its_domains() -> None:
     assert (item["event"], item["id"], item["message"]) == ("uncounted", KEY, "in L3 domain 0, 2")
 
 
-def test_by_default_everything_is_done_and_limbo_waited_for() -> None:
+def test_default_options_do_everything_and_wait_for_limbo() -> None:
     options = Options()
     assert (options.dry_run, options.claim, options.wait, options.live) == (False, False, True, None)

@@ -31,13 +31,13 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> Where:
     return found
 
 
-def test_who_is_outside_is_told_by_proc(host: Host, threads: Where) -> None:
+def test_outside_threads_are_found_in_proc(host: Host, threads: Where) -> None:
     threads.update({1: ("gold", "k"), 0: None, 2: ("gold", ""), 3: ("gold", "pqos"), 4: ("silver", "k"), 5: ("", "k")})
     found = tasks.outside(host.context(), "k", {"gold", ""}, "/c", 1)
     assert found == [(2, "gold", ""), (3, "gold", "pqos"), (4, "silver", "k")]
 
 
-def test_where_proc_does_not_say_the_groups_lists_do(host: Host, threads: Where) -> None:
+def test_outside_threads_are_found_in_group_lists_without_proc(host: Host, threads: Where) -> None:
     host.add_class("gold")
     for folder, listed in (("mon_groups/k", "1\n"), ("gold/mon_groups/k", "3\n"), ("gold/mon_groups/other", "2\n")):
         (host.resctrl / folder).mkdir()
@@ -49,9 +49,7 @@ def test_where_proc_does_not_say_the_groups_lists_do(host: Host, threads: Where)
 
 
 @pytest.mark.parametrize("take_over", [False, True])
-def test_who_is_in_a_group_of_somebody_else_s_stays_there_unless_it_is_to_be_taken_over(
-    host: Host, threads: Where, take_over: bool
-) -> None:
+def test_member_of_foreign_group_stays_unless_claimed(host: Host, threads: Where, take_over: bool) -> None:
     context = host.context()
     context.settings.monitoring["takeOver"] = take_over
     threads.update({1: ("", "pqos"), 2: ("", "")})
@@ -79,7 +77,7 @@ def _moves(threads: Where, context: Any, refused: tuple[str, ...] = ()) -> list[
     return moved
 
 
-def test_threads_of_several_classes_each_come_into_their_class_s_group(host: Host, threads: Where) -> None:
+def test_threads_of_several_classes_join_group_of_their_class(host: Host, threads: Where) -> None:
     host.add_class("gold")
     threads.update({1: ("", ""), 2: ("gold", ""), 3: ("gold", "k")})
     context = host.context()
@@ -92,7 +90,7 @@ def test_threads_of_several_classes_each_come_into_their_class_s_group(host: Hos
 
 
 @pytest.mark.parametrize("shared, asked", [(True, ["gold"]), (False, [])])
-def test_where_rmids_are_shared_a_group_that_is_missing_is_asked_for(
+def test_missing_group_is_admitted_under_sharing_rules(
     host: Host, threads: Where, monkeypatch: pytest.MonkeyPatch, shared: bool, asked: list[str]
 ) -> None:
     host.add_class("gold")
@@ -112,7 +110,7 @@ def test_where_rmids_are_shared_a_group_that_is_missing_is_asked_for(
     assert found == asked
 
 
-def test_where_only_the_kernel_knows_the_class_the_key_s_other_groups_are_tried(host: Host, threads: Where) -> None:
+def test_unknown_class_tries_other_groups_of_key(host: Host, threads: Where) -> None:
     for name in ("bronze", "gold"):
         host.add_class(name)
     threads.update({1: None})
@@ -125,7 +123,7 @@ def test_where_only_the_kernel_knows_the_class_the_key_s_other_groups_are_tried(
     assert (moved, threads[1], gathering.moved, gathering.left) == ([1], ("gold", "k"), 1, 0)
 
 
-def test_who_changes_class_under_our_hands_is_not_counted_as_moved(host: Host, threads: Where) -> None:
+def test_thread_that_changes_class_meanwhile_is_not_counted_as_moved(host: Host, threads: Where) -> None:
     threads.update({1: ("", "")})
     context = host.context()
     with context.monitor.hold("k") as locked:
@@ -135,7 +133,7 @@ def test_who_changes_class_under_our_hands_is_not_counted_as_moved(host: Host, t
     assert (gathering.moved, gathering.left) == (0, 1)
 
 
-def test_one_class_that_refuses_keeps_no_other_s_threads_out(host: Host, threads: Where) -> None:
+def test_refusing_class_does_not_stop_others(host: Host, threads: Where) -> None:
     host.add_class("gold")
     threads.update({1: ("", ""), 2: ("gold", "")})
     context = host.context()
@@ -146,7 +144,7 @@ def test_one_class_that_refuses_keeps_no_other_s_threads_out(host: Host, threads
 
 
 @pytest.mark.parametrize("late, rounds", [([], 1), ([(7, "", "")], 100)])
-def test_it_looks_until_nobody_is_outside_but_not_for_ever(
+def test_search_for_outside_threads_repeats_a_limited_number_of_times(
     host: Host, monkeypatch: pytest.MonkeyPatch, late: list[tuple[int, str, str]], rounds: int
 ) -> None:
     looks: list[str] = []
@@ -163,7 +161,7 @@ def test_it_looks_until_nobody_is_outside_but_not_for_ever(
     assert (len(looks), gathering.moved, gathering.left) == (rounds, len(late) * rounds, len(late))
 
 
-def test_a_thread_that_an_exec_started_is_swept_in(cluster: Cluster) -> None:
+def test_thread_started_by_exec_is_moved(cluster: Cluster) -> None:
     id_, pid = cluster.start(1)
     late = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}")
     report = cluster.reconcile()

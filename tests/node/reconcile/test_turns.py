@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 EVERY_PASS: dict[str, Any] = {"share": {"interval": 0.0001, "atLeast": 0.0}}
 
 
-def test_all_containers_of_a_pod_are_counted_in_its_turn(tmp_path: Path) -> None:
+def test_all_containers_of_pod_are_counted_in_its_turn(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2, **EVERY_PASS)
     first, second = node.start(threads=2), node.start()
     sidecar = node.start(threads=2, beside=second)
@@ -25,7 +25,7 @@ def test_all_containers_of_a_pod_are_counted_in_its_turn(tmp_path: Path) -> None
     node.check()
 
 
-def test_a_container_in_another_class_waits_on_while_its_pod_has_a_turn(tmp_path: Path) -> None:
+def test_container_in_another_class_waits_during_turn_of_its_pod(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=3, **EVERY_PASS)
     node.kernel.mkdir(f"{node.host.resctrl}/gold")
     first, second = node.start(), node.start()
@@ -39,7 +39,7 @@ def test_a_container_in_another_class_waits_on_while_its_pod_has_a_turn(tmp_path
     node.check()
 
 
-def test_a_pod_whose_containers_have_ended_gives_its_turn_away_and_is_not_said_to_wait(tmp_path: Path) -> None:
+def test_pod_with_ended_containers_releases_turn_and_is_not_waiting(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2, **EVERY_PASS)
     first, second = node.start(), node.start()
     node.kernel.end(first.pid)  # its pod is still there, and may start another
@@ -56,7 +56,7 @@ def test_a_pod_whose_containers_have_ended_gives_its_turn_away_and_is_not_said_t
 
 
 @pytest.mark.parametrize("namespace", ["gold", "silver"])
-def test_a_group_in_a_second_class_obeys_the_reserve(tmp_path: Path, namespace: str) -> None:
+def test_group_in_second_class_respects_reserve(tmp_path: Path, namespace: str) -> None:
     node = SharedNode(tmp_path, rmids=5, priority=RULES, reserve={"rmids": 2, "above": 50})
     node.kernel.mkdir(f"{node.host.resctrl}/extra")
     pod = node.start(namespace)
@@ -67,7 +67,7 @@ def test_a_group_in_a_second_class_obeys_the_reserve(tmp_path: Path, namespace: 
     assert node.counted() == ([pod, other] if namespace == "gold" else [pod])
 
 
-def test_a_group_in_a_second_class_is_taken_from_a_pod_of_lower_priority(tmp_path: Path) -> None:
+def test_group_in_second_class_preempts_lower_priority(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=4, priority=RULES)
     node.kernel.mkdir(f"{node.host.resctrl}/extra")
     pod, batch = node.start("gold"), node.start("batch")
@@ -77,7 +77,7 @@ def test_a_group_in_a_second_class_is_taken_from_a_pod_of_lower_priority(tmp_pat
     node.check()
 
 
-def test_threads_in_a_class_of_their_own_obey_the_reserve_too(tmp_path: Path) -> None:
+def test_threads_in_separate_class_respect_reserve(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=5, priority=RULES, reserve={"rmids": 2, "above": 50})
     node.kernel.mkdir(f"{node.host.resctrl}/extra")
     pod = node.start("silver")
@@ -87,7 +87,7 @@ def test_threads_in_a_class_of_their_own_obey_the_reserve_too(tmp_path: Path) ->
     assert node.waiting() == [pod.key]
 
 
-def test_namespace_holds_no_more_than_its_limit_in_any_turn_and_each_of_its_pods_has_some(tmp_path: Path) -> None:
+def test_namespace_limit_holds_in_every_turn_and_each_pod_gets_some(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=4, limits={"batch": 1}, **EVERY_PASS)
     batch = [node.start("batch") for _ in range(3)]
     shop = [node.start("shop") for _ in range(4)]

@@ -26,7 +26,7 @@ def remove_like_resctrl_mon(cluster: Cluster) -> list[str]:
     return removed
 
 
-def test_vanished_group_is_counted_logged_and_created_again(cluster: Cluster) -> None:
+def test_vanished_group_is_counted_logged_and_recreated(cluster: Cluster) -> None:
     _, pid = cluster.start(1)
     assert remove_like_resctrl_mon(cluster) == [POD]
     report = cluster.reconcile()
@@ -38,9 +38,7 @@ def test_vanished_group_is_counted_logged_and_created_again(cluster: Cluster) ->
     assert read_vanished(str(cluster.host.state))["total"] == 1
 
 
-def test_group_that_vanishes_again_is_left_for_a_while_and_reported(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeatedly_vanishing_group_is_paused_and_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     _, pid = cluster.start(1)
     for _ in range(2):
         remove_like_resctrl_mon(cluster)
@@ -57,7 +55,7 @@ def test_group_that_vanishes_again_is_left_for_a_while_and_reported(
     assert cluster.groups_of(pid) == {("", POD)}
 
 
-def test_each_time_the_wait_is_longer(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_pause_is_longer(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.start(1)
     clock = [time.time()]
     monkeypatch.setattr("time.time", lambda: clock[0])
@@ -72,7 +70,7 @@ def test_each_time_the_wait_is_longer(cluster: Cluster, monkeypatch: pytest.Monk
     assert waits == [0, 60, 120, 240, 480]
 
 
-def test_pod_that_waits_for_an_rmid_has_not_lost_a_group(cluster: Cluster) -> None:
+def test_waiting_pod_has_not_lost_a_group(cluster: Cluster) -> None:
     id_, pid = cluster.spawn(1)
     cluster.appear(id_, pid)
     remove_like_resctrl_mon(cluster)
@@ -117,7 +115,7 @@ def test_groups_with_a_prefix_are_left_alone(cluster: Cluster) -> None:
     assert cluster.groups_of(pid) == {("", f"rh-{POD}")}
 
 
-def test_damaged_count_begins_anew(cluster: Cluster) -> None:
+def test_damaged_count_starts_again(cluster: Cluster) -> None:
     cluster.start(1)
     (cluster.host.state / vanished.VANISHED).write_bytes(b"\xff[")
     remove_like_resctrl_mon(cluster)

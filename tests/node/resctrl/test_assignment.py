@@ -40,14 +40,14 @@ def assignments(host: Host, fs: Filesystem | None = None) -> Assignments:
     return Assignments(Resctrl(str(host.resctrl), fs=fs))
 
 
-def test_how_many_there_are_and_how_many_are_free(info: Host) -> None:
+def test_total_and_free_counters_are_read(info: Host) -> None:
     found = assignments(info)
     assert found.enabled()
     assert found.capacity() == {0: 4, 1: 4}
     assert found.available() == {0: 0, 1: 2}
 
 
-def test_in_the_default_mode_and_elsewhere_none_are_assigned(host: Host, info: Host) -> None:
+def test_default_mode_has_no_assignable_counters(host: Host, info: Host) -> None:
     (info.resctrl / "info/L3_MON/mbm_assign_mode").write_text("mbm_event\n[default]\n")
     assert not assignments(info).enabled()
     for name in ("mbm_assign_mode", "num_mbm_cntrs", "available_mbm_cntrs"):
@@ -56,12 +56,12 @@ def test_in_the_default_mode_and_elsewhere_none_are_assigned(host: Host, info: H
     assert (found.enabled(), found.capacity(), found.available(), found.of(str(host.resctrl))) == (False, {}, {}, {})
 
 
-def test_what_a_group_has(info: Host) -> None:
+def test_counters_of_group_are_read(info: Host) -> None:
     (info.resctrl / "mbm_L3_assignments").write_text(f"{TOTAL}:0=e;1=_\nrubbish\n{LOCAL}:0=_;x=e;1\n")
     assert assignments(info).of(str(info.resctrl)) == {TOTAL: {0: True, 1: False}, LOCAL: {0: False}}
 
 
-def test_one_counter_is_given_and_taken_in_a_line(info: Host) -> None:
+def test_one_counter_is_assigned_and_released_per_line(info: Host) -> None:
     fs = Writes()
     assignments(info, fs).assign("/group", TOTAL, 1)
     assignments(info, fs).unassign("/group", LOCAL, 0)
@@ -70,7 +70,7 @@ def test_one_counter_is_given_and_taken_in_a_line(info: Host) -> None:
 
 
 @pytest.mark.parametrize("number, kind", [(errno.ENOSPC, NoCountersError), (errno.EINVAL, ResctrlError)])
-def test_what_the_kernel_refuses_is_said(info: Host, number: int, kind: type[ResctrlError]) -> None:
+def test_kernel_refusal_is_reported(info: Host, number: int, kind: type[ResctrlError]) -> None:
     (info.resctrl / "info/last_cmd_status").write_text("Failed to allocate counter\n")
     for use, words in (("assign", "no counter for"), ("unassign", "the counter can't be taken back of")):
         with pytest.raises(kind, match=f"^{words} {TOTAL} of /group in L3 domain 1 ") as raised:

@@ -56,7 +56,7 @@ def scrapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scrapes:
     return Scrapes(tmp_path, monkeypatch)
 
 
-def test_a_group_has_counted_since_it_was_made_and_another_goes_on(scrapes: Scrapes) -> None:
+def test_group_counts_since_creation_and_continues_after_recreation(scrapes: Scrapes) -> None:
     scrapes.pods[KEY] = {"since": {"": 90.0}}
     assert scrapes.at(100, root=[1, 64, 10, 1]).seconds(KEY, "") == {TOTAL: 10, LOCAL: 10}
     assert scrapes.at(130.0004, root=[1, 64, 20, 2]).seconds(KEY, "") == {TOTAL: 40, LOCAL: 40}
@@ -71,13 +71,13 @@ def test_a_group_has_counted_since_it_was_made_and_another_goes_on(scrapes: Scra
     assert another.total(KEY, "gold", TOTAL) is None
 
 
-def test_a_group_of_which_nobody_knows_when_it_was_made_counts_from_now(scrapes: Scrapes) -> None:
+def test_group_of_unknown_age_counts_from_now(scrapes: Scrapes) -> None:
     assert scrapes.at(100, root=[1, 0, 10, 1]).seconds(KEY, "") == {TOTAL: 0, LOCAL: 0}
     scrapes.pods[KEY] = {"since": {"gold": 500.0}}  # in the future: a clock that went back
     assert scrapes.at(110, gold=[2, 0, 10, 1]).seconds(KEY, "gold") == {TOTAL: 0, LOCAL: 0}
 
 
-def test_a_group_that_moves_counts_in_each_class_what_it_counted_there(scrapes: Scrapes) -> None:
+def test_moved_group_counts_separately_in_each_class(scrapes: Scrapes) -> None:
     scrapes.at(100, root=[1, 0, 10, 1])
     moved = scrapes.at(130, gold=[1, 0, 15, 1])
     assert (moved.total(KEY, "", TOTAL), moved.total(KEY, "gold", TOTAL)) == (10, 5)
@@ -85,7 +85,7 @@ def test_a_group_that_moves_counts_in_each_class_what_it_counted_there(scrapes: 
     assert scrapes.at(140, gold=[1, 0, 18, 1]).total(KEY, "gold", TOTAL) == 8
 
 
-def test_what_was_not_counted_is_no_time(scrapes: Scrapes) -> None:
+def test_uncounted_time_is_excluded(scrapes: Scrapes) -> None:
     scrapes.at(100, root=[1, 0, 5, 5])
     assert scrapes.at(110, root=[1, 0, UNASSIGNED, 6]).seconds(KEY, "") == {TOTAL: 0, LOCAL: 10}
     assert scrapes.at(120, root=[1, 0, 7, 7]).seconds(KEY, "") == {TOTAL: 0, LOCAL: 20}
@@ -98,7 +98,7 @@ def test_what_was_not_counted_is_no_time(scrapes: Scrapes) -> None:
     assert scrapes.at(150, root=[2, 0, 1, 1]).seconds(KEY, "") == {TOTAL: 20, LOCAL: 40}
 
 
-def test_files_that_go_are_done_with_and_those_that_come_begin(scrapes: Scrapes) -> None:
+def test_removed_files_end_and_new_files_begin(scrapes: Scrapes) -> None:
     scrapes.at(100, root=[1, 0, 10, 7])
     scrapes.at(120, root=[1, 0, UNASSIGNED, 8])
     scrapes.files = [OCCUPANCY, TOTAL]  # as after a CPU hotplug
@@ -113,7 +113,7 @@ def test_files_that_go_are_done_with_and_those_that_come_begin(scrapes: Scrapes)
     assert scrapes.at(150, root=[1, 0, UNASSIGNED, 4]).seconds(KEY, "") == {TOTAL: 0, LOCAL: 30}
 
 
-def test_energy_counts_from_what_was_said_when_the_group_was_made(scrapes: Scrapes) -> None:
+def test_energy_counts_from_baseline_at_creation(scrapes: Scrapes) -> None:
     scrapes.files = [TOTAL, ENERGY]
     scrapes.pods[KEY] = {"baselines": {"": ("1", {ENERGY: 2.5})}}
     assert scrapes.at(100, root=[1, 10, 4.0]).total(KEY, "", ENERGY) == 1.5
@@ -123,7 +123,7 @@ def test_energy_counts_from_what_was_said_when_the_group_was_made(scrapes: Scrap
     assert (later.total(OTHER, "", ENERGY), later.total(OTHER, "", TOTAL)) == (1.0, 11)
 
 
-def test_energy_that_comes_later_counts_from_its_first_number(scrapes: Scrapes) -> None:
+def test_late_energy_counts_from_first_value(scrapes: Scrapes) -> None:
     scrapes.files = [TOTAL]
     scrapes.at(100, root=[1, 10])
     scrapes.files = [TOTAL, ENERGY]
@@ -132,7 +132,7 @@ def test_energy_that_comes_later_counts_from_its_first_number(scrapes: Scrapes) 
     assert (later.total(KEY, "", ENERGY), later.total(KEY, "", TOTAL)) == (2.0, 30)
 
 
-def test_who_gets_anothers_group_counts_from_what_it_says(scrapes: Scrapes) -> None:
+def test_receiver_of_group_counts_from_its_current_value(scrapes: Scrapes) -> None:
     scrapes.at(90, root=[1, 0, 1, 4])  # a group of its own before
     carried = scrapes.load(100)
     for _ in range(2):  # the second time adds nothing
@@ -149,7 +149,7 @@ def test_who_gets_anothers_group_counts_from_what_it_says(scrapes: Scrapes) -> N
 
 
 @pytest.mark.parametrize("said", [None, ERROR, UNAVAILABLE])
-def test_what_an_inherited_counter_could_not_say_is_not_the_next_ones(scrapes: Scrapes, said: Raw) -> None:
+def test_missing_inherited_value_does_not_count_for_next(scrapes: Scrapes, said: Raw) -> None:
     carried = scrapes.load(100)
     carried.inherit(KEY, "", "2", [said, 1000, said])
     carried.save()
@@ -158,7 +158,7 @@ def test_what_an_inherited_counter_could_not_say_is_not_the_next_ones(scrapes: S
     assert scrapes.at(120, root=[2, 64, 1000, 520]).total(KEY, "", LOCAL) == 20
 
 
-def test_a_released_key_is_remembered_for_an_hour(scrapes: Scrapes) -> None:
+def test_released_key_is_remembered_for_an_hour(scrapes: Scrapes) -> None:
     scrapes.at(100, root=[1, 0, 10, 1])
     for now, kept in ((200, True), (3800, True), (3801, False)):
         carried = scrapes.load(now)
@@ -167,7 +167,7 @@ def test_a_released_key_is_remembered_for_an_hour(scrapes: Scrapes) -> None:
         assert (carried.total(KEY, "", TOTAL) == 10) is kept, now
 
 
-def test_one_that_comes_back_is_not_gone(scrapes: Scrapes) -> None:
+def test_returning_key_is_not_gone(scrapes: Scrapes) -> None:
     for again in (
         lambda: scrapes.at(150, root=[2, 0, 5, 5]),
         lambda: scrapes.load(150).inherit(KEY, "", "2", [0, 1, 1]),
@@ -185,7 +185,7 @@ def test_one_that_comes_back_is_not_gone(scrapes: Scrapes) -> None:
     assert "gone" not in carried.keys[KEY]
 
 
-def test_of_many_released_keys_the_last_are_remembered(scrapes: Scrapes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_latest_released_keys_are_remembered(scrapes: Scrapes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resctrl_hooks.node.resctrl.carried._REMEMBERED_KEYS", 2)
     keys = ["one", "two", "three", "lives"]
     for number, key in enumerate(keys):
@@ -198,14 +198,14 @@ def test_of_many_released_keys_the_last_are_remembered(scrapes: Scrapes, monkeyp
 
 
 @pytest.mark.parametrize("change", [{"boot": "another"}, {"format": 2}, {"keys": []}, {"layout": {}}])
-def test_another_boots_file_and_another_versions_are_nothing(scrapes: Scrapes, change: dict[str, object]) -> None:
+def test_file_of_another_boot_or_version_is_ignored(scrapes: Scrapes, change: dict[str, object]) -> None:
     scrapes.at(100, root=[1, 0, 10, 1])
     file = Path(scrapes._ledger.folder, "totals/counters")
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
     assert scrapes.load(110).keys == {}
 
 
-def test_nothing_to_read_is_not_seen(scrapes: Scrapes) -> None:
+def test_group_without_files_is_not_seen(scrapes: Scrapes) -> None:
     scrapes.at(100, root=[1, 0, 10, 1])
     files, scrapes.files = scrapes.files, []
     assert not scrapes.load(110).seen
@@ -213,7 +213,7 @@ def test_nothing_to_read_is_not_seen(scrapes: Scrapes) -> None:
     assert scrapes.load(110).seen
 
 
-def test_what_counts_on_while_other_files_come_and_go_keeps_its_time(scrapes: Scrapes) -> None:
+def test_unaffected_counters_keep_their_time(scrapes: Scrapes) -> None:
     scrapes.at(100, root=[1, 0, 10, 7])
     scrapes.at(120, root=[1, 0, 20, 8])
     scrapes.files = [OCCUPANCY, TOTAL]
@@ -223,7 +223,7 @@ def test_what_counts_on_while_other_files_come_and_go_keeps_its_time(scrapes: Sc
     assert scrapes.at(150, root=[1, 0, 50, 4]).seconds(KEY, "") == {TOTAL: 50, LOCAL: 30}
 
 
-def test_totals_of_the_version_before_are_taken_over(scrapes: Scrapes) -> None:
+def test_totals_of_previous_version_are_adopted(scrapes: Scrapes) -> None:
     """Version 0.2 had the file one folder higher."""
     scrapes.at(100, root=[1, 0, 10, 1])
     file = Path(scrapes._ledger.folder, "totals/counters")
@@ -235,7 +235,7 @@ def test_totals_of_the_version_before_are_taken_over(scrapes: Scrapes) -> None:
     assert file.exists()
 
 
-def test_totals_with_a_path_that_leads_elsewhere_are_nothing(scrapes: Scrapes) -> None:
+def test_totals_with_path_outside_are_ignored(scrapes: Scrapes) -> None:
     scrapes.at(100, root=[1, 0, 10, 1])
     file = Path(scrapes._ledger.folder, "totals/counters")
     kept = json.loads(file.read_text())

@@ -22,7 +22,7 @@ from resctrl_hooks.node.resctrl.counters import (
 )
 
 
-def test_a_group_is_read_file_by_file(tmp_path: Path) -> None:
+def test_group_is_read_file_by_file(tmp_path: Path) -> None:
     say(tmp_path, llc_occupancy=65536, mbm_total_bytes=18446744073709551615, mbm_local_bytes=0)
     say_paths(tmp_path, {"mon_PERF_PKG_01/core_energy": "1234.500000"})
     slots = layout(f"{tmp_path}/mon_data")
@@ -50,19 +50,19 @@ def test_a_group_is_read_file_by_file(tmp_path: Path) -> None:
         ("what is this", ERROR),
     ],
 )
-def test_what_is_no_number_is_a_state_and_never_zero(tmp_path: Path, text: str, value: str) -> None:
+def test_missing_value_is_a_state_and_never_zero(tmp_path: Path, text: str, value: str) -> None:
     say(tmp_path, mbm_total_bytes=text)
     assert read_group(str(tmp_path), layout(f"{tmp_path}/mon_data"))[1] == [value]
 
 
-def test_a_file_that_is_not_there_has_no_value(tmp_path: Path) -> None:
+def test_missing_file_has_no_value(tmp_path: Path) -> None:
     say(tmp_path, mbm_total_bytes=1)
     slots = layout(f"{tmp_path}/mon_data")
     (tmp_path / "mon_data/mon_L3_00/mbm_total_bytes").unlink()
     assert read_group(str(tmp_path), slots)[1] == [None]
 
 
-def test_a_group_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_missing_group_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_group(f"{tmp_path}/gone", [])
 
@@ -80,7 +80,7 @@ def test_other_names_are_no_domains(name: str) -> None:
     assert domain_named(name) is None
 
 
-def test_a_group_keeps_its_identity_when_it_is_renamed_and_a_new_one_has_another(tmp_path: Path) -> None:
+def test_group_keeps_identity_over_rename_and_new_one_differs(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     identity, _ = read_group(f"{tmp_path}/a", [])
     (tmp_path / "a").rename(tmp_path / "b")
@@ -104,9 +104,7 @@ def test_units_are_ucum_and_kinds_are_known() -> None:
         (7, AVAILABLE, "gold", " in gold: 7"),
     ],
 )
-def test_a_reading_says_in_one_line_what_was_read(
-    value: int | None, state: str, rdt_class: str | None, said: str
-) -> None:
+def test_reading_prints_as_one_line(value: int | None, state: str, rdt_class: str | None, said: str) -> None:
     counter, domain = counter_named("mbm_total_bytes"), domain_named("mon_L3_00")
     assert domain is not None
     before = "" if said.startswith(" ") else ": "
@@ -122,7 +120,7 @@ def descriptors(below: Path) -> list[str]:
     return [path for path in found if path.startswith(f"{below}/")]
 
 
-def test_open_files_say_what_a_group_says_now(tmp_path: Path) -> None:
+def test_open_files_give_current_values(tmp_path: Path) -> None:
     group = tmp_path / "a"
     say(group, llc_occupancy=1, mbm_total_bytes=2)
     slots, files = layout(f"{group}/mon_data"), OpenFiles(100)
@@ -138,7 +136,7 @@ def test_open_files_say_what_a_group_says_now(tmp_path: Path) -> None:
     assert not descriptors(tmp_path)
 
 
-def test_open_files_of_a_group_that_was_created_again_are_its_own(tmp_path: Path) -> None:
+def test_open_files_of_recreated_group_are_its_own(tmp_path: Path) -> None:
     group = tmp_path / "a"
     say(group, mbm_total_bytes=1)
     slots, files = layout(f"{group}/mon_data"), OpenFiles(100)
@@ -153,7 +151,7 @@ def test_open_files_of_a_group_that_was_created_again_are_its_own(tmp_path: Path
     files.close()
 
 
-def test_open_files_are_no_more_than_allowed(tmp_path: Path) -> None:
+def test_number_of_open_files_is_limited(tmp_path: Path) -> None:
     files = OpenFiles(3)
     for name in ("a", "b"):
         say(tmp_path / name, llc_occupancy=1, mbm_total_bytes=2)

@@ -39,7 +39,7 @@ def after(holders: list[Holder], number: int, *, keep_unheld: bool = False) -> d
     return found
 
 
-def test_what_the_file_says() -> None:
+def test_assignment_file_is_parsed() -> None:
     assert parse("mbm_total_bytes:0=e;1=_\nmbm_local_bytes:0=_;1=_\n") == {
         TOTAL: {0: True, 1: False},
         LOCAL: {0: False, 1: False},
@@ -47,30 +47,30 @@ def test_what_the_file_says() -> None:
     assert parse("") == {}
 
 
-def test_every_pod_has_the_first_event_before_any_has_the_second() -> None:
+def test_every_pod_has_first_event_before_any_has_second() -> None:
     # As the kernel leaves it with four counters: the root group and the first pod have all of them.
     found = after([holder("root", "e", "e", UNHELD), holder("a", "e", "e"), holder("b"), holder("c")], 4)
     assert found == {"/root": "", "/a": "tl", "/b": "t", "/c": "t"}
 
 
-def test_what_is_left_over_goes_to_the_classes() -> None:
+def test_remaining_counters_go_to_classes() -> None:
     assert after([holder("root", "e", "e", UNHELD), holder("a")], 3) == {"/root": "t", "/a": "tl"}
 
 
-def test_classes_keep_theirs_if_they_are_to() -> None:
+def test_classes_keep_counters_if_configured() -> None:
     found = after([holder("root", "e", "e", UNHELD), holder("a", "e"), holder("b")], 3, keep_unheld=True)
     assert found == {"/root": "tl", "/a": "t", "/b": ""}
 
 
-def test_who_has_one_keeps_it_and_the_others_come_in_their_order() -> None:
+def test_holder_keeps_counter_and_others_follow_in_order() -> None:
     assert after([holder("a"), holder("b"), holder("c", "e")], 2) == {"/a": "t", "/b": "", "/c": "t"}
 
 
-def test_what_others_made_is_left_alone() -> None:
+def test_foreign_groups_are_left_alone() -> None:
     assert after([holder("x", "e", "e", FOREIGN), holder("a"), holder("b")], 3) == {"/x": "tl", "/a": "t", "/b": ""}
 
 
-def test_domains_are_shared_out_one_by_one() -> None:
+def test_domains_are_assigned_independently() -> None:
     one, two = holder("a", "e_", "__"), holder("b", "__", "__")
     changes = share([one, two], {0: 1, 1: 2}, [TOTAL])
     assert {(change.holder.folder, change.domain, change.give) for change in changes} == {
@@ -80,18 +80,18 @@ def test_domains_are_shared_out_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("number", range(9))
-def test_it_is_done_once(number: int) -> None:
+def test_assignment_is_done_once(number: int) -> None:
     holders = [holder("root", "e", "e", UNHELD), *(holder(name) for name in "abc")]
     after(holders, max(number, 2))
     assert share(holders, {0: max(number, 2)}, EVENTS) == []
 
 
-def test_an_event_that_is_not_to_be_counted_gives_its_counter_back() -> None:
+def test_unwanted_event_releases_its_counter() -> None:
     (change,) = share([holder("a", "e", "e")], {0: 2}, [TOTAL])
     assert (change.event, change.give) == (LOCAL, False)
 
 
-def test_the_highest_priority_is_served_first_and_takes_from_lower_ones_but_not_from_equals() -> None:
+def test_highest_priority_is_served_first_and_preempts_lower_but_not_equal() -> None:
     assert after([ranked("a", 0, total="e"), ranked("b", 5), ranked("c", 0, total="e")], 2) == {
         "/a": "t",
         "/b": "t",
@@ -100,13 +100,13 @@ def test_the_highest_priority_is_served_first_and_takes_from_lower_ones_but_not_
     assert after([ranked("a", 5, total="e"), ranked("b", 5)], 1) == {"/a": "t", "/b": ""}
 
 
-def test_in_a_round_of_turns_equals_are_served_by_their_places() -> None:
+def test_equal_pods_in_a_round_are_served_by_place() -> None:
     holders = [ranked("a", 0, (2, -1.0), "e"), ranked("b", 0, (1, 5.0)), ranked("c", 0, (1, 3.0))]
     assert after(holders, 1) == {"/a": "", "/b": "", "/c": "t"}
     assert after([*holders[:2], ranked("d", 0, (0, 0.0), "e")], 1) == {"/a": "", "/b": "", "/d": "t"}
 
 
-def test_what_the_kernel_refuses_is_not_among_what_was_done(host: Host) -> None:
+def test_refused_change_is_not_reported_as_done(host: Host) -> None:
     here, gone = holder("a"), holder("b")
     here.folder = str(host.resctrl)
     gone.folder = str(host.root / "gone")

@@ -61,14 +61,14 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path)
 
 
-def test_a_reading_is_what_the_file_says(tree: Tree) -> None:
+def test_reading_equals_file(tree: Tree) -> None:
     say(tree.group(), llc_occupancy=65536, mbm_total_bytes=1000)
     assert tree.read() == {OCCUPANCY: 65536, TOTAL: 1000}
     say(tree.group(), llc_occupancy=0, mbm_total_bytes=1500)
     assert tree.read() == {OCCUPANCY: 0, TOTAL: 1500}
 
 
-def test_two_classes_of_one_pod_are_summed(tree: Tree) -> None:
+def test_two_classes_of_pod_are_summed(tree: Tree) -> None:
     say(tree.group(), llc_occupancy=1, mbm_total_bytes=10)
     say(tree.group("gold"), llc_occupancy=2, mbm_total_bytes=20)
     assert tree.read() == {OCCUPANCY: 3, TOTAL: 30}
@@ -80,7 +80,7 @@ def test_two_classes_of_one_pod_are_summed(tree: Tree) -> None:
     }
 
 
-def test_a_sum_without_one_of_its_parts_says_so(tree: Tree) -> None:
+def test_sum_with_missing_part_is_marked(tree: Tree) -> None:
     say(tree.group(), llc_occupancy=1, mbm_total_bytes=10)
     say(tree.group("gold"), llc_occupancy="Unavailable", mbm_total_bytes="Unassigned")
     assert tree.read() == {OCCUPANCY: "Unavailable", TOTAL: 10}
@@ -94,7 +94,7 @@ def test_a_sum_without_one_of_its_parts_says_so(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize("word", ["Unassigned", "Unavailable", "Error"])
-def test_a_total_that_is_not_counted_now_stays_visible(tree: Tree, word: str) -> None:
+def test_uncounted_total_stays_visible(tree: Tree, word: str) -> None:
     group = tree.group()
     say(group, llc_occupancy=1, mbm_total_bytes=word)
     assert tree.read() == {OCCUPANCY: 1, TOTAL: word}, "it never counted"
@@ -113,7 +113,7 @@ def test_a_total_that_is_not_counted_now_stays_visible(tree: Tree, word: str) ->
     assert tree.read()[TOTAL] == 10
 
 
-def test_a_group_made_anew_counts_on(tree: Tree) -> None:
+def test_recreated_group_continues_counting(tree: Tree) -> None:
     say(tree.group(), llc_occupancy=5, mbm_total_bytes=1000)
     tree.read()
     remake(tree.group(), tree.root / "aside")
@@ -121,7 +121,7 @@ def test_a_group_made_anew_counts_on(tree: Tree) -> None:
     assert tree.read() == {OCCUPANCY: 1, TOTAL: 1040}
 
 
-def test_a_group_made_anew_that_has_counted_further_than_the_old_one_counts_all_of_it(tree: Tree) -> None:
+def test_recreated_group_with_higher_count_counts_all_of_it(tree: Tree) -> None:
     say(tree.group(), mbm_total_bytes=1000)
     tree.read()
     remake(tree.group(), tree.root / "aside")
@@ -129,7 +129,7 @@ def test_a_group_made_anew_that_has_counted_further_than_the_old_one_counts_all_
     assert tree.read() == {TOTAL: 4000}
 
 
-def test_a_counter_that_goes_back_stands_still_and_counts_on(tree: Tree) -> None:
+def test_decreasing_counter_pauses_and_continues(tree: Tree) -> None:
     say(tree.group(), mbm_total_bytes=1000)
     tree.read()
     say(tree.group(), mbm_total_bytes=3)
@@ -138,7 +138,7 @@ def test_a_counter_that_goes_back_stands_still_and_counts_on(tree: Tree) -> None
     assert tree.read() == {TOTAL: 1005}
 
 
-def test_a_moved_group_goes_on_in_its_new_class(tree: Tree) -> None:
+def test_moved_group_continues_in_new_class(tree: Tree) -> None:
     say(tree.group(), mbm_total_bytes=1000)
     tree.read()
     (tree.resctrl / "gold" / "mon_groups").mkdir(parents=True)
@@ -148,7 +148,7 @@ def test_a_moved_group_goes_on_in_its_new_class(tree: Tree) -> None:
     assert tree.read() == {TOTAL: 1300}
 
 
-def test_a_group_that_is_gone_leaves_what_it_counted(tree: Tree) -> None:
+def test_removed_group_keeps_its_counts(tree: Tree) -> None:
     say(tree.group(), llc_occupancy=9, mbm_total_bytes=10)
     say(tree.group("gold"), llc_occupancy=9, mbm_total_bytes=20)
     tree.read()
@@ -158,7 +158,7 @@ def test_a_group_that_is_gone_leaves_what_it_counted(tree: Tree) -> None:
     assert tree.read() == {TOTAL: 30}
 
 
-def test_no_number_in_between_changes_nothing(tree: Tree) -> None:
+def test_temporarily_missing_value_changes_nothing(tree: Tree) -> None:
     say(tree.group(), mbm_total_bytes=10)
     tree.read()
     say(tree.group(), mbm_total_bytes="Unavailable")
@@ -180,18 +180,18 @@ def with_baseline(tree: Tree, energy: float | str) -> Path:
     return group
 
 
-def test_energy_of_the_rmids_previous_user_is_not_counted(tree: Tree) -> None:
+def test_energy_of_previous_rmid_user_is_not_counted(tree: Tree) -> None:
     say_paths(with_baseline(tree, 500.0), {ENERGY: 503.5})
     assert tree.read() == {ENERGY: 3.5}
 
 
-def test_energy_before_the_first_reading_counts_where_the_rmid_never_ran_before(tree: Tree) -> None:
+def test_energy_before_first_reading_counts_where_rmid_never_ran(tree: Tree) -> None:
     group = with_baseline(tree, "Unavailable")
     say_paths(group, {ENERGY: 24.6, ELSEWHERE: "Unavailable"})
     assert tree.read() == {ENERGY: 24.6, ELSEWHERE: 0}
 
 
-def test_energy_of_a_pod_that_moves_to_a_package_where_it_never_ran_counts_from_zero(tree: Tree) -> None:
+def test_energy_after_move_to_unused_package_counts_from_zero(tree: Tree) -> None:
     group = with_baseline(tree, "Unavailable")
     say_paths(group, {ENERGY: 10.0, ELSEWHERE: "Unavailable"})
     tree.read()
@@ -199,7 +199,7 @@ def test_energy_of_a_pod_that_moves_to_a_package_where_it_never_ran_counts_from_
     assert tree.read() == {ENERGY: 11.0, ELSEWHERE: 13.3}
 
 
-def test_energy_of_a_pod_that_runs_once_and_then_idles_is_all_of_it(tree: Tree) -> None:
+def test_energy_of_pod_that_idles_after_one_run_is_complete(tree: Tree) -> None:
     group = with_baseline(tree, "Unavailable")
     say_paths(group, {ENERGY: "Unavailable"})
     tree.read()
@@ -207,9 +207,7 @@ def test_energy_of_a_pod_that_runs_once_and_then_idles_is_all_of_it(tree: Tree) 
     assert tree.read() == tree.read() == {ENERGY: 40.3}
 
 
-def test_the_seconds_of_energy_include_those_before_a_task_ran_there(
-    tree: Tree, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_energy_seconds_include_time_before_first_task(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1000.0]
     monkeypatch.setattr(time, "clock_gettime", lambda _: clock[0])
     group = with_baseline(tree, "Unavailable")
@@ -220,7 +218,7 @@ def test_the_seconds_of_energy_include_those_before_a_task_ran_there(
     assert (reading.value, reading.seconds) == (8.0, 15.0)
 
 
-def test_an_energy_counter_that_becomes_unavailable_is_no_zero(tree: Tree) -> None:
+def test_unavailable_energy_is_not_zero(tree: Tree) -> None:
     group = with_baseline(tree, "Unavailable")
     say_paths(group, {ENERGY: 3.0})
     tree.read()
@@ -231,7 +229,7 @@ def test_an_energy_counter_that_becomes_unavailable_is_no_zero(tree: Tree) -> No
     assert tree.read() == {ENERGY: 4.0}
 
 
-def test_energy_after_a_handover_in_a_package_where_the_rmid_never_ran_counts_from_zero(tree: Tree) -> None:
+def test_energy_after_handover_in_unused_package_counts_from_zero(tree: Tree) -> None:
     group = with_baseline(tree, "Unavailable")
     say_paths(group, {ENERGY: 10.0, ELSEWHERE: "Unavailable"})
     new = tree.resctrl / "mon_groups" / "taker"
@@ -250,7 +248,7 @@ def test_energy_after_a_handover_in_a_package_where_the_rmid_never_ran_counts_fr
 
 
 @pytest.mark.parametrize("word", ["Unavailable", "Error"])
-def test_a_baseline_without_a_number_above_it_is_no_total(tree: Tree, word: str) -> None:
+def test_baseline_without_value_is_no_total(tree: Tree, word: str) -> None:
     group = with_baseline(tree, 5000.0)
     say_paths(group, {ENERGY: word})
     assert tree.read() == {ENERGY: word}
@@ -260,7 +258,7 @@ def test_a_baseline_without_a_number_above_it_is_no_total(tree: Tree, word: str)
     assert tree.read() == {ENERGY: 0.0}
 
 
-def test_the_baseline_is_taken_at_creation_where_the_kernel_has_energy_counters(tree: Tree) -> None:
+def test_baseline_is_taken_at_creation_with_energy_counters(tree: Tree) -> None:
     (tree.resctrl / "info" / "PERF_PKG_MON").mkdir(parents=True)
     tree.group()
     record = tree.monitor.ledger.read_pod(KEY)
@@ -274,7 +272,7 @@ def test_the_baseline_is_taken_at_creation_where_the_kernel_has_energy_counters(
     assert "baselines" not in record
 
 
-def test_energy_without_a_baseline_counts_from_its_first_number(tree: Tree) -> None:
+def test_energy_without_baseline_counts_from_first_value(tree: Tree) -> None:
     say_paths(tree.group(), {ENERGY: "Error"})
     assert tree.read() == {ENERGY: "Error"}
     say_paths(tree.group(), {ENERGY: 700.0})
@@ -283,14 +281,14 @@ def test_energy_without_a_baseline_counts_from_its_first_number(tree: Tree) -> N
     assert tree.read() == {ENERGY: 2.5}
 
 
-def test_energy_without_a_baseline_counts_from_zero_where_the_rmid_never_ran(tree: Tree) -> None:
+def test_energy_without_baseline_counts_from_zero_where_rmid_never_ran(tree: Tree) -> None:
     say_paths(tree.group(), {ENERGY: "Unavailable"})
     assert tree.read() == {ENERGY: 0}
     say_paths(tree.group(), {ENERGY: 700.0})
     assert tree.read() == {ENERGY: 700.0}
 
 
-def test_a_released_key_that_comes_back_goes_on(tree: Tree) -> None:
+def test_returning_released_key_continues(tree: Tree) -> None:
     say(tree.group(), mbm_total_bytes=100)
     tree.read()
     group = tree.group()
@@ -301,7 +299,7 @@ def test_a_released_key_that_comes_back_goes_on(tree: Tree) -> None:
     assert tree.read() == {TOTAL: 105}
 
 
-def test_a_released_key_is_forgotten_after_a_while(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_released_key_is_forgotten_after_a_while(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     say(tree.group(), mbm_total_bytes=100)
     tree.read()
     shutil.rmtree(tree.group())
@@ -313,7 +311,7 @@ def test_a_released_key_is_forgotten_after_a_while(tree: Tree, monkeypatch: pyte
     assert parse_json((tree.state / "totals/counters").read_bytes())["keys"] == {}
 
 
-def test_domains_may_come_and_go(tree: Tree) -> None:
+def test_domains_can_come_and_go(tree: Tree) -> None:
     for mon_data in (tree.resctrl, tree.group()):
         say_paths(mon_data, {TOTAL: 10, "mon_L3_01/mbm_total_bytes": 20})
     tree.read()
@@ -326,14 +324,14 @@ def test_domains_may_come_and_go(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": 9}'])
-def test_a_damaged_file_begins_anew(tree: Tree, damage: bytes) -> None:
+def test_damaged_file_starts_again(tree: Tree, damage: bytes) -> None:
     say(tree.group(), mbm_total_bytes=10)
     tree.read()
     (tree.state / "totals/counters").write_bytes(damage)
     assert tree.read() == {TOTAL: 10}
 
 
-def test_another_boots_counts_are_void(tree: Tree) -> None:
+def test_counts_of_another_boot_are_void(tree: Tree) -> None:
     say(tree.group(), mbm_total_bytes=10)
     tree.read()
     kept = parse_json((tree.state / "totals/counters").read_bytes())
@@ -343,7 +341,7 @@ def test_another_boots_counts_are_void(tree: Tree) -> None:
     assert tree.read() == {TOTAL: 10}
 
 
-def test_what_is_not_tracked_or_not_there_has_a_type(tree: Tree) -> None:
+def test_untracked_and_missing_keys_have_typed_errors(tree: Tree) -> None:
     with pytest.raises(NotTrackedError):
         tree.read()
     tree.group()
@@ -352,7 +350,7 @@ def test_what_is_not_tracked_or_not_there_has_a_type(tree: Tree) -> None:
         tree.read()
 
 
-def test_groups_of_others_are_not_read(tree: Tree) -> None:
+def test_foreign_groups_are_not_read(tree: Tree) -> None:
     say(tree.group(), mbm_total_bytes=1)
     say(tree.resctrl / "mon_groups" / "other", mbm_total_bytes=7)
     assert list(tree.monitor.read_all()) == [KEY]
@@ -365,7 +363,7 @@ def test_groups_of_others_are_not_read(tree: Tree) -> None:
         max_size=12,
     )
 )
-def test_a_total_never_goes_back(steps: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_total_never_decreases(steps: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory) -> None:
     tree = Tree(tmp_path_factory.mktemp("tree"))
     classes = ["", "gold"]
     (tree.resctrl / "gold" / "mon_groups").mkdir(parents=True)

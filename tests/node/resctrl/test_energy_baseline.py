@@ -13,7 +13,7 @@ from resctrl_hooks.node.resctrl.monitor import Monitor
 from resctrl_hooks.simulation import mounted
 
 
-def test_a_baseline_is_what_the_energy_counters_begin_at(tmp_path: Path) -> None:
+def test_baseline_is_initial_value_of_energy_counters(tmp_path: Path) -> None:
     say(tmp_path, mbm_total_bytes=7)
     say_paths(tmp_path, {"mon_PERF_PKG_00/core_energy": 5.5, "mon_PERF_PKG_00/activity": "Unavailable"})
     say_paths(tmp_path, {"mon_PERF_PKG_01/core_energy": "nan", "mon_PERF_PKG_01/activity": "inf"})
@@ -27,17 +27,17 @@ def test_a_baseline_is_what_the_energy_counters_begin_at(tmp_path: Path) -> None
     assert identity == read_group(str(tmp_path), [])[0]
 
 
-def test_a_group_that_is_gone_is_an_error(tmp_path: Path) -> None:
+def test_removed_group_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         baseline(str(tmp_path / "gone"))
 
 
-def test_a_group_without_counters_has_none(tmp_path: Path) -> None:
+def test_group_without_energy_counters_has_no_baseline(tmp_path: Path) -> None:
     assert baseline(str(tmp_path))[1] == {}
 
 
 @pytest.mark.fuse
-def test_a_group_is_not_charged_for_what_its_rmids_previous_user_used(tmp_path: Path) -> None:
+def test_group_is_not_charged_for_previous_rmid_user(tmp_path: Path) -> None:
     with (
         mounted(tmp_path / "resctrl", rmids=2, limbo=0, energy=True) as root,
         subprocess.Popen(["sleep", "60"]) as process,

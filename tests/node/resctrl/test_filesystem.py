@@ -105,13 +105,13 @@ def test_each_errno_has_its_type(
     assert errno.errorcode[number] in str(caught.value)
 
 
-def test_ok_is_no_word_of_the_kernels(host: Host) -> None:
+def test_ok_status_is_not_a_kernel_message(host: Host) -> None:
     assert resctrl(host).last_cmd_status() == ""
     (host.resctrl / "info/last_cmd_status").write_text("ok\n")
     assert resctrl(host).last_cmd_status() == ""
 
 
-def test_a_resctrl_for_allocation_only(host: Host) -> None:
+def test_allocation_only_resctrl_is_recognized(host: Host) -> None:
     (host.root / "allocation/info/L3").mkdir(parents=True)
     only = Resctrl(str(host.root / "allocation"), proc=str(host.proc))
     with pytest.raises(NoMonitoringError, match="has no monitoring"):
@@ -119,7 +119,7 @@ def test_a_resctrl_for_allocation_only(host: Host) -> None:
     assert only.groups("") == []
 
 
-def test_not_mounted(host: Host) -> None:
+def test_unmounted_resctrl_is_reported(host: Host) -> None:
     there_is_none = Resctrl(str(host.root / "none"), proc=str(host.proc))
     with pytest.raises(NotMountedError, match="there is no resctrl at"):
         there_is_none.create("", "k")
@@ -130,7 +130,7 @@ def test_not_mounted(host: Host) -> None:
     assert there_is_none.remove("", "k") is False
 
 
-def test_groups_come_and_go(host: Host) -> None:
+def test_groups_are_created_and_removed(host: Host) -> None:
     host.add_class("gold")
     on = resctrl(host)
     on.create("gold", "k")
@@ -144,20 +144,20 @@ def test_groups_come_and_go(host: Host) -> None:
     assert not on.remove("gold", "k")
 
 
-def test_a_class_folder_is_never_made(host: Host) -> None:
+def test_class_folder_is_never_created(host: Host) -> None:
     with pytest.raises(BadClassError, match="there is no RDT class 'gold'"):
         resctrl(host).create("gold", "k")
     assert not (host.resctrl / "gold").exists()
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "info", "mon_groups", "mon_data", "\n", "\0"])
-def test_a_class_that_can_be_none(host: Host, name: str) -> None:
+def test_invalid_class_is_refused(host: Host, name: str) -> None:
     for use in (resctrl(host).create, resctrl(host).remove, resctrl(host).exists, resctrl(host).tasks):
         with pytest.raises(BadClassError, match="no RDT class can have this name"):
             use(name, "k")
 
 
-def test_a_class_whose_name_nobody_can_print_is_passed_over(host: Host) -> None:
+def test_class_with_unprintable_name_is_skipped(host: Host) -> None:
     """The kernel takes any name without a line feed; one such must not keep `list` and metrics from the others."""
     for name in (b"gold", b"\xff", b"a\tb"):
         os.makedirs(os.path.join(os.fsencode(host.resctrl), name, b"mon_groups"))
@@ -165,7 +165,7 @@ def test_a_class_whose_name_nobody_can_print_is_passed_over(host: Host) -> None:
     assert resctrl.classes() == ["gold"]
 
 
-def test_a_group_can_move_to_another_class(host: Host) -> None:
+def test_group_can_move_to_another_class(host: Host) -> None:
     host.add_class("gold")
     resctrl(host).create("", "k")
     assert resctrl(host).move("", "k", "gold")
@@ -179,7 +179,7 @@ def test_a_group_can_move_to_another_class(host: Host) -> None:
 # Moving processes
 
 
-def test_all_threads_are_moved_one_write_each(host: Host) -> None:
+def test_all_threads_are_moved_with_one_write_each(host: Host) -> None:
     host.process(7, threads=(8, 9))
     fs = Refusing()
     resctrl(host, fs).create("", "k")
@@ -201,7 +201,7 @@ def test_threads_that_start_meanwhile_are_found(host: Host) -> None:
     assert resctrl(host, Breeding()).assign("", "k", 7) == 2
 
 
-def test_a_process_that_breeds_for_ever_does_not_hold_us(host: Host) -> None:
+def test_endlessly_forking_process_does_not_block(host: Host) -> None:
     host.process(7)
 
     class Breeding(Filesystem):
@@ -213,7 +213,7 @@ def test_a_process_that_breeds_for_ever_does_not_hold_us(host: Host) -> None:
     assert resctrl(host, Breeding()).assign("", "k", 7) == 20
 
 
-def test_a_thread_that_ended_is_passed_over(host: Host) -> None:
+def test_ended_thread_is_skipped(host: Host) -> None:
     host.process(7, threads=(8,))
 
     class Ending(Filesystem):
@@ -229,7 +229,7 @@ def test_a_thread_that_ended_is_passed_over(host: Host) -> None:
 
 
 @pytest.mark.parametrize("gone", [True, False])
-def test_a_process_that_ended(host: Host, gone: bool) -> None:
+def test_ended_process_is_reported(host: Host, gone: bool) -> None:
     if not gone:
         host.process(7)
     resctrl(host).create("", "k")
@@ -238,7 +238,7 @@ def test_a_process_that_ended(host: Host, gone: bool) -> None:
 
 
 @pytest.mark.parametrize("where", ["res:/\nmon:other\n", "res:gold\nmon:k\n", "res:/\nmon:\n"])
-def test_threads_that_did_not_arrive(host: Host, where: str) -> None:
+def test_threads_that_did_not_arrive_are_reported(host: Host, where: str) -> None:
     host.process(7)
     (host.proc / "7/task/7/cpu_resctrl_groups").write_text(where)
     resctrl(host).create("", "k")
@@ -246,7 +246,7 @@ def test_threads_that_did_not_arrive(host: Host, where: str) -> None:
         resctrl(host, Losing()).assign("", "k", 7)
 
 
-def test_arrival_is_seen_in_proc_or_in_tasks(host: Host) -> None:
+def test_arrival_is_checked_in_proc_or_tasks(host: Host) -> None:
     host.process(7)
     resctrl(host).create("", "k")
     assert resctrl(host).assign("", "k", 7) == 1
@@ -257,14 +257,14 @@ def test_arrival_is_seen_in_proc_or_in_tasks(host: Host) -> None:
     assert resctrl(host, Losing()).assign("", "other", 7) == 1
 
 
-def test_a_simulation_beside_the_hosts_own_resctrl_of_which_proc_speaks(host: Host) -> None:
+def test_simulation_next_to_host_resctrl_is_not_confused(host: Host) -> None:
     host.process(7)
     (host.proc / "7/task/7/cpu_resctrl_groups").write_text("res:/\nmon:\n")
     resctrl(host).create("", "k")
     assert resctrl(host).assign("", "k", 7) == 1
 
 
-def test_a_real_process_with_threads(host: Host) -> None:
+def test_real_process_with_threads_is_moved(host: Host) -> None:
     script = (
         "import threading, time\n"
         "for _ in range(5): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
@@ -279,7 +279,7 @@ def test_a_real_process_with_threads(host: Host) -> None:
         process.kill()
 
 
-def test_the_plain_tree_takes_its_own_file_away_only(host: Host) -> None:
+def test_plain_tree_removes_only_its_own_file(host: Host) -> None:
     on = resctrl(host)
     on.create("", "k")
     (host.resctrl / "mon_groups/k/foreign").touch()

@@ -14,20 +14,20 @@ def timed_on(record: list[Any], before: list[Any], numbers: list[Any], now: floa
     return GroupTimes.of_record(record).after(counts, numbers, now, fresh=fresh).as_record()
 
 
-def test_one_event_that_says_nothing_leaves_the_others_as_they_count() -> None:
+def test_silent_event_leaves_others_counting() -> None:
     assert counted_on(["ab", 0, [5, 7]], [6, None]) == ["ab", 0, [6, 7]]
     assert counted_on(["ab", 0, [5, None]], [6, 3]) == ["ab", 0, [6, 3]]
     assert counted_on(["ab", [1, 2], [5, 7]], [4, 8]) == ["ab", [2, 2], [4, 8]]
 
 
-def test_a_gap_is_as_long_as_a_counter_did_not_count() -> None:
+def test_gap_lasts_while_a_counter_did_not_count() -> None:
     before = ["ab", 0, [5, 7]]
     assert timed_on([10.0, 0, 20.0], before, [6, 7], 50.0, fresh=False) == [10.0, 0, 50.0]
     assert timed_on([10.0, 0, 20.0], before, [6, None], 50.0, fresh=False) == [10.0, [0, 30.0], 50.0]
     assert timed_on([10.0, [1, 2], 20.0], before, [4, 8], 50.0, fresh=False) == [10.0, [31.0, 2], 50.0]
 
 
-def test_only_a_new_group_has_counted_before_its_first_number() -> None:
+def test_only_new_group_has_count_before_its_first_value() -> None:
     before = ["ab", 0, [None]]
     assert timed_on([10.0, 0, 20.0], before, [6], 50.0, fresh=True) == [10.0, 0, 50.0]
     assert timed_on([10.0, 0, 20.0], before, [6], 50.0, fresh=False) == [10.0, [30.0], 50.0]

@@ -16,7 +16,7 @@ def hold(host: Host, fs: Filesystem | None = None) -> LockedKey:
     return Monitor(str(host.resctrl), state_dir=str(host.state), proc=str(host.proc), fs=fs).hold("k")
 
 
-def test_groups_compare_by_what_they_are() -> None:
+def test_groups_compare_by_value() -> None:
     one, same, other = Group("k", "", "/a", CREATED), Group("k", "", "/a", SHARED), Group("k", "gold", "/b", CREATED)
     assert one == same
     assert hash(one) == hash(same)
@@ -26,7 +26,7 @@ def test_groups_compare_by_what_they_are() -> None:
     assert one.how == one.origin, "programs that were written for 0.2 read it so"
 
 
-def test_a_group_is_recorded_before_it_is_made(host: Host) -> None:
+def test_group_is_recorded_before_creation(host: Host) -> None:
     class Looking(Filesystem):
         def mkdir(self, path: str) -> None:
             record = host.context().ledger.read_pod("k") or {}
@@ -40,7 +40,7 @@ def test_a_group_is_recorded_before_it_is_made(host: Host) -> None:
         assert locked.how == locked.origins == {"": CREATED}, "programs that were written for 0.2 read it so"
 
 
-def test_somebody_elses_group_is_joined_and_stays(host: Host) -> None:
+def test_foreign_group_is_joined_and_stays(host: Host) -> None:
     (host.resctrl / "mon_groups/k").mkdir()
     with hold(host) as locked:
         assert locked.ensure_group().origin == SHARED
@@ -50,7 +50,7 @@ def test_somebody_elses_group_is_joined_and_stays(host: Host) -> None:
     assert host.records() == []
 
 
-def test_one_that_somebody_makes_in_the_same_moment_is_shared_too(host: Host) -> None:
+def test_group_created_concurrently_is_shared(host: Host) -> None:
     class Racing(Filesystem):
         def mkdir(self, path: str) -> None:
             super().mkdir(path)
@@ -63,7 +63,7 @@ def test_one_that_somebody_makes_in_the_same_moment_is_shared_too(host: Host) ->
         assert locked.release() == []
 
 
-def test_a_group_that_somebody_removed_is_made_again(host: Host) -> None:
+def test_removed_group_is_recreated(host: Host) -> None:
     with hold(host) as locked:
         locked.ensure_group()
         (host.resctrl / "mon_groups/k").rmdir()
@@ -71,7 +71,7 @@ def test_a_group_that_somebody_removed_is_made_again(host: Host) -> None:
     assert host.groups() == ["mon_groups/k"]
 
 
-def test_a_group_that_could_not_be_made_is_not_recorded(host: Host) -> None:
+def test_group_that_could_not_be_created_is_not_recorded(host: Host) -> None:
     class Full(Filesystem):
         def mkdir(self, path: str) -> None:
             raise OSError(28, "No space left on device")
@@ -87,7 +87,7 @@ def test_a_group_that_could_not_be_made_is_not_recorded(host: Host) -> None:
     assert host.records() == ["containers/m", "pods/k/c-m", "pods/k/pod"]
 
 
-def test_another_boots_record_is_void(host: Host) -> None:
+def test_record_of_another_boot_is_void(host: Host) -> None:
     with hold(host) as locked:
         locked.ensure_group()
         locked.add_member("m")
@@ -98,7 +98,7 @@ def test_another_boots_record_is_void(host: Host) -> None:
     assert host.records() == []
 
 
-def test_members(host: Host) -> None:
+def test_members_are_added_and_removed(host: Host) -> None:
     host.process(7, start=5)
     with hold(host) as locked:
         locked.add_member("a", pid=7)
@@ -110,7 +110,7 @@ def test_members(host: Host) -> None:
         assert locked.remove_member("a") == 1
 
 
-def test_who_is_dead(host: Host) -> None:
+def test_dead_members_are_recognized(host: Host) -> None:
     host.process(7, start=5)
     with hold(host) as locked:
         locked.add_member("lives", pid=7)
@@ -128,7 +128,7 @@ def test_who_is_dead(host: Host) -> None:
         assert locked.member_is_dead("lives")
 
 
-def test_a_process_joins_the_group_in_its_own_class(host: Host) -> None:
+def test_process_joins_group_in_its_own_class(host: Host) -> None:
     host.add_class("gold")
     host.process(7, rdt="gold")
     with hold(host) as locked:
@@ -151,7 +151,7 @@ class InGold(Filesystem):
         super().write(path, value)
 
 
-def test_where_proc_does_not_say_the_class_the_kernel_does(host: Host) -> None:
+def test_class_is_asked_of_kernel_without_proc_file(host: Host) -> None:
     host.add_class("gold")
     host.process(7)
 
@@ -163,14 +163,14 @@ def test_where_proc_does_not_say_the_class_the_kernel_does(host: Host) -> None:
         assert locked.assign_pid(7) == 1
 
 
-def test_a_process_that_ended(host: Host) -> None:
+def test_ended_process_is_reported(host: Host) -> None:
     with hold(host) as locked:
         locked.ensure_group()
         with pytest.raises(TaskGoneError):
             locked.assign_pid(7)
 
 
-def test_release_takes_all_classes(host: Host) -> None:
+def test_release_covers_all_classes(host: Host) -> None:
     host.add_class("gold")
     with hold(host) as locked:
         locked.ensure_group()
@@ -182,7 +182,7 @@ def test_release_takes_all_classes(host: Host) -> None:
     assert (host.groups(), host.records()) == ([], [])
 
 
-def test_where_proc_does_not_say_the_class_each_group_is_tried(host: Host) -> None:
+def test_unknown_class_tries_each_group(host: Host) -> None:
     for name in ("bronze", "gold", "silver"):
         host.add_class(name)
     host.process(7)
@@ -194,7 +194,7 @@ def test_where_proc_does_not_say_the_class_each_group_is_tried(host: Host) -> No
     assert host.tasks("gold/mon_groups/k") == [7]
 
 
-def test_who_lets_the_lock_go_sees_what_others_did(host: Host) -> None:
+def test_reacquired_lock_sees_changes_by_others(host: Host) -> None:
     with hold(host) as locked:
         locked.ensure_group()
         locked.unlock()
@@ -210,14 +210,14 @@ def test_who_lets_the_lock_go_sees_what_others_did(host: Host) -> None:
     host.context().ledger.lock("k", 0).__exit__()
 
 
-def test_what_is_saved_is_tracked(host: Host) -> None:
+def test_saved_key_is_tracked(host: Host) -> None:
     with hold(host) as locked:
         assert not locked.tracked
         locked.save()
         assert locked.tracked
 
 
-def test_a_group_that_can_not_be_made_for_a_living_member_leaves_its_record(host: Host) -> None:
+def test_failed_group_of_living_member_keeps_record(host: Host) -> None:
     class Full(Filesystem):
         def mkdir(self, path: str) -> None:
             raise OSError(28, "No space left on device")
@@ -232,7 +232,7 @@ def test_a_group_that_can_not_be_made_for_a_living_member_leaves_its_record(host
     assert ledger.members("k") == ["m"]
 
 
-def test_a_group_that_can_not_be_made_leaves_nothing_without_a_member(host: Host) -> None:
+def test_failed_group_without_member_leaves_nothing(host: Host) -> None:
     class Full(Filesystem):
         def mkdir(self, path: str) -> None:
             raise OSError(28, "No space left on device")
@@ -248,7 +248,7 @@ def test_a_group_that_can_not_be_made_leaves_nothing_without_a_member(host: Host
     assert (ledger.marked("rmids"), ledger.keys()) == ([], [])
 
 
-def test_a_key_that_is_released_no_longer_counts_as_one_with_an_rmid(host: Host) -> None:
+def test_released_key_no_longer_counts_as_holder(host: Host) -> None:
     ledger = host.context().ledger
     with hold(host) as locked:
         locked.ensure_group()
@@ -258,7 +258,7 @@ def test_a_key_that_is_released_no_longer_counts_as_one_with_an_rmid(host: Host)
     assert (ledger.marked("rmids"), ledger.keys()) == ([], [])
 
 
-def test_who_has_a_member_is_not_idle(host: Host) -> None:
+def test_key_with_member_is_not_idle(host: Host) -> None:
     ledger = host.context().ledger
     with hold(host) as locked:
         ledger.mark("idle", "k")
@@ -266,7 +266,7 @@ def test_who_has_a_member_is_not_idle(host: Host) -> None:
     assert ledger.marked("idle") == []
 
 
-def test_groups_in_other_classes_are_released_but_those_of_others_only_forgotten(host: Host) -> None:
+def test_groups_in_other_classes_are_released_and_foreign_ones_forgotten(host: Host) -> None:
     for name in ("gold", "silver"):
         host.add_class(name)
     (host.resctrl / "silver/mon_groups/k").mkdir()
@@ -288,7 +288,7 @@ def test_groups_in_other_classes_are_released_but_those_of_others_only_forgotten
         (None, False),
     ],
 )
-def test_a_group_lacks_a_counter_where_one_of_its_domains_has_none(host: Host, text: str | None, lacks: bool) -> None:
+def test_group_lacks_counter_if_one_domain_has_none(host: Host, text: str | None, lacks: bool) -> None:
     with hold(host) as locked:
         group = locked.ensure_group()
         if text is not None:
@@ -296,7 +296,7 @@ def test_a_group_lacks_a_counter_where_one_of_its_domains_has_none(host: Host, t
         assert locked.lacks("", "mbm_total_bytes") is lacks
 
 
-def test_a_process_that_ended_is_said_as_the_kernel_says_it(host: Host) -> None:
+def test_ended_process_is_reported_in_kernel_words(host: Host) -> None:
     with hold(host) as locked:
         locked.ensure_group()
         with pytest.raises(TaskGoneError) as raised:
@@ -305,9 +305,7 @@ def test_a_process_that_ended_is_said_as_the_kernel_says_it(host: Host) -> None:
 
 
 @pytest.mark.parametrize("readable", [True, False])
-def test_what_a_new_group_s_energy_counters_say_is_kept(
-    host: Host, monkeypatch: pytest.MonkeyPatch, readable: bool
-) -> None:
+def test_energy_baseline_of_new_group_is_kept(host: Host, monkeypatch: pytest.MonkeyPatch, readable: bool) -> None:
     (host.resctrl / "info/PERF_PKG_MON").mkdir(parents=True)
 
     said = ("made", {"mon_PERF_PKG_00/core_energy": 700.5})

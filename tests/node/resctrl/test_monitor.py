@@ -20,7 +20,7 @@ def monitor(host: Host, **options: object) -> Monitor:
     return Monitor(str(host.resctrl), **({"state_dir": str(host.state), "proc": str(host.proc)} | options))  # type: ignore[arg-type]
 
 
-def test_a_workloads_life(host: Host) -> None:
+def test_workload_is_tracked_from_start_to_end(host: Host) -> None:
     host.process(7, threads=(8,))
     on = monitor(host)
     group = on.ensure_group("k")
@@ -36,7 +36,7 @@ def test_a_workloads_life(host: Host) -> None:
     assert (on.list(), on.member_count("k"), host.groups(), host.records()) == ([], 0, [], [])
 
 
-def test_what_is_not_tracked(host: Host) -> None:
+def test_untracked_key_is_an_error(host: Host) -> None:
     on = monitor(host)
     host.process(7)
     for use in (lambda: on.remove("k"), lambda: on.assign_pid("k", 7), lambda: on.add_member("k", "m")):
@@ -47,7 +47,7 @@ def test_what_is_not_tracked(host: Host) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "..", "a/b", "a\0", "\ud800", "x" * 201])
-def test_bad_keys(host: Host, key: str) -> None:
+def test_invalid_keys_are_refused(host: Host, key: str) -> None:
     on = monitor(host)
     for use in (
         on.ensure_group,
@@ -63,7 +63,7 @@ def test_bad_keys(host: Host, key: str) -> None:
         on.add_member("k", key)
 
 
-def test_validators_and_canonicalizers(host: Host) -> None:
+def test_validators_and_canonicalizers_apply(host: Host) -> None:
     on = monitor(host, key_validator=pod_uid_validator, key_canonicalizer=canonical_pod_uid, group_prefix="rh.")
     for spelling in (UID, UID.upper(), UID.replace("-", "")):
         assert on.ensure_group(spelling).key == UID
@@ -77,7 +77,7 @@ def test_validators_and_canonicalizers(host: Host) -> None:
         monitor(host, group_prefix="../")
 
 
-def test_classes(host: Host) -> None:
+def test_classes_are_supported(host: Host) -> None:
     host.add_class("gold")
     on = monitor(host)
     on.ensure_group("k", "gold")
@@ -89,7 +89,7 @@ def test_classes(host: Host) -> None:
     assert [group.rdt_class for group in on.remove("k")] == ["", "gold"]
 
 
-def test_reconcile_keeps_what_lives(host: Host) -> None:
+def test_reconcile_keeps_living_keys(host: Host) -> None:
     on = monitor(host)
     for key in ("a", "b", "c"):
         on.ensure_group(key)
@@ -98,18 +98,18 @@ def test_reconcile_keeps_what_lives(host: Host) -> None:
     assert host.groups() == ["mon_groups/a", "mon_groups/foreign"]
 
 
-def test_another_boots_groups_are_not_listed(host: Host) -> None:
+def test_groups_of_another_boot_are_not_listed(host: Host) -> None:
     monitor(host).ensure_group("k")
     (host.proc / "sys/kernel/random/boot_id").write_text("another\n")
     assert monitor(host).list() == []
 
 
-def test_a_lock_that_is_held(host: Host) -> None:
+def test_held_lock_is_a_timeout(host: Host) -> None:
     with monitor(host).hold("k"), pytest.raises(LockTimeoutError):
         monitor(host, patience=0.01).ensure_group("k")
 
 
-def test_the_log_hears_of_it(host: Host) -> None:
+def test_log_receives_events(host: Host) -> None:
     heard: list[str] = []
     on = monitor(host, log=lambda priority, message, **fields: heard.append(f"{priority} {message} {fields}"))
     on.ensure_group("k")
@@ -117,12 +117,12 @@ def test_the_log_hears_of_it(host: Host) -> None:
     assert ["is created" in heard[0], "is removed" in heard[1], len(heard)] == [True, True, 2]
 
 
-def test_paths_may_be_path_objects(host: Host) -> None:
+def test_paths_can_be_path_objects(host: Host) -> None:
     on = Monitor(host.resctrl, state_dir=Path(host.state))  # type: ignore[arg-type]
     assert on.ensure_group("k").path == f"{host.resctrl}/mon_groups/k"
 
 
-def test_many_threads(host: Host) -> None:
+def test_many_threads_share_a_monitor(host: Host) -> None:
     on = monitor(host)
     problems: list[BaseException] = []
     started = threading.Barrier(8)
@@ -168,7 +168,7 @@ for turn in range(15):
 """
 
 
-def test_many_processes(host: Host) -> None:
+def test_many_processes_share_a_ledger(host: Host) -> None:
     command = [sys.executable, "-c", PROGRAM, str(host.resctrl), str(host.state)]
     running = [subprocess.Popen([*command, f"p{number}"], stderr=subprocess.PIPE) for number in range(6)]
     for process in running:
@@ -178,7 +178,7 @@ def test_many_processes(host: Host) -> None:
     assert len(os.listdir(host.state / "locks")) <= 32
 
 
-def test_two_keys_of_one_lock_are_held_by_it_once(host: Host) -> None:
+def test_two_keys_with_one_lock_take_it_once(host: Host) -> None:
     on = monitor(host, group_prefix="mine-")
     one, *others = (f"k{number}" for number in range(200))
     same = next(key for key in others if lock_name(key) == lock_name(one))

@@ -41,7 +41,7 @@ def take_turns(host: MonitoredHost, number: int) -> None:
         time.sleep(0.002)  # the clock of totals has milliseconds
 
 
-def test_turns_are_what_was_counted_until_each_end() -> None:
+def test_turns_are_counts_until_each_end() -> None:
     kept: CountsRecord = {"groups": {}}
     assert turns_and_now(kept, 5.0, 50) == []
     end_turn(kept, 5.0, 50)
@@ -51,7 +51,7 @@ def test_turns_are_what_was_counted_until_each_end() -> None:
     assert turns_and_now(kept, 8.0, 90) == [(5.0, 50.0), (2.0, 40.0), (1.0, 0)]
 
 
-def test_turns_that_are_kept_are_the_latest() -> None:
+def test_latest_turns_are_kept() -> None:
     kept: CountsRecord = {"groups": {}}
     for number in range(1, MOST + 5):
         end_turn(kept, float(number), number * number)
@@ -59,7 +59,7 @@ def test_turns_that_are_kept_are_the_latest() -> None:
     assert (len(found), found[-1]) == (MOST, (1.0, 2 * (MOST + 4) - 1))
 
 
-def test_a_pod_that_is_always_counted_takes_no_turns(host: MonitoredHost) -> None:
+def test_permanently_counted_pod_has_no_turns(host: MonitoredHost) -> None:
     for value in (1, 2, 3):
         say(host.resctrl / "mon_groups" / KEYS[0], mbm_total_bytes=value)
         host.context.monitor.read(KEYS[0])
@@ -68,7 +68,7 @@ def test_a_pod_that_is_always_counted_takes_no_turns(host: MonitoredHost) -> Non
     assert "resctrl_turns_mbm_total_low_bytes_per_second{" not in host.run("metrics").stdout
 
 
-def test_show_and_metrics_have_the_interval_of_a_pod_that_takes_turns(host: MonitoredHost) -> None:
+def test_show_and_metrics_have_interval_of_time_sharing_pod(host: MonitoredHost) -> None:
     take_turns(host, TURNS)
     assert [moved for _, moved in turns(host.context.monitor, KEYS[0])] == [100] * TURNS
     (pod,) = json.loads(host.run("show", "shop/web-0", "-o", "json").stdout)["items"]
@@ -86,7 +86,7 @@ def test_show_and_metrics_have_the_interval_of_a_pod_that_takes_turns(host: Moni
         assert float(line.split()[-1]) == pytest.approx(rate[end])
 
 
-def test_show_says_that_there_are_too_few_turns(host: MonitoredHost) -> None:
+def test_show_reports_too_few_turns(host: MonitoredHost) -> None:
     take_turns(host, 2)
     (pod,) = json.loads(host.run("show", "shop/web-0", "-o", "json").stdout)["items"]
     assert (pod["turnRate"]["low"], pod["turnRate"]["high"]) == (None, None)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 
-def test_without_rules_whoever_comes_first_is_counted(tmp_path: Path) -> None:
+def test_first_pod_is_counted_without_rules(tmp_path: Path) -> None:
     node = SharedNode(tmp_path)
     first, second, third = node.start("batch"), node.start("batch"), node.start("gold")
     assert node.counted() == [first, second]
@@ -28,7 +28,7 @@ def test_without_rules_whoever_comes_first_is_counted(tmp_path: Path) -> None:
     assert not (node.host.state / "rmids").exists()
 
 
-def test_a_pod_of_higher_priority_is_counted_from_its_first_instruction_and_the_lowest_waits(tmp_path: Path) -> None:
+def test_higher_priority_is_counted_from_first_instruction_and_lowest_waits(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, priority=RULES)
     silver, batch = node.start("silver"), node.start("batch", threads=3)
     wake = node.host.state / "wake"
@@ -40,7 +40,7 @@ def test_a_pod_of_higher_priority_is_counted_from_its_first_instruction_and_the_
     node.check()
 
 
-def test_equals_never_lose_to_each_other(tmp_path: Path) -> None:
+def test_equal_priorities_never_preempt_each_other(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, priority=RULES)
     pods = [node.start("gold") for _ in range(4)]
     assert node.counted() == pods[:2]
@@ -49,7 +49,7 @@ def test_equals_never_lose_to_each_other(tmp_path: Path) -> None:
     node.check()
 
 
-def test_the_last_to_come_of_the_lowest_yields_first(tmp_path: Path) -> None:
+def test_latest_pod_of_lowest_priority_yields_first(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=4, priority=RULES)
     older, newer, silver = node.start("batch"), node.start("batch"), node.start("silver")
     gold = node.start("gold")
@@ -73,7 +73,7 @@ def test_totals_are_carried_exactly(tmp_path: Path) -> None:
     assert node.totals()[batch.key] == after[batch.key]
 
 
-def test_who_waits_is_served_by_priority_when_somebody_ends(tmp_path: Path) -> None:
+def test_waiting_pods_are_served_by_priority(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     first = node.start("gold")
     batch, silver, gold = node.start("batch"), node.start("silver"), node.start("gold")
@@ -86,7 +86,7 @@ def test_who_waits_is_served_by_priority_when_somebody_ends(tmp_path: Path) -> N
         node.check()
 
 
-def test_a_reserve_is_kept_for_those_above_it(tmp_path: Path) -> None:
+def test_reserve_is_kept_for_higher_priorities(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=4, priority=RULES, reserve={"rmids": 2, "above": 50})
     silver = node.start("silver")
     late = node.start("silver")
@@ -99,7 +99,7 @@ def test_a_reserve_is_kept_for_those_above_it(tmp_path: Path) -> None:
     node.check()
 
 
-def test_another_group_of_who_has_no_claim_is_of_priority_0(tmp_path: Path) -> None:
+def test_additional_group_without_claim_has_priority_0(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=4)
     node.kernel.mkdir(f"{node.host.resctrl}/extra")
     pod = node.start("gold")
@@ -112,7 +112,7 @@ def test_another_group_of_who_has_no_claim_is_of_priority_0(tmp_path: Path) -> N
     assert node.waiting() == [pod.key]
 
 
-def test_a_second_container_changes_no_claim(tmp_path: Path) -> None:
+def test_second_container_keeps_claim(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, priority=RULES)
     batch = node.start("batch")
     before = node.claim(batch)
@@ -120,7 +120,7 @@ def test_a_second_container_changes_no_claim(tmp_path: Path) -> None:
     assert node.claim(batch) == before
 
 
-def test_a_second_container_ranks_a_pod_that_was_there_before_the_rules(tmp_path: Path) -> None:
+def test_second_container_ranks_pod_from_before_the_rules(tmp_path: Path) -> None:
     node = SharedNode(tmp_path)
     pod, foreign = node.start("silver"), Pod(1, "").key
     assert node.claim(pod) is None
@@ -134,7 +134,7 @@ def test_a_second_container_ranks_a_pod_that_was_there_before_the_rules(tmp_path
     assert node.claim(others) is None  # its group is somebody else's, and not to be handed on
 
 
-def test_who_waits_gets_an_rmid_that_is_free_by_now_with_its_next_container(tmp_path: Path) -> None:
+def test_waiting_pod_gets_free_rmid_with_next_container(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     gold, batch = node.start("gold"), node.start("batch")
     assert node.waiting() == [batch.key]
@@ -145,7 +145,7 @@ def test_who_waits_gets_an_rmid_that_is_free_by_now_with_its_next_container(tmp_
     assert node.waiting() == []
 
 
-def test_who_has_a_group_in_one_class_and_finds_no_rmid_for_another_waits(tmp_path: Path) -> None:
+def test_pod_with_group_in_one_class_waits_for_rmid_in_another(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=3, priority=RULES)
     node.kernel.mkdir(f"{node.host.resctrl}/extra")
     pod = node.start("batch")
@@ -156,14 +156,14 @@ def test_who_has_a_group_in_one_class_and_finds_no_rmid_for_another_waits(tmp_pa
 
 
 @pytest.mark.parametrize("reserve", [{"rmids": 1}, {"above": 500}])
-def test_what_the_reserve_does_not_say_is_nought(tmp_path: Path, reserve: dict[str, int]) -> None:
+def test_missing_reserve_is_0(tmp_path: Path, reserve: dict[str, int]) -> None:
     rules = [{"namespaces": ["low"], "value": 1}]
     node = SharedNode(tmp_path, rmids=2, priority=rules, reserve=reserve)
     low = node.start("low")
     assert node.counted() == [low]
 
 
-def test_the_resource_with_the_fewest_rmids_counts(tmp_path: Path) -> None:
+def test_resource_with_fewest_rmids_counts(tmp_path: Path) -> None:
     node = SharedNode(tmp_path)
     info, resctrl = node.host.resctrl / "info", node.host.context().monitor.resctrl
     for name, number in (("A_MON", None), ("L3_MON", "16"), ("B_MON", "many"), ("Z_MON", "8"), ("L3", "2")):
@@ -173,7 +173,7 @@ def test_the_resource_with_the_fewest_rmids_counts(tmp_path: Path) -> None:
     assert total_rmids(resctrl) == 8
 
 
-def test_a_group_that_somebody_else_has_made_for_a_pod_is_no_part_of_the_reserve(tmp_path: Path) -> None:
+def test_foreign_group_of_pod_does_not_use_reserve(tmp_path: Path) -> None:
     turns: dict[str, Any] = {"share": {"interval": 0.0001, "atLeast": 0.0}}
     node = SharedNode(tmp_path, rmids=4, priority=RULES, reserve={"rmids": 1, "above": 50}, **turns)
     first, key = node.start("silver"), Pod(1, "").key
@@ -188,7 +188,7 @@ def test_a_group_that_somebody_else_has_made_for_a_pod_is_no_part_of_the_reserve
         assert report.turns == []
 
 
-def test_where_groups_cannot_be_renamed_reconcile_makes_room(tmp_path: Path) -> None:
+def test_reconcile_makes_room_without_rename(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     node.kernel.refuse_rename = errno.EPERM
     batch = node.start("batch")
@@ -204,9 +204,7 @@ def test_where_groups_cannot_be_renamed_reconcile_makes_room(tmp_path: Path) -> 
     node.check()
 
 
-def test_whose_hook_is_at_work_on_it_keeps_its_group_where_groups_cannot_be_renamed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pod_with_running_hook_keeps_group_without_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = SharedNode(tmp_path, priority=RULES)
     node.kernel.refuse_rename = errno.EPERM
     older, newer = node.start("batch"), node.start("batch")
@@ -231,7 +229,7 @@ def test_whose_hook_is_at_work_on_it_keeps_its_group_where_groups_cannot_be_rena
     node.check()
 
 
-def test_equals_wait_for_no_limbo(tmp_path: Path) -> None:
+def test_equal_priorities_do_not_wait_for_limbo(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     gold, late = node.start("gold"), node.start("gold")
     report = node.reconcile()
@@ -240,7 +238,7 @@ def test_equals_wait_for_no_limbo(tmp_path: Path) -> None:
     assert not report.only_limbo
 
 
-def test_other_rules_rank_anew(tmp_path: Path) -> None:
+def test_changed_rules_rank_again(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch = node.start("batch")
     node.host.configure(
@@ -254,7 +252,7 @@ def test_other_rules_rank_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("namespace", ["batch", "gold"])
-def test_rules_that_come_later_rank_who_is_there_already(tmp_path: Path, namespace: str) -> None:
+def test_new_rules_rank_existing_pods(tmp_path: Path, namespace: str) -> None:
     node = SharedNode(tmp_path, rmids=2)
     pod = node.start(namespace)
     node.host.configure(monitoring={"priority": RULES}, runtimeRoots={"crun": f"{tmp_path}/crun"})

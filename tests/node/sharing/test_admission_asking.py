@@ -36,7 +36,7 @@ def at_its_turn(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> Non
     monkeypatch.setattr(Ledger, "lock_named", lock_named)
 
 
-def test_a_refusal_keeps_the_group_that_another_container_of_the_pod_made_meanwhile(
+def test_refusal_keeps_group_created_meanwhile_by_another_container(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
@@ -64,7 +64,7 @@ def test_a_refusal_keeps_the_group_that_another_container_of_the_pod_made_meanwh
     node.check()
 
 
-def test_a_group_that_somebody_else_makes_meanwhile_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_group_created_meanwhile_by_another_program_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = SharedNode(tmp_path, rmids=4, priority=RULES, reserve={"rmids": 1, "above": 100})
     node.start("silver")
     batch = node.start("batch")
@@ -84,7 +84,7 @@ def test_a_group_that_somebody_else_makes_meanwhile_is_shared(tmp_path: Path, mo
     assert node.waiting() == []
 
 
-def test_who_has_its_turn_and_not_its_key_lets_the_turn_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turn_is_released_if_key_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     node.host.configure(**json.loads(node.host.config.read_text()) | {"deadlineSeconds": 0.2})
     batch = node.start("batch")
@@ -108,9 +108,7 @@ def test_who_has_its_turn_and_not_its_key_lets_the_turn_go(tmp_path: Path, monke
     node.check()
 
 
-def test_others_locks_are_waited_for_within_a_share_of_the_deadline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_foreign_locks_are_waited_for_within_share_of_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch = node.start("batch")
     node.host.configure(deadlineSeconds=0.5, monitoring={"priority": RULES}, runtimeRoots={"crun": f"{tmp_path}/crun"})
@@ -143,9 +141,7 @@ def test_others_locks_are_waited_for_within_a_share_of_the_deadline(
 
 
 @pytest.mark.parametrize("busy", [0, 1, 2, 3])
-def test_who_is_busy_is_asked_once_more_with_more_patience(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: int
-) -> None:
+def test_busy_pod_is_asked_again_with_longer_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: int) -> None:
     node = SharedNode(tmp_path, priority=RULES)
     older, newer = node.start("batch"), node.start("batch")
     asked: list[tuple[str, bool]] = []
@@ -165,7 +161,7 @@ def test_who_is_busy_is_asked_once_more_with_more_patience(
     node.check()
 
 
-def test_who_stays_busy_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_busy_pod_is_left_alone_after_retry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch = node.start("batch")
     asked: list[str] = []
@@ -180,7 +176,7 @@ def test_who_stays_busy_is_left_alone(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (node.counted(), node.waiting()) == ([batch], [gold.key])
 
 
-def test_an_entry_of_the_index_that_is_not_so_any_more_is_taken_out_and_the_next_asked(tmp_path: Path) -> None:
+def test_stale_index_entry_is_removed_and_next_is_asked(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, priority=RULES)
     batch, silver = node.start("batch"), node.start("silver")
     ledger = node.context().ledger
@@ -194,7 +190,7 @@ def test_an_entry_of_the_index_that_is_not_so_any_more_is_taken_out_and_the_next
 
 
 @pytest.mark.parametrize("most", [0, 1, 2, 3])
-def test_no_more_are_asked_than_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+def test_number_of_asked_pods_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     node = SharedNode(tmp_path, rmids=4, priority=RULES)
     batch = [node.start("batch", threads=2) for _ in range(3)]
     asked: list[str] = []

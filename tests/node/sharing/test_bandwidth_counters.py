@@ -30,7 +30,7 @@ def said(node: SharedNode) -> str:
     return node.host.log.read_text() if node.host.log.exists() else ""
 
 
-def test_who_is_not_counted_is_named_with_its_domains_and_the_node_is_flagged_short(tmp_path: Path) -> None:
+def test_uncounted_pods_are_named_with_domains_and_node_is_short(tmp_path: Path) -> None:
     node = node_of(tmp_path, 3)
     found = balance(node.context())
     assert found is not None
@@ -45,7 +45,7 @@ def test_who_is_not_counted_is_named_with_its_domains_and_the_node_is_flagged_sh
     assert not node.context().ledger.flagged(SHORT)
 
 
-def test_a_dry_run_says_the_same_and_changes_nothing(tmp_path: Path) -> None:
+def test_dry_run_reports_the_same_without_changes(tmp_path: Path) -> None:
     node = node_of(tmp_path, 3)
     node.end(node.pods[0])
     assert node.context().ledger.flagged(SHORT)
@@ -69,7 +69,7 @@ def test_a_dry_run_says_the_same_and_changes_nothing(tmp_path: Path) -> None:
         (None, {"in_turns": True}, 0),
     ],
 )
-def test_turns_are_reconciles_and_only_where_they_are_asked_for(
+def test_turns_happen_in_reconcile_and_on_request_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: Any, options: dict[str, bool], turns: int
 ) -> None:
     node = node_of(tmp_path, 3, **({"share": share} if share else {}))
@@ -79,18 +79,18 @@ def test_turns_are_reconciles_and_only_where_they_are_asked_for(
     assert len(asked) == turns
 
 
-def test_whoever_comes_last_is_told_that_there_is_none(tmp_path: Path) -> None:
+def test_last_pod_is_told_of_missing_counter(tmp_path: Path) -> None:
     node = node_of(tmp_path, 3)
     key = node.pods[2].key
     assert f"all bandwidth counters are in use: {TOTAL} of {key} isn't counted in L3 domain 0" in said(node)
 
 
-def test_one_that_others_had_less_need_of_is_said(tmp_path: Path) -> None:
+def test_counter_taken_from_less_important_use_is_reported(tmp_path: Path) -> None:
     node = node_of(tmp_path, 2)
     assert f"{node.pods[0].key} got a counter for {TOTAL} that others had less need of" in said(node)
 
 
-def test_counters_that_somebody_else_is_at_work_on_are_no_failure(tmp_path: Path) -> None:
+def test_busy_counters_are_no_failure(tmp_path: Path) -> None:
     node = node_of(tmp_path, 1)
     context = node.context()
     context.monitor.patience = 0.01
@@ -99,7 +99,7 @@ def test_counters_that_somebody_else_is_at_work_on_are_no_failure(tmp_path: Path
     assert "no bandwidth counter was looked for: " in said(node)
 
 
-def test_where_the_kernel_assigns_none_there_is_nothing_to_do(tmp_path: Path) -> None:
+def test_kernel_without_assignment_needs_nothing(tmp_path: Path) -> None:
     node = SharedNode(tmp_path)
     key = node.start().key
     assert balance(node.context()) is None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         (Claim("k", -1_000_000, 3.0), "0000000.3000000.k"),
     ],
 )
-def test_an_entry_sorts_by_priority_and_is_read_as_it_was_written(tmp_path: Path, claim: Claim, entry: str) -> None:
+def test_entry_sorts_by_priority_and_reads_back(tmp_path: Path, claim: Claim, entry: str) -> None:
     assert entry_of(claim) == entry
     node = SharedNode(tmp_path, priority=RULES)
     node.start("other")
@@ -34,7 +34,7 @@ def test_an_entry_sorts_by_priority_and_is_read_as_it_was_written(tmp_path: Path
     assert holders(ledger) == [claim]
 
 
-def test_what_is_no_entry_is_nobody(tmp_path: Path) -> None:
+def test_invalid_entry_is_ignored(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, priority=RULES)
     pod = node.start("gold")
     ledger = node.context().ledger
@@ -43,13 +43,13 @@ def test_what_is_no_entry_is_nobody(tmp_path: Path) -> None:
     assert [(claim.key, claim.priority) for claim in holders(ledger)] == [(pod.key, 100)]
 
 
-def test_a_claim_is_told_in_microseconds_as_the_index_can_say_it() -> None:
+def test_claim_time_is_in_microseconds_as_in_index() -> None:
     time = now()
     assert round(time * 1e6) / 1e6 == time
     assert claim_of("k", None) is None
 
 
 @pytest.mark.parametrize("record, rules", [({}, 0), ({"claim": {"rules": 7}}, 7)])
-def test_whose_rules(record: Any, rules: int) -> None:
+def test_rules_version_is_in_claim(record: Any, rules: int) -> None:
     assert rules_of(record) == rules
     assert version_of(RULES) != version_of([])

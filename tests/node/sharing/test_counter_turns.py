@@ -45,7 +45,7 @@ def pods_on(folder: Path) -> SharedNode:
     return node
 
 
-def test_each_pod_has_its_turn_and_its_totals_are_what_was_counted(tmp_path: Path) -> None:
+def test_each_pod_has_its_turn_and_exact_totals(tmp_path: Path) -> None:
     node = pods_on(tmp_path)
     rounds = 6
     for _ in range(rounds):
@@ -60,7 +60,7 @@ def test_each_pod_has_its_turn_and_its_totals_are_what_was_counted(tmp_path: Pat
         assert abs(total - whole / PODS) <= whole / PODS / 2, totals
 
 
-def test_a_reconcile_killed_at_any_effect_of_a_turn_loses_no_total(tmp_path: Path) -> None:
+def test_reconcile_killed_at_any_effect_of_a_turn_loses_no_total(tmp_path: Path) -> None:
     effects = 0
     done: list[bool] = []
     while not done:
@@ -100,7 +100,7 @@ def test_a_reconcile_killed_at_any_effect_of_a_turn_loses_no_total(tmp_path: Pat
         ({"atLeast": 0}, (30.0, 0.0)),
     ],
 )
-def test_a_turn_lasts_a_third_of_a_round_unless_said(share: Any, times: tuple[float, float]) -> None:
+def test_turn_lasts_a_third_of_a_round_by_default(share: Any, times: tuple[float, float]) -> None:
     assert times_of(Settings({"monitoring": {"share": share}})) == times
 
 
@@ -133,7 +133,7 @@ NONE = None
 KEEPS, WAITS, YIELDS = range(3)
 
 
-def test_a_round_is_due_after_its_interval_and_who_had_its_turn_longest_yields(
+def test_round_is_due_after_interval_and_longest_holder_yields(
     turns_at: Callable[..., dict[str, Any]],
 ) -> None:
     has, lacks = [True], [False]
@@ -146,16 +146,14 @@ def test_a_round_is_due_after_its_interval_and_who_had_its_turn_longest_yields(
     assert turns_at(1094, a=has, b=lacks, c=lacks) == {"a": (KEEPS, 1085), "b": (WAITS, 1085), "c": (WAITS, 1085)}
 
 
-def test_there_is_no_round_while_all_are_counted(turns_at: Callable[..., dict[str, Any]]) -> None:
+def test_round_is_skipped_while_all_are_counted(turns_at: Callable[..., dict[str, Any]]) -> None:
     assert turns_at(1000, a=[True], b=[True, True]) == {"a": NONE, "b": NONE}
     found = turns_at(1001, a=[True], b=[True, False])  # the one that was due
     assert found == {"a": (KEEPS, 1000), "b": (WAITS, 1001)}
 
 
 @pytest.mark.parametrize("kept", ["{", "[]", '{"boot": "BOOT", "last": 990, "since": 5}', '{"boot": "x", "last": 990}'])
-def test_what_is_damaged_or_of_another_boot_begins_anew(
-    tmp_path: Path, turns_at: Callable[..., dict[str, Any]], kept: str
-) -> None:
+def test_damaged_or_old_state_starts_again(tmp_path: Path, turns_at: Callable[..., dict[str, Any]], kept: str) -> None:
     file = tmp_path / "run/state/counter-turns"
     turns_at(980, a=[True], b=[False])
     boot = json.loads(file.read_text())["boot"]

@@ -15,7 +15,7 @@ def claims(draw: st.DrawFn, prefix: str = "pod") -> list[Claim]:
 
 
 @given(claims())
-def test_the_queue_loses_nobody_and_serves_by_priority_then_age(waiting: list[Claim]) -> None:
+def test_queue_loses_no_pod_and_serves_by_priority_then_age(waiting: list[Claim]) -> None:
     served = queue(waiting)
     assert sorted(claim.key for claim in served) == sorted(claim.key for claim in waiting)
     for first, second in itertools.pairwise(served):
@@ -24,27 +24,25 @@ def test_the_queue_loses_nobody_and_serves_by_priority_then_age(waiting: list[Cl
 
 
 @given(claims())
-def test_the_order_of_the_queue_does_not_depend_on_who_is_named_first(waiting: list[Claim]) -> None:
+def test_queue_order_is_independent_of_input_order(waiting: list[Claim]) -> None:
     assert queue(waiting) == queue(reversed(waiting))
 
 
 @given(claims(), st.integers(-4, 4), st.booleans())
-def test_only_those_of_strictly_lower_priority_yield_and_the_lowest_first(
-    holders: list[Claim], priority: int, in_turns: bool
-) -> None:
+def test_only_lower_priorities_yield_lowest_first(holders: list[Claim], priority: int, in_turns: bool) -> None:
     found = yielding(holders, priority, in_turns=in_turns)
     assert {claim.key for claim in found} == {claim.key for claim in holders if claim.priority < priority}
     assert [claim.priority for claim in found] == sorted(claim.priority for claim in found)
 
 
-def test_among_equals_the_last_to_come_yields_or_in_turns_who_has_held_longest() -> None:
+def test_latest_of_equals_yields_or_longest_holder_in_turns() -> None:
     holders = [Claim("a", 0, 1.0), Claim("b", 0, 5.0)]
     assert [claim.key for claim in yielding(holders, 1)] == ["b", "a"]
     assert [claim.key for claim in yielding(holders, 1, in_turns=True)] == ["a", "b"]
 
 
 @given(st.permutations([*range(12)]), st.integers(1, 12))
-def test_pods_that_come_in_any_order_leave_the_highest_priorities_counted(order: list[int], rmids: int) -> None:
+def test_pods_in_any_order_leave_highest_priorities_counted(order: list[int], rmids: int) -> None:
     holders: list[Claim] = []
     for time, priority in enumerate(order):
         newcomer = Claim(f"pod{priority}", priority, float(time))
@@ -58,13 +56,13 @@ def test_pods_that_come_in_any_order_leave_the_highest_priorities_counted(order:
 
 
 @given(st.integers(0, 20), st.integers(-5, 5), st.integers(0, 10), st.integers(-5, 5))
-def test_the_reserve_is_for_those_above_it(free: int, priority: int, reserved: int, above: int) -> None:
+def test_reserve_is_for_higher_priorities(free: int, priority: int, reserved: int, above: int) -> None:
     taken = may_take(free, priority, reserved=reserved, above=above)
     assert taken == (free > 0 if priority > above else free > reserved)
 
 
 @given(claims("holder"), claims("waiting"), TIMES, TIMES, st.integers(1, 60), st.integers(0, 60))
-def test_a_turn_is_between_equals_once_each_and_never_too_short(
+def test_turn_is_once_per_equal_pod_and_never_too_short(
     holders: list[Claim], waiting: list[Claim], now: float, last: float, interval: int, at_least: int
 ) -> None:
     pairs = turns(holders, waiting, now, last=last, interval=interval, at_least=at_least)
@@ -78,9 +76,7 @@ def test_a_turn_is_between_equals_once_each_and_never_too_short(
 
 
 @given(st.integers(1, 6), st.integers(0, 12))
-def test_over_many_rounds_equals_are_counted_equally_long_and_nobody_waits_longer_than_a_cycle(
-    rmids: int, more: int
-) -> None:
+def test_equal_pods_are_counted_equally_over_many_rounds(rmids: int, more: int) -> None:
     holders = [Claim(f"p{number:02}", 0, 0.0) for number in range(rmids)]
     waiting = [Claim(f"p{number:02}", 0, 0.0) for number in range(rmids, rmids + more)]
     had = {claim.key: 0 for claim in (*holders, *waiting)}
@@ -98,11 +94,11 @@ def test_over_many_rounds_equals_are_counted_equally_long_and_nobody_waits_longe
     assert max(had.values()) - min(had.values()) <= 4
 
 
-def test_equal_claims_are_one() -> None:
+def test_equal_claims_are_identical() -> None:
     assert {Claim("a", 0, 1.0), Claim("a", 0, 1.0)} == {Claim("a", 0, 1.0)} != {Claim("a", 1, 1.0)}
 
 
-def test_a_turn_is_over_when_it_has_lasted_as_long_as_it_is_to() -> None:
+def test_turn_ends_after_its_duration() -> None:
     giver, taker = Claim("a", 0, 10.0), Claim("b", 0, 1.0)
     for now, pairs in ((19.9, []), (20.0, [(giver, taker)])):
         assert turns([giver], [taker], now, last=0.0, interval=1.0, at_least=10.0) == pairs

@@ -29,7 +29,7 @@ MOST_EFFECTS = 80
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EACCES, errno.EPERM])
-def test_a_refused_rename_takes_everything_back(tmp_path: Path, number: int) -> None:
+def test_refused_rename_undoes_everything(tmp_path: Path, number: int) -> None:
     node = SharedNode(tmp_path, priority=RULES)
     silver, batch = node.start("silver"), node.start("batch", threads=2)
     node.kernel.now += 10
@@ -44,9 +44,7 @@ def test_a_refused_rename_takes_everything_back(tmp_path: Path, number: int) -> 
     assert totals[batch.key] == pytest.approx(2 * totals[silver.key], abs=3 * node.kernel.UNIT)
 
 
-def test_a_group_with_more_tasks_than_a_hook_moves_is_left_to_reconcile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_group_with_too_many_tasks_is_left_to_reconcile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ensure_for, "__kwdefaults__", {**(ensure_for.__kwdefaults__ or {}), "most_tasks": 3})
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch = node.start("batch", threads=4)
@@ -57,7 +55,7 @@ def test_a_group_with_more_tasks_than_a_hook_moves_is_left_to_reconcile(
     node.check()
 
 
-def test_a_task_that_is_born_while_its_parent_is_moved_stays_with_its_pod(tmp_path: Path) -> None:
+def test_task_forked_during_move_stays_with_its_pod(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch = node.start("batch")
     node.kernel.born_at_rename = batch
@@ -69,7 +67,7 @@ def test_a_task_that_is_born_while_its_parent_is_moved_stays_with_its_pod(tmp_pa
     node.check()
 
 
-def test_it_is_said_and_what_the_giver_counted_is_its_own_though_nobody_has_looked_yet(tmp_path: Path) -> None:
+def test_handover_is_reported_and_giver_keeps_unread_counts(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, priority=RULES)
     node.start("silver")
     batch = node.start("batch")
@@ -81,7 +79,7 @@ def test_it_is_said_and_what_the_giver_counted_is_its_own_though_nobody_has_look
     assert totals[batch.key] > 0
 
 
-def test_the_cache_lines_of_the_giver_are_not_the_takers(tmp_path: Path) -> None:
+def test_cache_lines_of_giver_do_not_count_for_taker(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     node.start("batch")
     node.kernel.now += 10
@@ -151,7 +149,7 @@ def cannot_rename(handing: Handing) -> None:
 
 
 @pytest.mark.parametrize("why", [taker_has_one, somebody_elses, gone, cannot_rename])
-def test_what_cannot_be_handed_on_stays_as_it_is(tmp_path: Path, why: Callable[[Handing], None]) -> None:
+def test_impossible_handover_changes_nothing(tmp_path: Path, why: Callable[[Handing], None]) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch, late = node.start("batch"), node.start("batch")
     before = kept(node)
@@ -162,7 +160,7 @@ def test_what_cannot_be_handed_on_stays_as_it_is(tmp_path: Path, why: Callable[[
 
 
 @pytest.mark.parametrize("most, done", [(2, False), (3, True)])
-def test_as_many_tasks_are_moved_as_may_be(tmp_path: Path, most: int, done: bool) -> None:
+def test_number_of_moved_tasks_is_limited(tmp_path: Path, most: int, done: bool) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch, late = node.start("batch", threads=3), node.start("batch")
     with held(node, batch, late) as handing:
@@ -170,7 +168,7 @@ def test_as_many_tasks_are_moved_as_may_be(tmp_path: Path, most: int, done: bool
     assert node.waiting() == [batch.key if done else late.key]
 
 
-def test_both_have_their_own_priority_afterwards(tmp_path: Path) -> None:
+def test_both_pods_keep_their_priority(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch = node.start("batch")
     gold = node.start("gold")
@@ -181,7 +179,7 @@ def test_both_have_their_own_priority_afterwards(tmp_path: Path) -> None:
     assert ledger.marked("rmids") == [holds["entry"]]
 
 
-def test_a_claim_by_earlier_rules_says_so_afterwards(tmp_path: Path) -> None:
+def test_claim_by_earlier_rules_is_marked(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch = node.start("batch")
     node.host.configure(monitoring={"priority": RULES[:2]}, runtimeRoots={"crun": f"{tmp_path}/crun"})
@@ -189,7 +187,7 @@ def test_a_claim_by_earlier_rules_says_so_afterwards(tmp_path: Path) -> None:
     assert node.claim(batch)["rules"] == version_of(RULES)
 
 
-def test_who_never_had_a_claim_has_priority_0(tmp_path: Path) -> None:
+def test_pod_without_claim_has_priority_0(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2)
     first, late = node.start("batch"), node.start("batch")
     with held(node, first, late) as handing:
@@ -199,7 +197,7 @@ def test_who_never_had_a_claim_has_priority_0(tmp_path: Path) -> None:
     assert [node.counted(), node.waiting()] == [[late], [first.key]]
 
 
-def test_who_never_had_a_claim_gives_back_with_priority_0(tmp_path: Path) -> None:
+def test_pod_without_claim_returns_with_priority_0(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2)
     first, late = node.start("batch"), node.start("batch")
     with held(node, first, late) as handing:
@@ -208,7 +206,7 @@ def test_who_never_had_a_claim_gives_back_with_priority_0(tmp_path: Path) -> Non
         assert handing.giver.record["claim"]["priority"] == 0
 
 
-def test_of_two_classes_the_group_in_the_takers_is_handed_on_and_the_other_removed(tmp_path: Path) -> None:
+def test_group_in_class_of_taker_is_handed_over_and_other_removed(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=5, priority=RULES)
     node.kernel.mkdir(f"{node.host.resctrl}/a")
     node.kernel.mkdir(f"{node.host.resctrl}/b")
@@ -226,7 +224,7 @@ def test_of_two_classes_the_group_in_the_takers_is_handed_on_and_the_other_remov
     assert node.waiting() == [batch.key]
 
 
-def test_a_group_that_somebody_has_pruned_is_no_hindrance_to_the_other(tmp_path: Path) -> None:
+def test_pruned_group_does_not_block_the_other(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=5, priority=RULES)
     for name in ("a", "b"):
         node.kernel.mkdir(f"{node.host.resctrl}/{name}")
@@ -239,9 +237,7 @@ def test_a_group_that_somebody_has_pruned_is_no_hindrance_to_the_other(tmp_path:
     assert node.kernel.groups() == {("b", late.key)}
 
 
-def test_a_group_that_cannot_be_read_stays_and_groups_can_still_be_renamed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_group_stays_and_rename_remains_possible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch, late = node.start("batch"), node.start("batch")
     before = kept(node)
@@ -256,7 +252,7 @@ def test_a_group_that_cannot_be_read_stays_and_groups_can_still_be_renamed(
     assert kept(node) == before
 
 
-def test_who_is_counted_in_one_class_and_gets_nothing_in_another_goes_on_as_before(tmp_path: Path) -> None:
+def test_pod_counted_in_one_class_continues_without_another(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=5, priority=RULES)  # the classes have one each
     for name in ("a", "b"):
         node.kernel.mkdir(f"{node.host.resctrl}/{name}")
@@ -275,7 +271,7 @@ def test_who_is_counted_in_one_class_and_gets_nothing_in_another_goes_on_as_befo
 
 
 @pytest.mark.parametrize("renames", [True, False])
-def test_whose_tasks_never_end_keeps_its_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: bool) -> None:
+def test_pod_with_endless_tasks_keeps_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: bool) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch, late = node.start("batch"), node.start("batch")
     before = kept(node)
@@ -293,7 +289,7 @@ def test_whose_tasks_never_end_keeps_its_group(tmp_path: Path, monkeypatch: pyte
         assert kept(node) == before
 
 
-def test_tasks_that_cannot_be_put_back_are_left_to_reconcile_and_it_is_said(
+def test_tasks_that_cannot_be_moved_back_are_reported_and_left_to_reconcile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
@@ -320,7 +316,7 @@ def test_tasks_that_cannot_be_put_back_are_left_to_reconcile_and_it_is_said(
     assert kept(node) == before
 
 
-def test_where_groups_cannot_be_renamed_one_is_given_back_with_its_counts(tmp_path: Path) -> None:
+def test_group_is_returned_with_counts_without_rename(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch, late = node.start("batch"), node.start("batch")
     node.kernel.now += 10
@@ -339,7 +335,7 @@ def test_where_groups_cannot_be_renamed_one_is_given_back_with_its_counts(tmp_pa
     assert node.totals()[batch.key] >= 9 * BYTES_PER_SECOND
 
 
-def test_what_somebody_else_made_is_not_given_back(tmp_path: Path) -> None:
+def test_foreign_group_is_not_returned(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch, late = node.start("batch"), node.start("batch")
     before = kept(node)

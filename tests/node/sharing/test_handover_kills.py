@@ -27,7 +27,7 @@ def mended(node: SharedNode) -> None:
     node.check()
 
 
-def test_a_hook_killed_at_any_effect_leaves_what_reconcile_finishes(tmp_path: Path) -> None:
+def test_hook_killed_at_any_effect_is_finished_by_reconcile(tmp_path: Path) -> None:
     effects = 0
     finished = False
     while not finished:
@@ -53,7 +53,7 @@ def test_a_hook_killed_at_any_effect_leaves_what_reconcile_finishes(tmp_path: Pa
     print(f"{effects} kill points")
 
 
-def test_a_pod_whose_hook_was_killed_and_that_ends_leaves_nothing(tmp_path: Path) -> None:
+def test_pod_with_killed_hook_leaves_nothing_at_its_end(tmp_path: Path) -> None:
     for effects in range(40):
         folder = tmp_path / str(effects)
         folder.mkdir()
@@ -70,7 +70,7 @@ def test_a_pod_whose_hook_was_killed_and_that_ends_leaves_nothing(tmp_path: Path
         assert node.context().ledger.keys() == []
 
 
-def test_a_reconcile_killed_at_any_effect_of_a_turn_is_finished_by_the_next(tmp_path: Path) -> None:
+def test_reconcile_killed_at_any_effect_of_a_turn_is_finished_by_next(tmp_path: Path) -> None:
     effects = 0
     done: list[bool] = []
     while not done:

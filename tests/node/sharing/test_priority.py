@@ -22,17 +22,17 @@ def burstable(host: Host) -> Host:
 
 
 @pytest.mark.parametrize("namespace, expected", [("shop", 100), ("team-a", 100), ("other", 50)])
-def test_the_first_rule_of_which_everything_fits_counts(burstable: Host, namespace: str, expected: int) -> None:
+def test_first_matching_rule_counts(burstable: Host, namespace: str, expected: int) -> None:
     workload = workload_of(burstable, **{"io.kubernetes.pod.namespace": namespace})
     assert priority_of(workload, RULES) == expected
 
 
-def test_without_a_rule_that_fits_it_is_0(burstable: Host) -> None:
+def test_priority_without_matching_rule_is_0(burstable: Host) -> None:
     assert priority_of(workload_of(burstable), RULES[3:]) == 0
     assert priority_of(workload_of(burstable), []) == 0
 
 
-def test_labels_are_the_sandboxs(burstable: Host, tmp_path: Path) -> None:
+def test_labels_are_those_of_sandbox(burstable: Host, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"annotations": {"tier": "batch", "app": "x"}}))
     workload = workload_of(burstable, **{"io.kubernetes.cri-o.ResolvPath": f"{tmp_path}/resolv.conf"})
     assert priority_of(workload, RULES[3:]) == -10
@@ -40,12 +40,12 @@ def test_labels_are_the_sandboxs(burstable: Host, tmp_path: Path) -> None:
     assert priority_of(workload, [{"labels": {"tier": "front"}, "value": 7}, {"labels": {"app": "x"}, "value": 3}]) == 3
 
 
-def test_labels_that_cannot_be_read_fit_no_rule(burstable: Host) -> None:
+def test_unreadable_labels_match_no_rule(burstable: Host) -> None:
     workload = workload_of(burstable, **{"io.kubernetes.cri-o.ResolvPath": "/nonexistent/resolv.conf"})
     assert priority_of(workload, RULES[3:]) == 0
 
 
-def test_other_rules_have_another_version() -> None:
+def test_changed_rules_have_another_version() -> None:
     assert version_of(RULES) == version_of(json.loads(json.dumps(RULES)))
     assert version_of(RULES) != version_of(RULES[1:])
     assert version_of([]) == 0x741638A5  # FNV-1a's of "[]": a release that counts otherwise ranks every pod anew

@@ -32,19 +32,19 @@ def test_acknowledgement_gives_the_errno() -> None:
     assert list(events(message(0, 1))) == [(ACK, 1)]
 
 
-def test_several_messages_in_one_datagram_are_all_read() -> None:
+def test_all_messages_in_a_datagram_are_read() -> None:
     fork = message(1, 7, 7, 8, 8)
     assert list(events(EXECED + fork + message(0, 0) + EXECED)) == [(EXEC, 0x5435), (ACK, 0), (EXEC, 0x5435)]
 
 
 @given(st.binary(max_size=200), st.integers(0, 80))
-def test_any_bytes_are_read_without_an_error(rubbish: bytes, kept: int) -> None:
+def test_any_bytes_are_read_without_error(rubbish: bytes, kept: int) -> None:
     for kind, value in events(EXECED[:kept] + rubbish):
         assert kind in (ACK, EXEC)
         assert 0 <= value < 1 << 32
 
 
-def test_request_is_what_the_kernel_takes() -> None:
+def test_request_has_kernel_format() -> None:
     plain = request(LISTEN)
     assert (len(plain), plain[:4], plain[4:6]) == (40, bytes([40, 0, 0, 0]), b"\3\0")
     assert plain[16:24] == b"\1\0\0\0\1\0\0\0"  # CN_IDX_PROC, CN_VAL_PROC

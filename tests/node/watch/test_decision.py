@@ -23,7 +23,7 @@ def test_decision_follows_group_record_and_cgroup(
     assert decide(where, known, in_container=in_container) == action
 
 
-def test_load_counts_each_second_anew() -> None:
+def test_load_is_counted_per_second() -> None:
     load = Load(10)
     assert not load.is_too_much(10, 5.0)
     assert load.is_too_much(1, 5.9)

@@ -42,7 +42,7 @@ def test_lost_events_are_counted(listener: Listener) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a network namespace")
-def test_other_network_namespace_is_named_as_the_cause(listener: Listener) -> None:
+def test_other_network_namespace_is_reported_as_cause(listener: Listener) -> None:
     words = ["unshare", "--net", sys.executable, "-c", TRY]
     done = subprocess.run(words, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False)
     assert "needs the host's initial network namespace" in done.stderr

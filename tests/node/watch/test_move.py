@@ -46,7 +46,7 @@ def test_entered_process_joins_the_group_of_its_own_class(cluster: Cluster) -> N
     assert cluster.groups_of(pid) == {("gold", POD)}
 
 
-def test_group_is_made_where_the_hook_had_failed(cluster: Cluster) -> None:
+def test_group_is_created_where_hook_had_failed(cluster: Cluster) -> None:
     id_, init = cluster.start(1)
     cluster.kernel.rmdir(str(cluster.host.resctrl / "mon_groups" / POD))
     with cluster.context().monitor.hold(POD) as locked:
@@ -75,7 +75,7 @@ def test_process_of_the_host_is_ignored(cluster: Cluster) -> None:
     assert serve(cluster, pid).what == IGNORED
 
 
-def test_container_that_is_not_to_be_monitored_is_ignored(tmp_path: Path) -> None:
+def test_unmonitored_container_is_ignored(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, namespaces=["other"])
     id_, _ = cluster.start(1)
     assert serve(cluster, execed(cluster, id_)).what in (IGNORED, NEW)
@@ -88,7 +88,7 @@ def test_container_without_a_record_is_reported(cluster: Cluster) -> None:
     assert (outcome.what, outcome.cgroup) == (NEW, str(cluster.host.cgroup / f"kubepods/pod{POD}/crio-{id_}"))
 
 
-def test_process_that_has_ended_is_nobody_s_trouble(cluster: Cluster) -> None:
+def test_ended_process_is_no_failure(cluster: Cluster) -> None:
     id_, _ = cluster.start(1)
     pid = execed(cluster, id_)
     cluster.kernel.end(pid)
@@ -111,7 +111,7 @@ def test_busy_key_is_not_waited_for(cluster: Cluster) -> None:
     assert serve(cluster, pid).what == MOVED
 
 
-def test_containers_are_read_again_when_one_comes_or_goes(cluster: Cluster) -> None:
+def test_containers_are_read_again_after_a_change(cluster: Cluster) -> None:
     context = cluster.context()
     containers = Containers(context.ledger)
     containers.refresh()
@@ -126,7 +126,7 @@ def test_containers_are_read_again_when_one_comes_or_goes(cluster: Cluster) -> N
     assert move.serve(context, containers, execed(cluster, second)).what == NEW
 
 
-def test_link_without_a_record_yet_is_looked_at_again(cluster: Cluster) -> None:
+def test_link_without_record_is_examined_again(cluster: Cluster) -> None:
     context = cluster.context()
     containers = Containers(context.ledger)
     id_, pid = cluster.spawn(1)

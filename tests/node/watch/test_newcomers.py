@@ -7,7 +7,7 @@ def nobody(_: str) -> bool:
     return False
 
 
-def test_container_that_stays_without_a_record_is_reported_once() -> None:
+def test_container_without_record_is_reported_once() -> None:
     newcomers = Newcomers()
     newcomers.see("/c", 100.0)
     assert not newcomers.are_late(101.0, nobody)  # its hook may still run
@@ -16,7 +16,7 @@ def test_container_that_stays_without_a_record_is_reported_once() -> None:
     assert not newcomers.are_late(200.0, nobody)
 
 
-def test_container_with_a_record_by_then_is_not_reported() -> None:
+def test_container_with_later_record_is_not_reported() -> None:
     newcomers = Newcomers()
     newcomers.see("/c", 100.0)
     assert not newcomers.are_late(102.0, lambda cgroup: cgroup == "/c")

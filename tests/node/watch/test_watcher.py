@@ -110,7 +110,7 @@ def test_exec_in_a_container_is_moved_and_counted(watched: Watched) -> None:
     assert json.loads((watched.cluster.host.state / "exec.json").read_text())["moved"] == 1
 
 
-def test_busy_key_is_tried_again_and_then_left_to_reconcile(watched: Watched) -> None:
+def test_busy_key_is_retried_and_then_left_to_reconcile(watched: Watched) -> None:
     id_, _ = watched.cluster.start(1)
     first, second = enter(watched, id_), enter(watched, id_)
     with watched.cluster.context().monitor.hold(POD):
@@ -179,7 +179,7 @@ def test_kernel_without_the_connector_is_sampled_and_reported_once(
     assert watched.cluster.host.log.read_text().count("this kernel has no connector") == 1
 
 
-def test_changed_settings_end_and_begin_the_watch(watched: Watched) -> None:
+def test_changed_settings_start_and_stop_watch(watched: Watched) -> None:
     watched.steps()
     for value, sources, mode in (("reconcile", 1, "off"), ("watch", 2, "events")):
         watched.cluster.host.configure(monitoring={"exec": value}, runtimeRoots={"crun": str(watched.cluster.root)})
@@ -189,7 +189,7 @@ def test_changed_settings_end_and_begin_the_watch(watched: Watched) -> None:
     assert watched.sources[0].closed
 
 
-def test_settings_that_cannot_be_used_leave_the_previous_active(watched: Watched) -> None:
+def test_unusable_settings_leave_previous_ones_active(watched: Watched) -> None:
     watched.steps()
     watched.cluster.host.config.write_text("{")
     watched.clock.sleep(5)
@@ -198,7 +198,7 @@ def test_settings_that_cannot_be_used_leave_the_previous_active(watched: Watched
     assert "the previous settings stay active" in watched.cluster.host.log.read_text()
 
 
-def test_watch_goes_on_after_an_error(watched: Watched) -> None:
+def test_watch_continues_after_error(watched: Watched) -> None:
     watched.steps()
     watched.sources[0].broken = True
     rounds = iter([False, False, True])
@@ -207,7 +207,7 @@ def test_watch_goes_on_after_an_error(watched: Watched) -> None:
     assert (len(watched.sources), watched.sources[0].closed, watched.values["mode"]) == (2, True, "off")
 
 
-def test_trouble_with_one_process_is_no_other_s(watched: Watched) -> None:
+def test_failure_with_one_process_does_not_affect_others(watched: Watched) -> None:
     id_, _ = watched.cluster.start(1)
     watched.steps()
     pid = enter(watched, id_)

@@ -39,11 +39,11 @@ def node(host: Host) -> Iterator[MemtierdHost]:
         ("", "its last lines: (none)"),
     ],
 )
-def test_last_words(output: str, said: str) -> None:
+def test_last_output_lines_are_returned(output: str, said: str) -> None:
     assert last_words(output).startswith(said)
 
 
-def test_under_systemd_they_are_the_journals(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_last_lines_of_service_come_from_journal(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "last_lines", lambda *_: OUTPUT)
     node.start()
     step = node.step()
@@ -52,7 +52,7 @@ def test_under_systemd_they_are_the_journals(node: MemtierdHost, monkeypatch: py
     assert memtierd.FEATURE.lost(step, container, node.host.context()) == PANIC
 
 
-def test_one_that_was_never_started_is_not_lost(node: MemtierdHost) -> None:
+def test_memtierd_that_never_started_is_not_lost(node: MemtierdHost) -> None:
     names = ["shop", "web-0", "c0"]
     for supervisor in (memtierd.SYSTEMD, memtierd.PROCESS):
         needs = {"runDir": str(node.run_dir), "names": names, "supervisor": supervisor}

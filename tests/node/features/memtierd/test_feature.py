@@ -31,7 +31,7 @@ def node(host: Host) -> Iterator[MemtierdHost]:
     made.clean()
 
 
-def test_it_runs_before_the_container_and_outlives_the_hook(node: MemtierdHost) -> None:
+def test_memtierd_starts_before_container_and_outlives_hook(node: MemtierdHost) -> None:
     outcome = node.start()
     assert (outcome.code, outcome.stderr) == (0, "")
     assert lives(node.pid())
@@ -44,7 +44,7 @@ def test_it_runs_before_the_container_and_outlives_the_hook(node: MemtierdHost) 
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
-def test_poststop_ends_it_and_leaves_nothing(node: MemtierdHost) -> None:
+def test_poststop_stops_memtierd_and_leaves_nothing(node: MemtierdHost) -> None:
     node.start()
     pid, keeper_pid = node.pid(), node.keeper()
     assert node.stop().code == 0
@@ -54,7 +54,7 @@ def test_poststop_ends_it_and_leaves_nothing(node: MemtierdHost) -> None:
     assert not (node.host.cgroup / "resctrl-hooks").exists()
 
 
-def test_an_old_attempts_poststop_leaves_the_new_ones_running(node: MemtierdHost) -> None:
+def test_late_poststop_leaves_new_memtierd_running(node: MemtierdHost) -> None:
     node.start()
     node.start(OTHER, 200)
     old, new = node.pid(), node.pid(OTHER)
@@ -68,7 +68,7 @@ def test_an_old_attempts_poststop_leaves_the_new_ones_running(node: MemtierdHost
     assert node.left() == []
 
 
-def test_a_restart_under_the_same_id_replaces_it(node: MemtierdHost) -> None:
+def test_restart_with_same_id_replaces_memtierd(node: MemtierdHost) -> None:
     node.start()
     old = node.pid()
     node.host.end_process(100)
@@ -87,7 +87,7 @@ def test_a_restart_under_the_same_id_replaces_it(node: MemtierdHost) -> None:
         ("#!/bin/sh\nexit 0\n", "memtierd ended with 0"),
     ],
 )
-def test_dying_at_once_is_an_error_with_its_last_lines(node: MemtierdHost, text: str, words: str) -> None:
+def test_memtierd_exiting_at_once_is_an_error_with_last_lines(node: MemtierdHost, text: str, words: str) -> None:
     program(node.host.root / "memtierd", text)
     node.configure(startSeconds=5.0)  # a busy machine may need a while even to fail; it ends with the first look
     outcome = node.start()
@@ -97,7 +97,7 @@ def test_dying_at_once_is_an_error_with_its_last_lines(node: MemtierdHost, text:
     assert node.host.records() == []
 
 
-def test_a_missing_program_is_an_error_that_says_where_it_was_looked_for(node: MemtierdHost) -> None:
+def test_missing_program_is_an_error_with_searched_path(node: MemtierdHost) -> None:
     node.configure(binary="no-such-memtierd")
     outcome = node.start()
     assert outcome.code == 79
@@ -108,19 +108,19 @@ def test_a_missing_program_is_an_error_that_says_where_it_was_looked_for(node: M
     assert "there is no program no-such-memtierd" in outcome.stderr
 
 
-def test_a_program_that_others_can_write_is_not_run(node: MemtierdHost) -> None:
+def test_program_writable_by_others_is_not_run(node: MemtierdHost) -> None:
     (node.host.root / "memtierd").chmod(0o777)
     outcome = node.start()
     assert outcome.code == 79
     assert "others than root can write" in outcome.stderr
 
 
-def test_classes_without_a_configuration_start_nothing(node: MemtierdHost) -> None:
+def test_class_without_configuration_starts_nothing(node: MemtierdHost) -> None:
     assert node.start(name="plain").code == 0
     assert not node.run_dir.exists()
 
 
-def test_strays_are_ended_and_only_those(node: MemtierdHost) -> None:
+def test_only_strays_are_stopped(node: MemtierdHost) -> None:
     node.start()
     node.start(OTHER, 200)
     ours = node.host.context()
@@ -140,9 +140,7 @@ def test_strays_are_ended_and_only_those(node: MemtierdHost) -> None:
     assert memtierd.FEATURE.repair(ours, set()) == 0
 
 
-def test_a_stray_that_will_not_end_keeps_none_of_the_others(
-    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unstoppable_stray_does_not_keep_others(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
     node.start()
     node.start(OTHER, 200)
     ours = node.host.context()
@@ -164,9 +162,7 @@ def test_a_stray_that_will_not_end_keeps_none_of_the_others(
     assert memtierd.FEATURE.repair(ours, set()) == 1
 
 
-def test_a_container_that_starts_while_strays_are_ended_is_none(
-    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_container_starting_during_cleanup_is_no_stray(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ending one takes seconds; meanwhile a restart under the id of another brings a memtierd that is no stray."""
     node.start()
     node.start(OTHER, 200)
@@ -190,7 +186,7 @@ def test_a_container_that_starts_while_strays_are_ended_is_none(
     assert memtierd.FEATURE.repair(ours, set()) == 1
 
 
-def test_many_come_and_go(node: MemtierdHost) -> None:
+def test_many_containers_start_and_end(node: MemtierdHost) -> None:
     ids = [f"{number:064x}" for number in range(12)]
     for number, id_ in enumerate(ids):
         assert node.start(id_, 300 + number).code == 0
@@ -202,7 +198,7 @@ def test_many_come_and_go(node: MemtierdHost) -> None:
     assert node.left() == []
 
 
-def test_what_plan_says(node: MemtierdHost) -> None:
+def test_plan_names_program_class_and_policy(node: MemtierdHost) -> None:
     node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
     ours = node.host.context()
     (step,) = registry.plan(memtierd.FEATURE, workload_of(node.host, **{CLASS: "track"}), ours)
@@ -218,20 +214,20 @@ def test_what_plan_says(node: MemtierdHost) -> None:
 @pytest.mark.parametrize(
     "name", ["io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernetes.container.name"]
 )
-def test_names_that_cannot_be_folders_are_refused_before_anything_is_done(node: MemtierdHost, name: str) -> None:
+def test_names_that_cannot_be_folders_are_refused_before_any_effect(node: MemtierdHost, name: str) -> None:
     node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
     with pytest.raises(RunFolderError):
         registry.plan(memtierd.FEATURE, workload_of(node.host, **{CLASS: "track", name: "../x"}), node.host.context())
     assert not node.run_dir.exists()
 
 
-def test_what_never_was_is_not_ended(node: MemtierdHost) -> None:
+def test_unknown_memtierd_is_not_stopped(node: MemtierdHost) -> None:
     folder = RunFolder(str(node.run_dir), ("shop", "web-0", "c0"), ID)
     settings = node.host.context().settings
     assert memtierd.end(folder, ID, str(node.host.cgroup), settings, systemd=False) is False
 
 
-def test_a_sandbox_has_none(node: MemtierdHost) -> None:
+def test_sandbox_has_no_memtierd(node: MemtierdHost) -> None:
     node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
     sandbox = workload_of(node.host, **{CLASS: "track", "io.kubernetes.cri-o.ContainerType": "sandbox"})
     assert [step.action for step in registry.plan(memtierd.FEATURE, sandbox, node.host.context())] == ["skip"]
@@ -239,7 +235,7 @@ def test_a_sandbox_has_none(node: MemtierdHost) -> None:
 
 @pytest.mark.parametrize("at", ["check_needs", "start"])
 @pytest.mark.parametrize("ends", [True, False])
-def test_what_fails_leaves_no_folder_and_no_open_file(
+def test_failure_leaves_neither_folder_nor_open_file(
     node: MemtierdHost, monkeypatch: pytest.MonkeyPatch, at: str, ends: bool
 ) -> None:
     node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
@@ -276,7 +272,7 @@ def told(node: MemtierdHost, *words: str, data: bytes = b"") -> Any:
     return result.stdout
 
 
-def test_list_show_and_explain_tell_of_it(node: MemtierdHost) -> None:
+def test_list_show_and_explain_describe_memtierd(node: MemtierdHost) -> None:
     node.configure(binary="/nowhere/memtierd")
     node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
     node.host.process(300, POD_CGROUP)  # the cgroup's own, so that its files are there
@@ -304,9 +300,7 @@ def test_list_show_and_explain_tell_of_it(node: MemtierdHost) -> None:
 
 
 @pytest.mark.parametrize("policy, code", [({}, 79), ({"failurePolicy": "ignore"}, 0)])
-def test_a_lock_that_stays_held_refuses_as_the_features_policy_says(
-    node: MemtierdHost, policy: dict[str, str], code: int
-) -> None:
+def test_held_lock_refuses_by_policy_of_feature(node: MemtierdHost, policy: dict[str, str], code: int) -> None:
     classes = [{"name": "track", "memtierdconfig": TEMPLATE}]
     node.host.configure(classes=classes, memtierd=node.section | policy, deadlineSeconds=0.5)
     uid = crio_annotations()["io.kubernetes.pod.uid"]
@@ -319,9 +313,7 @@ def test_a_lock_that_stays_held_refuses_as_the_features_policy_says(
 
 
 @pytest.mark.parametrize("policy, code", [({}, 79), ({"failurePolicy": "ignore"}, 0)])
-def test_a_deadline_that_passes_refuses_as_the_features_policy_says(
-    node: MemtierdHost, policy: dict[str, str], code: int
-) -> None:
+def test_expired_deadline_refuses_by_policy_of_feature(node: MemtierdHost, policy: dict[str, str], code: int) -> None:
     classes = [{"name": "track", "memtierdconfig": TEMPLATE}]
     node.host.configure(classes=classes, memtierd=node.section | policy | {"startSeconds": 60}, deadlineSeconds=0.5)
     outcome = node.start()

@@ -19,7 +19,7 @@ def node(host: Host) -> Iterator[MemtierdHost]:
     made.clean()
 
 
-def test_the_samples_needs() -> None:
+def test_requirements_of_sample_are_listed() -> None:
     sample = (FIXTURES / "nri-memtierd.yaml").read_text()
     swapping, tracking = sample.split("- name: track-working-set-size")
     assert (Needs(swapping).trackers, Needs(swapping).swaps) == (["idlepage"], True)
@@ -28,7 +28,7 @@ def test_the_samples_needs() -> None:
     assert Needs('{"tracker": {\n"name": "damon",\n"swapoutms": 0}}').trackers == ["damon"]
 
 
-def test_what_a_node_lacks(host: Host) -> None:
+def test_missing_requirements_are_listed(host: Host) -> None:
     settings = Settings({"procPath": str(host.proc), "sysPath": str(host.root / "sys"), "cgroupPath": str(host.cgroup)})
     (host.proc / "meminfo").write_text("MemTotal: 100 kB\nSwapTotal: 0 kB\n")
     leaf = host.cgroup / "a/b"
@@ -66,7 +66,7 @@ def test_missing_capabilities_are_named(host: Host, monkeypatch: pytest.MonkeyPa
         (["sdx rd"], False),
     ],
 )
-def test_softdirty_needs_a_kernel_that_says_so_of_a_new_mapping(
+def test_softdirty_needs_kernel_that_marks_new_mappings(
     monkeypatch: pytest.MonkeyPatch, flags: list[str], works: bool
 ) -> None:
     smaps = "".join(f"55d0-55d1 r--p\nRss: 4 kB\nVmFlags: {line} \n7f00-7f01 rw-p sd\n" for line in flags)
@@ -75,7 +75,7 @@ def test_softdirty_needs_a_kernel_that_says_so_of_a_new_mapping(
     assert memtierd_needs.tracker_lacks(Settings({}), "softdirty") == words
 
 
-def test_damon_needs_more_than_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damon_needs_more_than_kernel_support(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings({"sysPath": str(tmp_path)})
     assert "CONFIG_DAMON_SYSFS" in memtierd_needs.tracker_lacks(settings, "damon")
     (tmp_path / "kernel/mm/damon/admin").mkdir(parents=True)
@@ -89,7 +89,7 @@ def test_damon_needs_more_than_the_kernel(tmp_path: Path, monkeypatch: pytest.Mo
     assert memtierd_needs.tracker_lacks(settings, "one that we don't know") == ""
 
 
-def test_swapping_without_swap_is_a_warning_and_runs(node: MemtierdHost) -> None:
+def test_swapping_without_swap_is_a_warning(node: MemtierdHost) -> None:
     (node.host.proc / "meminfo").write_text("SwapTotal: 0 kB\n")
     node.configure(TEMPLATE + "swapoutms: 10000\n")
     outcome = node.start()

@@ -70,7 +70,7 @@ def end(monkeypatch: pytest.MonkeyPatch, machine: Machine, cgroup: Path) -> list
     return told
 
 
-def test_who_ends_when_asked_is_not_killed(monkeypatch: pytest.MonkeyPatch, cgroup: Path) -> None:
+def test_process_that_ends_at_sigterm_is_not_killed(monkeypatch: pytest.MonkeyPatch, cgroup: Path) -> None:
     machine = Machine([5, 6], [], SIGTERM)
     assert end(monkeypatch, machine, cgroup) == []
     assert machine.killed == [(5, SIGTERM), (6, SIGTERM)]
@@ -79,7 +79,7 @@ def test_who_ends_when_asked_is_not_killed(monkeypatch: pytest.MonkeyPatch, cgro
 
 
 @pytest.mark.parametrize("cgroup_has, group_has", [([5], []), ([], [-5]), ([5], [-5])])
-def test_who_does_not_is_killed_with_all_of_its_cgroup(
+def test_process_that_ignores_sigterm_is_killed_with_its_cgroup(
     monkeypatch: pytest.MonkeyPatch, cgroup: Path, cgroup_has: list[int], group_has: list[int]
 ) -> None:
     machine = Machine(cgroup_has, group_has if not cgroup_has else [], SIGKILL)
@@ -91,7 +91,7 @@ def test_who_does_not_is_killed_with_all_of_its_cgroup(
 
 
 @pytest.mark.parametrize("cgroup_has, group_has", [([5], []), ([], [-5])])
-def test_who_survives_is_named_and_keeps_its_cgroup(
+def test_process_that_survives_is_named_and_keeps_its_cgroup(
     monkeypatch: pytest.MonkeyPatch, cgroup: Path, cgroup_has: list[int], group_has: list[int]
 ) -> None:
     machine = Machine(cgroup_has, group_has, 0)
@@ -101,7 +101,7 @@ def test_who_survives_is_named_and_keeps_its_cgroup(
     assert cgroup.exists()
 
 
-def test_where_nothing_runs_only_the_cgroup_goes(monkeypatch: pytest.MonkeyPatch, cgroup: Path) -> None:
+def test_empty_cgroup_is_removed(monkeypatch: pytest.MonkeyPatch, cgroup: Path) -> None:
     (cgroup.parent / "memtierd-y").mkdir()
     machine = Machine([], [], 0)
     assert end(monkeypatch, machine, cgroup) == []
@@ -109,7 +109,7 @@ def test_where_nothing_runs_only_the_cgroup_goes(monkeypatch: pytest.MonkeyPatch
     assert os.listdir(cgroup.parent) == ["memtierd-y"]
 
 
-def test_what_the_kernel_is_told_and_whether_it_took_it(tmp_path: Path) -> None:
+def test_kernel_write_returns_whether_it_succeeded(tmp_path: Path) -> None:
     file = tmp_path / "cgroup.kill"
     assert not processes.tell(str(file), b"1")
     file.touch()
@@ -117,7 +117,7 @@ def test_what_the_kernel_is_told_and_whether_it_took_it(tmp_path: Path) -> None:
     assert file.read_bytes() == b"1"
 
 
-def test_it_is_attended_while_its_keeper_and_it_live() -> None:
+def test_memtierd_is_supervised_while_supervisor_and_memtierd_live() -> None:
     begun = [start_time("/proc", pid) for pid in (os.getpid(), os.getppid())]
     keeper, child = [os.getpid(), begun[0]], [os.getppid(), begun[1]]
     other = [os.getppid(), (begun[1] or 0) + 1]

@@ -19,7 +19,7 @@ def node(host: Host) -> Iterator[MemtierdHost]:
 @pytest.mark.parametrize(
     "pod", ["../../../../tmp/evil", "..", ".", ".hidden", "a/b", "$(touch evil)", "a b", "a\nb", "x" * 254, "é", "a#b"]
 )
-def test_hostile_names_reach_nothing(node: MemtierdHost, pod: str) -> None:
+def test_hostile_names_reach_no_path(node: MemtierdHost, pod: str) -> None:
     outcome = node.start(pod=pod)
     assert outcome.code == 79
     assert "can't be a folder's name" in outcome.stderr
@@ -41,7 +41,7 @@ def test_links_are_not_followed(node: MemtierdHost, tmp_path: Path) -> None:
     (node.run_dir / "shop/web-0").unlink()
 
 
-def test_a_folder_that_others_can_write_is_not_used(node: MemtierdHost) -> None:
+def test_folder_writable_by_others_is_not_used(node: MemtierdHost) -> None:
     (node.run_dir / "shop").mkdir(parents=True)
     (node.run_dir / "shop").chmod(0o777)
     outcome = node.start()
@@ -49,7 +49,7 @@ def test_a_folder_that_others_can_write_is_not_used(node: MemtierdHost) -> None:
     assert "others than root own it or can write it" in outcome.stderr
 
 
-def test_run_folders_of_containers_without_a_pod(tmp_path: Path) -> None:
+def test_run_folders_of_containers_without_pod_are_separate(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path / "run"), ("", "", ""), ID)
     folder.make().close()
     assert folder.path == f"{tmp_path}/run/_/_/_/{ID}"
@@ -61,7 +61,7 @@ def test_run_folders_of_containers_without_a_pod(tmp_path: Path) -> None:
         RunFolder("/run", ("", "", ""), "../x")
 
 
-def test_run_folders_are_roots_alone_whatever_the_umask(tmp_path: Path) -> None:
+def test_run_folders_are_private_to_root_under_any_umask(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         RunFolder(str(tmp_path / "run"), ("shop", "web-0", "app"), ID).make().close()

@@ -42,7 +42,7 @@ def systemd(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         (f"/kubepods/pod/{ID}", True, set()),
     ],
 )
-def test_a_service_is_bound_to_the_containers_unit(
+def test_service_is_bound_to_unit_of_container(
     systemd: list[list[str]],
     path: str,
     bound: bool,
@@ -57,13 +57,13 @@ def test_a_service_is_bound_to_the_containers_unit(
     assert arguments[arguments.index("--") :] == ["--", "/m", "-c", "", "-config", "/f"]
 
 
-def test_unit_names() -> None:
+def test_unit_names_are_escaped() -> None:
     assert service.unit_name("a+b") == "resctrl-hooks-memtierd-a\\x2bb.service"
     with pytest.raises(UnitError, match="too long"):
         service.unit_name("+" * 200)
 
 
-def test_systemds_refusals_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_systemd_errors_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "run", always((1, "Failed: no such thing")))
     monkeypatch.setattr(service, "find_program", lambda name: f"/usr/bin/{name}")
     with pytest.raises(UnitError, match="Failed: no such thing"):
@@ -74,7 +74,7 @@ def test_systemds_refusals_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> Non
     assert service.stop_service(ID, 1.0) is False
 
 
-def test_a_service_that_is_gone_at_once_is_an_error(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_service_that_ends_at_once_is_an_error(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "start_service", always(None))
     monkeypatch.setattr(service, "stop_service", always(value=True))
     monkeypatch.setattr(service, "last_lines", always("panic: no tracker"))
@@ -85,9 +85,7 @@ def test_a_service_that_is_gone_at_once_is_an_error(node: MemtierdHost, monkeypa
     assert node.left() == []
 
 
-def test_a_failure_to_stop_does_not_hide_why_it_was_to_be_stopped(
-    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failure_to_stop_keeps_the_original_cause(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(container: str, seconds: float) -> bool:
         raise UnitError("systemctl is stuck")
 
@@ -101,7 +99,7 @@ def test_a_failure_to_stop_does_not_hide_why_it_was_to_be_stopped(
     assert outcome.stderr.splitlines()[-1].count("panic: no tracker") == 1
 
 
-def test_a_running_service_is_recorded(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_service_is_recorded(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped: list[str] = []
     monkeypatch.setattr(service, "start_service", always(None))
     monkeypatch.setattr(service, "stop_service", lambda container, seconds: stopped.append(container))
@@ -117,7 +115,7 @@ def test_a_running_service_is_recorded(node: MemtierdHost, monkeypatch: pytest.M
     assert node.left() == []
 
 
-def test_a_units_name_has_255_letters_at_most() -> None:
+def test_unit_name_has_255_characters_at_most() -> None:
     longest = 255 - len("resctrl-hooks-memtierd-" + ".service")
     assert len(service.unit_name("x" * longest)) == 255
     with pytest.raises(UnitError, match="too long for a unit's name"):

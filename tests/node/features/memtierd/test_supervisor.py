@@ -26,7 +26,7 @@ def node(host: Host) -> Iterator[MemtierdHost]:
     made.clean()
 
 
-def test_it_holds_nothing_of_the_hook(node: MemtierdHost) -> None:
+def test_supervisor_inherits_nothing_from_hook(node: MemtierdHost) -> None:
     reader, writer = os.pipe()
     os.set_inheritable(writer, True)  # noqa: FBT003  # its name says it
     node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
@@ -48,7 +48,7 @@ def test_it_holds_nothing_of_the_hook(node: MemtierdHost) -> None:
         pass  # the key's lock is not held either
 
 
-def test_one_that_ignores_sigterm_is_killed_with_its_children(node: MemtierdHost) -> None:
+def test_memtierd_that_ignores_sigterm_is_killed_with_children(node: MemtierdHost) -> None:
     program(node.host.root / "memtierd", "#!/bin/sh\ntrap '' TERM\nsleep 1001 &\necho $!\nwhile :; do sleep 1; done\n")
     node.start()
     wait_until((node.folder() / "memtierd.output").exists)
@@ -58,14 +58,14 @@ def test_one_that_ignores_sigterm_is_killed_with_its_children(node: MemtierdHost
     assert node.left() == []
 
 
-def test_it_ends_with_the_container_even_without_a_hook(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memtierd_ends_with_container_without_a_hook(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
     node.start()
     pid, keeper_pid = node.pid(), node.keeper()
     node.host.end_process(100)
     wait_until(lambda: not lives(pid) and not lives(keeper_pid))
 
 
-def test_its_output_stays_within_bounds(node: MemtierdHost) -> None:
+def test_output_file_is_bounded(node: MemtierdHost) -> None:
     program(node.host.root / "memtierd", "#!/bin/sh\nexec yes memtierd talks and talks and talks\n")
     node.start()
     wait_until((node.folder() / "memtierd.output.old").exists)
@@ -73,7 +73,7 @@ def test_its_output_stays_within_bounds(node: MemtierdHost) -> None:
     assert sum(path.stat().st_size for path in node.folder().iterdir()) < 4 << 20
 
 
-def test_a_pid_that_came_round_again_is_left_alone(node: MemtierdHost) -> None:
+def test_reused_pid_is_left_alone(node: MemtierdHost) -> None:
     node.start()
     record = json.loads((node.folder() / "memtierd.keeper").read_text())
     os.kill(-node.keeper(), signal.SIGKILL)
@@ -90,7 +90,7 @@ def test_a_pid_that_came_round_again_is_left_alone(node: MemtierdHost) -> None:
         bystander.wait()
 
 
-def test_a_dead_keeper_does_not_hide_its_memtierd(node: MemtierdHost) -> None:
+def test_dead_supervisor_does_not_hide_memtierd(node: MemtierdHost) -> None:
     # Without a keeper its output has no reader; this one says nothing.
     node.start()
     pid = node.pid()
@@ -103,7 +103,7 @@ def test_a_dead_keeper_does_not_hide_its_memtierd(node: MemtierdHost) -> None:
     assert node.left() == []
 
 
-def test_whether_it_runs(node: MemtierdHost) -> None:
+def test_running_state_is_reported(node: MemtierdHost) -> None:
     node.start()
     step = node.step()
     assert memtierd.running(step, ID) == [node.pid()]
@@ -119,5 +119,5 @@ def test_whether_it_runs(node: MemtierdHost) -> None:
     assert memtierd.running(step, ID) == []
 
 
-def test_the_cgroup_of_our_own_is_named_by_the_container() -> None:
+def test_supervisor_cgroup_is_named_by_container() -> None:
     assert cgroup_folder("/sys/fs/cgroup", ID) == f"/sys/fs/cgroup/resctrl-hooks/memtierd-{ID}"

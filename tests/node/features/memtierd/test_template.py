@@ -7,7 +7,7 @@ from resctrl_hooks.node.features.memtierd.template import TemplateError, fill
 
 
 @given(st.text(alphabet="$CGROUP2_ABTHMEISWX{}a1 \n", max_size=60))
-def test_filling_in_leaves_no_variable(text: str) -> None:
+def test_filled_template_has_no_variable_left(text: str) -> None:
     try:
         filled = fill(text, "/sys/fs/cgroup/a", "/run/a/memtierd.stats")
     except TemplateError:
@@ -25,13 +25,13 @@ def test_unknown_variables_are_named(text: str) -> None:
     assert "known are $CGROUP2_ABS_PATH and $MEMTIERD_SWAP_STATS_PATH" in str(refused.value)
 
 
-def test_text_for_shells_is_left() -> None:
+def test_shell_text_in_template_is_unchanged() -> None:
     text = 'intervalcommand: ["sh", "-c", "echo $1 $lower $(date) $$ 5$"]'
     assert fill(text, "/a", "/b") == text
     assert fill("- $CGROUP2_ABS_PATH/inner", "/a", "/b") == "- /a/inner"
 
 
 @pytest.mark.parametrize("path", ["relative", "/a b", "/a #b", "/a: b", "/a:", "/a\\x2db", "/a'b", '/a"', "/é", "/a\n"])
-def test_paths_that_yaml_could_misread_are_refused(path: str) -> None:
+def test_paths_that_yaml_would_misread_are_refused(path: str) -> None:
     with pytest.raises(TemplateError, match="can't stand in"):
         fill(TEMPLATE, path, "/b")

@@ -14,7 +14,7 @@ def node(host: Host) -> PlacedHost:
     return PlacedHost(host)
 
 
-def test_the_book_keeps_every_container_with_its_place(node: PlacedHost) -> None:
+def test_allocations_keep_place_of_every_container(node: PlacedHost) -> None:
     for number in range(6):
         node.start(f"s{number}", 100 * number, **{"io.kubernetes.container.name": f"s{number}"})
     node.start("b", 2500, **{CPUS: "mixed:2"})
@@ -36,7 +36,7 @@ def test_the_book_keeps_every_container_with_its_place(node: PlacedHost) -> None
     assert first.usage().common == MACHINE.online
 
 
-def test_a_line_of_the_book_that_can_not_be_read_is_said(node: PlacedHost) -> None:
+def test_unreadable_line_of_allocations_is_reported(node: PlacedHost) -> None:
     node.start("a", 500)
     path = node.host.state / "placement"
     path.write_text(path.read_text().replace(f"\t{node.pids['a']}\t", "\tx\t", 1))
@@ -46,7 +46,7 @@ def test_a_line_of_the_book_that_can_not_be_read_is_said(node: PlacedHost) -> No
 
 
 @pytest.mark.parametrize("damage", [None, "", "1\n", f"2\t{BOOT}\t0\t\t\n\tshared\tx\t1\t0\t0\t0\t5\t1\n"])
-def test_a_hook_without_a_book_goes_by_the_records(node: PlacedHost, damage: str | None) -> None:
+def test_hook_without_allocations_uses_records(node: PlacedHost, damage: str | None) -> None:
     node.start("a", 500)
     node.start("b", 2000, **{CPUS: "exclusive"})
     node.start("gone", 2000, **{CPUS: "exclusive"})
@@ -64,7 +64,7 @@ def test_a_hook_without_a_book_goes_by_the_records(node: PlacedHost, damage: str
 
 
 @pytest.mark.parametrize("name", ["placement", "placement.writing", "placement.untold", "topology"])
-def test_a_file_of_placement_that_can_not_be_used_is_no_fault(node: PlacedHost, name: str) -> None:
+def test_unusable_placement_file_is_replaced(node: PlacedHost, name: str) -> None:
     node.start("a", 500)
     file = node.host.state / name
     file.unlink(missing_ok=True)
@@ -77,7 +77,7 @@ def test_a_file_of_placement_that_can_not_be_used_is_no_fault(node: PlacedHost, 
     assert "fault" not in outcome.log
 
 
-def test_the_machine_is_read_anew_when_cpus_came_or_went(node: PlacedHost) -> None:
+def test_machine_is_read_again_after_cpu_change(node: PlacedHost) -> None:
     node.start("a", 500)
     context = node.host.context()
     core = node.host.root / "sys/devices/system/cpu/cpu0/topology/core_cpus_list"

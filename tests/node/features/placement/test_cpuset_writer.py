@@ -41,7 +41,7 @@ def with_units(node: PlacedHost, count: int, monkeypatch: pytest.MonkeyPatch) ->
     return told
 
 
-def test_hooks_get_the_lock_while_reconcile_tells_systemd(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hooks_get_lock_while_reconcile_calls_systemd(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
     told = with_units(node, 4, monkeypatch)
     monkeypatch.setattr(placement_effect, "_SHARE_AT_A_TIME", 0)
     free = []
@@ -62,7 +62,7 @@ def test_hooks_get_the_lock_while_reconcile_tells_systemd(node: PlacedHost, monk
     assert not take_untold(real)
 
 
-def test_who_was_not_told_is_told_the_next_time(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pending_unit_update_is_sent_next_time(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
     told = with_units(node, 2, monkeypatch)
     real = node.host.context()
     known = set(real.ledger.containers())
@@ -78,7 +78,7 @@ def test_who_was_not_told_is_told_the_next_time(node: PlacedHost, monkeypatch: p
     assert len(told) == 2
 
 
-def test_a_cpuset_goes_to_crun_s_scope_and_below_it_where_the_controller_is(tmp_path: Path) -> None:
+def test_cpuset_is_written_to_crun_scope_and_below(tmp_path: Path) -> None:
     scope, leaf = tmp_path / "x.scope", tmp_path / "x.scope/container"
     leaf.mkdir(parents=True)
     above, own = scope / "cpuset.cpus", leaf / "cpuset.cpus"
@@ -96,7 +96,7 @@ def test_a_cpuset_goes_to_crun_s_scope_and_below_it_where_the_controller_is(tmp_
     assert not placement_effect._write(entry, "1"), "it has ended"
 
 
-def test_what_was_written_is_believed_unless_it_is_to_be_checked(node: PlacedHost) -> None:
+def test_written_cpuset_is_trusted_unless_checked(node: PlacedHost) -> None:
     node.start("a", 500)
     (node.folder("a") / "cpuset.cpus").write_text("5")  # somebody else has
     book, real = Book(node.host.context()), node.host.context()
@@ -106,7 +106,7 @@ def test_what_was_written_is_believed_unless_it_is_to_be_checked(node: PlacedHos
     assert node.cpus("a") != "5"
 
 
-def test_who_loses_cpus_is_written_before_who_gets_some(node: PlacedHost) -> None:
+def test_containers_losing_cpus_are_written_before_those_gaining(node: PlacedHost) -> None:
     for name in ("gets", "loses", "gets more"):
         node.start(name, 500)
     for name, cpus in (("gets", "0"), ("loses", "0-31"), ("gets more", "1")):
@@ -115,7 +115,7 @@ def test_who_loses_cpus_is_written_before_who_gets_some(node: PlacedHost) -> Non
     assert [one.id for one in done] == [id_of(name) for name in ("loses", "gets", "gets more")]
 
 
-def test_while_there_is_time_all_are_told_at_once(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_units_are_updated_in_one_call_if_time_allows(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
     told = with_units(node, 4, monkeypatch)
     breaths: list[float] = []
     monkeypatch.setattr("resctrl_hooks.node.features.placement.cpuset_writer.time.sleep", breaths.append)
@@ -135,7 +135,7 @@ SETS = {"gains": (0b0011, 0b1111), "loses": (0b1111, 0b0011), "moves": (0b0011, 
         (True, "", ["loses", "moves", "gains", "comes"]),
     ],
 )
-def test_who_loses_cpus_is_written_first_and_before_somebody_gets_them_alone(
+def test_losing_container_is_written_before_exclusive_cpus_are_granted(
     host: Host, monkeypatch: pytest.MonkeyPatch, grow: bool, but: str, written: list[str]
 ) -> None:
     entries = {name: SimpleNamespace(id=name, applied=have) for name, (have, _) in SETS.items()}
@@ -171,7 +171,7 @@ def test_who_loses_cpus_is_written_first_and_before_somebody_gets_them_alone(
         ("4-5", 0, "the kernel gives the container CPUs 4-5, not 0-3"),
     ],
 )
-def test_what_a_cgroup_above_withholds(
+def test_cpus_missing_in_parent_cgroup_are_reported(
     host: Host, monkeypatch: pytest.MonkeyPatch, effective: str, owned: int, outcome: str
 ) -> None:
     folder = host.cgroup / "x"

@@ -10,12 +10,12 @@ def entry(id_: str, key: str) -> Entry:
     return Entry(id_, key, 7, 70, f"/cg/{id_}", WHERE)
 
 
-def test_of_a_new_container_no_cpuset_is_known() -> None:
+def test_new_container_has_no_known_cpuset() -> None:
     assert entry("a", "A").applied == 0
     assert Entry.of_line(entry("a", "A").as_line(), WHERE).applied == 0
 
 
-def test_all_of_a_key_are_found_wherever_their_lines_are() -> None:
+def test_all_members_of_key_are_found() -> None:
     place = Place(WHERE)
     for id_, key in (("a", "X"), ("b", "Y"), ("c", "X"), ("d", "X"), ("X", "Y"), ("e", "X")):
         place.add(entry(id_, key))

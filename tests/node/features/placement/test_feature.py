@@ -17,11 +17,11 @@ def node(host: Host) -> PlacedHost:
     return PlacedHost(host)
 
 
-def test_off_by_default(host: Host) -> None:
+def test_placement_is_disabled_by_default(host: Host) -> None:
     assert not host.context().settings.placement["enabled"]
 
 
-def test_a_shared_container_and_others_that_follow(node: PlacedHost) -> None:
+def test_shared_container_follows_changes_by_others(node: PlacedHost) -> None:
     log = node.start("a", 500)
     assert node.cpus("a") == "0-3,16-19"
     assert (node.folder("a") / "cpuset.mems").read_text() == "0"
@@ -36,7 +36,7 @@ def test_a_shared_container_and_others_that_follow(node: PlacedHost) -> None:
     assert node.host.records() == []
 
 
-def test_the_decision_is_in_the_containers_own_record(node: PlacedHost) -> None:
+def test_decision_is_in_record_of_container(node: PlacedHost) -> None:
     node.start("b", 2000, **{CPUS: "exclusive"})
     record = node.host.context().ledger.read_member(UID, id_of("b"))
     assert record is not None
@@ -45,14 +45,14 @@ def test_the_decision_is_in_the_containers_own_record(node: PlacedHost) -> None:
     assert step["needs"]["request"]["kind"] == EXCLUSIVE
 
 
-def test_a_container_that_crashes_in_a_loop_always_gets_its_cpus(node: PlacedHost) -> None:
+def test_crash_loop_always_gets_its_cpus(node: PlacedHost) -> None:
     for attempt in range(20):  # poststop never comes
         node.start(f"x{attempt}", 12000, **{CPUS: "exclusive"})
         assert parse_list(node.cpus(f"x{attempt}")).bit_count() == 12
         node.die(f"x{attempt}")
 
 
-def test_another_pods_dead_give_their_cpus_back_when_they_are_wanted(node: PlacedHost) -> None:
+def test_cpus_of_dead_pods_are_released_on_demand(node: PlacedHost) -> None:
     other = {"io.kubernetes.pod.uid": UID}
     node.start("dead", 30000, **{CPUS: "exclusive"}, **other)
     node.die("dead")
@@ -60,7 +60,7 @@ def test_another_pods_dead_give_their_cpus_back_when_they_are_wanted(node: Place
     assert parse_list(node.cpus("new")).bit_count() == 30
 
 
-def test_what_the_runtime_chose_stays(node: PlacedHost) -> None:
+def test_cpuset_of_runtime_stays(node: PlacedHost) -> None:
     node.process("a")
     made = node.state("a")
     node.host.bundle({"linux": {"resources": {"cpu": {"cpus": "3"}}}}, "bundle-a")
@@ -77,7 +77,7 @@ def test_what_the_runtime_chose_stays(node: PlacedHost) -> None:
         ("memory_manager_state", "None", False),
     ],
 )
-def test_never_against_the_kubelet(node: PlacedHost, file: str, policy: str, pins: bool) -> None:
+def test_placement_avoids_kubelet_cpu_manager(node: PlacedHost, file: str, policy: str, pins: bool) -> None:
     folder = node.host.root / "kubelet"
     folder.mkdir()
     (folder / file).write_text(f'{{"policyName": "{policy}", "checksum": 1}}')
@@ -87,7 +87,7 @@ def test_never_against_the_kubelet(node: PlacedHost, file: str, policy: str, pin
     assert bool(kubelet.static_managers(node.host.context().settings)) is pins
 
 
-def test_a_refusal_refuses_only_if_the_section_says_so(node: PlacedHost) -> None:
+def test_refusal_follows_policy_of_section(node: PlacedHost) -> None:
     node.configure(allow={}, failurePolicy="fail")
     node.process("a")
     outcome = node.host.call(node.state("a", 1000, **{CPUS: "exclusive"}))
@@ -96,7 +96,7 @@ def test_a_refusal_refuses_only_if_the_section_says_so(node: PlacedHost) -> None
     assert Book(node.host.context()).entries == {}
 
 
-def test_a_cpuset_that_can_not_be_written_changes_nothing(node: PlacedHost) -> None:
+def test_cpuset_that_cannot_be_written_changes_nothing(node: PlacedHost) -> None:
     node.start("a", 500)
     before = node.cpus("a")
     node.process("b")
@@ -108,7 +108,7 @@ def test_a_cpuset_that_can_not_be_written_changes_nothing(node: PlacedHost) -> N
     assert set(Book(node.host.context()).entries) == {id_of("a")}
 
 
-def test_a_cgroup_above_that_has_fewer(node: PlacedHost) -> None:
+def test_parent_cgroup_with_fewer_cpus_limits_placement(node: PlacedHost) -> None:
     node.process("b")
     (node.folder("b") / "cpuset.cpus.effective").write_text("1-3")
     log = node.host.call(node.state("b", 1000, **{CPUS: "exclusive"})).log
@@ -118,7 +118,7 @@ def test_a_cgroup_above_that_has_fewer(node: PlacedHost) -> None:
     assert (node.folder("b") / "cpuset.mems").read_text() == "0-1"
 
 
-def test_a_cgroup_above_that_has_fewer_refuses_where_failures_do(node: PlacedHost) -> None:
+def test_parent_cgroup_with_fewer_cpus_refuses_under_fail(node: PlacedHost) -> None:
     node.configure(failurePolicy="fail")
     node.process("b")
     (node.folder("b") / "cpuset.cpus.effective").write_text("1-3")
@@ -140,7 +140,7 @@ def test_a_cgroup_above_that_has_fewer_refuses_where_failures_do(node: PlacedHos
         ({"policy": "/nowhere.py"}, {}, "policy /nowhere.py can't be used"),
     ],
 )
-def test_who_can_not_be_placed_as_it_asks_shares(
+def test_container_that_cannot_be_placed_shares_cpus(
     node: PlacedHost, section: dict[str, Any], annotations: dict[str, str], words: str
 ) -> None:
     node.start("own", 2000, **{CPUS: "exclusive"})
@@ -157,7 +157,7 @@ def test_who_can_not_be_placed_as_it_asks_shares(
     assert (outcome.code, words in outcome.stderr) == (79, True)
 
 
-def test_a_policy_of_the_operators(node: PlacedHost) -> None:
+def test_external_policy_is_used(node: PlacedHost) -> None:
     file = node.host.root / "mine.py"
     file.write_text(
         "from .policy import Decision\n"
@@ -170,7 +170,7 @@ def test_a_policy_of_the_operators(node: PlacedHost) -> None:
 
 
 @pytest.mark.parametrize("have, said", [("0,4-8", "the kernel gives"), ("0,16,40", ""), ("40", "the kernel gives")])
-def test_one_of_its_own_cpus_missing_is_too_few(node: PlacedHost, have: str, said: str) -> None:
+def test_missing_exclusive_cpu_is_reported_as_too_few(node: PlacedHost, have: str, said: str) -> None:
     node.process("b")
     (node.folder("b") / "cpuset.cpus.effective").write_text(have)
     log = node.host.call(node.state("b", 1000, **{CPUS: "exclusive"})).log
@@ -178,7 +178,7 @@ def test_one_of_its_own_cpus_missing_is_too_few(node: PlacedHost, have: str, sai
     assert ("the kernel gives" in log) == bool(said)
 
 
-def test_a_shared_container_that_may_not_run_everywhere_is_said(node: PlacedHost) -> None:
+def test_shared_container_limited_to_some_cpus_is_reported(node: PlacedHost) -> None:
     node.process("a")
     (node.folder("a") / "cpuset.cpus.effective").write_text("1-3")
     log = node.host.call(node.state("a", 500)).log

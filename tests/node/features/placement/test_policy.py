@@ -57,7 +57,7 @@ events = st.lists(st.one_of(requests, st.integers(0, 30)), min_size=1, max_size=
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", MACHINES)
 @given(events=events, reserve=st.booleans())
-def test_whatever_comes_and_goes(policy: str, name: str, events: list[object], reserve: bool) -> None:
+def test_any_sequence_of_changes_stays_consistent(policy: str, name: str, events: list[object], reserve: bool) -> None:
     topology = MACHINES[name]
     chosen = options(topology)
     reserved = (topology.online & -topology.online) if reserve and count(topology.online) > 2 else 0
@@ -109,7 +109,7 @@ def place(topology: Topology, *wanted: Request, reserved: int = 0) -> list[Decis
     return [grant.decision for grant in grants]
 
 
-def test_a_small_container_gets_the_tightest_part() -> None:
+def test_small_container_gets_tightest_part() -> None:
     (decision,) = place(machine(2, 2, 2, 4), Request("a", milli=500))
     assert (decision.pool, decision.mems) == ("l3-0", 1)
     assert "the tightest part with 500m of 8000m free" in decision.why
@@ -119,11 +119,11 @@ def test_a_small_container_gets_the_tightest_part() -> None:
 @pytest.mark.parametrize(
     "milli, pool", [(8000, "l3-0"), (8001, "numa0"), (16001, "package0"), (32001, "node"), (99000, "node")]
 )
-def test_what_does_not_fit_goes_wider(milli: int, pool: str) -> None:
+def test_request_that_does_not_fit_gets_wider_part(milli: int, pool: str) -> None:
     assert place(machine(2, 2, 2, 4), Request("a", milli=milli))[0].pool == pool
 
 
-def test_a_limit_can_be_used() -> None:
+def test_limit_bounds_use() -> None:
     assert place(machine(2, 2, 2, 4), Request("a", milli=100, limit=12000))[0].pool == "numa0"
 
 
@@ -134,14 +134,14 @@ def test_pools_are_balanced() -> None:
     assert [decision.pool for decision in idle] == ["package0", "package1"] * 2
 
 
-def test_a_pods_containers_stay_together() -> None:
+def test_containers_of_pod_stay_together() -> None:
     wanted = [Request("a", "p", milli=100), Request("b", "q", milli=900), Request("c", "p", milli=100)]
     assert [decision.pool for decision in place(machine(2, 1, 2, 4), *wanted)] == ["l3-0", "l3-1", "l3-0"]
     full = [Request("a", "p", milli=7900), Request("b", "q", milli=100), Request("c", "p", milli=500)]
     assert [decision.pool for decision in place(machine(2, 1, 2, 4), *full)] == ["l3-0", "l3-1", "l3-1"]
 
 
-def test_the_same_set_takes_as_many_cpus_in_any_order() -> None:
+def test_same_set_uses_same_number_of_cpus_in_any_order() -> None:
     topology = machine(2, 1, 2, 4)
     wanted = [Request(f"c{number}", kind=EXCLUSIVE, exclusive=number, milli=number * 1000) for number in (1, 2, 3, 4)]
     results = set()
@@ -152,7 +152,7 @@ def test_the_same_set_takes_as_many_cpus_in_any_order() -> None:
     assert results == {(("c1", 2), ("c2", 2), ("c3", 4), ("c4", 4))}
 
 
-def test_who_needs_more_than_one_part_has_it_beside_those_who_share_the_first() -> None:
+def test_request_larger_than_a_part_extends_it() -> None:
     topology = machine(1, 4, 1, 3, 2)
     shared, own = place(topology, Request("a"), Request("b", kind=EXCLUSIVE, exclusive=7))
     assert (shared.pool, own.kind, count(own.owned)) == ("numa0", EXCLUSIVE, 8)
@@ -167,7 +167,7 @@ def test_who_needs_more_than_one_part_has_it_beside_those_who_share_the_first() 
     assert (count(last.owned), "narrow" in last.why) == (22, True)
 
 
-def test_exclusive_and_mixed_on_whole_cores() -> None:
+def test_exclusive_and_mixed_requests_get_whole_cores() -> None:
     topology = machine(2, 1, 1, 4)
     own, mixed = place(
         topology,
@@ -180,14 +180,14 @@ def test_exclusive_and_mixed_on_whole_cores() -> None:
     assert effective(mixed, usage) == parse_list("4-7,12-15")
 
 
-def test_one_thread_of_each_core() -> None:
+def test_one_thread_of_each_core_is_used() -> None:
     topology = machine(1, 1, 1, 4)
     (own,) = place(topology, Request("a", kind=EXCLUSIVE, exclusive=4, one_thread=True))
     assert (own.owned, own.hidden) == (parse_list("0-1,4-5"), parse_list("4-5"))
     assert effective(own, Usage(topology, [Grant("a", "a", own)])) == parse_list("0-1")
 
 
-def test_isolated_cpus_if_it_wants_them_and_there_are_some() -> None:
+def test_isolated_cpus_are_granted_on_request() -> None:
     topology = MACHINES["offline and isolated"]
     wanted = [Request(f"c{n}", kind=EXCLUSIVE, exclusive=6, isolated=True) for n in range(2)]
     first, second = place(topology, *wanted)
@@ -196,18 +196,18 @@ def test_isolated_cpus_if_it_wants_them_and_there_are_some() -> None:
     assert "since no isolated CPUs are free" in second.why
 
 
-def test_fast_cores_first() -> None:
+def test_fast_cores_come_first() -> None:
     (own,) = place(MACHINES["hybrid"], Request("a", kind=EXCLUSIVE, exclusive=2))
     assert not own.owned & ~MACHINES["hybrid"].kinds["performance"]
 
 
-def test_no_more_cores_means_a_shared_pool() -> None:
+def test_exhausted_cores_give_shared_pool() -> None:
     found = place(machine(cores=2, threads=1), *(Request(f"c{n}", kind=EXCLUSIVE, exclusive=1) for n in range(2)))
     assert [decision.kind for decision in found] == [EXCLUSIVE, SHARED]
     assert found[1].why.startswith("no whole cores are free for it, so it shares node, the tightest part")
 
 
-def test_reserved_cpus_are_for_whom_they_are() -> None:
+def test_reserved_cpus_go_to_reserved_namespaces_only() -> None:
     system, user = place(machine(), Request("a", kind=RESERVED), Request("b", milli=100), reserved=0b11)
     topology = machine()
     usage = Usage(topology, [Grant("a", "a", system), Grant("b", "b", user)], 0b11)
@@ -215,7 +215,7 @@ def test_reserved_cpus_are_for_whom_they_are() -> None:
     assert effective(user, usage) == topology.online & ~0b11
 
 
-def test_where_nothing_is_left_to_share() -> None:
+def test_owned_or_reserved_cpus_are_shared_when_no_other_is_left() -> None:
     topology = machine(1, 1, 1, 4, 1)
     own = Grant("o", "o", Decision(EXCLUSIVE, "x", owned=0b0111))
     shared = Decision(SHARED, "node", cpus=topology.online)
@@ -235,7 +235,7 @@ def test_where_nothing_is_left_to_share() -> None:
     assert effective(Decision(RESERVED, "reserved"), Usage(isolated, [])) == isolated.online
 
 
-def test_a_grant_can_stand_for_several() -> None:
+def test_one_grant_can_represent_several() -> None:
     topology = machine(1, 1, 2, 4, 1)
     one = [Grant(f"c{number}", "p", Decision(SHARED, "l3-0", cpus=0b1111, milli=300)) for number in range(3)]
     all_ = [Grant("", "p", Decision(SHARED, "l3-0", cpus=0b1111), milli=900, users=3)]
@@ -246,7 +246,7 @@ def test_a_grant_can_stand_for_several() -> None:
         assert usage.can_give(0b111)
 
 
-def test_memory_that_does_not_fit_into_one_node() -> None:
+def test_memory_larger_than_a_node_spans_several() -> None:
     found = machine(2, 2, 1, 2, memory=8 << 30)
     assert place(found, Request("a", milli=100, memory=10 << 30))[0].mems == 0b11
     assert place(found, Request("a", milli=100, memory=17 << 30))[0].mems == 0b111
@@ -269,14 +269,14 @@ def test_memory_that_does_not_fit_into_one_node() -> None:
         (Decision(SHARED, "x"), "pool x has no CPUs"),
     ],
 )
-def test_what_no_policy_may_do(decision: Decision, words: str) -> None:
+def test_policy_violations_are_refused(decision: Decision, words: str) -> None:
     topology = machine(cores=4, threads=2)
     usage = Usage(topology, [Grant("a", "a", Decision(EXCLUSIVE, "y", owned=0b1))], reserved=0b10)
     with pytest.raises(PlacementError, match=words):
         check(decision, usage, topology)
 
 
-def test_named_pools() -> None:
+def test_named_pools_are_used() -> None:
     topology = machine(2, 1, 1, 4)
     pools = {"pools": [{"name": "db", "cpus": "0-3", "mems": "1", "namespaces": ["shop"]}, {"name": "x", "cpus": "4"}]}
     usage = Usage(topology, [])
@@ -297,7 +297,7 @@ def choose(topology, usage, request):
 """
 
 
-def test_a_policy_of_somebody_elses(tmp_path: Path) -> None:
+def test_external_policy_is_loaded(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(MINE)
     topology = machine()
@@ -316,7 +316,7 @@ def test_a_policy_of_somebody_elses(tmp_path: Path) -> None:
         ("def choose(*_): return 1/0", 0o644, "failed: ZeroDivisionError"),
     ],
 )
-def test_a_policy_that_can_not_be_used(tmp_path: Path, text: str, mode: int, words: str) -> None:
+def test_unusable_policy_is_reported(tmp_path: Path, text: str, mode: int, words: str) -> None:
     file = tmp_path / "mine.py"
     file.write_text(text)
     file.chmod(mode)

@@ -149,7 +149,7 @@ def as_asked(request: Request, machine: Machine) -> str:
 @EVERYWHERE
 @ON_EACH
 @given(wanted=wishes, reserve=st.booleans(), shuffle=st.randoms(use_true_random=False))
-def test_when_all_fit_order_decides_only_which_cpus_are_whose(
+def test_order_decides_only_the_owner_of_cpus_if_all_fit(
     policy: str, name: str, wanted: list[Wish], reserve: bool, shuffle: random.Random
 ) -> None:
     machine = Machine(name, reserve=reserve)
@@ -187,7 +187,7 @@ def record(decision: Decision) -> dict[str, Any]:
 @EVERYWHERE
 @ON_EACH
 @given(wanted=wishes, reserve=st.booleans(), shuffle=st.randoms(use_true_random=False))
-def test_equal_requests_get_the_same_grants_in_any_order(
+def test_equal_requests_get_same_grants_in_any_order(
     policy: str, name: str, wanted: list[Wish], reserve: bool, shuffle: random.Random
 ) -> None:
     """Whoever of them comes first, and however they and their pods are called, fitting or not."""
@@ -211,7 +211,7 @@ def test_equal_requests_get_the_same_grants_in_any_order(
 @EVERYWHERE
 @ON_EACH
 @given(wanted=wishes, reserve=st.booleans(), shuffle=st.randoms(use_true_random=False))
-def test_the_order_in_which_grants_are_listed_says_nothing(
+def test_order_of_grants_has_no_effect(
     policy: str, name: str, wanted: list[Wish], reserve: bool, shuffle: random.Random
 ) -> None:
     """The book keeps containers by their places, not as they came: the next decision is the same, and what each has."""

@@ -23,7 +23,7 @@ def node(host: Host) -> PlacedHost:
     return PlacedHost(host)
 
 
-def test_mend_puts_back_what_somebody_undid(node: PlacedHost) -> None:
+def test_repair_restores_overwritten_cpusets(node: PlacedHost) -> None:
     node.start("a", 500)
     (node.folder("a") / "cpuset.cpus").write_text("")
     real = node.host.context()
@@ -32,7 +32,7 @@ def test_mend_puts_back_what_somebody_undid(node: PlacedHost) -> None:
     assert placement.FEATURE.repair(real, set(real.ledger.containers())) == 0
 
 
-def test_mend_makes_a_lost_or_damaged_book_anew(node: PlacedHost) -> None:
+def test_repair_recreates_lost_or_damaged_allocations(node: PlacedHost) -> None:
     node.start("a", 500)
     node.start("b", 2000, **{CPUS: "exclusive"})
     for damage in ("", "1\n", f"1\t{BOOT}\t0\t\t\nx\ty\n"):
@@ -42,7 +42,7 @@ def test_mend_makes_a_lost_or_damaged_book_anew(node: PlacedHost) -> None:
         node.assert_sound()
 
 
-def test_mend_places_who_was_not(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repair_places_unplaced_containers(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(placement, "lock", _late)
         node.start("a", 500)
@@ -56,7 +56,7 @@ def _late(*_: object) -> None:
     raise DeadlineError("the hook's deadline passed")
 
 
-def test_reconcile_places_whom_no_hook_has_seen(node: PlacedHost) -> None:
+def test_reconcile_places_unseen_containers(node: PlacedHost) -> None:
     node.configure()
     node.start("hooked", 500)
     node.run_unseen("late", 2000, **{CPUS: "exclusive"})
@@ -78,7 +78,7 @@ def test_reconcile_places_whom_no_hook_has_seen(node: PlacedHost) -> None:
     assert node.host.context().ledger.containers() == [id_of("hooked")]
 
 
-def test_a_container_that_was_recorded_before_placement_was_on(node: PlacedHost) -> None:
+def test_container_recorded_before_placement_was_enabled_is_placed(node: PlacedHost) -> None:
     node.host.configure(sysPath=node.sys, runtimeRoots={"crun": str(node.host.root / "crun")})
     told = node.run_unseen("early", 500)
     assert node.host.call(told).code == 0
@@ -91,7 +91,7 @@ def test_a_container_that_was_recorded_before_placement_was_on(node: PlacedHost)
     assert reconcile(node.host.context()).placed == []
 
 
-def test_the_group_comes_before_the_place(node: PlacedHost) -> None:
+def test_group_is_joined_before_placement(node: PlacedHost) -> None:
     node.configure(monitoring=True)
     node.run_unseen("late", 500)
     report = reconcile(node.host.context())
@@ -101,21 +101,21 @@ def test_the_group_comes_before_the_place(node: PlacedHost) -> None:
     assert [step["feature"] for step in record["steps"]] == ["monitoring", "placement"]
 
 
-def test_whom_a_hook_would_leave_out_reconcile_leaves_out(node: PlacedHost) -> None:
+def test_containers_that_hooks_skip_are_skipped_by_reconcile(node: PlacedHost) -> None:
     node.configure(namespaces=["other"])
     node.run_unseen("late", 500)
     assert reconcile(node.host.context()).placed == []
     assert node.cpus("late") == ""
 
 
-def test_who_runs_can_not_be_refused_any_more(node: PlacedHost) -> None:
+def test_running_container_cannot_be_refused(node: PlacedHost) -> None:
     node.configure(failurePolicy="fail", allow={})
     node.run_unseen("late", 2000, **{CPUS: "exclusive"})
     assert reconcile(node.host.context()).placed == [id_of("late")]
     assert node.cpus("late") == "0-3,16-19"
 
 
-def test_reconcile_does_not_work_against_the_kubelet(node: PlacedHost) -> None:
+def test_reconcile_avoids_kubelet_cpu_manager(node: PlacedHost) -> None:
     node.run_unseen("late", 500)
     folder = node.host.root / "kubelet"
     folder.mkdir()
@@ -126,9 +126,7 @@ def test_reconcile_does_not_work_against_the_kubelet(node: PlacedHost) -> None:
     assert node.cpus("late") == ""
 
 
-def test_what_one_container_asks_for_stops_reconcile_for_nobody_else(
-    node: PlacedHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_request_of_one_container_does_not_stop_reconcile(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
     node.start("dead", 1000)
     node.die("dead")
     node.run_unseen("odd", 500, **{CPUS: "exclusive:²"})
@@ -154,7 +152,7 @@ def test_what_one_container_asks_for_stops_reconcile_for_nobody_else(
     assert node.cpus("last") == "0-3,16-19"
 
 
-def test_a_record_that_can_not_be_read_stops_reconcile_for_nobody_else(node: PlacedHost) -> None:
+def test_unreadable_record_does_not_stop_reconcile(node: PlacedHost) -> None:
     node.start("broken", 500)
     node.start("good", 500)
     record = node.host.state / "pods" / UID / f"c-{id_of('broken')}"
@@ -166,7 +164,7 @@ def test_a_record_that_can_not_be_read_stops_reconcile_for_nobody_else(node: Pla
     assert node.cpus("late") == "0-3,16-19"
 
 
-def test_a_container_that_made_cgroups_below_its_own_is_placed_in_its_own(node: PlacedHost) -> None:
+def test_container_with_own_cgroups_is_placed_in_its_own_cgroup(node: PlacedHost) -> None:
     node.run_unseen("late", 500)
     pid = node.pids["late"]
     node.host.process(pid, f"/kubepods/pod{UID}/crio-{id_of('late')}/init.scope", start=pid)
@@ -183,7 +181,7 @@ def take_offline(node: PlacedHost, cpus: str) -> None:
     write_sysfs(machine(2, 1, 2, 4, 2, offline=parse_list(cpus)), node.host.root / "sys")
 
 
-def test_no_cpu_is_left_to_share(node: PlacedHost) -> None:
+def test_missing_shared_cpus_are_reported(node: PlacedHost) -> None:
     node.start("a", 500)
     node.start("own", 2000, **{CPUS: "exclusive"})
     assert node.cpus("own") == "0,16"
@@ -200,7 +198,7 @@ def test_no_cpu_is_left_to_share(node: PlacedHost) -> None:
     node.assert_sound()
 
 
-def test_reserved_cpus_are_shared_before_others_own(node: PlacedHost) -> None:
+def test_reserved_cpus_are_shared_before_exclusive_ones(node: PlacedHost) -> None:
     node.configure(reservedCpus="31")
     node.start("a", 500)
     node.start("own", 2000, **{CPUS: "exclusive"})
@@ -209,7 +207,7 @@ def test_reserved_cpus_are_shared_before_others_own(node: PlacedHost) -> None:
     assert (node.cpus("a"), node.cpus("own")) == ("31", "0,16")
 
 
-def test_who_has_lost_all_of_its_own_cpus_gets_others(node: PlacedHost) -> None:
+def test_container_without_its_exclusive_cpus_gets_others(node: PlacedHost) -> None:
     node.start("a", 500)
     node.start("own", 2000, **{CPUS: "exclusive"})
     take_offline(node, "0,16")
@@ -219,7 +217,7 @@ def test_who_has_lost_all_of_its_own_cpus_gets_others(node: PlacedHost) -> None:
     node.assert_sound()
 
 
-def test_cpus_that_go_offline(node: PlacedHost) -> None:
+def test_offline_cpus_are_replaced(node: PlacedHost) -> None:
     node.start("a", 500)
     write_sysfs(machine(2, 1, 2, 4, 2, offline=0b1), node.host.root / "sys")
     real = node.host.context()

@@ -45,7 +45,7 @@ def workload(qos: str, shares: int, annotations: dict[str, str]) -> Workload:
         ("Burstable", 2560, {f"prefer-reserved-cpus.{NRI}": "true"}, RESERVED, 0),
     ],
 )
-def test_what_a_container_asks_for(
+def test_annotations_give_request(
     qos: str, shares: int, annotations: dict[str, str], kind: str, exclusive: int
 ) -> None:
     settings = Settings({"placement": {"allow": {"shop": ["exclusive", "reserved"]}}})
@@ -67,12 +67,12 @@ def test_what_a_container_asks_for(
         ({"pool.placement.resctrl-hooks.io": "x" * 254}, "longer than any pool's name"),
     ],
 )
-def test_what_it_may_not_have(annotations: dict[str, str], words: str) -> None:
+def test_forbidden_request_is_refused(annotations: dict[str, str], words: str) -> None:
     with pytest.raises(PlacementError, match=words):
         request_of(workload("Burstable", 1024, annotations), Settings({"placement": {}}))
 
 
-def test_exclusive_cpus_are_not_isolated_ones_yet() -> None:
+def test_permission_for_exclusive_cpus_excludes_isolated_ones() -> None:
     settings = Settings({"placement": {"allow": {"shop": ["exclusive"]}}})
     asks = workload("Guaranteed", 2048, {f"prefer-isolated-cpus.{NRI}": "true"})
     with pytest.raises(PlacementError, match="may not have isolated CPUs"):
@@ -80,18 +80,18 @@ def test_exclusive_cpus_are_not_isolated_ones_yet() -> None:
 
 
 @pytest.mark.parametrize("said, alone", [("true", True), ("false", False), ("", False)])
-def test_one_thread_of_each_core(said: str, alone: bool) -> None:
+def test_one_thread_per_core_is_parsed(said: str, alone: bool) -> None:
     annotations = {f"hide-hyperthreads.{NRI}": said} if said else {}
     assert request_of(workload("Burstable", 2048, annotations), Settings({"placement": {}})).one_thread is alone
 
 
-def test_a_pools_name_may_be_as_long_as_names_are() -> None:
+def test_pool_name_has_maximum_length_of_names() -> None:
     settings = Settings({"placement": {"allow": {"shop": ["*"]}}})
     asks = workload("Burstable", 1024, {"pool.placement.resctrl-hooks.io": "x" * 253})
     assert request_of(asks, settings).pool == "x" * 253
 
 
-def test_a_record_gives_the_request_back_or_is_another_versions() -> None:
+def test_record_gives_request_or_belongs_to_another_version() -> None:
     asked = request_from({"kind": MIXED, "exclusive": 2, "pool": "db"}, "c" * 64, UID, {"policy": "pools"})
     assert (asked.id, asked.key, asked.kind, asked.exclusive, asked.pool) == ("c" * 64, UID, MIXED, 2, "db")
     assert asked.options["policy"] == "pools"
@@ -100,11 +100,11 @@ def test_a_record_gives_the_request_back_or_is_another_versions() -> None:
         request_from(newer, "c" * 64, UID, {})
 
 
-def test_a_guaranteed_pod_that_may_not_own_cpus_shares_them() -> None:
+def test_guaranteed_pod_without_permission_shares_cpus() -> None:
     assert request_of(workload("Guaranteed", 2048, {}), Settings({})).kind == SHARED
 
 
-def test_isolated_cpus_and_reserved_namespaces() -> None:
+def test_isolated_cpus_and_reserved_namespaces_are_parsed() -> None:
     settings = Settings({"placement": {"allow": {"shop": ["*"]}}})
     wanted = request_of(workload("Guaranteed", 2048, {f"prefer-isolated-cpus.{NRI}": "true"}), settings)
     assert wanted.isolated
@@ -116,10 +116,10 @@ def test_isolated_cpus_and_reserved_namespaces() -> None:
     "limit, found",
     [(1, 1), ((1 << 50) - 1, (1 << 50) - 1), (1 << 50, 0), (0, 0), (-1, 0), ("1", 0), (None, 0), (1.5, 0)],
 )
-def test_a_memory_limit_is_a_number_of_bytes_that_a_machine_may_have(limit: object, found: int) -> None:
+def test_memory_limit_is_a_plausible_number_of_bytes(limit: object, found: int) -> None:
     assert _memory({"memory": {"limit": limit}}) == found
 
 
-def test_without_a_memory_limit_there_is_none() -> None:
+def test_missing_memory_limit_is_none() -> None:
     given: list[dict[str, Any]] = [{}, {"memory": None}, {"memory": []}, {"memory": {}}]
     assert [_memory(resources) for resources in given] == [0, 0, 0, 0]

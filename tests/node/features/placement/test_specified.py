@@ -5,7 +5,7 @@ from conftest import Host
 from resctrl_hooks.node.features.placement.specified import specified, write_specified
 
 
-def test_what_was_written_is_known_and_rubbish_is_nothing(host: Host) -> None:
+def test_recorded_specification_is_read_and_damage_ignored(host: Host) -> None:
     context = host.context()
     host.state.mkdir(parents=True, exist_ok=True)
     assert specified(context) == {}

@@ -4,7 +4,7 @@ from resctrl_hooks.node.features.placement.topology_aware import whole_cores
 from resctrl_hooks.node.host.topology import Topology
 
 
-def test_whole_cores_are_those_with_all_of_their_threads_and_the_fast_ones_come_first() -> None:
+def test_whole_cores_have_all_threads_and_fast_ones_come_first() -> None:
     cores = [0b11, 0b1100, 0b110000]
     assert whole_cores(Topology(0b111111, cores), 0b111011) == [0b11, 0b110000]
     hybrid = Topology(0b111111, cores, kinds={"efficient": 0b1111, "performance": 0b110000})

@@ -8,7 +8,7 @@ from resctrl_hooks.node.features.placement.usage import Grant, Usage
 MACHINE = machine(cores=4, threads=1)
 
 
-def test_a_pool_is_a_set_that_containers_share() -> None:
+def test_pool_is_a_set_of_shared_cpus() -> None:
     grants = [
         Grant("a", "A", Decision(SHARED, "all", cpus=0b1111, milli=500)),
         Grant("b", "B", Decision(SHARED, "all", cpus=0b1111, milli=250), users=2),
