@@ -36,7 +36,7 @@ from .host.files import (
     list_folder,
     make_folder,
     parse_json,
-    read_file,
+    read_small_file,
     remove_file,
     write_file,
 )
@@ -336,7 +336,7 @@ class Ledger:
 
     def _read(self, path: str) -> "Any":
         try:
-            record = parse_json(read_file(path, _LIMIT))
+            record = parse_json(read_small_file(path, _LIMIT))
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return None
         except OSError as error:

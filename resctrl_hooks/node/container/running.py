@@ -6,6 +6,7 @@ from ..host.procfs import resctrl_groups_of, start_time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..host.cgroup import Leaf
+    from ..host.cgroup_tasks import CgroupThreads
     from ..records import MemberRecord, StepRecord
     from .runtimes import Found
 
@@ -18,7 +19,8 @@ class Running:
     ``unsaid`` are those of them that nobody has been told yet; ``unplanned`` are those whose plan failed, which are
     planned again; ``starts`` says when reconcile started something of it again. ``changed`` says that its record is to
     be written. ``wanted`` is false for one that is not to be monitored; ``recorded_class`` is the RDT class in which
-    its group was recorded, ``rdt_class`` the one that it is in.
+    its group was recorded, ``rdt_class`` the one that it is in. ``in_cgroup`` has the threads of its cgroup when the
+    node was observed; None if they were not read.
     """
 
     def __init__(self, key: str, found: "Found", record: "MemberRecord", *, recorded: bool) -> None:
@@ -45,6 +47,7 @@ class Running:
         self.wanted = False
         self.recorded_class: "str | None" = None
         self.rdt_class = ""
+        self.in_cgroup: "CgroupThreads | None" = None
         self._record = record
 
     def __str__(self) -> str:

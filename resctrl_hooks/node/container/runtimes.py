@@ -11,7 +11,7 @@ from ..names import valid_container_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
     from typing import Any
 
     from ..settings import Settings
@@ -47,8 +47,10 @@ def roots_of(settings: "Settings") -> "list[str]":
     return folders or list(DEFAULT_ROOTS)
 
 
-def living_containers(settings: "Settings", proc: str) -> "list[Found]":
+def living_containers(settings: "Settings", proc: str, known: "Container[str]" = ()) -> "list[Found]":
     """Return every container of every runtime whose init process is the one that the runtime started.
+
+    The files of those in ``known`` are not read.
 
     Raises:
         HookError: a runtime's folder can't be read.
@@ -57,7 +59,7 @@ def living_containers(settings: "Settings", proc: str) -> "list[Found]":
     for root in roots_of(settings):
         kinds = list(_KINDS)
         for id_ in _names(root):
-            if valid_container_id(id_):
+            if id_ not in known and valid_container_id(id_):
                 container = _read(f"{root}/{id_}", id_, kinds)
                 if container is not None and start_time(proc, container.pid) == container.start:
                     found[id_] = container

@@ -14,18 +14,35 @@ _LINKS_OF_A_LEAF = 2
 _ELSEWHERE = (*GONE, errno.EOPNOTSUPP)
 
 
-def threads_of_container(proc: str, cgroup: str, pid: int) -> "list[int]":
+class CgroupThreads:
+    """The threads of a cgroup and of those below. ``is_partial``: it has more than `MOST_CGROUPS` cgroups."""
+
+    __slots__ = ("is_partial", "tids")
+
+    def __init__(self, cgroup: str) -> None:
+        """Read them.
+
+        Raises:
+            HookError: a list of threads can't be read.
+        """
+        folders = cgroups_below(cgroup)
+        self.is_partial = len(folders) == MOST_CGROUPS
+        self.tids = _threads_in(folders)
+
+
+def threads_of_container(proc: str, cgroup: str, pid: int, found: "CgroupThreads | None" = None) -> "list[int]":
     """Return all thread ids of a container: those in its own cgroup and below, or else of its init and all descendants.
 
     The latter also where its cgroup is a plain folder, as a simulated host's. A cgroup that has gone has no threads: by
     now its init's process id may be somebody else's.
 
     At most `MOST_CGROUPS` cgroups are looked at, those nearest to its own: a container makes as many as it likes.
+    ``found`` is what its cgroup has, where that was read already.
     """
     if cgroup:
-        found = _threads_in_cgroups(cgroup)
-        if found or not is_folder(cgroup) or any(is_there(f"{cgroup}/{name}") for name in _LISTS):
-            return found
+        tids = (found or CgroupThreads(cgroup)).tids
+        if tids or not is_folder(cgroup) or any(is_there(f"{cgroup}/{name}") for name in _LISTS):
+            return tids
     return _threads_below(proc, pid, set())
 
 
@@ -43,14 +60,9 @@ def cgroups_below(cgroup: str) -> "list[str]":
     return found
 
 
-def is_searched_in_part(cgroup: str) -> bool:
-    """Return whether a container has as many cgroups as are searched, so that threads in further ones are not found."""
-    return bool(cgroup) and len(cgroups_below(cgroup)) == MOST_CGROUPS
-
-
-def _threads_in_cgroups(cgroup: str) -> "list[int]":
+def _threads_in(folders: "list[str]") -> "list[int]":
     found: "list[int]" = []
-    for folder in cgroups_below(cgroup):
+    for folder in folders:
         for name in _LISTS:
             try:
                 found += [tid for tid in map(int, read_kernel_file(f"{folder}/{name}").split()) if tid > 0]

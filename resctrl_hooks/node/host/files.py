@@ -111,6 +111,16 @@ def read_file(path: str, limit: int, *, trusted: bool = False, follow: bool = Fa
         posix.close(fd)
 
 
+def read_small_file(path: str, limit: int) -> bytes:
+    """Read a file as `read_file` does, with one system call less for a file that is shorter than a page."""
+    fd = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK | posix.O_NOFOLLOW)
+    try:
+        data = posix.read(fd, _PAGE)
+    finally:
+        posix.close(fd)
+    return data if 0 < len(data) < _PAGE and len(data) <= limit else read_file(path, limit)
+
+
 def is_roots_alone(found: "posix.stat_result") -> bool:
     """Return whether root, or whoever runs this, owns what was found, and nobody else can write it."""
     return not found.st_mode & (S_IWGRP | S_IWOTH) and found.st_uid in (0, posix.geteuid())

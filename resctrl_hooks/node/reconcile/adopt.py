@@ -4,7 +4,7 @@ import posix
 
 from ..feature import describe
 from ..feature_table import GROUP
-from ..host.cgroup_tasks import MOST_CGROUPS, is_searched_in_part
+from ..host.cgroup_tasks import MOST_CGROUPS
 from ..host.procfs import resctrl_groups_of
 from ..log import INFO, WARNING
 from ..registry import kind_of
@@ -63,12 +63,12 @@ def stray_threads(context: "Context", container: "Running") -> int:
     """Return how many threads of a container are outside its group; takes no lock."""
     name = context.monitor.group_prefix + container.key
     expected = set() if container.recorded_class is None else {container.recorded_class}
-    return len(outside(context, name, expected, container.cgroup, container.pid))
+    return len(outside(context, name, expected, container.cgroup, container.pid, container.in_cgroup))
 
 
 def tell_of_bound(context: "Context", container: "Running") -> None:
     """Log that a container has more cgroups than are searched: threads may be outside its group for good."""
-    if is_searched_in_part(container.cgroup):
+    if container.in_cgroup is not None and container.in_cgroup.is_partial:
         what = f"{container} has {MOST_CGROUPS} cgroups or more: threads in others than the nearest {MOST_CGROUPS}"
         what = f"{what} stay unmonitored until it removes some"
         context.log(WARNING, what, stage="reconcile", key=container.key, container=container.id)
@@ -167,23 +167,6 @@ def _follow(locked: "LockedKey", context: "Context", container: "Running") -> No
 def born_at(container: "Running") -> float:
     """Return when a container started, in seconds since boot."""
     return container.start / posix.sysconf("SC_CLK_TCK")
-
-
-def correct_names(context: "Context", containers: "list[Running]", report: "Report") -> None:
-    """Correct the names in keys' records by those of living members: one without a namespace may have come first."""
-    names = {one.key: {"namespace": one.namespace, "pod": one.pod} for one in containers if one.namespace}
-    for key, wanted in names.items():
-        try:
-            record = context.ledger.read_pod(key)
-            if record is None or record.get("namespace") == wanted["namespace"]:
-                continue
-            with context.monitor.hold(key) as locked:
-                if locked.tracked:
-                    locked.record.update(wanted)  # type: ignore[typeddict-item]  # its keys are PodRecord's
-                    locked.save()
-                    report.repaired += 1
-        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-            report.fail(context, key, error)
 
 
 def record_running(container: "Running", locked: "LockedKey") -> None:

@@ -12,6 +12,8 @@ from ..log import NOTICE, WARNING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..container.running import Running
     from ..context import Context
     from .report import Report
@@ -19,8 +21,22 @@ if TYPE_CHECKING:
 _OLD = 60.0  # seconds; a write takes a fraction of one, and a writer's pid may be one of another namespace
 
 
-def tidy(context: "Context", containers: "list[Running]", report: "Report") -> None:
-    """Remove marks and pointers that lead nowhere, and what killed writers left; add the calls up."""
+def tidy(
+    context: "Context",
+    containers: "list[Running]",
+    report: "Report",
+    pointed: "Iterable[str] | None" = None,
+    marked: "Iterable[str] | None" = None,
+) -> None:
+    """Remove marks and pointers that lead nowhere, and what killed writers left; add the calls up.
+
+    Args:
+        context: the node.
+        containers: the living containers.
+        report: what is counted there.
+        pointed: the ids of containers in the ledger, if they were listed a moment ago.
+        marked: the keys marked as waiting, likewise.
+    """
     try:
         fold(context.ledger)
         report.tidied += remove_unfinished(context.ledger.folder, context.proc)
@@ -29,7 +45,7 @@ def tidy(context: "Context", containers: "list[Running]", report: "Report") -> N
     _restore_limits(context, report)
     living = {container.key for container in containers}
     recorded = {container.id for container in containers if container.recorded}
-    for container in context.ledger.containers():
+    for container in context.ledger.containers() if pointed is None else pointed:
         if container in recorded:
             continue
         key = context.ledger.key_of(container)
@@ -43,10 +59,9 @@ def tidy(context: "Context", containers: "list[Running]", report: "Report") -> N
                         report.tidied += 1
         except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             report.fail(context, container, error)
-    for key in context.ledger.marked("waiting"):
+    for key in context.ledger.marked("waiting") if marked is None else marked:
         if key not in living and not context.ledger.members(key):
-            context.ledger.unmark("waiting", key)
-            report.tidied += 1
+            report.tidied += context.ledger.unmark("waiting", key)
     for key in context.ledger.marked(CHANGING):
         _finish_change(context, key, report)
 

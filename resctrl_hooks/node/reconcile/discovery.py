@@ -3,18 +3,21 @@
 from ..container.running import Running
 from ..container.runtimes import Found, living_containers
 from ..container.workload import workload_of
+from ..errors import HookError
 from ..fault_report import as_hook_error
 from ..feature import INTO_CLASS, SKIP, Step
 from ..feature_table import FEATURES, GROUP, NODE
 from ..host.cgroup_names import pod_in_cgroup
+from ..host.cgroup_tasks import CgroupThreads
 from ..host.files import is_folder, list_folder
 from ..host.procfs import start_time
 from ..names import workload_key_validator
 from ..registry import features_in_use, kind_of, plan
+from ..resctrl.locked_key import record_is_dead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..container.workload import Workload
     from ..context import Context
@@ -24,10 +27,11 @@ _MOST_DEPTH = 8
 
 
 class Observation:
-    """The containers that live, and whatever could not be read of them."""
+    """The containers that live, whatever could not be read of them, and all ids that the ledger had before."""
 
-    def __init__(self, containers: "list[Running]", problems: "list[str]") -> None:
+    def __init__(self, containers: "list[Running]", problems: "list[str]", pointed: "Iterable[str]" = ()) -> None:
         self.containers = containers
+        self.pointed = pointed
         self.problems = problems
         self._pods: "set[str] | None" = None
 
@@ -53,35 +57,81 @@ class Observation:
 
 def observe(context: "Context") -> Observation:
     """Find every living container, from the runtimes' folders and from the ledger (one may be just starting)."""
-    containers: "list[Running]" = []
-    problems: "list[str]" = []
-    found = {container.id: container for container in living_containers(context.settings, context.proc)}
-    for container in found.values():
+    pointed = context.ledger.containers()
+    containers, broken = _recorded_containers(context, pointed)
+    known = {container.id for container in containers}
+    for found in living_containers(context.settings, context.proc, known):
         try:
-            key = context.ledger.key_of(container.id)
-            record = context.ledger.read_member(key, container.id) if key else None
-            if record is not None and (record.get("pid"), record.get("start")) == (container.pid, container.start):
-                seen = _recorded(key, container, record, context)
-            else:
-                seen = _unrecorded(container, context)
+            seen = _from_runtime(found, context)
+        except ProcessLookupError:
+            broken.pop(found.id, None)
+            continue
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
+            broken.pop(found.id, None)
+            if start_time(context.proc, found.pid) == found.start:
+                broken[found.id] = error
+            continue
+        broken.pop(found.id, None)
+        containers.append(seen)
+    problems = [f"container {id_}: {as_hook_error(error)}" for id_, error in broken.items()]
+    return Observation(containers, problems, pointed)
+
+
+def _recorded_containers(context: "Context", pointed: "Iterable[str]") -> "tuple[list[Running], dict[str, Exception]]":
+    """Return the living containers that the ledger has as they run now, and errors by container.
+
+    What a runtime keeps of them says nothing more: a container's init process is the same as long as it lives.
+    """
+    containers: "list[Running]" = []
+    broken: "dict[str, Exception]" = {}
+    for id_ in pointed:
+        try:
+            key = context.ledger.key_of(id_)
+            record = context.ledger.read_member(key, id_) if key else None
+            if record is None or not record.get("pid"):
+                continue
+            in_cgroup = _threads_in_own_cgroup(record, id_)
+            if not _is_init_among(in_cgroup, record, context) and record_is_dead(
+                record, context.monitor.boot, context.proc
+            ):
+                continue
+            starting = Found(id_, record["pid"], record["start"], record.get("bundle", ""))
+            seen = _recorded(key, starting, record, context)
+            seen.in_cgroup = in_cgroup
+            containers.append(seen)
         except ProcessLookupError:
             continue
         except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-            if start_time(context.proc, container.pid) == container.start:
-                problems.append(f"container {container.id}: {as_hook_error(error)}")
-            continue
-        containers.append(seen)
-    for id_ in context.ledger.containers():
-        if id_ not in found:
-            try:
-                key = context.ledger.key_of(id_)
-                record = context.ledger.read_member(key, id_) if key else None
-                if record is not None and record.get("pid") and not context.monitor.member_is_dead(key, id_):
-                    starting = Found(id_, record["pid"], record["start"], record.get("bundle", ""))
-                    containers.append(_recorded(key, starting, record, context))
-            except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-                problems.append(f"container {id_}: {as_hook_error(error)}")
-    return Observation(containers, problems)
+            broken[id_] = error
+    return containers, broken
+
+
+def _threads_in_own_cgroup(record: "MemberRecord", id_: str) -> "CgroupThreads | None":
+    """Return the threads of a container's cgroup; None if it has none that is its own alone, named after it."""
+    cgroup = record.get("cgroup", "")
+    if id_ not in cgroup:
+        return None
+    try:
+        return CgroupThreads(cgroup)
+    except HookError:
+        return None  # the search for threads outside the group reads it again, and reports why
+
+
+def _is_init_among(found: "CgroupThreads | None", record: "MemberRecord", context: "Context") -> bool:
+    """Return whether a container's init process is in its own cgroup, so that it certainly lives.
+
+    This saves a read of the process's start time: only a process of the same container could have its id there.
+    """
+    return found is not None and record.get("boot") == context.monitor.boot and record.get("pid") in found.tids
+
+
+def _from_runtime(found: Found, context: "Context") -> Running:
+    """Return a container of which a runtime tells, as the ledger has it by now, or as it is planned."""
+    key = context.ledger.key_of(found.id)
+    record = context.ledger.read_member(key, found.id) if key else None
+    if record is not None and (record.get("pid"), record.get("start")) == (found.pid, found.start):
+        return _recorded(key, found, record, context)
+    return _unrecorded(found, context)
 
 
 def _recorded(key: str, found: Found, record: "MemberRecord", context: "Context") -> Running:

@@ -18,6 +18,8 @@ from .adopt import can_join, join, note_class, record_late, record_running, stra
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..container.running import Running
     from ..context import Context
     from ..errors import HookError
@@ -29,9 +31,18 @@ _CALM_SECONDS = 3600.0  # after so long without a new start all is forgotten
 _NOT_AGAIN = "it ended {} times and is not started again before an hour has passed"
 
 
-def enforce(context: "Context", containers: "list[Running]", options: "Options", report: "Report") -> "list[Running]":
-    """Put in force what each container is to have, under one lock each; return those that wait for an RMID."""
-    pass_ = _Pass(context, containers, report)
+def enforce(
+    context: "Context",
+    containers: "list[Running]",
+    options: "Options",
+    report: "Report",
+    marked: "Iterable[str] | None" = None,
+) -> "list[Running]":
+    """Put in force what each container is to have, under one lock each; return those that wait for an RMID.
+
+    ``marked`` are the keys marked as waiting, where they were listed a moment ago.
+    """
+    pass_ = _Pass(context, containers, report, context.ledger.marked("waiting") if marked is None else marked)
     waiting = []
     for container in containers:
         if options.live is None or container.key in options.live:
@@ -46,12 +57,14 @@ def enforce(context: "Context", containers: "list[Running]", options: "Options",
 class _Pass:
     """One pass over containers: what of their steps does not hold is applied, first of all their RDT class."""
 
-    def __init__(self, context: "Context", containers: "list[Running]", report: "Report") -> None:
+    def __init__(
+        self, context: "Context", containers: "list[Running]", report: "Report", marked: "Iterable[str]"
+    ) -> None:
         self._context = context
         self._report = report
         self._features = {one.name: one for one in features_in_use(context.settings)}
         self._can_join = can_join(context, containers, report)
-        self._marked = set(context.ledger.marked("waiting"))
+        self._marked = set(marked)
 
     def enforce(self, container: "Running") -> bool:
         """Bring one container to what it is to have; false if it has to wait for an RMID.

@@ -6,21 +6,24 @@ its key's lock after looking again, so that it can run beside hooks and beside a
 
 import time
 
-from ..errors import HookError
 from ..feature import describe
 from ..lifecycle import ENDS, fate, release_container, release_key
 from ..log import INFO, WARNING
 from ..registry import features_in_use
 from ..resctrl.locked_key import ADOPTED, SHARED, record_is_dead
-from .adopt import adopt, born_at, correct_names
+from .adopt import adopt, born_at
 from .cleanup import tidy
 from .discovery import observe
 from .enforce import enforce
+from .groups import Groups
+from .keys import correct_keys
 from .report import Options, Report
 from .vanished import note_vanished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..context import Context
     from .discovery import Observation
 
@@ -45,10 +48,11 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
     report.containers = len(seen.containers)
     for container in seen.containers:
         report.learn(container.key, container.details(), container.id)
-    _end_what_is_dead(context, seen, options, report)
+    keys = _end_what_is_dead(context, seen, options, report)
     if options.claim:
         _claim(context, seen, options, report)
     containers = seen.containers
+    groups = Groups(context)
     if shared:
         from .rank import by_rank
         from .turns import refresh, take_turns
@@ -56,10 +60,11 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
         refresh(context, containers, report)
         containers = by_rank(context, containers)
     if not options.dry_run:
-        backed_off = note_vanished(context, containers, report)
+        backed_off = note_vanished(context, containers, groups, report)
         for container in containers:
             container.wanted = container.wanted and container.key not in backed_off
-    waiting = enforce(context, containers, options, report)
+    marked = context.ledger.marked("waiting")
+    waiting = enforce(context, containers, options, report, marked)
     until = time.monotonic() + _PATIENCE_FOR_LIMBO
     while waiting and options.wait and not options.dry_run and time.monotonic() < until:
         if not report.only_limbo:
@@ -70,24 +75,27 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
     if shared:
         take_turns(context, containers, report)
     if not options.dry_run:
-        correct_names(context, seen.containers, report)
-        _forget_missing(context, seen, report)
+        correct_keys(context, keys, seen.containers, groups, report)
     _count(context, options, report)
     _place(context, seen, options, report)
-    _end_orphans(context, seen, options, report)
+    pointed = context.ledger.containers()
+    _end_orphans(context, pointed, options, report)
     if not options.dry_run:
-        tidy(context, seen.containers, report)
+        tidy(context, seen.containers, report, pointed, None if shared else marked)  # turns mark keys
     if report.changed or not report.ok:
         context.log(INFO if report.ok else WARNING, report.as_line(), stage="reconcile")
     return report
 
 
-def _end_what_is_dead(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
-    """End keys whose pod or last member is dead, and members whose init is gone: that may free RMIDs for others."""
+def _end_what_is_dead(context: "Context", seen: "Observation", options: Options, report: Report) -> "set[str]":
+    """End keys whose pod or last member is dead, and members whose init is gone: that may free RMIDs for others.
+
+    Returns the keys that had a record before.
+    """
     living = {container.id: container.key for container in seen.containers if container.recorded}
     keys = set(context.ledger.keys())
     suspects = keys.difference(living.values())
-    suspects.update(context.ledger.key_of(member) for member in context.ledger.containers() if member not in living)
+    suspects.update(context.ledger.key_of(member) for member in seen.pointed if member not in living)
     todo = sorted(keys if options.live is not None else suspects & keys)
     end = time.monotonic() + _MOST_SECONDS_FOR_THE_DEAD
     for done, key in enumerate(todo):
@@ -114,37 +122,7 @@ def _end_what_is_dead(context: "Context", seen: "Observation", options: Options,
                     report.freed += groups
         except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             report.fail(context, key, error)
-
-
-def _forget_missing(context: "Context", seen: "Observation", report: Report) -> None:
-    """Forget recorded groups that somebody removed and no living container needs; `adopt` made the others anew.
-
-    Their totals stay: those are kept apart from groups. A key of a program of its own is that program's to judge.
-    """
-    resctrl = context.monitor.resctrl
-    try:
-        resctrl.classes()
-    except HookError:
-        return  # nothing is mounted, which `adopt` says
-    needed: "dict[str, set[str | None]]" = {}
-    for container in seen.containers:
-        needed.setdefault(container.key, set()).update((container.rdt_class, container.recorded_class))
-    for key in sorted(context.ledger.keys()):
-        try:
-            record = context.ledger.read_pod(key) or {}
-            name = context.monitor.group_prefix + key
-            gone = {one for one in record.get("groups", {}) if not resctrl.exists(one, name)}
-            if not gone - needed.get(key, set()) or not record.get("cgroup"):
-                continue
-            with context.monitor.hold(key) as locked:
-                for rdt_class in gone - needed.get(key, set()):
-                    if rdt_class in locked.origins and not resctrl.exists(rdt_class, name):
-                        del locked.origins[rdt_class]
-                        locked.save()
-                        report.repaired += 1
-                        context.log(INFO, f"forgot the missing group of {key} in class {rdt_class!r}", key=key)
-        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-            report.fail(context, key, error)
+    return keys
 
 
 def _say_what_is_dead(context: "Context", key: str, unwanted: bool, report: Report) -> None:  # noqa: FBT001  # one caller
@@ -218,9 +196,9 @@ def _place(context: "Context", seen: "Observation", options: Options, report: Re
             report.fail(context, container, problem)
 
 
-def _end_orphans(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
+def _end_orphans(context: "Context", pointed: "Iterable[str]", options: Options, report: Report) -> None:
     """Let each feature in use end what it started for containers that nobody records any more, and repair the rest."""
-    known = set(context.ledger.containers())
+    known = set(pointed)
     for feature in features_in_use(context.settings):
         try:
             if not options.dry_run:

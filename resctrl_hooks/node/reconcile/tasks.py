@@ -10,6 +10,7 @@ from ..host.procfs import resctrl_groups_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
+    from ..host.cgroup_tasks import CgroupThreads
     from ..resctrl.locked_key import LockedKey
 
 _MOST_ROUNDS = 100
@@ -26,28 +27,38 @@ class Gathering:
         self.foreign: "set[str]" = set()
 
 
-def outside(context: "Context", name: str, classes: "set[str]", cgroup: str, pid: int) -> "list[tuple[int, str, str]]":
+def outside(
+    context: "Context", name: str, classes: "set[str]", cgroup: str, pid: int, seen: "CgroupThreads | None" = None
+) -> "list[tuple[int, str, str]]":
     """Return the threads of a container that are not in group ``name`` of their class: thread id, class, group.
 
-    Where /proc doesn't say (a simulation, Linux before 5.9), the groups' ``tasks`` files do, and the class is given as
-    "?" since only a move can tell.
+    A container of several threads is compared with the groups' ``tasks`` files first: that is one read for all of them.
+    Where /proc doesn't say (a simulation, Linux before 5.9), only these files do, and the class is given as "?" since
+    only a move can tell. ``seen`` are the threads of its cgroup, where they were read already.
     """
     found = []
-    listed: "set[int] | None" = None
-    for tid in threads_of_container(context.proc, cgroup, pid):
+    tids = threads_of_container(context.proc, cgroup, pid, seen)
+    listed = _listed(context, name, classes) if len(tids) > 1 else None
+    for tid in tids:
+        if listed is not None and tid in listed:
+            continue
         try:
             where = resctrl_groups_of(context.proc, tid)
         except ProcessLookupError:
             continue
         if where is None:
             if listed is None:
-                resctrl = context.monitor.resctrl
-                listed = set().union(*(resctrl.tasks(rdt_class, name) for rdt_class in classes))
+                listed = _listed(context, name, classes)
             if tid not in listed:
                 found.append((tid, "?", ""))
         elif where[1] != name or where[0] not in classes:
             found.append((tid, where[0], where[1]))
     return found
+
+
+def _listed(context: "Context", name: str, classes: "set[str]") -> "set[int]":
+    """Return the threads that the group of this name has in any of the classes."""
+    return set().union(*(context.monitor.resctrl.tasks(rdt_class, name) for rdt_class in classes))
 
 
 def gather(locked: "LockedKey", context: "Context", cgroup: str, pid: int, fallback_class: str) -> Gathering:

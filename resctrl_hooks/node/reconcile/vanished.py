@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..container.running import Running
     from ..context import Context
     from ..records import VanishedRecord
+    from .groups import Groups
     from .report import Report
 
 VANISHED = "vanished"
@@ -49,18 +50,21 @@ def read_vanished(state_dir: str) -> "VanishedRecord":
     return {**empty, **found} if isinstance(found, dict) else empty
 
 
-def note_vanished(context: "Context", containers: "Iterable[Running]", report: "Report") -> "set[str]":
+def note_vanished(
+    context: "Context", containers: "Iterable[Running]", groups: "Groups", report: "Report"
+) -> "set[str]":
     """Count recorded groups of living containers that are gone; return the keys that must wait for another one.
 
     Args:
         context: the node.
         containers: the living containers.
+        groups: the groups that there are.
         report: where a key that must wait fails.
     """
     known = read_vanished(context.settings.state_dir)
     pods = known["pods"]
     now = time.time()
-    fresh = _gone(context, containers, {key for key, (_, _, until) in pods.items() if until})
+    fresh = _gone(context, containers, groups, {key for key, (_, _, until) in pods.items() if until})
     # A longer wait than the longest was written before the clock was set back.
     over = [one for one in pods.values() if one[2] and not now < one[2] <= now + _LONGEST_WAIT]
     for one in over:
@@ -85,13 +89,17 @@ def note_vanished(context: "Context", containers: "Iterable[Running]", report: "
     return set(waiting)
 
 
-def _gone(context: "Context", containers: "Iterable[Running]", waiting: "set[str]") -> "list[str]":
+def _gone(context: "Context", containers: "Iterable[Running]", groups: "Groups", waiting: "set[str]") -> "list[str]":
     """Return the keys of which a recorded group is gone, while its class and a container in it are there."""
-    resctrl, prefix = context.monitor.resctrl, context.monitor.group_prefix
+    resctrl = context.monitor.resctrl
     found = []
-    explained = waiting.union(context.ledger.marked(CHANGING), context.ledger.marked("waiting"))
+    explained: "set[str] | None" = None
     for key, rdt_class in sorted({(one.key, one.recorded_class) for one in containers if one.recorded}, key=str):
-        if key in explained or rdt_class is None or resctrl.exists(rdt_class, prefix + key):
+        if key in waiting or rdt_class is None or groups.has(rdt_class, key):
+            continue
+        if explained is None:
+            explained = {*context.ledger.marked(CHANGING), *context.ledger.marked("waiting")}
+        if key in explained:
             continue
         if not resctrl.fs.is_folder(f"{resctrl.class_folder(rdt_class)}/mon_groups"):
             continue  # no resctrl, or the class went with all its groups

@@ -17,7 +17,7 @@ def listed(folder: Path, *tids: int, name: str = "cgroup.threads") -> Path:
 
 def test_thread_of_another_pid_namespace_is_ignored(tmp_path: Path) -> None:
     top = listed(tmp_path / "top", 0, 1, 7)  # 0 written to `tasks` would move the hook itself
-    assert tasks._threads_in_cgroups(str(top)) == [1, 7]
+    assert tasks.CgroupThreads(str(top)).tids == [1, 7]
 
 
 def test_nested_cgroups_are_searched_nearest_first_up_to_a_limit(
@@ -27,7 +27,7 @@ def test_nested_cgroups_are_searched_nearest_first_up_to_a_limit(
     top = listed(tmp_path / "c", 10)
     for number in range(2):
         listed(listed(top / f"b{number}", 20 + number) / "deep", 30 + number)
-    found = tasks._threads_in_cgroups(str(top))
+    found = tasks.CgroupThreads(str(top)).tids
     assert (found[0], sorted(found[1:3]), len(found)) == (10, [20, 21], 4)
 
 
@@ -35,18 +35,18 @@ def test_leaf_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     top = listed(tmp_path / "top", 7)
     monkeypatch.setattr(tasks, "_may_have_folders", lambda _folder: False)
     listed(top / "below", 8)
-    assert tasks._threads_in_cgroups(str(top)) == [7]
+    assert tasks.CgroupThreads(str(top)).tids == [7]
 
 
 def test_removed_cgroup_has_no_tasks(tmp_path: Path) -> None:
-    assert tasks._threads_in_cgroups(str(tmp_path / "gone")) == []
+    assert tasks.CgroupThreads(str(tmp_path / "gone")).tids == []
 
 
 def test_unreadable_cgroup_is_reported(tmp_path: Path) -> None:
     (tmp_path / "top").mkdir()
     (tmp_path / "top" / tasks._LISTS[0]).mkdir()
     with pytest.raises(HookError, match="can't be read") as raised:
-        tasks._threads_in_cgroups(str(tmp_path / "top"))
+        tasks.CgroupThreads(str(tmp_path / "top"))
     assert raised.value.errno
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from node.reconcile.cluster import POD, Cluster
+from resctrl_hooks.node.container import runtimes
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.feature import SKIP, Step
 from resctrl_hooks.node.reconcile import discovery
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Host
+
+    from resctrl_hooks.node.records import MemberRecord
 
 OTHER = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c02"
 THIRD = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c03"
@@ -99,14 +102,14 @@ def test_unreadable_starting_container_is_reported(cluster: Cluster, monkeypatch
     cluster.hook(*first)
     cluster.hook(*second, OTHER)
     context = cluster.context()
-    is_dead = context.monitor.member_is_dead
+    read_member = context.ledger.read_member
 
-    def failing(key: str, member: str) -> bool:
+    def failing(key: str, member: str) -> MemberRecord | None:
         if key == POD:
             raise ValueError("no record")
-        return is_dead(key, member)
+        return read_member(key, member)
 
-    monkeypatch.setattr(context.monitor, "member_is_dead", failing)
+    monkeypatch.setattr(context.ledger, "read_member", failing)
     seen = observe(context)
     assert [container.key for container in seen.containers] == [OTHER]
     assert [problem.partition(":")[0] for problem in seen.problems] == [f"container {first[0]}"]
@@ -151,6 +154,40 @@ def test_unreadable_container_hides_no_other(
 
     monkeypatch.setattr(context.ledger, "key_of", failing)
     assert {container.key for container in observe(context).containers} == set(pods) - {pods[number]}
+
+
+def test_living_recorded_container_needs_no_file_of_its_runtime(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id_, pid = cluster.start(1)
+    new = cluster.spawn(2, OTHER)
+    cluster.appear(*new, OTHER)
+    read = runtimes._read
+    asked: list[str] = []
+
+    def reading(folder: str, id_: str, kinds: list[runtimes.Kind]) -> runtimes.Found | None:
+        asked.append(id_)
+        return read(folder, id_, kinds)
+
+    monkeypatch.setattr(runtimes, "_read", reading)
+    found = {container.id: container for container in observe(cluster.context()).containers}
+    assert (asked, found[id_].recorded, found[id_].pid, found[new[0]].recorded) == ([new[0]], True, pid, False)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_recycled_process_id_is_not_taken_for_the_init_of_a_container(cluster: Cluster, own: bool) -> None:
+    id_, pid = cluster.start(1)
+    context = cluster.context()
+    folder = cluster.host.cgroup / (f"crio-{id_}" if own else "session.scope")
+    folder.mkdir()
+    (folder / "cgroup.threads").write_text(f"{pid if not own else pid + 1}\n")
+    with context.monitor.hold(POD) as locked:
+        record = locked.member(id_)
+        assert record is not None
+        record["start"] -= 1  # the process that has the id now is another one
+        context.ledger.write_member(POD, id_, {**record, "cgroup": str(folder)})
+    (cluster.root / "crun" / id_ / "status").unlink()
+    assert observe(context).containers == []
 
 
 @pytest.mark.parametrize("namespaces, features", [([], ["monitoring"]), (["other"], [])])

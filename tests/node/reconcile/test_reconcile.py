@@ -484,10 +484,10 @@ def test_unreadable_runtime_folder_is_reported(host: Host, monkeypatch: pytest.M
 
 
 PARTS = (
-    "_end_what_is_dead", "_claim", "refresh", "by_rank", "enforce", "take_turns", "_forget_missing", "_count", "_place",
+    "_end_what_is_dead", "_claim", "refresh", "by_rank", "enforce", "take_turns", "correct_keys", "_count", "_place",
     "_end_orphans", "tidy",
 )  # fmt: skip
-CHANGING = {"refresh", "by_rank", "take_turns", "_forget_missing", "tidy"}
+CHANGING = {"refresh", "by_rank", "take_turns", "correct_keys", "tidy"}
 """Those that a dry run leaves out."""
 ELSEWHERE = {"refresh": "turns", "by_rank": "rank", "take_turns": "turns"}
 

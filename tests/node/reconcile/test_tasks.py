@@ -48,6 +48,23 @@ def test_outside_threads_are_found_in_group_lists_without_proc(host: Host, threa
     assert tasks.outside(host.context(), "k", set(), "/c", 1) == [(1, "?", ""), (2, "?", ""), (3, "?", "")]
 
 
+def test_threads_that_the_group_lists_are_not_looked_up_one_by_one(
+    host: Host, threads: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (host.resctrl / "mon_groups/k").mkdir()
+    (host.resctrl / "mon_groups/k/tasks").write_text("1\n2\n3\n")
+    threads.update({1: ("", "k"), 2: ("", "k"), 3: ("", "k"), 4: ("", "")})
+    looked_up: list[int] = []
+
+    def groups_of(_proc: str, tid: int) -> tuple[str, str] | None:
+        looked_up.append(tid)
+        return threads[tid]
+
+    monkeypatch.setattr(tasks, "resctrl_groups_of", groups_of)
+    assert tasks.outside(host.context(), "k", {""}, "/c", 1) == [(4, "", "")]
+    assert looked_up == [4]
+
+
 @pytest.mark.parametrize("take_over", [False, True])
 def test_member_of_foreign_group_stays_unless_claimed(host: Host, threads: Where, take_over: bool) -> None:
     context = host.context()

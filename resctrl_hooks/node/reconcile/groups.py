@@ -1,0 +1,31 @@
+"""The mon_groups that there are, listed once for each class in a pass instead of one look for each."""
+
+from ..errors import HookError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..context import Context
+
+
+class Groups:
+    """The groups of keys. One that was removed a moment ago may still seem to be there, and not the reverse."""
+
+    def __init__(self, context: "Context") -> None:
+        self._resctrl = context.monitor.resctrl
+        self._prefix = context.monitor.group_prefix
+        self._listed: "dict[str, set[str]]" = {}
+
+    def has(self, rdt_class: str, key: str) -> bool:
+        """Return whether a key has its group in a class."""
+        if rdt_class not in self._listed:
+            self._listed[rdt_class] = set(self._resctrl.groups(rdt_class))
+        name = self._prefix + key
+        return name in self._listed[rdt_class] or self._resctrl.exists(rdt_class, name)
+
+    def is_mounted(self) -> bool:
+        """Return whether there is resctrl at all."""
+        try:
+            self._resctrl.classes()
+        except HookError:
+            return False
+        return True

@@ -1,0 +1,59 @@
+"""Corrects the records of keys, which are read once for that: the names of pods, and groups that are gone."""
+
+from ..log import INFO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..container.running import Running
+    from ..context import Context
+    from .groups import Groups
+    from .report import Report
+
+
+def correct_keys(
+    context: "Context", keys: "Iterable[str]", containers: "list[Running]", groups: "Groups", report: "Report"
+) -> None:
+    """Correct the names in keys' records by those of living members, and forget missing groups that nobody needs.
+
+    A member without a namespace may have come first. Groups that a living container needs were created again by
+    `adopt`. The totals of a forgotten group stay: those are kept apart from groups. A key of another program is that
+    program's to judge.
+    """
+    names = {one.key: {"namespace": one.namespace, "pod": one.pod} for one in containers if one.namespace}
+    needed: "dict[str, set[str | None]]" = {}
+    for container in containers:
+        needed.setdefault(container.key, set()).update((container.rdt_class, container.recorded_class))
+    for key in sorted(keys):
+        try:
+            record = context.ledger.read_pod(key)
+            if record is None:
+                continue
+            if key in names and record.get("namespace") != names[key]["namespace"]:
+                _correct_names(context, key, names[key], report)
+            unneeded = record.get("groups", {}).keys() - needed.get(key, set())
+            gone = {one for one in unneeded if not groups.has(one, key)}
+            if gone and record.get("cgroup") and groups.is_mounted():
+                _forget(context, key, gone, report)
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
+            report.fail(context, key, error)
+
+
+def _correct_names(context: "Context", key: str, names: "dict[str, str]", report: "Report") -> None:
+    with context.monitor.hold(key) as locked:
+        if locked.tracked:
+            locked.record.update(names)  # type: ignore[typeddict-item]  # its keys are PodRecord's
+            locked.save()
+            report.repaired += 1
+
+
+def _forget(context: "Context", key: str, classes: "set[str]", report: "Report") -> None:
+    resctrl = context.monitor.resctrl
+    with context.monitor.hold(key) as locked:
+        for rdt_class in classes:
+            if rdt_class in locked.origins and not resctrl.exists(rdt_class, locked.name):
+                del locked.origins[rdt_class]
+                locked.save()
+                report.repaired += 1
+                context.log(INFO, f"forgot the missing group of {key} in class {rdt_class!r}", key=key)
