@@ -22,7 +22,7 @@ from resctrl_hooks.cli.top_screen import Screen
 from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, memory_lines, usage_table
 from resctrl_hooks.cli.view import View, view_options
 from resctrl_hooks.inventory.cache_size import l3_sizes
-from resctrl_hooks.inventory.gather import pod_of, rmids_of
+from resctrl_hooks.inventory.gather import pod_of, rmids_of, waiting_keys
 from resctrl_hooks.inventory.guard import lowered_values
 from resctrl_hooks.inventory.memory_load import domains_of, memory_usage
 from resctrl_hooks.inventory.models import DomainUsage, MemoryUsage, Usage
@@ -164,7 +164,7 @@ class _Looks:
         """Return the scene for these lines."""
         context = self._context
         found = rmids_of(context.monitor.resctrl, rmids) if rmids else None
-        waiting = len(list(context.ledger.marked("waiting")))
+        waiting = len(waiting_keys(context))
         size = sum(self._sizes.values()) if self.domain is None else self._sizes.get(self.domain, 0)
         now = time.strftime("%H:%M:%S")
         several = domains if len(domains) > 1 or self._capacity else ()

@@ -38,7 +38,7 @@ def gather(context: Context) -> Inventory:
     waiting = set(context.ledger.marked("waiting"))
     keys = sorted(set(context.ledger.keys()) | waiting)
     found.pods = [pod for pod in (pod_of(context, key, waiting) for key in keys) if pod is not None]
-    found.waiting = [pod.key for pod in found.pods if pod.key in waiting and pod.state in _LACKING]
+    found.waiting = _lacking(found.pods, waiting)
     found.refusals = refusals(context)
     try:
         classes = ["", *sorted(resctrl.classes())]
@@ -56,6 +56,17 @@ def gather(context: Context) -> Inventory:
     found.rmids = rmids_of(resctrl, used)
     found.bandwidth_counters = free_counters(context)
     return found
+
+
+def waiting_keys(context: Context) -> list[str]:
+    """Return the keys that wait for an RMID: a hook or reconcile has marked them, and they still lack it."""
+    marked = set(context.ledger.marked("waiting"))
+    pods = (pod_of(context, key, marked) for key in sorted(marked))
+    return _lacking([pod for pod in pods if pod is not None], marked)
+
+
+def _lacking(pods: list[Pod], marked: Collection[str]) -> list[str]:
+    return [pod.key for pod in pods if pod.key in marked and pod.state in _LACKING]
 
 
 def refusals(context: Context) -> list[Refusal]:

@@ -56,8 +56,11 @@ class Growth(NamedTuple):
     seconds: float
 
 
-def growths(before: Snapshot, now: Snapshot, key: str) -> dict[tuple[str, str], Growth]:
-    """Return the increase of each cumulative counter of a pod between two snapshots, by counter and domain."""
+def growths(before: Snapshot, now: Snapshot, key: str, rdt_class: str | None = None) -> dict[tuple[str, str], Growth]:
+    """Return the increase of each cumulative counter of a pod between two snapshots, by counter and domain.
+
+    With ``rdt_class``, only that of the class.
+    """
     interval = now.when - before.when
     old = before.pods.get(key)
     known = {_place(reading): reading for reading in old or ()}
@@ -65,7 +68,7 @@ def growths(before: Snapshot, now: Snapshot, key: str) -> dict[tuple[str, str], 
     # The kernel does not report when a task changed its class, so its counting time is unknown.
     changed = bool(held_before and held and held_before != held)
     parts: dict[tuple[str, str], list[Growth]] = {}
-    for reading in now.pods[key]:
+    for reading in of_class(now.pods[key], rdt_class):
         if reading.kind == CUMULATIVE and reading.domain.node is None and not _never_ran(reading):
             part = _growth(known.get(_place(reading)), reading, interval, is_new=old is None)
             parts.setdefault((reading.counter.name, reading.domain.folder), []).append(part)
@@ -75,11 +78,16 @@ def growths(before: Snapshot, now: Snapshot, key: str) -> dict[tuple[str, str], 
     }
 
 
-def of_pod(before: Snapshot, now: Snapshot, key: str) -> Rates:
-    """Return the rates of a pod between two snapshots."""
+def of_class(readings: list[Reading], rdt_class: str | None) -> list[Reading]:
+    """Return the readings of one class, or with None all of them."""
+    return [one for one in readings if rdt_class is None or one.rdt_class == rdt_class]
+
+
+def of_pod(before: Snapshot, now: Snapshot, key: str, rdt_class: str | None = None) -> Rates:
+    """Return the rates of a pod between two snapshots; with ``rdt_class``, of its tasks in that class."""
     interval = now.when - before.when
-    found = Rates(_occupancy(now.pods[key]))
-    grown = growths(before, now, key)
+    found = Rates(_occupancy(of_class(now.pods[key], rdt_class)))
+    grown = growths(before, now, key, rdt_class)
     shares: list[float] = []
     for counter in RATES:
         domains = [growth for (name, _), growth in grown.items() if name == counter]

@@ -1,7 +1,7 @@
 """Use between two snapshots: a line per pod, per foreign group, for ungrouped tasks, and the total."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading
@@ -9,13 +9,13 @@ from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading
 from .coverage import is_partial
 from .models import group_name
 from .pod_names import PodNames
-from .rates import ENERGY, LOCAL, OCCUPANCY, RATES, Rates, added, of_pod, of_values, total_of
+from .rates import ENERGY, LOCAL, OCCUPANCY, RATES, Rates, added, of_class, of_pod, of_values, total_of
 from .rates import TOTAL as BANDWIDTH
 from .snapshot import Snapshot
 
 POD, FOREIGN, UNHELD, TOTAL = "pod", "foreign", "unheld", "total"
 STEADY = 1.1  # factor by which a line must exceed the one above it to overtake it
-_SEVERAL = "(several)"
+_NO_GROUP = "(no group)"
 _NO_NAMESPACE = "(no namespace)"
 
 
@@ -25,7 +25,7 @@ class Line:
 
     ``rdt_class`` is empty for the root class, None if there are several. ``members`` is the number of pods in the sum,
     ``uncounted`` how many of them have no bandwidth counter now. ``partial`` marks a pod whose counters do not cover
-    its whole life.
+    its whole life. ``shares`` has a line for each class of a pod that is in several.
     """
 
     kind: str
@@ -38,6 +38,7 @@ class Line:
     members: int = 1
     partial: bool = False
     uncounted: int = 0
+    shares: list["Line"] = field(default_factory=list)
 
 
 SORTS: dict[str, Callable[[Line], float | None]] = {
@@ -49,7 +50,7 @@ SORTS: dict[str, Callable[[Line], float | None]] = {
 GROUPINGS: dict[str, Callable[[Line], str]] = {
     "pod": lambda line: line.name,
     "namespace": lambda line: line.namespace or _NO_NAMESPACE,
-    "class": lambda line: _SEVERAL if line.rdt_class is None else line.rdt_class or "/",
+    "class": lambda line: _NO_GROUP if line.rdt_class is None else line.rdt_class or "/",
 }
 
 
@@ -105,7 +106,7 @@ def usage(before: Snapshot, now: Snapshot, users: Users) -> list[Line]:
     """Return the unsorted lines: pods, foreign groups, ungrouped tasks, and last the node's total."""
     seconds = now.when - before.when
     users.learn(now.pods)
-    lines = [users.line(key, of_pod(before, now, key), readings) for key, readings in now.pods.items()]
+    lines = [_pod(before, now, key, users) for key in now.pods]
     for (rdt_class, name), counts in now.foreign.items():
         earlier = before.foreign.get((rdt_class, name))
         values = earlier.values if earlier is not None and earlier.identity == counts.identity else None
@@ -119,6 +120,27 @@ def usage(before: Snapshot, now: Snapshot, users: Users) -> list[Line]:
         ungrouped.append(of_values(values, found.ungrouped, now, seconds, is_new=False))
     lines.append(Line(UNHELD, "(in no group)", "", added(ungrouped)))
     return [*lines, _node(lines, now, seconds)]
+
+
+def _pod(before: Snapshot, now: Snapshot, key: str, users: Users) -> Line:
+    """Return the line of a pod, with its share of each class that it has or had a group in."""
+    readings = now.pods[key]
+    line = users.line(key, of_pod(before, now, key), readings)
+    classes = sorted(before.held.get(key, set()) | now.held.get(key, set()))
+    if len(classes) == 1:
+        line.rdt_class = classes[0]
+    elif classes:
+        line.rdt_class = None
+        line.shares = [
+            replace(
+                line,
+                rdt_class=one,
+                rates=of_pod(before, now, key, one),
+                uncounted=int(is_uncounted(of_class(readings, one))),
+            )
+            for one in classes
+        ]
+    return line
 
 
 def _node(lines: list[Line], now: Snapshot, seconds: float) -> Line:
@@ -150,13 +172,17 @@ def _uncounted(lines: list[Line]) -> int:
 
 
 def grouped(lines: list[Line], by: str) -> list[Line]:
-    """Return the pods' sums by ``namespace`` or ``class``; ``pod``, and all other lines, stay unchanged."""
+    """Return the pods' sums by ``namespace`` or ``class``; ``pod``, and all other lines, stay unchanged.
+
+    A pod in several classes counts in each with its share.
+    """
     if by == "pod":
         return lines
     parts: dict[str, list[Line]] = {}
     for line in lines:
         if line.kind == POD:
-            parts.setdefault(GROUPINGS[by](line), []).append(line)
+            for one in (by == "class" and line.shares) or [line]:
+                parts.setdefault(GROUPINGS[by](one), []).append(one)
     sums = [
         Line(
             POD,

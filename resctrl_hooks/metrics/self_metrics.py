@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.utils import floatToGoString
 
 from resctrl_hooks import __version__
-from resctrl_hooks.inventory.gather import rmids_of
+from resctrl_hooks.inventory.gather import rmids_of, waiting_keys
 from resctrl_hooks.node import call_metrics as tally
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.feature_table import CLASS, CONTAINER, FEATURES
@@ -67,7 +67,7 @@ def _rmids(context: Context) -> list[Metric]:
     for rdt_class, free in rmids.free_by_class.items() if rmids else ():
         by_class.add_metric([rdt_class], free)
     text = "Pods that want a group and got no RMID."
-    waiting = len(context.ledger.marked("waiting"))
+    waiting = len(waiting_keys(context))
     queued = "Those of them that wait as the rules say: monitoring.priority, reserve and share."
     return [
         found,

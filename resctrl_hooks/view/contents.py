@@ -3,6 +3,7 @@
 import json
 import os
 
+from resctrl_hooks.inventory.gather import waiting_keys
 from resctrl_hooks.inventory.snapshot import Snapshot, take
 from resctrl_hooks.metrics.classes import CLASS, class_families
 from resctrl_hooks.metrics.names import domain_labels, family_of
@@ -41,7 +42,7 @@ class Contents:
         resctrl, snapshot = self._context.monitor.resctrl, take(self._context)
         slots = list(snapshot.slots.values())
         files = self._whole_node(slots, self._of_classes(snapshot))
-        waiting, mirrors = self._context.ledger.marked("waiting"), self._mirror_uids()
+        waiting, mirrors = waiting_keys(self._context), self._mirror_uids()
         for key, found in snapshot.pods.items():
             classes = snapshot.held.get(key, set())
             group = f"{GROUPS}/{mirrors.get(key, key)}"

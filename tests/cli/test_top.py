@@ -179,6 +179,14 @@ def test_lines_are_summed_by_namespace_or_class(host: MonitoredHost) -> None:
 
 
 @pytest.mark.fuse
+def test_waiting_pods_are_those_without_their_group(host: MonitoredHost) -> None:
+    host.context.ledger.mark("waiting", host.pod(0, "web-0"))  # until the next reconcile
+    assert host.json("top", "--interval", "0.1")["waiting"] == 0
+    host.context.ledger.mark("waiting", KEYS[1])
+    assert host.json("top", "--interval", "0.1")["waiting"] == 1
+
+
+@pytest.mark.fuse
 def test_watch_without_terminal_prints_repeatedly(host: MonitoredHost) -> None:
     host.pod(0, "web-0")
     words = [sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), "top", "-o", "json", "-w"]

@@ -330,6 +330,14 @@ class Pod:
         found: dict[str, Any] = json.loads(info)
         return found
 
+    def execute(self, container: str, command: list[str]) -> str:
+        """Run a command in a container, as the kubelet does for an exec probe; return what it printed."""
+        request = self._api.ExecSyncRequest(container_id=container, cmd=command, timeout=PATIENCE)
+        answer = self._containerd.runtime.ExecSync(request, timeout=PATIENCE)
+        assert not answer.exit_code, answer.stderr
+        said: str = answer.stdout.decode()
+        return said
+
     def stop(self, container: str) -> None:
         """Stop a container at once."""
         request = self._api.StopContainerRequest(container_id=container, timeout=0)

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,15 @@ import yaml
 from click.testing import CliRunner
 
 from kernel.bare import clear_host
+from kernel.bundles import OWN_PLACE
 from kernel.crio import ANNOTATIONS, FOLDERS, LABELS, RDT, Crio, CrioPod
-from kernel.groups import Place, Resctrl, place_of
-from kernel.runtimes import Failed, Podman, Runtime, run
+from kernel.groups import Place, Resctrl, parse_place, place_of
+from kernel.runtimes import Failed, Podman, Runtime, run, wait_until
 from resctrl_hooks.cli import main
 from resctrl_hooks.install import units
+from resctrl_hooks.install.guard import node_command
+from resctrl_hooks.node.names import STATE_DIR
+from resctrl_hooks.node.watch.status import read_status
 
 CONFIG = Path("/etc/resctrl-hooks/config.yaml")
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
@@ -126,6 +131,30 @@ def test_two_containers_join_two_classes(pods: Callable[..., CrioPod], resctrl: 
     hook("reconcile")
     assert listed() == {}
     assert sorted(map(os.path.basename, resctrl.groups())) == ["gold", "silver"]
+
+
+@pytest.fixture
+def exec_watcher(crio: Crio) -> Iterator[None]:
+    """The exec watcher of the installation, without systemd."""
+    del crio
+    process = subprocess.Popen(node_command(str(CONFIG), "watch"))
+    wait_until(lambda: (read_status(STATE_DIR) or {}).get("pid") == process.pid, "the exec watcher has started")
+    wait_until(lambda: (read_status(STATE_DIR) or {}).get("mode") == "events", "the exec watcher receives events")
+    yield
+    process.terminate()
+    process.wait(60)
+
+
+def test_exec_joins_the_group_of_its_containers_class(
+    pods: Callable[..., CrioPod], exec_watcher: None, resctrl: Resctrl
+) -> None:
+    del exec_watcher
+    pod = pods(UID, annotations=IN_TWO_CLASSES)
+    for container, rdt_class in (("c0", "gold"), ("c1", "silver")):
+        pod.start(container, SLEEP)
+        said = pod.runtime.command("exec", pod.id_of(container), "/bin/sh", "-c", f"sleep 1; {OWN_PLACE}")
+        assert parse_place(said) == Place(rdt_class, UID)
+    assert states(resctrl) == {UID: ("assigned", "2/2")}
 
 
 def test_container_that_cannot_be_created_leaves_nothing(pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:

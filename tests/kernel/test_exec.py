@@ -1,6 +1,7 @@
 """Processes that enter running containers, with the exec watcher: no reconcile runs in these tests."""
 
 import os
+import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel.bundles import steady_program
 from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.installed import Installed, Staged
 from kernel.runtimes import Podman, Runtime, wait_until
@@ -16,6 +18,7 @@ from kernel.watching import Watcher
 STAY = ["/bin/sleep", "1000"]
 IN_TIME = "sleep 1; cat /proc/self/cpu_resctrl_groups"
 """A shell line that says where its children are born once it has been moved."""
+RUNS = 6
 
 
 @pytest.fixture
@@ -126,3 +129,49 @@ def test_counted_share_of_probe_is_measured(
         print(f"MEASURED {runtime.name} {what}: {100 * share:.1f} % of the class's bytes in the group, "
               f"{moved} moved, {gone} gone, of 10 in {took:.1f} s")  # fmt: skip
     runtime.delete("probed", force=True)
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize("driver", ["cgroupfs"])
+@pytest.mark.parametrize(
+    "processors",
+    [
+        pytest.param(1, marks=pytest.mark.guest(count=1, cpus=1)),
+        pytest.param(2, marks=pytest.mark.guest(count=1, cpus=2)),
+    ],
+)
+def test_share_of_a_program_of_known_accesses_that_is_counted(
+    runtime: Runtime,
+    bundle: Callable[..., str],
+    rootfs: str,
+    installed: Installed,
+    watcher: Watcher,
+    resctrl: Resctrl,
+    processors: int,
+) -> None:
+    """Each access moves a line of 64 bytes, and the program makes no others: its bytes are known."""
+    made = bundle("steady", STAY, hooks=installed.hooks, linux={"cgroupsPath": runtime.cgroups_path("steady")})
+    accesses = (30_000, 300_000, 3_000_000, 30_000_000)
+    for number in accesses:
+        steady_program(Path(rootfs, "bin", f"steady{number}"), number)
+    runtime.create("steady", made)
+    runtime.start("steady")
+    group = resctrl.path("", place_of(runtime.pid("steady")).group)
+    for number in accesses:
+        program = Path(rootfs, "bin", f"steady{number}")
+        begun = time.monotonic()
+        for _ in range(RUNS):
+            subprocess.run([program], check=True)
+        took = time.monotonic() - begun
+        shares = []
+        for _ in range(RUNS):
+            before = read_total(group)
+            runtime.command("exec", "steady", f"/bin/steady{number}")
+            shares.append(100 * (read_total(group) - before) / (64 * number))
+        print(f"MEASURED {runtime.name}, {processors} processors: {number} accesses, {1000 * took / RUNS:.0f} ms: "
+              f"{statistics.median(shares):.1f} % of the bytes, least {min(shares):.1f} %")  # fmt: skip
+    time.sleep(6)
+    figures = watcher.figures()
+    print(f"MEASURED {runtime.name}, {processors} processors: {figures['moved']} moved, {figures['gone']} gone, "
+          f"of {RUNS * len(accesses)}")  # fmt: skip
+    runtime.delete("steady", force=True)

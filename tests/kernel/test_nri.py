@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from kernel.bundles import FIRST_INSTRUCTION
+from kernel.bundles import FIRST_INSTRUCTION, OWN_PLACE
 from kernel.containerd import Containerd
 from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.nri_plugin import Plugin, group_of, groups
 from kernel.runtimes import wait_until
+from resctrl_hooks.node.watch.status import read_status
 
 SLEEP = ["/bin/sleep", "100000"]
 RDT = {"enabled": True, "allow": {"shop": ["*"]}}
@@ -35,6 +36,17 @@ def test_first_instruction_runs_in_group_of_pod(
     assert groups(resctrl) == set(), "but its group has ended with it"
     assert served.records() == []
     assert served.status()["drops"] == 0
+
+
+def test_exec_sync_of_containerd_joins_the_pods_group(
+    node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
+) -> None:
+    served = plugin().start()
+    wait_until(lambda: (read_status(served.state) or {}).get("mode") == "events", "the exec watcher receives events")
+    pod = node.pod("entered")
+    container = pod.run("c0", SLEEP)
+    assert parse_place(pod.execute(container, ["/bin/sh", "-c", f"sleep 1; {OWN_PLACE}"])) == Place("", pod.uid)
+    assert groups(resctrl) == {group_of(pod)}
 
 
 def test_two_containers_join_two_classes(node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl) -> None:

@@ -118,6 +118,12 @@ def test_own_metrics_are_complete(host: MonitoredHost) -> None:
     assert found["resctrl_scrape_ok",] == 1
 
 
+def test_waiting_mark_of_a_pod_that_has_its_group_is_not_counted(host: MonitoredHost) -> None:
+    host.context.ledger.mark("waiting", KEYS[0])  # until the next reconcile
+    found = samples(host.run("metrics").stdout)
+    assert (found["resctrl_hooks_waiting_pods",], found["resctrl_hooks_queued_pods",]) == (1, 0)
+
+
 def test_pods_waiting_by_rules_are_separate(host: MonitoredHost) -> None:
     values = json.loads(host.config.read_text())
     host.config.write_text(json.dumps(values | {"monitoring": {"share": {"interval": 30.0}}}))

@@ -4,7 +4,7 @@ import posix
 
 from ..feature import describe
 from ..feature_table import GROUP
-from ..host.cgroup_tasks import MOST_CGROUPS
+from ..host.cgroup_tasks import MOST_CGROUPS, CgroupThreads
 from ..host.procfs import resctrl_groups_of
 from ..log import INFO, WARNING
 from ..registry import kind_of
@@ -68,6 +68,8 @@ def stray_threads(context: "Context", container: "Running") -> int:
 
 def tell_of_bound(context: "Context", container: "Running") -> None:
     """Log that a container has more cgroups than are searched: threads may be outside its group for good."""
+    if container.in_cgroup is None and container.cgroup:
+        container.in_cgroup = CgroupThreads(container.cgroup)
     if container.in_cgroup is not None and container.in_cgroup.is_partial:
         what = f"{container} has {MOST_CGROUPS} cgroups or more: threads in others than the nearest {MOST_CGROUPS}"
         what = f"{what} stay unmonitored until it removes some"

@@ -28,13 +28,8 @@ def bench() -> ModuleType:
     return module
 
 
-<<<<<<< HEAD:tests/node/reconcile/test_growth.py
-def calls_of(host: Any) -> int:
-    """Return how many functions one reconcile calls, those in C included."""
-=======
 def calls_of(host: Any, module: str = "") -> int:
-    """How many functions one reconcile calls, those in C included; only those of a C module, if one is named."""
->>>>>>> a931b72 (Reconcile makes at most 15 system calls for each group: recorded containers need no runtime's file, and keys are read once):tests/test_reconcile_growth.py
+    """Return how many functions one reconcile calls, those in C included; only those of a C module, if one is named."""
     context = host.context
     count = 0
 
