@@ -1,7 +1,7 @@
-"""The node half's modules in one compressed archive, which is how a MachineConfig delivers them.
+"""The node half's modules in one compressed archive, the form in which a MachineConfig delivers them.
 
-`bytecode.py` compiles them from it at each boot. Until that is done they are imported from the archive in memory, which
-is slow. The sources are a tar archive in bzip2, so that `tar` shows them too.
+`bytecode.py` compiles them at each boot; until then they are imported from the archive in memory, which is slow. It is
+a tar archive in bzip2, readable with `tar`.
 """
 
 import errno
@@ -28,7 +28,7 @@ def read_archive(folder: str) -> "dict[str, bytes]":
         file = open(f"{folder}/{ARCHIVE}", "rb")
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    import tarfile  # twenty modules, which no hook needs that starts from the compiled file
+    import tarfile  # twenty modules, unnecessary for hooks that start from the compiled file
 
     modules = {}
     try:
@@ -43,7 +43,7 @@ def read_archive(folder: str) -> "dict[str, bytes]":
 
 
 class ArchiveFinder:
-    """Imports modules from an archive: a finder and loader of the import protocol."""
+    """Importer for modules in an archive: a finder and loader of the import protocol."""
 
     def __init__(self, folder: str, modules: "dict[str, bytes]") -> None:
         self._folder = folder

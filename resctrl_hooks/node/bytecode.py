@@ -1,7 +1,7 @@
-"""Puts the whole node half into one compiled file, which `launch.py` starts from.
+"""Compilation of the whole node half into one file, from which `launch.py` starts it.
 
-Besides the speed this makes an upgrade one rename: a hook runs the old node half or the new one, never half of each.
-Docstrings and annotations are left out: a hook would read them for nothing.
+The file is fast, and it makes an upgrade one rename: a hook runs the old node half or the new one, never a mix.
+Docstrings and annotations are left out, because hooks do not use them.
 """
 
 import errno
@@ -25,37 +25,37 @@ _LAUNCH = "launch"
 _DIGITS = 12
 _ONLY_SYNTAX = 0x400  # ast.PyCF_ONLY_AST; nothing else of ast is needed
 _ALWAYS_NEEDED = (".main", ".features.monitoring")
-_C_MODULES = ("_json", "_socket", "fcntl")  # those of the node half's that some distribution does not build in
+_C_MODULES = ("_json", "_socket", "fcntl")  # modules that some distributions do not build in
 _USAGE = "usage: compile [FOLDER [SHOWN]]\n"
 
 
 def compiled_name() -> str:
-    """Return the file's name: it says whose bytecode it is, so that two interpreters can use one folder."""
+    """Return the file's name, which names the interpreter, so that two of them can share one folder."""
     return f"compiled.{sys.implementation.cache_tag}"
 
 
 class _Source:
-    """One module: where it lies, what it says, whether it is a package, and its imports of other modules of ours."""
+    """One module: its path, its source, whether it is a package, and its imports within the node half."""
 
     def __init__(self, path: str, text: bytes) -> None:
         room, _, file = path.rpartition("/")
         package = room.split("/") if room else []
         self.path = path
         self.is_package = file == f"{_PACKAGE}{_ENDING}"
-        # As `launch.py` has it: what comes after the node half's own name.
+        # As in `launch.py`: the part after the node half's own name.
         self.name = "".join(f".{part}" for part in (package if self.is_package else [*package, file[: -len(_ENDING)]]))
         self.tree: "Module" = compile(text, path, "exec", _ONLY_SYNTAX, dont_inherit=True)
         self.imports = _imports(self.tree, package)
 
     def take_imports(self) -> "tuple[tuple[str, tuple[str, ...]], ...]":
-        """Take the imports out of the code that `launch.py` can do: all but those under another name."""
+        """Remove the imports that `launch.py` resolves: all but aliased ones."""
         taken = [one for one in self.imports if not any(alias.asname for alias in one[0].names)]
         statements = [statement for statement, _, _ in taken]
         self.tree.body = [node for node in self.tree.body if node not in statements]
         return tuple((module, names) for _, module, names in taken)
 
     def code(self, folder: str) -> "CodeType":
-        """Return its code, without what only readers need. ``folder`` is what its folder is called there."""
+        """Return its code without parts for readers. ``folder`` is its folder's name in tracebacks."""
         _strip(self.tree)
         code: "CodeType" = compile(self.tree, f"{folder}/{self.path}", "exec", dont_inherit=True, optimize=2)
         return code
@@ -98,7 +98,7 @@ def compile_folder(folder: str, target: str = "", shown: str = "") -> str:
 
 
 def _sources(folder: str, room: str = "") -> "list[str]":
-    """Return all modules' paths in a folder and the folders in it that are packages, in a fixed order."""
+    """Return the paths of all modules in a folder, and of its packages, in a fixed order."""
     found = []
     for name in sorted(posix.listdir(f"{folder}/{room}")):
         if name.endswith(_ENDING):
@@ -109,11 +109,11 @@ def _sources(folder: str, room: str = "") -> "list[str]":
 
 
 def _imports(tree: "Module", package: "list[str]") -> "list[tuple[Any, str, tuple[str, ...]]]":
-    """What a module of ``package`` imports of the node half whenever it is run: statements, modules, and names."""
+    """Return the imports of a module of ``package`` within the node half: statements, modules, and names."""
     found = []
     statements: "list[Any]" = tree.body
     for node in statements:
-        if getattr(node, "level", 0):  # an import's, of the modules around it
+        if getattr(node, "level", 0):  # an import of neighbouring modules
             above = package[: len(package) - node.level + 1]
             module = "".join(f".{part}" for part in [*above, *([node.module] if node.module else [])])
             found.append((node, module, tuple(alias.name for alias in node.names)))
@@ -121,10 +121,10 @@ def _imports(tree: "Module", package: "list[str]") -> "list[tuple[Any, str, tupl
 
 
 def _strip(node: "Any") -> None:
-    """Take away what only readers and type checkers need: annotations of functions, and imports for them."""
+    """Remove the parts for readers and type checkers: annotations of functions, and imports for them."""
     for field in node._fields:
         value = getattr(node, field, None)
-        if field in ("annotation", "returns") and not hasattr(node, "simple"):  # that has a variable's
+        if field in ("annotation", "returns") and not hasattr(node, "simple"):  # a variable's docstring
             setattr(node, field, None)
         elif isinstance(value, list):
             kept = [one for item in value for one in (item.orelse if _is_for_checkers(item) else [item])]
@@ -141,11 +141,11 @@ def _is_for_checkers(node: "Any") -> bool:
 
 
 def _in_order(sources: "dict[str, _Source]", folder: str) -> "list[str]":
-    """Return the package and what a createRuntime call needs, each module after its package and those that it imports.
+    """Return the package and the modules of a createRuntime call, each after its package and its imports.
 
     Raises:
-        FileNotFoundError: one of them isn't there. What is compiled of a folder that is half delivered would stay
-            broken when it is whole; without, modules are found as they come.
+        FileNotFoundError: one of them is missing. The compiled form of an incomplete folder would stay broken after its
+            completion; without a compiled file, modules are imported as they arrive.
     """
     found = [""] if "" in sources else []
 
@@ -175,9 +175,9 @@ def _library(name: str) -> str:
 
 
 def compile_command(arguments: "list[str]") -> int:
-    """Return the node half's ``compile`` command: makes what an installed one starts from, and returns the exit code.
+    """Run the ``compile`` command, which writes the compiled file; return the exit code.
 
-    FOLDER is where it goes, this folder by default, and SHOWN what the modules' folder is called in tracebacks.
+    FOLDER is its target, by default this folder, and SHOWN the modules' folder in tracebacks.
     """
     here: str = sys.modules[__name__.rpartition(".")[0]].__path__[0]  # a compiled module has no __file__
     if len(arguments) > 2:  # noqa: PLR2004  # FOLDER and SHOWN

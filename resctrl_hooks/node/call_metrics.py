@@ -1,8 +1,7 @@
-"""How often hooks and reconcile ran, how long they took, why they failed: counted from the lines that they append.
+"""Call metrics: number, duration and failures of hook and reconcile calls, from the lines that the calls append.
 
-A call appends one line to ``calls`` (`Ledger.tally`), which costs it next to nothing. Whoever wants the figures adds
-the lines up; when there are many, they are folded into ``tally``. The file in use is renamed first and folded only the
-next time, so that a hook which opened it before the rename has long written its line.
+A call appends one line to ``calls`` (`Ledger.tally`), which costs little. Readers add the lines up; many lines are
+folded into ``tally``, after a rename, so that a hook that opened the file earlier has written its line.
 """
 
 import errno
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
 FILE = "tally"
 OLD = f"{CALLS}.old"
 LOCK = "tally"
-# Upper bounds in seconds. A good call takes a millisecond or two here (the interpreter's start comes on top); one that
-# waits for a lock or reclaims memory takes longer, and the deadline ends it.
+# Upper bounds in seconds. A successful call takes one or two milliseconds plus the interpreter's start; one that waits
+# for a lock or reclaims memory takes longer, up to the deadline.
 BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 OK = "-"
 _FORMAT = 1
@@ -49,17 +48,17 @@ class Stage:
         self.buckets: "list[int]" = buckets if len(buckets) == len(BOUNDS) + 1 else [0] * (len(BOUNDS) + 1)
 
     def add(self, when: int, seconds: float, reasons: "list[str]") -> None:
-        """Counts one call."""
+        """Count one call."""
         self.runs += 1
         self.seconds += seconds
-        self.last = when  # calls come in their order, and a clock that was set back is right now
+        self.last = when  # calls are appended in order, so this is also correct after a clock change
         self.buckets[sum(bound < seconds for bound in BOUNDS)] += 1
         for reason in reasons:
             self.failures[reason] = self.failures.get(reason, 0) + 1
 
 
 class Tally:
-    """All figures: ``stages`` by name, and the last ``failures`` as (when, stage, reasons, key)."""
+    """All metrics: ``stages`` by name, and the last ``failures`` as (when, stage, reasons, key)."""
 
     def __init__(self, kept: "TallyRecord | None" = None) -> None:
         kept = kept or {}
@@ -67,11 +66,11 @@ class Tally:
         self.failures = [(when, stage, reasons, key) for when, stage, reasons, key in kept.get("last", [])]
 
     def stage(self, name: str) -> Stage:
-        """Return a stage's figures; all zero for one that never ran."""
+        """Return a stage's metrics; all zero for an unused stage."""
         return self.stages.setdefault(name, Stage())
 
     def add_lines(self, data: bytes) -> None:
-        """Counts the calls of these lines; one that isn't whole is passed over."""
+        """Count the calls of these lines; incomplete lines are skipped."""
         for line in data.decode("ascii", "replace").splitlines():
             fields = line.split(" ")
             if len(fields) != _FIELDS or not (fields[0].isdecimal() and fields[2].isdecimal()):
@@ -84,7 +83,7 @@ class Tally:
         del self.failures[:-_LAST_FAILURES]
 
     def as_record(self, folded: str) -> "TallyRecord":
-        """What goes into the file, with the identity of the lines that are in it."""
+        """Return the values for the file, with the identity of the lines that they include."""
         stages: "Any" = {
             name: {field: getattr(stage, field) for field in Stage.__slots__} for name, stage in self.stages.items()
         }
@@ -92,10 +91,10 @@ class Tally:
 
 
 def read(ledger: "Ledger") -> Tally:
-    """Return the figures up to now.
+    """Return the current metrics.
 
     Raises:
-        LedgerError: the state directory can't be used.
+        LedgerError: the state directory is unusable.
     """
     with ledger.lock_named(LOCK, _PATIENCE):
         tally, folded = _kept(ledger)
@@ -107,10 +106,10 @@ def read(ledger: "Ledger") -> Tally:
 
 
 def fold(ledger: "Ledger", patience: float = _PATIENCE) -> None:
-    """Add the lines up on disk where they have become many; for reconcile and every exporter.
+    """Add the lines up on disk if there are many; for reconcile and every exporter.
 
     Raises:
-        LedgerError: the state directory can't be used, or somebody else folds for longer than ``patience``.
+        LedgerError: the state directory is unusable, or another process folds for longer than ``patience``.
     """
     calls = f"{ledger.folder}/{CALLS}"
     try:
@@ -129,7 +128,7 @@ def fold(ledger: "Ledger", patience: float = _PATIENCE) -> None:
             posix.rename(calls, f"{ledger.folder}/{OLD}")
         except OSError as error:
             if error.errno == errno.EROFS:
-                return  # an exporter with the records mounted read-only; reconcile does it
+                return  # an exporter with read-only records; reconcile folds instead
             raise LedgerError.of_file(error, f"{ledger.folder}/{FILE}") from error
 
 
@@ -145,7 +144,7 @@ def _kept(ledger: "Ledger") -> "tuple[Tally, str]":
 
 
 def _lines(ledger: "Ledger", name: str) -> "tuple[bytes, str]":
-    """Return a file's lines and which file it is, so that none is counted twice by whoever was killed in between."""
+    """Return a file's lines and its identity, so that no line counts twice after a kill."""
     path = f"{ledger.folder}/{name}"
     try:
         found = posix.stat(path)

@@ -1,4 +1,4 @@
-"""What one call works with: the settings in force, the log, the ledger and the monitor. Every feature is handed it."""
+"""The environment of one call: the active settings, the log, the ledger and the monitor. Every feature receives it."""
 
 from .log import Log
 from .resctrl.monitor import Monitor
@@ -7,14 +7,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .settings import Settings
 
-_PATIENCE = 0.8  # of a hook's deadline is what it may spend on waiting for a lock
+_PATIENCE = 0.8  # maximum part of a hook's deadline for waiting for a lock
 
 
 class Context:
-    """What every step works on: the settings in force, the monitor with its ledger, and the log.
+    """The environment of every step: the active settings, the monitor with its ledger, and the log.
 
-    ``failures`` gathers why steps failed, a word each, for the tally. ``strict`` says that a step is still to be done
-    without which its feature's policy refuses the container.
+    ``failures`` collects the reasons of failed steps, one word each, for the call metrics. ``strict`` is true while a
+    step is pending whose feature's policy is to refuse the container.
     """
 
     def __init__(self, settings: "Settings", log: "Log | None" = None) -> None:

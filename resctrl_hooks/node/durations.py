@@ -1,4 +1,4 @@
-"""Durations as people type them: a number of seconds, or a number with a unit such as ``500ms``, ``2s``, ``1m``."""
+"""Durations in the configuration: a number of seconds, or a number with a unit such as ``500ms``, ``2s``, ``1m``."""
 
 _UNITS = (("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("", 1.0))
 
@@ -8,7 +8,7 @@ def seconds_of(text: str) -> "float | None":
     unit, seconds = next(found for found in _UNITS if text.endswith(found[0]))
     number = text[: len(text) - len(unit)]
     whole, dot, fraction = number.partition(".")
-    # float() takes more than these: signs, exponents, `nan`, other scripts' digits.
+    # float() accepts more: signs, exponents, `nan`, other scripts' digits.
     if not number.isascii() or not whole.isdecimal() or (dot and not fraction.isdecimal()):
         return None
     return float(number) * seconds

@@ -1,4 +1,4 @@
-"""What can go wrong, as types: each error says what failed, what the kernel said, and what to do about it."""
+"""Error types: each error states what failed, the kernel's answer, and the remedy."""
 
 import errno as _errno
 
@@ -8,11 +8,10 @@ if TYPE_CHECKING:
 
 
 class HookError(Exception):
-    """Anything this project expects to go wrong.
+    """An expected failure.
 
-    ``message`` says what failed and on what, ``hint`` what the operator can do, ``errno`` what the system call
-    answered (0 if none), and ``kernel`` resctrl's own ``info/last_cmd_status``. ``reason`` is one word for logs and
-    metrics, fixed per class.
+    ``message`` states what failed and its object, ``hint`` the remedy, ``errno`` the system call's error (0 if none),
+    and ``kernel`` resctrl's own ``info/last_cmd_status``. ``reason`` is one word for logs and metrics, fixed per class.
     """
 
     reason = "failed"
@@ -28,11 +27,11 @@ class HookError(Exception):
 
     @classmethod
     def of_file(cls, error: OSError, path: str, done: str = "used") -> "_Self":
-        """What the kernel, or `host.files` in its words, said of a file that can't be ``done``: used, read, written."""
+        """Return the error for a file that cannot be ``done`` (used, read, written), with the kernel's words."""
         return cls(f"{path} can't be {done}: {error.strerror}", errno=error.errno or 0)
 
     def __str__(self) -> str:
-        """One line for the operator: what failed, the errno's name, the kernel's words, what to do."""
+        """Return one line for the operator: the message, the errno's name, the kernel's words, the hint."""
         text = self.message
         if self.errno:
             text += f" ({_errno.errorcode.get(self.errno, self.errno)})"
@@ -42,46 +41,46 @@ class HookError(Exception):
 
 
 class InputError(HookError):
-    """The OCI state or the bundle's config.json is not what the runtime specification says."""
+    """The OCI state or the bundle's config.json violates the runtime specification."""
 
     reason = "bad-input"
 
 
 class SettingsError(HookError):
-    """The compiled settings can't be read, or are not to be trusted."""
+    """The compiled settings are unreadable or not trustworthy."""
 
     reason = "bad-settings"
     hint = "run `resctrl-hook config check` and `resctrl-hook config apply`"
 
 
 class LedgerError(HookError):
-    """The state directory can't be read or written."""
+    """The state directory cannot be read or written."""
 
     reason = "ledger"
     hint = "the state directory must be a writable, root-owned folder on a local file system"
 
 
 class LockTimeoutError(LedgerError):
-    """Another hook holds this key's lock for longer than we may wait."""
+    """Another hook holds this key's lock for longer than the allowed wait."""
 
     reason = "lock-timeout"
     hint = "see which process holds it with `fuser`; reconcile will do what was left"
 
 
 class DeadlineError(HookError):
-    """The hook's own deadline passed; the container must not wait any longer."""
+    """The hook's own deadline has passed; the container must not wait any longer."""
 
     reason = "deadline"
     hint = "reconcile will do what was left"
 
 
 class ResctrlError(HookError):
-    """A resctrl operation that the kernel refused in a way that has no type of its own."""
+    """A refused resctrl operation without a more specific type."""
 
     reason = "resctrl"
 
 
 class BadKeyError(ResctrlError, ValueError):
-    """A key (pod UID, pod id, container id) that can't name a mon_group."""
+    """A key (pod UID, pod id, container id) that is not a valid mon_group name."""
 
     reason = "bad-key"

@@ -1,6 +1,6 @@
-"""The door to `error_types`, whose types are made when something goes wrong: making them takes 3 % of a hook's time.
+"""Lazy access to `error_types`: creating the types takes 3 % of a hook's time, and most hooks need none.
 
-What every hook runs imports this module and writes ``errors.HookError``; all other modules import names as usual.
+The modules of every hook import this one and write ``errors.HookError``; all other modules import names as usual.
 """
 
 TYPE_CHECKING = False
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Return a type of error, by its name, when it is first asked for."""
+        """Return an error type by its name, on first use."""
         if name.startswith("_"):
-            raise AttributeError(name)  # the import system looks for some
+            raise AttributeError(name)  # the import system looks up some of these names
         from . import error_types
 
         found = globals()[name] = getattr(error_types, name)

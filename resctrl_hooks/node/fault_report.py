@@ -1,4 +1,4 @@
-"""What to say and do when this project itself has a fault, or is called by somebody who may not."""
+"""Handling of internal errors, and of callers without permission."""
 
 import errno
 import posix
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class FaultError(HookError):
-    """This project itself has a fault."""
+    """An internal error of this program."""
 
     reason = "fault"
     hint = "please report it"
 
 
 def describe(error: BaseException) -> str:
-    """Return an error that nobody foresaw, and where it arose."""
+    """Return an unexpected error's text and its place."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -34,7 +34,7 @@ def describe(error: BaseException) -> str:
 
 
 def as_hook_error(error: Exception) -> HookError:
-    """Return an error of any kind in words for the operator: where many are served, one's trouble is no other's."""
+    """Return any error as a `HookError`, so that one container's failure does not affect others."""
     if isinstance(error, HookError):
         return error
     if isinstance(error, OSError):
@@ -43,7 +43,7 @@ def as_hook_error(error: Exception) -> HookError:
 
 
 def lacks_root(error: BaseException) -> str:
-    """What to say where the kernel refused because whoever calls isn't root; empty for any other error."""
+    """Return the advice for a caller who is not root; empty for errors with another cause."""
     if posix.geteuid() == 0 or getattr(error, "errno", 0) not in (errno.EACCES, errno.EPERM):
         return ""
     if isinstance(error, HookError):
@@ -58,10 +58,10 @@ def report(
     find: "Callable[[str], tuple[Settings, str]]" = load,
     names: "dict[str, str] | None" = None,
 ) -> bool:
-    """Log where an unexpected error arose, and say whether a container is refused for it, by the general policy.
+    """Log an unexpected error's place, and return whether the general policy refuses the container.
 
-    ``find`` gives the settings for ``config``, as in `hook.run`; ``names`` is what the container is called, as far as
-    that is known, and None where there is none to refuse.
+    ``find`` returns the settings for ``config``, as in `call.run`; ``names`` are the container's known names, None if
+    there is no container to refuse.
     """
     try:
         settings, _ = find(config)

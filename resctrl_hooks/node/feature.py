@@ -1,6 +1,6 @@
-"""What every feature offers, and a step: one thing that a feature does for a container, planned before it is done.
+"""The interface of all features, and the step: one planned action of a feature for a container.
 
-`explain` prints a plan, the hook applies it, reconcile applies again each step that does not hold.
+`explain` prints a plan, the hook applies it, and reconcile repairs each step that no longer holds.
 """
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .resctrl.locked_key import LockedKey
 
     class Container(Protocol):
-        """What a step is done to: a `Workload` before it runs, or a `Running` container."""
+        """The object of a step: a `Workload` before it runs, or a `Running` container."""
 
         id: str
         key: str
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 SKIP = "skip"
 INTO_CLASS = "class"
-"""The action of a step that puts the container into the RDT class of its parameter ``class``; later steps act there."""
+"""The action of a step that moves the container into the RDT class of its parameter ``class``; later steps act
+there."""
 
 
 class Step:
-    """One thing to do: the feature whose it is, the action, its parameters, and why.
+    """One action: its feature, name, parameters, and reason.
 
-    The parameters are plain JSON values, which `records` has by feature.
-
-    A step with the action ``skip`` is nothing to do; it is there to say why.
+    The parameters are plain JSON values; `records` has their types by feature. A step with the action ``skip`` does
+    nothing; it only carries the reason.
     """
 
     __slots__ = ("action", "feature", "parameters", "why")
@@ -55,22 +55,24 @@ class Step:
         self.why = why
 
     def as_record(self) -> "StepRecord":
-        """Return the step as the ledger keeps it."""
+        """Return the step in the ledger's form."""
         return {"feature": self.feature, "action": self.action, "needs": self.parameters}
 
     @classmethod
     def of_record(cls, record: "StepRecord") -> "Step":
-        """Return the step that the ledger kept."""
+        """Return the step from the ledger's form."""
         return cls(record["feature"], record["action"], record["needs"], "")
 
 
 class Feature:
-    """One thing that can be done for containers. A feature defines the first three methods, and others as it needs."""
+    """A function for containers. Every feature defines the first three methods, and others as required."""
 
     name = ""
 
     def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
-        """Return the steps for a workload, and why; change nothing. ``earlier`` are the steps that are done before.
+        """Return the steps for a workload with their reasons. Read-only.
+
+        ``earlier`` are the steps that precede them.
 
         Raises:
             HookError: a step is impossible.
@@ -78,20 +80,20 @@ class Feature:
         raise NotImplementedError
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-        """Do one step; again if need be, and to a container that runs.
+        """Apply one step; also repeatedly, and to running containers.
 
         Raises:
-            HookError: it can't be done.
+            HookError: it failed.
         """
         raise NotImplementedError
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
-        """Return whether what the step does is so now; change nothing.
+        """Return whether the step's result is still in place. Read-only.
 
-        What another program has decided since, as a class that an agent moved the container to, holds too.
+        A later decision of another program, such as a class to which an agent moved the container, also holds.
 
         Raises:
-            HookError, OSError: that is unknown.
+            HookError, OSError: unknown.
         """
         raise NotImplementedError
 
@@ -105,52 +107,54 @@ class Feature:
         """
 
     def properties(self, step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
-        """Return the properties by which systemd keeps what the step sets; what can't be told is left out."""
+        """Return the systemd properties that keep the step's values; those that cannot be sent are left out."""
         return {}
 
     def reserve(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-        """Take beforehand what the step needs and others may take, for a container that can still be refused.
+        """Reserve contested resources of the step for a container that can still be refused.
 
         Raises:
-            HookError: it can't be had.
+            HookError: they are unavailable.
         """
 
     def preview(self, step: "Step", workload: "Workload", context: "Context") -> "Step":
-        """Return the step with what would be decided now; change nothing.
+        """Return the step with the decision that would be made now. Read-only.
 
         Raises:
-            HookError: the step could not be done.
+            HookError: the step would fail.
         """
         return step
 
     def lost(self, step: "Step", container: "Container", context: "Context") -> str:
-        """Return why what the step had started runs no more; empty where that is unknown."""
+        """Return why a process that the step started has ended; empty if unknown."""
         return ""
 
     def adopt(
         self, context: "Context", containers: "list[Running]", *, dry_run: bool
     ) -> "tuple[list[str], dict[str, Exception]]":
-        """Record steps for running containers that lack theirs; return the ids of these, and by id what failed.
+        """Record steps for running containers without them; return these containers' ids, and failures by id.
 
         Reconcile calls it for a feature of the kind ``node``.
         """
         return [], {}
 
     def orphans(self, context: "Context", known: "Collection[str]" = ()) -> "list[str]":
-        """Return the paths of what was started for containers that nobody records, these ``known`` ones apart."""
+        """Return the paths of processes started for containers without a record, except the ``known`` ones."""
         return []
 
     def repair(self, context: "Context", known: "set[str]") -> int:
-        """End orphans, and repair what concerns the whole node; return how much that was. Reconcile calls it.
+        """End orphans, and repair the feature's state of the whole node; return the number of repairs.
+
+        Called by reconcile.
 
         Raises:
-            HookError: some of it can't be done.
+            HookError: a repair failed.
         """
         return 0
 
 
 def describe(container: "Container", locked: "LockedKey", born: "float | None" = None) -> None:
-    """Record whose a new key is: its pod's cgroup, namespace and name; ``born`` is when the container started."""
+    """Record the owner of a new key: its pod's cgroup, namespace and name; ``born`` is when the container started."""
     if not locked.tracked:
         record = locked.record
         record["cgroup"] = container.pod_cgroup

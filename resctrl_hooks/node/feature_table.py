@@ -1,8 +1,7 @@
-"""The features, a row each, in the order in which their steps are done: all that is known of one without importing it.
+"""The table of features, in the order of their steps, with the facts that are needed before a feature is imported.
 
-The RDT class comes before the group, which lives in the class, and permission to swap before the memtierd that swaps.
-A feature has the name of its section of the settings. Settings, configuration, hooks, reconcile and `explain` read
-this table; what a feature does is in its own module.
+The RDT class precedes the group, which lives in the class, and swap limits precede the memtierd that swaps. Settings,
+configuration, hooks, reconcile and `explain` read this table.
 """
 
 from .names import STATE_DIR
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     class Sections:
-        """Each feature's section of the settings, with its defaults; so mypy finds a misspelt name."""
+        """Each feature's section of the settings, with its defaults; mypy finds misspelt names."""
 
         rdt: "dict[str, Any]"
         monitoring: "dict[str, Any]"
@@ -24,25 +23,26 @@ if TYPE_CHECKING:
 
 
 CLASS, GROUP, CONTAINER, NODE = "class", "group", "container", "node"
-"""What a feature's steps concern: the container's RDT class, its pod's group, the container alone, the whole node."""
+"""Scope of a feature's steps: the container's RDT class, its pod's group, the container alone, the whole node."""
 
 SELECTED, LISTED = "selected", "listed"
-"""How the settings name the containers that a feature serves: by the general selection, or by its ``namespaces``."""
+"""How the settings select a feature's containers: by the general selection, or by its ``namespaces``."""
 
 
 class Row:
-    """All that is known of a feature without importing it.
+    """Facts about a feature that need no import.
 
     Args:
         module: its module below `features`.
-        mark: what stands in the names of all annotations that ask for it; empty where other things do.
-        defaults: its section of the settings, where nothing is said.
-        kind: what its steps concern, one of the four above.
-        serves: SELECTED or LISTED; empty where annotations and classes say whom it serves.
-        by_class: the key of a memory class that turns it on; empty where ``enabled`` in its section does.
-        policies: the sections whose first ``failurePolicy`` counts; empty for its own. One that has some refuses by
-            default, as the memtierd plugin does: a workload must not run with another memory policy unnoticed.
-        most_starts: how often it is started again within an hour, where it may end by itself; 0 where it does not.
+        mark: the common part of all annotations that request it; empty if annotations do not.
+        defaults: its section of the settings with defaults.
+        kind: the scope of its steps, one of the four above.
+        serves: SELECTED or LISTED; empty if annotations and classes select its containers.
+        by_class: the key of a memory class that enables it; empty if ``enabled`` in its section does.
+        policies: the sections whose first ``failurePolicy`` counts; empty for its own. Features with such sections
+            refuse by default, as the memtierd plugin does: a workload must not run with another memory policy
+            unnoticed.
+        most_starts: how often it is restarted within an hour if it ends by itself; 0 if it does not.
     """
 
     __slots__ = ("by_class", "defaults", "kind", "mark", "module", "most_starts", "policies", "serves")
@@ -76,7 +76,7 @@ FEATURES: "dict[str, Row]" = {
         "rdt",
         {
             "enabled": False,
-            # Read by the guard's own process only.
+            # Only the guard's own process reads this section.
             "guard": {"mode": "off", "protect": [], "throttle": {}, "high": 0.85, "low": 0.70, "interval": 1.0},
         },
         CLASS,

@@ -1,1 +1,1 @@
-"""Values of a container's own cgroup: written, and told to systemd."""
+"""Values in a container's own cgroup: written to its files and sent to systemd."""

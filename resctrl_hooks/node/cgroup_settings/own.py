@@ -1,6 +1,6 @@
-"""A container's own cgroup, which several features work on: looked for once in a call of a hook or a pass of reconcile.
+"""A container's own cgroup, located once per hook call or reconcile pass for all features.
 
-It stays where it is for as long as the container lives.
+It does not move while the container lives.
 """
 
 from ..host.cgroup import CgroupError, leaf_of
@@ -26,10 +26,10 @@ def own_cgroup(container: "Container", context: "Context") -> "Leaf | None":
 
 
 def living_cgroup(container: "Container", context: "Context") -> "Leaf":
-    """As `own_cgroup`, for what can't be done without it.
+    """Return the container's own cgroup.
 
     Raises:
-        CgroupError: as there, or its process is gone.
+        CgroupError: as `own_cgroup`, or the process is gone.
     """
     leaf = own_cgroup(container, context)
     if leaf is None:

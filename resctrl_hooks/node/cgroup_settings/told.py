@@ -1,7 +1,7 @@
-"""What a scope's cgroup is given, told to systemd too, which would undo it at the next ``systemctl daemon-reload``.
+"""Values of a scope's cgroup sent to systemd, which would otherwise undo them at ``systemctl daemon-reload``.
 
-One of systemd's programs takes longer than all the rest of a hook. So the first step that tells systemd of a
-container's scope tells it what the other steps will need as well, and those find it told.
+One systemd program takes longer than the rest of a hook, so the first step that sends properties of a scope also sends
+those of the other steps.
 """
 
 from ..errors import DeadlineError, HookError
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def collect(steps: "list[tuple[Feature, Step]]", container: "Container", leaf: "Leaf", context: "Context") -> None:
-    """Notes the properties of steps that are about to be done: `tell_own` tells them all at once.
+    """Collect the properties of pending steps; `tell_own` sends them in one call.
 
-    What can't be told now is left out: applying the step says what is wrong.
+    Properties that cannot be sent now are left out: applying the step reports the error.
     """
     for feature, step in steps:
         try:
@@ -30,7 +30,7 @@ def collect(steps: "list[tuple[Feature, Step]]", container: "Container", leaf: "
 
 
 def tell_own(leaf: "Leaf", properties: "dict[str, str]", context: "Context", **fields: "str | int") -> None:
-    """As `tell`, of a container's own scope, together with what was collected for its other steps."""
+    """Send properties of a container's own scope, together with those collected for its other steps."""
     if properties.items() <= leaf.told.items():
         return
     others, leaf.untold = leaf.untold, {}
@@ -44,10 +44,10 @@ def tell(
     others: "dict[str, str] | None" = None,
     **fields: "str | int",
 ) -> "dict[str, str]":
-    """Tell systemd of what a unit's cgroup is given, so that a daemon-reload keeps it; return what it took.
+    """Send the properties of a unit to systemd, so that a daemon-reload keeps them; return the accepted ones.
 
-    If it refuses, the values hold until a daemon-reload, which is worth a warning with these fields and no more. With
-    one property that it doesn't know it refuses all, so then the ``others`` are left to those whose they are.
+    A refusal is only a warning with these fields, because the values hold until a daemon-reload. systemd refuses all
+    properties if it does not know one; then the ``others`` are left to their own steps.
     """
     if not systemd.available(context.settings.cgroup_path):
         return {}

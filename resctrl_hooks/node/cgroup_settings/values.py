@@ -1,4 +1,4 @@
-"""Values of a container's cgroup that a class sets: written, told to systemd, and looked at."""
+"""Values that a class sets in a container's cgroup: write, send to systemd, compare."""
 
 from ..host.cgroup import CgroupError, folders_for, read_value, same_value, write_value
 from ..host.files import is_there
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from ..host.cgroup import Leaf
 
 WEIGHT, BFQ_WEIGHT = "io.weight", "io.bfq.weight"
-_DEVICE_FILES = ("io.max", WEIGHT, BFQ_WEIGHT)  # a line for each device, of which ours is one
+_DEVICE_FILES = ("io.max", WEIGHT, BFQ_WEIGHT)  # one line per device, including foreign ones
 _LARGEST_BFQ = 1000
 
 
 def put(container: "Container", values: "list[list[str]]", properties: "dict[str, str]", context: "Context") -> None:
-    """Write ``values``, pairs of a file's name and what goes into it, and tell systemd the ``properties`` of them.
+    """Write ``values``, pairs of a file's name and its content, and send their ``properties`` to systemd.
 
-    A service's are not the container's alone, and its part of one is delegated.
+    A service's properties are not the container's alone, and its part of the tree is delegated, so they are not sent.
 
     Raises:
         CgroupError: the container has no cgroup for it, or the kernel refuses.
@@ -34,9 +34,9 @@ def put(container: "Container", values: "list[list[str]]", properties: "dict[str
 
 
 def _targets(leaf: "Leaf", name: str, value: str) -> "list[tuple[str, str, str]]":
-    """Where a value goes: folders, files, and what goes into each.
+    """Return the targets of a value: folders, files, and contents.
 
-    The weight goes to the BFQ scheduler too, which has a file and a range of its own, and only while it is loaded.
+    The weight is also written for the BFQ scheduler, which has its own file and range, while it is loaded.
     """
     if name != WEIGHT:
         return [(folder, name, value) for folder in folders_for(name, leaf.folder, leaf.scope)]
@@ -59,7 +59,7 @@ def _write(folder: str, name: str, value: str) -> None:
 
 
 def is_in_force(have: str, name: str, value: str) -> bool:
-    """Return whether a file says what was written; one with a line for each device says more than that."""
+    """Return whether a file has the written value; files with a line per device contain further lines."""
     if name not in _DEVICE_FILES:
         return same_value(name, have, value)
     device, *wanted = value.split()
@@ -67,12 +67,12 @@ def is_in_force(have: str, name: str, value: str) -> bool:
         found = line.split()
         if found[:1] == [device] and (set(wanted) <= set(found[1:])):
             return True
-    # A device without any limit has no line.
+    # A device without a limit has no line.
     return bool(wanted) and all(word.endswith("=max") for word in wanted)
 
 
 def are_in_force(values: "list[list[str]]", container: "Container", context: "Context") -> bool:
-    """Return whether all values are as written; true for a container that has ended."""
+    """Return whether all values are as written; true for an ended container."""
     leaf = own_cgroup(container, context)
     return leaf is None or all(
         is_in_force(read_value(folder, file), file, line)

@@ -1,1 +1,1 @@
-"""Which class a container has, and what follows from it."""
+"""Selection of a container's classes, and their values."""

@@ -1,4 +1,4 @@
-"""Which class a container has: by its annotations if its namespace may have that, else by a default."""
+"""Selection of a container's class: by its annotations if its namespace is allowed to, else by default."""
 
 from ..container.resources import qos_of
 from ..errors import HookError
@@ -16,7 +16,7 @@ _IN_WORDS = {"rdt": "RDT"}
 
 
 class ClassError(HookError):
-    """A class that isn't there, or that this namespace may not have."""
+    """The class does not exist, or is not allowed for this namespace."""
 
     reason = "class"
 
@@ -24,12 +24,12 @@ class ClassError(HookError):
 def chosen_class(
     workload: "Workload", settings: "Settings", feature: str, annotations: "tuple[str, ...]"
 ) -> "tuple[str, Any, str]":
-    """Return the name of the class ("" for none), its definition, and why.
+    """Return the name of the class ("" for none), its definition, and the reason.
 
-    ``annotations`` are names without what follows: ``/container.NAME`` counts before ``/NAME``, ``/pod`` and none.
+    ``annotations`` are names without suffix: ``/container.NAME`` precedes ``/NAME``, ``/pod`` and the bare name.
 
     Raises:
-        ClassError: there is no such class, or the namespace may not have it.
+        ClassError: the class does not exist, or is not allowed for the namespace.
     """
     names = [name for one in annotations for name in workload.own_and_pods(one)]
     name, why = class_name(workload, settings, feature, names)
@@ -49,12 +49,12 @@ def class_name(
     error: "type[HookError]" = ClassError,
     none: "tuple[str, ...]" = ("",),
 ) -> "tuple[str, str]":
-    """The name of the class that a container is to have ("" for none), and why.
+    """Return the name of the container's class ("" for none), and the reason.
 
-    The first of the ``annotations`` that is there counts; one of the names ``none`` asks for no class.
+    The first existing one of ``annotations`` counts; the names in ``none`` request no class.
 
     Raises:
-        HookError: of the type ``error``: the namespace may not have it.
+        HookError: of the type ``error``: the class is not allowed for the namespace.
     """
     kind = _IN_WORDS.get(feature, feature)
     name, source = workload.annotation(*annotations)

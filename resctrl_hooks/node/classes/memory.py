@@ -1,7 +1,7 @@
-"""Which memory class a container has, and which limits follow: from its annotations, the classes and who may have them.
+"""Selection of a container's memory class and limits, from annotations, classes and permissions.
 
-The annotations and their meaning are those of the memtierd NRI plugin (nri-plugins, docs/memory/memtierd.md): one of
-the container's own counts before its pod's, and an empty value means none.
+The annotations are those of the memtierd NRI plugin (nri-plugins, docs/memory/memtierd.md): a container's own precedes
+its pod's, and an empty value means none.
 """
 
 import posix
@@ -24,23 +24,23 @@ MAX = "max"
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DIGITS = frozenset("0123456789")
 _LONGEST_VALUE = 20
-_LARGEST = 1 << 60  # the kernel answers with "max" beyond 8 EiB
+_LARGEST = 1 << 60  # the kernel answers "max" beyond 8 EiB
 
 
 class MemoryClassError(HookError):
-    """A class that nobody defined, or that this namespace may not have."""
+    """The class is undefined, or not allowed for this namespace."""
 
     reason = "memory-class"
 
 
 class MemoryLimitError(HookError):
-    """A value of memory.swap.max or memory.high that can't be what was meant, or that would stall the container."""
+    """The value of memory.swap.max or memory.high is invalid, or would stall the container."""
 
     reason = "memory-limit"
 
 
 class Choice:
-    """What was chosen for a container: the class's name ("" for none), its definition, and the limits as written."""
+    """A container's choice: the class's name ("" for none), its definition, and the limits as written."""
 
     __slots__ = ("limits", "name", "spec", "why")
 
@@ -52,11 +52,11 @@ class Choice:
 
 
 def choice_of(workload: "Workload", settings: "Settings") -> Choice:
-    """What the annotations of a container choose for it.
+    """Return the choice of a container's annotations.
 
     Raises:
-        MemoryClassError: there is no such class, or its namespace may not have it.
-        MemoryLimitError: a limit's value is none, or its namespace may not set limits itself.
+        MemoryClassError: the class does not exist, or is not allowed for its namespace.
+        MemoryLimitError: a limit's value is invalid, or the namespace is not allowed to set limits.
     """
     name, why = class_name(workload, settings, "memory", _annotations(workload, "class"), MemoryClassError)
     spec: "dict[str, Any]" = {}
@@ -100,13 +100,13 @@ def _class_named(name: str, workload: "Workload", settings: "Settings") -> "dict
 
 
 def canonical(limit: str, value: str) -> str:
-    """Return a limit as the kernel writes it: ``max`` or bytes.
+    """Return a limit in the kernel's form: ``max`` or bytes.
 
-    The kernel takes what it shouldn't: a lone newline, ``010``, ``0x100`` and less than a page all become 0, and too
+    The kernel also accepts invalid values: a lone newline, ``010``, ``0x100`` and less than a page become 0, and too
     much becomes ``max``. So only ``max`` and plain numbers with one of K M G T pass.
 
     Raises:
-        MemoryLimitError: it is neither, or less than a page but 0.
+        MemoryLimitError: it is neither, or between 0 and a page.
     """
     if value == MAX:
         return MAX

@@ -1,1 +1,1 @@
-"""What a container is: its OCI state, its runtime, its pod."""
+"""Identity of a container: its OCI state, its runtime, its pod."""

@@ -1,7 +1,7 @@
-"""What the runtime tells a hook: the OCI state on stdin, and what we need of the bundle's config.json.
+"""A runtime's input to a hook: the OCI state on stdin, and the relevant parts of the bundle's config.json.
 
-Source: OCI runtime specification, runtime.md ("State"), config.md ("POSIX-platform Hooks") and config-linux.md
-("IntelRdt"). Pod authors choose parts of both, so sizes are bounded and every type is checked.
+Pod authors choose parts of both, so sizes are bounded and every type is checked. Source: OCI runtime specification,
+runtime.md ("State"), config.md ("POSIX-platform Hooks") and config-linux.md ("IntelRdt").
 """
 
 from .. import errors
@@ -12,16 +12,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Kubernetes lets a pod have 256 KiB of annotations, and CRI-O repeats them twice.
+# A pod can have 256 KiB of annotations, and CRI-O repeats them twice.
 STATE_LIMIT = 4 << 20
 BUNDLE_LIMIT = 16 << 20
 
 CREATE_RUNTIME = "createRuntime"
 POSTSTOP = "poststop"
-HOOK = "hook"  # either, as the state's status says
+HOOK = "hook"  # either, depending on the state's status
 
-# One command serves both stages, since a hook's JSON has one command for all of them. runc says "creating" where crun
-# says "created".
+# A hook's JSON has one command for all stages. runc's status is "creating" where crun's is "created".
 STAGES = {
     "creating": CREATE_RUNTIME,
     "created": CREATE_RUNTIME,
@@ -31,7 +30,7 @@ STAGES = {
 
 
 class State:
-    """The container state that a runtime writes to its hooks, checked."""
+    """A validated container state, as a runtime writes it to its hooks."""
 
     __slots__ = ("annotations", "bundle", "id", "pid", "status")
 
@@ -44,12 +43,12 @@ class State:
 
     @property
     def stage(self) -> str:
-        """The hook stage that this status belongs to."""
+        """The hook stage for this status."""
         return STAGES[self.status]
 
 
 class Bundle:
-    """The parts of a bundle's config.json that concern us; all of them empty for a bundle that can't be read."""
+    """The relevant parts of a bundle's config.json; empty for an unreadable bundle."""
 
     __slots__ = ("annotations", "cgroups_path", "class_name", "monitored", "resources")
 
@@ -57,7 +56,7 @@ class Bundle:
         linux = _field(config, "linux", dict, {})
         rdt = _field(linux, "intelRdt", dict, {})
         self.class_name: str = _field(rdt, "closID", str, "").strip("/")
-        # enableCMT and enableMBM are what enableMonitoring was called before runtime-spec 1.3.
+        # Before runtime-spec 1.3, enableMonitoring was called enableCMT and enableMBM.
         self.monitored = any(rdt.get(name) is True for name in ("enableMonitoring", "enableCMT", "enableMBM"))
         self.cgroups_path: str = _field(linux, "cgroupsPath", str, "")
         self.resources: "dict[str, Any]" = _field(linux, "resources", dict, {})
@@ -65,10 +64,10 @@ class Bundle:
 
 
 def parse_state(data: bytes) -> State:
-    """Read the state that a runtime hands to its hooks.
+    """Parse the state that a runtime passes to its hooks.
 
     Raises:
-        InputError: it is not JSON, not a state, or names a container id that no runtime would.
+        InputError: it is not JSON, not a state, or has a container id that no runtime accepts.
     """
     try:
         value = parse_json(data)

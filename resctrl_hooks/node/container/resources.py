@@ -1,4 +1,4 @@
-"""What a container asked for: its Kubernetes QoS class, and its CPU request and limit, as its bundle and cgroup say."""
+"""A container's Kubernetes QoS class, CPU request and limit, from its bundle and cgroup."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -9,16 +9,16 @@ if TYPE_CHECKING:
 GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
 _MILLI = 1000
 _SHARES_OF_A_CPU = 1024
-_LEAST_SHARES = 2  # what the kubelet writes for a request of nothing (kubernetes, pkg/kubelet/cm, MinShares)
+_LEAST_SHARES = 2  # the kubelet's value for an empty request (kubernetes, pkg/kubelet/cm, MinShares)
 _PERIOD = 100_000  # microseconds, the kernel's own default
 _WEIGHT_OF_A_CPU, _LARGEST_WEIGHT = 100, 10_000
 _LONGEST_NUMBER = 16
 
 
 def qos_of(workload: "Workload") -> str:
-    """Return the QoS class of a pod, from the name of its cgroup; empty for what is no pod of the kubelet's.
+    """Return a pod's QoS class from its cgroup's name; empty outside the kubelet's pods.
 
-    The kubelet puts pods of the two lower classes below a cgroup of theirs (kubernetes, pkg/kubelet/cm).
+    The kubelet puts pods of the two lower classes below separate cgroups (kubernetes, pkg/kubelet/cm).
     """
     path = workload.pod_cgroup
     if "kubepods" not in path:
@@ -31,9 +31,9 @@ def qos_of(workload: "Workload") -> str:
 def cpu_request(resources: "dict[str, Any]") -> "tuple[int, int]":
     """Return a container's CPU request and limit in thousandths of a CPU, 0 for none, from ``linux.resources``.
 
-    Requests are given as shares, 1024 for a CPU (kubernetes, MilliCPUToShares). Where there is only a limit, as with
-    ``podman run --cpus``, it is the request too. Where they aren't there, cgroup v2's own ``cpu.weight`` and
-    ``cpu.max`` in ``unified`` are read; the kernel's default weight counts as a CPU, as its default of shares does.
+    Requests are given as shares, 1024 for a CPU (kubernetes, MilliCPUToShares). A limit without a request, as with
+    ``podman run --cpus``, is also the request. Without shares and quota, cgroup v2's ``cpu.weight`` and ``cpu.max`` in
+    ``unified`` are read; the kernel's default weight counts as a CPU, as its default of shares does.
     """
     cpu, unified = (found if isinstance(found := resources.get(name), dict) else {} for name in ("cpu", "unified"))
     shares, quota, period = (_number(cpu.get(name)) for name in ("shares", "quota", "period"))
@@ -41,7 +41,7 @@ def cpu_request(resources: "dict[str, Any]") -> "tuple[int, int]":
         most, _, of = str(unified.get("cpu.max", "")).partition(" ")
         quota, period = _parsed(most), _parsed(of)
     limit = max(quota, 0) * _MILLI // (period if period > 0 else _PERIOD)
-    # Shares are rounded down from thousandths, so the request is the least that gives as many.
+    # Shares are rounded down, so the request is the smallest one with this number of shares.
     request = -(-shares * _MILLI // _SHARES_OF_A_CPU) if shares > _LEAST_SHARES else 0
     if not shares:
         weight = _parsed(str(unified.get("cpu.weight", "")))

@@ -1,1 +1,1 @@
-"""What can be done for a container, one module or folder each."""
+"""The features, one module or package each."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..resctrl.locked_key import LockedKey
 
 NAME = "blockio"
-_NRI = "blockioclass.resource-policy.nri.io"  # topology-aware's and balloons'
+_NRI = "blockioclass.resource-policy.nri.io"  # of the policies topology-aware and balloons
 ANNOTATIONS = ("class.blockio.resctrl-hooks.io", "blockio.resources.beta.kubernetes.io", _NRI)
 _LIMITS = (
     ("throttleReadBps", "rbps"),
@@ -33,7 +33,7 @@ _LIMITS = (
     ("throttleReadIops", "riops"),
     ("throttleWriteIops", "wiops"),
 )
-# goresctrl reads them as Kubernetes' quantities: powers of a thousand, and with an i of 1024.
+# goresctrl parses them as Kubernetes quantities: powers of 1000, and with an i of 1024.
 _UNITS = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
@@ -46,15 +46,15 @@ class BlockIO(Feature):
         """Set the limits and weights of the container's class, unless the runtime has set some.
 
         Raises:
-            ClassError: there is no such class, or its namespace may not have it.
-            CgroupError: there is no cgroup for it.
+            ClassError: the class does not exist, or is not allowed for the namespace.
+            CgroupError: the container has no cgroup for it.
         """
         if workload.bundle.resources.get("blockIO"):
             return [Step(NAME, SKIP, {}, "the runtime limits its block I/O, which stays")]
         name, spec, why = chosen_class(workload, context.settings, NAME, ANNOTATIONS)
         if not name:
             return [Step(NAME, SKIP, {}, why)]
-        own_cgroup(workload, context)  # what is wrong with it `explain` says too
+        own_cgroup(workload, context)  # `explain` reports problems of the class too
         values, weight = values_of(spec, context.settings.sys_path)
         properties = {"IOAccounting": "yes", **({"IOWeight": str(weight)} if weight else {})}
         shown = ", ".join(f"{file} {value}" for file, value in values) or "no device fits its patterns"
@@ -67,18 +67,18 @@ class BlockIO(Feature):
         put(container, needs["values"], needs["properties"], context)
 
     def properties(self, step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
-        """By which systemd keeps the values."""
+        """Return the systemd properties that keep the values."""
         needs: "CgroupNeeds" = step.parameters
         return needs["properties"]
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
-        """Return whether all values are in force."""
+        """Return whether all values are in place."""
         needs: "CgroupNeeds" = step.parameters
         return are_in_force(needs["values"], container, context)
 
 
 def values_of(spec: "list[dict[str, Any]]", sys_path: str) -> "tuple[list[list[str]], int]":
-    """What a class means on this machine: lines for the cgroup's files, and the weight of all devices (0: none).
+    """Return a class's values on this machine: lines for the cgroup's files, and the default weight (0: none).
 
     A later part of a class overrides an earlier one for the same device.
     """
@@ -106,7 +106,7 @@ def values_of(spec: "list[dict[str, Any]]", sys_path: str) -> "tuple[list[list[s
 
 
 def amount(value: "Any") -> int:
-    """Bytes or operations a second: a number, or one with k, M, G, T (of a thousand) or Ki, Mi, Gi, Ti (of 1024)."""
+    """Return a rate: a number, or one with k, M, G, T (powers of 1000) or Ki, Mi, Gi, Ti (powers of 1024)."""
     text = str(value)
     number = text.removesuffix("i")
     base = 1000 if number == text else 1024
@@ -116,7 +116,7 @@ def amount(value: "Any") -> int:
 
 
 def devices_of(patterns: "list[str]", sys_path: str) -> "list[str]":
-    """The numbers (``8:0``) of the whole block devices that fit the patterns; a partition stands for its disk."""
+    """Return the numbers (``8:0``) of whole block devices that match the patterns; a partition selects its disk."""
     found: "list[str]" = []
     for pattern in patterns:
         folder, _, last = pattern.rpartition("/")
@@ -136,7 +136,7 @@ def devices_of(patterns: "list[str]", sys_path: str) -> "list[str]":
 
 
 def without_brackets(pattern: str) -> "list[str]":
-    """Return the patterns that one with brackets stands for: ``sd[ac-d]*`` for ``sda*``, ``sdc*`` and ``sdd*``."""
+    """Return the patterns without brackets: ``sd[ac-d]*`` becomes ``sda*``, ``sdc*`` and ``sdd*``."""
     before, _, rest = pattern.partition("[")
     inside, bracket, after = rest.partition("]")
     if not bracket:

@@ -1,4 +1,4 @@
-"""Swap and memory limits of a container, written to its cgroup before its process runs: by class or by annotation."""
+"""Swap and memory limits of a container by class or annotation, written to its cgroup before its process runs."""
 
 from ..cgroup_settings.own import living_cgroup, own_cgroup
 from ..cgroup_settings.values import are_in_force, put
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NAME = "memory"
 _PROPERTIES = {SWAP: "MemorySwapMax", HIGH: "MemoryHigh"}  # systemd.resource-control(5)
 _INFINITY = "infinity"
-SMALLEST_HIGH = 4 << 20  # bytes; a runtime's own init needs as much, and crawls below it
+SMALLEST_HIGH = 4 << 20  # bytes; a runtime's own init needs that much, and is extremely slow with less
 
 
 class Memory(Feature):
@@ -32,7 +32,7 @@ class Memory(Feature):
         """Set the limits that the container's class and annotations choose.
 
         Raises:
-            MemoryClassError, MemoryLimitError: they choose what is not there, not allowed or not sensible.
+            MemoryClassError, MemoryLimitError: the choice is missing, not allowed or not sensible.
             CgroupError: the host or the container has no cgroup v2 for it.
         """
         choice = choice_of(workload, context.settings)
@@ -46,21 +46,21 @@ class Memory(Feature):
                 f"{HIGH} {high} would stall the container's start",
                 hint=f"the least that a container can start with is {SMALLEST_HIGH} bytes",
             )
-        own_cgroup(workload, context)  # what is wrong with it `explain` says too
+        own_cgroup(workload, context)  # `explain` reports problems of the class too
         limits = ", ".join(f"{name} {value}" for name, value in choice.limits.items())
         needs: "LimitNeeds" = {"class": choice.name, "limits": choice.limits}
         return [Step(NAME, "limit", needs, f"{limits}: {choice.why}")]
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-        """Write the limits where they hold at once and, on a scope of systemd's, where a daemon-reload leaves them."""
+        """Write the limits to the cgroup and, for a systemd scope, to the unit, so that a daemon-reload keeps them."""
         needs: "LimitNeeds" = step.parameters
         put(container, _values(needs["limits"]), self.properties(step, container, context), context)
 
     def properties(self, step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
-        """By which systemd keeps the limits.
+        """Return the systemd properties that keep the limits.
 
         Raises:
-            MemoryLimitError: there is no room for them, and systemd would wait for the kernel to make some.
+            MemoryLimitError: the container already uses more, and systemd would wait for the kernel to reclaim.
         """
         needs: "LimitNeeds" = step.parameters
         limits = needs["limits"]
@@ -68,7 +68,7 @@ class Memory(Feature):
         return {_PROPERTIES[name]: _INFINITY if value == MAX else value for name, value in limits.items()}
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
-        """Return whether all limits are in force."""
+        """Return whether all limits are in place."""
         needs: "LimitNeeds" = step.parameters
         return are_in_force(_values(needs["limits"]), container, context)
 
@@ -78,9 +78,9 @@ def _values(limits: "dict[str, str]") -> "list[list[str]]":
 
 
 def _check_room(leaf: "Leaf", high: str) -> None:
-    """A memory.high below what is in use would hold up whoever writes it, systemd itself among them.
+    """Check that a memory.high exceeds the memory in use: a lower one would block the writer, including systemd.
 
-    One that the container itself has already may well be below that, which is what it is for.
+    A limit that the container already has may well be exceeded; that is its purpose.
     """
     if high == MAX or same_value(HIGH, read_value(leaf.folder, HIGH), high):
         return

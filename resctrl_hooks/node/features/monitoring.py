@@ -1,4 +1,4 @@
-"""The monitoring group, which this project is named for: a workload's processes join their pod's mon_group."""
+"""The monitoring feature: a workload's processes join their pod's mon_group."""
 
 from .. import errors
 from ..feature import INTO_CLASS, SKIP, Feature, Step, describe
@@ -18,7 +18,7 @@ NAME = "monitoring"
 
 
 class Monitoring(Feature):
-    """The monitoring group of a container's pod; it ends when `lifecycle.release_key` finds that the pod has ended."""
+    """The mon_group of a container's pod; it ends when `lifecycle.release_key` finds that the pod has ended."""
 
     name = NAME
 
@@ -26,7 +26,7 @@ class Monitoring(Feature):
         """Join the pod's group in the class of the process, unless a filter or the runtime's own group forbids it.
 
         Raises:
-            InputError: the label selector needs the pod's labels, and they can't be read.
+            InputError: the label selector needs the pod's labels, and they are unreadable.
             TaskGoneError: the process has ended.
         """
         reason = why_not(workload, context)
@@ -48,7 +48,7 @@ class Monitoring(Feature):
         rdt_class = needs["class"]
         if context.settings.rdt["enabled"] and container.pid:
             where = resctrl_groups_of(context.proc, container.pid)
-            rdt_class = where[0] if where is not None else rdt_class  # the step before this one may have failed
+            rdt_class = where[0] if where is not None else rdt_class  # the previous step may have failed
         describe(container, locked)
         new = rdt_class not in locked.origins
         ensure_group(container, rdt_class, locked, context)
@@ -60,13 +60,13 @@ class Monitoring(Feature):
             raise
         if locked.lacks(rdt_class, context.settings.monitoring["events"][0]):
             from ..sharing.bandwidth_counters import (
-                ensure_counted,  # only where counters are assigned, and have run out
+                ensure_counted,  # only for assigned counters that are exhausted
             )
 
             ensure_counted(context, locked.key)
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
-        """Return whether its init process is in its key's group; true where the kernel doesn't say, or it has ended."""
+        """Return whether its init process is in its key's group; true if unknown or ended."""
         try:
             where = resctrl_groups_of(context.proc, container.pid)
         except ProcessLookupError:
@@ -81,20 +81,20 @@ class Monitoring(Feature):
 
 
 def why_not(workload: "Workload", context: "Context") -> str:
-    """Return why a workload is not to be monitored, or an empty string."""
+    """Return why a workload is excluded from monitoring, or an empty string."""
     settings = context.settings
     if workload.bundle.monitored and not settings.monitoring["takeOver"]:
         return "the runtime makes its own mon_group (linux.intelRdt.enableMonitoring); monitoring.takeOver is false"
     reason = settings.selects(workload.namespace)
     if not reason and settings.label_selector:
-        from ..container.labels import pod_labels  # few select by labels
+        from ..container.labels import pod_labels  # few nodes select by labels
 
         reason = settings.selects_labels(pod_labels(workload))
     return reason
 
 
 def class_of(workload: "Workload", context: "Context") -> "tuple[str, str]":
-    """The RDT class of a workload, and how we know: where its task is, else what its bundle asked the runtime for."""
+    """Return the RDT class of a workload, and its source: the task's class, else the bundle's."""
     if workload.pid:
         try:
             where = resctrl_groups_of(context.proc, workload.pid)
@@ -109,10 +109,10 @@ def class_of(workload: "Workload", context: "Context") -> "tuple[str, str]":
 
 
 def ensure_group(container: "Container", rdt_class: str, locked: "LockedKey", context: "Context") -> None:
-    """The group of a container's pod, by the rules where there are some.
+    """Return the group of a container's pod, by the sharing rules if configured.
 
     Raises:
-        NoRMIDsError: there is no RMID, or the rules keep those that are free.
+        NoRMIDsError: no RMID is free, or the rules reserve the free ones.
         ResctrlError, HookError: as `LockedKey.ensure_group`.
     """
     if context.settings.groups.get("limits") and not locked.origins:
@@ -124,7 +124,7 @@ def ensure_group(container: "Container", rdt_class: str, locked: "LockedKey", co
         return
     from ..sharing.admission import ensure_group as by_rules  # only where RMIDs are shared by rules
 
-    # The hook alone applies this feature's step, to a workload; whoever runs is adopted by reconcile.
+    # Only the hook applies this feature's step to a workload; reconcile adopts running containers.
     by_rules(locked, container, rdt_class, context)  # type: ignore[arg-type]
 
 

@@ -1,1 +1,1 @@
-"""A memtierd for each container whose memory class has one."""
+"""memtierd: one process for each container whose memory class configures it."""

@@ -1,6 +1,6 @@
-"""A memtierd of the container's own, for classes that have a configuration for one: started before its process runs.
+"""One memtierd per container for classes with a configuration for it, started before the container's process runs.
 
-systemd supervises it as a transient service where it runs the machine; elsewhere a small process of ours does.
+systemd supervises it as a transient service where it runs the machine, otherwise a small process of this program does.
 """
 
 from ...cgroup_settings.own import living_cgroup
@@ -37,10 +37,10 @@ class Memtierd(Feature):
     def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
         """Start a memtierd if the container's class has a configuration for it.
 
-        A class that is unknown or not allowed is the memory feature's to refuse.
+        The memory feature refuses unknown and forbidden classes.
 
         Raises:
-            RunFolderError: the pod's names can't be folders.
+            RunFolderError: the pod's names are not valid folder names.
         """
         try:
             choice = choice_of(workload, context.settings)
@@ -52,7 +52,7 @@ class Memtierd(Feature):
         names = [workload.namespace, workload.pod, workload.container]
         root = run_dir(context.settings)
         RunFolder(root, (names[0], names[1], names[2]), workload.id)
-        # With all that is needed to end it again, whatever the settings say then.
+        # The record contains everything for stopping it, independent of later settings.
         needs: "MemtierdNeeds" = {
             "class": choice.name,
             "runDir": root,
@@ -64,10 +64,10 @@ class Memtierd(Feature):
         return [Step(NAME, "start", needs, f"memtierd as {how}: {choice.why}")]
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-        """Check what memtierd doesn't, write its run folder, start it, and look whether it stays.
+        """Check what memtierd does not check, write its run folder, start it, and verify that it keeps running.
 
         Raises:
-            HookError: it can't be started or ended at once; nothing of it is left.
+            HookError: it did not start, or ended at once; nothing is left behind.
         """
         from .start import check_needs, configuration, program_of, start  # not to end one
 
@@ -77,27 +77,27 @@ class Memtierd(Feature):
         text = configuration(needs["class"], leaf.folder, f"{folder.path}/{STATS}", context.settings)
         program = program_of(context.settings)
         check_needs(text, leaf, container, context)
-        _end(step, container.id, context)  # what an earlier run under this very id may have left
+        _end(step, container.id, context)  # leftovers of an earlier run with the same id
         opened = folder.make()
         try:
             opened.write(CONFIG, text.encode())
             command = [program, "-c", "", "-config", f"{folder.path}/{CONFIG}"]
             start(command, leaf, container, opened, context, systemd=needs["supervisor"] == SYSTEMD)
         except DeadlineError:
-            raise  # no time is left; its record says what to end
+            raise  # no time is left; its record has the data for stopping it
         except HookError:
             try:
                 _end(step, container.id, context)
             except DeadlineError:
                 raise
-            except HookError as another:  # what went wrong first says more; `revert` tries this again
+            except HookError as another:  # the first error matters more; `revert` tries this again
                 context.log(WARNING, f"memtierd of {container}: {another}", key=container.key, container=container.id)
             raise
         finally:
             opened.close()
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
-        """Return whether its memtierd runs and is attended to, or systemd is about to start it again."""
+        """Return whether its memtierd runs under supervision, or systemd is about to restart it."""
         if running(step, container.id):
             return attended(step, container.id)
         needs: "MemtierdNeeds" = step.parameters
@@ -113,7 +113,7 @@ class Memtierd(Feature):
         _end(step, member["id"], context)
 
     def lost(self, step: "Step", container: "Container", context: "Context") -> str:
-        """Return why a container's memtierd, which was started, holds no more; empty where none was."""
+        """Return why a started memtierd no longer holds; empty if none was started."""
         from . import ended
 
         needs: "MemtierdNeeds" = step.parameters
@@ -126,14 +126,14 @@ class Memtierd(Feature):
         return ended.last_words(last_lines(container.id, patience(context.settings.deadline))) if started else ""
 
     def orphans(self, context: "Context", known: "Collection[str]" = ()) -> "list[str]":
-        """Return the run folders of containers that nobody records."""
+        """Return the run folders of unrecorded containers."""
         return [folder.path for folder in orphaned(context, known)]
 
     def repair(self, context: "Context", known: "Collection[str]") -> int:
-        """End memtierds of containers that nobody records, and return how many there were; reconcile calls it.
+        """Stop memtierds of unrecorded containers; return their number. Called by reconcile.
 
         Raises:
-            MemtierdError: some could not be ended; the others are.
+            MemtierdError: some did not stop; the others did.
         """
         settings = context.settings
         systemd = supervisor_of(settings) == SYSTEMD
@@ -141,7 +141,7 @@ class Memtierd(Feature):
         for folder in orphaned(context, known):
             container = folder.parts[-1]
             if context.ledger.key_of(container):
-                continue  # ending others takes a while, in which a hook may have come for this one
+                continue  # stopping others takes time, in which a hook may have started this one
             try:
                 ended += end(folder, container, settings.cgroup_path, settings, systemd=systemd)
             except HookError as error:
@@ -154,13 +154,13 @@ class Memtierd(Feature):
 
 
 def run_dir(settings: "Settings") -> str:
-    """Return the folder above all run folders."""
+    """Return the parent folder of all run folders."""
     path: str = settings.memtierd["runDir"]
     return path.rstrip("/")
 
 
 def supervisor_of(settings: "Settings") -> str:
-    """Who supervises memtierd here: ``systemd`` or ``process``."""
+    """Return the supervisor of memtierd here: ``systemd`` or ``process``."""
     wanted: str = settings.memtierd["supervisor"]
     if wanted != AUTO:
         return wanted
@@ -183,17 +183,17 @@ def _end(step: "Step", container: str, context: "Context") -> None:
 
 
 def end(folder: RunFolder, container: str, cgroups: str, settings: "Settings", *, systemd: bool) -> bool:
-    """End a container's memtierd, then remove its run folder; say whether there was one.
+    """Stop a container's memtierd, then remove its run folder; return whether it existed.
 
-    Without a run folder nothing was started: it is made first and removed last.
+    The run folder is created first and removed last, so without one nothing was started.
 
     Raises:
-        HookError: it survives, systemd doesn't answer, or the folder can't be removed.
+        HookError: it survives, systemd does not answer, or the folder cannot be removed.
     """
     opened = folder.open()
     if opened is None:
         return False
-    from . import processes as memtierd_processes  # only where something ends
+    from . import processes as memtierd_processes  # only for a memtierd to stop
 
     try:
         memtierd_processes.end(opened, memtierd_processes.cgroup_folder(cgroups, container))
@@ -220,7 +220,7 @@ def running(step: "Step", container: str) -> "list[int]":
 
 
 def attended(step: "Step", container: str) -> bool:
-    """Return whether somebody attends to a container's memtierd that runs: systemd, or the keeper of ours."""
+    """Return whether a container's running memtierd has a supervisor: systemd, or our process."""
     needs: "MemtierdNeeds" = step.parameters
     if needs["supervisor"] == SYSTEMD:
         return True
@@ -230,7 +230,7 @@ def attended(step: "Step", container: str) -> bool:
 
 
 def _in_folder(step: "Step", container: str, ask: "Callable[[Opened], T]") -> "T | None":
-    """What is asked of a container's run folder; None if there is none."""
+    """Return a query's result on a container's run folder; None without a folder."""
     try:
         opened = folder_of(step, container).open()
     except RunFolderError:
@@ -244,7 +244,7 @@ def _in_folder(step: "Step", container: str, ask: "Callable[[Opened], T]") -> "T
 
 
 def orphaned(context: "Context", known: "Collection[str]" = ()) -> "list[RunFolder]":
-    """Run folders of containers that nobody records: a hook's record comes before its folder, and goes after it."""
+    """Yield run folders of unrecorded containers: a record is written before its folder, and removed after it."""
     found = run_folders(run_dir(context.settings))
     return [folder for folder in found if folder.parts[-1] not in known and not context.ledger.key_of(folder.parts[-1])]
 

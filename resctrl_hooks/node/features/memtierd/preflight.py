@@ -1,7 +1,7 @@
-"""What memtierd needs of a node and does not notice itself, or tells in words that don't help.
+"""Requirements of memtierd that it does not check itself, or reports in unhelpful words.
 
-YAML can't be read here, so what a configuration asks for is told by its lines. Source of what memtierd needs: its
-documentation (intel/memtierd, docs), and trying it.
+Source: memtierd's documentation (intel/memtierd, docs), and experiments. YAML cannot be parsed here, so a
+configuration's requirements are found in its lines.
 """
 
 from ...classes.memory import SWAP
@@ -20,7 +20,7 @@ _CAPABILITIES = (("CAP_SYS_PTRACE", 19), ("CAP_SYS_ADMIN", 21), ("CAP_SYS_NICE",
 
 
 class Lacking:
-    """What a node lacks: ``fatal`` without which memtierd can't work, ``idle`` without which it has nothing to do."""
+    """Missing requirements: ``fatal`` ones prevent memtierd's work, with ``idle`` ones it has nothing to do."""
 
     __slots__ = ("fatal", "idle")
 
@@ -30,7 +30,7 @@ class Lacking:
 
 
 class Needs:
-    """What a memtierd configuration asks for: the trackers that it names, and whether it swaps out."""
+    """Requirements of a memtierd configuration: the trackers that it names, and whether it swaps out."""
 
     __slots__ = ("swaps", "trackers")
 
@@ -42,7 +42,7 @@ class Needs:
 
 
 def lacking(needs: Needs, settings: "Settings", cgroup: str = "") -> Lacking:
-    """What is lacking for a configuration with these needs, on this node, for the container in this cgroup's folder."""
+    """Return the missing requirements of a configuration on this node, for the container in this cgroup folder."""
     fatal = [words for words in (tracker_lacks(settings, tracker) for tracker in needs.trackers) if words]
     missing = missing_capabilities()
     if missing:
@@ -58,7 +58,7 @@ def lacking(needs: Needs, settings: "Settings", cgroup: str = "") -> Lacking:
 
 
 def tracker_lacks(settings: "Settings", tracker: str) -> str:
-    """Return why a tracker of memtierd's can't work on this kernel, or an empty string."""
+    """Return why a memtierd tracker cannot work on this kernel, or an empty string."""
     look = _TRACKERS.get(tracker)
     return look(settings) if look is not None else ""
 
@@ -68,7 +68,7 @@ def _idlepage(settings: "Settings") -> str:
 
 
 def _softdirty(settings: "Settings") -> str:
-    # A new mapping is soft-dirty from its first moment, where the kernel knows of that (proc(5), smaps, VmFlags).
+    # A new mapping is soft-dirty from its first moment, if the kernel supports it (proc(5), smaps, VmFlags).
     flags = kernel_text("/proc/self/smaps").split("VmFlags:")[1:]
     if not flags or any("sd" in line.split("\n", 1)[0].split() for line in flags):
         return ""
@@ -97,7 +97,7 @@ _TRACKERS: "dict[str, Callable[[Settings], str]]" = {"idlepage": _idlepage, "sof
 
 
 def missing_capabilities() -> "list[str]":
-    """Return those of memtierd's capabilities that this process doesn't have (capabilities(7))."""
+    """Return memtierd's capabilities that this process lacks (capabilities(7))."""
     for line in kernel_text("/proc/self/status").splitlines():
         if line.startswith("CapEff:"):
             have = int(line.split()[1], 16)

@@ -1,4 +1,4 @@
-"""The processes of a container's memtierd outside systemd: written down by their keeper, found again, ended."""
+"""A container's memtierd outside systemd: recorded by its supervisor, found again, and stopped."""
 
 import posix
 import time
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ...records import KeeperRecord
     from .run_dir import Opened
 
-PROC = "/proc"  # our own processes are the machine's, wherever the settings look for containers
+PROC = "/proc"  # these processes are this machine's, whatever path the settings have for containers
 RECORD = "memtierd.keeper"
 CGROUP = "resctrl-hooks"
 _PATIENCE = 0.5  # seconds for SIGTERM, and again for SIGKILL
@@ -22,16 +22,16 @@ _NAP = 0.01
 
 
 class KeeperError(HookError):
-    """memtierd can't be started as a plain process, or will not end."""
+    """memtierd did not start as a plain process, or does not end."""
 
     reason = "memtierd"
 
 
 def cgroup_folder(cgroup_root: str, container: str) -> str:
-    """Return the cgroup that a container's memtierd lives in.
+    """Return the cgroup of a container's memtierd.
 
     Raises:
-        KeeperError: the root, which a record names, is no absolute path.
+        KeeperError: the root, from a record, is not an absolute path.
     """
     if cgroup_root[:1] != "/" or "/../" in f"{cgroup_root}/":
         raise KeeperError(f"no absolute path: {cgroup_root[:200]!r}")
@@ -39,9 +39,9 @@ def cgroup_folder(cgroup_root: str, container: str) -> str:
 
 
 def record(folder: "Opened", children: "list[int]") -> None:
-    """Write down who the calling keeper and its children are, before there is anything to be ended.
+    """Record the calling supervisor and its children before they can need stopping.
 
-    A killed hook's keeper is found by it.
+    A killed hook's supervisor is found by this record.
     """
     pids = [posix.getpid(), *children]
     named = [[pid, start_time(PROC, pid)] for pid in pids]
@@ -50,24 +50,24 @@ def record(folder: "Opened", children: "list[int]") -> None:
 
 
 def living(folder: "Opened") -> "list[int]":
-    """Return the keeper and the memtierd that a run folder names, as far as they are still those very processes."""
+    """Return the supervisor and the memtierd in a run folder's record, if they are still the same processes."""
     return [pid for pid, begun in _recorded(folder) if begun and start_time(PROC, pid) == begun]
 
 
 def memtierd_of(folder: "Opened") -> "list[int]":
-    """Return the memtierd that a run folder names, if it still lives."""
+    """Return the memtierd in a run folder's record, if it still lives."""
     alive = living(folder)
     return [pid for pid, _ in _recorded(folder)[1:] if pid in alive]
 
 
 def attended(folder: "Opened") -> bool:
-    """Return whether the memtierd that a run folder names lives, and its keeper too, who reads its output."""
+    """Return whether the memtierd in a run folder's record lives, and the supervisor that reads its output."""
     recorded = _recorded(folder)
     return len(recorded) > 1 and living(folder) == [pid for pid, _ in recorded]
 
 
 def _recorded(folder: "Opened") -> "list[tuple[int, int]]":
-    """Return the recorded processes, the keeper first: pids and when they began."""
+    """Return the recorded processes, the supervisor first: pids and start times."""
     try:
         found: KeeperRecord = parse_json(folder.read(RECORD))
         return [(int(pid), int(begun)) for pid, begun in found["processes"]] if found["boot"] == boot_id(PROC) else []
@@ -76,10 +76,10 @@ def _recorded(folder: "Opened") -> "list[tuple[int, int]]":
 
 
 def end(folder: "Opened", cgroup: str) -> None:
-    """End a container's memtierd with all that it started, by its cgroup and by what its run folder names.
+    """Stop a container's memtierd and its children, by its cgroup and by its run folder's record.
 
     Raises:
-        KeeperError: something survives even SIGKILL.
+        KeeperError: a process survives SIGKILL.
     """
     for number in (SIGTERM, SIGKILL):
         targets = processes(cgroup) or _group(folder)
@@ -99,7 +99,7 @@ def end(folder: "Opened", cgroup: str) -> None:
 
 
 def _group(folder: "Opened") -> "list[int]":
-    """Return the process group that the keeper leads, as kill(2) takes it, if anyone of it is known to live."""
+    """Return the supervisor's process group, as kill(2) takes it, if one of its members is known to live."""
     return [-_recorded(folder)[0][0]] if living(folder) else []
 
 
@@ -111,10 +111,10 @@ def _kill(target: int, number: int) -> None:
 
 
 def _remove_cgroup(cgroup: str) -> None:
-    """Remove the cgroup, and the one above it if it was the last.
+    """Remove the cgroup, and its parent if that is empty.
 
     Raises:
-        KeeperError: the kernel refuses; as long as the run folder is there, reconcile tries again.
+        KeeperError: the kernel refuses; reconcile tries again while the run folder exists.
     """
     try:
         posix.rmdir(cgroup)
@@ -125,11 +125,11 @@ def _remove_cgroup(cgroup: str) -> None:
     try:
         posix.rmdir(cgroup.rpartition("/")[0])
     except OSError:
-        pass  # others' are beside it
+        pass  # it contains other containers' cgroups
 
 
 def tell(path: str, data: bytes) -> bool:
-    """Write to a file of the kernel's; say whether it took that."""
+    """Write to a kernel file; return whether it was accepted."""
     try:
         fd = posix.open(path, posix.O_WRONLY)
         try:

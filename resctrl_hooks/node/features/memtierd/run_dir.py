@@ -1,7 +1,7 @@
-"""The folder that a container's memtierd runs from: RUNDIR/NAMESPACE/POD/CONTAINER/ID, for root alone.
+"""The run folder of a container's memtierd: RUNDIR/NAMESPACE/POD/CONTAINER/ID, private to root.
 
-Every part is checked and opened below the one before, without following links, so that no name and nobody who could
-write in one of them leads anywhere else.
+Every part is checked and opened below its parent without following links, so that neither a name nor another user's
+write access leads elsewhere.
 """
 
 import errno
@@ -15,7 +15,7 @@ CONFIG = "memtierd.config.yaml"
 OUTPUT = "memtierd.output"
 PID = "memtierd.pid"
 STATS = "memtierd.stats"
-NOBODY = "_"  # in the place of a name that a container without a pod doesn't have; no Kubernetes name is that
+NOBODY = "_"  # in place of a name for containers without a pod; not a valid Kubernetes name
 _PRIVATE = 0o700
 _FILE = 0o600
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
@@ -27,16 +27,16 @@ _DEPTH = 4
 
 
 class RunFolderError(HookError):
-    """A run folder can't be made, used or removed."""
+    """A run folder cannot be created, used or removed."""
 
     reason = "run-folder"
 
 
 class RunFolder:
-    """One container's run folder; ``names`` are its namespace's, pod's and container's, empty for none.
+    """One container's run folder; ``names`` are its namespace's, pod's and container's, empty if missing.
 
     Raises:
-        RunFolderError: a name can't be part of a path.
+        RunFolderError: a name is not a valid path component.
     """
 
     def __init__(self, root: str, names: "tuple[str, str, str]", container: str) -> None:
@@ -52,10 +52,10 @@ class RunFolder:
         self.path = "/".join((root, *self.parts))
 
     def make(self) -> "Opened":
-        """Make the folder and those above it, and open it.
+        """Create the folder and its parents, and open it.
 
         Raises:
-            RunFolderError: somebody else owns or can write one of them, or one is a link.
+            RunFolderError: one of them is a link, or another user owns or can write it.
         """
         tries = _TRIES
         while True:
@@ -63,13 +63,13 @@ class RunFolder:
                 make_folder(self.root, _PRIVATE)
                 return Opened(self._walk(make=True), self.path)
             except OSError as error:
-                # Another container's end may just have removed a folder that we share.
+                # The end of another container may just have removed a shared parent.
                 tries -= 1
                 if not tries or error.errno != errno.ENOENT:
                     raise self._error(error) from error
 
     def open(self) -> "Opened | None":
-        """Open the folder, or return None if it isn't there.
+        """Open the folder; return None if it does not exist.
 
         Raises:
             RunFolderError: as `make`.
@@ -82,10 +82,10 @@ class RunFolder:
             raise self._error(error) from error
 
     def remove(self) -> bool:
-        """Remove the folder with its files, and those above it that are empty then; say whether it was there.
+        """Remove the folder with its files, and empty parents; return whether it existed.
 
         Raises:
-            RunFolderError: something in it can't be removed.
+            RunFolderError: an entry cannot be removed.
         """
         opened = self.open()
         if opened is None:
@@ -101,7 +101,7 @@ class RunFolder:
             for depth in range(len(self.parts) - 1, 0, -1):
                 posix.rmdir("/".join((self.root, *self.parts[:depth])))
         except OSError as error:
-            # Not empty: the containers beside ours. Gone: another hook was faster.
+            # Not empty: other containers. Missing: another hook removed it.
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
                 raise self._error(error) from error
         return True
@@ -130,14 +130,14 @@ class RunFolder:
 
 
 class Opened:
-    """An open run folder; its files are reached through it, whatever happens to the path."""
+    """An open run folder; its files are accessed through it, whatever happens to the path."""
 
     def __init__(self, fd: int, path: str) -> None:
         self.fd = fd
         self.path = path
 
     def write(self, name: str, data: bytes) -> None:
-        """Replace a file, whole."""
+        """Replace a file atomically."""
         temporary = f"{name}.new"
         flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW
         fd = posix.open(temporary, flags, _FILE, dir_fd=self.fd)
@@ -149,7 +149,7 @@ class Opened:
         posix.rename(temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
 
     def read(self, name: str) -> bytes:
-        """Return a file's content, empty if it isn't there."""
+        """Return a file's content, empty if it does not exist."""
         try:
             fd = posix.open(name, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK, dir_fd=self.fd)
         except FileNotFoundError:
@@ -179,7 +179,7 @@ def run_folders(root: str) -> "list[RunFolder]":
         try:
             folders.append(RunFolder(root, (namespace, pod, name), container))
         except RunFolderError:
-            continue  # nothing of ours has such a name
+            continue  # not a name of this program
     return folders
 
 

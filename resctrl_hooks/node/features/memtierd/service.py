@@ -1,4 +1,4 @@
-"""memtierd as a transient service of systemd's, which ends with the unit that its container runs in."""
+"""memtierd as a transient systemd service, which ends with its container's unit."""
 
 from ...errors import HookError
 from ...host.cgroup import processes
@@ -13,10 +13,10 @@ _PREFIX = "resctrl-hooks-memtierd-"
 _SUFFIX = ".service"
 _SLICE = "system.slice"
 _LONGEST_UNIT = 255
-_NOT_LOADED = 5  # systemctl's answer for a unit that it doesn't have
-_LAST_LINES = "200"  # more than the stack frames of a Go program that panics
+_NOT_LOADED = 5  # systemctl's answer for an unknown unit
+_LAST_LINES = "200"  # more than the stack frames of a Go panic
 _SERVICE = (
-    "Type=exec",  # so that systemd-run reports a program that can't be executed
+    "Type=exec",  # makes systemd-run report a program that cannot be executed
     "Restart=on-failure",
     "RestartSec=5",
     "StartLimitIntervalSec=600",
@@ -39,7 +39,7 @@ def unit_name(container: str) -> str:
     Raises:
         UnitError: the container's id is too long for one.
     """
-    # Of what a container's id may be made of, only the plus sign may not be in a unit's name (systemd.unit(5)).
+    # Of the characters in container ids, only the plus sign is invalid in a unit's name (systemd.unit(5)).
     name = _PREFIX + container.replace("+", "\\x2b") + _SUFFIX
     if len(name) > _LONGEST_UNIT:
         raise UnitError(f"the id {container} is too long for a unit's name", hint="set memtierd.supervisor: process")
@@ -49,12 +49,12 @@ def unit_name(container: str) -> str:
 def start_service(
     container: str, leaf: "Leaf", command: "list[str]", memory_max: str, seconds: float, *, bound: bool
 ) -> None:
-    """Start a container's memtierd as a transient service that ends with the unit that the container runs in.
+    """Start a container's memtierd as a transient service that ends with the container's unit.
 
-    ``bound`` is false where that unit is not the container's own and may end before it.
+    ``bound`` is false if that unit is not the container's own and may end before it.
 
     Raises:
-        UnitError: systemd refuses, or the program can't be executed.
+        UnitError: systemd refuses, or the program cannot be executed.
         ProgramError: systemd-run is missing or does not answer.
     """
     unit = unit_name(container)
@@ -62,8 +62,8 @@ def start_service(
     if bound and leaf.unit:
         properties.append(f"BindsTo={leaf.unit}")
         if leaf.own_scope:
-            # After= orders ours to stop first. Not with a service, which is still starting while its container is:
-            # our start would wait for the service's, and that one for us.
+            # After= stops this service first. It is not used with a service, which is still starting with its
+            # container: the two starts would wait for each other.
             properties.append(f"After={leaf.unit}")
     arguments = [find_program("systemd-run"), "--quiet", "--collect", "--no-ask-password", f"--slice={_SLICE}"]
     arguments += [f"--unit={unit}", f"--description=memtierd of container {container}"]
@@ -74,7 +74,7 @@ def start_service(
 
 
 def stop_service(container: str, seconds: float) -> bool:
-    """Stop a container's memtierd, if there is one, and say whether there was.
+    """Stop a container's memtierd, and return whether it existed.
 
     Raises:
         UnitError: systemd refuses.
@@ -99,12 +99,12 @@ def service_waits(container: str, seconds: float) -> bool:
 
 
 def service_processes(cgroups: str, container: str) -> "list[int]":
-    """The processes of a container's memtierd service, none if it doesn't run. ``cgroups`` is where those are."""
+    """Return the processes of a container's memtierd service below ``cgroups``; empty if it does not run."""
     return processes(f"{cgroups}/{_SLICE}/{unit_name(container)}")
 
 
 def last_lines(container: str, seconds: float) -> str:
-    """What a container's memtierd said last, from the journal; empty where that can't be had."""
+    """Return the last output of a container's memtierd from the journal; empty if unavailable."""
     try:
         journalctl = find_program("journalctl")
         run([journalctl, "--sync"], seconds)

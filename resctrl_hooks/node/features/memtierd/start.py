@@ -1,4 +1,4 @@
-"""Starts a container's memtierd, once all that it needs is there: under systemd, or with a keeper of ours."""
+"""Start of a container's memtierd after a check of its requirements: under systemd, or with our supervisor."""
 
 import time
 
@@ -21,17 +21,17 @@ _PODMAN = "podman"
 
 
 class MemtierdError(HookError):
-    """memtierd is missing, can't do its work on this node, or ended at once."""
+    """memtierd is missing, cannot work on this node, or ended at once."""
 
     reason = "memtierd"
 
 
 def configuration(name: str, cgroup: str, stats: str, settings: "Settings") -> str:
-    """Return the configuration of a class, filled in for a container's cgroup and a file for statistics.
+    """Return the configuration of a class with the container's cgroup and a file for statistics filled in.
 
     Raises:
-        MemtierdError: there is no such class.
-        TemplateError: it can't be filled in.
+        MemtierdError: the class does not exist.
+        TemplateError: it cannot be filled in.
     """
     template = next((spec["memtierdconfig"] for spec in settings.classes if spec.get("name") == name), None)
     if template is None:
@@ -43,10 +43,10 @@ def configuration(name: str, cgroup: str, stats: str, settings: "Settings") -> s
 
 
 def program_of(settings: "Settings") -> str:
-    """Return the memtierd to run.
+    """Return the path of memtierd.
 
     Raises:
-        MemtierdError: there is none, or none to be trusted.
+        MemtierdError: it is missing, or not trustworthy.
     """
     try:
         return find_program(settings.memtierd["binary"], ALL_FOLDERS)
@@ -58,10 +58,10 @@ def program_of(settings: "Settings") -> str:
 
 
 def check_needs(text: str, leaf: "Leaf", container: "Container", context: "Context") -> None:
-    """Check that memtierd could do here what its configuration says; warns of what would have no effect.
+    """Check that memtierd can run its configuration here; warn of parts without effect.
 
     Raises:
-        MemtierdError: it couldn't.
+        MemtierdError: it cannot.
     """
     from .preflight import Needs, lacking
 
@@ -77,10 +77,10 @@ def check_needs(text: str, leaf: "Leaf", container: "Container", context: "Conte
 def start(
     command: "list[str]", leaf: "Leaf", container: "Container", opened: "Opened", context: "Context", *, systemd: bool
 ) -> None:
-    """Start memtierd, write its pid down, and look whether it stays.
+    """Start memtierd, record its pid, and verify that it keeps running.
 
     Raises:
-        HookError: it can't be started, or ended at once.
+        HookError: it did not start, or ended at once.
     """
     if systemd:
         _start_service(command, leaf, container, opened, context.settings)
@@ -94,7 +94,7 @@ def _start_service(
     from ...host.systemd import patience
     from . import service
 
-    # A service that holds a Podman container is that container's own (Quadlet); a CRI's is the whole runtime's.
+    # A service that holds a Podman container is the container's own (Quadlet); a CRI's is the whole runtime's.
     bound = leaf.own_scope or container.runtime == _PODMAN
     memory_max: str = settings.memtierd["memoryMax"]
     seconds = patience(settings.deadline)

@@ -1,8 +1,8 @@
-"""Supervision where systemd doesn't run: a small process of ours starts a container's memtierd and stays with it.
+"""Supervision without systemd: a small process starts a container's memtierd and stays with it.
 
-It has nothing of the hook that made it: its own session, its own cgroup, none of the runtime's pipes or our locks. It
-keeps memtierd's output within bounds and ends it when the container's init process has ended. What others know of the
-two is in `memtierd_processes`.
+It shares nothing with the hook: it has its own session and cgroup, and neither the runtime's pipes nor our locks. It
+bounds memtierd's output and ends it after the container's init process; `processes` has the functions for other
+processes.
 """
 
 import posix
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 OLD_OUTPUT = OUTPUT + ".old"
 ENDED = "resctrl-hook: memtierd ended with"
 _OUTPUT_LIMIT = 1 << 20
-_LOOK_EVERY = 2.0  # seconds between looks at the container
+_LOOK_EVERY = 2.0  # seconds between checks of the container
 _NAP = 0.01
 _REPORT_LIMIT = 4000
 
 
 class Kept:
-    """What the keeper needs to know: the command, the container's init process, and the cgroup to live in."""
+    """The supervisor's data: the command, the container's init process, and its cgroup."""
 
     __slots__ = ("cgroup", "command", "pid", "proc", "start")
 
@@ -42,15 +42,15 @@ class Kept:
         self.start = start
 
     def container_lives(self) -> bool:
-        """Return whether the container's init is still the process that it was."""
+        """Return whether the container's init is still the same process."""
         return start_time(self.proc, self.pid) == self.start
 
 
 def start(kept: Kept, folder: "Opened") -> None:
-    """Start memtierd and the keeper, detached, and return once memtierd is executed.
+    """Start memtierd and its supervisor, detached, and return once memtierd is executed.
 
     Raises:
-        KeeperError: it can't be.
+        KeeperError: it failed.
     """
     ours, theirs = posix.pipe()
     try:
@@ -78,7 +78,7 @@ def _read(fd: int) -> bytes:
 
 
 def _detach(kept: Kept, folder: "Opened", report: int) -> None:
-    """In the forked child: forks the keeper, which then is init's child, and ends. Never returns."""
+    """Fork the supervisor in the child, as a child of init, and exit. Never returns."""
     code = 1
     try:
         if posix.fork() == 0:
@@ -92,15 +92,15 @@ def _detach(kept: Kept, folder: "Opened", report: int) -> None:
 
 
 def _keep(kept: Kept, folder: "Opened", report: int) -> None:
-    posix.setsid()  # and so leads a process group, which is how memtierd and its children are found
-    signal(SIGTERM, SIG_IGN)  # it is meant for memtierd, whose end is ours
+    posix.setsid()  # leads a process group, by which memtierd and its children are found
+    signal(SIGTERM, SIG_IGN)  # a signal for memtierd, whose end also ends this process
     posix.umask(0o077)
     posix.chdir("/")
     _leave_everything({folder.fd, report})
     _move_to(kept.cgroup)
-    tell("/proc/self/oom_score_adj", b"0")  # the runtime's own protects it from the OOM killer
+    tell("/proc/self/oom_score_adj", b"0")  # protects against the OOM killer, as the runtime's own processes are
     record(folder, [])
-    import _socket  # its read has a time limit
+    import _socket  # the read has a time limit
 
     ours, theirs = _socket.socketpair()
     child = spawn(kept.command, theirs.fileno(), leader=False)
@@ -109,7 +109,7 @@ def _keep(kept: Kept, folder: "Opened", report: int) -> None:
         record(folder, [child])
         folder.write(PID, f"{child}\n".encode())
         posix.write(report, b"started")
-    except BaseException:  # somebody ended us meanwhile, and the folder is gone
+    except BaseException:  # already ended, and its folder removed
         posix.kill(child, SIGKILL)
         raise
     posix.close(report)
@@ -117,7 +117,7 @@ def _keep(kept: Kept, folder: "Opened", report: int) -> None:
 
 
 def _attend(kept: Kept, folder: "Opened", child: int, output: "socket") -> None:
-    """Take down what memtierd says until it ends, and end it when the container has."""
+    """Record memtierd's output until it ends, and end it after the container."""
     output.settimeout(_LOOK_EVERY)
     look = time.monotonic() + _LOOK_EVERY
     while True:
@@ -128,7 +128,7 @@ def _attend(kept: Kept, folder: "Opened", child: int, output: "socket") -> None:
             else:
                 time.sleep(_NAP)  # closed: it is about to end
         except OSError:
-            chunk = b""  # nothing was said for a while
+            chunk = b""  # no output for a while
         due = time.monotonic() >= look
         if due or not chunk:
             ended, status = posix.waitpid(child, posix.WNOHANG)
@@ -143,7 +143,7 @@ def _attend(kept: Kept, folder: "Opened", child: int, output: "socket") -> None:
 
 
 def _leave_everything(but: "set[int]") -> None:
-    """Close all descriptors: our locks, whose end must not wait for us, and the runtime's pipes."""
+    """Close all descriptors: our locks, which must not depend on this process, and the runtime's pipes."""
     nothing = posix.open("/dev/null", posix.O_RDWR)
     for fd in (0, 1, 2):
         posix.dup2(nothing, fd)
@@ -152,17 +152,17 @@ def _leave_everything(but: "set[int]") -> None:
             try:
                 posix.close(int(name))
             except OSError:
-                continue  # the listing's own
+                continue  # the listing's own descriptor
 
 
 def _move_to(cgroup: str) -> None:
-    """Leave the runtime's cgroup for one of our own, or for the root where there can be none."""
+    """Move from the runtime's cgroup to a separate one, or to the root if that is impossible."""
     root = cgroup.rpartition("/")[0].rpartition("/")[0]
     for path in (cgroup.rpartition("/")[0], cgroup):
         try:
             posix.mkdir(path, 0o755)
         except OSError:
-            continue  # it is there; or else the next one fails too
+            continue  # it exists, or the next call fails too
     if not tell(f"{cgroup}/cgroup.procs", b"0"):
         tell(f"{root}/cgroup.procs", b"0")
 
@@ -178,4 +178,4 @@ def _append(folder: "Opened", data: bytes) -> None:
         finally:
             posix.close(fd)
     except OSError:
-        pass  # the folder was removed, or its file system is full: memtierd goes on all the same
+        pass  # the folder is removed or its file system full: memtierd continues

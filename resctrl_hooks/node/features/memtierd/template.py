@@ -1,4 +1,4 @@
-"""Filling in a class's memtierd configuration, as the memtierd NRI plugin does: two variables, plain text."""
+"""Substitution in a class's memtierd configuration, as in the memtierd NRI plugin: two variables, plain text."""
 
 from ...errors import HookError
 
@@ -10,12 +10,12 @@ CGROUP = "$CGROUP2_ABS_PATH"
 STATS = "$MEMTIERD_SWAP_STATS_PATH"
 _CAPITALS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _NAME = _CAPITALS | frozenset("0123456789_")
-# A path stands in YAML without quotes, where " #" and ": " would end it and a backslash in quotes would vanish.
+# YAML has the path without quotes, where " #" and ": " would end it; a backslash would vanish in quotes.
 _PATH = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.:@/-")
 
 
 class TemplateError(HookError):
-    """A class's memtierd configuration can't be filled in; memtierd itself would run and do nothing."""
+    """A class's memtierd configuration cannot be filled in; memtierd itself would run and do nothing."""
 
     reason = "memtierd-config"
 
@@ -24,7 +24,7 @@ def fill(text: str, cgroup: str, stats: str) -> str:
     """Return the configuration with its variables replaced by the cgroup's folder and the file for statistics.
 
     Raises:
-        TemplateError: a path that YAML could misread, or a variable that nobody knows.
+        TemplateError: a path that YAML would misread, or an unknown variable.
     """
     values = {CGROUP: cgroup, STATS: stats}
     for path in values.values():
@@ -45,9 +45,7 @@ def fill(text: str, cgroup: str, stats: str) -> str:
 def _pieces(text: str) -> "Iterator[tuple[str, str]]":
     """Yield the text in pieces, each with the variable that follows it: ``$`` or ``${`` and capitals.
 
-    The last has none.
-
-    ``$1`` and ``$lower`` are no variables but text for the shells of memtierd's own commands.
+    The last piece has no variable. ``$1`` and ``$lower`` are text for the shells of memtierd's own commands.
     """
     begin = place = 0
     while True:
