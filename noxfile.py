@@ -130,29 +130,44 @@ def generate(session: nox.Session) -> None:
 
 @nox.session
 def release(session: nox.Session) -> None:
-    """Build what a release has into dist/: wheel, sdist, Debian package, RPM spec, SBOM, notes, checksums."""
+    """Build what a release has into dist/: wheel, sdist, Debian packages, RPM spec, SBOM, notes, checksums.
+
+    All of it is of the last commit (contrib/version.py); in an unpacked source distribution, of the files as they are.
+    """
     if not READY:
         session.install("-q", "-e", ".[dev]")
     python = sys.executable if READY else "python"
     shutil.rmtree("dist", ignore_errors=True)
-    for target in ("wheel", "sdist"):
-        session.run(python, "-m", "hatchling", "build", "-t", target, external=READY)
-    # What is needed to run it, and nothing else, is what the SBOM has to name.
-    (wheel,) = glob.glob("dist/*.whl")
+    dist = os.path.abspath("dist")
     with tempfile.TemporaryDirectory() as folder:
-        session.run(python, "-m", "venv", "--without-pip", folder, external=READY)
-        report = f"{folder}/report.json"
-        install = ["install", "-q", "--report", report, wheel]
-        session.run(python, "-m", "pip", "--python", f"{folder}/bin/python", *install, external=READY)
-        target = wheel.replace("-py3-none-any.whl", ".cdx.json")
-        about = ["--pyproject", "pyproject.toml", "--mc-type", "application", "--output-reproducible", "--sv", "1.6"]
-        sbom = [python, "-m", "cyclonedx_py", "environment", *about, "-o", target, f"{folder}/bin/python"]
-        session.run(*sbom, external=READY)
-        # The package with all that it needs inside can simulate, too.
-        more = ["install", "-q", f"{wheel}[simulation]"]
-        session.run(python, "-m", "pip", "--python", f"{folder}/bin/python", *more, external=READY)
-        (modules,) = glob.glob(f"{folder}/lib/python*/site-packages")
-        session.run(python, "contrib/release.py", "dist", modules, report, external=READY)
+        tree = os.getcwd()
+        if os.path.exists(".git"):
+            tree = f"{folder}/source"
+            session.run(python, "contrib/version.py", "export", tree, external=READY)
+        session.env["PYTHONPATH"] = tree
+        with session.chdir(tree):
+            _build(session, python, dist, f"{folder}/alone")
+
+
+def _build(session: nox.Session, python: str, dist: str, alone: str) -> None:
+    """Build a release of the working directory's sources, with an environment that has the wheel alone."""
+    for target in ("wheel", "sdist"):
+        session.run(python, "-m", "hatchling", "build", "-t", target, "-d", dist, external=READY)
+    # What is needed to run it, and nothing else, is what the SBOM has to name.
+    (wheel,) = glob.glob(f"{dist}/*.whl")
+    session.run(python, "-m", "venv", "--without-pip", alone, external=READY)
+    report = f"{alone}/report.json"
+    install = ["install", "-q", "--report", report, wheel]
+    session.run(python, "-m", "pip", "--python", f"{alone}/bin/python", *install, external=READY)
+    target = wheel.replace("-py3-none-any.whl", ".cdx.json")
+    about = ["--pyproject", "pyproject.toml", "--mc-type", "application", "--output-reproducible", "--sv", "1.6"]
+    sbom = [python, "-m", "cyclonedx_py", "environment", *about, "-o", target, f"{alone}/bin/python"]
+    session.run(*sbom, external=READY)
+    # The package with all that it needs inside can simulate, too.
+    more = ["install", "-q", f"{wheel}[simulation]"]
+    session.run(python, "-m", "pip", "--python", f"{alone}/bin/python", *more, external=READY)
+    (modules,) = glob.glob(f"{alone}/lib/python*/site-packages")
+    session.run(python, "contrib/release.py", dist, modules, report, external=READY)
 
 
 @nox.session

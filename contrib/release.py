@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import zipfile
 from collections.abc import Callable, Mapping
 from email.utils import formatdate
@@ -69,10 +70,31 @@ _DEBIAN_CHANGELOG = """resctrl-hooks ({version}-1) unstable; urgency=medium
 """
 
 
+def package_version(version: str) -> str:
+    """Return a version as dpkg and rpm sort it: a development version is older than its release."""
+    return version.replace(".dev", "~dev")
+
+
+PACKAGE_VERSION = package_version(__version__)
+
+
 def maintainer() -> str:
     """Return the packages' maintainer from DEBFULLNAME and DEBEMAIL, as Debian's own tools do; else a placeholder."""
     name = os.environ.get("DEBFULLNAME", "resctrl-hooks maintainers (placeholder)")
     return f"{name} <{os.environ.get('DEBEMAIL', 'resctrl-hooks@example.com')}>"
+
+
+def homepage() -> str | None:
+    """Return the project's address from pyproject.toml."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    found: str | None = project.get("urls", {}).get("Homepage")
+    return found
+
+
+def missing_contact() -> list[str]:
+    """Return what a published release needs and this one does not have."""
+    missing = [] if homepage() else ["pyproject.toml has no [project.urls] Homepage"]
+    return missing + [f"{name} is not set" for name in ("DEBFULLNAME", "DEBEMAIL") if name not in os.environ]
 
 
 class NoNotesError(Exception):
@@ -106,7 +128,7 @@ def debian_package(wheel: Path, folder: Path) -> Path:
             record.unlink()  # dpkg removes only files that it owns
         _write(root / "usr/bin/resctrl-hook", _COMMAND.encode(), _EXECUTABLE)
 
-    return _build(folder / f"resctrl-hooks_{__version__}-1_all.deb", stage, (PACKAGES / "control").read_text())
+    return _build(folder / f"resctrl-hooks_{PACKAGE_VERSION}-1_all.deb", stage, (PACKAGES / "control").read_text())
 
 
 def bundled_package(site_packages: Path, folder: Path) -> Path:
@@ -128,7 +150,7 @@ def bundled_package(site_packages: Path, folder: Path) -> Path:
         "Package: resctrl-hooks\n",
         "Package: resctrl-hooks-bundled\nProvides: resctrl-hooks\nConflicts: resctrl-hooks\nReplaces: resctrl-hooks\n",
     )
-    target = folder / f"resctrl-hooks-bundled_{__version__}-1~python{here}_{machine}.deb"
+    target = folder / f"resctrl-hooks-bundled_{PACKAGE_VERSION}-1~python{here}_{machine}.deb"
     return _build(target, stage, control.replace("{version}-1", f"{{version}}-1~python{here}"))
 
 
@@ -157,7 +179,7 @@ def _stage(root: Path) -> None:
     log = (REPOSITORY / "CHANGELOG.md").read_bytes()
     _write(root / DOCUMENTS / "changelog.gz", gzip.compress(log, mtime=0))
     when = formatdate(int(os.environ["SOURCE_DATE_EPOCH"]))
-    entry = _DEBIAN_CHANGELOG.format(version=__version__, maintainer=maintainer(), when=when).encode()
+    entry = _DEBIAN_CHANGELOG.format(version=PACKAGE_VERSION, maintainer=maintainer(), when=when).encode()
     _write(root / DOCUMENTS / "changelog.Debian.gz", gzip.compress(entry, mtime=0))
 
 
@@ -169,7 +191,9 @@ def _describe(root: Path, control: str) -> None:
     size = -(-sum(path.stat().st_size for path in files) // 1024)
     sums = "".join(f"{hashlib.md5(path.read_bytes()).hexdigest()}  {path.relative_to(root)}\n" for path in files)  # noqa: S324  # dpkg's own check
     package = control.split()[1]
-    control = control.format(version=__version__, kilobytes=size, maintainer=maintainer())
+    if found := homepage():
+        control = control.replace("Section: ", f"Homepage: {found}\nSection: ")
+    control = control.format(version=PACKAGE_VERSION, kilobytes=size, maintainer=maintainer())
     _write(root / "DEBIAN/control", control.encode())
     _write(root / "DEBIAN/md5sums", sums.encode())
     for script in ("postinst", "prerm"):
@@ -227,10 +251,15 @@ def main(folder: Path, site_packages: Path | None = None, report: Path | None = 
         hashes["resctrl-hooks"] = hashlib.sha256(wheel.read_bytes()).hexdigest()
         sbom.write_text(complete_sbom(sbom.read_text(), hashes))
     spec = (PACKAGES / "resctrl-hooks.spec").read_text()
-    for mark, value in (("@VERSION@", __version__), ("@MAINTAINER@", maintainer())):
+    marks = {"@VERSION@": PACKAGE_VERSION, "@UPSTREAM@": __version__, "@MAINTAINER@": maintainer()}
+    if found := homepage():
+        spec = spec.replace("License: ", f"URL:            {found}\nLicense: ")
+    for mark, value in marks.items():
         spec = spec.replace(mark, value)
     (folder / "resctrl-hooks.spec").write_text(spec)
     (folder / "RELEASE_NOTES.md").write_text(notes(__version__, (REPOSITORY / "CHANGELOG.md").read_text()))
+    for text in missing_contact():
+        sys.stderr.write(f"release: warning: {text}; set it before you publish\n")
     (folder / "SHA256SUMS").write_text(checksums(folder))
 
 

@@ -16,7 +16,7 @@ from .node.resctrl.filesystem import Filesystem
 from .node.resctrl.locked_key import Group, LockedKey
 from .node.resctrl.monitor import Monitor
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 __all__ = [
     "Counter",

@@ -45,9 +45,9 @@ CHANGELOG = """# Changelog
 """
 
 
-def load_release() -> Any:
+def load(name: str) -> Any:
     sys.path.insert(0, str(REPOSITORY / "contrib"))  # what it imports lies beside it
-    spec = importlib.util.spec_from_file_location("release", REPOSITORY / "contrib/release.py")
+    spec = importlib.util.spec_from_file_location(name, REPOSITORY / f"contrib/{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -55,7 +55,7 @@ def load_release() -> Any:
     return module
 
 
-RELEASE = load_release()
+RELEASE, VERSION = load("release"), load("version")
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +104,55 @@ def test_checksums_cover_every_file(dist: Path) -> None:
     lines = (dist / "SHA256SUMS").read_text().splitlines()
     assert {line.split("  ")[1] for line in lines} == {path.name for path in dist.iterdir()} - {"SHA256SUMS"}
     subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=dist, check=True, capture_output=True)
+
+
+# Versions
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A Git repository of two commits that has a development version."""
+    (tmp_path / "resctrl_hooks").mkdir()
+    (tmp_path / "contrib/daemonset").mkdir(parents=True)
+    (tmp_path / "resctrl_hooks/__init__.py").write_text('__version__ = "0.3.0.dev0"\n')
+    (tmp_path / "contrib/daemonset/metrics.yaml").write_text("image: resctrl-hooks:0.3.0.dev0\n")
+    git(tmp_path, "init", "--quiet")
+    for _ in range(2):
+        git(tmp_path, "commit", "--quiet", "--allow-empty", "--message=a change")
+    return tmp_path
+
+
+def git(tree: Path, *words: str) -> None:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "tag.gpgSign=false")
+    subprocess.run(["git", *identity, *words], cwd=tree, check=True, capture_output=True)
+
+
+def test_development_version_has_the_commits_since_the_last_release(tree: Path) -> None:
+    assert VERSION.numbered("0.3.0.dev0", VERSION.commits_since_tag(tree)) == "0.3.0.dev2"
+    git(tree, "tag", "v0.2.0")
+    git(tree, "tag", "another")
+    git(tree, "commit", "--quiet", "--allow-empty", "--message=a change")
+    assert VERSION.numbered("0.3.0.dev0", VERSION.commits_since_tag(tree)) == "0.3.0.dev1"
+    assert VERSION.numbered("0.3.0", 1) == "0.3.0"
+
+
+def test_version_is_set_in_each_file_that_contains_it(tree: Path) -> None:
+    VERSION.set_version(tree, "0.3.0")
+    assert VERSION.version_of(tree) == "0.3.0"
+    assert (tree / "contrib/daemonset/metrics.yaml").read_text() == "image: resctrl-hooks:0.3.0\n"
+
+
+def test_package_of_a_development_version_is_older_than_its_release() -> None:
+    assert RELEASE.package_version("0.3.0") == "0.3.0"
+    older = ["dpkg", "--compare-versions", RELEASE.package_version("0.3.0.dev12"), "lt", "0.3.0"]
+    subprocess.run(older, check=True)
+
+
+def test_release_without_an_address_or_a_maintainer_is_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEBFULLNAME", "A Person")
+    monkeypatch.delenv("DEBEMAIL", raising=False)
+    assert "DEBEMAIL is not set" in RELEASE.missing_contact()
+    assert "DEBFULLNAME is not set" not in RELEASE.missing_contact()
 
 
 def needed(name: str) -> Iterator[PathDistribution]:
@@ -207,7 +256,7 @@ def test_bundled_package_runs_without_system_packages(dist: Path, tmp_path: Path
 
 def test_spec_has_this_version(dist: Path) -> None:
     spec = (dist / "resctrl-hooks.spec").read_text()
-    assert f"Version:        {__version__}\n" in spec
+    assert f"Version:        {RELEASE.PACKAGE_VERSION}\n" in spec
     assert "@" not in spec.replace("@example.com", "")
     for path in re.findall(r"(?:0644|\|') (\w\S+)", spec.replace("metrics.service > ", "")):
         assert path == "metrics.service" or (REPOSITORY / path).exists(), path
@@ -223,7 +272,7 @@ def test_packages_name_their_maintainer(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_debian_package_has_requirements_of_wheel(package: Path) -> None:
-    assert dpkg_deb("-f", str(package), "Version").strip() == f"{__version__}-1"
+    assert dpkg_deb("-f", str(package), "Version").strip() == f"{RELEASE.PACKAGE_VERSION}-1"
     found = {}
     for name, version in re.findall(r"(python3-[\w-]+) \(>= ([\d.]+)\)", dpkg_deb("-f", str(package), "Depends")):
         found[OF_DEBIAN.get(name, name.removeprefix("python3-"))] = version
@@ -283,7 +332,7 @@ def test_spec_builds_complete_package(dist: Path, tmp_path: Path) -> None:
     def ask(*words: str) -> str:
         return subprocess.run(["rpm", "-qp", *words, str(built)], capture_output=True, text=True, check=True).stdout
 
-    assert ask("--queryformat=%{NAME} %{VERSION} %{ARCH}") == f"resctrl-hooks {__version__} noarch"
+    assert ask("--queryformat=%{NAME} %{VERSION} %{ARCH}") == f"resctrl-hooks {RELEASE.PACKAGE_VERSION} noarch"
     (wheel,) = dist.glob("*.whl")
     modules = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("resctrl_hooks/")}
     shipped = set(ask("--list").splitlines())
