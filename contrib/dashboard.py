@@ -17,6 +17,8 @@ POD = "instance_namespace_pod"
 BANDWIDTH, POWER = "l3_mbm_total_bytes:last_counted_rate", "perf_core_energy_joules:last_counted_rate"
 OCCUPANCY = "l3_llc_occupancy_bytes:sum"
 CLASS = "resctrl_class_l3_mbm_total_bytes:rate5m"
+LOAD, LOWERED = "resctrl_domain_load:ratio", "resctrl_guard_lowered:ratio"
+OF_NAMESPACE = "instance_namespace:l3_mbm_total_bytes:last_counted_rate"
 KINDS = (("pods", "pods"), ("ungrouped tasks", "ungrouped"), ("foreign groups", "foreign"))
 TO_NODE = "/d/resctrl-hooks-node?var-node=${__data.fields.Node}&${__url_time_range}"
 
@@ -29,6 +31,21 @@ def _top(series: str, by: str, rank: str = "avg_over_time") -> str:
 def _kinds(level: str, matcher: str, metric: str, legend: str = "") -> list[Query]:
     """Return the queries of what pods, ungrouped tasks and foreign groups have: parts of one whole."""
     return [Query(f"{level}:resctrl_{kind}_{metric}{matcher}", f"{legend}{name}") for name, kind in KINDS]
+
+
+def _power(level: str, matcher: str = "") -> Lines:
+    """Return the panel of the packages' power, by what pods have of it; the two parts are the whole."""
+    return Lines(
+        "Power of processor packages",
+        "By RAPL: cores, caches, memory controllers. The pods' part is that of the cores as estimated for their tasks: "
+        "only on processors with Application Energy Telemetry.",
+        "watt",
+        [
+            Query(f"{level}:resctrl_pods_perf_core_energy_joules:rate5m{matcher}", "attributed to pods"),
+            Query(f"{level}:resctrl_unattributed_energy_joules:rate5m{matcher}", "not attributed to pods"),
+        ],
+        stacked=True,
+    )
 
 
 def _nodes(title: str, description: str, column: Column, *, ascending: bool = False) -> Rows:
@@ -72,6 +89,7 @@ FLEET_SECTIONS: Sequence[Section] = [
                     FAILURES,
                     Column("Bandwidth", "Bps", f"instance:{CLASS}"),
                     Column("Of the week's peak", "percentunit", PEAK),
+                    Column("Fullest memory domain", "percentunit", f"instance:{LOAD}"),
                     Column("L3 in use", "percentunit", "instance:resctrl_class_l3_llc_occupancy:ratio"),
                 ],
                 "Bandwidth",
@@ -116,6 +134,23 @@ FLEET_SECTIONS: Sequence[Section] = [
         ],
     ),
     (
+        "Memory domains",
+        [
+            Lines(
+                "Load of the fullest memory domain by node: top 10",
+                "Traffic over `monitoring.capacity`; absent while it is unknown. Above 85 % pods wait for memory.",
+                "percentunit",
+                [Query(_top(f"instance:{LOAD}", "instance"), "{{instance}}")],
+            ),
+            Lines(
+                "RDT classes that the guard lowers",
+                "The lowest value of a class, as a share of the declared value. The guard is experimental.",
+                "percentunit",
+                [Query(f"class:{LOWERED}", "class {{rdt_class}}")],
+            ),
+        ],
+    ),
+    (
         "Cache, power and RDT classes",
         [
             Lines(
@@ -130,8 +165,9 @@ FLEET_SECTIONS: Sequence[Section] = [
                 "bytes",
                 [Query(_top(f"namespace:{OCCUPANCY}", "namespace"), "{{namespace}}")],
             ),
+            _power("cluster"),
             Lines(
-                "Power by namespace: top 10",
+                "Core power by namespace: top 10",
                 "Watts of the cores, as estimated: only on processors with Application Energy Telemetry.",
                 "watt",
                 [Query(_top(f"namespace:{POWER}", "namespace"), "{{namespace}}")],
@@ -300,6 +336,54 @@ NODE_SECTIONS: Sequence[Section] = [
                 "As beside it.",
                 "bytes",
                 [Query(f"instance_class:resctrl_class_l3_llc_occupancy_bytes:sum{ON_NODE}", "class {{rdt_class}}")],
+            ),
+            _power("instance", ON_NODE),
+        ],
+    ),
+    (
+        "Memory domains and the bandwidth guard",
+        [
+            Lines(
+                "Load of memory domains",
+                "Traffic over `monitoring.capacity`; absent while it is unknown. Above 85 % pods wait for memory.",
+                "percentunit",
+                [Query(f"instance_domain:{LOAD}{ON_NODE}", "domain {{domain}}")],
+            ),
+            Lines(
+                "Traffic of memory domains",
+                "Of all classes; remote traffic of more than two domains is spread evenly.",
+                "Bps",
+                [Query(f"instance_domain:resctrl_domain_mbm_bytes:rate5m{ON_NODE}", "domain {{domain}}")],
+            ),
+            Lines(
+                "Memory bandwidth by namespace: top 10",
+                "The sum of its pods' rates on this node while they were counted.",
+                "Bps",
+                [Query(_top(f"{OF_NAMESPACE}{ON_NODE}", "namespace"), "{{namespace}}")],
+            ),
+            Lines(
+                "Share of the node's bandwidth by namespace: top 10",
+                "The namespace's rate over that of all classes.",
+                "percentunit",
+                [
+                    Query(
+                        f"({_top(f'{OF_NAMESPACE}{ON_NODE}', 'namespace')}) / on (instance) group_left () "
+                        f"instance:{CLASS}{ON_NODE}",
+                        "{{namespace}}",
+                    )
+                ],
+            ),
+            Lines(
+                "RDT classes that the guard lowers",
+                "The lowest value of a class, as a share of the declared value. The guard is experimental.",
+                "percentunit",
+                [Query(f"instance_class:{LOWERED}{ON_NODE}", "class {{rdt_class}}")],
+            ),
+            Lines(
+                "Changes by the guard",
+                "In fifteen minutes. In observe mode: changes that it would have made.",
+                "short",
+                [Query(f"instance_action:resctrl_guard_actions:increase15m{ON_NODE}", "{{action}}")],
             ),
         ],
     ),

@@ -1,38 +1,38 @@
 """What a fleet costs Prometheus: a real one scrapes simulated nodes, and every rule group and panel is timed.
 
-    python tests/bench/fleet.py [--nodes 100] [--pods 50] [--minutes 7] [--rules FILE] [--dashboard FILE]...
+    python tests/bench/fleet.py [--nodes 100] [--pods 50] [--minutes 9] [--energy] [--rules FILE] [--dashboard FILE]...
 
 Needs the programs `prometheus` and `promtool` (Debian: prometheus). The metrics are a scrape of the real exporter over
 a plain tree, with counters that grow; nodes differ by load. Panels are asked for the time since the rates are
-complete, at 240 points as Grafana asks, each a few times: the slowest counts. Everything is on the loopback and in a
-temporary directory. Exit code 1 if a panel takes a second or a group a third of its interval.
+complete, at 240 points as Grafana asks, each a few times: the slowest counts.
+
+Times of evaluations depend on the machine's other load. So a second Prometheus, which neither scrapes nor records,
+then answers each rule of the same samples, and its processor seconds count. Everything is on the loopback and in a
+temporary directory. Exit code 1 if a panel takes a second or a group a third of its interval of processor time.
 """
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-import urllib.parse
-import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
-from socket import create_server
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from prometheus_client import generate_latest
+from prometheus_server import REPOSITORY, RULES, Server, ask, prometheus, served
 from scrape import make_node
+
+sys.path.append(str(Path(__file__).parents[1]))
+from hosts.guard_and_packages import write_guard_state
 
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
 
-REPOSITORY = Path(__file__).parents[2]
-RULES = REPOSITORY / "contrib/prometheus/resctrl-hooks.rules.yaml"
 DASHBOARDS = sorted((REPOSITORY / "contrib/grafana").glob("*.json"))
 SCRAPE_SECONDS = 15
 WARM_UP = 330.0
@@ -42,6 +42,8 @@ REPEATS = 3
 MOST_NODES, MOST_PODS, MOST_MINUTES = 1000, 200, 30
 PANEL_BAR, GROUP_BAR = 1.0, 1 / 3
 NAMESPACES = 10
+UNITS = {"s": 1, "m": 60}
+"""Of intervals, in seconds."""
 LOADS = (0.6, 1.0, 1.3, 2.0)
 """Of nodes, in turn."""
 MACHINE = {
@@ -50,6 +52,10 @@ MACHINE = {
     "schemata": "L3:0=fff;1=fff\n",
     "size": "L3:0=536870912;1=536870912\n",
 }
+MEAN, FULL = 49e6, 2.4
+"""Bytes a second of a pod in a domain; the capacity of a memory domain as a multiple of all its pods' mean."""
+PACKAGES, WATTS = 2, 90.0
+PACKAGE_ENERGY = [f'resctrl_package_energy_joules_total{{package="{number}"}} 1' for number in range(PACKAGES)]
 BEGIN = int(time.time())
 POD = re.compile('pod="web-(\\d+)"')
 
@@ -60,20 +66,29 @@ class Node:
     Args:
         pods: how many there are.
         load: how much of everything they use, 1 for the usual.
+        energy: whether the processor counts energy.
     """
 
-    def __init__(self, pods: int, load: float = 1.0) -> None:
-        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-            context = make_node(Path(folder), pods)
+    def __init__(self, pods: int, load: float = 1.0, *, energy: bool = False) -> None:
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as temporary:
+            root = Path(temporary)
+            context = make_node(root, pods)
             for name, content in MACHINE.items():
-                (Path(folder) / "resctrl" / name).parent.mkdir(parents=True, exist_ok=True)
-                (Path(folder) / "resctrl" / name).write_text(content)
+                (root / "resctrl" / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / "resctrl" / name).write_text(content)
+            for folder in root.glob("resctrl/**/mon_data") if energy else []:
+                for package in range(PACKAGES):
+                    (folder / f"mon_PERF_PKG_{package:02}").mkdir()
+                    (folder / f"mon_PERF_PKG_{package:02}/core_energy").write_text("1.000000\n")
+            context.settings.monitoring["capacity"] = {"*": FULL * pods * MEAN}
+            write_guard_state(context)
             for stage in ("createRuntime", "poststop", "reconcile"):
                 context.ledger.tally(stage, 0.01)
-            text: bytes = generate_latest(registry_of(NodeCollector(context, print)))
+            printed: bytes = generate_latest(registry_of(NodeCollector(context, print)))
         self._lines: list[tuple[str, float, float]] = []
-        self._comments = [line for line in text.decode().splitlines() if line.startswith("#")]
-        for line in text.decode().splitlines():
+        text = printed.decode().splitlines()
+        self._comments = [line for line in text if line.startswith("#")]
+        for line in text + (PACKAGE_ENERGY if energy else []):
             if not line.startswith("#"):
                 name, _, value = line.rpartition(" ")
                 self._lines.append((self._named(name), *_made(name, float(value), pods, load)))
@@ -99,7 +114,7 @@ def _made(name: str, value: float, pods: int, load: float) -> tuple[float, float
     pod = POD.search(name)
     place = int(pod[1]) if pod else 0
     uses = load * (1 + place * 37 % 97) * 1e6
-    of_all = load * pods * 49e6
+    of_all = load * pods * MEAN
     kind = name.partition("{")[0]
     if kind == "resctrl_hooks_last_reconcile_timestamp_seconds":
         return BEGIN, 1.0
@@ -109,33 +124,19 @@ def _made(name: str, value: float, pods: int, load: float) -> tuple[float, float
         return value, 0.0
     if "mbm" in kind:
         part = 0.7 if "local" in kind else 1.0
-        return 0.0, part * (uses if pod else of_all * (1.1 if "class" in kind else 0.1))
+        return 0.0, part * (uses if pod else of_all * (1.1 if "class" in kind or "domain" in kind else 0.1))
+    if "guard" in kind:
+        return value, 0.002
+    if "energy" in kind:
+        part = WATTS / 1.8 / pods / MEAN
+        return 0.0, load * WATTS if "package" in kind else part * (
+            uses if pod else of_all * (1.1 if "class" in kind else 0.1)
+        )
     return value, 1.0 if "counter_seconds" in kind else 0.2 * value
 
 
-@contextmanager
-def served(nodes: Sequence[Node]) -> Iterator[int]:
-    """Serve the nodes, in turn, at the paths `/0`, `/1` and so on; yield the port."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write(nodes[int(self.path[1:]) % len(nodes)].text())
-
-        def log_message(self, *said: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_port
-        server.shutdown()
-
-
-@contextmanager
-def prometheus(folder: Path, nodes: int, port: int, rules: Path) -> Iterator[tuple[str, int]]:
-    """Run a Prometheus that scrapes so many nodes; yield its address and its process id."""
+def scraping(nodes: int, port: int, rules: Path) -> dict[str, Any]:
+    """Return the configuration of a Prometheus that scrapes so many nodes at the paths `/0`, `/1` and so on."""
     targets = [
         {"targets": [f"127.0.0.1:{port}"], "labels": {"instance": f"node-{number}", "__metrics_path__": f"/{number}"}}
         for number in range(nodes)
@@ -143,24 +144,7 @@ def prometheus(folder: Path, nodes: int, port: int, rules: Path) -> Iterator[tup
     every = f"{SCRAPE_SECONDS}s"
     jobs = [{"job_name": "resctrl-hooks", "honor_labels": True, "static_configs": targets}]
     settings = {"global": {"scrape_interval": every, "evaluation_interval": every}, "rule_files": [str(rules)]}
-    (folder / "prometheus.yml").write_text(yaml.safe_dump({**settings, "scrape_configs": jobs}))
-    with create_server(("127.0.0.1", 0)) as listener:
-        own = listener.getsockname()[1]
-    command = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
-    with (
-        (folder / "log").open("w") as log,
-        subprocess.Popen([*command, f"--web.listen-address=127.0.0.1:{own}"], stderr=log) as process,
-    ):
-        try:
-            yield f"http://127.0.0.1:{own}", process.pid
-        finally:
-            process.terminate()
-
-
-def ask(url: str, path: str, **asked: str | float) -> Any:
-    """Return what Prometheus answers."""
-    with urllib.request.urlopen(f"{url}/api/v1/{path}?{urllib.parse.urlencode(asked)}", timeout=120) as answer:
-        return json.load(answer)["data"]
+    return {**settings, "scrape_configs": jobs}
 
 
 def panels(dashboards: list[Path], span: float) -> Iterator[tuple[str, str, bool]]:
@@ -201,50 +185,105 @@ def time_groups(url: str) -> list[tuple[float, float, str]]:
     return sorted(((one["evaluationTime"], one["interval"], one["name"]) for one in groups), reverse=True)
 
 
+def processor_seconds(pid: int) -> float:
+    """Return the processor time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Cost(NamedTuple):
+    """What a rule group costs."""
+
+    name: str
+    interval: float
+    processor: float
+    """Seconds of all its rules."""
+    rules: dict[str, float]
+
+
+def rule_costs(server: Server, rules: Path, now: float) -> list[Cost]:
+    """Return the processor seconds of each group's recorded rules, the most expensive first."""
+    found = []
+    for group in yaml.safe_load(rules.read_text())["groups"]:
+        costs = {}
+        for rule in group["rules"]:
+            before = processor_seconds(server.pid)
+            ask(server.url, "query", query=f"count({rule['expr']})", time=now)
+            costs[rule.get("record") or rule["alert"]] = processor_seconds(server.pid) - before
+        interval = float(str(group["interval"])[:-1]) * UNITS[str(group["interval"])[-1]]
+        found.append(Cost(group["name"], interval, sum(costs.values()), costs))
+    return sorted(found, key=lambda one: -one.processor)
+
+
+class Measured(NamedTuple):
+    """What a Prometheus said while it scraped."""
+
+    groups: dict[str, tuple[float, float]]
+    """Seconds of the slowest evaluation and interval, by group."""
+    panels: list[tuple[float, int, str]]
+    series: int
+    megabytes: int
+    until: float
+
+
+def measure(server: Server, dashboards: list[Path], span: float, draw: str | None) -> Measured:
+    """Return the times of groups and panels after the rates are complete."""
+    time.sleep(WARM_UP)
+    slowest: dict[str, tuple[float, float]] = {}
+    until = time.time() + span
+    while time.time() < until:
+        time.sleep(5)
+        for seconds, interval, name in time_groups(server.url):
+            slowest[name] = max(slowest.get(name, (0.0, 0.0)), (seconds, interval))
+    answers = time_panels(server.url, dashboards, span)
+    series = ask(server.url, "status/tsdb")["headStats"]["numSeries"]
+    for file in dashboards if draw else []:
+        command = [sys.executable, str(REPOSITORY / "contrib/draw.py"), server.url, f"{draw}-{file.stem}.svg"]
+        subprocess.run([*command, f"{span / 60:g}", str(file), "node-0"], check=True)
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{server.pid}/status").read_text().splitlines())
+    return Measured(slowest, answers, series, int(status["VmHWM"].split()[0]) // 1024, until)
+
+
 def main() -> int:
     """Print the tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--pods", type=int, default=50)
-    parser.add_argument("--minutes", type=float, default=7.0)
+    parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--rules", type=Path, default=RULES)
     parser.add_argument("--dashboard", type=Path, action="append")
     parser.add_argument("--draw", metavar="PREFIX", help="Draw each dashboard into PREFIX-NAME.svg, too.")
+    parser.add_argument("--energy", action="store_true", help="The processors count energy.")
+    parser.add_argument("--keep", metavar="FOLDER", type=Path, help="Leave the samples in FOLDER/fleet.data.")
     options = parser.parse_args()
     if options.nodes > MOST_NODES or options.pods > MOST_PODS or options.minutes > MOST_MINUTES:
         parser.error(f"at most {MOST_NODES} nodes, {MOST_PODS} pods, {MOST_MINUTES} minutes")
-    dashboards = options.dashboard or DASHBOARDS
-    kinds = [Node(options.pods, load) for load in LOADS]
-    span = max(options.minutes * 60 - WARM_UP, 75)
-    slowest: dict[str, tuple[float, float]] = {}
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        served(kinds) as port,
-        prometheus(Path(folder), options.nodes, port, options.rules.resolve()) as (url, pid),
-    ):
-        time.sleep(WARM_UP)
-        until = time.time() + span
-        while time.time() < until:
-            time.sleep(5)
-            for seconds, interval, name in time_groups(url):
-                slowest[name] = max(slowest.get(name, (0.0, 0.0)), (seconds, interval))
-        answers = time_panels(url, dashboards, span)
-        series = ask(url, "status/tsdb")["headStats"]["numSeries"]
-        for file in dashboards if options.draw else []:
-            command = [sys.executable, str(REPOSITORY / "contrib/draw.py"), url, f"{options.draw}-{file.stem}.svg"]
-            subprocess.run([*command, f"{span / 60:g}", str(file), "node-0"], check=True)
-        status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    memory = int(status["VmHWM"].split()[0]) // 1024
-    print(
-        f"{options.nodes} nodes of {options.pods} pods: {kinds[0].series} series a node, {series} in all, {memory} MB"
-    )
-    for name, (seconds, interval) in sorted(slowest.items(), key=lambda one: -one[1][0]):
-        print(f"group {name:<32} {seconds:8.3f} s of {interval:.0f} s")
-    for seconds, count, title in answers:
+    kinds = [Node(options.pods, load, energy=options.energy) for load in LOADS]
+    rules = options.rules.resolve()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.keep or Path(temporary)
+        with (
+            served(lambda path, _: kinds[int(path[1:]) % len(kinds)].text()) as port,
+            prometheus(folder, "fleet", scraping(options.nodes, port, rules)) as server,
+        ):
+            span = max(options.minutes * 60 - WARM_UP, 75)
+            found = measure(server, options.dashboard or DASHBOARDS, span, options.draw)
+        with prometheus(folder, "fleet", {}) as server:
+            costs = rule_costs(server, rules, found.until)
+    series = f"{kinds[0].series} series a node, {found.series} in all, {found.megabytes} MB"
+    print(f"{options.nodes} nodes of {options.pods} pods: {series}, load {os.getloadavg()[1]:.0f}")
+    for cost in costs:
+        took = found.groups.get(cost.name, (float("nan"), 0))[0]
+        print(
+            f"group {cost.name:<32} {cost.processor:8.2f} s of processor time, {took:8.2f} s, of {cost.interval:.0f} s"
+        )
+        for name, seconds in cost.rules.items():
+            print(f"  {name:<68} {seconds:8.2f} s")
+    for seconds, count, title in found.panels:
         print(f"panel {title:<72} {seconds:8.3f} s  {count:5d} series")
-    print(f"all panels {sum(seconds for seconds, *_ in answers):.1f} s")
-    late = [name for name, (seconds, interval) in slowest.items() if seconds > GROUP_BAR * interval]
-    return 1 if late or answers[0][0] > PANEL_BAR else 0
+    print(f"all panels {sum(seconds for seconds, *_ in found.panels):.1f} s")
+    late = [cost.name for cost in costs if cost.processor > GROUP_BAR * cost.interval]
+    return 1 if late or found.panels[0][0] > PANEL_BAR else 0
 
 
 if __name__ == "__main__":

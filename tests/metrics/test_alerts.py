@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 from hosts.counter_tree import say, say_paths
+from hosts.guard_and_packages import write_guard_state, write_packages
 from hosts.monitored import KEYS, MonitoredHost, monitored_host
 from prometheus_client import Metric
 from prometheus_client.openmetrics import parser as openmetrics
+
+from resctrl_hooks.metrics.packages import package_family
 
 REPOSITORY = Path(__file__).parents[2]
 RULES = REPOSITORY / "contrib/prometheus/resctrl-hooks.rules.yaml"
@@ -34,8 +37,10 @@ def alerts(groups: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    """One pod in a group, one without an RMID, a hook that failed."""
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MonitoredHost]:
+    """One pod in a group, one without an RMID, a hook that failed, a guard, a package's energy."""
+    powercap = write_packages(tmp_path)
+    monkeypatch.setattr("resctrl_hooks.metrics.collector.package_family", lambda: package_family(powercap))
     resctrl = tmp_path / "resctrl"
     (resctrl / "mon_groups").mkdir(parents=True)
     (resctrl / "info" / "L3_MON").mkdir(parents=True)
@@ -57,6 +62,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         found.context.ledger.tally("createRuntime", 0.2, ["ledger"], KEYS[1])
         found.context.ledger.tally("reconcile", 0.1)
         found.context.ledger.mark("waiting", KEYS[1])
+        write_guard_state(found.context)
         yield found
 
 
@@ -77,6 +83,14 @@ def test_rule_metrics_and_labels_are_exported(host: MonitoredHost, groups: dict[
         assert of_rules <= recorded, rule
         used = {*MATCHER.findall(expression), *", ".join(GROUPING.findall(expression)).split(", ")} - {""}
         assert used <= labels, rule
+
+
+@pytest.mark.promtool
+def test_promtool_only_remarks_on_name_of_documented_metric(host: MonitoredHost) -> None:
+    """`counter` in that name means a counter of resctrl, whose seconds these are; users have queries with it."""
+    text = host.run("metrics", "--format", "prometheus").stdout
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines() == ["resctrl_counter_seconds_total metric name should not include type 'counter'"]
 
 
 def test_every_rule_is_recorded_once_and_each_group_has_interval() -> None:

@@ -17,9 +17,12 @@ import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from hosts.counter_tree import say, say_paths
+from hosts.guard_and_packages import write_guard_state, write_packages
 from hosts.monitored import KEYS, MonitoredHost, monitored_host
 from prometheus_client.parser import text_string_to_metric_families as parse
 from requirements import grafana_schema
+
+from resctrl_hooks.metrics.packages import package_family
 
 CONTRIB = Path(__file__).parents[2] / "contrib"
 FLEET, NODE = (CONTRIB / f"grafana/{name}.json" for name in ("resctrl-hooks", "resctrl-hooks-node"))
@@ -64,7 +67,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     (resctrl / "info/L3/cbm_mask").write_text("fff\n")
     (resctrl / "schemata").write_text("L3:0=fff\n")
     (resctrl / "size").write_text("L3:0=33554432\n")
-    with monitored_host(tmp_path, str(resctrl)) as found:
+    with monitored_host(tmp_path, str(resctrl), monitoring={"capacity": {"*": 2e9}}) as found:
         folders = [resctrl, resctrl / "gold", resctrl / "mon_groups/kepler"]
         for id_ in (WEB, DB):
             with found.context.monitor.hold(id_) as locked:
@@ -76,11 +79,12 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         for folder in folders:
             say(folder, llc_occupancy=4096, mbm_total_bytes=4096, mbm_local_bytes=1024)
             say_paths(folder, {"mon_PERF_PKG_00/core_energy": 2.5})
-        say_paths(folders[-1], {"mon_L3_01/mbm_total_bytes": "Unavailable"})
-        say_paths(resctrl, {"mon_L3_01/mbm_total_bytes": "Unavailable"})
+        say_paths(folders[-1], {"mon_L3_01/llc_occupancy": "Unavailable"})
+        say_paths(resctrl, {"mon_L3_01/llc_occupancy": "Unavailable"})
         found.context.ledger.tally("createRuntime", 0.2, ["ledger"], KEYS[1])
         found.context.ledger.tally("reconcile", 0.1)
         found.context.ledger.mark("waiting", KEYS[1])
+        write_guard_state(found.context)
         yield found
 
 

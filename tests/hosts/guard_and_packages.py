@@ -1,0 +1,37 @@
+"""What a node has beside resctrl for the metrics to read: the state of a running guard, and RAPL's package energy."""
+
+import os
+import time
+from pathlib import Path
+
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.guard.status import NAME, Status
+from resctrl_hooks.node.host.files import format_json, write_file
+from resctrl_hooks.node.host.procfs import start_time
+
+
+def write_guard_state(context: Context) -> None:
+    """Write the state of a guard whose process is this one: bronze is lowered from 100 to 60 per cent on domain 0."""
+    start = start_time(context.proc, os.getpid())
+    status = Status(context.settings.state_dir, os.getpid(), start, "act", "per cent")
+    limit = {"declared": 100, "now": 60, "floor": 20, "overridden": False, "rate": 1e9}
+    status.values["domains"]["0"] = {
+        "l3": [0],
+        "since": 0.0,
+        "state": "holding",
+        "load": 0.8,
+        "estimated": False,
+        "classes": {"bronze": limit},
+    }
+    status.values["actions"]["lower"] = 4
+    status.values["updated"] = time.time()
+    write_file(f"{context.settings.state_dir}/{NAME}", format_json(status.values), 0o600)
+
+
+def write_packages(folder: Path) -> str:
+    """Write a powercap directory with one processor package; return its path."""
+    zone = folder / "powercap/intel-rapl:0"
+    zone.mkdir(parents=True)
+    for name, value in (("name", "package-0"), ("energy_uj", "5000000"), ("max_energy_range_uj", "262143328850")):
+        (zone / name).write_text(f"{value}\n")
+    return str(folder / "powercap")
