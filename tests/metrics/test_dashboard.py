@@ -58,8 +58,13 @@ def queries(dashboard: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    """Return a host of Podman's with two containers, energy, a class, a foreign group, one counter without a number."""
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MonitoredHost]:
+    """Return a host of Podman's: two containers, energy, a class, a foreign group, a guard, a counter without a number.
+
+    A package has energy, too.
+    """
+    powercap = write_packages(tmp_path)
+    monkeypatch.setattr("resctrl_hooks.metrics.collector.package_family", lambda: package_family(powercap))
     resctrl = tmp_path / "resctrl"
     for name in ("mon_groups/kepler", "gold/mon_groups", "info/L3_MON", "info/L3"):
         (resctrl / name).mkdir(parents=True)
