@@ -131,7 +131,7 @@ name: resctrl-hooks
 description: Counts cache, memory bandwidth and energy of each pod through Linux's resctrl
 type: application
 version: {version}
-appVersion: {version}
+appVersion: {app}
 kubeVersion: ">=1.29.0-0"
 """
 
@@ -155,6 +155,11 @@ def rendered(template: Template) -> str:
     return HEAD % template.source + text
 
 
+def semantic(version: str) -> str:
+    """Return a version as Helm wants it: a development version is a pre-release."""
+    return version.replace(".dev", "-dev.")
+
+
 def chart() -> dict[str, str]:
     """Return the chart's generated files by path in the repository; values and their schema are written by hand."""
     kustomization = yaml.safe_load((CONTRIB / "daemonset/kustomization.yaml").read_text())
@@ -162,7 +167,7 @@ def chart() -> dict[str, str]:
     made = {name: rendered(one) for name, one in templates(f"registry.example.com/resctrl-hooks:{version}").items()}
     made |= {"prometheusrule.yaml": PROMETHEUS_RULE, "_helpers.tpl": HELPERS}
     return {
-        f"{CHART}/Chart.yaml": ABOUT.format(version=version),
+        f"{CHART}/Chart.yaml": ABOUT.format(version=semantic(version), app=version),
         f"{CHART}/rules.yaml": (CONTRIB / "prometheus/resctrl-hooks.rules.yaml").read_text(),
         **{f"{CHART}/templates/{name}": text for name, text in made.items()},
     }

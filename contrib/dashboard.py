@@ -7,7 +7,7 @@ namespace, and each host has its own.
 
 from collections.abc import Sequence
 
-from panels import Column, Lines, Number, Query, Rows, Section, dashboard, variable
+from panels import WIDTH, Column, Lines, Number, Query, Rows, Section, dashboard, variable
 
 FLEET, NODE = "resctrl-hooks", "resctrl-hooks-node"
 ON_NODE = '{instance=~"$node"}'
@@ -33,7 +33,12 @@ def _kinds(level: str, matcher: str, metric: str, legend: str = "") -> list[Quer
     return [Query(f"{level}:resctrl_{kind}_{metric}{matcher}", f"{legend}{name}") for name, kind in KINDS]
 
 
-def _power(level: str, matcher: str = "") -> Lines:
+def _of_classes(series: str) -> Query:
+    """Return the query of a line for each class, the root class with a name."""
+    return Query(f'label_replace({series}, "rdt_class", "(root)", "rdt_class", "")', "class {{rdt_class}}")
+
+
+def _power(level: str, matcher: str = "", width: int = 12) -> Lines:
     """Return the panel of the packages' power, by what pods have of it; the two parts are the whole."""
     return Lines(
         "Power of processor packages",
@@ -44,6 +49,7 @@ def _power(level: str, matcher: str = "") -> Lines:
             Query(f"{level}:resctrl_pods_perf_core_energy_joules:rate5m{matcher}", "attributed to pods"),
             Query(f"{level}:resctrl_unattributed_energy_joules:rate5m{matcher}", "not attributed to pods"),
         ],
+        width,
         stacked=True,
     )
 
@@ -89,7 +95,7 @@ FLEET_SECTIONS: Sequence[Section] = [
                     FAILURES,
                     Column("Bandwidth", "Bps", f"instance:{CLASS}"),
                     Column("Of the week's peak", "percentunit", PEAK),
-                    Column("Fullest memory domain", "percentunit", f"instance:{LOAD}"),
+                    Column("Fullest domain", "percentunit", f"instance:{LOAD}"),
                     Column("L3 in use", "percentunit", "instance:resctrl_class_l3_llc_occupancy:ratio"),
                 ],
                 "Bandwidth",
@@ -134,24 +140,34 @@ FLEET_SECTIONS: Sequence[Section] = [
         ],
     ),
     (
-        "Memory domains",
+        "Memory domains and RDT classes",
         [
             Lines(
-                "Load of the fullest memory domain by node: top 10",
+                "Fullest memory domain by node: top 10",
                 "Traffic over `monitoring.capacity`; absent while it is unknown. Above 85 % pods wait for memory.",
                 "percentunit",
                 [Query(_top(f"instance:{LOAD}", "instance"), "{{instance}}")],
+                width=8,
             ),
             Lines(
                 "RDT classes that the guard lowers",
                 "The lowest value of a class, as a share of the declared value. The guard is experimental.",
                 "percentunit",
                 [Query(f"class:{LOWERED}", "class {{rdt_class}}")],
+                width=8,
+            ),
+            Lines(
+                "Memory bandwidth by RDT class",
+                "Each class with all of its groups.",
+                "Bps",
+                [_of_classes(f"class:{CLASS}")],
+                stacked=True,
+                width=8,
             ),
         ],
     ),
     (
-        "Cache, power and RDT classes",
+        "Cache and power",
         [
             Lines(
                 "L3 cache in use by node: top 10",
@@ -171,13 +187,6 @@ FLEET_SECTIONS: Sequence[Section] = [
                 "Watts of the cores, as estimated: only on processors with Application Energy Telemetry.",
                 "watt",
                 [Query(_top(f"namespace:{POWER}", "namespace"), "{{namespace}}")],
-            ),
-            Lines(
-                "Memory bandwidth by RDT class",
-                "Each class with all of its groups; an empty name is the root class.",
-                "Bps",
-                [Query(f"class:{CLASS}", "class {{rdt_class}}")],
-                stacked=True,
             ),
         ],
     ),
@@ -327,17 +336,17 @@ NODE_SECTIONS: Sequence[Section] = [
             ),
             Lines(
                 "Memory bandwidth by RDT class",
-                "Each class with all of its groups; an empty name is the root class.",
+                "Each class with all of its groups.",
                 "Bps",
-                [Query(f"instance_class:{CLASS}{ON_NODE}", "class {{rdt_class}}")],
+                [_of_classes(f"instance_class:{CLASS}{ON_NODE}")],
             ),
             Lines(
                 "L3 cache by RDT class",
                 "As beside it.",
                 "bytes",
-                [Query(f"instance_class:resctrl_class_l3_llc_occupancy_bytes:sum{ON_NODE}", "class {{rdt_class}}")],
+                [_of_classes(f"instance_class:resctrl_class_l3_llc_occupancy_bytes:sum{ON_NODE}")],
             ),
-            _power("instance", ON_NODE),
+            _power("instance", ON_NODE, WIDTH),
         ],
     ),
     (

@@ -195,21 +195,43 @@ def head_line(scene: Scene, width: int) -> str:
 
 
 def domain_line(scene: Scene, width: int) -> Text:
-    """Return the traffic and occupancy of as many L3 caches as fit; the selected one is underlined."""
-    made = Text(no_wrap=True)
-    for one in scene.domains:
-        rate, peak = one.memory_bandwidth_bytes_per_second, one.peak_bytes_per_second
-        busy = rate / peak if rate is not None and peak else None
-        text = f"L3 {one.domain} {_cell(rate, 'B/s')}" + (f" ({busy:.0%} of peak)" if busy is not None else "")
-        if one.llc_bytes and one.llc_occupancy_bytes is not None:
-            text += f", {one.llc_occupancy_bytes / one.llc_bytes:.0%} full"
-        if len(made) + len(text) > width:
-            break
-        style = "underline" if one.domain == scene.domain else ""
-        made.append(text, style)
-        made.append("   ")
-    made.right_crop(3)
-    return made
+    """Return the traffic and occupancy of the L3 caches; the selected one is underlined.
+
+    Details are left out where they have no room. If there are still too many caches, those with the most traffic come
+    first, and the number of the others is last.
+    """
+    for details in (_peak, _full), (_peak,), ():
+        texts = [(_of_cache(one, details), one.domain == scene.domain) for one in scene.domains]
+        if sum(len(text) for text, _ in texts) + 3 * len(texts) - 3 <= width:
+            return _joined(texts)
+    busiest = sorted(scene.domains, key=lambda one: -(one.memory_bandwidth_bytes_per_second or 0))
+    for shown in range(len(busiest) - 1, 0, -1):
+        texts = [(_of_cache(one, ()), one.domain == scene.domain) for one in busiest[:shown]]
+        made = _joined([*texts, (f"+{len(busiest) - shown}", False)])
+        if len(made) <= width:
+            return made
+    return Text()
+
+
+def _joined(texts: Sequence[tuple[str, bool]]) -> Text:
+    made = Text("   ", no_wrap=True)
+    return made.join(Text(text, "underline" if selected else "", no_wrap=True) for text, selected in texts)
+
+
+def _of_cache(one: DomainUsage, details: Sequence[Callable[[DomainUsage], str]]) -> str:
+    rate = _cell(one.memory_bandwidth_bytes_per_second, "B/s")
+    return f"L3 {one.domain} {rate}" + "".join(detail(one) for detail in details)
+
+
+def _peak(one: DomainUsage) -> str:
+    rate, peak = one.memory_bandwidth_bytes_per_second, one.peak_bytes_per_second
+    return f" ({rate / peak:.0%} of peak)" if rate is not None and peak else ""
+
+
+def _full(one: DomainUsage) -> str:
+    if not one.llc_bytes or one.llc_occupancy_bytes is None:
+        return ""
+    return f", {one.llc_occupancy_bytes / one.llc_bytes:.0%} full"
 
 
 def memory_lines(scene: Scene, width: int) -> list[Text]:

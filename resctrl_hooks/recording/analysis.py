@@ -126,11 +126,15 @@ def domains(recording: Recording, measure: Measure) -> dict[str, dict[User, Poin
 
 
 def series(recording: Recording, measure: Measure) -> dict[User, Points]:
-    """Return a measure of each user, summed over its domains; no value if any of them has none."""
+    """Return a measure of each user, summed over its domains; no value if any of them has none.
+
+    Domains of another resource have empty columns and do not count: an L3 domain has no energy.
+    """
     found: dict[User, Points] = {}
     parts: dict[User, list[Points]] = defaultdict(list)
-    for (user, _), rows in recording.rows.items():
-        if any(measure.column in row for _, row in rows):
+    measured = domains(recording, measure)
+    for (user, domain), rows in recording.rows.items():
+        if domain in measured:
             parts[user].append(points_of(rows, measure))
     for user, of_domains in parts.items():
         moments = set.intersection(*(set(points) for points in of_domains))

@@ -7,7 +7,7 @@ from html import escape
 from .analysis import Recording, uncovered
 from .energy import shares
 from .full import FULL, full_times, memories
-from .noise import BUSY_SHARE, NOISY_SHARE, Noisy
+from .noise import BUSY_SHARE, NOISY_SHARE, STILL, Noisy
 
 _MOST_ROWS = 50
 _MOST_USERS = 5
@@ -41,8 +41,9 @@ def energy_table(recording: Recording, grams_per_kwh: float | None) -> str:
 def noisy_table(found: Sequence[Noisy]) -> str:
     """Return who was noisy when."""
     rule = (
-        f"A pod is listed from when it moves more than {NOISY_SHARE:.0%} of what its L3 domain moves, and the domain "
-        f"more than {BUSY_SHARE:.0%} of its peak in this recording, until both are well below. Charts are shaded then."
+        f"A time begins when a pod moves more than {NOISY_SHARE:.0%} of its L3 domain's traffic, and the domain moves "
+        f"more than {BUSY_SHARE:.0%} of its peak in this recording. It ends when one stays below {STILL:.0%} of that "
+        "for a minute. The charts are shaded at these times."
     )
     rows = [
         (

@@ -6,9 +6,8 @@ Needs the programs `prometheus` and `promtool` (Debian: prometheus). The metrics
 a plain tree, with counters that grow; nodes differ by load. Panels are asked for the time since the rates are
 complete, at 240 points as Grafana asks, each a few times: the slowest counts.
 
-Times of evaluations depend on the machine's other load. So a second Prometheus, which neither scrapes nor records,
-then answers each rule of the same samples, and its processor seconds count. Everything is on the loopback and in a
-temporary directory. Exit code 1 if a panel takes a second or a group a third of its interval of processor time.
+Times depend on the machine's other load; tests/bench/rules.py measures the rules' processor time. Everything is on the
+loopback and in a temporary directory. Exit code 1 if a panel takes a second or a group a third of its interval.
 """
 
 import argparse
@@ -23,7 +22,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
 from prometheus_client import generate_latest
 from prometheus_server import REPOSITORY, RULES, Server, ask, prometheus, served
 from scrape import make_node
@@ -42,8 +40,6 @@ REPEATS = 3
 MOST_NODES, MOST_PODS, MOST_MINUTES = 1000, 200, 30
 PANEL_BAR, GROUP_BAR = 1.0, 1 / 3
 NAMESPACES = 10
-UNITS = {"s": 1, "m": 60}
-"""Of intervals, in seconds."""
 LOADS = (0.6, 1.0, 1.3, 2.0)
 """Of nodes, in turn."""
 MACHINE = {
@@ -103,10 +99,12 @@ class Node:
         """Return what it says this second."""
         now = int(time.time())
         if self._text[0] != now:
-            since = now - BEGIN
-            lines = [f"{name} {value + slope * since:.6g}" for name, value, slope in self._lines]
-            self._text = now, "\n".join([*self._comments, *lines, ""]).encode()
+            self._text = now, "\n".join([*self._comments, *self.lines(now - BEGIN), ""]).encode()
         return self._text[1]
+
+    def lines(self, since: int) -> list[str]:
+        """Return its samples so many seconds after the beginning."""
+        return [f"{name} {value + slope * since:.12g}" for name, value, slope in self._lines]
 
 
 def _made(name: str, value: float, pods: int, load: float) -> tuple[float, float]:
@@ -185,36 +183,6 @@ def time_groups(url: str) -> list[tuple[float, float, str]]:
     return sorted(((one["evaluationTime"], one["interval"], one["name"]) for one in groups), reverse=True)
 
 
-def processor_seconds(pid: int) -> float:
-    """Return the processor time of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-class Cost(NamedTuple):
-    """What a rule group costs."""
-
-    name: str
-    interval: float
-    processor: float
-    """Seconds of all its rules."""
-    rules: dict[str, float]
-
-
-def rule_costs(server: Server, rules: Path, now: float) -> list[Cost]:
-    """Return the processor seconds of each group's recorded rules, the most expensive first."""
-    found = []
-    for group in yaml.safe_load(rules.read_text())["groups"]:
-        costs = {}
-        for rule in group["rules"]:
-            before = processor_seconds(server.pid)
-            ask(server.url, "query", query=f"count({rule['expr']})", time=now)
-            costs[rule.get("record") or rule["alert"]] = processor_seconds(server.pid) - before
-        interval = float(str(group["interval"])[:-1]) * UNITS[str(group["interval"])[-1]]
-        found.append(Cost(group["name"], interval, sum(costs.values()), costs))
-    return sorted(found, key=lambda one: -one.processor)
-
-
 class Measured(NamedTuple):
     """What a Prometheus said while it scraped."""
 
@@ -223,7 +191,6 @@ class Measured(NamedTuple):
     panels: list[tuple[float, int, str]]
     series: int
     megabytes: int
-    until: float
 
 
 def measure(server: Server, dashboards: list[Path], span: float, draw: str | None) -> Measured:
@@ -241,7 +208,7 @@ def measure(server: Server, dashboards: list[Path], span: float, draw: str | Non
         command = [sys.executable, str(REPOSITORY / "contrib/draw.py"), server.url, f"{draw}-{file.stem}.svg"]
         subprocess.run([*command, f"{span / 60:g}", str(file), "node-0"], check=True)
     status = dict(line.split(":", 1) for line in Path(f"/proc/{server.pid}/status").read_text().splitlines())
-    return Measured(slowest, answers, series, int(status["VmHWM"].split()[0]) // 1024, until)
+    return Measured(slowest, answers, series, int(status["VmHWM"].split()[0]) // 1024)
 
 
 def main() -> int:
@@ -254,35 +221,25 @@ def main() -> int:
     parser.add_argument("--dashboard", type=Path, action="append")
     parser.add_argument("--draw", metavar="PREFIX", help="Draw each dashboard into PREFIX-NAME.svg, too.")
     parser.add_argument("--energy", action="store_true", help="The processors count energy.")
-    parser.add_argument("--keep", metavar="FOLDER", type=Path, help="Leave the samples in FOLDER/fleet.data.")
     options = parser.parse_args()
     if options.nodes > MOST_NODES or options.pods > MOST_PODS or options.minutes > MOST_MINUTES:
         parser.error(f"at most {MOST_NODES} nodes, {MOST_PODS} pods, {MOST_MINUTES} minutes")
     kinds = [Node(options.pods, load, energy=options.energy) for load in LOADS]
-    rules = options.rules.resolve()
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = options.keep or Path(temporary)
-        with (
-            served(lambda path, _: kinds[int(path[1:]) % len(kinds)].text()) as port,
-            prometheus(folder, "fleet", scraping(options.nodes, port, rules)) as server,
-        ):
-            span = max(options.minutes * 60 - WARM_UP, 75)
-            found = measure(server, options.dashboard or DASHBOARDS, span, options.draw)
-        with prometheus(folder, "fleet", {}) as server:
-            costs = rule_costs(server, rules, found.until)
+    span = max(options.minutes * 60 - WARM_UP, 75)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served(lambda path, _: kinds[int(path[1:]) % len(kinds)].text()) as port,
+        prometheus(Path(folder), "fleet", scraping(options.nodes, port, options.rules.resolve())) as server,
+    ):
+        found = measure(server, options.dashboard or DASHBOARDS, span, options.draw)
     series = f"{kinds[0].series} series a node, {found.series} in all, {found.megabytes} MB"
     print(f"{options.nodes} nodes of {options.pods} pods: {series}, load {os.getloadavg()[1]:.0f}")
-    for cost in costs:
-        took = found.groups.get(cost.name, (float("nan"), 0))[0]
-        print(
-            f"group {cost.name:<32} {cost.processor:8.2f} s of processor time, {took:8.2f} s, of {cost.interval:.0f} s"
-        )
-        for name, seconds in cost.rules.items():
-            print(f"  {name:<68} {seconds:8.2f} s")
+    for name, (seconds, interval) in sorted(found.groups.items(), key=lambda one: -one[1][0]):
+        print(f"group {name:<32} {seconds:8.3f} s of {interval:.0f} s")
     for seconds, count, title in found.panels:
         print(f"panel {title:<72} {seconds:8.3f} s  {count:5d} series")
     print(f"all panels {sum(seconds for seconds, *_ in found.panels):.1f} s")
-    late = [cost.name for cost in costs if cost.processor > GROUP_BAR * cost.interval]
+    late = [name for name, (seconds, interval) in found.groups.items() if seconds > GROUP_BAR * interval]
     return 1 if late or found.panels[0][0] > PANEL_BAR else 0
 
 

@@ -4,6 +4,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,11 +103,27 @@ def test_busiest_pods_are_coloured_unless_no_color_is_set(monkeypatch: pytest.Mo
     assert colours == expected
 
 
-@pytest.mark.parametrize("width, shown", [(40, 1), (80, 2), (170, 4)])
-def test_cache_line_shows_as_many_caches_as_fit(width: int, shown: int) -> None:
+@pytest.mark.parametrize("width, shown", [(40, 2), (80, 4), (170, 4)])
+def test_cache_line_shows_as_many_caches_as_fit_and_counts_others(width: int, shown: int) -> None:
     text = domain_line(scene(), width)
     assert len(text) <= width
     assert text.plain.count("L3 ") == shown
+    assert text.plain.endswith(f"+{4 - shown}") == (shown < 4)
+
+
+def test_line_of_two_caches_has_both_at_80_columns() -> None:
+    caches = [
+        DomainUsage(
+            domain=number,
+            llc_bytes=SIZE,
+            llc_occupancy_bytes=SIZE,
+            memory_bandwidth_bytes_per_second=4.79e9,
+            peak_bytes_per_second=4.79e9,
+        )
+        for number in range(2)
+    ]
+    text = domain_line(replace(scene(), domains=caches), 80)
+    assert text.plain == "L3 0 4.79 GB/s (100% of peak)   L3 1 4.79 GB/s (100% of peak)"
 
 
 def memory(load: float | None, *, estimated: bool = False) -> MemoryUsage:

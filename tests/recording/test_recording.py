@@ -157,6 +157,14 @@ def test_rates_use_counted_values_only() -> None:
     assert (gap.user.name, gap.column, gap.word, gap.rows, gap.of) == ("shop/a", "mbm_total_bytes", "Unassigned", 1, 5)
 
 
+def test_namespaces_have_bandwidth_where_other_domains_have_energy() -> None:
+    """A CSV has every column in every row; a domain of energy has no bandwidth."""
+    rows = rows_of(web=[0, 100, 200])
+    energy = [{**row, "domain": "mon_PERF_PKG_00", BANDWIDTH.column: None} for row in rows]
+    (points,) = series(recording_of([*rows, *energy]), BANDWIDTH).values()
+    assert list(points.values()) == [100.0, 100.0]
+
+
 def test_noisy_pod_and_times_are_named() -> None:
     found = noisy(recording_of(rows_of(quiet=[0, 1, 2, 3, 4, 5], loud=[0, 1, 2, 102, 202, 203])))
     (only,) = found
