@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from prometheus_client import generate_latest
-from prometheus_server import REPOSITORY, RULES, Server, ask, prometheus, served
+from prometheus_server import REPOSITORY, RULES, Server, ask, processor_seconds, prometheus, served
 from scrape import make_node
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -191,24 +191,28 @@ class Measured(NamedTuple):
     panels: list[tuple[float, int, str]]
     series: int
     megabytes: int
+    processor: float
+    """Seconds of processor time in a second: scrapes, rules, the storage."""
 
 
 def measure(server: Server, dashboards: list[Path], span: float, draw: str | None) -> Measured:
     """Return the times of groups and panels after the rates are complete."""
     time.sleep(WARM_UP)
     slowest: dict[str, tuple[float, float]] = {}
-    until = time.time() + span
+    begin, used = time.time(), processor_seconds(server.pid)
+    until = begin + span
     while time.time() < until:
         time.sleep(5)
         for seconds, interval, name in time_groups(server.url):
             slowest[name] = max(slowest.get(name, (0.0, 0.0)), (seconds, interval))
+    processor = (processor_seconds(server.pid) - used) / (time.time() - begin)
     answers = time_panels(server.url, dashboards, span)
     series = ask(server.url, "status/tsdb")["headStats"]["numSeries"]
     for file in dashboards if draw else []:
         command = [sys.executable, str(REPOSITORY / "contrib/draw.py"), server.url, f"{draw}-{file.stem}.svg"]
         subprocess.run([*command, f"{span / 60:g}", str(file), "node-0"], check=True)
     status = dict(line.split(":", 1) for line in Path(f"/proc/{server.pid}/status").read_text().splitlines())
-    return Measured(slowest, answers, series, int(status["VmHWM"].split()[0]) // 1024)
+    return Measured(slowest, answers, series, int(status["VmHWM"].split()[0]) // 1024, processor)
 
 
 def main() -> int:
@@ -232,7 +236,8 @@ def main() -> int:
         prometheus(Path(folder), "fleet", scraping(options.nodes, port, options.rules.resolve())) as server,
     ):
         found = measure(server, options.dashboard or DASHBOARDS, span, options.draw)
-    series = f"{kinds[0].series} series a node, {found.series} in all, {found.megabytes} MB"
+    series = f"{kinds[0].series} series a node, {found.series} in all"
+    series += f", {found.megabytes} MB, {found.processor:.2f} processors"
     print(f"{options.nodes} nodes of {options.pods} pods: {series}, load {os.getloadavg()[1]:.0f}")
     for name, (seconds, interval) in sorted(found.groups.items(), key=lambda one: -one[1][0]):
         print(f"group {name:<32} {seconds:8.3f} s of {interval:.0f} s")

@@ -1,6 +1,7 @@
 """Real Prometheus servers for the benchmarks: metrics that it scrapes, the server itself, and its answers."""
 
 import json
+import os
 import subprocess
 import threading
 import time
@@ -81,3 +82,9 @@ def ask(url: str, path: str, **asked: str | float) -> Any:
     """Return the data of Prometheus' answer."""
     with urllib.request.urlopen(f"{url}/api/v1/{path}?{urllib.parse.urlencode(asked)}", timeout=120) as answer:
         return json.load(answer)["data"]
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

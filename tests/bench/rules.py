@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import yaml
 from fleet import LOADS, SCRAPE_SECONDS, Node
-from prometheus_server import RULES, Server, ask, prometheus
+from prometheus_server import RULES, Server, ask, processor_seconds, prometheus
 
 END = 1_800_003_600
 """The time of the last sample, in the middle of a block."""
@@ -87,12 +87,6 @@ def store(folder: Path, lines: Iterable[str]) -> None:
     command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(file), str(folder / "rules.data")]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     file.unlink()
-
-
-def processor_seconds(pid: int) -> float:
-    """Return the processor time of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def wait_idle(pid: int) -> None:

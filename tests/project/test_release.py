@@ -55,7 +55,7 @@ def load(name: str) -> Any:
     return module
 
 
-RELEASE, VERSION = load("release"), load("version")
+RELEASE, VERSION, CHART = load("release"), load("version"), load("chart")
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +146,11 @@ def test_package_of_a_development_version_is_older_than_its_release() -> None:
     assert RELEASE.package_version("0.3.0") == "0.3.0"
     older = ["dpkg", "--compare-versions", RELEASE.package_version("0.3.0.dev12"), "lt", "0.3.0"]
     subprocess.run(older, check=True)
+
+
+def test_chart_of_a_development_version_has_a_semantic_version() -> None:
+    assert CHART.semantic("0.3.0") == "0.3.0"
+    assert CHART.semantic("0.3.0.dev12") == "0.3.0-dev.12"
 
 
 def test_release_without_an_address_or_a_maintainer_is_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
